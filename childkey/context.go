@@ -1,0 +1,28 @@
+package childkey
+
+import "context"
+
+type contextKey struct{}
+
+// NewContext returns ctx carrying parent as the parent key of the calls made
+// with it, in a new [Family]. A guarded handler's ctx has the inbound key
+// already. The zero Key hides a parent that ctx carries: then there is none.
+func NewContext(ctx context.Context, parent Key) context.Context {
+	var f *Family
+	if !parent.IsZero() {
+		f = NewFamily(parent)
+	}
+	return context.WithValue(ctx, contextKey{}, f)
+}
+
+// FromContext returns the parent key that ctx carries; false if there is none.
+func FromContext(ctx context.Context) (Key, bool) {
+	f := FamilyFromContext(ctx)
+	return f.Parent(), f != nil
+}
+
+// FamilyFromContext returns the family that [NewContext] put into ctx, or nil.
+func FamilyFromContext(ctx context.Context) *Family {
+	f, _ := ctx.Value(contextKey{}).(*Family)
+	return f
+}

@@ -1,0 +1,12 @@
+// Package contract declares operations, typed and once, in a package that
+// caller and callee both import:
+//
+//	var Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
+//
+// The callee serves it with server.Handle, the caller calls it with sdk.Call
+// or sdk.Go. Start with [Post]; [Operation.At] fills a path, [Operation.For]
+// tells several calls apart.
+//
+// The package needs the standard library and childkey, and knows neither a
+// client nor a server.
+package contract

@@ -1,0 +1,67 @@
+package childkey
+
+import (
+	"crypto/sha256"
+	"fmt"
+)
+
+// Derive returns the child key for the call to operation on service made on
+// behalf of parent: the first 16 bytes, as 32 lower-case hex digits, of the
+// SHA-256 (FIPS 180-4) of the netstring tuple that SPEC.md lays out.
+// testdata/vectors.json has golden values; neither changes within v1.
+//
+// service and operation are names, see [CheckName]. Discriminators tell
+// several calls of one operation under one parent apart: raw bytes, at most
+// [MaxDiscriminators] of them, each 1 to [MaxDiscriminatorBytes] long, compared
+// byte by byte and in order. Take them from what the call is about (an SKU, the
+// id of a line), never from a position, a clock or an attempt.
+//
+// Derive is pure: retries, restarts and other processes get the same Key. Its
+// error wraps [ErrEmpty] (zero parent, empty name or discriminator),
+// [ErrTooLong], [ErrTooMany] or [ErrBadName]. It is safe for concurrent use and
+// allocates once.
+func Derive(parent Key, service, operation string, discriminators ...string) (Key, error) {
+	sum, err := Sum(parent, service, operation, discriminators...)
+	if err != nil {
+		return Key{}, err
+	}
+	return Hex32.Key(sum)
+}
+
+// AppendChild appends the text of the key that [Derive] returns to dst and
+// returns the extended buffer. It does not allocate if dst has 32 bytes to
+// spare. With an error, which is as Derive's, it returns dst unchanged.
+func AppendChild(dst []byte, parent Key, service, operation string, discriminators ...string) ([]byte, error) {
+	sum, err := Sum(parent, service, operation, discriminators...)
+	if err != nil {
+		return dst, err
+	}
+	return Hex32.Append(dst, sum)
+}
+
+// Sum returns the whole hash of which [Derive] spells the first half, for
+// callees that take keys in another [Encoding]. Its errors are Derive's.
+func Sum(parent Key, service, operation string, discriminators ...string) (Hash, error) {
+	if err := checkTuple(parent, service, operation, discriminators); err != nil {
+		return Hash{}, err
+	}
+	return sumTuple([]string{domainChild, parent.text, service, operation}, discriminators), nil
+}
+
+func sumTuple(head, tail []string) Hash {
+	var buf [maxTupleBytes]byte
+	return sha256.Sum256(appendTuple(buf[:0], head, tail))
+}
+
+func checkTuple(parent Key, service, operation string, discriminators []string) error {
+	if parent.IsZero() {
+		return fmt.Errorf("%w: parent key", ErrEmpty)
+	}
+	if err := checkName("service", service); err != nil {
+		return err
+	}
+	if err := checkName("operation", operation); err != nil {
+		return err
+	}
+	return CheckDiscriminators(discriminators...)
+}

@@ -1,0 +1,107 @@
+package childkey
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MaxKeyBytes is the length of the longest [Key].
+const MaxKeyBytes = 255
+
+// A Key is an idempotency key: 1 to 255 bytes of 0x21-0x7E without `"`, `,`
+// and `\`, compared byte by byte. The zero Key is no key. Keys are comparable
+// with ==, can be map keys, and are safe for concurrent use.
+//
+// As text (JSON, flags) a Key is its bare text, so that it can be kept with what
+// it is for; logs show its [Key.Digest].
+type Key struct{ text string }
+
+// Parse returns the key that text spells, bare (k-1) or as a structured-field
+// string ("k-1", RFC 9651 section 3.3.3): both are the same Key. White space,
+// parameters and escapes are refused, and nothing is trimmed or cut off. Parse
+// returns an error wrapping [ErrEmpty], [ErrTooLong] or [ErrBadKey].
+func Parse(text string) (Key, error) {
+	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
+		text = text[1 : len(text)-1]
+	}
+	switch {
+	case text == "":
+		return Key{}, fmt.Errorf("%w: key", ErrEmpty)
+	case len(text) > MaxKeyBytes:
+		return Key{}, fmt.Errorf("%w: key of %d bytes, at most %d", ErrTooLong, len(text), MaxKeyBytes)
+	}
+	for i := range len(text) {
+		if c := text[i]; c < 0x21 || c > 0x7e || strings.IndexByte(`",\`, c) >= 0 {
+			return Key{}, fmt.Errorf("%w: byte 0x%02x at offset %d", ErrBadKey, c, i)
+		}
+	}
+	return Key{text}, nil
+}
+
+// String returns the bare text of the key, as it goes over the wire. Do not
+// log it: log the Key itself with slog, or its [Key.Digest].
+func (k Key) String() string { return k.text }
+
+// Quoted returns the key as a structured-field string, with its quotes.
+func (k Key) Quoted() string { return `"` + k.text + `"` }
+
+// IsZero reports whether k is no key.
+func (k Key) IsZero() bool { return k.text == "" }
+
+// Digest returns the first 8 bytes of the key's SHA-256 in hex: what logs,
+// errors and events show in place of the key. The zero Key has none: "".
+func (k Key) Digest() string {
+	if k.IsZero() {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(k.text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// V7Time returns the time of creation that a UUIDv7 (RFC 9562 section 5.7) has
+// in it, to the millisecond and in UTC; false if k is not one. Only the form of
+// 36 characters counts, in either case: of the 32 digits of a derived key, 1 in
+// 64 have version and variant of a v7 by chance.
+func (k Key) V7Time() (time.Time, bool) {
+	if len(k.text) != 36 {
+		return time.Time{}, false
+	}
+	id, err := uuid.Parse(k.text)
+	if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		return time.Time{}, false
+	}
+	var ms [8]byte
+	copy(ms[2:], id[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC(), true
+}
+
+// MarshalText returns the bare text of the key; that of the zero Key is empty.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.text), nil }
+
+// UnmarshalText sets k to the key that text spells, see [Parse]; to the zero Key
+// if text is empty.
+func (k *Key) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*k = Key{}
+		return nil
+	}
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*k = parsed
+	return nil
+}
+
+// GoString returns the digest of the key, so that %#v does not print its text.
+func (k Key) GoString() string { return "childkey.Key(" + k.Digest() + ")" }
+
+// LogValue makes slog print the digest of the key and never its text.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.Digest()) }

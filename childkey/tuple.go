@@ -1,0 +1,73 @@
+package childkey
+
+import (
+	"fmt"
+	"strconv"
+)
+
+const (
+	// MaxDiscriminators is how many discriminators a child, and how many parts
+	// a parent from business ids, can have.
+	MaxDiscriminators = 8
+	// MaxDiscriminatorBytes is the length of the longest of them.
+	MaxDiscriminatorBytes = 256
+)
+
+// The first element of each tuple: it keeps the three kinds of key apart, and
+// a later version of any from this one.
+const (
+	domainChild  = "childkey/v1"
+	domainKeyed  = "childkey/v1-hmac"
+	domainParent = "parentkey/v1"
+)
+
+// maxTupleBytes is the length of the longest tuple: every element with at most
+// three digits and two punctuation marks around it. A buffer of this size on
+// the stack makes derivation free of allocations for every legal input.
+const maxTupleBytes = (len(domainKeyed) + 4) + (MaxNameBytes + 5) + (MaxKeyBytes + 5) + 2*(MaxNameBytes+5) +
+	4 + MaxDiscriminators*(MaxDiscriminatorBytes+5)
+
+// appendTuple appends the netstrings of head, of the number of elements in
+// tail, and of tail. Whatever bytes the elements hold, different (head, tail)
+// give different bytes as long as heads are of one length: the tuple can be
+// parsed back.
+func appendTuple(b []byte, head, tail []string) []byte {
+	for _, s := range head {
+		b = appendNetstring(b, s)
+	}
+	count := strconv.Itoa(len(tail)) // small numbers do not allocate
+	b = appendNetstring(b, count)
+	for _, s := range tail {
+		b = appendNetstring(b, s)
+	}
+	return b
+}
+
+func appendNetstring(b []byte, s string) []byte {
+	b = strconv.AppendInt(b, int64(len(s)), 10)
+	b = append(b, ':')
+	b = append(b, s...)
+	return append(b, ',')
+}
+
+// CheckDiscriminators returns nil if [Derive] takes these discriminators;
+// otherwise its error wraps [ErrEmpty], [ErrTooLong] or [ErrTooMany].
+func CheckDiscriminators(discriminators ...string) error {
+	return checkList("discriminator", discriminators)
+}
+
+// checkList checks discriminators or parts; what names them in the error.
+func checkList(what string, list []string) error {
+	if len(list) > MaxDiscriminators {
+		return fmt.Errorf("%w: %d %ss, at most %d", ErrTooMany, len(list), what, MaxDiscriminators)
+	}
+	for i, s := range list {
+		switch {
+		case s == "":
+			return fmt.Errorf("%w: %s %d", ErrEmpty, what, i+1)
+		case len(s) > MaxDiscriminatorBytes:
+			return fmt.Errorf("%w: %s %d of %d bytes, at most %d", ErrTooLong, what, i+1, len(s), MaxDiscriminatorBytes)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package wire
+
+import "net/http"
+
+// A Code names why the idempotency layer refused or could not replay a call.
+// It is the code member and the end of the type member of a [Problem]; callers
+// branch on it, never on the status alone.
+type Code string
+
+// The codes. The list is complete.
+const (
+	ScopeMissing     Code = "scope-missing"      // 401: no scope, or too long a one
+	KeyMissing       Code = "key-missing"        // 400: this route requires a key
+	KeyInvalid       Code = "key-invalid"        // 400: malformed, repeated, too long or sensitive
+	FirstSentInvalid Code = "first-sent-invalid" // 400: unparsable, or in the future
+	BodyIncomplete   Code = "body-incomplete"    // 400: shorter than announced
+	KeyReused        Code = "key-reused"         // 422: other payload, method or path
+	InProgress       Code = "in-progress"        // 409: the first run is still going
+	KeyExpired       Code = "key-expired"        // 412: first sent before the retention window; never executed
+	ResponseGone     Code = "response-gone"      // 410: finished; the answer cannot be replayed
+	KeyCancelled     Code = "key-cancelled"      // 410: cancelled before it ran
+	OutcomeUnknown   Code = "outcome-unknown"    // 409: opaque work died; nobody knows
+	LeaseLost        Code = "lease-lost"         // 409: this run's result was thrown away
+	BodyTooLarge     Code = "body-too-large"     // 413: request body over the cap
+	NotStorable      Code = "not-storable"       // 500: streamed or hijacked where that is refused
+	RecordUnreadable Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
+	Poisoned         Code = "poisoned"           // 500: too many dead owners
+	StoreUnavailable Code = "store-unavailable"  // 503: store unreachable or its fate unknown
+)
+
+// A Situation is one row of the wire contract: how a code goes over HTTP and
+// gRPC, and what the caller may do about it.
+type Situation struct {
+	Code       Code
+	Status     int    // HTTP
+	GRPC       string // the gRPC code's name
+	Title      string // for people; the problem's title
+	Retryable  bool   // the same request with the same key can succeed later
+	RetryAfter bool   // the answer carries Retry-After
+}
+
+// situations is the contract: one row per code, in the order of the checks.
+var situations = []Situation{
+	{ScopeMissing, http.StatusUnauthorized, "UNAUTHENTICATED", "The caller could not be identified", false, false},
+	{KeyMissing, http.StatusBadRequest, "INVALID_ARGUMENT", "An idempotency key is required", false, false},
+	{KeyInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The idempotency key is malformed", false, false},
+	{FirstSentInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The first-sent time is malformed", false, false},
+	{BodyIncomplete, http.StatusBadRequest, "INVALID_ARGUMENT", "The request body ended early", false, false},
+	{KeyReused, http.StatusUnprocessableEntity, "FAILED_PRECONDITION", "The key was used with another request", false, false},
+	{InProgress, http.StatusConflict, "ABORTED", "The first run of this request is still going", true, true},
+	{KeyExpired, http.StatusPreconditionFailed, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
+	{ResponseGone, http.StatusGone, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
+	{KeyCancelled, http.StatusGone, "FAILED_PRECONDITION", "The request was cancelled before it ran", false, false},
+	{OutcomeUnknown, http.StatusConflict, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
+	{LeaseLost, http.StatusConflict, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
+	{BodyTooLarge, http.StatusRequestEntityTooLarge, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},
+	{NotStorable, http.StatusInternalServerError, "INTERNAL", "The handler's answer cannot be stored", false, false},
+	{RecordUnreadable, http.StatusInternalServerError, "INTERNAL", "The stored record cannot be read", false, false},
+	{Poisoned, http.StatusInternalServerError, "INTERNAL", "The key was quarantined", false, false},
+	{StoreUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The idempotency store is not available", true, true},
+}
+
+// Situations returns the whole contract, a copy.
+func Situations() []Situation { return append([]Situation(nil), situations...) }
+
+// Situation returns the row of c; false if c is none of this package's codes.
+func (c Code) Situation() (Situation, bool) {
+	for _, s := range situations {
+		if s.Code == c {
+			return s, true
+		}
+	}
+	return Situation{}, false
+}

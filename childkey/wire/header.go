@@ -1,0 +1,19 @@
+package wire
+
+// Request headers.
+const (
+	HeaderKey            = "Idempotency-Key"        // draft-ietf-httpapi-idempotency-key-header-07
+	HeaderFirstSent      = "Idempotency-First-Sent" // RFC 3339, UTC; optional
+	HeaderCancels        = "Idempotency-Cancels"    // on an undo: the forward key
+	HeaderPrefer         = "Prefer"                 // wait=N, RFC 7240 section 4.3
+	HeaderRetryAttempt   = "Retry-Attempt"          // counts from 1
+	HeaderRetryAllowance = "Retry-Allowance"        // retries that the callee may still cause
+	HeaderRequestTimeout = "Request-Timeout-Ms"     // relative, for this attempt
+)
+
+// Response headers.
+const (
+	HeaderReplayed    = "Idempotent-Replayed"      // true|false, whenever the key was honoured
+	HeaderShouldRetry = "Idempotency-Should-Retry" // true|false, on every non-2xx
+	HeaderRetryAfter  = "Retry-After"              // RFC 9110 section 10.2.3
+)

@@ -1,0 +1,344 @@
+package wire_test
+
+import (
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+const forever = time.Duration(math.MaxInt64)
+
+func TestParseFirstSent(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 30, 15, 0, time.UTC)
+	tests := []struct {
+		name    string
+		values  []string
+		want    time.Time
+		present bool
+		ok      bool
+	}{
+		{"absent", nil, time.Time{}, false, true},
+		{"seconds", []string{"2026-03-01T12:30:15Z"}, at, true, true},
+		{"nanoseconds", []string{"2026-03-01T12:30:15.123456789Z"}, at.Add(123456789), true, true},
+		{"offset of zero", []string{"2026-03-01T12:30:15+00:00"}, at, true, true},
+		{"empty", []string{""}, time.Time{}, true, false},
+		{"two lines", []string{"2026-03-01T12:30:15Z", "2026-03-01T12:30:15Z"}, time.Time{}, true, false},
+		{"other offset", []string{"2026-03-01T13:30:15+01:00"}, time.Time{}, true, false},
+		{"no offset", []string{"2026-03-01T12:30:15"}, time.Time{}, true, false},
+		{"one digit for the hour", []string{"2026-03-01T2:30:15Z"}, time.Time{}, true, false},
+		{"comma for the fraction", []string{"2026-03-01T12:30:15,5Z"}, time.Time{}, true, false},
+		{"no such day", []string{"2026-02-30T12:30:15Z"}, time.Time{}, true, false},
+		{"HTTP date", []string{"Sun, 01 Mar 2026 12:30:15 GMT"}, time.Time{}, true, false},
+		{"unix time", []string{"1772368215"}, time.Time{}, true, false},
+		{"something behind", []string{"2026-03-01T12:30:15Z, x"}, time.Time{}, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, present, err := wire.ParseFirstSent(tt.values)
+			require.Equal(t, tt.present, present)
+			require.True(t, got.Equal(tt.want), "got %v, want %v", got, tt.want)
+			if tt.ok {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, wire.ErrBadHeader)
+			}
+		})
+	}
+}
+
+func TestFormatFirstSent(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 13, 30, 15, 1000, time.FixedZone("CET", 3600))
+	require.Equal(t, "2026-03-01T12:30:15.000001Z", wire.FormatFirstSent(at))
+	got, _, err := wire.ParseFirstSent([]string{wire.FormatFirstSent(at)})
+	require.NoError(t, err)
+	require.True(t, got.Equal(at))
+}
+
+func TestParsePreferWait(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		values []string
+		want   time.Duration
+		ok     bool
+	}{
+		{"absent", nil, 0, false},
+		{"empty", []string{""}, 0, false},
+		{"wait", []string{"wait=5"}, 5 * time.Second, true},
+		{"zero", []string{"wait=0"}, 0, true},
+		{"case and white space", []string{" WAIT = 5 "}, 5 * time.Second, true},
+		{"quoted", []string{`wait="5"`}, 5 * time.Second, true},
+		{"with parameter", []string{"wait=5; x=1"}, 5 * time.Second, true},
+		{"among others", []string{"respond-async, wait=5, return=minimal"}, 5 * time.Second, true},
+		{"on another line", []string{"return=minimal", "wait=5"}, 5 * time.Second, true},
+		{"first counts", []string{"wait=5, wait=9"}, 5 * time.Second, true},
+		{"first counts, even if broken", []string{"wait=x, wait=9"}, 0, false},
+		{"inside a string", []string{`note="a, wait=9", wait=5`}, 5 * time.Second, true},
+		{"inside a string with an escape", []string{`note="a\", wait=9", wait=5`}, 5 * time.Second, true},
+		{"in an open string", []string{`note="a, wait=9`}, 0, false},
+		{"as a parameter", []string{"respond-async; wait=9"}, 0, false},
+		{"another name", []string{"waiting=5"}, 0, false},
+		{"no number", []string{"wait=soon"}, 0, false},
+		{"no value", []string{"wait"}, 0, false},
+		{"empty value", []string{"wait="}, 0, false},
+		{"negative", []string{"wait=-1"}, 0, false},
+		{"sign", []string{"wait=+1"}, 0, false},
+		{"fraction", []string{"wait=1.5"}, 0, false},
+		{"more than a Duration", []string{"wait=10000000000"}, forever, true},
+		{"more than an int64", []string{"wait=99999999999999999999"}, forever, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := wire.ParsePreferWait(tt.values)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("ParsePreferWait(%q) = %v, %v, want %v, %v", tt.values, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestParseRetryCounts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name               string
+		values             []string
+		attempt, allowance int
+	}{
+		{"absent", nil, 0, -1},
+		{"zero", []string{"0"}, 0, 0},
+		{"one", []string{"1"}, 1, 1},
+		{"white space", []string{" 3 "}, 3, 3},
+		{"largest", []string{"16"}, 16, 16},
+		{"too large", []string{"17"}, 0, 0},
+		{"overflow", []string{"18446744073709551617"}, 0, 0},
+		{"negative", []string{"-1"}, 0, 0},
+		{"sign", []string{"+3"}, 0, 0},
+		{"fraction", []string{"3.0"}, 0, 0},
+		{"hexadecimal", []string{"0x3"}, 0, 0},
+		{"digits of another script", []string{"٣"}, 0, 0},
+		{"word", []string{"many"}, 0, 0},
+		{"empty", []string{""}, 0, 0},
+		{"two lines", []string{"3", "3"}, 0, 0},
+		{"list", []string{"3, 3"}, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := wire.ParseRetryAttempt(tt.values); got != tt.attempt {
+				t.Errorf("ParseRetryAttempt(%q) = %d, want %d", tt.values, got, tt.attempt)
+			}
+			if got := wire.ParseRetryAllowance(tt.values); got != tt.allowance {
+				t.Errorf("ParseRetryAllowance(%q) = %d, want %d", tt.values, got, tt.allowance)
+			}
+		})
+	}
+}
+
+func TestParseRequestTimeout(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		values []string
+		want   time.Duration
+		ok     bool
+	}{
+		{"absent", nil, 0, false},
+		{"milliseconds", []string{"1500"}, 1500 * time.Millisecond, true},
+		{"one", []string{"1"}, time.Millisecond, true},
+		{"largest", []string{"9223372036854"}, 9223372036854 * time.Millisecond, true},
+		{"zero", []string{"0"}, 0, false},
+		{"negative", []string{"-5"}, 0, false},
+		{"more than a Duration", []string{"9223372036855"}, 0, false},
+		{"more than an int64", []string{"18446744073709551617"}, 0, false},
+		{"NaN", []string{"NaN"}, 0, false},
+		{"Inf", []string{"Inf"}, 0, false},
+		{"fraction", []string{"1.5"}, 0, false},
+		{"exponent", []string{"1e3"}, 0, false},
+		{"empty", []string{""}, 0, false},
+		{"two lines", []string{"5", "5"}, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := wire.ParseRequestTimeout(tt.values)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("ParseRequestTimeout(%q) = %v, %v, want %v, %v", tt.values, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestParseFlag(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		values   []string
+		flag, ok bool
+	}{
+		{nil, false, false},
+		{[]string{"true"}, true, true},
+		{[]string{" false "}, false, true},
+		{[]string{"TRUE"}, false, false},
+		{[]string{"1"}, false, false},
+		{[]string{""}, false, false},
+		{[]string{"true", "true"}, false, false},
+	}
+	for _, tt := range tests {
+		if flag, ok := wire.ParseFlag(tt.values); flag != tt.flag || ok != tt.ok {
+			t.Errorf("ParseFlag(%q) = %v, %v, want %v, %v", tt.values, flag, ok, tt.flag, tt.ok)
+		}
+	}
+}
+
+func TestParseRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	earlier := now.Add(-time.Hour).Format(http.TimeFormat) // the callee's clock is an hour behind
+	tests := []struct {
+		name, value, date string
+		want              time.Duration
+		ok                bool
+	}{
+		{"zero", "0", "", 0, true},
+		{"seconds", "3600", "", time.Hour, true},
+		{"seconds, whatever the date", "5", earlier, 5 * time.Second, true},
+		{"white space", " 5 ", "", 5 * time.Second, true},
+		{"leading zeros", "005", "", 5 * time.Second, true},
+		{"most that fits", "9223372036", "", 9223372036 * time.Second, true},
+		{"one more", "9223372037", "", forever, true},
+		{"overflow", "10000000000", "", forever, true},
+		{"overflow to a fraction", "18446744074", "", forever, true},
+		{"largest int64", "9223372036854775807", "", forever, true},
+		{"beyond int64", "99999999999999999999999", "", forever, true},
+		{"negative", "-1", "", 0, false},
+		{"sign", "+1", "", 0, false},
+		{"fraction", "1.5", "", 0, false},
+		{"empty", "", "", 0, false},
+		{"word", "abc", "", 0, false},
+		{"list", "1, 2", "", 0, false},
+		{"RFC 3339", "2026-03-01T12:00:05Z", "", 0, false},
+
+		{"IMF date", "Sun, 01 Mar 2026 12:00:05 GMT", "", 5 * time.Second, true},
+		{"RFC 850 date", "Sunday, 01-Mar-26 12:00:05 GMT", "", 5 * time.Second, true},
+		{"asctime date", "Sun Mar  1 12:00:05 2026", "", 5 * time.Second, true},
+		{"by the callee's clock", "Sun, 01 Mar 2026 11:00:05 GMT", earlier, 5 * time.Second, true},
+		{"Date is broken", "Sun, 01 Mar 2026 12:00:05 GMT", "yesterday", 5 * time.Second, true},
+		{"past IMF date", "Thu, 01 Jan 1970 00:00:00 GMT", "", 0, true},
+		{"past RFC 850 date", "Thursday, 01-Jan-70 00:00:00 GMT", "", 0, true},
+		{"past by the callee's clock", "Sun, 01 Mar 2026 10:00:00 GMT", earlier, 0, true},
+		{"far future", "Fri, 31 Dec 9999 23:59:59 GMT", "", forever, true},
+		{"far past", "Sat, 01 Jan 0001 00:00:00 GMT", "", 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := wire.ParseRetryAfter(tt.value, tt.date, now)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("ParseRetryAfter(%q, %q) = %v, %v, want %v, %v", tt.value, tt.date, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name string
+		h    http.Header
+		want time.Duration
+		ok   bool
+	}{
+		{"nil", nil, 0, false},
+		{"one", http.Header{"Retry-After": {"5"}}, 5 * time.Second, true},
+		{"longest of two", http.Header{"Retry-After": {"5", "9", "7"}}, 9 * time.Second, true},
+		{"broken one beside", http.Header{"Retry-After": {"soon", "5"}}, 5 * time.Second, true},
+		{"all broken", http.Header{"Retry-After": {"soon", "-1"}}, 0, false},
+		{
+			"date by Date",
+			http.Header{"Retry-After": {"Sun, 01 Mar 2026 11:00:05 GMT"}, "Date": {"Sun, 01 Mar 2026 11:00:00 GMT"}},
+			5 * time.Second, true,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := wire.RetryAfter(tt.h, now)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("RetryAfter(%v) = %v, %v, want %v, %v", tt.h, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, got, want string }{
+		{"Retry-After, whole", wire.FormatRetryAfter(5 * time.Second), "5"},
+		{"Retry-After rounds up", wire.FormatRetryAfter(5*time.Second + 1), "6"},
+		{"Retry-After is at least 1", wire.FormatRetryAfter(time.Nanosecond), "1"},
+		{"Retry-After, zero", wire.FormatRetryAfter(0), "1"},
+		{"Retry-After, negative", wire.FormatRetryAfter(-time.Hour), "1"},
+		{"Retry-After, largest", wire.FormatRetryAfter(forever), "9223372036"},
+		{"wait", wire.FormatPreferWait(5 * time.Second), "wait=5"},
+		{"wait rounds down", wire.FormatPreferWait(5900 * time.Millisecond), "wait=5"},
+		{"wait, negative", wire.FormatPreferWait(-time.Second), "wait=0"},
+		{"attempt", wire.FormatRetryAttempt(3), "3"},
+		{"attempt counts from 1", wire.FormatRetryAttempt(0), "1"},
+		{"attempt, too large", wire.FormatRetryAttempt(100), "16"},
+		{"allowance", wire.FormatRetryAllowance(3), "3"},
+		{"allowance, negative", wire.FormatRetryAllowance(-1), "0"},
+		{"allowance, too large", wire.FormatRetryAllowance(100), "16"},
+		{"timeout rounds down", wire.FormatRequestTimeout(1999 * time.Microsecond), "1"},
+		{"timeout is at least 1", wire.FormatRequestTimeout(0), "1"},
+		{"timeout, largest", wire.FormatRequestTimeout(forever), "9223372036854"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+// Whatever the other side sends, nothing panics, no number is out of its range,
+// and no wait is negative.
+func FuzzParseHeaders(f *testing.F) {
+	for _, seed := range []string{
+		"", "0", "-1", "16", "17", "1.5", "NaN", "wait=5", `a="b\", wait=9", wait="3"`, "18446744074", "9223372036854775807",
+		"2026-03-01T12:30:15Z", "Sun, 01 Mar 2026 12:00:05 GMT", "Sunday, 01-Mar-26 12:00:05 GMT", "true", `"`, `\`, ",;=",
+	} {
+		f.Add(seed, seed)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		for _, values := range [][]string{{a}, {a, b}} {
+			if n := wire.ParseRetryAllowance(values); n < 0 || n > wire.MaxRetryCount {
+				t.Errorf("ParseRetryAllowance(%q) = %d", values, n)
+			}
+			if n := wire.ParseRetryAttempt(values); n < 0 || n > wire.MaxRetryCount {
+				t.Errorf("ParseRetryAttempt(%q) = %d", values, n)
+			}
+			if d, ok := wire.ParseRequestTimeout(values); ok != (d > 0) {
+				t.Errorf("ParseRequestTimeout(%q) = %v, %v", values, d, ok)
+			}
+			if d, ok := wire.ParsePreferWait(values); d < 0 || d > 0 && !ok {
+				t.Errorf("ParsePreferWait(%q) = %v, %v", values, d, ok)
+			}
+			if at, present, err := wire.ParseFirstSent(values); !present || err != nil && !at.IsZero() {
+				t.Errorf("ParseFirstSent(%q) = %v, %v, %v", values, at, present, err)
+			}
+			wire.ParseFlag(values)
+		}
+		if d, ok := wire.ParseRetryAfter(a, b, now); d < 0 || d > 0 && !ok {
+			t.Errorf("ParseRetryAfter(%q, %q) = %v, %v", a, b, d, ok)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// ProblemContentType is the media type of a [Problem] (RFC 9457).
+const ProblemContentType = "application/problem+json"
+
+// TypePrefix comes before the code in a problem's type member.
+const TypePrefix = "https://fanonce.dev/problems/"
+
+// MaxProblemBytes is the length of the longest body that [ParseProblem] reads.
+const MaxProblemBytes = 16 << 10
+
+// A Problem is the body of every refusal (RFC 9457), with code, retryable and
+// retry_after_ms as extension members. It never holds a key, a stored answer
+// or a request's body.
+type Problem struct {
+	Type         string `json:"type"`
+	Title        string `json:"title"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail,omitempty"`
+	Instance     string `json:"instance,omitempty"`
+	Code         Code   `json:"code"`
+	Retryable    bool   `json:"retryable"`
+	RetryAfterMs int64  `json:"retry_after_ms,omitempty"`
+}
+
+// NewProblem returns the problem of code, filled in from its [Situation].
+// detail is for people and may be empty; it must not hold a key. Instance and
+// RetryAfterMs are the caller's to set. A code that is none of this package's
+// gets status 500 and is not retryable.
+func NewProblem(code Code, detail string) Problem {
+	s, ok := code.Situation()
+	if !ok {
+		s = Situation{Status: http.StatusInternalServerError, Title: "The idempotency layer failed"}
+	}
+	return Problem{
+		Type: TypePrefix + string(code), Title: s.Title, Status: s.Status, Detail: detail,
+		Code: code, Retryable: s.Retryable,
+	}
+}
+
+// ParseProblem returns the problem that an answer with this Content-Type and
+// body is. ok is false if it is not the idempotency layer's: another media type,
+// no JSON object, a body longer than [MaxProblemBytes], a code that is none of
+// this package's, or a type that does not belong to it. Then the service itself
+// answered, or something in between.
+func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
+	if len(body) > MaxProblemBytes {
+		return Problem{}, false
+	}
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != ProblemContentType {
+		return Problem{}, false
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return Problem{}, false
+	}
+	if _, known := p.Code.Situation(); !known || p.Type != TypePrefix+string(p.Code) {
+		return Problem{}, false
+	}
+	return p, true
+}
+
+// JSON returns p as it goes into the body of an answer.
+func (p Problem) JSON() []byte {
+	b, _ := json.Marshal(p) // strings and integers: nothing in it can fail
+	return b
+}
+
+// RetryAfter returns RetryAfterMs as a Duration, 0 if it is negative; at most
+// the largest Duration.
+func (p Problem) RetryAfter() time.Duration {
+	if p.RetryAfterMs > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(max(p.RetryAfterMs, 0)) * time.Millisecond
+}
