@@ -1,0 +1,141 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// undoing answers with the fate of the forward call.
+func undoing(t *testing.T, store server.Store, effect server.Effect) http.Handler {
+	t.Helper()
+	return newRoute(t, newGuard(t, store, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+		fate, err := server.Barrier(r.Context())
+		if err != nil {
+			http.Error(w, "whatever it writes", http.StatusOK)
+			return
+		}
+		again, err := server.Barrier(r.Context())
+		if err != nil || again != fate {
+			panic("the fate changed within a run")
+		}
+		forward, _ := server.ForwardKey(r.Context())
+		fmt.Fprint(w, forward, " ", fate)
+	})
+}
+
+func undo(h http.Handler) string {
+	return send(h, "undo-1", "u", wire.HeaderCancels, `"k"`).Body.String()
+}
+
+func TestBarrier_fates(t *testing.T) {
+	t.Parallel()
+	status := func(code int) func(*testing.T, server.TxStore, server.Effect) {
+		return func(t *testing.T, store server.TxStore, effect server.Effect) {
+			h := newRoute(t, newGuard(t, store, server.Config{}), effect, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+			send(h, "k", "b")
+		}
+	}
+	died := func(t *testing.T, store server.TxStore, effect server.Effect) { die(t, store, effect, server.Config{}) }
+	for _, tt := range []struct {
+		name                         string
+		forward                      func(*testing.T, server.TxStore, server.Effect)
+		transactional, keyed, opaque string
+	}{
+		{"absent", func(*testing.T, server.TxStore, server.Effect) {}, "never ran", "never ran", "never ran"},
+		{"completed", status(http.StatusCreated), "ran", "ran", "ran"},
+		{"refused for good", status(http.StatusPaymentRequired), "never ran", "never ran", "never ran"},
+		{"refused for now", status(http.StatusTooManyRequests), "never ran", "never ran", "never ran"},
+		{"failed", status(http.StatusBadGateway), "never ran", "maybe ran", "maybe ran"},
+		{"died", died, "never ran", "maybe ran", "maybe ran"},
+	} {
+		for effect, want := range map[server.Effect]string{
+			server.Transactional: tt.transactional, server.Keyed: tt.keyed, server.Opaque: tt.opaque,
+		} {
+			for _, undoEffect := range []server.Effect{server.Transactional, server.Keyed} {
+				t.Run(fmt.Sprintf("%s %v undone by %v", tt.name, effect, undoEffect), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						store := memstore.New()
+						tt.forward(t, store, effect)
+						require.Equal(t, "k "+want, undo(undoing(t, store, undoEffect)))
+						late := newRoute(t, newGuard(t, store, server.Config{}), effect, func(http.ResponseWriter, *http.Request) {
+							t.Error("a cancelled call ran")
+						})
+						w := send(late, "k", "b")
+						if tt.name != "completed" && tt.name != "refused for good" {
+							requireCode(t, w, wire.KeyCancelled)
+							requireCode(t, send(late, "k", "other"), wire.KeyCancelled) // wins over key-reused
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// While the forward call runs the undo is refused, whatever its handler makes
+// of the error, and runs again on a retry.
+func TestBarrier_forwardInProgress(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			forward := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) { time.Sleep(time.Minute) })
+			go send(forward, "k", "b")
+			synctest.Wait()
+			h := undoing(t, store, effect)
+			requireCode(t, send(h, "undo-1", "u", wire.HeaderCancels, `"k"`), wire.InProgress)
+			time.Sleep(2 * time.Minute)
+			require.Equal(t, "k ran", undo(h))
+		})
+	}
+}
+
+// An undo that rolls back leaves no tombstone; a forward call may still run.
+func TestBarrier_rollsBack(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	h := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		require.NoError(t, err)
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	undo(h)
+	forward := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, func(http.ResponseWriter, *http.Request) {})
+	requireAnswer(t, send(forward, "k", "b"), http.StatusOK, "", false)
+}
+
+func TestBarrier_errors(t *testing.T) {
+	t.Parallel()
+	_, err := server.Barrier(t.Context())
+	require.ErrorIs(t, err, server.ErrNoRun)
+	h, _ := guarded(t, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		require.ErrorIs(t, err, server.ErrNoForwardKey)
+		_, ok := server.ForwardKey(r.Context())
+		require.False(t, ok)
+	})
+	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
+}
+
+type cancelFails struct{ server.TxStore }
+
+func (cancelFails) Cancel(context.Context, server.CancelRequest) (server.Record, bool, error) {
+	return server.Record{}, false, errDown
+}
+
+func TestBarrier_storeFails(t *testing.T) {
+	t.Parallel()
+	h := undoing(t, cancelFails{memstore.New()}, server.Keyed)
+	requireCode(t, send(h, "undo-1", "u", wire.HeaderCancels, "k"), wire.StoreUnavailable)
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A call is one request to the engine, whatever it came in over. It belongs to
+// one goroutine.
+type call struct {
+	route       *Route
+	id          ID
+	key         childkey.Key
+	forward     childkey.Key // of an undo; else zero
+	forwardID   ID
+	token       Token
+	fingerprint Fingerprint
+	firstSent   time.Time
+	inbound     wire.Inbound
+	wait        time.Duration // for somebody else's run
+	// work runs the handler once. It may be called again after a conflict, and
+	// then starts from the beginning.
+	work func(ctx context.Context) result
+}
+
+// A result is what one execution of the handler came to.
+type result struct {
+	answer Answer
+	// unfit means that the answer can be neither stored nor served: the
+	// handler streamed where that is refused, or its status is invalid.
+	unfit bool
+}
+
+// An outcome is what the engine answers a call. Exactly one of three holds:
+// it was refused (code, or failed), it is a replay, or it ran and the adapter
+// serves what its own handler just made.
+type outcome struct {
+	code       wire.Code
+	retryAfter time.Duration
+	failed     bool // the completing transaction failed; a retry runs again
+	err        error
+
+	replay *Answer
+
+	ran   bool
+	again bool // a retry of what ran can run again
+	asked bool // the store was asked: the key was honoured
+	// waited is set if the call waited for somebody else's run.
+	waited bool
+}
+
+func (c *call) claim(g *Guard) ClaimRequest {
+	return ClaimRequest{
+		ID:          c.id,
+		Token:       c.token,
+		Fingerprint: c.fingerprint,
+		Effect:      c.route.Effect,
+		Lease:       g.cfg.Lease,
+		Keep:        g.cfg.AuditRetention,
+		FirstSent:   c.firstSent,
+		// Also where this request says no time: the first claim may have.
+		Window: g.cfg.window(),
+	}
+}
+
+// owns reports whether an earlier request of this call, whose answer was lost,
+// made it the owner.
+func (c *call) owns(rec *Record) bool {
+	return rec.State == StateInProgress && rec.Token == c.token
+}

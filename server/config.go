@@ -1,0 +1,108 @@
+package server
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// The defaults of [Config].
+const (
+	DefaultLease            = 30 * time.Second
+	DefaultHandlerTimeout   = 60 * time.Second
+	DefaultRetention        = 24 * time.Hour
+	DefaultAuditRetention   = 7 * 24 * time.Hour
+	DefaultWaitCap          = 10 * time.Second
+	DefaultSkew             = 5 * time.Minute
+	DefaultStoreTimeout     = 5 * time.Second
+	DefaultSettleTimeout    = 10 * time.Second
+	DefaultMaxRequestBytes  = 1 << 20
+	DefaultMaxResponseBytes = 1 << 20
+	DefaultMaxDeaths        = 5
+	DefaultSweepBatch       = 1000
+	DefaultMaxWaitersPerKey = 256
+	DefaultMaxWaiters       = 4096
+)
+
+// Config configures a [Guard]. The zero Config is ready to use: every zero
+// field means its default. [NewGuard] copies it and rejects what cannot work
+// with a [ConfigError].
+type Config struct {
+	// Namespace separates guards that share a store and scopes. Zero is the
+	// empty namespace.
+	Namespace string
+
+	// Lease is how long a run holds its key without renewing. A heartbeat
+	// renews at a third of it, so a slow run keeps its key; after a crash the
+	// key is free again when the lease ends. 100 ms to 24 h. Zero means
+	// [DefaultLease].
+	Lease time.Duration
+	// HandlerTimeout is when a run's ctx ends, with cause [ErrHandlerTimeout].
+	// Nothing else ends it but a lost lease and [Guard.Shutdown]. Zero means
+	// [DefaultHandlerTimeout].
+	HandlerTimeout time.Duration
+	// Retention is how long a completed key replays its answer, from its
+	// completion; and how old Idempotency-First-Sent may be for a key to run.
+	// It must not be shorter than Lease. Zero means [DefaultRetention].
+	Retention time.Duration
+	// AuditRetention is how long a record is kept, from its first claim. Past
+	// Retention it answers response-gone. It must not be shorter than
+	// Retention. Zero means [DefaultAuditRetention], or Retention if that is
+	// longer.
+	AuditRetention time.Duration
+	// Wait is how long a duplicate waits for the first run unless its request
+	// says otherwise (Prefer: wait=N). Zero means not at all: it is refused
+	// with in-progress at once. It must not be longer than WaitCap.
+	Wait time.Duration
+	// WaitCap clamps what a request may ask for. Zero means [DefaultWaitCap].
+	WaitCap time.Duration
+	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
+	// [DefaultSkew].
+	Skew time.Duration
+	// StoreTimeout bounds each call to the store. Zero means
+	// [DefaultStoreTimeout].
+	StoreTimeout time.Duration
+	// SettleTimeout bounds how long a run whose work is done tries to record
+	// its outcome before it is answered with store-unavailable. Zero means
+	// [DefaultSettleTimeout].
+	SettleTimeout time.Duration
+
+	// MaxRequestBytes caps request bodies. Zero means
+	// [DefaultMaxRequestBytes].
+	MaxRequestBytes int64
+	// MaxResponseBytes caps response bodies that are stored; see
+	// [Route.Oversize] for larger ones. Zero means [DefaultMaxResponseBytes].
+	MaxResponseBytes int64
+	// MinKeyBytes is the length of the shortest key accepted. Zero means 1.
+	MinKeyBytes int
+	// MaxDeaths is how many owners of a key may die before it is quarantined
+	// as poisoned. Zero means [DefaultMaxDeaths].
+	MaxDeaths int
+	// SweepBatch is how many records one statement of [Guard.Sweep] deletes.
+	// Zero means [DefaultSweepBatch].
+	SweepBatch int
+	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
+	// of one key, and of all keys of this process; further ones are refused
+	// with in-progress at once. Zero means [DefaultMaxWaitersPerKey] and
+	// [DefaultMaxWaiters].
+	MaxWaitersPerKey, MaxWaiters int
+
+	// Methods are guarded; any other method passes through without a mark,
+	// its key ignored. nil means POST, PUT, PATCH and DELETE.
+	Methods []string
+	// ReplayHeaders are replayed beside [DefaultReplayHeaders]. Naming one of
+	// the headers that are never replayed is an error.
+	ReplayHeaders []string
+	// KeyPolicy refuses keys, with key-invalid, that are well formed but not
+	// wanted, such as e-mail addresses. Its error is neither sent nor logged:
+	// it may hold the key. nil accepts all.
+	KeyPolicy func(childkey.Key) error
+	// DocsURL, if set, is sent with every refusal as Link rel="describedby".
+	DocsURL string
+	// Observer is told every event. nil: nobody.
+	Observer Observer
+	// Logger gets refusals that need a person, with digests in place of keys.
+	// nil is silent.
+	Logger *slog.Logger
+}

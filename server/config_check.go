@@ -1,0 +1,144 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The limits of [Config.Lease].
+const (
+	MinLease = 100 * time.Millisecond
+	MaxLease = 24 * time.Hour
+)
+
+// A ConfigError is returned by [NewGuard], [Guard.Route] and [Handle] for what
+// cannot work.
+type ConfigError struct {
+	Field  string // as "Config.Lease"
+	Value  string
+	Reason string
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("server: %s = %s: %s", e.Field, e.Value, e.Reason)
+}
+
+func reject(field string, value any, reason string) error {
+	return &ConfigError{Field: field, Value: fmt.Sprint(value), Reason: reason}
+}
+
+// orDefault is for the fields whose zero means a default.
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// withDefaults returns a copy of c that shares no memory with it, every zero
+// field filled in.
+func (c Config) withDefaults() Config {
+	orDefault(&c.Lease, DefaultLease)
+	orDefault(&c.HandlerTimeout, DefaultHandlerTimeout)
+	orDefault(&c.Retention, DefaultRetention)
+	orDefault(&c.AuditRetention, max(DefaultAuditRetention, c.Retention))
+	orDefault(&c.WaitCap, DefaultWaitCap)
+	orDefault(&c.Skew, DefaultSkew)
+	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
+	orDefault(&c.SettleTimeout, DefaultSettleTimeout)
+	orDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
+	orDefault(&c.MaxResponseBytes, DefaultMaxResponseBytes)
+	orDefault(&c.MinKeyBytes, 1)
+	orDefault(&c.MaxDeaths, DefaultMaxDeaths)
+	orDefault(&c.SweepBatch, DefaultSweepBatch)
+	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
+	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
+	if c.Methods == nil {
+		c.Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	}
+	c.Methods = slices.Clone(c.Methods)
+	c.ReplayHeaders = slices.Clone(c.ReplayHeaders)
+	for i, name := range c.ReplayHeaders {
+		c.ReplayHeaders[i] = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check reports what is wrong with a Config whose defaults are filled in.
+func (c Config) check() error {
+	for _, positive := range []struct {
+		field string
+		value int64
+	}{
+		{"HandlerTimeout", int64(c.HandlerTimeout)},
+		{"WaitCap", int64(c.WaitCap)},
+		{"Skew", int64(c.Skew)},
+		{"StoreTimeout", int64(c.StoreTimeout)},
+		{"SettleTimeout", int64(c.SettleTimeout)},
+		{"MaxRequestBytes", c.MaxRequestBytes},
+		{"MaxResponseBytes", c.MaxResponseBytes},
+		{"MinKeyBytes", int64(c.MinKeyBytes)},
+		{"MaxDeaths", int64(c.MaxDeaths)},
+		{"SweepBatch", int64(c.SweepBatch)},
+		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
+		{"MaxWaiters", int64(c.MaxWaiters)},
+	} {
+		if positive.value < 0 {
+			return reject("Config."+positive.field, positive.value, "must not be negative")
+		}
+	}
+	if err := c.checkTimes(); err != nil {
+		return err
+	}
+	return c.checkLists()
+}
+
+func (c Config) checkTimes() error {
+	switch {
+	case c.Lease < MinLease || c.Lease > MaxLease:
+		return reject("Config.Lease", c.Lease, fmt.Sprintf("must be %v to %v", MinLease, MaxLease))
+	case c.Retention < c.Lease:
+		return reject("Config.Retention", c.Retention, fmt.Sprintf("must not be shorter than Lease, %v", c.Lease))
+	case c.AuditRetention < c.Retention:
+		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
+	case c.window() <= 0:
+		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
+	case c.Wait < 0 || c.Wait > c.WaitCap:
+		return reject("Config.Wait", c.Wait, fmt.Sprintf("must be 0 to WaitCap, %v", c.WaitCap))
+	}
+	return nil
+}
+
+func (c Config) checkLists() error {
+	if c.MinKeyBytes > maxKeyBytes {
+		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", maxKeyBytes))
+	}
+	for _, m := range c.Methods {
+		if !isToken(m) || m != strings.ToUpper(m) {
+			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")
+		}
+	}
+	for _, name := range c.ReplayHeaders {
+		if !isToken(name) {
+			return reject("Config.ReplayHeaders", fmt.Sprintf("%q", name), "is not a header name")
+		}
+		if neverReplayed(name) {
+			return reject("Config.ReplayHeaders", name, "is never replayed")
+		}
+	}
+	return nil
+}
+
+// window is how old a first-sent time may be for its key to run. It ends
+// before a record could have been swept and run again by a request whose clock
+// was ahead by the skew.
+func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }

@@ -1,0 +1,59 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+const maxKeyBytes = childkey.MaxKeyBytes
+
+// fingerprintVersion is the version of the fingerprints that this code
+// computes. A change of what goes into them, or how, is a new version.
+const fingerprintVersion = 1
+
+// lookupID returns what the store knows a key by.
+func lookupID(scope, namespace string, key childkey.Key) ID {
+	b := make([]byte, 0, 512)
+	for _, field := range []string{scope, namespace, key.String()} {
+		b = appendField(b, field)
+	}
+	sum := sha256.Sum256(b)
+	return ID(sum[:len(ID{})])
+}
+
+// A subject is what a key was used for: the fields of a fingerprint.
+type subject struct {
+	scope, namespace, key string
+	method, path, query   string
+	mediaType, encoding   string
+	cancels               string // the forward key of an undo
+	body                  []byte
+}
+
+func (s *subject) fingerprint() Fingerprint {
+	b := make([]byte, 0, 1024)
+	for _, field := range []string{
+		"fanonce/fingerprint/v1",
+		s.scope, s.namespace, s.key,
+		s.method, s.path, s.query,
+		s.mediaType, s.encoding, s.cancels,
+	} {
+		b = appendField(b, field)
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(len(s.body)))
+	h := sha256.New()
+	h.Write(b) // a hash never fails
+	h.Write(s.body)
+	fp := Fingerprint{Version: fingerprintVersion}
+	h.Sum(fp.Sum[:0])
+	return fp
+}
+
+// appendField appends a field behind its length: no two lists of fields give
+// the same bytes.
+func appendField(b []byte, field string) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(len(field)))
+	return append(b, field...)
+}

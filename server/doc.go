@@ -1,0 +1,24 @@
+// Package server is the callee: it makes a handler take effect once per
+// idempotency key, whatever is lost, repeated or killed on the way, and gives
+// every duplicate the first answer.
+//
+// Start with [NewGuard], and [Handle] for typed operations or [Guard.Handler]
+// for any http.Handler. Each route declares its effects, [Transactional],
+// [Keyed] or [Opaque]: that decides what follows when a run fails or its
+// process dies.
+//
+//	guard, err := server.NewGuard(store, scope, server.Config{})
+//	…
+//	err = server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve)
+//
+// A key is claimed durably before its handler runs, the answer leaves after it
+// is stored, and everything in between is fenced. DESIGN.md draws the states.
+//
+// What it does not promise: an effect outside the store's database is made
+// once only if the next hop deduplicates by our child key (Keyed). Otherwise
+// (Opaque) a crash at the wrong moment ends in a visible outcome-unknown, and
+// never in a silent second run.
+//
+// The package knows stores only as the [Store] interface. It imports no
+// database driver, and nothing of the caller's side.
+package server

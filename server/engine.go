@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// The backoff of a leader that waits for a run in another process.
+const (
+	pollFirst = 25 * time.Millisecond
+	pollLast  = 500 * time.Millisecond
+)
+
+// do answers a call: it is the one door of the engine. It returns when the
+// call has run and is settled, or is refused, or has its replay. A panic or
+// Goexit of the handler passes through it after the key was settled.
+func (g *Guard) do(ctx context.Context, c *call) (out outcome) {
+	if !g.gate.enter() {
+		return g.closingRefusal()
+	}
+	defer g.gate.leave()
+	s := g.flights.join(c.id)
+	defer s.leave()
+	p := &patience{until: time.Now().Add(c.wait), none: c.wait <= 0}
+	began := time.Now()
+	for {
+		decided := true
+		if s.lead() {
+			out = g.lead(ctx, c, s, p)
+		} else {
+			out, decided = g.follow(ctx, c, s, p)
+		}
+		if decided {
+			break
+		}
+	}
+	out.asked = true
+	if out.waited = p.used; out.waited {
+		g.observe(Event{Kind: EventWaited, Route: c.route.Name, ID: c.id, Duration: time.Since(began)})
+	}
+	g.observeOutcome(c, out)
+	return out
+}
+
+// patience is how long one call waits for somebody else's run.
+type patience struct {
+	until time.Time
+	none  bool // may not wait, or no longer
+	used  bool
+}
+
+func (p *patience) left() time.Duration {
+	if p.none {
+		return 0
+	}
+	return time.Until(p.until)
+}
+
+// start reports whether there is patience left; the first time it needs a
+// place among the waiters.
+func (p *patience) start(g *Guard, s *seat) bool {
+	if !p.none && !p.used {
+		p.none = !s.admit(g.cfg.MaxWaitersPerKey, g.cfg.MaxWaiters)
+	}
+	if p.left() <= 0 {
+		return false
+	}
+	p.used = true
+	return true
+}
+
+// lead asks the store, as often as the call's patience allows, and runs if the
+// key becomes its own.
+func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome {
+	poll := pollFirst
+	for {
+		if ctx.Err() != nil { // nobody listens, and nothing was claimed
+			return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: context.Cause(ctx)}
+		}
+		s.asking()
+		f, err := g.ask(ctx, c)
+		if err != nil {
+			g.observeStoreError(c, err)
+			return storeRefusal(err)
+		}
+		if f.mine {
+			return g.run(ctx, c, s, f)
+		}
+		s.found(f.record)
+		if f.verdict != verdictWait {
+			return answered(f.decision, &f.record)
+		}
+		busy := busyRefusal(&f.record)
+		if !p.start(g, s) {
+			return busy
+		}
+		if !g.pause(ctx, s, min(p.left(), poll/2+rand.N(poll/2))) {
+			return busy // a follower takes the lead
+		}
+		poll = min(2*poll, pollLast)
+	}
+}
+
+// pause waits before the leader asks again: for d, or until a follower needs
+// to know. It returns false if the leader should not wait any more.
+func (g *Guard) pause(ctx context.Context, s *seat, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.f.hurry:
+		return true
+	case <-g.gate.closing:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A glance is what a follower does next.
+type glance uint8
+
+const (
+	glanceAnswer  glance = iota + 1 // the decision is its answer
+	glanceLead                      // nobody leads: try to
+	glanceHold                      // a short store call is under way: wait for it
+	glancePatient                   // somebody runs: wait as patience allows
+)
+
+// look is what a follower makes of a view. It is pure.
+func look(v view, fp Fingerprint, maxDeaths int) (glance, decision) {
+	d := decide(&v.record, fp, maxDeaths)
+	switch {
+	case v.final:
+		return glanceAnswer, d
+	case v.phase == phaseSettling:
+		// The outcome may be visible to others: in-progress would be a lie.
+		return glanceHold, d
+	case v.phase == phaseRunning && d.verdict == verdictRefuse:
+		return glanceAnswer, d // another fingerprint than the run's
+	case v.phase == phaseRunning:
+		return glancePatient, d
+	case v.fresh && (d.verdict == verdictRefuse || d.verdict == verdictReplay):
+		return glanceAnswer, d
+	case v.fresh && d.verdict == verdictWait:
+		return glancePatient, d
+	case !v.led:
+		return glanceLead, d
+	default:
+		return glanceHold, d
+	}
+}
+
+// follow waits for the leader. It returns false if there is none any more.
+func (g *Guard) follow(ctx context.Context, c *call, s *seat, p *patience) (outcome, bool) {
+	timer := time.NewTimer(p.left())
+	defer timer.Stop()
+	for {
+		v := s.view()
+		glance, d := look(v, c.fingerprint, g.cfg.MaxDeaths)
+		var expired <-chan time.Time
+		switch glance {
+		case glanceAnswer:
+			return answered(d, &v.record), true
+		case glanceLead:
+			return outcome{}, false
+		case glancePatient:
+			switch {
+			case !p.start(g, s):
+				return g.busyView(v), true
+			case !v.led:
+				return outcome{}, false
+			}
+			expired = timer.C
+		case glanceHold:
+			if v.phase == phaseIdle {
+				s.hurry()
+			}
+		}
+		select {
+		case <-v.changed:
+		case <-expired:
+			p.none = true
+		case <-g.gate.closing:
+			return g.closingRefusal(), true
+		case <-ctx.Done():
+			return g.busyView(v), true
+		}
+	}
+}
+
+// answered is the outcome of a decision that needs no further step.
+func answered(d decision, rec *Record) outcome {
+	if d.verdict == verdictReplay {
+		return outcome{replay: &rec.Answer}
+	}
+	return outcome{code: d.code}
+}
+
+// busyRefusal refuses a duplicate of a run in another process.
+func busyRefusal(rec *Record) outcome {
+	return outcome{code: wire.InProgress, retryAfter: retryAfter(rec.Now.Sub(rec.CreatedAt), rec.LeaseLeft())}
+}
+
+// busyView refuses a duplicate by what the flight knows.
+func (g *Guard) busyView(v view) outcome {
+	if v.phase == phaseRunning || v.phase == phaseSettling {
+		return outcome{code: wire.InProgress, retryAfter: retryAfter(time.Since(v.started), g.cfg.Lease)}
+	}
+	return busyRefusal(&v.record)
+}
+
+func (g *Guard) closingRefusal() outcome {
+	return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: ErrShutdown}
+}

@@ -1,0 +1,200 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// A phase is what the leader of a flight is doing.
+type phase uint8
+
+const (
+	phaseIdle     phase = iota // between two asks, or nobody leads
+	phaseAsking                // the leader is at the store
+	phaseRunning               // the leader's handler runs
+	phaseSettling              // the run is being recorded: it may be visible elsewhere already
+)
+
+// flights are the requests of this process, by key. Of the requests for one
+// key one leads: only it goes to the store, and only it runs. The others
+// follow, and learn from it what to answer.
+type flights struct {
+	mu      sync.Mutex
+	byID    map[ID]*flight
+	waiting int // seats that wait for a run, of all keys
+}
+
+// A flight is the requests for one key that are here at the same time. It is
+// guarded by flights.mu.
+type flight struct {
+	members int
+	led     bool
+	phase   phase
+	final   bool // record can never change: nobody needs to ask again
+	// asks counts the times that the store was asked, seen is the ask that
+	// record comes from. While a run is on, record is its claim.
+	asks, seen int
+	record     Record
+	started    time.Time // of the run
+	waiting    int
+	changed    chan struct{} // closed and replaced at every change
+	hurry      chan struct{} // a follower cannot use record, it is older than itself
+}
+
+// A seat is one request's place in a flight.
+type seat struct {
+	all    *flights
+	id     ID
+	f      *flight
+	joined int // asks begun when it came: only later ones know what was true then
+	leads  bool
+	waits  bool
+}
+
+// A view is what a seat sees of its flight at one moment.
+type view struct {
+	phase   phase
+	led     bool
+	final   bool
+	fresh   bool // record was read after the seat was taken
+	record  Record
+	started time.Time
+	changed <-chan struct{}
+}
+
+func (a *flights) join(id ID) *seat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.byID[id]
+	if f == nil {
+		f = &flight{changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+		if a.byID == nil {
+			a.byID = make(map[ID]*flight)
+		}
+		a.byID[id] = f
+	}
+	f.members++
+	return &seat{all: a, id: id, f: f, joined: f.asks}
+}
+
+// leave gives the seat up. If it led, a follower takes the lead.
+func (s *seat) leave() {
+	s.update(func(f *flight) bool {
+		f.members--
+		if s.waits {
+			f.waiting--
+			s.all.waiting--
+		}
+		if f.members == 0 {
+			s.all.forget(s.id, f)
+		}
+		if !s.leads {
+			return false
+		}
+		f.led = false
+		if f.phase != phaseIdle { // what the record said is no longer so
+			f.phase, f.seen = phaseIdle, 0
+		}
+		return true
+	})
+}
+
+// lead makes the seat the leader if there is none.
+func (s *seat) lead() bool {
+	s.update(func(f *flight) bool {
+		s.leads = !f.led && !f.final
+		f.led = f.led || s.leads
+		return false
+	})
+	return s.leads
+}
+
+// asking tells that the leader goes to the store.
+func (s *seat) asking() {
+	s.update(func(f *flight) bool {
+		f.asks++
+		f.phase = phaseAsking
+		return false
+	})
+}
+
+// found tells what the store said, to an ask that did not make the leader the
+// owner, or to the completion of its run.
+func (s *seat) found(rec Record) {
+	s.update(func(f *flight) bool {
+		f.phase, f.record, f.seen = phaseIdle, rec, f.asks
+		if rec.State == StateCompleted || rec.State == StateCancelled {
+			// Later requests must ask anew, or a key that is never idle would
+			// never expire.
+			f.final = true
+			s.all.forget(s.id, f)
+		}
+		return true
+	})
+}
+
+// running tells that the leader owns the key, as rec says.
+func (s *seat) running(rec Record) {
+	s.update(func(f *flight) bool {
+		f.phase, f.record, f.started = phaseRunning, rec, time.Now()
+		return true
+	})
+}
+
+// settling tells that the outcome may be visible from now on.
+func (s *seat) settling() {
+	s.update(func(f *flight) bool {
+		f.phase = phaseSettling
+		return false
+	})
+}
+
+// hurry asks the leader to look again at once.
+func (s *seat) hurry() {
+	select {
+	case s.f.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// admit reports whether the seat may wait for a run, under the caps.
+func (s *seat) admit(perKey, all int) bool {
+	s.update(func(f *flight) bool {
+		if !s.waits && f.waiting < perKey && s.all.waiting < all {
+			s.waits = true
+			f.waiting++
+			s.all.waiting++
+		}
+		return false
+	})
+	return s.waits
+}
+
+func (s *seat) view() (v view) {
+	s.update(func(f *flight) bool {
+		v = view{
+			phase: f.phase, led: f.led, final: f.final, fresh: f.seen > s.joined,
+			record: f.record, started: f.started, changed: f.changed,
+		}
+		return false
+	})
+	return v
+}
+
+// update calls change under the lock and wakes everybody if it returns true.
+func (s *seat) update(change func(*flight) bool) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if change(s.f) {
+		close(s.f.changed)
+		s.f.changed = make(chan struct{})
+	}
+}
+
+// forget takes f out of the map, where a later flight of the same key may have
+// its place.
+func (a *flights) forget(id ID, f *flight) {
+	if a.byID[id] == f {
+		delete(a.byID, id)
+	}
+}

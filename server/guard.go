@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// A Guard makes handlers take effect once per key. Make one per service with
+// [NewGuard]; routes come from [Handle], [Guard.Handler] or [Guard.Route]. It
+// is safe for concurrent use.
+type Guard struct {
+	store   Store
+	txStore TxStore // store, if it is one
+	scope   ScopeFunc
+	cfg     Config
+	headers headerPolicy
+	flights flights
+	gate    *gate
+	pulse   *pulse
+}
+
+// NewGuard returns a guard over store. scope says whose keys a request uses;
+// see [Unscoped]. It starts nothing: no goroutine runs while no request does.
+// It returns a [ConfigError] for what cannot work.
+func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
+	if store == nil {
+		return nil, reject("store", "nil", "a Store is required")
+	}
+	if scope == nil {
+		return nil, reject("scope", "nil", "a ScopeFunc is required; Unscoped is the spelled-out way out")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), headers: newHeaderPolicy(cfg.ReplayHeaders)}
+	g.txStore, _ = store.(TxStore)
+	g.pulse = newPulse(g)
+	return g, nil
+}
+
+// Route returns next guarded by g as r says. It returns a [ConfigError] for
+// what cannot work.
+func (g *Guard) Route(r Route, next http.Handler) (http.Handler, error) {
+	if err := g.checkRoute(r); err != nil {
+		return nil, err
+	}
+	if next == nil {
+		return nil, reject("next", "nil", "a handler is required")
+	}
+	return &guarded{guard: g, route: r, next: next}, nil
+}
+
+func (g *Guard) checkRoute(r Route) error {
+	switch r.Effect {
+	case Transactional, Keyed, Opaque:
+	default:
+		return reject("Route.Effect", r.Effect, "must be Transactional, Keyed or Opaque")
+	}
+	switch {
+	case r.Effect == Transactional && g.txStore == nil:
+		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
+	case r.Effect == Transactional && r.KeyOptional:
+		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
+	case r.Effect == Transactional && r.Stream != StreamRefuse:
+		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
+	case r.Stream > StreamTombstone:
+		return reject("Route.Stream", r.Stream, "is no StreamPolicy")
+	case r.Oversize > OversizeRefuse:
+		return reject("Route.Oversize", r.Oversize, "is no OversizePolicy")
+	case r.Wait > g.cfg.WaitCap:
+		return reject("Route.Wait", r.Wait, "must not be longer than WaitCap, "+g.cfg.WaitCap.String())
+	}
+	return nil
+}
+
+// Sweep deletes records that nobody can need any more, in batches of
+// [Config.SweepBatch], until a batch is not full. It returns how many it
+// deleted, also with an error. Call it every few minutes, from one process or
+// from several.
+func (g *Guard) Sweep(ctx context.Context) (int, error) {
+	total := 0
+	for {
+		n, err := g.store.Sweep(ctx, g.cfg.SweepBatch)
+		total += n
+		if err != nil || n < g.cfg.SweepBatch {
+			return total, err
+		}
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+	}
+}
+
+func (g *Guard) observe(e Event) {
+	if g.cfg.Observer != nil {
+		g.cfg.Observer.Observe(e)
+	}
+}
+
+func (g *Guard) observeStoreError(c *call, err error) {
+	var failed *hookError
+	if errors.Is(err, ErrExpired) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrConflict) || errors.As(err, &failed) {
+		return // answers of a store that works
+	}
+	g.observe(Event{Kind: EventStoreError, Route: c.route.Name, ID: c.id, Err: err})
+}
+
+// guardsMethod reports whether requests with this method are guarded.
+func (g *Guard) guardsMethod(method string) bool { return slices.Contains(g.cfg.Methods, method) }

@@ -1,0 +1,293 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"expvar"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+func TestNewGuard_rejects(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		field string
+		cfg   server.Config
+	}{
+		{"Config.Lease", server.Config{Lease: -1}},
+		{"Config.Lease", server.Config{Lease: time.Millisecond}},
+		{"Config.Lease", server.Config{Lease: 25 * time.Hour}},
+		{"Config.Retention", server.Config{Retention: time.Second}},
+		{"Config.AuditRetention", server.Config{AuditRetention: time.Hour}},
+		{"Config.Skew", server.Config{Skew: 8 * 24 * time.Hour}},
+		{"Config.Wait", server.Config{Wait: 11 * time.Second}},
+		{"Config.Wait", server.Config{Wait: -1}},
+		{"Config.WaitCap", server.Config{WaitCap: -1}},
+		{"Config.HandlerTimeout", server.Config{HandlerTimeout: -1}},
+		{"Config.StoreTimeout", server.Config{StoreTimeout: -1}},
+		{"Config.SettleTimeout", server.Config{SettleTimeout: -1}},
+		{"Config.MaxRequestBytes", server.Config{MaxRequestBytes: -1}},
+		{"Config.MaxResponseBytes", server.Config{MaxResponseBytes: -1}},
+		{"Config.MinKeyBytes", server.Config{MinKeyBytes: 256}},
+		{"Config.MaxDeaths", server.Config{MaxDeaths: -1}},
+		{"Config.SweepBatch", server.Config{SweepBatch: -1}},
+		{"Config.Methods", server.Config{Methods: []string{"post"}}},
+		{"Config.ReplayHeaders", server.Config{ReplayHeaders: []string{"set-cookie"}}},
+		{"Config.ReplayHeaders", server.Config{ReplayHeaders: []string{"bad name"}}},
+	} {
+		_, err := server.NewGuard(memstore.New(), server.Unscoped, tt.cfg)
+		requireField(t, err, tt.field)
+	}
+	_, err := server.NewGuard(nil, server.Unscoped, server.Config{})
+	requireField(t, err, "store")
+	_, err = server.NewGuard(memstore.New(), nil, server.Config{})
+	requireField(t, err, "scope")
+}
+
+func requireField(tb testing.TB, err error, field string) {
+	tb.Helper()
+	var config *server.ConfigError
+	require.ErrorAs(tb, err, &config)
+	require.Equal(tb, field, config.Field, err)
+	require.True(tb, strings.HasPrefix(err.Error(), "server: "), err)
+}
+
+func TestRoute_rejects(t *testing.T) {
+	t.Parallel()
+	next := http.NotFoundHandler()
+	for _, tt := range []struct {
+		field string
+		store server.Store
+		route server.Route
+	}{
+		{"Route.Effect", memstore.New(), server.Route{}},
+		{"Route.Effect", memstore.New(), server.Route{Effect: 9}},
+		{"Route.Effect", plainStore{memstore.New()}, server.Route{Effect: server.Transactional}},
+		{"Route.KeyOptional", memstore.New(), server.Route{Effect: server.Transactional, KeyOptional: true}},
+		{"Route.Stream", memstore.New(), server.Route{Effect: server.Transactional, Stream: server.StreamTombstone}},
+		{"Route.Stream", memstore.New(), server.Route{Effect: server.Keyed, Stream: 9}},
+		{"Route.Oversize", memstore.New(), server.Route{Effect: server.Keyed, Oversize: 9}},
+		{"Route.Wait", memstore.New(), server.Route{Effect: server.Keyed, Wait: time.Minute}},
+	} {
+		_, err := newGuard(t, tt.store, server.Config{}).Route(tt.route, next)
+		requireField(t, err, tt.field)
+	}
+	_, err := newGuard(t, memstore.New(), server.Config{}).Handler(server.Keyed, nil)
+	requireField(t, err, "next")
+}
+
+func TestNewGuard_copiesItsConfig(t *testing.T) {
+	t.Parallel()
+	cfg := server.Config{Methods: []string{http.MethodPost}}
+	var runs atomic.Int64
+	h := newRoute(t, newGuard(t, memstore.New(), cfg), server.Keyed, answer(http.StatusOK, &runs))
+	cfg.Methods[0] = http.MethodPut
+	requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, false)
+}
+
+func TestShutdown_waitsForRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		g := newGuard(t, memstore.New(), server.Config{})
+		h := newRoute(t, g, server.Keyed, slow(5*time.Second, &runs))
+		first, waiter := make(chan *httptest.ResponseRecorder, 1), make(chan *httptest.ResponseRecorder, 1)
+		go func() { first <- send(h, "k", "b") }()
+		synctest.Wait()
+		go func() { waiter <- send(h, "k", "b", wait(10)...) }()
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Equal(t, 5*time.Second, time.Since(start))
+		requireAnswer(t, <-first, http.StatusOK, "1", false)
+		requireCode(t, <-waiter, wire.StoreUnavailable)
+		requireCode(t, send(h, "k-2", "b"), wire.StoreUnavailable)
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.EqualValues(t, 1, runs.Load())
+	})
+}
+
+func TestShutdown_cancelsWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := &witness{}
+		store := memstore.New()
+		g := newGuard(t, store, server.Config{Observer: seen})
+		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if !errors.Is(context.Cause(r.Context()), server.ErrShutdown) {
+				panic(context.Cause(r.Context()))
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		go send(h, "k", "b")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, g.Shutdown(ctx), context.DeadlineExceeded)
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+	})
+}
+
+// A claim that came through the door just before it closed is given back.
+func TestShutdown_releasesWhatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			time.Sleep(time.Second)
+			return store.TxStore.Claim(ctx, req)
+		}
+		seen := &witness{}
+		g := newGuard(t, store, server.Config{Observer: seen})
+		h := newRoute(t, g, server.Opaque, func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
+		go func() { requireCode(t, send(h, "k", "b"), wire.StoreUnavailable) }()
+		synctest.Wait()
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		metrics := server.NewMetrics()
+		var _ expvar.Var = metrics
+		var runs atomic.Int64
+		g := newGuard(t, memstore.New(), server.Config{Observer: metrics})
+		h, err := g.Route(server.Route{Effect: server.Keyed, Name: "orders"}, slow(3*time.Second, &runs))
+		require.NoError(t, err)
+		go send(h, "k", "b")
+		synctest.Wait()
+		send(h, "k", "b", wait(1)...) // waits, and gives up
+		send(h, "k", "c")
+		time.Sleep(time.Minute)
+		send(h, "k", "b")
+
+		got := metrics.Snapshot()["orders"]
+		for name, want := range map[string]int64{
+			"miss": 1, "hit": 1, "mismatch": 1, "in_progress": 1, "wait_timeout": 1, "claimed": 1, "settled": 1, "store_error": 0,
+		} {
+			require.Equal(t, want, got.Counts[name], name)
+		}
+		require.Equal(t, map[wire.Code]int64{wire.InProgress: 1, wire.KeyReused: 1}, got.Refused)
+		require.EqualValues(t, 1, got.PendingAge.Count)
+		require.InDelta(t, 3, got.PendingAge.SumSeconds, 0)
+		require.InDelta(t, 1, got.Wait.SumSeconds, 0)
+		for _, b := range got.PendingAge.Buckets {
+			require.Equal(t, b.UpTo >= 3, b.Count == 1, "bucket up to %v s", b.UpTo)
+		}
+		var decoded server.Snapshot
+		require.NoError(t, json.Unmarshal([]byte(metrics.String()), &decoded))
+		require.Equal(t, metrics.Snapshot(), decoded)
+	})
+}
+
+// Neither logs nor refusals nor events show a key, a scope or a body.
+func TestPrivacy(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	seen := &witness{}
+	store := &flaky{TxStore: memstore.New()}
+	g, err := server.NewGuard(store, func(*http.Request) (string, error) { return "canary-scope", nil }, server.Config{
+		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: seen,
+		KeyPolicy: func(k childkey.Key) error {
+			if strings.HasSuffix(k.String(), "@") {
+				return fmt.Errorf("%s is an address", k)
+			}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "canary-answer") })
+	var out strings.Builder
+	show := func(w *httptest.ResponseRecorder) { out.WriteString(w.Body.String() + headerText(w) + "\n") }
+	send(h, "canary-key", "canary-body")
+	show(send(h, "canary-key", "other"))
+	show(send(h, "canary-key@", "b"))
+	show(send(h, "canary-key ö", "b"))
+	show(send(h, "canary-key, other", "b"))
+	show(send(h, "canary-key-2", "b", wire.HeaderFirstSent, "canary-time"))
+	store.claim = func(context.Context, server.ClaimRequest) (server.Record, bool, error) {
+		return server.Record{}, false, errDown
+	}
+	down := send(h, "canary-key", "canary-body")
+	show(down)
+	require.NotContains(t, out.String()+log.String()+fmt.Sprint(seen.events), "canary")
+	require.NotContains(t, out.String(), errDown.Error(), "the store's errors are for the log")
+
+	key, err := childkey.Parse("canary-key")
+	require.NoError(t, err)
+	problem, ok := wire.ParseProblem(down.Header().Get("Content-Type"), down.Body.Bytes())
+	require.True(t, ok)
+	require.Contains(t, log.String(), `"reference":"`+problem.Instance+`","key":"`+key.Digest()+`"`)
+}
+
+func TestConfig_docsURL(t *testing.T) {
+	t.Parallel()
+	h := newRoute(t, newGuard(t, memstore.New(), server.Config{DocsURL: "https://example.org/keys"}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
+	require.Equal(t, `<https://example.org/keys>; rel="describedby"`, send(h, "", "b").Header().Get("Link"))
+}
+
+// What calls below a guarded handler need is in its ctx.
+func TestHandler_context(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var in []wire.Inbound
+		h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			key, ok := childkey.FromContext(r.Context())
+			require.True(t, ok)
+			require.Equal(t, "k", key.String())
+			inbound, ok := wire.FromContext(r.Context())
+			require.True(t, ok)
+			in = append(in, inbound)
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		send(h, "k", "b", wire.HeaderRetryAttempt, "2", wire.HeaderRetryAllowance, "3", wire.HeaderRequestTimeout, "1500")
+		time.Sleep(time.Minute)
+		send(h, "k", "b")
+		require.Len(t, in, 2)
+		require.Equal(t, []int{2, 3, 0, -1}, []int{in[0].Attempt, in[0].Allowance, in[1].Attempt, in[1].Allowance})
+		require.True(t, in[0].Deadline.Equal(start.Add(1500*time.Millisecond)), in[0].Deadline)
+		require.True(t, in[1].Deadline.IsZero())
+		require.True(t, in[0].FirstSent.Equal(start) && in[1].FirstSent.Equal(start), "the first claim counts for every run")
+	})
+}
+
+// The library itself links nothing but the standard library and childkey.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	for _, path := range deps(t) {
+		first, _, _ := strings.Cut(path, "/")
+		own := path == "github.com/fanonce/fanonce/server" || strings.HasPrefix(path, "github.com/fanonce/fanonce/childkey")
+		if strings.Contains(first, ".") && !own && path != "github.com/google/uuid" {
+			t.Errorf("package server imports %s", path)
+		}
+	}
+}
+
+func deps(tb testing.TB) []string {
+	tb.Helper()
+	out, err := exec.CommandContext(tb.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(tb, err)
+	return strings.Fields(string(out))
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A StatusError is what a typed handler returns to answer with something other
+// than 200, or 500 for any other error. Its status decides what is stored, as
+// for any handler: a 402 is, a 503 is not. Its answer is a problem
+// (RFC 9457) with Code and Detail; Err is only logged.
+type StatusError struct {
+	Status int    // 400 to 599; anything else is answered with 500
+	Code   string // the problem's code member; optional
+	Detail string // the problem's detail member, for people; optional
+	Err    error  // the cause; optional
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	text := "server: status " + strconv.Itoa(e.Status)
+	if e.Code != "" {
+		text += " " + e.Code
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// Handle serves op on mux, guarded by g: it decodes the JSON body into In,
+// calls fn, and answers 200 with the JSON of Out, or what a [StatusError]
+// says. The error's text never leaves the process.
+//
+// fn's ctx carries the inbound key as the parent key of its own calls; in it
+// work [Fence], [Barrier], [PathValue] and what else takes a run's ctx. What
+// [contract.Decode] refuses is answered with 400, and a media type other than
+// JSON with 415; both are stored, as any verdict on the request itself.
+//
+// The route is named by op's method and path. Handle returns a [ConfigError],
+// or the error of op; also if mux has the pattern already.
+func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], effect Effect,
+	fn func(context.Context, In) (Out, error),
+) (err error) {
+	switch {
+	case mux == nil:
+		return reject("mux", "nil", "a ServeMux is required")
+	case g == nil:
+		return reject("guard", "nil", "a Guard is required")
+	case fn == nil:
+		return reject("fn", "nil", "a function is required")
+	case op.Err() != nil:
+		return fmt.Errorf("server: %w", op.Err())
+	case !g.guardsMethod(op.Method()):
+		return reject("Config.Methods", g.cfg.Methods, op.Method()+" is not guarded")
+	}
+	pattern := op.Method() + " " + op.Pattern()
+	handler, err := g.Route(Route{Effect: effect, Name: pattern}, &typed[In, Out]{guard: g, fn: fn})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if v := recover(); v != nil { // ServeMux has no other way to say it
+			err = reject("pattern", pattern, fmt.Sprint(v))
+		}
+	}()
+	mux.Handle(pattern, handler)
+	return nil
+}
+
+// PathValue returns what a wildcard of the operation's path matched, unescaped;
+// "" outside a typed handler, or if the path has no such wildcard.
+func PathValue(ctx context.Context, name string) string {
+	if r, ok := ctx.Value(requestKey{}).(*http.Request); ok {
+		return r.PathValue(name)
+	}
+	return ""
+}
+
+type requestKey struct{}
+
+// typed is a typed function as an http.Handler; the guard is around it.
+type typed[In, Out any] struct {
+	guard *Guard
+	fn    func(context.Context, In) (Out, error)
+}
+
+// ServeHTTP implements http.Handler.
+func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var in In
+	if err := decodeJSON(r, &in); err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	out, err := h.fn(context.WithValue(r.Context(), requestKey{}, r), in)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	answer, err := contract.Encode(out)
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", contract.ContentType)
+	_, _ = w.Write(answer) // into the recorder
+}
+
+// decodeJSON returns a StatusError for what is not the caller's In.
+func decodeJSON(r *http.Request, in any) error {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		kind, _, err := mime.ParseMediaType(kind)
+		if err != nil || (kind != contract.ContentType && !strings.HasSuffix(kind, "+json")) {
+			return &StatusError{Status: http.StatusUnsupportedMediaType, Detail: "The body must be JSON."}
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if err := contract.Decode(body, in); err != nil {
+		return &StatusError{Status: http.StatusBadRequest, Detail: err.Error()} // it holds nothing of the body
+	}
+	return nil
+}
+
+// A typedProblem is a problem of the service, not of this package: its type
+// says so.
+type typedProblem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Code   string `json:"code,omitempty"`
+}
+
+func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := typedProblem{Type: "about:blank", Status: http.StatusInternalServerError}
+	var status *StatusError
+	if errors.As(err, &status) && status.Status >= 400 && status.Status <= 599 {
+		p.Status, p.Code, p.Detail = status.Status, status.Code, status.Detail
+	}
+	p.Title = http.StatusText(p.Status)
+	if p.Status >= http.StatusInternalServerError {
+		h.guard.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "handler failed",
+			slog.String("route", r.Pattern), slog.Any("error", err))
+	}
+	body, _ := json.Marshal(p) // strings and a number always encode
+	w.Header().Set("Content-Type", wire.ProblemContentType)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // into the recorder
+}

@@ -1,0 +1,129 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+type lines struct {
+	SKU      string  `json:"sku"`
+	Quantity float64 `json:"quantity"`
+}
+
+type hold struct {
+	ID    string  `json:"id"`
+	Price float64 `json:"price"`
+}
+
+var reserve = contract.Post[lines, hold]("inventory", "reserve", "/shelves/{shelf}/reservations")
+
+func typed(tb testing.TB, fn func(context.Context, lines) (hold, error)) *http.ServeMux {
+	tb.Helper()
+	mux := http.NewServeMux()
+	require.NoError(tb, server.Handle(mux, newGuard(tb, memstore.New(), server.Config{}), reserve, server.Keyed, fn))
+	return mux
+}
+
+func call(mux *http.ServeMux, body, mediaType string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/shelves/north%2Fwest/reservations", strings.NewReader(body))
+	r.Header.Set(wire.HeaderKey, `"order-1042"`)
+	if mediaType != "" {
+		r.Header.Set("Content-Type", mediaType)
+	}
+	return serve(mux, r)
+}
+
+func TestHandle(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	mux := typed(t, func(ctx context.Context, in lines) (hold, error) {
+		runs++
+		return hold{ID: in.SKU + "@" + server.PathValue(ctx, "shelf"), Price: in.Quantity}, nil
+	})
+	for _, replayed := range []bool{false, true} {
+		w := call(mux, `{"sku":"tea","quantity":2,"later":true}`, "application/json")
+		requireAnswer(t, w, http.StatusOK, `{"id":"tea@north/west","price":2}`, replayed)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	}
+	require.Equal(t, 1, runs)
+	require.Empty(t, server.PathValue(t.Context(), "shelf"))
+}
+
+func TestHandle_errors(t *testing.T) {
+	t.Parallel()
+	errCause := errors.New("canary")
+	for _, tt := range []struct {
+		name     string
+		body     string
+		media    string
+		out      hold
+		err      error
+		status   int
+		want     string // in the answer
+		replayed bool   // the second time
+	}{
+		{
+			name: "declined", body: "{}", err: &server.StatusError{Status: http.StatusPaymentRequired, Code: "declined", Detail: "No funds.", Err: errCause},
+			status: http.StatusPaymentRequired, want: `"detail":"No funds.","code":"declined"`, replayed: true,
+		},
+		{name: "unavailable", body: "{}", err: &server.StatusError{Status: http.StatusServiceUnavailable}, status: http.StatusServiceUnavailable, want: `"about:blank"`},
+		{name: "any other error", body: "{}", err: errCause, status: http.StatusInternalServerError, want: `"about:blank"`},
+		{name: "no error status", body: "{}", err: &server.StatusError{Status: http.StatusOK}, status: http.StatusInternalServerError, want: `"about:blank"`},
+		{name: "not JSON", body: "canary", status: http.StatusBadRequest, want: "contract: body", replayed: true},
+		{name: "something behind it", body: "{} canary", status: http.StatusBadRequest, want: "contract: body", replayed: true},
+		{name: "wrong type", body: `{"quantity":"canary"}`, status: http.StatusBadRequest, want: "quantity", replayed: true},
+		{name: "no body", body: "", status: http.StatusBadRequest, want: "contract: body", replayed: true},
+		{name: "not declared as JSON", body: "{}", media: "text/plain", status: http.StatusUnsupportedMediaType, want: "must be JSON", replayed: true},
+		{name: "no form in JSON", body: "{}", out: hold{Price: math.NaN()}, status: http.StatusInternalServerError, want: `"about:blank"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			mux := typed(t, func(context.Context, lines) (hold, error) { return tt.out, tt.err })
+			for _, again := range []bool{false, true} {
+				w := call(mux, tt.body, tt.media)
+				require.Equal(t, tt.status, w.Code)
+				require.Contains(t, w.Body.String(), tt.want)
+				require.NotContains(t, w.Body.String(), "canary")
+				replayed, _ := wire.ParseFlag(w.Header().Values(wire.HeaderReplayed))
+				require.Equal(t, again && tt.replayed, replayed)
+				_, ours := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
+				require.False(t, ours, "the service's problem must not look like the layer's")
+			}
+		})
+	}
+}
+
+func TestHandle_rejects(t *testing.T) {
+	t.Parallel()
+	mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+	fn := func(context.Context, lines) (hold, error) { return hold{}, nil }
+	requireField(t, server.Handle(nil, g, reserve, server.Keyed, fn), "mux")
+	requireField(t, server.Handle(mux, nil, reserve, server.Keyed, fn), "guard")
+	requireField(t, server.Handle(mux, g, reserve, server.Keyed, nil), "fn")
+	requireField(t, server.Handle(mux, g, reserve, 0, fn), "Route.Effect")
+	require.ErrorIs(t, server.Handle(mux, g, contract.Post[lines, hold]("a:b", "c", "/"), server.Keyed, fn), contract.ErrInvalid)
+	require.NoError(t, server.Handle(mux, g, reserve, server.Keyed, fn))
+	requireField(t, server.Handle(mux, g, reserve, server.Keyed, fn), "pattern")
+	putless := newGuard(t, memstore.New(), server.Config{Methods: []string{http.MethodPut}})
+	requireField(t, server.Handle(mux, putless, reserve, server.Keyed, fn), "Config.Methods")
+}
+
+func TestStatusError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("no funds")
+	err := error(&server.StatusError{Status: http.StatusPaymentRequired, Code: "declined", Err: cause})
+	require.ErrorIs(t, err, cause)
+	require.EqualError(t, err, "server: status 402 declined: no funds")
+}

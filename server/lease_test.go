@@ -1,0 +1,302 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+var errDown = errors.New("the store is down")
+
+// deaf is a store that a paused process or a broken network cannot renew at.
+func deaf(shared server.TxStore) *flaky {
+	return &flaky{
+		TxStore: shared,
+		renew:   func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) { return nil, errDown },
+	}
+}
+
+// die makes one run on a process of its own that never settles, and waits
+// until its lease has ended.
+func die(t *testing.T, shared server.TxStore, effect server.Effect, cfg server.Config) {
+	t.Helper()
+	store := deaf(shared)
+	store.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
+	store.begin = func(ctx context.Context) (server.Tx, error) {
+		tx, err := shared.Begin(ctx)
+		return deadTx{tx}, err
+	}
+	w := send(newRoute(t, newGuard(t, store, cfg), effect, func(http.ResponseWriter, *http.Request) {}), "k", "b")
+	requireCode(t, w, wire.StoreUnavailable)
+	time.Sleep(server.DefaultLease)
+}
+
+type deadTx struct{ server.Tx }
+
+func (deadTx) Settle(context.Context, server.Owner, server.Settlement) error {
+	return server.ErrFateUnknown
+}
+
+// A slow live owner is never robbed, however often its lease would have ended.
+func TestLease_renewedWhileTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		seen := &witness{}
+		store := memstore.New()
+		cfg := server.Config{Lease: time.Second, Observer: seen}
+		h := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(10*time.Second, &runs))
+		elsewhere := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(0, &runs))
+		go send(h, "k", "b")
+		for range 9 {
+			time.Sleep(time.Second)
+			requireCode(t, send(elsewhere, "k", "b"), wire.InProgress)
+		}
+		time.Sleep(2 * time.Second)
+		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
+		require.EqualValues(t, 1, readRecord(t, store, seen).Fence)
+		time.Sleep(time.Hour) // an idle guard renews nothing
+	})
+}
+
+// Renewal goes on until the outcome is recorded, not until the handler returned.
+func TestLease_renewedWhileSettling(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			time.Sleep(4 * time.Second)
+			return store.TxStore.Settle(ctx, o, s)
+		}
+		var runs atomic.Int64
+		cfg := server.Config{Lease: time.Second}
+		h := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(0, &runs))
+		elsewhere := newRoute(t, newGuard(t, store.TxStore, cfg), server.Keyed, slow(0, &runs))
+		go send(h, "k", "b")
+		time.Sleep(3 * time.Second)
+		requireCode(t, send(elsewhere, "k", "b"), wire.InProgress)
+		time.Sleep(2 * time.Second)
+		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
+	})
+}
+
+// A zombie's ctx ends before its lease does, and its result is thrown away.
+func TestLease_lost(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
+		t.Run(effect.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := memstore.New()
+				seen := &witness{}
+				start := time.Now()
+				rows := 0
+				var told time.Duration
+				zombie := newRoute(t, newGuard(t, deaf(shared), server.Config{Observer: seen}), effect, func(w http.ResponseWriter, r *http.Request) {
+					if effect == server.Transactional {
+						_ = memstore.Tx(r.Context()).Do(func() { rows++ })
+					}
+					<-r.Context().Done()
+					told = time.Since(start)
+					if !errors.Is(context.Cause(r.Context()), server.ErrLeaseLost) {
+						panic(context.Cause(r.Context()))
+					}
+					time.Sleep(10 * time.Second) // it wakes up late
+					fmt.Fprint(w, "zombie")
+				})
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					requireCode(t, send(zombie, "k", "b"), wire.LeaseLost)
+				}()
+				time.Sleep(server.DefaultLease)
+				var runs atomic.Int64
+				successor := newRoute(t, newGuard(t, shared, server.Config{}), effect, slow(0, &runs))
+				requireAnswer(t, send(successor, "k", "b"), http.StatusOK, "1", false)
+				<-done
+				require.Equal(t, server.DefaultLease*9/10, told, "the margin is a tenth of the lease")
+				require.Zero(t, rows)
+				require.Equal(t, 1, seen.count(server.EventLeaseLost))
+				requireAnswer(t, send(successor, "k", "b"), http.StatusOK, "1", true)
+			})
+		})
+	}
+}
+
+// A renewal that hangs must not keep the owner working past its lease.
+func TestLease_renewalHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		hung := make(chan struct{})
+		store.renew = func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) {
+			<-hung
+			return nil, errDown
+		}
+		start := time.Now()
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		})
+		// Nobody took over: the outcome of a run that ended well still counts.
+		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
+		require.Equal(t, server.DefaultLease*9/10, time.Since(start))
+		close(hung)
+	})
+}
+
+// The alarm goes on after a renewal, from when that was sent.
+func TestLease_lostAfterARenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		beats := 0
+		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+			if beats++; beats > 1 {
+				return nil, errDown
+			}
+			defer time.Sleep(time.Second) // the answer is slow
+			return store.TxStore.Renew(ctx, owners, lease)
+		}
+		start := time.Now()
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		})
+		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
+		require.Equal(t, server.DefaultLease/3+server.DefaultLease*9/10, time.Since(start))
+	})
+}
+
+// An owner that was told by a renewal that it is one no more.
+func TestLease_takenAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) ([]server.Owner, error) {
+			return owners, nil
+		}
+		start := time.Now()
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			w.WriteHeader(http.StatusInternalServerError)
+		})
+		requireCode(t, send(h, "k", "b"), wire.LeaseLost)
+		require.Equal(t, server.DefaultLease/3, time.Since(start))
+	})
+}
+
+func TestDeath_takenOverAfterTheLease(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
+		synctest.Test(t, func(t *testing.T) {
+			shared := memstore.New()
+			seen := &witness{}
+			die(t, shared, effect, server.Config{})
+			h := newRoute(t, newGuard(t, shared, server.Config{Observer: seen}), effect, func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, "fence ", server.Fence(r.Context()))
+			})
+			requireCode(t, send(h, "k", "other"), wire.KeyReused)
+			requireAnswer(t, send(h, "k", "b"), http.StatusOK, "fence 2", false)
+			requireCode(t, send(h, "k", "other"), wire.KeyReused)
+			require.Equal(t, 1, seen.count(server.EventTakeOver))
+			rec := readRecord(t, shared, seen)
+			require.Equal(t, effect != server.Transactional, rec.MaybeRan)
+			require.Equal(t, 1, rec.Deaths)
+		})
+	}
+}
+
+// Opaque work that died is never run again by itself.
+func TestDeath_opaqueIsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		die(t, shared, server.Opaque, server.Config{})
+		var runs atomic.Int64
+		seen := &witness{}
+		// The class of the run that died decides, whatever the route is now.
+		h := newRoute(t, newGuard(t, shared, server.Config{Observer: seen}), server.Keyed, slow(0, &runs))
+		for range 2 {
+			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+		}
+		require.Zero(t, runs.Load())
+		require.Equal(t, server.StateUnknown, readRecord(t, shared, seen).State)
+		require.Equal(t, 1, seen.count(server.EventUnknown))
+	})
+}
+
+func TestDeath_poisonedAfterTooMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		cfg := server.Config{MaxDeaths: 2}
+		for range 3 { // the first owner, and two that took over
+			die(t, shared, server.Keyed, cfg)
+		}
+		var runs atomic.Int64
+		seen := &witness{}
+		cfg.Observer = seen
+		h := newRoute(t, newGuard(t, shared, cfg), server.Keyed, slow(0, &runs))
+		requireCode(t, send(h, "k", "b"), wire.Poisoned)
+		requireCode(t, send(h, "k", "other"), wire.KeyReused)
+		requireAnswer(t, send(h, "k-2", "b"), http.StatusOK, "1", false)
+		require.Equal(t, 1, seen.count(server.EventPoisoned))
+	})
+}
+
+func TestHandlerTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if !errors.Is(context.Cause(r.Context()), server.ErrHandlerTimeout) {
+				panic(context.Cause(r.Context()))
+			}
+			w.WriteHeader(http.StatusGatewayTimeout)
+		})
+		start := time.Now()
+		w := send(h, "k", "b", wire.HeaderRequestTimeout, "100") // bounds no run
+		require.Equal(t, http.StatusGatewayTimeout, w.Code)
+		require.Equal(t, server.DefaultHandlerTimeout, time.Since(start))
+	})
+}
+
+// Retention, and what a late retry gets in each of its windows.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		store := memstore.New()
+		g := newGuard(t, store, server.Config{SweepBatch: 2})
+		h := newRoute(t, g, server.Keyed, slow(0, &runs))
+		firstSent := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now())}
+		requireAnswer(t, send(h, "k", "b", firstSent...), http.StatusOK, "1", false)
+		for i := range 4 {
+			send(h, fmt.Sprint("other-", i), "b")
+		}
+		time.Sleep(server.DefaultRetention - time.Second)
+		requireAnswer(t, send(h, "k", "b", firstSent...), http.StatusOK, "1", true)
+		time.Sleep(time.Second)
+		requireCode(t, send(h, "k", "b", firstSent...), wire.ResponseGone)
+		time.Sleep(time.Second)
+		requireCode(t, send(h, "new", "b", firstSent...), wire.KeyExpired)
+
+		time.Sleep(server.DefaultAuditRetention)
+		swept, err := g.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, swept)
+		requireCode(t, send(h, "k", "b", firstSent...), wire.KeyExpired)
+		require.EqualValues(t, 5, runs.Load())
+		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "6", false) // without first-sent: as documented
+	})
+}

@@ -1,0 +1,181 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// guarded is a route's http.Handler. It translates between HTTP and the
+// engine, and decides nothing.
+type guarded struct {
+	guard *Guard
+	route Route
+	next  http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.guard.guardsMethod(r.Method) || h.keyless(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	route := h.route
+	route.Name = cmp.Or(route.Name, r.Pattern, "default")
+	c, body, refusal := h.admit(r, &route)
+	if refusal != nil {
+		h.refuse(w, r, &route, *refusal)
+		return
+	}
+	var rec *recorder
+	c.work = func(ctx context.Context) result {
+		rec = newRecorder(w, &route, h.guard.cfg.MaxResponseBytes)
+		turn := withBody(r.Clone(ctx), body)
+		defer removeForm(turn)
+		h.next.ServeHTTP(rec, turn)
+		return rec.finish(h.guard.headers)
+	}
+	out := h.guard.do(r.Context(), c)
+	h.respond(w, r, c, rec, out)
+}
+
+// keyless reports whether the request goes without a guard because it has no
+// key and needs none.
+func (h *guarded) keyless(r *http.Request) bool {
+	return h.route.KeyOptional && len(r.Header.Values(wire.HeaderKey)) == 0
+}
+
+// admit checks a request, in an order that callers rely on, and makes it a
+// call. Nothing is stored for what it refuses.
+func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome) {
+	g := h.guard
+	scope, err := g.scope(r)
+	if err != nil || scope == "" || len(scope) > MaxScopeBytes {
+		return refuseEarly(wire.ScopeMissing, cmp.Or(err, errNoScope))
+	}
+	c := &call{route: route, token: newToken()}
+	if code, err := h.readKeys(r, c); code != "" {
+		return refuseEarly(code, err)
+	}
+	body, code := readBody(r, g.cfg.MaxRequestBytes)
+	if code != "" {
+		return refuseEarly(code, nil)
+	}
+	if c.firstSent, err = firstSent(r, g.cfg.Skew); err != nil {
+		return refuseEarly(wire.FirstSentInvalid, err)
+	}
+	s := subject{
+		scope: scope, namespace: g.cfg.Namespace, key: c.key.String(),
+		method: r.Method, path: pathOf(r), query: r.URL.RawQuery,
+		mediaType: mediaType(r.Header.Get("Content-Type")), encoding: strings.Join(r.Header.Values("Content-Encoding"), ","),
+		cancels: c.forward.String(), body: body,
+	}
+	if route.Fingerprint != nil {
+		if s.body, err = route.Fingerprint(r, body); err != nil {
+			return refuseEarly(wire.KeyInvalid, errFingerprint) // its own text may hold the body
+		}
+	}
+	c.fingerprint = s.fingerprint()
+	c.id = lookupID(scope, g.cfg.Namespace, c.key)
+	if !c.forward.IsZero() {
+		c.forwardID = lookupID(scope, g.cfg.Namespace, c.forward)
+	}
+	h.readWishes(r, c)
+	return c, body, nil
+}
+
+func refuseEarly(code wire.Code, err error) (*call, []byte, *outcome) {
+	return nil, nil, &outcome{code: code, err: err}
+}
+
+var (
+	errFingerprint = errors.New("server: the request has no fingerprint")
+	errKeyPolicy   = errors.New("server: refused by the key policy")
+	errShortKey    = errors.New("server: key shorter than MinKeyBytes")
+	errSelfUndo    = errors.New("server: the forward key is the request's own key")
+)
+
+// readKeys reads the request's key and, of an undo, the forward key.
+func (h *guarded) readKeys(r *http.Request, c *call) (wire.Code, error) {
+	key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+	switch {
+	case err != nil:
+		return wire.KeyInvalid, err
+	case !present:
+		return wire.KeyMissing, nil
+	case len(key.String()) < h.guard.cfg.MinKeyBytes:
+		return wire.KeyInvalid, errShortKey
+	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil:
+		return wire.KeyInvalid, errKeyPolicy
+	}
+	forward, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderCancels))
+	switch {
+	case err != nil:
+		return wire.KeyInvalid, err
+	case forward == key:
+		return wire.KeyInvalid, errSelfUndo
+	}
+	c.key, c.forward = key, forward
+	return "", nil
+}
+
+var errFuture = errors.New("server: first sent in the future")
+
+func firstSent(r *http.Request, skew time.Duration) (time.Time, error) {
+	t, _, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
+	if err == nil && time.Until(t) > skew {
+		err = errFuture
+	}
+	return t, err
+}
+
+// readWishes reads what the caller wants and says, none of which can be wrong.
+func (h *guarded) readWishes(r *http.Request, c *call) {
+	cfg := &h.guard.cfg
+	c.wait = cmp.Or(h.route.Wait, cfg.Wait)
+	if wait, ok := wire.ParsePreferWait(r.Header.Values(wire.HeaderPrefer)); ok {
+		c.wait = min(wait, cfg.WaitCap)
+	}
+	c.inbound = wire.Inbound{
+		Attempt:   wire.ParseRetryAttempt(r.Header.Values(wire.HeaderRetryAttempt)),
+		Allowance: wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)),
+	}
+	if timeout, ok := wire.ParseRequestTimeout(r.Header.Values(wire.HeaderRequestTimeout)); ok {
+		c.inbound.Deadline = time.Now().Add(timeout)
+		c.wait = min(c.wait, timeout)
+	}
+}
+
+// pathOf returns the escaped path as received: what http.StripPrefix took away
+// still tells two routes apart.
+func pathOf(r *http.Request) string {
+	if path, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(path, "/") {
+		return path
+	}
+	return r.URL.EscapedPath()
+}
+
+// mediaType returns a Content-Type in one spelling. The boundary of a
+// multipart body is left out: it is in the body.
+func mediaType(header string) string {
+	kind, params, err := mime.ParseMediaType(header)
+	if err != nil {
+		return header
+	}
+	delete(params, "boundary")
+	return cmp.Or(mime.FormatMediaType(kind, params), header)
+}
+
+// removeForm removes the files of a form that the handler parsed: net/http
+// removes only those of its own request, and the handler had a copy.
+func removeForm(r *http.Request) {
+	if r.MultipartForm != nil {
+		_ = r.MultipartForm.RemoveAll() // left-over files are all that can go wrong
+	}
+}

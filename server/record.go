@@ -1,0 +1,82 @@
+package server
+
+import (
+	"encoding/hex"
+	"time"
+)
+
+// An ID is a lookup key: the first 16 bytes of the SHA-256 over the
+// length-prefixed scope, namespace and key. It is what stores, logs and
+// operators know a key by.
+type ID [16]byte
+
+// String returns the ID in hex.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// A Token is the random nonce of one owner: a claim or completion repeated
+// after a lost answer knows itself by it.
+type Token [16]byte
+
+// A Fingerprint is the digest of the request that a key was first used with.
+// Records are compared only with fingerprints of their own version.
+type Fingerprint struct {
+	Version uint8 // of the algorithm; 0 only in the zero Fingerprint, a tombstone's
+	Sum     [32]byte
+}
+
+// A State is where a key stands. Absence is a state too: no record.
+type State uint8
+
+const (
+	// StateInProgress means that an owner holds the key until LeaseUntil. Past
+	// it the owner is dead, though no one may have noticed yet.
+	StateInProgress State = iota + 1
+	// StateCompleted means that the outcome is recorded and final.
+	StateCompleted
+	// StateReleased means that a run ended without a final outcome; the next
+	// call runs.
+	StateReleased
+	// StateUnknown means that an opaque run died or failed, and nobody knows
+	// what it did. Only an operator, a reconciler or a cancel moves it on.
+	StateUnknown
+	// StatePoisoned means that too many owners died; the key is quarantined.
+	StatePoisoned
+	// StateCancelled is a tombstone: the key will never run (again).
+	StateCancelled
+)
+
+// A Record is what a store knows of one key. All times are by the store's
+// clock; compare them with Now, never with this process's clock.
+type Record struct {
+	ID          ID
+	State       State
+	Effect      Effect      // of the latest claim; 0 in a tombstone of a key that was never claimed
+	Fingerprint Fingerprint // of the first claim, never changed; zero where there was none
+	Token       Token       // of the latest owner
+	Fence       int64       // 1 for the first owner, grows with each further one and with a cancel
+	Deaths      int         // owners whose lease ran out under them
+	// MaybeRan reports that some run that was not Transactional died or failed
+	// with effects that may have happened. Once set it stays.
+	MaybeRan bool
+
+	Now         time.Time // the store's clock as it read this record
+	CreatedAt   time.Time // of the first claim
+	FirstSent   time.Time // that the first claim carried; zero if none
+	LeaseUntil  time.Time
+	ExpiresAt   time.Time // the record is swept after it, if it is final
+	ReplayUntil time.Time // of a completed record: past it the answer is gone to retries
+
+	Answer Answer // of a completed record
+}
+
+// An Answer is a final outcome as it is stored.
+type Answer struct {
+	Status int
+	// Envelope is the answer's headers and body, encoded by this package; only
+	// it looks inside. nil: finished, but the answer cannot be replayed.
+	Envelope []byte
+}
+
+// LeaseLeft returns how long the owner of an in-progress record still has;
+// zero or less if it is dead.
+func (r *Record) LeaseLeft() time.Duration { return r.LeaseUntil.Sub(r.Now) }

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The errors that a guarded handler's http.ResponseWriter returns.
+var (
+	// ErrNotStorable: the handler flushed or hijacked where the route refuses
+	// it, or wrote an invalid status. Its answer is dropped, for a 500
+	// not-storable.
+	ErrNotStorable = errors.New("server: the answer cannot be stored")
+	// ErrResponseTooLarge: the answer is larger than [Config.MaxResponseBytes]
+	// on a route with [OversizeRefuse].
+	ErrResponseTooLarge = errors.New("server: the answer is too large")
+	// ErrHandlerReturned: the handler wrote after it had returned.
+	ErrHandlerReturned = errors.New("server: write after the handler returned")
+)
+
+// A recorder buffers a handler's answer: no byte leaves before the answer is
+// recorded. It has no Unwrap, so that http.ResponseController reaches nothing
+// behind it but what it passes on itself.
+//
+// The lock is for handlers whose goroutines outlive them.
+type recorder struct {
+	w     http.ResponseWriter
+	route *Route
+	limit int64 // of a stored body
+
+	mu      sync.Mutex
+	header  http.Header // the handler's; it may change it at any time
+	sent    http.Header // as it was at WriteHeader
+	status  int         // 0: no header yet
+	body    []byte
+	err     error // the answer is dropped: every write gets it
+	passing bool  // streaming: what is written leaves at once
+	over    bool
+}
+
+func newRecorder(w http.ResponseWriter, route *Route, limit int64) *recorder {
+	return &recorder{w: w, route: route, limit: limit, header: w.Header().Clone()}
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header {
+	if r.header == nil { // w had none, and Clone keeps that
+		r.header = make(http.Header)
+	}
+	return r.header
+}
+
+// WriteHeader implements http.ResponseWriter. Informational answers are
+// dropped; of several final ones the first counts.
+func (r *recorder) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writeHeader(status)
+}
+
+func (r *recorder) writeHeader(status int) {
+	switch {
+	case r.over || r.status != 0 || r.err != nil:
+	case status < 100 || status > 999 || status == http.StatusSwitchingProtocols:
+		r.err = ErrNotStorable
+	case status < 200:
+	default:
+		r.status = status
+		r.sent = r.header.Clone()
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return 0, ErrHandlerReturned
+	}
+	if r.status == 0 {
+		r.writeHeader(http.StatusOK)
+	}
+	switch {
+	case r.err != nil:
+		return 0, r.err
+	case !bodyAllowed(r.status):
+		return 0, http.ErrBodyNotAllowed
+	case r.passing:
+		return r.w.Write(b)
+	case r.route.Oversize == OversizeRefuse && int64(len(r.body)+len(b)) > r.limit:
+		r.err = ErrResponseTooLarge
+		return 0, r.err
+	}
+	r.body = append(r.body, b...)
+	return len(b), nil
+}
+
+// WriteString implements io.StringWriter.
+func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
+
+// Flush implements http.Flusher.
+func (r *recorder) Flush() { _ = r.FlushError() }
+
+// FlushError is what http.ResponseController calls for Flush.
+func (r *recorder) FlushError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.pass(); err != nil {
+		return err
+	}
+	return http.NewResponseController(r.w).Flush()
+}
+
+// pass makes the recorder a pass-through, or refuses to.
+func (r *recorder) pass() error {
+	switch {
+	case r.over:
+		return ErrHandlerReturned
+	case r.err != nil:
+		return r.err
+	case r.route.Stream != StreamTombstone:
+		r.err = ErrNotStorable
+		return r.err
+	case r.passing:
+		return nil
+	}
+	if r.status == 0 {
+		r.writeHeader(http.StatusOK)
+	}
+	// The announced length would let the client take a stream for complete
+	// whose outcome could not be recorded.
+	r.sent.Del("Content-Length")
+	mark(r.sent, false)
+	replace(r.w.Header(), r.sent)
+	r.w.WriteHeader(r.status)
+	r.passing = true
+	_, err := r.w.Write(r.body)
+	r.body = nil
+	return err
+}
+
+// Hijack implements http.Hijacker.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.over:
+		return nil, nil, ErrHandlerReturned
+	case r.route.Stream != StreamTombstone:
+		r.err = ErrNotStorable
+		return nil, nil, r.err
+	}
+	conn, rw, err := http.NewResponseController(r.w).Hijack()
+	if err == nil {
+		r.passing, r.err = true, http.ErrHijacked
+		r.status = max(r.status, http.StatusOK)
+	}
+	return conn, rw, err
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (r *recorder) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(r.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline is for http.ResponseController.
+func (r *recorder) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(r.w).SetWriteDeadline(t)
+}
+
+// finish ends the recording and returns what there is to store.
+func (r *recorder) finish(headers headerPolicy) result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == 0 {
+		r.writeHeader(http.StatusOK)
+	}
+	r.over = true
+	if r.err != nil && !errors.Is(r.err, http.ErrHijacked) {
+		return result{unfit: true}
+	}
+	res := result{answer: Answer{Status: r.status}}
+	if r.passing || int64(len(r.body)) > r.limit || hasTrailer(r.header) {
+		return res
+	}
+	r.sniff()
+	if envelope, ok := encodeEnvelope(headers.lines(r.sent), r.body); ok {
+		res.answer.Envelope = envelope
+	}
+	return res
+}
+
+// sniff does what net/http does on the first write, so that a replay has the
+// same Content-Type as the first answer.
+func (r *recorder) sniff() {
+	_, set := r.sent["Content-Type"]
+	if !set && len(r.body) > 0 && r.sent.Get("Content-Encoding") == "" {
+		r.sent.Set("Content-Type", http.DetectContentType(r.body))
+	}
+}
+
+// hasTrailer reports whether the handler announced or set a trailer.
+func hasTrailer(h http.Header) bool {
+	if len(h["Trailer"]) > 0 {
+		return true
+	}
+	for name := range maps.Keys(h) {
+		if len(name) > len(http.TrailerPrefix) && name[:len(http.TrailerPrefix)] == http.TrailerPrefix {
+			return true
+		}
+	}
+	return false
+}
+
+// bodyAllowed reports whether an answer with this status may have a body (RFC
+// 9110 section 6.4.1).
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"net/http"
+	"time"
+)
+
+// A Route declares how one handler is guarded.
+type Route struct {
+	// Effect is where the handler's effects go. Required.
+	Effect Effect
+	// Name labels the route's events and metrics. Zero means the pattern that
+	// http.ServeMux matched, or "default".
+	Name string
+	// Wait replaces [Config.Wait]. Negative means not at all.
+	Wait time.Duration
+	// KeyOptional lets requests without a key through to the handler,
+	// unguarded and unmarked. Not for Transactional routes: without a claim
+	// there is no transaction.
+	KeyOptional bool
+	// Stream says what happens when the handler flushes or hijacks.
+	Stream StreamPolicy
+	// Oversize says what happens to an answer of more than
+	// [Config.MaxResponseBytes].
+	Oversize OversizePolicy
+	// Fingerprint replaces the request body in the fingerprint with what it
+	// returns: needed where the bytes of a retry differ although it means the
+	// same, as multipart boundaries do. It must not change body or read
+	// r.Body. An error refuses the request with key-invalid. nil: the bytes
+	// as received.
+	Fingerprint func(r *http.Request, body []byte) ([]byte, error)
+}
+
+// A StreamPolicy says what happens when a handler calls Flush or Hijack.
+type StreamPolicy uint8
+
+const (
+	// StreamRefuse answers 500 not-storable; no byte was sent. The run counts
+	// as failed.
+	StreamRefuse StreamPolicy = iota
+	// StreamTombstone lets the bytes pass to the first caller and records that
+	// the key is finished, without an answer: a retry gets response-gone. The
+	// bytes leave before the outcome is recorded; if recording fails, the
+	// connection is cut. Not for Transactional routes.
+	StreamTombstone
+)
+
+// An OversizePolicy says what happens to an answer too large to be stored.
+type OversizePolicy uint8
+
+const (
+	// OversizeTombstone serves the first caller and records that the key is
+	// finished, without an answer: a retry gets response-gone.
+	OversizeTombstone OversizePolicy = iota
+	// OversizeRefuse answers 500 not-storable. The run counts as failed:
+	// Transactional rows are rolled back.
+	OversizeRefuse
+)
+
+// Handler returns next guarded by g, for effects of the given class. It is
+// Route(Route{Effect: effect}, next).
+func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
+	return g.Route(Route{Effect: effect}, next)
+}

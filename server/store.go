@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The errors that stores return, wrapped where a fact is added. Any other
+// error means that the store could not be reached or did not do what was
+// asked: nothing is known to have changed.
+var (
+	// ErrNotFound: there is no record.
+	ErrNotFound = errors.New("server: no such key")
+	// ErrLeaseLost: the owner is no longer the key's owner; nothing changed.
+	// It is also the cause that a run's ctx is cancelled with.
+	ErrLeaseLost = errors.New("server: lease lost")
+	// ErrExpired: the key would have been claimed, but it was first sent
+	// before the retention window; nothing changed.
+	ErrExpired = errors.New("server: first sent before the retention window")
+	// ErrFateUnknown: a write was sent, and whether it is durable is not
+	// known. It may also become durable later.
+	ErrFateUnknown = errors.New("server: fate of the write unknown")
+)
+
+// An Owner is one run's hold on a key. Every write of a run names both its
+// token and its fence.
+type Owner struct {
+	ID    ID
+	Token Token
+	Fence int64
+}
+
+// A ClaimRequest asks to become the owner of a key.
+type ClaimRequest struct {
+	ID          ID
+	Token       Token
+	Fingerprint Fingerprint
+	Effect      Effect
+	Lease       time.Duration // from now, by the store's clock
+	Keep        time.Duration // ExpiresAt = now + Keep
+	FirstSent   time.Time     // zero: none
+	// Window is how old a first-sent time may be for the key to run: FirstSent,
+	// and in a take-over that of the record.
+	Window time.Duration
+}
+
+// A CancelRequest asks that a key never run (again).
+type CancelRequest struct {
+	ID    ID
+	Token Token         // random: a cancel repeated after a lost answer knows itself
+	Keep  time.Duration // a new tombstone's ExpiresAt = now + Keep
+}
+
+// A Settlement ends a run.
+type Settlement struct {
+	// State is StateCompleted, StateReleased or StateUnknown.
+	State State
+	// Answer is the outcome of a completed run.
+	Answer Answer
+	// ReplayFor: ReplayUntil = now + ReplayFor; for a completed run.
+	ReplayFor time.Duration
+	// MaybeRan is or-ed into the record's.
+	MaybeRan bool
+}
+
+// A Store keeps records. Its methods are atomic and safe for concurrent use by
+// many processes; each is one short transaction of its own that is durable
+// when the method returns nil, and none holds anything between calls. The
+// store's own clock decides every time. servertest.TestStore is the law in
+// full.
+//
+// A write whose ctx ends before its fate is known returns [ErrFateUnknown] and
+// is not cancelled under way: cancelling a COMMIT can make it visible without
+// making it durable.
+type Store interface {
+	// Claim makes the request's token the owner, with fence 1, if the key is
+	// absent (true), or returns the record as it stands (false). A claim
+	// repeated with the same token while that token is still the owner of an
+	// in-progress record returns true again. It returns [ErrExpired] instead
+	// of inserting if FirstSent is older than Window. A duplicate writes
+	// nothing.
+	Claim(ctx context.Context, req ClaimRequest) (Record, bool, error)
+
+	// TakeOver makes the request's token the owner of a record that is still
+	// at fence from and is released, or in progress past its lease (then its
+	// Deaths grow by one, and MaybeRan is set unless the dead run was
+	// Transactional). The new fence is from+1; CreatedAt, FirstSent,
+	// Fingerprint and ExpiresAt stay. It returns [ErrExpired] if the record's
+	// own FirstSent is older than Window. If the record has moved on it
+	// returns it as it stands, and false; [ErrNotFound] if it is gone.
+	TakeOver(ctx context.Context, req ClaimRequest, from int64) (Record, bool, error)
+
+	// Bury moves a record that is still at fence from and in progress past its
+	// lease to StateUnknown or StatePoisoned; its Deaths grow by one and
+	// MaybeRan is set as in TakeOver. If the record has moved on it returns it
+	// as it stands, and false; [ErrNotFound] if it is gone.
+	Bury(ctx context.Context, id ID, from int64, to State) (Record, bool, error)
+
+	// Renew extends the leases of the owners that still own an in-progress
+	// record, to now + lease, and returns the others. An owner whose lease ran
+	// out, but whom no one took over, still owns it.
+	Renew(ctx context.Context, owners []Owner, lease time.Duration) (lost []Owner, err error)
+
+	// Settle ends the owner's run. It returns [ErrLeaseLost] if the owner does
+	// not own an in-progress record; a completion that is repeated by the
+	// same owner returns nil again.
+	Settle(ctx context.Context, o Owner, s Settlement) error
+
+	// Cancel makes the key a tombstone unless it is completed, already
+	// cancelled, or in progress within its lease; then nothing changes. An
+	// absent key gets a new tombstone with fence 1; any other gets fence + 1,
+	// and a dead owner counts as in TakeOver. It returns the record as it
+	// was before, and false if there was none. Under it the record cannot
+	// change until the transaction ends ([Tx.Cancel]).
+	Cancel(ctx context.Context, req CancelRequest) (Record, bool, error)
+
+	// Read returns the record, or [ErrNotFound].
+	Read(ctx context.Context, id ID) (Record, error)
+
+	// Sweep deletes at most limit records that are past ExpiresAt and that
+	// nobody can need: completed past ReplayUntil, cancelled, released, or in
+	// progress past its lease and not Opaque. It returns how many it deleted.
+	// Live, unknown and poisoned records stay, and so does a dead opaque run.
+	Sweep(ctx context.Context, limit int) (int, error)
+
+	// Stats counts the records by state and tells the age of the oldest that
+	// is in progress. It may be expensive.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Stats is what [Store.Stats] returns.
+type Stats struct {
+	ByState          map[State]int64
+	OldestInProgress time.Duration // since CreatedAt; 0 if none is in progress
+	Bytes            int64         // of the table with its indexes; 0 if the store cannot tell
+}
+
+// A TxStore is a [Store] that can settle a run inside the transaction which
+// holds the run's effects: what [Transactional] routes and completion hooks
+// need.
+type TxStore interface {
+	Store
+	// Begin opens a transaction; it holds one connection until it ends.
+	Begin(ctx context.Context) (Tx, error)
+}
+
+// A Tx is a transaction of a [TxStore]. It belongs to one run and is not safe
+// for concurrent use.
+type Tx interface {
+	// NewContext returns ctx carrying the transaction for the store's own
+	// accessor, as pgstore.Tx.
+	NewContext(ctx context.Context) context.Context
+	// Cancel is [Store.Cancel] as part of this transaction.
+	Cancel(ctx context.Context, req CancelRequest) (Record, bool, error)
+	// Settle settles the run as the transaction's last statement, and commits.
+	// It returns [ErrLeaseLost] after rolling back if the owner does not own
+	// the key any more, [ErrConflict] after rolling back a serialization
+	// failure or deadlock, and [ErrFateUnknown] if the COMMIT was sent and its
+	// answer was lost.
+	Settle(ctx context.Context, o Owner, s Settlement) error
+	// Rollback ends the transaction without effect. After the end it does
+	// nothing.
+	Rollback(ctx context.Context) error
+	// Conflict reports whether a statement of the transaction failed with a
+	// serialization failure or a deadlock: running it again may succeed.
+	Conflict() bool
+}
+
+// ErrConflict means that the transaction was rolled back by a serialization
+// failure or a deadlock, and can be run again.
+var ErrConflict = errors.New("server: transaction conflict")

@@ -1,0 +1,189 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A flaky store does what its functions say in place of the store behind it.
+type flaky struct {
+	server.TxStore
+	claim    func(context.Context, server.ClaimRequest) (server.Record, bool, error)
+	takeOver func(context.Context, server.ClaimRequest, int64) (server.Record, bool, error)
+	renew    func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error)
+	settle   func(context.Context, server.Owner, server.Settlement) error
+	begin    func(context.Context) (server.Tx, error)
+	asked    atomic.Int64 // calls of Claim
+}
+
+func (f *flaky) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	f.asked.Add(1)
+	if f.claim != nil {
+		return f.claim(ctx, req)
+	}
+	return f.TxStore.Claim(ctx, req)
+}
+
+func (f *flaky) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+	if f.takeOver != nil {
+		return f.takeOver(ctx, req, from)
+	}
+	return f.TxStore.TakeOver(ctx, req, from)
+}
+
+func (f *flaky) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+	if f.renew != nil {
+		return f.renew(ctx, owners, lease)
+	}
+	return f.TxStore.Renew(ctx, owners, lease)
+}
+
+func (f *flaky) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+	if f.settle != nil {
+		return f.settle(ctx, o, s)
+	}
+	return f.TxStore.Settle(ctx, o, s)
+}
+
+func (f *flaky) Begin(ctx context.Context) (server.Tx, error) {
+	if f.begin != nil {
+		return f.begin(ctx)
+	}
+	return f.TxStore.Begin(ctx)
+}
+
+// A plainStore hides that a store has transactions.
+type plainStore struct{ server.Store }
+
+// A witness remembers every event.
+type witness struct {
+	mu     sync.Mutex
+	events []server.Event
+}
+
+func (w *witness) Observe(e server.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+func (w *witness) count(kind server.EventKind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, e := range w.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func newGuard(tb testing.TB, store server.Store, cfg server.Config) *server.Guard {
+	tb.Helper()
+	g, err := server.NewGuard(store, server.Unscoped, cfg)
+	require.NoError(tb, err)
+	return g
+}
+
+func newRoute(tb testing.TB, g *server.Guard, effect server.Effect, next http.HandlerFunc) http.Handler {
+	tb.Helper()
+	h, err := g.Handler(effect, next)
+	require.NoError(tb, err)
+	return h
+}
+
+// guarded is a route over a store of its own.
+func guarded(tb testing.TB, effect server.Effect, next http.HandlerFunc) (http.Handler, *memstore.Store) {
+	tb.Helper()
+	store := memstore.New()
+	return newRoute(tb, newGuard(tb, store, server.Config{}), effect, next), store
+}
+
+// ordered returns a request to create an order under key.
+func ordered(key, body string, headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/orders?dry=no", strings.NewReader(body))
+	r.Header.Set("Content-Type", "text/plain")
+	if key != "" {
+		r.Header.Set(wire.HeaderKey, key)
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Add(pair[0], pair[1])
+	}
+	return r
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func send(h http.Handler, key, body string, headers ...string) *httptest.ResponseRecorder {
+	return serve(h, ordered(key, body, headers...))
+}
+
+// requireCode checks that w is the refusal that the wire contract asks for.
+func requireCode(tb testing.TB, w *httptest.ResponseRecorder, code wire.Code) {
+	tb.Helper()
+	p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
+	require.True(tb, ok, "answer %d %q is not a problem of the idempotency layer", w.Code, w.Body)
+	require.Equal(tb, code, p.Code)
+	situation, ok := code.Situation()
+	require.True(tb, ok)
+	require.Equal(tb, situation.Status, w.Code)
+	require.Equal(tb, situation.Retryable, w.Header().Get(wire.HeaderShouldRetry) == "true", "Idempotency-Should-Retry")
+	require.Equal(tb, situation.RetryAfter, w.Header().Get(wire.HeaderRetryAfter) != "", "Retry-After")
+	require.NotEmpty(tb, p.Instance)
+}
+
+// requireAnswer checks a handler's answer, first or replayed.
+func requireAnswer(tb testing.TB, w *httptest.ResponseRecorder, status int, body string, replayed bool) {
+	tb.Helper()
+	require.Equal(tb, status, w.Code, "body %q", w.Body)
+	require.Equal(tb, body, w.Body.String())
+	flag, ok := wire.ParseFlag(w.Header().Values(wire.HeaderReplayed))
+	require.True(tb, ok, "Idempotent-Replayed is missing")
+	require.Equal(tb, replayed, flag, "Idempotent-Replayed")
+}
+
+// id returns what the store knows the first key by that an event named.
+func (w *witness) id() server.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.events[0].ID
+}
+
+func readRecord(tb testing.TB, store server.Store, w *witness) server.Record {
+	tb.Helper()
+	rec, err := store.Read(context.Background(), w.id())
+	require.NoError(tb, err)
+	return rec
+}
+
+// answer is a handler that counts its runs and answers with the count.
+func answer(status int, runs *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n := runs.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"run": n, "got": string(body)})
+	}
+}
+
+const firstAnswer = `{"got":"b","run":1}` + "\n"
