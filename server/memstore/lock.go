@@ -1,0 +1,105 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// acquire locks the store once no transaction but t holds any of ids. It
+// returns nil with s.mu held, or an error without it. t is nil for a call that
+// is no part of a transaction.
+func (s *Store) acquire(ctx context.Context, t *tx, ids ...server.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.holder(t, ids) == nil {
+		return nil
+	}
+	err := s.queueUp(ctx, t, ids)
+	if err != nil {
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// queueUp waits until nobody holds any of ids. s.mu is held before and after.
+func (s *Store) queueUp(ctx context.Context, t *tx, ids []server.ID) error {
+	if t != nil {
+		t.wants = ids
+		s.queue = append(s.queue, t)
+		defer func() {
+			t.wants, t.waiting = nil, nil
+			s.queue = slices.DeleteFunc(s.queue, func(w *tx) bool { return w == t })
+		}()
+	}
+	timeout := time.NewTimer(s.lockTimeout)
+	defer timeout.Stop()
+	for holder := s.holder(t, ids); holder != nil; holder = s.holder(t, ids) {
+		if t != nil {
+			if holder.waitsFor(t) {
+				t.doom()
+				return fmt.Errorf("memstore: deadlock between transactions: %w", server.ErrConflict)
+			}
+			t.waiting = holder
+		}
+		if err := s.await(ctx, holder, timeout.C); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holder returns a transaction that must end before t can have ids, or nil:
+// one that has locked any of them, or one that waits for any of them and came
+// first. Were t to overtake that one, the victim of a deadlock could take its
+// locks again before the survivor wakes, time and again.
+func (s *Store) holder(t *tx, ids []server.ID) *tx {
+	for _, id := range ids {
+		if h := s.locks[id]; h != nil && h != t {
+			return h
+		}
+	}
+	if t == nil {
+		return nil // it keeps no lock, so it delays nobody
+	}
+	for _, w := range s.queue {
+		if w == t {
+			break
+		}
+		if slices.ContainsFunc(ids, func(id server.ID) bool { return slices.Contains(w.wants, id) }) {
+			return w
+		}
+	}
+	return nil
+}
+
+// await gives s.mu up until holder has ended, ctx is done, or the time is up.
+func (s *Store) await(ctx context.Context, holder *tx, timeout <-chan time.Time) error {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-holder.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timeout:
+		return ErrLocked
+	}
+}
+
+// waitsFor reports that t waits for other, directly or through others. A
+// transaction waits for at most one, and a wait that would close a circle is
+// refused, so the walk ends.
+func (t *tx) waitsFor(other *tx) bool {
+	for ; t != nil; t = t.waiting {
+		if t == other {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package memstore
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// Every move between states is written once, here, as a function of the record
+// and the clock.
+
+// dead reports that a run's lease is over though nobody has ended the run.
+func dead(r server.Record, now time.Time) bool {
+	return r.State == server.StateInProgress && !now.Before(r.LeaseUntil)
+}
+
+// owns reports that o is the owner of a run that has not ended. Its lease does
+// not matter: who is late, but was not taken over, still owns the key.
+func owns(r server.Record, o server.Owner) bool {
+	return r.State == server.StateInProgress && r.Token == o.Token && r.Fence == o.Fence
+}
+
+// tooOld reports that a key first sent at firstSent must not run any more.
+func tooOld(firstSent time.Time, window time.Duration, now time.Time) bool {
+	return !firstSent.IsZero() && firstSent.Before(now.Add(-window))
+}
+
+func claimed(req server.ClaimRequest, now time.Time) server.Record {
+	r := server.Record{
+		ID:          req.ID,
+		State:       server.StateInProgress,
+		Effect:      req.Effect,
+		Fingerprint: req.Fingerprint,
+		Token:       req.Token,
+		Fence:       1,
+		CreatedAt:   now,
+		LeaseUntil:  now.Add(req.Lease),
+		ExpiresAt:   now.Add(req.Keep),
+	}
+	if !req.FirstSent.IsZero() {
+		r.FirstSent = req.FirstSent.UTC()
+	}
+	return r
+}
+
+// bereaved is r after its owner, if it has a dead one, was found out.
+func bereaved(r server.Record, now time.Time) server.Record {
+	if dead(r, now) {
+		r.Deaths++
+		r.MaybeRan = r.MaybeRan || r.Effect != server.Transactional
+	}
+	return r
+}
+
+// takenOver keeps what belongs to the key and replaces what belongs to a run.
+func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.Record {
+	r = bereaved(r, now)
+	r.State = server.StateInProgress
+	r.Effect = req.Effect
+	r.Token = req.Token
+	r.Fence++
+	r.LeaseUntil = now.Add(req.Lease)
+	return r
+}
+
+func buried(r server.Record, to server.State, now time.Time) server.Record {
+	r = bereaved(r, now)
+	r.State = to
+	return r
+}
+
+func settled(r server.Record, s server.Settlement, now time.Time) server.Record {
+	r.State = s.State
+	r.MaybeRan = r.MaybeRan || s.MaybeRan
+	if s.State == server.StateCompleted {
+		r.Answer = cloneAnswer(s.Answer)
+		r.ReplayUntil = now.Add(s.ReplayFor)
+	}
+	return r
+}
+
+// cancellable reports that nobody has an answer, and nobody is at work.
+func cancellable(r server.Record, now time.Time) bool {
+	switch r.State {
+	case server.StateCompleted, server.StateCancelled:
+		return false
+	case server.StateInProgress:
+		return dead(r, now)
+	default:
+		return true
+	}
+}
+
+// cancelled raises the fence, so that the dead owner finds itself fenced off.
+func cancelled(r server.Record, req server.CancelRequest, now time.Time) server.Record {
+	r = bereaved(r, now)
+	r.State = server.StateCancelled
+	r.Token = req.Token
+	r.Fence++
+	return r
+}
+
+// tombstone is the record of a key that was cancelled before any claim.
+func tombstone(req server.CancelRequest, now time.Time) server.Record {
+	return server.Record{
+		ID:        req.ID,
+		State:     server.StateCancelled,
+		Token:     req.Token,
+		Fence:     1,
+		CreatedAt: now,
+		ExpiresAt: now.Add(req.Keep),
+	}
+}
+
+// sweepable reports that nobody can need r any more. A dead opaque run is the
+// only trace of effects that may have happened, so it stays.
+func sweepable(r server.Record, now time.Time) bool {
+	if now.Before(r.ExpiresAt) {
+		return false
+	}
+	switch r.State {
+	case server.StateCompleted:
+		return !now.Before(r.ReplayUntil)
+	case server.StateCancelled, server.StateReleased:
+		return true
+	case server.StateInProgress:
+		return dead(r, now) && r.Effect != server.Opaque
+	default:
+		return false
+	}
+}
+
+// cloneAnswer keeps callers from changing what is stored, and the difference
+// between an empty envelope and none.
+func cloneAnswer(a server.Answer) server.Answer {
+	a.Envelope = bytes.Clone(a.Envelope)
+	return a
+}
+
+// shown is r as callers get it: read at now, and theirs to change.
+func shown(r server.Record, now time.Time) server.Record {
+	r.Now = now
+	r.Answer = cloneAnswer(r.Answer)
+	return r
+}

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package pgtest
+
+import "syscall"
+
+// An account is the user that Postgres runs as: here always our own, nil.
+type account struct{ name string }
+
+func serverAccount() (*account, error) { return nil, nil }
+
+func (a *account) canReach(string) bool { return true }
+
+func (a *account) chown(string) error { return nil }
+
+func (a *account) sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

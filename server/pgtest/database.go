@@ -1,0 +1,92 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// longestName leaves room for a tenant's prefix in the 63 bytes of a Postgres name.
+const longestName = 40
+
+// CreateDatabase creates an empty database and returns its URL, which is that of
+// [Cluster.URL]. The name has 1 to 40 bytes. On the server of DATABASE_URL
+// the database's real name has a prefix, so that it cannot clash with yours.
+//
+// It returns an error wrapping [ErrBadName] for a name that is not allowed, [ErrStopped], or the
+// server's error, such as that the database exists.
+func (c *Cluster) CreateDatabase(ctx context.Context, name string) (string, error) {
+	if err := c.createFrom(ctx, name, "template0"); err != nil {
+		return "", err
+	}
+	return c.URL(name), nil
+}
+
+// DropDatabase drops a database that CreateDatabase created, and breaks the connections to
+// it. One that does not exist is no error. Errors are as of [Cluster.CreateDatabase].
+func (c *Cluster) DropDatabase(ctx context.Context, name string) error {
+	if err := c.usable(name); err != nil {
+		return err
+	}
+	if err := c.exec(ctx, "drop database if exists "+c.quoted(name)+" with (force)"); err != nil {
+		return fmt.Errorf("pgtest: drop database %s: %w", name, err)
+	}
+	return nil
+}
+
+// createFrom creates a database as a copy of template, to which nobody may be
+// connected. The template is template0, not the default template1: a session of
+// somebody in template1 would make every creation fail.
+func (c *Cluster) createFrom(ctx context.Context, name, template string) error {
+	if err := c.usable(name); err != nil {
+		return err
+	}
+	if template != "template0" {
+		template = c.quoted(template)
+	}
+	if err := c.exec(ctx, "create database "+c.quoted(name)+" template "+template); err != nil {
+		return fmt.Errorf("pgtest: create database %s: %w", name, err)
+	}
+	return nil
+}
+
+func (c *Cluster) usable(name string) error {
+	if name == "" || len(name) > longestName || strings.ContainsRune(name, 0) {
+		return fmt.Errorf("%w %q: want 1 to %d bytes without NUL", ErrBadName, name, longestName)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return ErrStopped
+	}
+	return nil
+}
+
+// quoted is the SQL identifier of the database called name.
+func (c *Cluster) quoted(name string) string {
+	if c.tenant != nil {
+		name = c.tenant.realName(name)
+	}
+	return pgx.Identifier{name}.Sanitize()
+}
+
+func (c *Cluster) exec(ctx context.Context, sql string) error {
+	return execOn(ctx, c.URL(""), sql)
+}
+
+// execOn runs one statement on a connection of its own: rare work, for which a
+// pool would keep goroutines and connections that a crash test has to reason about.
+func execOn(ctx context.Context, connURL, sql string) error {
+	conn, err := pgx.Connect(ctx, connURL)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+func pathEscape(name string) string { return url.PathEscape(name) }

@@ -1,0 +1,127 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	folderPrefix = "pgtest-"
+	lockName     = "lock"
+	// longestFolder leaves room for Postgres's socket in the 107 bytes (103 on
+	// some systems) that a socket's path may have.
+	longestFolder = 80
+)
+
+// A folder holds one private cluster. As long as its owner lives it holds a lock
+// on the file "lock" in it, which is how others know that it is not stale.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// newFolder makes a locked folder that acct owns.
+func newFolder(acct *account) (*folder, error) {
+	parent, err := folderParent(acct)
+	if err != nil {
+		return nil, err
+	}
+	sweepFolders(parent)
+	path, err := os.MkdirTemp(parent, folderPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: make a folder for Postgres: %w", err)
+	}
+	f := &folder{path: path}
+	if err := errors.Join(f.claim(), acct.chown(path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgtest: make a folder for Postgres: %w", err), os.RemoveAll(path))
+	}
+	return f, nil
+}
+
+// claim locks the folder. The file gets its name once it is locked, so that nobody ever sees it
+// without its lock and takes the folder for a stale one.
+func (f *folder) claim() error {
+	unnamed := filepath.Join(f.path, lockName+".new")
+	lock, err := os.OpenFile(unnamed, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := tryLock(lock); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	if err := os.Rename(unnamed, filepath.Join(f.path, lockName)); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	f.lock = lock
+	return nil
+}
+
+func (f *folder) data() string    { return filepath.Join(f.path, "data") }
+func (f *folder) logFile() string { return filepath.Join(f.path, "log") }
+
+// folderParent is the first temporary folder that acct can reach and that is
+// not too deep for a socket's path.
+func folderParent(acct *account) (string, error) {
+	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		if len(dir) <= longestFolder-len(folderPrefix)-10 && acct.canReach(dir) {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("pgtest: no temporary folder for Postgres: %s, /tmp and /var/tmp are missing, too long or closed to its user", os.TempDir())
+}
+
+// sweepFolders removes the folders whose owner died together with its reaper. It is
+// a service to the machine: what it cannot remove it leaves.
+func sweepFolders(parent string) {
+	found, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, path := range found {
+		sweepFolder(path)
+	}
+}
+
+func sweepFolder(path string) {
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return // somebody else's, or not a cluster's
+	}
+	defer lock.Close() //nolint:errcheck // only read
+	won, err := tryLock(lock)
+	if err != nil || !won || postmasterAlive(filepath.Join(path, "data")) {
+		return
+	}
+	_ = os.RemoveAll(path)
+}
+
+// postmasterAlive reports whether the process in data's pid file exists.
+func postmasterAlive(data string) bool {
+	pid, _ := readPIDFile(data)
+	if pid == 0 {
+		return false
+	}
+	process, err := os.FindProcess(pid)
+	return err == nil && process.Signal(syscall.Signal(0)) == nil
+}
+
+// readPIDFile returns the process id that postmaster.pid names, 0 if none, and whether
+// that server takes connections: the same lines that pg_ctl looks at.
+func readPIDFile(data string) (pid int, ready bool) {
+	const statusLine = 7
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return 0, false
+	}
+	lines := strings.Split(string(text), "\n")
+	pid, err = strconv.Atoi(strings.TrimSpace(lines[0]))
+	if err != nil {
+		return 0, false
+	}
+	return pid, len(lines) > statusLine && strings.TrimSpace(lines[statusLine]) == "ready"
+}

@@ -1,0 +1,23 @@
+//go:build !unix
+
+package pgtest
+
+import (
+	"fmt"
+	"os"
+)
+
+// A reaper removes a cluster's folder. Here it cannot outlive us: after a kill,
+// the next start sweeps.
+type reaper struct{ dir string }
+
+func startReaper(dir string) (*reaper, error) { return &reaper{dir: dir}, nil }
+
+func (r *reaper) watch(int) error { return nil }
+
+func (r *reaper) reap() error {
+	if err := os.RemoveAll(r.dir); err != nil {
+		return fmt.Errorf("pgtest: remove the cluster: %w", err)
+	}
+	return nil
+}
