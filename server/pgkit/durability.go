@@ -1,0 +1,63 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	// ErrNotDurable is what a [DurabilityError] is.
+	ErrNotDurable = errors.New("pgkit: server forgets commits in a crash")
+	// ErrReadOnly: the server is a standby, or set read-only. A connection
+	// string with several hosts wants target_session_attrs=read-write.
+	ErrReadOnly = errors.New("pgkit: server is read-only")
+)
+
+// A DurabilityError is returned by [CheckServer] for a server whose settings let
+// it forget, in a crash, what it has acknowledged: what was done once would be
+// done again.
+type DurabilityError struct {
+	Setting, Value string // as the session sees it, after ALTER ROLE and ALTER DATABASE
+}
+
+func (e *DurabilityError) Error() string {
+	return fmt.Sprintf("%v: %s is %s", ErrNotDurable, e.Setting, e.Value)
+}
+
+// Is makes the error match [ErrNotDurable].
+func (e *DurabilityError) Is(target error) bool { return target == ErrNotDurable }
+
+// A Queryer is a [*pgx.Conn], a [pgx.Tx] or a [*pgxpool.Pool].
+type Queryer interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+const serverSettings = `select current_setting('fsync'), current_setting('synchronous_commit'),
+	pg_is_in_recovery() or current_setting('transaction_read_only') = 'on'`
+
+// CheckServer returns [ErrReadOnly] if the server takes no writes, and a
+// [*DurabilityError] if fsync or synchronous_commit is off and allowNonDurable is
+// false. Synchronous_commit = local or remote_write is durable on the server
+// itself, and accepted.
+func CheckServer(ctx context.Context, db Queryer, allowNonDurable bool) error {
+	var fsync, commit string
+	var readOnly bool
+	if err := db.QueryRow(ctx, serverSettings).Scan(&fsync, &commit, &readOnly); err != nil {
+		return fmt.Errorf("pgkit: settings of the server: %w", err)
+	}
+	switch {
+	case readOnly:
+		return ErrReadOnly
+	case allowNonDurable:
+		return nil
+	case fsync == "off":
+		return &DurabilityError{Setting: "fsync", Value: fsync}
+	case commit == "off":
+		return &DurabilityError{Setting: "synchronous_commit", Value: commit}
+	}
+	return nil
+}

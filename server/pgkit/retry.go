@@ -1,0 +1,32 @@
+package pgkit
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	conflictTries = 3
+	conflictPause = 20 * time.Millisecond
+)
+
+// RetryConflict calls try until its error is none or another than a
+// serialization failure or deadlock, at most 3 times, with a random pause of at
+// most 20 ms, then 40 ms, in between. try must leave nothing behind when it
+// fails like that. It returns the last error; if ctx ends in a pause, too.
+func RetryConflict[T any](ctx context.Context, try func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		value, err := try()
+		if Classify(err) != FailureConflict || n == conflictTries {
+			return value, err
+		}
+		pause := time.NewTimer(rand.N(time.Duration(n) * conflictPause))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return value, err
+		}
+	}
+}

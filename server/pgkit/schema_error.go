@@ -1,0 +1,44 @@
+package pgkit
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a [SchemaError] can be.
+var (
+	ErrSchemaMissing = errors.New("pgkit: schema missing")
+	ErrSchemaOlder   = errors.New("pgkit: schema older than this program")
+	ErrSchemaNewer   = errors.New("pgkit: schema newer than this program")
+)
+
+// A SchemaError says that the database's tables are not those that the program
+// was made for. It matches [ErrSchemaMissing], [ErrSchemaOlder] or
+// [ErrSchemaNewer].
+type SchemaError struct {
+	Component  string // the Migrations' name
+	Schema     string // empty: found by the search_path
+	Have, Want int    // versions; Have is 0 where there are no tables
+}
+
+func (e *SchemaError) Error() string {
+	where := "the search_path"
+	if e.Schema != "" {
+		where = fmt.Sprintf("schema %q", e.Schema)
+	}
+	return fmt.Sprintf("%v: %s in %s has version %d, want %d", e.kind(), e.Component, where, e.Have, e.Want)
+}
+
+// Is makes the error match its kind.
+func (e *SchemaError) Is(target error) bool { return target == e.kind() }
+
+func (e *SchemaError) kind() error {
+	switch {
+	case e.Have == 0:
+		return ErrSchemaMissing
+	case e.Have < e.Want:
+		return ErrSchemaOlder
+	default:
+		return ErrSchemaNewer
+	}
+}

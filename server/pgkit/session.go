@@ -1,0 +1,157 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNotPrepared: a pool's configuration did not go through [Prepare] before
+// the pool was made.
+var ErrNotPrepared = errors.New("pgkit: pool not prepared")
+
+// A session is what [Prepare] makes a connection remember. Only the goroutine
+// that uses the connection touches it, but for conflict.
+type session struct {
+	// readCommitted: a statement outside a transaction block runs at READ
+	// COMMITTED.
+	readCommitted bool
+	// waitCanceled: since it was last reset, the server gave up waiting for a
+	// standby to confirm a commit.
+	waitCanceled bool
+	// conflict: since it was last reset, a statement failed with 40001 or 40P01.
+	conflict atomic.Bool
+}
+
+const sessionKey = "github.com/fanonce/fanonce/server/pgkit"
+
+func sessionOf(conn *pgconn.PgConn) *session {
+	s, ok := conn.CustomData()[sessionKey].(*session)
+	if !ok {
+		s = new(session)
+		conn.CustomData()[sessionKey] = s
+	}
+	return s
+}
+
+// Prepare makes connections of a pool with this configuration tell a [Writer]
+// what it needs to know. Call it after every other change to cfg; hooks that
+// are set already go on being called, and a second call does nothing.
+//
+//   - OnNotice watches for the warning with which the server says that a commit
+//     is visible but not confirmed by a standby. pgx reports no error then.
+//   - OnPgError notes serialization failures and deadlocks, on whatever path a
+//     statement took.
+//   - AfterConnect asks for the default isolation level, once per connection.
+//   - The exec mode, if it is pgx's default, becomes
+//     [pgx.QueryExecModeCacheDescribe]: pgx's default uses named prepared
+//     statements, which a pooler in transaction mode loses.
+func Prepare(cfg *pgxpool.Config) {
+	if Prepared(cfg) {
+		return
+	}
+	conn := cfg.ConnConfig
+	if conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	conn.OnNotice = watchNotices(conn.OnNotice)
+	conn.OnPgError = watchErrors(conn.OnPgError)
+	cfg.AfterConnect = askIsolation(cfg.AfterConnect)
+}
+
+// CheckPool returns an error wrapping [ErrNotPrepared] unless the pool's
+// configuration went through [Prepare], and has an exec mode that this module
+// can work with: any but the simple protocol.
+func CheckPool(pool *pgxpool.Pool) error {
+	if pool == nil {
+		return fmt.Errorf("%w: nil", ErrNotPrepared)
+	}
+	cfg := pool.Config()
+	if !Prepared(cfg) {
+		return ErrNotPrepared
+	}
+	if mode := cfg.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeSimpleProtocol {
+		return fmt.Errorf("%w: exec mode %q is not supported", ErrNotPrepared, mode)
+	}
+	return nil
+}
+
+// question is a notice that no server sends. A pool's configuration cannot be
+// marked, and functions cannot be compared; but the notice handler that Prepare
+// installs can be asked, also from behind another one.
+const question = "pgkit: is this pool prepared?"
+
+// Prepared reports whether cfg went through [Prepare]. It calls cfg's OnNotice,
+// if there is one, with a connection that is not open.
+func Prepared(cfg *pgxpool.Config) bool {
+	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.OnNotice == nil {
+		return false
+	}
+	n := &pgconn.Notice{Severity: "DEBUG", SeverityUnlocalized: "DEBUG", Code: "00000", Message: question}
+	cfg.ConnConfig.OnNotice(new(pgconn.PgConn), n)
+	return n.Hint == sessionKey
+}
+
+func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
+	return func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Message == question {
+			n.Hint = sessionKey
+			return
+		}
+		if waitCanceled(n) {
+			sessionOf(conn).waitCanceled = true
+		}
+		if next != nil {
+			next(conn, n)
+		}
+	}
+}
+
+// waitCanceled reports that n may be the warning that a commit was not
+// confirmed by a standby. It has no code of its own, and its text may be
+// translated; what it is not is a RAISE WARNING of somebody's trigger.
+func waitCanceled(n *pgconn.Notice) bool {
+	return n.Code == "01000" && n.Routine != "exec_stmt_raise"
+}
+
+func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
+	return func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if byCode[err.Code] == FailureConflict {
+			sessionOf(conn).conflict.Store(true)
+		}
+		if next != nil {
+			return next(conn, err)
+		}
+		return !fatal(err)
+	}
+}
+
+func askIsolation(next func(context.Context, *pgx.Conn) error) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		if next != nil {
+			if err := next(ctx, conn); err != nil {
+				return err
+			}
+		}
+		var level string
+		if err := conn.QueryRow(ctx, "show default_transaction_isolation").Scan(&level); err != nil {
+			return fmt.Errorf("pgkit: default isolation level: %w", err)
+		}
+		sessionOf(conn.PgConn()).readCommitted = level == string(pgx.ReadCommitted)
+		return nil
+	}
+}
+
+// WatchConflicts forgets the serialization failures and deadlocks of conn so
+// far, and returns a function that reports whether there was one since. Call
+// that only while conn is still yours.
+func WatchConflicts(conn *pgx.Conn) (conflict func() bool) {
+	s := sessionOf(conn.PgConn())
+	s.conflict.Store(false)
+	return s.conflict.Load
+}

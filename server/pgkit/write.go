@@ -1,0 +1,108 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Row sends one statement as a transaction of its own, at READ COMMITTED, in
+// one round trip. It returns the row that the statement returns, and false if it
+// returns none. Errors are those of [Do].
+func Row[T any](ctx context.Context, w *Writer, st Statement, scan pgx.RowToFunc[T]) (T, bool, error) {
+	type found struct {
+		row T
+		ok  bool
+	}
+	f, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (found, error) {
+		row, err := alone(ctx, conn, st, func(rows pgx.Rows) (T, error) { return pgx.CollectOneRow(rows, scan) })
+		if errors.Is(err, pgx.ErrNoRows) {
+			return found{}, nil
+		}
+		return found{row, err == nil}, err
+	})
+	return f.row, f.ok, err
+}
+
+// Rows is [Row] for a statement that returns any number of rows.
+func Rows[T any](ctx context.Context, w *Writer, st Statement, scan pgx.RowToFunc[T]) ([]T, error) {
+	return Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) ([]T, error) {
+		return alone(ctx, conn, st, func(rows pgx.Rows) ([]T, error) { return pgx.CollectRows(rows, scan) })
+	})
+}
+
+// Exec is [Row] for a statement of which only the number of rows is wanted.
+func Exec(ctx context.Context, w *Writer, st Statement) (int64, error) {
+	return Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (int64, error) {
+		return alone(ctx, conn, st, func(rows pgx.Rows) (int64, error) {
+			rows.Close()
+			return rows.CommandTag().RowsAffected(), rows.Err()
+		})
+	})
+}
+
+// alone sends st outside a transaction block where that means READ COMMITTED,
+// and in a block of its own where a database or role has another default.
+func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
+	var value T
+	if err := st.Err(); err != nil {
+		return value, err
+	}
+	if sessionOf(conn.PgConn()).readCommitted {
+		rows, err := conn.Query(ctx, st.SQL, st.Args...)
+		if err != nil {
+			return value, err
+		}
+		return collect(rows)
+	}
+	empty := false
+	batch := new(pgx.Batch)
+	batch.Queue("begin isolation level read committed")
+	batch.Queue(st.SQL, st.Args...).Query(func(rows pgx.Rows) error {
+		var err error
+		value, err = collect(rows)
+		if errors.Is(err, pgx.ErrNoRows) { // else the batch ends before the commit is read
+			empty, err = true, nil
+		}
+		return err
+	})
+	batch.Queue("commit")
+	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+		return value, err
+	}
+	if empty {
+		return value, pgx.ErrNoRows
+	}
+	return value, nil
+}
+
+// Tx runs body in a READ COMMITTED transaction and commits it. If body returns
+// an error the transaction is rolled back, and Tx returns that error: nothing
+// became durable. Other errors are those of [Do].
+//
+// body gets a ctx that does not end, and must not commit.
+func Tx[T any](ctx context.Context, w *Writer, body func(context.Context, pgx.Tx) (T, error)) (T, error) {
+	return Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (T, error) {
+		var none T
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return none, &nothingChanged{err}
+		}
+		value, err := body(ctx, tx)
+		if err != nil {
+			return none, &nothingChanged{err}
+		}
+		return value, Commit(ctx, tx)
+	})
+}
+
+// Commit commits, and tells a COMMIT that Postgres answered with ROLLBACK, since
+// the transaction had failed before, from one that was lost.
+func Commit(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Commit(ctx)
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return &nothingChanged{err}
+	}
+	return err
+}

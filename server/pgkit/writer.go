@@ -1,0 +1,280 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	// ErrFateUnknown: a write was sent, and whether it is durable is not known.
+	// It may become durable later.
+	ErrFateUnknown = errors.New("pgkit: fate of the write unknown")
+	// ErrBusy: too many writes of this process are still waiting for their
+	// fate; nothing was sent.
+	ErrBusy = errors.New("pgkit: too many writes of unknown fate")
+	// ErrClosed: the [Writer] is closed; nothing was sent.
+	ErrClosed = errors.New("pgkit: writer closed")
+)
+
+// A Writer sends writes whose fate matters.
+//
+// A write is never canceled under way. Canceling the wait for a synchronous
+// standby makes a commit visible though no standby has it, and pgx answers a
+// ctx that ends with a cancel request. So each write runs with a ctx that does
+// not end, and the caller whose own ctx ends leaves without it: it gets
+// [ErrFateUnknown], and the write is parked: it keeps its connection until the
+// server answers or the connection breaks.
+//
+// Every goroutine that a Writer starts ends before [Writer.Close] returns. It is
+// safe for concurrent use.
+type Writer struct {
+	pool      *pgxpool.Pool
+	maxParked int
+
+	mu      sync.Mutex
+	closed  bool
+	running map[*pgxpool.Conn]struct{}
+	parked  int
+	changed chan struct{}  // closed, and made anew, where somebody may wait for less to do
+	ended   sync.WaitGroup // every goroutine that was started
+}
+
+// admitTimeout is how long a write waits for a parked one to end. On a healthy
+// server that takes a moment; a caller should soon hear of another one.
+const admitTimeout = time.Second
+
+// NewWriter returns a writer on pool that begins no write while maxParked of
+// them are parked: it waits a second, then refuses with [ErrBusy]. Zero means half
+// of the pool's connections, and at least one: the rest stays for reads.
+//
+// It returns an error wrapping [ErrNotPrepared] if pool is not fit for it.
+func NewWriter(pool *pgxpool.Pool, maxParked int) (*Writer, error) {
+	if err := CheckPool(pool); err != nil {
+		return nil, err
+	}
+	if maxParked < 0 {
+		return nil, fmt.Errorf("pgkit: maxParked %d is negative", maxParked)
+	}
+	if maxParked == 0 {
+		maxParked = max(1, int(pool.Config().MaxConns)/2)
+	}
+	w := &Writer{pool: pool, maxParked: maxParked, running: make(map[*pgxpool.Conn]struct{}), changed: make(chan struct{})}
+	return w, nil
+}
+
+// Do runs write on a connection of its own. The ctx that write gets has the
+// values of ctx but does not end. What write did counts as durable if it
+// returned nil and the server did not say otherwise.
+//
+// Do returns ctx's error if ctx ends before anything was sent, [ErrBusy] or
+// [ErrClosed]; the error of write where that proves that nothing became durable
+// (the server refused it; see [Classify]); and else an error wrapping both
+// [ErrFateUnknown] and the cause.
+func Do[T any](ctx context.Context, w *Writer, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+	conn, err := w.acquire(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return Finish(ctx, w, conn, write)
+}
+
+func (w *Writer) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if err := w.admit(ctx); err != nil {
+		return nil, err
+	}
+	return w.pool.Acquire(ctx)
+}
+
+// admit waits until few enough writes are parked.
+func (w *Writer) admit(ctx context.Context) error {
+	var timeout <-chan time.Time // most writes do not need one
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		closed, full, changed := w.closed, w.parked >= w.maxParked, w.changed
+		w.mu.Unlock()
+		switch {
+		case closed:
+			return ErrClosed
+		case !full:
+			return nil
+		case timeout == nil:
+			timer := time.NewTimer(admitTimeout)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-timeout:
+			return ErrBusy
+		}
+	}
+}
+
+// Finish is [Do] on a connection that the caller holds, as for the end of a
+// transaction that is open on it. The connection is released, whatever happens;
+// a transaction that write leaves open is rolled back.
+func Finish[T any](ctx context.Context, w *Writer, conn *pgxpool.Conn, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+	var none T
+	if err := w.begin(ctx, conn); err != nil {
+		conn.Release()
+		return none, err
+	}
+	type outcome struct {
+		value T
+		err   error
+	}
+	left := make(chan struct{})
+	done := make(chan outcome, 1) // the writer never waits for a caller that left
+	go func() {
+		defer w.ended.Done()
+		value, err := run(context.WithoutCancel(ctx), conn.Conn(), write)
+		if Classify(err) == FailureReadOnly {
+			w.pool.Reset() // a new connection may find the new primary
+		}
+		w.end(conn, left)
+		done <- outcome{value, err}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+	}
+	if !w.park(conn, left) {
+		o := <-done
+		return o.value, o.err
+	}
+	return none, fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
+}
+
+// run calls write and finds out what is known about its fate.
+func run[T any](ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+	s := sessionOf(conn.PgConn())
+	s.waitCanceled = false
+	value, err := write(ctx, conn)
+	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		// Releasing it like this would close the connection.
+		_, _ = conn.Exec(ctx, "rollback")
+	}
+	var known *nothingChanged
+	switch {
+	case errors.As(err, &known):
+		return value, known.cause
+	case s.waitCanceled:
+		return value, fmt.Errorf("%w: the wait for a standby was canceled", ErrFateUnknown)
+	case Classify(err) == FailureLost:
+		return value, fmt.Errorf("%w: %w", ErrFateUnknown, err)
+	}
+	return value, err
+}
+
+// nothingChanged wraps an error that came before anything could become durable.
+type nothingChanged struct{ cause error }
+
+func (e *nothingChanged) Error() string { return e.cause.Error() }
+func (e *nothingChanged) Unwrap() error { return e.cause }
+
+func (w *Writer) begin(ctx context.Context, conn *pgxpool.Conn) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return ErrClosed
+	}
+	w.running[conn] = struct{}{}
+	w.ended.Add(1)
+	return nil
+}
+
+// park counts the write as one that its caller left, and reports false if it
+// has ended meanwhile.
+func (w *Writer) park(conn *pgxpool.Conn, left chan struct{}) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.running[conn]; !ok {
+		return false
+	}
+	w.parked++
+	close(left)
+	return true
+}
+
+func (w *Writer) end(conn *pgxpool.Conn, left chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running, conn)
+	conn.Release()
+	select {
+	case <-left:
+		w.parked--
+		w.announce()
+	default:
+		if w.closed {
+			w.announce()
+		}
+	}
+}
+
+// announce wakes who waits for a change. w.mu is held.
+func (w *Writer) announce() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Parked returns how many writes are parked at this moment.
+func (w *Writer) Parked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.parked
+}
+
+// Close refuses further writes and waits for those under way. When ctx ends it
+// breaks their connections, without a cancel request, and waits for the little
+// that is left: it always returns with every write ended. It returns ctx's error
+// if it had to break any. A second Close waits as well.
+func (w *Writer) Close(ctx context.Context) error {
+	defer w.ended.Wait()
+	w.mu.Lock()
+	w.closed = true
+	w.announce()
+	w.mu.Unlock()
+	if w.wait(ctx) {
+		return nil
+	}
+	w.mu.Lock()
+	for conn := range w.running {
+		_ = conn.Conn().PgConn().Conn().Close() // its writer finds out at its next read
+	}
+	w.mu.Unlock()
+	w.wait(context.WithoutCancel(ctx))
+	return ctx.Err()
+}
+
+// wait returns true once no write is under way, and false if ctx ends first.
+func (w *Writer) wait(ctx context.Context) bool {
+	for {
+		w.mu.Lock()
+		running, changed := len(w.running), w.changed
+		w.mu.Unlock()
+		if running == 0 {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

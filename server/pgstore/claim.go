@@ -1,0 +1,139 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Claim implements [server.Store]: one statement for the first caller of a key,
+// two for a duplicate, which writes nothing. It waits, for at most
+// Config.LockTimeout, where a transaction is about to make the absent key a
+// tombstone.
+func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	if err := checkClaim(req); err != nil {
+		return server.Record{}, false, err
+	}
+	for {
+		r, won, err := s.claimOnce(ctx, req)
+		if errors.Is(err, errVanished) && ctx.Err() == nil {
+			continue
+		}
+		return r, won, wrap("claim", err)
+	}
+}
+
+// errVanished: the record that was in the way has been swept since.
+var errVanished = errors.New("record vanished")
+
+func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	type claimed struct {
+		times claimTimes
+		won   bool
+	}
+	c, err := pgkit.RetryConflict(ctx, func() (claimed, error) {
+		times, won, err := s.rows.claim(ctx, req)
+		return claimed{times, won}, err
+	})
+	if err != nil {
+		return server.Record{}, false, err
+	}
+	if c.won {
+		return firstRecord(req, c.times), true, nil
+	}
+	r, err := s.read(ctx, req.ID) // its snapshot is younger than the conflict
+	if errors.Is(err, server.ErrNotFound) {
+		return server.Record{}, false, s.whyAbsent(ctx, req)
+	}
+	return r, err == nil && r.State == server.StateInProgress && r.Token == req.Token, err
+}
+
+// whyAbsent: the insert did nothing, and yet there is no record.
+func (s *Store) whyAbsent(ctx context.Context, req server.ClaimRequest) error {
+	if req.FirstSent.IsZero() {
+		return errVanished
+	}
+	st := s.query.tooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
+	tooOld, err := queryOne(ctx, s.pool, st, pgx.RowTo[bool])
+	switch {
+	case err != nil:
+		return err
+	case tooOld:
+		return server.ErrExpired
+	default:
+		return errVanished
+	}
+}
+
+// firstRecord is what the insert wrote.
+func firstRecord(req server.ClaimRequest, t claimTimes) server.Record {
+	return server.Record{
+		ID:          req.ID,
+		State:       server.StateInProgress,
+		Effect:      req.Effect,
+		Fingerprint: req.Fingerprint,
+		Token:       req.Token,
+		Fence:       1,
+		Now:         t.created.UTC(),
+		CreatedAt:   t.created.UTC(),
+		FirstSent:   fromTimestamp(timestamp(stored(req.FirstSent))),
+		LeaseUntil:  t.leaseUntil.UTC(),
+		ExpiresAt:   t.expires.UTC(),
+	}
+}
+
+// TakeOver implements [server.Store], in one statement if it wins.
+func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+	if err := checkClaim(req); err != nil {
+		return server.Record{}, false, err
+	}
+	r, won, err := s.move(ctx, req.ID, s.query.takeOver.Bind(pgx.NamedArgs{
+		"key":          uuid(req.ID),
+		"token":        uuid(req.Token),
+		"effect":       int16(req.Effect),
+		"lease":        req.Lease,
+		"window":       req.Window,
+		"from":         from,
+		"lock_timeout": s.lockTimeout,
+	}))
+	if err == nil && !won && takable(r, from) && tooOld(r, req) {
+		return server.Record{}, false, server.ErrExpired
+	}
+	return r, won, wrap("take over", err)
+}
+
+// Bury implements [server.Store], in one statement if it does anything.
+func (s *Store) Bury(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
+	if err := checkBury(to); err != nil {
+		return server.Record{}, false, err
+	}
+	r, buried, err := s.move(ctx, id, s.query.bury.Bind(pgx.NamedArgs{
+		"key":          uuid(id),
+		"from":         from,
+		"to":           int16(to),
+		"lock_timeout": s.lockTimeout,
+	}))
+	return r, buried, wrap("bury", err)
+}
+
+// move sends an update that returns the record, and reads it if it has moved on
+// before.
+func (s *Store) move(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
+	type moved struct {
+		record server.Record
+		ok     bool
+	}
+	m, err := pgkit.RetryConflict(ctx, func() (moved, error) {
+		r, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
+		return moved{r, ok}, err
+	})
+	if err != nil || m.ok {
+		return m.record, m.ok, err
+	}
+	r, err := s.read(ctx, id)
+	return r, false, err
+}

@@ -1,0 +1,105 @@
+package pgstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// What a zero [Config] means.
+const (
+	DefaultLockTimeout  = 5 * time.Second
+	DefaultCloseTimeout = 10 * time.Second
+)
+
+// ConfirmReplays says when a final record must be confirmed by a write of its
+// own before it is returned, and so before its answer may be replayed.
+//
+// A record can be visible on a primary though no standby has it: the wait for
+// the standby was canceled, by an operator or by a client that gave up. If that
+// primary is then lost, so is the record, and with it what its replays promised.
+// A write that is confirmed proves that all before it are.
+type ConfirmReplays uint8
+
+const (
+	// ConfirmAuto confirms while the server's synchronous_standby_names is not
+	// empty. The server is asked in the same statement that reads the record.
+	ConfirmAuto ConfirmReplays = iota
+	// ConfirmAlways confirms on every server, as for one whose standbys are
+	// not of Postgres' making. Each replay then costs a flush of the WAL.
+	ConfirmAlways
+	// ConfirmNever returns what is visible. With synchronous standbys a
+	// failover can then lose an answer that was replayed before.
+	ConfirmNever
+)
+
+// A Config has the choices that a store leaves. Its zero value is ready to use.
+type Config struct {
+	// Schema is the Postgres schema that holds the tables. Empty means that
+	// the search_path finds them. [pgkit.CheckSchemaName] says what it can be.
+	Schema string
+
+	// ConfirmReplays protects replays from a failover. Zero means [ConfirmAuto].
+	ConfirmReplays ConfirmReplays
+
+	// LockTimeout is how long a statement of the store waits for a row that a
+	// transaction holds, as an undo does with its forward key. Past it the
+	// operation fails and has changed nothing. It does not bound the statements
+	// of handlers. Zero means [DefaultLockTimeout]; the least is 1 ms.
+	LockTimeout time.Duration
+
+	// CloseTimeout is how long [Store.Close] waits for writes under way before
+	// it breaks their connections. Zero means [DefaultCloseTimeout].
+	CloseTimeout time.Duration
+
+	// MaxParked is how many writes may be left waiting for an answer of the
+	// server by callers whose time was up. More are refused with
+	// [pgkit.ErrBusy]. Zero means half of the pool's connections.
+	MaxParked int
+
+	// Isolation is the isolation level of the transactions that handlers run
+	// in. Empty means READ COMMITTED, whatever the database's default is. With
+	// a higher one a run that takes longer than a third of its lease conflicts
+	// with the renewal of that lease, and is run again.
+	Isolation pgx.TxIsoLevel
+
+	// AllowNonDurable lets [Open] accept a server with fsync or
+	// synchronous_commit off, as tests use. A crash of such a server forgets
+	// claims and answers that were acknowledged.
+	AllowNonDurable bool
+}
+
+var isolations = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
+
+// filled returns c with its zeros filled in, or an error that names the field.
+func (c Config) filled() (Config, error) {
+	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
+		return c, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	}
+	if c.LockTimeout == 0 {
+		c.LockTimeout = DefaultLockTimeout
+	}
+	if c.CloseTimeout == 0 {
+		c.CloseTimeout = DefaultCloseTimeout
+	}
+	if c.Isolation == "" {
+		c.Isolation = pgx.ReadCommitted
+	}
+	switch {
+	case c.ConfirmReplays > ConfirmNever:
+		return c, fmt.Errorf("%w: ConfirmReplays %d", ErrConfig, c.ConfirmReplays)
+	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
+		return c, fmt.Errorf("%w: LockTimeout %v is not between 1ms and 1h", ErrConfig, c.LockTimeout)
+	case c.CloseTimeout < 0:
+		return c, fmt.Errorf("%w: CloseTimeout %v is negative", ErrConfig, c.CloseTimeout)
+	case c.MaxParked < 0:
+		return c, fmt.Errorf("%w: MaxParked %d is negative", ErrConfig, c.MaxParked)
+	case !slices.Contains(isolations, c.Isolation):
+		return c, fmt.Errorf("%w: Isolation %q", ErrConfig, c.Isolation)
+	}
+	return c, nil
+}

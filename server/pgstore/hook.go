@@ -1,0 +1,20 @@
+package pgstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// OnComplete makes fn part of the completion of the Keyed run that ctx belongs
+// to: after the handler has returned, fn runs in the transaction that records
+// the answer, and both are committed or neither. If fn returns an error the run
+// has failed. fn may run again after a conflict.
+//
+// It returns what [server.OnComplete] returns, as for a ctx of no run. It does
+// not block.
+func OnComplete(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return server.OnComplete(ctx, func(ctx context.Context) error { return fn(ctx, Tx(ctx)) })
+}

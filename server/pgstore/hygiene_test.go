@@ -1,0 +1,132 @@
+package pgstore_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// A completion changes no indexed column, and finds room on its page.
+func TestCompletionsAreHOT(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	const n = 1000
+	for range n {
+		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	}
+	require.Eventually(t, func() bool { // the server counts with a delay
+		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'idempotency'") == n
+	}, 30*time.Second, 50*time.Millisecond)
+	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'idempotency'")
+	require.GreaterOrEqual(t, hot, n*99/100, "HOT updates of %d", n)
+}
+
+// No other index than these two; none may come to name a column that changes.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	_, look := open(t, pgstore.Config{})
+	columns := queryRow[[]string](t, look, `select array_agg(a.attname::text order by a.attname)
+		from pg_index i join pg_attribute a on a.attrelid = i.indexrelid
+		where i.indrelid = 'idempotency'::regclass`)
+	require.Equal(t, []string{"expires_at", "key"}, columns)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_index where indrelid = 'idempotency'::regclass and indpred is not null"))
+}
+
+// A duplicate reads. It writes no WAL and takes no transaction id, or retries
+// would cost what first calls cost. The server is this test's own: both are
+// counted for all of it.
+func TestDuplicatesWriteNothing(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{
+		"autovacuum": "off", "checkpoint_timeout": "1h", "bgwriter_delay": "10s",
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	s, look := openAt(t, cluster)
+	done, running := newClaim(), newClaim()
+	require.NoError(t, s.Settle(t.Context(), claimAs(t, s, done), completion))
+	claimAs(t, s, running)
+	duplicates := func(n int) {
+		for range n {
+			for _, req := range []server.ClaimRequest{done, running} {
+				req.Token = random()
+				_, won, err := s.Claim(t.Context(), req)
+				require.NoError(t, err)
+				require.False(t, won)
+			}
+		}
+	}
+	duplicates(1) // hint bits and caches
+	xids := "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+	before := queryRow[int64](t, look, xids)
+	var wrote bool
+	for range 10 { // a snapshot of running transactions, every 15 s, is the server's own
+		lsn := queryRow[string](t, look, "select pg_current_wal_insert_lsn()::text")
+		duplicates(100)
+		wrote = queryRow[bool](t, look, "select pg_current_wal_insert_lsn() <> $1::pg_lsn", lsn)
+		if !wrote {
+			break
+		}
+	}
+	require.False(t, wrote, "WAL was written in each of ten rounds")
+	require.Equal(t, before, queryRow[int64](t, look, xids), "next transaction id")
+}
+
+// A counter counts the statements of a pool.
+type counter struct{ statements atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	return ctx
+}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counter) count(do func()) int64 {
+	before := c.statements.Load()
+	do()
+	return c.statements.Load() - before
+}
+
+func TestStatementsPerOperation(t *testing.T) {
+	t.Parallel()
+	c := new(counter)
+	s, _ := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = c })
+	claim(t, s) // opens the connection
+	req := newClaim()
+	var o server.Owner
+	require.EqualValues(t, 1, c.count(func() { o = claimAs(t, s, req) }), "claim")
+	require.EqualValues(t, 1, c.count(func() { require.NoError(t, s.Settle(t.Context(), o, completion)) }), "completion")
+	duplicate := req
+	duplicate.Token = random()
+	require.EqualValues(t, 2, c.count(func() { _, _, _ = s.Claim(t.Context(), duplicate) }), "duplicate: the insert that did nothing, and a read")
+	owners := make([]server.Owner, 100)
+	for i := range owners {
+		owners[i] = claim(t, s)
+	}
+	require.EqualValues(t, 1, c.count(func() { _, _ = s.Renew(t.Context(), owners, time.Minute) }), "one statement renews them all")
+}
+
+// What a key with a small answer takes on disk, on pages that are filled to nine
+// tenths.
+func TestSizePerKey(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	const n = 2000
+	end := completion
+	end.Answer.Envelope = make([]byte, 200)
+	for range n {
+		require.NoError(t, s.Settle(t.Context(), claim(t, s), end))
+	}
+	table := queryRow[int64](t, look, "select pg_relation_size('idempotency')")
+	require.LessOrEqual(t, table/n, int64(560), "bytes of the table per key")
+}

@@ -1,0 +1,25 @@
+package pgstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"testing"
+)
+
+// TestMain is the entry of the processes that tests start, too, and looks
+// whether a store left a write running.
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		os.Exit(child(url))
+	}
+	code := m.Run()
+	var stacks bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	if bytes.Contains(stacks.Bytes(), []byte("pgkit.Finish")) {
+		fmt.Fprintf(os.Stderr, "a write was left running:\n%s", &stacks)
+		code = 1
+	}
+	os.Exit(code)
+}

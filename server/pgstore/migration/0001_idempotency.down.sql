@@ -1,0 +1,3 @@
+-- Forgets every key: what was done under them can be done again.
+drop table idempotency;
+drop table idempotency_version;

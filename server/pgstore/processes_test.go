@@ -1,0 +1,127 @@
+package pgstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+const (
+	childURL = "PGSTORE_TEST_CHILD_URL"
+	childIDs = "PGSTORE_TEST_CHILD_IDS"
+
+	processes, callers, keys = 4, 64, 20
+)
+
+// One key at a time is asked for by all callers of all processes at once: one
+// of them wins it, and nobody sees an error.
+func TestStore_processes(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			look := pgtest.NewPool(t, pgstore.Migrate)
+			sql(t, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
+			ids := make([]string, keys)
+			for i := range ids {
+				ids[i] = server.ID(random()).String()
+			}
+			outputs := make([]string, processes)
+			var wg sync.WaitGroup
+			for i := range outputs {
+				wg.Go(func() {
+					cmd := exec.CommandContext(t.Context(), os.Args[0])
+					cmd.Env = append(os.Environ(), childURL+"="+look.Config().ConnString(), childIDs+"="+strings.Join(ids, ","))
+					out, err := cmd.CombinedOutput()
+					outputs[i] = string(out)
+					if err != nil {
+						outputs[i] += "\nended with " + err.Error()
+					}
+				})
+			}
+			wg.Wait()
+			won := make(map[string]int)
+			for _, out := range outputs {
+				for line := range strings.Lines(out) {
+					id, ok := strings.CutPrefix(strings.TrimSpace(line), "won ")
+					require.True(t, ok, "a process said: %s", line)
+					won[id]++
+				}
+			}
+			for _, id := range ids {
+				if won[id] != 1 {
+					t.Errorf("key %s was won %d times, want 1", id, won[id])
+				}
+			}
+			require.Equal(t, keys, queryRow[int](t, look, "select count(*) from idempotency where fence = 1"))
+		})
+	}
+}
+
+// child is one of the processes.
+func child(url string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	defer cancel()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cfg.MaxConns = 16
+	store, err := pgstore.Open(ctx, cfg, pgstore.Config{AllowNonDurable: true})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer store.Close()
+	for text := range strings.SplitSeq(os.Getenv(childIDs), ",") {
+		var id server.ID
+		if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		won, err := contest(ctx, store, id)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if won > 0 {
+			fmt.Println(strings.Repeat("won "+text+"\n", won-1) + "won " + text)
+		}
+	}
+	return 0
+}
+
+func contest(ctx context.Context, store server.Store, id server.ID) (int, error) {
+	var wins atomic.Int32
+	var failure atomic.Value
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			_, won, err := store.Claim(ctx, claimOf(id))
+			if err != nil {
+				failure.Store(err)
+			}
+			if won {
+				wins.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	err, _ := failure.Load().(error)
+	return int(wins.Load()), err
+}

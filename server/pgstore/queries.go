@@ -1,0 +1,55 @@
+package pgstore
+
+import (
+	"embed"
+
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+//go:embed query/*.sql
+var queryFiles embed.FS
+
+// queries are the files of query/, ready for one schema.
+type queries struct {
+	claim, tooOld, read, confirm pgkit.Query
+	takeOver, bury               pgkit.Query
+	renew, renewLocked           pgkit.Query
+	settle, settleTx, settled    pgkit.Query
+	lock, cancelAbsent, cancel   pgkit.Query
+	setLockTimeout               pgkit.Query
+	sweep, stats, size           pgkit.Query
+}
+
+func loadQueries(schema string) (*queries, error) {
+	q := new(queries)
+	for _, f := range []struct {
+		into *pgkit.Query
+		file string
+	}{
+		{&q.claim, "claim"},
+		{&q.tooOld, "too_old"},
+		{&q.read, "read"},
+		{&q.confirm, "confirm"},
+		{&q.takeOver, "take_over"},
+		{&q.bury, "bury"},
+		{&q.renew, "renew"},
+		{&q.renewLocked, "renew_locked"},
+		{&q.settle, "settle"},
+		{&q.settleTx, "settle_tx"},
+		{&q.settled, "settled"},
+		{&q.lock, "lock"},
+		{&q.cancelAbsent, "cancel_absent"},
+		{&q.cancel, "cancel"},
+		{&q.setLockTimeout, "set_lock_timeout"},
+		{&q.sweep, "sweep"},
+		{&q.stats, "stats"},
+		{&q.size, "size"},
+	} {
+		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
+		if err != nil {
+			return nil, err
+		}
+		*f.into = query
+	}
+	return q, nil
+}

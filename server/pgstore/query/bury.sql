@@ -1,0 +1,11 @@
+-- Bury takes a record in progress past its lease out of use, as unknown or
+-- poisoned. It returns the record if it did, and no row if it has moved on.
+-- The fence stays: nobody became the owner, and the dead one finds the state
+-- changed under it.
+update /*schema*/idempotency
+set state = @to, deaths = deaths + 1, maybe_ran = maybe_ran or effect <> 1
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+where s.lock_timeout is not null and key = @key and fence = @from
+  and state = 1 and lease_until <= clock_timestamp()
+returning key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, clock_timestamp() as now

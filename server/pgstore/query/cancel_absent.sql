@@ -1,0 +1,9 @@
+-- CancelAbsent makes an absent key a tombstone. It returns one row if it did and
+-- none if there is a record. A claim under way is waited for, as long as the lock
+-- timeout lets it.
+insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version,
+  created_at, lease_until, expires_at)
+select @key, @token, 1, 6, 0, 0, s.now, s.now, s.now + @keep::interval
+from (select clock_timestamp() as now) s
+on conflict (key) do nothing
+returning true

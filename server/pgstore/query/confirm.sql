@@ -1,0 +1,11 @@
+-- Confirm returns the record, or no row, and locks it. The lock is WAL, so its
+-- commit waits for the standbys as the record's own commit should have: a record
+-- that became visible because somebody canceled that wait is not confirmed.
+-- The lock ends with the statement.
+select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, clock_timestamp() as now,
+  true as synchronous
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+cross join /*schema*/idempotency i
+where s.lock_timeout is not null and key = @key
+for no key update of i

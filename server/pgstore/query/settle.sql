@@ -1,0 +1,11 @@
+-- Settle ends the owner's run. It returns one row if it did, and none if the
+-- caller does not own the record: then settled.sql asks whether it did before.
+-- expires_at stays: it has an index, and the update would not be HOT.
+update /*schema*/idempotency
+set state = @state, status = @status, envelope = @envelope,
+  replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
+  maybe_ran = maybe_ran or @maybe_ran
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+where s.lock_timeout is not null
+  and key = @key and token = @token and fence = @fence and state = 1
+returning true

@@ -1,0 +1,18 @@
+-- SettleTx is settle.sql as the last statement of a transaction. It is sent
+-- together with COMMIT, which must not happen if the caller lost its lease. So it
+-- returns one row, or fails with 22P02 where settle.sql returns none: the server
+-- then passes over the COMMIT. What cannot be read as a number is what a reader
+-- of the server's log will see. It depends on the count, so that it is not
+-- evaluated while planning.
+with settled as (
+  update /*schema*/idempotency
+  set state = @state, status = @status, envelope = @envelope,
+    replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
+    maybe_ran = maybe_ran or @maybe_ran
+  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+  where s.lock_timeout is not null
+    and key = @key and token = @token and fence = @fence and state = 1
+  returning key
+)
+select case count(*) when 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
+from settled

@@ -1,0 +1,5 @@
+-- Stats counts the records by state. It returns a row for each state that has
+-- any; the age is that of the oldest record in it. It reads the whole table.
+select state, count(*), clock_timestamp() - min(created_at)
+from /*schema*/idempotency
+group by state

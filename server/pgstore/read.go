@@ -1,0 +1,78 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Read implements [server.Store]. It waits for no transaction, and sees what is
+// committed. A final record is confirmed first where [Config.ConfirmReplays]
+// says so, which waits for who holds the record.
+func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
+	r, err := s.read(ctx, id)
+	return r, wrap("read", err)
+}
+
+func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
+	f, err := queryOne(ctx, s.pool, s.query.read.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	if err != nil {
+		return server.Record{}, notFound(err)
+	}
+	if !s.mustConfirm(f) {
+		return f.Record, nil
+	}
+	return s.confirm(ctx, id)
+}
+
+// confirm writes before it believes what it reads.
+func (s *Store) confirm(ctx context.Context, id server.ID) (server.Record, error) {
+	return pgkit.RetryConflict(ctx, func() (server.Record, error) {
+		st := s.query.confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
+		f, ok, err := pgkit.Row(ctx, s.writer, st, scanFound)
+		if err == nil && !ok {
+			err = server.ErrNotFound
+		}
+		return f.Record, err
+	})
+}
+
+// mustConfirm: a record that is still to run promises nothing to anybody, and
+// whoever takes it over writes.
+func (s *Store) mustConfirm(f found) bool {
+	if f.State == server.StateInProgress || f.State == server.StateReleased {
+		return false
+	}
+	switch s.cfg.ConfirmReplays {
+	case ConfirmAlways:
+		return true
+	case ConfirmNever:
+		return false
+	default:
+		return f.synchronous
+	}
+}
+
+// queryOne sends a statement that changes nothing.
+func queryOne[T any](ctx context.Context, db pgkit.Queryer, st pgkit.Statement, scan pgx.RowToFunc[T]) (T, error) {
+	var none T
+	if err := st.Err(); err != nil {
+		return none, err
+	}
+	rows, err := db.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return none, err
+	}
+	return pgx.CollectOneRow(rows, scan)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return server.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package pgstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// scanRecord reads the columns that the statements return for a record, in
+// their order.
+func scanRecord(row pgx.CollectableRow) (server.Record, error) {
+	c := new(columns)
+	err := row.Scan(c.targets()...)
+	if err != nil {
+		return server.Record{}, err
+	}
+	return c.record()
+}
+
+// A found is a record, and whether the server's commits wait for a standby.
+type found struct {
+	server.Record
+
+	synchronous bool
+}
+
+func scanFound(row pgx.CollectableRow) (f found, err error) {
+	c := new(columns)
+	if err := row.Scan(append(c.targets(), &f.synchronous)...); err != nil {
+		return f, err
+	}
+	f.Record, err = c.record()
+	return f, err
+}
+
+// columns takes one row.
+type columns struct {
+	key, token                            pgtype.UUID
+	fence                                 int64
+	state, effect, fingerprintVersion     int16
+	deaths                                int32
+	maybeRan                              bool
+	fingerprint, envelope                 []byte
+	createdAt, leaseUntil, expiresAt, now time.Time
+	firstSent, replayUntil                pgtype.Timestamptz
+	status                                pgtype.Int4
+}
+
+func (c *columns) targets() []any {
+	return []any{
+		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.deaths, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
+		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.status, &c.envelope, &c.now,
+	}
+}
+
+// record refuses what no version of this package writes.
+func (c *columns) record() (server.Record, error) {
+	r := server.Record{
+		ID:          c.key.Bytes,
+		State:       server.State(c.state),   //nolint:gosec // a check constraint bounds it
+		Effect:      server.Effect(c.effect), //nolint:gosec // a check constraint bounds it
+		Token:       c.token.Bytes,
+		Fence:       c.fence,
+		Deaths:      int(c.deaths),
+		MaybeRan:    c.maybeRan,
+		Now:         c.now.UTC(),
+		CreatedAt:   c.createdAt.UTC(),
+		LeaseUntil:  c.leaseUntil.UTC(),
+		ExpiresAt:   c.expiresAt.UTC(),
+		FirstSent:   fromTimestamp(c.firstSent),
+		ReplayUntil: fromTimestamp(c.replayUntil),
+	}
+	if c.status.Valid {
+		r.Answer = server.Answer{Status: int(c.status.Int32), Envelope: c.envelope}
+	}
+	if len(c.fingerprint) == 0 {
+		return r, nil // a tombstone that was never claimed
+	}
+	if len(c.fingerprint) != len(r.Fingerprint.Sum) || c.fingerprintVersion < 0 || c.fingerprintVersion > 255 {
+		return r, fmt.Errorf("record %v: fingerprint of version %d with %d bytes", r.ID, c.fingerprintVersion, len(c.fingerprint))
+	}
+	r.Fingerprint.Version = uint8(c.fingerprintVersion)
+	copy(r.Fingerprint.Sum[:], c.fingerprint)
+	return r, nil
+}
+
+func fromTimestamp(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}

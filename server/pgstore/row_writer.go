@@ -1,0 +1,79 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// A rowWriter makes the two writes that every request needs durable. They come
+// one row at a time, and each answer is its own, so those of one process may
+// share a commit; singles sends each in one of its own.
+type rowWriter interface {
+	// claim inserts the record, and returns false if it did not.
+	claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error)
+	// settle ends the owner's run, and returns false if the owner has none.
+	settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error)
+}
+
+// claimTimes are the parts of a new record that the server decides.
+type claimTimes struct{ created, leaseUntil, expires time.Time }
+
+type singles struct {
+	writer      *pgkit.Writer
+	query       *queries
+	lockTimeout string
+}
+
+func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
+	return pgkit.Row(ctx, w.writer, w.query.claim.Bind(pgx.NamedArgs{
+		"key":                 uuid(req.ID),
+		"token":               uuid(req.Token),
+		"effect":              int16(req.Effect),
+		"fingerprint_version": int16(req.Fingerprint.Version),
+		"fingerprint":         req.Fingerprint.Sum[:],
+		"first_sent":          timestamp(req.FirstSent),
+		"lease":               req.Lease,
+		"keep":                req.Keep,
+		"window":              req.Window,
+		"lock_timeout":        w.lockTimeout,
+	}), func(row pgx.CollectableRow) (t claimTimes, err error) {
+		return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
+	})
+}
+
+func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
+	_, ok, err := pgkit.Row(ctx, w.writer, w.query.settle.Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
+	return ok, err
+}
+
+func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.NamedArgs {
+	args := pgx.NamedArgs{
+		"key":          uuid(o.ID),
+		"token":        uuid(o.Token),
+		"fence":        o.Fence,
+		"state":        int16(s.State),
+		"status":       pgtype.Int4{},
+		"envelope":     []byte(nil),
+		"replay_for":   s.ReplayFor,
+		"maybe_ran":    s.MaybeRan,
+		"lock_timeout": lockTimeout,
+	}
+	if s.State == server.StateCompleted {
+		args["status"] = pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true} //nolint:gosec // checkSettlement bounds it
+		args["envelope"] = s.Answer.Envelope
+	}
+	return args
+}
+
+func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+
+// timestamp makes the zero time a null.
+func timestamp(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}

@@ -1,0 +1,42 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Settle implements [server.Store], in one statement if the owner still owns
+// the key.
+func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+	if err := checkSettlement(end); err != nil {
+		return err
+	}
+	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) { return s.rows.settle(ctx, o, end) })
+	if err != nil || ok {
+		return wrap("settle", err)
+	}
+	if end.State != server.StateCompleted {
+		return server.ErrLeaseLost
+	}
+	return s.settledBefore(ctx, o)
+}
+
+// settledBefore returns nil if o's own completion is what the record holds.
+func (s *Store) settledBefore(ctx context.Context, o server.Owner) error {
+	st := s.query.settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
+	_, err := queryOne(ctx, s.pool, st, pgx.RowTo[bool])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return server.ErrLeaseLost
+	}
+	if err != nil {
+		return wrap("settle", err)
+	}
+	// The first completion may be visible and not yet confirmed by a standby.
+	_, err = s.read(ctx, o.ID)
+	return wrap("settle", err)
+}

@@ -1,0 +1,168 @@
+package pgstore_test
+
+import (
+	"context"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// alone is a primary whose only standby never came: each commit waits for it.
+func alone(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return cluster(t, map[string]string{"synchronous_standby_names": "nobody"})
+}
+
+// waitingStore waits for the standby; look and the stores it makes do not.
+func waitingStore(t *testing.T, look *pgxpool.Pool, cfg pgstore.Config) *pgstore.Store {
+	t.Helper()
+	cfg.CloseTimeout = time.Millisecond // what waits for the standby waits for ever
+	return openOn(t, look, cfg, func(p *pgxpool.Config) { p.ConnConfig.RuntimeParams["synchronous_commit"] = "on" })
+}
+
+func backendWaiting(t *testing.T, look *pgxpool.Pool) int {
+	t.Helper()
+	until(t, "a commit waits for the standby", func() bool { return waits(t, look, "SyncRep") })
+	return queryRow[int](t, look, "select pid from pg_stat_activity where wait_event = 'SyncRep'")
+}
+
+func inBackground(claim func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- claim() }()
+	return done
+}
+
+// A caller that leaves a commit does not cancel its wait: that would show the
+// record though no standby has it.
+func TestStore_deadlineDuringCommit(t *testing.T) {
+	t.Parallel()
+	look := alone(t)
+	s := waitingStore(t, look, pgstore.Config{})
+	req := newClaim()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := inBackground(func() error { _, _, err := s.Claim(ctx, req); return err })
+	pid := backendWaiting(t, look)
+	cancel()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from idempotency"))
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on")
+	s.Close()
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on without its client")
+	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from idempotency"))
+}
+
+// pgx returns no error for a commit whose wait somebody canceled.
+func TestStore_canceledWait(t *testing.T) {
+	t.Parallel()
+	look := alone(t)
+	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	s := waitingStore(t, look, pgstore.Config{})
+	cancelWait := func() { sql(t, look, "select pg_cancel_backend("+strconv.Itoa(backendWaiting(t, look))+")") }
+
+	req := newClaim()
+	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "claim")
+
+	o := claim(t, local)
+	done = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement")
+
+	o = claim(t, local)
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement in a transaction")
+
+	done = inBackground(func() error {
+		_, _, err := s.Cancel(t.Context(), server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+		return err
+	})
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "cancel")
+}
+
+// A record that is visible on this server alone must not be replayed.
+func TestStore_confirmsReplays(t *testing.T) {
+	t.Parallel()
+	look := alone(t)
+	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	o := claim(t, local)
+	require.NoError(t, local.Settle(t.Context(), o, completion))
+	running := claim(t, local)
+
+	for _, tt := range []struct {
+		name    string
+		confirm pgstore.ConfirmReplays
+		asks    func(s *pgstore.Store, ctx context.Context) error
+		waits   bool
+	}{
+		{"claim", pgstore.ConfirmAuto, claimAgain(o.ID), true},
+		{"claim, always", pgstore.ConfirmAlways, claimAgain(o.ID), true},
+		{"claim, never", pgstore.ConfirmNever, claimAgain(o.ID), false},
+		{"claim of a key in progress", pgstore.ConfirmAuto, claimAgain(running.ID), false},
+		{"read", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error { _, err := s.Read(ctx, o.ID); return err }, true},
+		{"completion repeated by its owner", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error { return s.Settle(ctx, o, completion) }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := waitingStore(t, look, pgstore.Config{ConfirmReplays: tt.confirm})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := inBackground(func() error { return tt.asks(s, ctx) })
+			if !tt.waits {
+				require.NoError(t, <-done)
+				return
+			}
+			pid := backendWaiting(t, look)
+			cancel()
+			require.ErrorIs(t, <-done, server.ErrFateUnknown)
+			s.Close()
+			sql(t, look, "select pg_terminate_backend($1)", pid)
+			until(t, "nobody waits", func() bool { return !waits(t, look, "SyncRep") })
+		})
+	}
+}
+
+func claimAgain(id server.ID) func(*pgstore.Store, context.Context) error {
+	return func(s *pgstore.Store, ctx context.Context) error { _, _, err := s.Claim(ctx, claimOf(id)); return err }
+}
+
+// The backend dies between a commit that is on disk and its answer: the caller
+// hears that nobody knows, asks again with its token, and finds itself.
+func TestStore_backendKilledDuringCommit(t *testing.T) {
+	t.Parallel()
+	look := alone(t)
+	s := waitingStore(t, look, pgstore.Config{})
+	req := newClaim()
+	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
+	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+
+	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
+	look.Reset()
+	local := openOn(t, look, pgstore.Config{})
+	r, won, err := local.Claim(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, won)
+	require.EqualValues(t, 1, r.Fence)
+
+	// The same for the end of a transaction, whose rows stand or fall with it.
+	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
+	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
+	never := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	require.NoError(t, never.Settle(t.Context(), o, completion), "it was durable")
+}

@@ -1,0 +1,115 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// A Store keeps records in one table of a Postgres database. Many stores, in
+// many processes, can share the table. It is safe for concurrent use.
+type Store struct {
+	pool        *pgxpool.Pool
+	cfg         Config
+	writer      *pgkit.Writer
+	rows        rowWriter
+	query       *queries
+	lockTimeout string // of cfg, in Postgres' milliseconds
+	ownsPool    bool
+}
+
+var (
+	_ server.Store   = (*Store)(nil)
+	_ server.TxStore = (*Store)(nil)
+)
+
+// Prepare makes the connections of a pool with this configuration fit for a
+// store; [pgkit.Prepare] says how. Call it after every other change to cfg, and
+// only if the pool is not made by [Open].
+func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
+
+// Open makes a pool from a copy of poolCfg, which must come from
+// [pgxpool.ParseConfig], connects, and checks the server: it must accept writes,
+// not forget them in a crash, and have the tables at the right version. Several
+// hosts with target_session_attrs=read-write find the primary after a failover.
+//
+// It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
+// [pgkit.ErrNotDurable], or a [*pgkit.SchemaError]; see [Migrate]. End the store
+// with [Store.Close], which closes the pool.
+func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, error) {
+	if poolCfg == nil || poolCfg.ConnConfig == nil {
+		return nil, fmt.Errorf("%w: pool configuration is nil", ErrConfig)
+	}
+	if _, err := cfg.filled(); err != nil {
+		return nil, err
+	}
+	poolCfg = poolCfg.Copy()
+	Prepare(poolCfg)
+	pool, err := pgxpool.NewWithConfig(ctx, poolCfg)
+	if err != nil {
+		return nil, wrap("open", err)
+	}
+	s, err := New(pool, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.ownsPool = true
+	if err := s.Check(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// New returns a store on a pool that the caller made and will close, after
+// [Store.Close]. Its configuration must have gone through [Prepare], else New
+// returns an error wrapping [pgkit.ErrNotPrepared].
+//
+// New sends nothing. [Store.Check] asks what [Open] asks.
+func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
+	cfg, err := cfg.filled()
+	if err != nil {
+		return nil, err
+	}
+	writer, err := pgkit.NewWriter(pool, cfg.MaxParked)
+	if err != nil {
+		return nil, wrap("new", err)
+	}
+	query, err := loadQueries(cfg.Schema)
+	if err != nil {
+		return nil, wrap("new", err)
+	}
+	s := &Store{pool: pool, cfg: cfg, writer: writer, query: query}
+	s.lockTimeout = strconv.FormatInt(cfg.LockTimeout.Milliseconds(), 10)
+	s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout}
+	return s, nil
+}
+
+// Check asks the server whether it accepts writes and keeps them, and whether
+// the tables are there, and returns the errors of [Open]. It suits a readiness
+// probe.
+func (s *Store) Check(ctx context.Context) error {
+	if err := pgkit.CheckServer(ctx, s.pool, s.cfg.AllowNonDurable); err != nil {
+		return wrap("check (Config.AllowNonDurable accepts a server that is not durable)", err)
+	}
+	return wrap("check", Migrations.Check(ctx, s.pool, s.cfg.Schema))
+}
+
+// Close refuses further writes, waits for those under way for at most
+// Config.CloseTimeout, then breaks their connections: what they wrote may be
+// durable or not. It closes the pool if [Open] made it. End the transactions that
+// were begun before: it waits for them without a bound then.
+func (s *Store) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CloseTimeout)
+	defer cancel()
+	_ = s.writer.Close(ctx) // whoever waited for a write that was broken was told
+	if s.ownsPool {
+		s.pool.Close()
+	}
+}

@@ -1,0 +1,41 @@
+package pgstore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/servertest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	servertest.TestStore(t, func(tb testing.TB) server.Store {
+		store, _ := open(tb, pgstore.Config{})
+		return store
+	})
+}
+
+func TestTxStore(t *testing.T) {
+	t.Parallel()
+	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
+		store, look := open(tb, pgstore.Config{})
+		sql(tb, look, "create table effect (id uuid not null)")
+		return store, rows{look}
+	})
+}
+
+// rows are effects that a handler writes as it would in production.
+type rows struct{ pool *pgxpool.Pool }
+
+func (r rows) Add(ctx context.Context, id server.ID) error {
+	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect (id) values ($1)", [16]byte(id))
+	return err
+}
+
+func (r rows) Count(ctx context.Context, id server.ID) (n int, err error) {
+	return n, r.pool.QueryRow(ctx, "select count(*) from effect where id = $1", [16]byte(id)).Scan(&n)
+}

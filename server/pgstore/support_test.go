@@ -1,0 +1,124 @@
+package pgstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// open returns a store on a migrated database of tb's own, and an independent
+// pool to look at that database with.
+func open(tb testing.TB, cfg pgstore.Config, changes ...func(*pgxpool.Config)) (*pgstore.Store, *pgxpool.Pool) {
+	tb.Helper()
+	look := pgtest.NewPool(tb, pgstore.Migrate)
+	return openOn(tb, look, cfg, changes...), look
+}
+
+func openOn(tb testing.TB, look *pgxpool.Pool, cfg pgstore.Config, changes ...func(*pgxpool.Config)) *pgstore.Store {
+	tb.Helper()
+	poolCfg := look.Config()
+	for _, change := range changes {
+		change(poolCfg)
+	}
+	cfg.AllowNonDurable = true
+	store, err := pgstore.Open(tb.Context(), poolCfg, cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(store.Close)
+	return store
+}
+
+// openAt is open on a cluster of the test's own.
+func openAt(tb testing.TB, cluster *pgtest.Cluster) (*pgstore.Store, *pgxpool.Pool) {
+	tb.Helper()
+	url, err := cluster.CreateDatabase(tb.Context(), "keys")
+	require.NoError(tb, err)
+	look, err := pgxpool.New(tb.Context(), url)
+	require.NoError(tb, err)
+	tb.Cleanup(look.Close)
+	require.NoError(tb, pgstore.Migrate(tb.Context(), look))
+	return openOn(tb, look, pgstore.Config{}), look
+}
+
+func random() (b [16]byte) {
+	_, _ = rand.Read(b[:])
+	return b
+}
+
+func claimOf(id server.ID) server.ClaimRequest {
+	return server.ClaimRequest{
+		ID:          id,
+		Token:       random(),
+		Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{1, 2, 3}},
+		Effect:      server.Keyed,
+		Lease:       time.Minute,
+		Keep:        time.Hour,
+	}
+}
+
+func newClaim() server.ClaimRequest { return claimOf(random()) }
+
+// claim makes a first owner.
+func claim(tb testing.TB, s server.Store) server.Owner {
+	tb.Helper()
+	return claimAs(tb, s, newClaim())
+}
+
+func claimAs(tb testing.TB, s server.Store, req server.ClaimRequest) server.Owner {
+	tb.Helper()
+	r, won, err := s.Claim(tb.Context(), req)
+	require.NoError(tb, err)
+	require.True(tb, won)
+	return server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+}
+
+var completion = server.Settlement{
+	State:     server.StateCompleted,
+	Answer:    server.Answer{Status: 201, Envelope: []byte("answer")},
+	ReplayFor: time.Hour,
+}
+
+func begin(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
+	tb.Helper()
+	tx, err := s.Begin(tb.Context())
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx, tx.NewContext(tb.Context())
+}
+
+func sql(tb testing.TB, pool *pgxpool.Pool, text string, args ...any) {
+	tb.Helper()
+	_, err := pool.Exec(tb.Context(), text, args...)
+	require.NoError(tb, err)
+}
+
+func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, text string, args ...any) (v T) {
+	tb.Helper()
+	require.NoError(tb, pool.QueryRow(tb.Context(), text, args...).Scan(&v))
+	return v
+}
+
+// until waits for a condition that something else brings about.
+func until(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// waits reports whether some session of look's database waits, for a reason
+// of this type or name.
+func waits(tb testing.TB, look *pgxpool.Pool, reason string) bool {
+	tb.Helper()
+	return queryRow[bool](tb, look, `select exists (select from pg_stat_activity
+		where datname = current_database() and $1 in (wait_event_type, wait_event))`, reason)
+}

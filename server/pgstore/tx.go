@@ -1,0 +1,189 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// rollbackTimeout bounds a rollback whose caller's time may be up. A connection
+// that does not answer within it is given up, and the server rolls back.
+const rollbackTimeout = 5 * time.Second
+
+// tx is a transaction as the guard drives it. It holds a connection until it
+// has ended.
+type tx struct {
+	store    *Store
+	conn     *pgxpool.Conn
+	tx       pgx.Tx
+	conflict func() bool // while conn is ours
+	lost     bool        // to a conflict; once it is not
+	ended    atomic.Bool // also read by what a handler left running
+}
+
+var _ server.Tx = (*tx)(nil)
+
+// Begin implements [server.TxStore]: it takes a connection from the pool, and
+// one round trip. The level is Config.Isolation.
+func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, wrap("begin", err)
+	}
+	conflict := pgkit.WatchConflicts(conn.Conn())
+	pgxTx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: s.cfg.Isolation})
+	if err != nil {
+		conn.Release()
+		return nil, wrap("begin", err)
+	}
+	return &tx{store: s, conn: conn, tx: pgxTx, conflict: conflict}, nil
+}
+
+// Conflict implements [server.Tx]. Every error of the connection counts, also
+// one that the handler did not look at.
+func (t *tx) Conflict() bool {
+	if t.ended.Load() {
+		return t.lost
+	}
+	return t.conflict()
+}
+
+// Cancel implements [server.Tx].
+func (t *tx) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+	if err := checkLength("Keep", req.Keep); err != nil {
+		return server.Record{}, false, err
+	}
+	if t.ended.Load() {
+		return server.Record{}, false, ErrTxEnded
+	}
+	b, err := t.store.cancel(ctx, t.tx, req)
+	return b.record, b.existed, wrap("cancel", conflict(err))
+}
+
+// Rollback implements [server.Tx]. It does not stop where ctx ends: a connection
+// that still is in a transaction is of no use to others.
+func (t *tx) Rollback(ctx context.Context) error {
+	if !t.end() {
+		return nil
+	}
+	defer t.conn.Release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if t.conn.Conn().PgConn().IsBusy() {
+		return wrap("rollback", t.conn.Conn().Close(ctx)) // rows left open: there is no other way
+	}
+	if t.conn.Conn().PgConn().TxStatus() == 'I' {
+		return nil
+	}
+	return wrap("rollback", t.tx.Rollback(ctx))
+}
+
+// end makes what the handler may have left running fail, and reports false if
+// it did so before.
+func (t *tx) end() bool {
+	if t.ended.Load() {
+		return false
+	}
+	t.lost = t.conflict()
+	t.ended.Store(true)
+	return true
+}
+
+// Settle implements [server.Tx]: the settlement and COMMIT, in one round trip.
+//
+// Besides the errors that the interface names it returns [ErrTxFailed],
+// [ErrTxBusy] and [ErrTxOwned] for what a handler did to the transaction;
+// nothing of it is committed then, unless the handler itself sent a COMMIT.
+func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+	if t.ended.Load() {
+		return ErrTxEnded
+	}
+	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {
+		return errors.Join(err, t.Rollback(ctx))
+	}
+	t.end()
+	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		return struct{}{}, t.store.settleAndCommit(ctx, conn, o, end)
+	})
+	err = conflict(err)
+	t.lost = t.lost || errors.Is(err, server.ErrConflict)
+	if errors.Is(err, server.ErrLeaseLost) {
+		return err
+	}
+	return wrap("settle", err)
+}
+
+// committable says what the handler left behind that a COMMIT would hide.
+// Postgres answers a COMMIT in a failed transaction with a ROLLBACK, and no
+// error.
+func (t *tx) committable() error {
+	conn := t.conn.Conn().PgConn()
+	switch {
+	case conn.IsClosed():
+		return fmt.Errorf("%w: the connection is closed", ErrTxFailed)
+	case conn.IsBusy():
+		return ErrTxBusy
+	case conn.TxStatus() == 'T':
+		return nil
+	case conn.TxStatus() == 'I':
+		return fmt.Errorf("%w, but the handler did", ErrTxOwned)
+	case t.conflict():
+		return server.ErrConflict
+	default:
+		return ErrTxFailed
+	}
+}
+
+// settleAndCommit is safe in one round trip because the settlement fails where
+// it finds no owner: the server then passes over the COMMIT behind it.
+func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) error {
+	st := s.query.settleTx.Bind(settleArgs(o, end, s.lockTimeout))
+	if err := st.Err(); err != nil {
+		return err
+	}
+	batch := new(pgx.Batch)
+	batch.Queue(st.SQL, st.Args...)
+	batch.Queue("commit")
+	results := conn.SendBatch(ctx, batch)
+	_, settleErr := results.Exec()
+	tag, err := results.Exec()
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case isLeaseLost(settleErr):
+		return server.ErrLeaseLost
+	case settleErr != nil:
+		return settleErr
+	case err == nil && tag.String() != "COMMIT":
+		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
+	}
+	return err
+}
+
+// isLeaseLost reports that err is the failure that settle_tx.sql makes for
+// itself.
+func isLeaseLost(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "22P02"
+}
+
+// conflict gives a serialization failure or deadlock the server's name.
+func conflict(err error) error {
+	if pgkit.Classify(err) == pgkit.FailureConflict {
+		return fmt.Errorf("%w: %w", server.ErrConflict, err)
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+func TestTx_outsideARun(t *testing.T) {
+	t.Parallel()
+	tx := pgstore.Tx(context.Background())
+	_, err := tx.Exec(t.Context(), "select 1")
+	require.ErrorIs(t, err, pgstore.ErrNoTx)
+	_, err = tx.Query(t.Context(), "select 1") //nolint:sqlclosecheck // there are no rows to close
+	require.ErrorIs(t, err, pgstore.ErrNoTx)
+	require.ErrorIs(t, tx.QueryRow(t.Context(), "select 1").Scan(), pgstore.ErrNoTx)
+	_, err = tx.Begin(t.Context())
+	require.ErrorIs(t, err, pgstore.ErrNoTx)
+	_, err = tx.CopyFrom(t.Context(), pgx.Identifier{"t"}, nil, nil)
+	require.ErrorIs(t, err, pgstore.ErrNoTx)
+	batch := new(pgx.Batch)
+	batch.Queue("select 1")
+	require.ErrorIs(t, tx.SendBatch(t.Context(), batch).Close(), pgstore.ErrNoTx)
+	_, err = tx.Prepare(t.Context(), "n", "select 1")
+	require.ErrorIs(t, err, pgstore.ErrNoTx)
+	require.ErrorIs(t, tx.Commit(t.Context()), pgstore.ErrNoTx)
+	require.Nil(t, tx.Conn())
+}
+
+func TestTx_belongsToTheGuard(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{})
+	o := claim(t, s)
+	tx, ctx := begin(t, s)
+	require.ErrorIs(t, pgstore.Tx(ctx).Commit(ctx), pgstore.ErrTxOwned)
+	require.ErrorIs(t, pgstore.Tx(ctx).Rollback(ctx), pgstore.ErrTxOwned)
+	savepoint, err := pgstore.Tx(ctx).Begin(ctx)
+	require.NoError(t, err)
+	require.NoError(t, savepoint.Rollback(ctx))
+	require.NoError(t, tx.Settle(t.Context(), o, completion))
+	_, err = pgstore.Tx(ctx).Exec(ctx, "select 1")
+	require.ErrorIs(t, err, pgstore.ErrTxEnded, "a goroutine that outlived its run")
+}
+
+// Postgres answers COMMIT in a failed transaction with ROLLBACK and no error.
+func TestTx_failedStatementIsNotCommittedSilently(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	exec(t, look, "create table t (n int unique)")
+	o := claim(t, s)
+	tx, ctx := begin(t, s)
+	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into t values (1)")
+	require.NoError(t, err)
+	_, err = pgstore.Tx(ctx).Exec(ctx, "insert into t values (1)")
+	require.Error(t, err)
+	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from t"))
+	r, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err)
+	require.Equal(t, server.StateInProgress, r.State)
+}
+
+func TestTx_rowsLeftOpen(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{})
+	o := claim(t, s)
+	tx, ctx := begin(t, s)
+	rows, err := pgstore.Tx(ctx).Query(ctx, "select generate_series(1, 10)")
+	require.NoError(t, err)
+	require.True(t, rows.Next())
+	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxBusy)
+	rows.Close()
+	require.NoError(t, s.Settle(t.Context(), o, completion), "the owner is as it was")
+}
+
+// A deferred constraint speaks only at COMMIT.
+func TestTx_failsAtCommit(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	exec(t, look, "create table t (n int unique deferrable initially deferred)")
+	o := claim(t, s)
+	tx, ctx := begin(t, s)
+	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into t values (1), (1)")
+	require.NoError(t, err)
+	err = tx.Settle(t.Context(), o, completion)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, server.ErrFateUnknown, "the server said what happened")
+	r, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err)
+	require.Equal(t, server.StateInProgress, r.State)
+}
+
+// The handler may have swallowed the error on any path: the guard still learns
+// that running again can help.
+func TestTx_conflictOnAnyPath(t *testing.T) {
+	t.Parallel()
+	conflict := "do $$ begin raise exception 'x' using errcode = '40001'; end $$"
+	paths := []struct {
+		name string
+		do   func(ctx context.Context, tx pgx.Tx) error
+	}{
+		{"Exec", func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, conflict); return err }},
+		{"Query", func(ctx context.Context, tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, conflict)
+			if err != nil {
+				return err
+			}
+			rows.Close()
+			return rows.Err()
+		}},
+		{"QueryRow", func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, conflict).Scan() }},
+		{"SendBatch", func(ctx context.Context, tx pgx.Tx) error {
+			batch := new(pgx.Batch)
+			batch.Queue(conflict)
+			return tx.SendBatch(ctx, batch).Close()
+		}},
+		{"savepoint", func(ctx context.Context, tx pgx.Tx) error {
+			savepoint, err := tx.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = savepoint.Exec(ctx, conflict)
+			return errors.Join(err, savepoint.Rollback(ctx))
+		}},
+		{"past pgstore", func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Conn().Exec(ctx, conflict); return err }},
+	}
+	s, _ := open(t, pgstore.Config{})
+	for _, path := range paths {
+		t.Run(path.name, func(t *testing.T) {
+			o := claim(t, s)
+			tx, ctx := begin(t, s)
+			require.False(t, tx.Conflict())
+			require.Error(t, path.do(ctx, pgstore.Tx(ctx)))
+			require.True(t, tx.Conflict())
+			if path.name != "savepoint" { // there the rest of the transaction is sound
+				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict)
+			}
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.True(t, tx.Conflict(), "also after the end")
+		})
+	}
+}
+
+// An undo holds its forward key for the length of its transaction. A claim of it
+// waits no longer than it was told to, and has changed nothing.
+func TestClaim_behindALockedKey(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{LockTimeout: 50 * time.Millisecond})
+	req := newClaim()
+	tx, ctx := begin(t, s)
+	_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
+	require.NoError(t, err)
+	require.False(t, existed)
+	_, _, err = s.Claim(t.Context(), req)
+	require.Equal(t, pgkit.FailureLockTimeout, pgkit.Classify(err), "error = %v", err)
+	require.NotErrorIs(t, err, server.ErrFateUnknown)
+	require.NoError(t, tx.Rollback(t.Context()))
+	claimAs(t, s, req)
+}
