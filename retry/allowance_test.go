@@ -1,0 +1,119 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+func inbound(ctx context.Context, allowance int) context.Context {
+	return wire.NewContext(ctx, wire.Inbound{Allowance: allowance})
+}
+
+func TestSend_allowance(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		inbound   int // -2: no inbound request
+		allowance int // of the config
+		max       int
+		step      step
+		want      string // Retry-Allowance, attempt by attempt
+	}{
+		{"root", -2, 0, 0, status(503), "0 0 0 0"},
+		{"root with more to give", -2, 15, 0, status(503), "3 3 3 3"},
+		{"root that does not retry", -2, 0, 1, status(503), "3"},
+		{"what is not divisible goes to the last", -2, 4, 0, status(503), "0 0 0 1"},
+		{"inbound says none", -1, 0, 0, status(503), "0 0 0 0"},
+		{"inbound allows none", 0, 15, 0, status(503), "0"},
+		{"inbound allows one", 1, 15, 0, status(503), "0 0"},
+		{"inbound allows more than attempts", 7, 0, 0, status(503), "1 1 1 1"},
+		{"what was not sent was not used", -2, 0, 0, fails(errDial), "0 0 1 3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			rt := script(tt.step)
+			cfg := over(rt)
+			cfg.Allowance, cfg.MaxAttempts = tt.allowance, tt.max
+			ctx := t.Context()
+			if tt.inbound > -2 {
+				ctx = inbound(ctx, tt.inbound)
+			}
+			failed := failureContext(t, ctx, newClient(t, cfg), post(stubURL))
+			require.Equal(t, tt.want, rt.header(wire.HeaderRetryAllowance))
+			limited := tt.inbound == 0 || tt.inbound == 1
+			require.Equal(t, limited, errors.Is(failed, retry.ErrAllowance), "%v", failed)
+		})
+	}
+}
+
+// A run in progress may be asked although no retry is allowed: the callee
+// answers from its record, and nothing below multiplies.
+func TestSend_pollsSpendNoAllowance(t *testing.T) {
+	t.Parallel()
+	rt := script(problem(wire.InProgress), problem(wire.InProgress), status(200))
+	_, err := newClient(t, over(rt)).Send(inbound(t.Context(), 0), post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, "0 0 0", rt.header(wire.HeaderRetryAllowance))
+}
+
+// Three hops that each make up to four attempts: without the header a dead leaf
+// is hit 64 times, with it once and as often as the allowance says.
+func TestSend_hopsDoNotMultiply(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		allowance int
+		forward   bool
+		want      int32
+	}{
+		{"default", 0, true, 4},
+		{"generous", 15, true, 16},
+		{"without the header", 0, false, 64},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var hits atomic.Int32
+			leaf, cfg := serve(t, false, func(w http.ResponseWriter, _ *http.Request) {
+				hits.Add(1)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			cfg.Allowance = tt.allowance
+			cfg.Transport = http.DefaultTransport.(*http.Transport).Clone()
+			t.Cleanup(cfg.Transport.(*http.Transport).CloseIdleConnections)
+			client := newClient(t, cfg)
+			url := hop(t, client, hop(t, client, leaf.URL, tt.forward), tt.forward)
+			failure(t, client, post(url))
+			if tt.forward {
+				require.LessOrEqual(t, hits.Load(), tt.want)
+			} else {
+				require.Equal(t, tt.want, hits.Load())
+			}
+			require.Positive(t, hits.Load())
+		})
+	}
+}
+
+// hop serves a service that calls next, as a guarded handler would.
+func hop(t *testing.T, client *retry.Client, next string, forward bool) string {
+	srv, _ := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		ctx := r.Context()
+		if forward {
+			ctx = inbound(ctx, wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)))
+		}
+		if _, err := client.Send(ctx, post(next)); err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	return srv.URL
+}

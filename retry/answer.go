@@ -1,0 +1,101 @@
+package retry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// maxSnippet is how much of an answer that is not 2xx is read: enough for
+// people and for the problem in it, and for its connection to be used again.
+const maxSnippet = 64 << 10
+
+// An answer is a complete answer.
+type answer struct {
+	status  int
+	header  http.Header
+	raw     *http.Response // with its body spent
+	body    []byte
+	problem wire.Problem
+	code    wire.Code // "": the answer is not the idempotency layer's
+	tooLong bool      // a 2xx whose body is longer than the cap, and is not kept
+}
+
+func (a *answer) usable() bool { return a.status/100 == 2 && !a.tooLong }
+
+// replayed reports whether the callee says that an earlier attempt had run.
+func (a *answer) replayed() bool {
+	replayed, _ := wire.ParseFlag(a.header.Values(wire.HeaderReplayed))
+	return replayed
+}
+
+// err returns the answer as an error; nil if it is usable.
+func (a *answer) err() error {
+	switch {
+	case a.usable():
+		return nil
+	case a.tooLong:
+		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.status)
+	default:
+		return &answerError{status: a.status, code: a.code}
+	}
+}
+
+// readAnswer reads resp to its end, up to the cap of its kind, and closes it.
+// An answer that breaks off is no answer: its error wraps ErrTruncated.
+func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
+	a := &answer{status: resp.StatusCode, header: resp.Header, raw: resp}
+	if resp.Body == nil {
+		return a, nil
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read to where we want it
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return a, nil // its body is the connection, and has no end
+	}
+	success := a.status/100 == 2
+	if !success {
+		maxBytes = maxSnippet
+	}
+	body, whole, err := readBody(resp.Body, resp.ContentLength, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: status %d: %w", ErrTruncated, a.status, err)
+	}
+	switch {
+	case success && !whole:
+		a.tooLong = true
+	case success:
+		a.body = body
+	default:
+		a.body = body
+		if p, ok := wire.ParseProblem(resp.Header.Get("Content-Type"), body); ok {
+			a.problem, a.code = p, p.Code
+		}
+	}
+	return a, nil
+}
+
+// readBody reads at most maxBytes; whole says that this was all. It trusts an
+// announced length only as far as it would read anyway.
+func readBody(body io.Reader, announced, maxBytes int64) (b []byte, whole bool, err error) {
+	const trusted = 64 << 10
+	var buf bytes.Buffer
+	if 0 < announced && announced <= min(trusted, maxBytes) {
+		buf.Grow(int(announced) + bytes.MinRead) // so that it never grows again
+	}
+	_, err = buf.ReadFrom(io.LimitReader(body, maxBytes))
+	if err != nil {
+		return nil, false, err
+	}
+	if int64(buf.Len()) < maxBytes {
+		return buf.Bytes(), true, nil
+	}
+	n, err := io.ReadFull(body, make([]byte, 1))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	return buf.Bytes(), n == 0, nil
+}

@@ -1,0 +1,141 @@
+package retry_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+func newBudget(t *testing.T, cfg retry.BudgetConfig) *retry.Budget {
+	b, err := retry.NewBudget(cfg)
+	require.NoError(t, err)
+	return b
+}
+
+func TestSend_budgetExhausted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := script(status(503))
+		budget := newBudget(t, retry.BudgetConfig{Reserve: 4, Refill: 0.01})
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget})
+		failure(t, c, post(stubURL)) // takes three
+		failed := failure(t, c, post(stubURL))
+		require.Equal(t, 2, failed.Attempts)
+		require.ErrorIs(t, failed, retry.ErrBudgetExhausted)
+		require.ErrorContains(t, failed, "this client's retry budget")
+		require.ErrorContains(t, failed, "status 503", "the last real error stays visible")
+		require.True(t, failed.Retryable)
+
+		other := post(stubURL) // another service has a budget of its own
+		other.Service = "inventory"
+		require.Equal(t, 4, failure(t, c, other).Attempts)
+
+		time.Sleep(100 * time.Second) // time gives back, though nothing succeeded
+		require.Equal(t, 2, failure(t, c, post(stubURL)).Attempts)
+	})
+}
+
+// In an outage each call still gets its first attempt, and hardly more; the
+// service is not hit by more than a fifth on top of what is offered.
+func TestSend_outageIsNotAmplified(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := script(status(503))
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact})
+		const calls = 1200 // in a minute
+		var wg sync.WaitGroup
+		for range calls {
+			wg.Go(func() { failure(t, c, post(stubURL)) })
+			time.Sleep(time.Minute / calls)
+		}
+		wg.Wait()
+		require.LessOrEqual(t, rt.count(), calls*11/10+1)
+		require.GreaterOrEqual(t, rt.count(), calls)
+
+		rt.steps = []step{status(200)}
+		for range 100 {
+			_, err := c.Send(t.Context(), post(stubURL))
+			require.NoError(t, err)
+		}
+		rt.steps = []step{status(503)}
+		require.Equal(t, 4, failure(t, c, post(stubURL)).Attempts, "successes refill")
+	})
+}
+
+// Ordinary random failures must not starve the budget.
+func TestSend_tenPercentFailuresSucceed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		rt := script(func(req *http.Request) (*http.Response, error) {
+			if random.Float64() < 0.1 {
+				return status(503)(req)
+			}
+			return status(200)(req)
+		})
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact})
+		const calls = 5000
+		ok := 0
+		for range calls {
+			if _, err := c.Send(t.Context(), post(stubURL)); err == nil {
+				ok++
+			}
+		}
+		require.GreaterOrEqual(t, ok, calls*99/100)
+		require.LessOrEqual(t, rt.count(), calls*113/100)
+	})
+}
+
+func TestSend_pollsTakeNoBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := script(problem(wire.InProgress))
+		budget := newBudget(t, retry.BudgetConfig{Reserve: 5, Refill: 1e-9})
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget, MaxPolls: 10})
+		failure(t, c, post(stubURL))
+		require.InDelta(t, 5, budget.Left("payment", time.Now()), 1e-6)
+	})
+}
+
+func TestBudget_isSharedAndBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	budget := newBudget(t, retry.BudgetConfig{Reserve: 10, Refill: 1})
+	require.InDelta(t, 10, budget.Left("a", now), 0)
+	require.InDelta(t, 10, budget.Left("a", now.Add(time.Hour)), 0, "no more than the reserve")
+	require.InDelta(t, 10, budget.Left("a", now.Add(-time.Hour)), 0, "a clock that goes back takes nothing")
+
+	cfg := over(script(status(503)))
+	cfg.Budget, cfg.Now = budget, func() time.Time { return now.Add(time.Hour) }
+	first, second := newClient(t, cfg), newClient(t, cfg)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			call := post(stubURL)
+			call.Service = "a"
+			failure(t, first, call)
+			failure(t, second, call)
+		})
+	}
+	wg.Wait()
+	require.InDelta(t, 0, budget.Left("a", now.Add(time.Hour)), 0)
+}
+
+func TestNewBudget_rejects(t *testing.T) {
+	t.Parallel()
+	nan := nan()
+	for _, cfg := range []retry.BudgetConfig{
+		{Ratio: -0.1}, {Ratio: 1.1}, {Ratio: nan}, {Reserve: -1}, {Reserve: 0.5}, {Reserve: nan}, {Refill: -1}, {Refill: nan},
+	} {
+		_, err := retry.NewBudget(cfg)
+		require.ErrorIs(t, err, retry.ErrConfig, "%+v", cfg)
+	}
+}

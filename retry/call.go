@@ -1,0 +1,71 @@
+package retry
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// A Call is one logical call over HTTP: one key and one frozen body, however
+// many attempts it takes.
+type Call struct {
+	Method string      // required
+	URL    string      // required, absolute: http or https; a fragment is not sent
+	Header http.Header // copied; nil means none. The headers of package wire are the client's own
+	Body   []byte      // copied; nil means no body
+
+	// Key is sent as Idempotency-Key on every attempt. The zero Key makes the
+	// call un-keyed: then a method that is not idempotent by RFC 9110 section
+	// 9.2.2 gets one attempt, and more only where nothing was sent.
+	Key childkey.Key
+	// KeyHeader says how the callee takes the key. The zero KeyHeader is
+	// Idempotency-Key with a quoted key.
+	KeyHeader KeyHeader
+	// Cancels is the forward key that an undo cancels; the zero Key: none.
+	Cancels childkey.Key
+	// Service and Operation name the callee in errors and events, and Service
+	// its retry budget. Both may be empty.
+	Service, Operation string
+	// FirstSent is sent as Idempotency-First-Sent; zero sends none. Set it
+	// only from something durable.
+	FirstSent time.Time
+	// Resumed says that an earlier process may have sent the call: it starts
+	// as Unknown.
+	Resumed bool
+	// Judge may read answers that are peculiar to the callee, as a 409 that
+	// means "in progress" there; nil means that there are none. It is asked
+	// about every complete answer that is not 2xx and has no code of package
+	// wire, and returns false to leave the answer to [StatusVerdict]. It must
+	// not block, keep or change the answer.
+	Judge func(Answer) (Verdict, bool)
+
+	host string // in place of the URL's; empty means that one
+}
+
+// A KeyHeader is how a callee takes its keys.
+type KeyHeader struct {
+	// Name is the header; empty means Idempotency-Key.
+	Name string
+	// Bare sends the key's text as it is, not as a structured-field string.
+	Bare bool
+	// Absent sends no header at all: the key is in the body already. It is
+	// still the call's key, which makes it safe to repeat.
+	Absent bool
+}
+
+// An Answer is a complete answer that is not 2xx.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // its first 64 KiB
+}
+
+// A Response is a complete answer of 2xx.
+type Response struct {
+	Status   int
+	Header   http.Header
+	Body     []byte
+	Replayed bool // the callee says that an earlier attempt had run
+	Attempts int  // counts from 1; with every delivery that net/http repeated by itself
+}

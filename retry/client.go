@@ -1,0 +1,59 @@
+package retry
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// A Client makes calls. It is safe for concurrent use, and meant to be kept:
+// its connections and its retry budget are shared by its calls.
+type Client struct {
+	cfg      Config
+	observer Observer // nil: nobody listens
+	http     *http.Client
+}
+
+// New returns a client, or an error wrapping [ErrConfig] and naming the field
+// of cfg that it rejects. It does no I/O and starts no goroutine.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, observer: newObservers(cfg)}
+	c.http = &http.Client{Transport: attemptTransport{cfg.Transport}, CheckRedirect: checkRedirect}
+	return c, nil
+}
+
+// Send makes the call and blocks until it has a complete 2xx answer, or stops
+// with an [*Error]. ctx bounds the call as [Config.Timeout] does; what it says
+// of an inbound request (wire.Inbound) bounds time and retries too. A complete
+// answer wins over a ctx that ended meanwhile. Redirects are followed where
+// they keep the method and stay on the same origin.
+func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
+	x := c.exchange(ctx, &call, true)
+	if x.err != nil {
+		return nil, x.err
+	}
+	return x.response(), nil
+}
+
+// newTransport is the transport of a client that was given none: as net/http's
+// default, but with room for as many idle connections to one service as there
+// are in all, since a fan-out talks to few services a lot.
+func newTransport() *http.Transport {
+	const idle = 256
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          idle,
+		MaxIdleConnsPerHost:   idle,
+		IdleConnTimeout:       90 * time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+}

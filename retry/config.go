@@ -1,0 +1,172 @@
+package retry
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// The defaults of a [Config].
+const (
+	DefaultMaxAttempts      = 4
+	DefaultMaxPolls         = 60
+	DefaultRetryAfterCap    = time.Minute
+	DefaultTimeout          = time.Minute
+	DefaultAttemptTimeout   = 20 * time.Second
+	DefaultTimeoutMargin    = 20 * time.Millisecond
+	DefaultAllowance        = 3
+	DefaultMaxResponseBytes = 8 << 20
+)
+
+// Config configures a [Client]; the zero Config means the defaults.
+type Config struct {
+	// Transport makes the attempts; nil means a transport of the client's own.
+	// It must call the hooks of net/http/httptrace as [http.Transport] does, or
+	// not at all: from them the client knows whether anything was sent. It must
+	// not retry by itself; what net/http repeats is counted and bounded.
+	Transport http.RoundTripper
+
+	// MaxAttempts is how many attempts one call gets, the first included; zero
+	// means [DefaultMaxAttempts]. Waiting for a run in progress spends none.
+	MaxAttempts int
+	// Backoff is the wait before a retry; its zero fields mean 100 ms, doubled
+	// up to 5 s, with full jitter.
+	Backoff Backoff
+	// Poll is the wait between questions to a callee that is still running the
+	// call; its zero fields mean 100 ms, doubled up to 2 s, with full jitter.
+	Poll Backoff
+	// MaxPolls is how many such questions one call asks; zero means
+	// [DefaultMaxPolls].
+	MaxPolls int
+	// RetryAfterCap is the longest Retry-After that is waited for; a longer one
+	// ends the call with [ErrRetryAfter]. Zero means [DefaultRetryAfterCap].
+	RetryAfterCap time.Duration
+
+	// Timeout bounds the whole call, attempts and waits; a ctx that ends
+	// earlier wins. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// AttemptTimeout bounds one attempt, up to the last byte of its answer. An
+	// attempt that it ends is retried. Zero means [DefaultAttemptTimeout].
+	AttemptTimeout time.Duration
+	// TimeoutMargin is taken off the time that the callee is told it has
+	// (Request-Timeout-Ms), for the way back. Zero means [DefaultTimeoutMargin].
+	TimeoutMargin time.Duration
+
+	// Allowance is how many retries a call may cause in all, at this client and
+	// at every hop below it, where ctx carries no inbound request that says
+	// (see wire.Inbound; a fan-out splits it by setting one). The client spends
+	// it on its own attempts first and passes on what they leave over, so that
+	// hops do not multiply. Zero means [DefaultAllowance]; the most is
+	// wire.MaxRetryCount.
+	Allowance int
+	// Budget bounds the retries to each service over all calls; share one
+	// between clients of the same services. Nil means one with the defaults.
+	Budget *Budget
+
+	// MaxResponseBytes is the length of the longest 2xx body that is read;
+	// beyond it the call ends as Completed with [ErrResponseTooLarge]. Zero
+	// means [DefaultMaxResponseBytes].
+	MaxResponseBytes int64
+
+	// Prepare is called before each attempt with the request that is about to
+	// be sent, to sign it or to refresh its credentials; nil means nothing. It
+	// must not change method, URL, body or the headers of package wire: then
+	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call.
+	Prepare func(attempt int, req *http.Request) error
+
+	// Observer hears of every attempt and call; nil means nobody does.
+	Observer Observer
+	// Logger logs every retry at debug level, every call that ends Unknown at
+	// warn, and a reused key at error. Nil is silent. Keys are logged as
+	// digests, bodies and URLs never.
+	Logger *slog.Logger
+
+	// Rand returns the random part of waits, in [0, 1), and must be safe for
+	// concurrent use; nil means math/rand/v2. A Rand that always returns 0
+	// makes every wait as long as it can be, without jitter.
+	Rand func() float64
+	// Now reads the clock; nil means [time.Now]. Timers are always package
+	// time's, so tests of waits want testing/synctest and no Now.
+	Now func() time.Time
+}
+
+// withDefaults returns cfg filled in, or an error naming the field and the
+// value that it rejects.
+func (cfg Config) withDefaults() (Config, error) {
+	fill(&cfg.MaxAttempts, DefaultMaxAttempts)
+	fill(&cfg.MaxPolls, DefaultMaxPolls)
+	fill(&cfg.RetryAfterCap, DefaultRetryAfterCap)
+	fill(&cfg.Timeout, DefaultTimeout)
+	fill(&cfg.AttemptTimeout, DefaultAttemptTimeout)
+	fill(&cfg.TimeoutMargin, DefaultTimeoutMargin)
+	fill(&cfg.Allowance, DefaultAllowance)
+	fill(&cfg.MaxResponseBytes, DefaultMaxResponseBytes)
+	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
+	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
+	if cfg.Transport == nil {
+		cfg.Transport = newTransport()
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = defaultRand
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := cfg.check(); err != nil {
+		return Config{}, err
+	}
+	if cfg.Budget == nil {
+		cfg.Budget, _ = NewBudget(BudgetConfig{}) // the zero value is valid
+	}
+	return cfg, nil
+}
+
+func (cfg *Config) check() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxAttempts", int64(cfg.MaxAttempts)},
+		{"MaxPolls", int64(cfg.MaxPolls)},
+		{"Allowance", int64(cfg.Allowance)},
+		{"MaxResponseBytes", cfg.MaxResponseBytes},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%w: %s: %d is negative", ErrConfig, f.name, f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"RetryAfterCap", cfg.RetryAfterCap},
+		{"Timeout", cfg.Timeout},
+		{"AttemptTimeout", cfg.AttemptTimeout},
+		{"TimeoutMargin", cfg.TimeoutMargin},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
+		}
+	}
+	if cfg.Allowance > wire.MaxRetryCount {
+		return fmt.Errorf("%w: Allowance: %d, at most %d", ErrConfig, cfg.Allowance, wire.MaxRetryCount)
+	}
+	if cfg.TimeoutMargin >= min(cfg.AttemptTimeout, cfg.Timeout) {
+		return fmt.Errorf("%w: TimeoutMargin: %v leaves nothing of AttemptTimeout %v or Timeout %v",
+			ErrConfig, cfg.TimeoutMargin, cfg.AttemptTimeout, cfg.Timeout)
+	}
+	if err := cfg.Backoff.check("Backoff"); err != nil {
+		return err
+	}
+	return cfg.Poll.check("Poll")
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,60 @@
+package retry_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+func nan() float64 { return math.NaN() }
+
+func TestNew_rejects(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		field string
+		cfg   retry.Config
+		value string
+	}{
+		{"MaxAttempts", retry.Config{MaxAttempts: -1}, "-1"},
+		{"MaxPolls", retry.Config{MaxPolls: -2}, "-2"},
+		{"Allowance", retry.Config{Allowance: -3}, "-3"},
+		{"Allowance", retry.Config{Allowance: 17}, "17"},
+		{"MaxResponseBytes", retry.Config{MaxResponseBytes: -4}, "-4"},
+		{"RetryAfterCap", retry.Config{RetryAfterCap: -time.Second}, "-1s"},
+		{"Timeout", retry.Config{Timeout: -time.Second}, "-1s"},
+		{"AttemptTimeout", retry.Config{AttemptTimeout: -time.Second}, "-1s"},
+		{"TimeoutMargin", retry.Config{TimeoutMargin: -time.Second}, "-1s"},
+		{"TimeoutMargin", retry.Config{TimeoutMargin: time.Hour}, "1h"},
+		{"TimeoutMargin", retry.Config{Timeout: time.Millisecond}, "20ms"},
+		{"Backoff.Base", retry.Config{Backoff: retry.Backoff{Base: -1}}, "-1ns"},
+		{"Backoff.Cap", retry.Config{Backoff: retry.Backoff{Base: 2, Cap: 1}}, "1ns"},
+		{"Backoff.Cap", retry.Config{Backoff: retry.Backoff{Cap: -1}}, "-1ns"},
+		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: -0.1}}, "-0.1"},
+		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: 1.1}}, "1.1"},
+		{"Backoff.Jitter", retry.Config{Backoff: retry.Backoff{Jitter: nan()}}, "NaN"},
+		{"Poll.Cap", retry.Config{Poll: retry.Backoff{Base: 2, Cap: 1}}, "1ns"},
+	}
+	for _, tt := range tests {
+		_, err := retry.New(tt.cfg)
+		require.ErrorIs(t, err, retry.ErrConfig, "%+v", tt.cfg)
+		require.ErrorContains(t, err, tt.field+":")
+		require.ErrorContains(t, err, tt.value)
+	}
+}
+
+func TestNew_fillsIn(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []retry.Config{
+		{},
+		{Backoff: retry.Backoff{Base: time.Minute}}, // a Cap of zero follows Base
+		{Timeout: time.Second},                      // shorter than the default of AttemptTimeout
+		{MaxAttempts: 1, Allowance: 16},
+	} {
+		_, err := retry.New(cfg)
+		require.NoError(t, err, "%+v", cfg)
+	}
+}

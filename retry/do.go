@@ -1,0 +1,103 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Do makes a call that is not HTTP under the client's policy: attempts,
+// backoff, deadline, budget, allowance and the outcome are as for
+// [Client.Send]. fn makes one attempt, with a context that ends with it; it
+// must send task.Key with every attempt, where task has one.
+//
+// classify says what the end of an attempt means; nil means [Classify]. Do
+// returns fn's value once a verdict is Completed and fn's error nil, and else
+// the last value with an [*Error] whose cause is fn's error. It blocks until
+// then, and starts no goroutine.
+func Do[T any](
+	ctx context.Context, c *Client, task Task,
+	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
+) (T, error) {
+	r := c.newRun(ctx, task, !task.Key.IsZero())
+	ctx, cancel := r.bound(ctx)
+	defer cancel()
+	if classify == nil {
+		classify = Classify[T]
+	}
+	var value T
+	var failed *Error
+	if fn == nil {
+		failed = r.fail(nil, fmt.Errorf("%w: no function to call", ErrInvalid))
+	} else if stop := r.ended(); stop != nil {
+		r.retryable = true
+		failed = r.fail(nil, stop)
+	} else {
+		value, failed = attempts(ctx, r, fn, classify)
+	}
+	r.observeCall(nil, failed)
+	if failed != nil {
+		return value, failed
+	}
+	return value, nil
+}
+
+// Classify is the verdict of a call of which only value and error are known:
+// without an error it is Completed; a failure to connect is NotSent; any other
+// error is Unknown, and retried.
+func Classify[T any](_ T, err error) Verdict {
+	if err == nil {
+		return Verdict{Outcome: Completed}
+	}
+	return verdictOf(err, &evidence{})
+}
+
+func attempts[T any](
+	ctx context.Context, r *run, fn func(context.Context, Attempt) (T, error), classify func(T, error) Verdict,
+) (T, *Error) {
+	for {
+		value, err := attempt(ctx, r, fn)
+		v := classify(value, err)
+		if v.Outcome == Completed && err == nil {
+			v.Action = Stop
+		} else if err == nil {
+			err = errors.New("retry: no error, but classified as " + v.Outcome.String())
+		}
+		wait, again, stop := r.end(v, 1, err)
+		r.observeAttempt(v, 1, wait, nil, err)
+		switch {
+		case again && r.sleep(wait):
+		case again:
+			return value, r.fail(err, r.ended())
+		case v.Outcome == Completed && err == nil:
+			r.budgetSuccess()
+			return value, nil
+		default:
+			return value, r.fail(err, stop)
+		}
+	}
+}
+
+func attempt[T any](ctx context.Context, r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
+	r.begin()
+	ctx, cancel := r.attemptContext(ctx)
+	defer cancel()
+	value, err := fn(ctx, r.attempt)
+	if err != nil {
+		err = blame(ctx, err)
+	}
+	return value, err
+}
+
+// sleep waits; false if the call's time ended first.
+func (r *run) sleep(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.ctx.Done():
+		return false
+	}
+}

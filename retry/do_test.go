@@ -1,0 +1,129 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+var task = retry.Task{Service: "ledger", Operation: "post", Key: key}
+
+func doFailure(t *testing.T, err error) *retry.Error {
+	t.Helper()
+	var failed *retry.Error
+	require.ErrorAs(t, err, &failed)
+	return failed
+}
+
+func TestDo_retriesUnderTheSamePolicy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := &recorder{}
+		c := newClient(t, retry.Config{Rand: exact, Allowance: 7, Observer: events, AttemptTimeout: time.Second})
+		start := time.Now()
+		var seen []retry.Attempt
+		got, err := retry.Do(t.Context(), c, task, func(ctx context.Context, a retry.Attempt) (string, error) {
+			seen = append(seen, a)
+			switch a.Number {
+			case 1:
+				return "", errBroken
+			case 2:
+				<-ctx.Done()
+				return "", ctx.Err()
+			}
+			return "posted", nil
+		}, nil)
+		require.NoError(t, err)
+		require.Equal(t, "posted", got)
+		require.Equal(t, 100*ms+time.Second+200*ms, time.Since(start))
+		require.Equal(t, []retry.Attempt{{1, 1, time.Second}, {2, 1, time.Second}, {3, 1, time.Second}}, seen)
+		require.Len(t, events.attempts, 3)
+		require.ErrorIs(t, events.attempts[1].Err, retry.ErrAttemptTimeout)
+		require.Equal(t, retry.Completed, events.calls[0].Outcome)
+	})
+}
+
+func TestDo_classify(t *testing.T) {
+	t.Parallel()
+	verdict := func(v retry.Verdict) func(int, error) retry.Verdict {
+		return func(int, error) retry.Verdict { return v }
+	}
+	tests := []struct {
+		name     string
+		verdict  retry.Verdict
+		err      error
+		want     retry.Outcome
+		attempts int
+	}{
+		{"rejected", retry.Verdict{Outcome: retry.Rejected}, errBroken, retry.Rejected, 1},
+		{"rejected without an error", retry.Verdict{Outcome: retry.Rejected}, nil, retry.Rejected, 1},
+		{"unknown", retry.Verdict{Action: retry.Retry}, errBroken, retry.Unknown, 4},
+		{"not sent", retry.Verdict{Outcome: retry.NotSent, Action: retry.Retry}, errBroken, retry.NotSent, 4},
+		{"completed without an answer", retry.Verdict{Outcome: retry.Completed}, errBroken, retry.Completed, 1},
+		{"waits", retry.Verdict{Action: retry.Wait}, errBroken, retry.Unknown, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := quick
+			cfg.MaxPolls = 3
+			got, err := retry.Do(t.Context(), newClient(t, cfg), task,
+				func(context.Context, retry.Attempt) (int, error) { return 7, tt.err }, verdict(tt.verdict))
+			failed := doFailure(t, err)
+			require.Equal(t, tt.want, failed.Outcome)
+			require.Equal(t, tt.attempts, failed.Attempts)
+			require.Equal(t, 7, got)
+			require.Error(t, failed.Err)
+			if tt.err != nil {
+				require.ErrorIs(t, err, tt.err)
+			}
+		})
+	}
+}
+
+func TestDo_unkeyed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err      error
+		attempts int
+	}{{errBroken, 1}, {errDial, 4}} {
+		_, err := retry.Do(t.Context(), newClient(t, quick), retry.Task{},
+			func(context.Context, retry.Attempt) (int, error) { return 0, tt.err }, nil)
+		require.Equal(t, tt.attempts, doFailure(t, err).Attempts)
+	}
+}
+
+func TestDo_badInputAndContext(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, quick)
+	_, err := retry.Do[int](t.Context(), c, task, nil, nil)
+	require.ErrorIs(t, err, retry.ErrInvalid)
+	require.ErrorIs(t, err, retry.ErrNotSent)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = retry.Do(ctx, c, task, func(context.Context, retry.Attempt) (int, error) {
+		return 0, errors.New("called")
+	}, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, doFailure(t, err).Attempts)
+}
+
+func TestDo_cancelDuringTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, retry.Config{Rand: exact})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*ms, cancel)
+		_, err := retry.Do(ctx, c, task, func(context.Context, retry.Attempt) (int, error) { return 0, errBroken }, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, errBroken)
+		require.Equal(t, retry.Unknown, doFailure(t, err).Outcome)
+	})
+}

@@ -1,0 +1,171 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// An Error is how a call ended that has no 2xx answer to return. It always
+// says what is known of the effect.
+type Error struct {
+	Outcome  Outcome
+	Evidence string // why Outcome: what was seen, for people
+
+	Service, Operation string
+	Key                childkey.Key
+	Attempts           int // 0: no attempt was begun
+
+	// Of the last complete answer, if there was one; else zero.
+	Status     int
+	Code       wire.Code     // from the problem; "" where the answer is not the idempotency layer's
+	Header     http.Header   // nil if there was no answer
+	Body       []byte        // its first 64 KiB
+	RetryAfter time.Duration // what the callee asked for; 0: nothing
+
+	// Retryable says that the same call with the same key can end better
+	// later: what ran out was attempts, time, budget or allowance. It is false
+	// after an answer that another attempt cannot change, and after a veto
+	// (Idempotency-Should-Retry: false), which belongs passed up.
+	Retryable bool
+
+	Err error // the cause; never nil
+}
+
+// The sentinels that an [Error] matches with errors.Is, by its outcome and its cause.
+var (
+	ErrNotSent   = errors.New("retry: not sent")
+	ErrRejected  = errors.New("retry: rejected")
+	ErrUnknown   = errors.New("retry: outcome unknown")
+	ErrCompleted = errors.New("retry: completed without a usable answer")
+)
+
+// The sentinels for what the client itself found or ran out of.
+var (
+	// ErrConfig: [New] or [NewBudget] rejects a field of its configuration.
+	ErrConfig = errors.New("retry: bad config")
+	// ErrInvalid: a [Call] cannot be sent as it is. Nothing was sent.
+	ErrInvalid = errors.New("retry: invalid call")
+	// ErrPayloadChanged: method, URL, key or body of an attempt were not those
+	// that the call was frozen with. That attempt was not sent.
+	ErrPayloadChanged = errors.New("retry: payload changed between attempts")
+	// ErrDeadline: the call's time is up, or would be before the next attempt.
+	// It matches [context.DeadlineExceeded] too.
+	ErrDeadline = fmt.Errorf("retry: no time left: %w", context.DeadlineExceeded)
+	// ErrAttemptTimeout: one attempt took longer than [Config.AttemptTimeout].
+	ErrAttemptTimeout = errors.New("retry: attempt timed out")
+	// ErrBudgetExhausted: this client has made too many retries to the service
+	// of late, and makes no more until calls succeed again. The service did not
+	// say so; its last answer is in the [Error].
+	ErrBudgetExhausted = errors.New("retry: this client's retry budget for the service is exhausted")
+	// ErrAllowance: the inbound request allows no more retries below it.
+	ErrAllowance = errors.New("retry: the inbound request's retry allowance is used up")
+	// ErrStillInProgress: the callee was still running the call after
+	// [Config.MaxPolls] questions.
+	ErrStillInProgress = errors.New("retry: still in progress")
+	// ErrRetryAfter: the callee asks to wait longer than [Config.RetryAfterCap].
+	// The [Error] has the value.
+	ErrRetryAfter = errors.New("retry: the callee asks for too long a wait")
+	// ErrVetoed: the callee says that retrying cannot help.
+	ErrVetoed = errors.New("retry: the callee vetoes a retry")
+	// ErrTruncated: an answer ended before its end.
+	ErrTruncated = errors.New("retry: answer cut off")
+	// ErrResponseTooLarge: a 2xx answer is longer than [Config.MaxResponseBytes].
+	ErrResponseTooLarge = errors.New("retry: answer too large")
+)
+
+// The sentinels for answers of the callee's idempotency layer.
+var (
+	// ErrKeyReused: the callee knows the key with another payload. That is a
+	// mistake in the caller, or a body that was not rebuilt byte for byte;
+	// neither a retry nor a new key is the remedy.
+	ErrKeyReused = errors.New("retry: the key was used with another payload")
+	// ErrKeyExpired: the callee no longer knows whether the key ran. Find out
+	// by reading before the call is made anew.
+	ErrKeyExpired = errors.New("retry: the key is past the callee's retention")
+	// ErrKeyCancelled: an undo cancelled the key before it ran.
+	ErrKeyCancelled = errors.New("retry: the key was cancelled")
+)
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is matches the sentinel of the error's outcome, and of its code.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrNotSent:
+		return e.Outcome == NotSent
+	case ErrRejected:
+		return e.Outcome == Rejected
+	case ErrUnknown:
+		return e.Outcome == Unknown
+	case ErrCompleted:
+		return e.Outcome == Completed
+	case ErrKeyReused:
+		return e.Code == wire.KeyReused
+	case ErrKeyExpired:
+		return e.Code == wire.KeyExpired
+	case ErrKeyCancelled:
+		return e.Code == wire.KeyCancelled
+	default:
+		return false
+	}
+}
+
+// Error names the call, the outcome, the attempts and the cause; the key only
+// as its digest.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("retry: ")
+	if name := callName(e.Service, e.Operation); name != "" {
+		b.WriteString(name + ": ")
+	}
+	fmt.Fprintf(&b, "%s after %s", e.Outcome, plural(e.Attempts, "attempt"))
+	if e.Evidence != "" {
+		b.WriteString(" (" + e.Evidence + ")")
+	}
+	if e.Err != nil {
+		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "retry: ", ""))
+	}
+	if !e.Key.IsZero() {
+		b.WriteString(", key digest " + e.Key.Digest())
+	}
+	return b.String()
+}
+
+func callName(service, operation string) string {
+	if service == "" || operation == "" {
+		return service + operation
+	}
+	return service + "." + operation
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// An answerError is a complete answer as the cause of an [Error].
+type answerError struct {
+	status int
+	code   wire.Code
+}
+
+func (e *answerError) Error() string {
+	text := fmt.Sprintf("status %d", e.status)
+	if name := http.StatusText(e.status); name != "" {
+		text += " " + name
+	}
+	if e.code != "" {
+		text += ", " + string(e.code)
+	}
+	return text
+}

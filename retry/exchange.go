@@ -1,0 +1,138 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// An exchange is one call over HTTP while it is made: the run, and what
+// go-retryablehttp's hooks share with the transport below it.
+type exchange struct {
+	*run
+	client *Client
+	call   *Call
+	frozen *frozen
+	follow bool // follow redirects
+
+	repeats int       // deliveries that net/http added to the attempt by itself
+	seen    *evidence // of the attempt's last request
+	answer  *answer   // of the attempt; nil: none that is complete
+	failed  error     // why there is none
+
+	last   *answer       // of the call
+	wait   time.Duration // before the next attempt
+	vetoed bool          // the callee says that no further attempt can help
+	done   bool          // a verdict ended the call
+	err    *Error
+}
+
+// exchange makes the call; follow says whether it follows redirects itself.
+func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
+	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
+	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), client: c, call: call, follow: follow}
+	ctx, cancel := x.bound(ctx)
+	defer cancel()
+	x.make(ctx)
+	x.observeCall(x.last, x.err)
+	return x
+}
+
+// make freezes the call and sends it, unless it cannot or may no longer be sent.
+func (x *exchange) make(ctx context.Context) {
+	f, err := freeze(x.call)
+	if err != nil {
+		x.fail(nil, err)
+		return
+	}
+	if stop := x.ended(); stop != nil {
+		x.retryable = true
+		x.fail(nil, stop)
+		return
+	}
+	x.frozen = f
+	x.send(ctx)
+}
+
+// send runs the attempts. The policy is per call and go-retryablehttp's is per
+// client, so each call gets a client of its own; it is a few words that share
+// the connections.
+func (x *exchange) send(ctx context.Context) {
+	rh := retryablehttp.Client{
+		HTTPClient:   x.client.http,
+		RetryMax:     math.MaxInt, // check decides
+		CheckRetry:   x.check,
+		Backoff:      x.backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	req := &retryablehttp.Request{Request: x.frozen.request(context.WithValue(ctx, exchangeKey{}, x))}
+	if len(x.frozen.body) > 0 {
+		_ = req.SetBody(x.frozen.body) // fails only for types it does not know
+	}
+	resp, err := rh.Do(req)
+	if resp != nil {
+		_ = resp.Body.Close() // it was read within the attempt
+	}
+	if !x.done { // the wait was cut short
+		if stop := x.ended(); stop != nil {
+			err = stop
+		}
+		x.fail(x.lastError(), err)
+	}
+}
+
+// check is go-retryablehttp's CheckRetry: what it is given was recorded by the
+// transport, with more detail. It returns no error, not even that of the
+// context: a complete answer wins.
+func (x *exchange) check(_ context.Context, _ *http.Response, err error) (bool, error) {
+	if x.answer == nil && x.failed == nil {
+		x.failed = err // net/http refused the request before the transport saw it
+	}
+	v := x.verdict()
+	cause := x.lastError()
+	wait, again, stop := x.end(v, 1+x.repeats, cause)
+	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
+	x.wait = wait
+	if again {
+		return true, nil
+	}
+	x.done = true
+	if v.Outcome == Completed && x.answer != nil && x.answer.usable() {
+		x.budgetSuccess()
+		return false, nil
+	}
+	if x.vetoed {
+		stop = ErrVetoed
+	}
+	x.fail(cause, stop)
+	return false, nil
+}
+
+// backoff is go-retryablehttp's Backoff: check has the wait already.
+func (x *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
+
+// lastError returns the attempt's end as an error; nil after a usable answer.
+func (x *exchange) lastError() error {
+	if x.answer != nil {
+		return x.answer.err()
+	}
+	return x.failed
+}
+
+// fail sets the call's error, with the last complete answer in it.
+func (x *exchange) fail(err, stop error) {
+	e := x.run.fail(err, stop)
+	if a := x.last; a != nil {
+		e.Status, e.Code, e.Header = a.status, a.code, a.header
+		e.Body = a.body[:min(len(a.body), maxSnippet)]
+	}
+	x.err = e
+}
+
+func (x *exchange) response() *Response {
+	a := x.last
+	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed(), Attempts: x.attempts}
+}

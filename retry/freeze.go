@@ -1,0 +1,145 @@
+package retry
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A frozen is a call as every attempt sends it.
+type frozen struct {
+	method string
+	url    *url.URL
+	host   string      // for the Host header
+	header http.Header // the caller's, and those of ours that stay the same
+	body   []byte
+	sum    [sha256.Size]byte // of body
+	fixed  []field           // the headers that no attempt may go without
+}
+
+// A field is a header that the client owns.
+type field struct{ name, value string }
+
+// ours are the request headers that belong to the client. Prefer does not: it
+// is the caller's wish.
+var ours = []string{
+	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels,
+	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
+}
+
+// freeze checks the call and copies it. Its error wraps ErrInvalid.
+func freeze(call *Call) (*frozen, error) {
+	if !token(call.Method) || call.Method == http.MethodConnect {
+		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
+	}
+	u, err := parseURL(call.URL)
+	if err != nil {
+		return nil, err
+	}
+	name := keyHeader(call)
+	for h, values := range call.Header {
+		if isOurs(h, name) {
+			return nil, fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
+		}
+		if err := checkHeader(h, values); err != nil {
+			return nil, err
+		}
+	}
+	if !token(name) {
+		return nil, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, name)
+	}
+	f := &frozen{method: call.Method, url: u, host: call.host, body: slices.Clone(call.Body), sum: sha256.Sum256(call.Body)}
+	fill(&f.host, u.Host)
+	f.fixed = fixedFields(call, name)
+	f.header = make(http.Header, len(call.Header)+len(f.fixed)+3)
+	for h, values := range call.Header {
+		f.header[http.CanonicalHeaderKey(h)] = append(f.header[http.CanonicalHeaderKey(h)], values...)
+	}
+	return f, nil
+}
+
+// parseURL never quotes the URL in its error: it may hold a secret.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: URL: not parsable", ErrInvalid)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%w: URL: scheme %q is neither http nor https", ErrInvalid, u.Scheme)
+	case u.Host == "" || u.Hostname() == "":
+		return nil, fmt.Errorf("%w: URL: no host", ErrInvalid)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+func keyHeader(call *Call) string {
+	if call.KeyHeader.Name == "" {
+		return wire.HeaderKey
+	}
+	return http.CanonicalHeaderKey(call.KeyHeader.Name)
+}
+
+func fixedFields(call *Call, keyName string) []field {
+	fields := make([]field, 0, 3)
+	if !call.Key.IsZero() && !call.KeyHeader.Absent {
+		value := call.Key.Quoted()
+		if call.KeyHeader.Bare {
+			value = call.Key.String()
+		}
+		fields = append(fields, field{keyName, value})
+	}
+	if !call.Cancels.IsZero() {
+		fields = append(fields, field{wire.HeaderCancels, call.Cancels.Quoted()})
+	}
+	if !call.FirstSent.IsZero() {
+		fields = append(fields, field{wire.HeaderFirstSent, wire.FormatFirstSent(call.FirstSent)})
+	}
+	return fields
+}
+
+// isOurs reports whether the header, in any case, is the client's own.
+func isOurs(name, keyName string) bool {
+	return strings.EqualFold(name, keyName) ||
+		slices.ContainsFunc(ours, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+// checkHeader refuses what net/http would refuse only when it sends.
+func checkHeader(name string, values []string) error {
+	if !token(name) {
+		return fmt.Errorf("%w: Header: name %q", ErrInvalid, name)
+	}
+	for _, v := range values {
+		if i := strings.IndexFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }); i >= 0 {
+			return fmt.Errorf("%w: Header: %s has a control character at offset %d", ErrInvalid, name, i)
+		}
+	}
+	return nil
+}
+
+// token reports whether s is a token (RFC 9110 section 5.6.2).
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// idempotent reports whether the method is so by definition (RFC 9110 section
+// 9.2.2).
+func idempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

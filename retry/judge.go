@@ -1,0 +1,60 @@
+package retry
+
+import (
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// verdict returns what the attempt that just ended means.
+func (x *exchange) verdict() Verdict {
+	if x.answer == nil {
+		return verdictOf(x.failed, x.seen)
+	}
+	v := x.judge(x.answer)
+	v.RetryAfter = x.retryAfter(x.answer)
+	if retry, ok := wire.ParseFlag(x.answer.header.Values(wire.HeaderShouldRetry)); ok && !retry && v.Action != Stop {
+		v.Action, x.vetoed = Stop, true
+	}
+	return v
+}
+
+// judge finds the answer's row: by its code, else by the callee's own rules,
+// else by its status.
+func (x *exchange) judge(a *answer) Verdict {
+	if a.tooLong {
+		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
+	}
+	if v, ok := CodeVerdict(a.code); ok {
+		if a.code == wire.KeyReused && x.task.Resumed {
+			// The other payload may be this very call, as an earlier process
+			// spelled it: then it has taken effect.
+			v.Proven = false
+		}
+		return v
+	}
+	if x.call.Judge != nil && a.status/100 != 2 {
+		if v, ok := x.call.Judge(Answer{Status: a.status, Header: a.header, Body: a.body}); ok {
+			return v
+		}
+	}
+	replayed, honoured := wire.ParseFlag(a.header.Values(wire.HeaderReplayed))
+	return keyed(StatusVerdict(a.status), a.status, replayed, honoured)
+}
+
+// keyed returns the verdict v of a status, given what the callee says of the
+// key: whether it honoured it, and whether the answer is a replay.
+func keyed(v Verdict, status int, replayed, honoured bool) Verdict {
+	switch {
+	case !honoured:
+	case status/100 == 3:
+		// The handler ran and its answer was stored, redirect or not.
+		return Verdict{Outcome: Completed, Proven: true, Evidence: "redirected after it ran"}
+	case status/100 == 4 && (replayed || !released[status]):
+		return Verdict{Outcome: Rejected, Proven: true, Evidence: "the callee's stored answer"}
+	case status/100 == 5 && replayed:
+		v.Action = Stop // the same answer again, for ever
+		v.Evidence = "a stored " + http.StatusText(status)
+	}
+	return v
+}

@@ -1,0 +1,72 @@
+package retry
+
+// An Outcome is what is known of a call's effect when the caller stops.
+type Outcome uint8
+
+const (
+	// Unknown means that the call may have taken effect, or may yet. Send the same call
+	// with the same key again to find out; never a new key. It is the zero
+	// Outcome, and sticky: once an attempt ended so, only an answer that
+	// provably comes from the callee's idempotency layer turns it.
+	Unknown Outcome = iota
+	// NotSent means that no attempt can have reached the callee.
+	NotSent
+	// Rejected means that the callee proved that the call had no effect.
+	Rejected
+	// Completed means that the effect happened; its answer may be there or not.
+	Completed
+)
+
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	switch o {
+	case NotSent:
+		return "NotSent"
+	case Rejected:
+		return "Rejected"
+	case Completed:
+		return "Completed"
+	default:
+		return "Unknown"
+	}
+}
+
+// A tally is what the attempts of one call say together. The zero tally has
+// seen no attempt, and its outcome is NotSent.
+type tally struct {
+	maybe    bool // an attempt, or an earlier process, may have had an effect
+	rejected bool // an attempt reached the callee and was turned down
+	settled  bool // the last attempt's answer speaks for all of them
+	last     Outcome
+	why      string // of the attempt that decided
+}
+
+// add takes in the end of one more attempt.
+func (t *tally) add(v Verdict) {
+	t.settled = v.Outcome == Completed || v.Outcome == Rejected && v.Proven
+	t.last = v.Outcome
+	switch {
+	case t.settled:
+		t.maybe, t.why = false, v.Evidence
+	case v.Outcome == Unknown:
+		t.maybe, t.why = true, v.Evidence
+	case v.Outcome == Rejected && !t.maybe:
+		t.rejected, t.why = true, v.Evidence
+	case !t.maybe && !t.rejected:
+		t.why = v.Evidence
+	}
+}
+
+// outcome returns what is known of the call as a whole.
+func (t *tally) outcome() Outcome {
+	switch {
+	case t.settled:
+		return t.last
+	case t.maybe:
+		return Unknown
+	case t.rejected:
+		return Rejected
+	default:
+		return NotSent
+	}
+}

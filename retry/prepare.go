@@ -1,0 +1,83 @@
+package retry
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+)
+
+// A prepareError is the error of [Config.Prepare].
+type prepareError struct{ err error }
+
+func (e *prepareError) Error() string { return "retry: prepare: " + e.err.Error() }
+func (e *prepareError) Unwrap() error { return e.err }
+
+// prepare lets Config.Prepare at the request and then checks that it is still
+// the frozen call's.
+func (x *exchange) prepare(out *http.Request) error {
+	given := *out
+	u := *out.URL
+	given.URL, given.Header = &u, out.Header.Clone()
+	if err := x.cfg.Prepare(x.attempt.Number, out); err != nil {
+		return &prepareError{err}
+	}
+	if out.URL == nil || out.URL.String() != given.URL.String() || out.Method != given.Method || out.Host != given.Host {
+		return fmt.Errorf("%w: method or URL", ErrPayloadChanged)
+	}
+	if err := x.checkOwnHeaders(given.Header, out.Header); err != nil {
+		return err
+	}
+	if err := x.checkBody(out.Body); err != nil {
+		return err
+	}
+	out.Body = nil
+	x.setBody(out)
+	return nil
+}
+
+// checkOwnHeaders compares the headers that belong to the client, in whatever
+// case they are spelled: a second spelling would be a second line on the wire.
+func (x *exchange) checkOwnHeaders(given, got http.Header) error {
+	keyName := keyHeader(x.call)
+	count := 0
+	for name, values := range got {
+		if err := checkHeader(name, values); err != nil {
+			return &prepareError{err}
+		}
+		if !isOurs(name, keyName) {
+			continue
+		}
+		if !slices.Equal(values, given[name]) {
+			return fmt.Errorf("%w: header %s", ErrPayloadChanged, http.CanonicalHeaderKey(name))
+		}
+		count++
+	}
+	for name := range given {
+		if isOurs(name, keyName) {
+			count--
+		}
+	}
+	if count != 0 {
+		return fmt.Errorf("%w: a header of the client is gone", ErrPayloadChanged)
+	}
+	return nil
+}
+
+// checkBody compares what a reader would send with the frozen bytes. The hook
+// may have read it, to sign it; then nothing is left, which is no change.
+func (x *exchange) checkBody(body io.ReadCloser) error {
+	if body == nil {
+		return nil
+	}
+	defer body.Close() //nolint:errcheck // only read
+	got, err := io.ReadAll(io.LimitReader(body, int64(len(x.frozen.body))+1))
+	if err != nil {
+		return &prepareError{err}
+	}
+	if len(got) > 0 && !bytes.HasSuffix(x.frozen.body, got) {
+		return fmt.Errorf("%w: body", ErrPayloadChanged)
+	}
+	return nil
+}

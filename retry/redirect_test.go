@@ -1,0 +1,94 @@
+package retry_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// The key goes to no other origin, whatever the status of the redirect.
+func TestSend_neverRedirectsToAnotherOrigin(t *testing.T) {
+	t.Parallel()
+	var leaked atomic.Int32
+	other, _ := serve(t, false, func(http.ResponseWriter, *http.Request) { leaked.Add(1) })
+	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		code, _ := strconv.Atoi(r.URL.Query().Get("code"))
+		http.Redirect(w, r, other.URL, code)
+	})
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, code := range []int{301, 302, 303, 307, 308} {
+			call := post(srv.URL + "?code=" + strconv.Itoa(code))
+			call.Method = method
+			failed := failure(t, newClient(t, cfg), call)
+			require.Equal(t, code, failed.Status)
+			require.Equal(t, 1, failed.Attempts)
+		}
+	}
+	require.Zero(t, leaked.Load())
+}
+
+func TestSend_sameOriginRedirects(t *testing.T) {
+	t.Parallel()
+	var last *http.Request
+	var body []byte
+	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		if code, _ := strconv.Atoi(r.URL.Query().Get("code")); code > 0 {
+			http.Redirect(w, r, "/there", code)
+			return
+		}
+		last = r
+		body, _ = io.ReadAll(r.Body)
+	})
+	client := newClient(t, cfg)
+	for _, tt := range []struct {
+		method  string
+		code    int
+		follows bool
+	}{
+		{http.MethodPost, 307, true},
+		{http.MethodPost, 308, true},
+		{http.MethodPost, 301, false}, // would become a GET
+		{http.MethodPost, 302, false},
+		{http.MethodPost, 303, false},
+		{http.MethodGet, 302, true},
+	} {
+		call := post(srv.URL + "?code=" + strconv.Itoa(tt.code))
+		call.Method = tt.method
+		resp, err := client.Send(t.Context(), call)
+		if !tt.follows {
+			require.Error(t, err, "%s %d", tt.method, tt.code)
+			continue
+		}
+		require.NoError(t, err, "%s %d", tt.method, tt.code)
+		require.Equal(t, 1, resp.Attempts, "a redirect is part of its attempt")
+		require.Equal(t, tt.method, last.Method)
+		require.Equal(t, `"k-1"`, last.Header.Get(wire.HeaderKey))
+		require.Equal(t, `{"amount":5}`, string(body))
+	}
+}
+
+func TestSend_redirectLoopEnds(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int32
+	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+	})
+	failed := failure(t, newClient(t, cfg), post(srv.URL))
+	require.Equal(t, retry.Rejected, failed.Outcome)
+	require.EqualValues(t, 6, hits.Load())
+}
+
+func TestSend_malformedLocationIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	failed := failure(t, newClient(t, over(script(status(307, "Location: http://%zz")))), post(stubURL))
+	require.Equal(t, retry.Rejected, failed.Outcome)
+	require.Equal(t, 307, failed.Status)
+}

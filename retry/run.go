@@ -1,0 +1,206 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A run is the state of one call under the client's policy, over HTTP or
+// anything else. It belongs to the goroutine of the call.
+type run struct {
+	cfg      *Config
+	observer Observer
+	task     Task
+	safe     bool // may be sent again although it may have taken effect
+
+	caller   context.Context
+	ctx      context.Context // caller's, ended with the call's time
+	start    time.Time
+	deadline time.Time
+
+	tally    tally
+	attempts int // begun, with what the transport repeated by itself
+	retries  int // of them, those that count against limit
+	polls    int // of them, questions to a run in progress
+	limit    int // of attempts that are not polls
+	units    int // attempts still allowed here and at every hop below
+	spent    int // units that the attempt under way may use up
+	polling  bool
+
+	attempt Attempt // under way
+	begun   time.Time
+
+	asked     time.Duration // the last Retry-After
+	retryable bool
+}
+
+// newRun starts the clock of a call. The caller must call bound.
+func (c *Client) newRun(ctx context.Context, task Task, safe bool) *run {
+	now := time.Now()
+	r := &run{cfg: &c.cfg, observer: c.observer, task: task, safe: safe, caller: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
+	r.tally = tally{maybe: task.Resumed}
+	if task.Resumed {
+		r.tally.why = "an earlier process may have sent it"
+	}
+	allowance := c.cfg.Allowance
+	in, inbound := wire.FromContext(ctx)
+	if inbound && in.Allowance >= 0 {
+		allowance = in.Allowance
+	}
+	r.units = 1 + allowance
+	r.limit = min(c.cfg.MaxAttempts, r.units)
+	if at, ok := ctx.Deadline(); ok && at.Before(r.deadline) {
+		r.deadline = at
+	}
+	if inbound && !in.Deadline.IsZero() && in.Deadline.Before(r.deadline) {
+		r.deadline = in.Deadline
+	}
+	return r
+}
+
+// bound returns ctx, which is the caller's, ended with the call's time.
+func (r *run) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadlineCause(ctx, r.deadline, ErrDeadline)
+	r.ctx = ctx
+	return ctx, cancel
+}
+
+// begin opens the next attempt and works out what it may tell the callee.
+func (r *run) begin() {
+	r.attempts++
+	r.begun = time.Now()
+	a := Attempt{Number: r.attempts, Timeout: min(r.cfg.AttemptTimeout, r.remaining())}
+	r.spent = 0
+	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
+		left := max(min(r.limit-r.retries, r.units), 1)
+		a.Allowance = max(r.units/left-1, 0)
+		r.spent = 1 + a.Allowance
+		r.units -= r.spent
+	}
+	r.attempt = a
+}
+
+// end takes in how the attempt ended and decides what follows: again after
+// wait, or the end of the call with stop as its cause; stop is nil where err,
+// the attempt's own, says enough.
+func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, again bool, stop error) {
+	if repeats := deliveries - 1; repeats > 0 {
+		r.attempts += repeats
+		r.retries += repeats
+		r.units -= repeats * r.spent
+	}
+	if v.Outcome == NotSent {
+		r.units += r.spent // nobody has used them
+	}
+	r.tally.add(v)
+	r.asked = v.RetryAfter
+	r.retryable = v.Action != Stop
+	if v.Action == Stop {
+		return 0, false, nil
+	}
+	if ended := r.ended(); ended != nil {
+		return 0, false, ended
+	}
+	if !r.safe && v.Outcome != NotSent {
+		r.retryable = false
+		return 0, false, nil
+	}
+	return r.next(v)
+}
+
+// next books a retry or a poll, if one is left, and returns the wait before it.
+func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
+	r.polling = v.Action == Wait
+	if r.polling {
+		if r.polls == r.cfg.MaxPolls {
+			return 0, false, ErrStillInProgress
+		}
+		wait = r.cfg.Poll.wait(r.polls+1, r.cfg.Rand())
+	} else {
+		if r.retries+1 >= r.limit || r.units < 1 {
+			return 0, false, r.whyLimited()
+		}
+		wait = r.cfg.Backoff.wait(r.retries+1, r.cfg.Rand())
+	}
+	if v.RetryAfter > r.cfg.RetryAfterCap {
+		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.cfg.RetryAfterCap)
+	}
+	wait = max(wait, later(v.RetryAfter, r.cfg.Rand()))
+	if wait >= r.remaining() {
+		return 0, false, ErrDeadline
+	}
+	if r.polling {
+		r.polls++
+		return wait, true, nil
+	}
+	if !r.cfg.Budget.take(r.task.Service, r.cfg.Now()) {
+		return 0, false, ErrBudgetExhausted
+	}
+	r.retries++
+	return wait, true, nil
+}
+
+// whyLimited names the inbound allowance if it, and not MaxAttempts, ended the call.
+func (r *run) whyLimited() error {
+	if r.limit < r.cfg.MaxAttempts || r.retries+1 < r.limit {
+		return ErrAllowance
+	}
+	return nil
+}
+
+// ended returns why no further attempt may begin: the caller's own reason
+// before the client's.
+func (r *run) ended() error {
+	err, cause := r.caller.Err(), context.Cause(r.caller)
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrDeadline
+	case errors.Is(cause, err):
+		return cause
+	default:
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	if r.ctx.Err() != nil || r.remaining() <= 0 {
+		return ErrDeadline
+	}
+	return nil
+}
+
+func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
+
+// attemptContext returns ctx, which is the call's, for the attempt under way: it
+// ends with the attempt's time and has then ErrAttemptTimeout as its cause.
+func (r *run) attemptContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ends := r.begun.Add(r.cfg.AttemptTimeout)
+	if !ends.Before(r.deadline) {
+		return ctx, func() {} // the call's own end comes first
+	}
+	return context.WithDeadlineCause(ctx, ends, ErrAttemptTimeout)
+}
+
+// budgetSuccess tells the budget that the service is well.
+func (r *run) budgetSuccess() { r.cfg.Budget.earn(r.task.Service, r.cfg.Now()) }
+
+// fail returns the call's error with what every kind of call knows. err is of
+// the last attempt, nil if there was none; stop is why there is no further one.
+func (r *run) fail(err, stop error) *Error {
+	e := &Error{
+		Outcome: r.tally.outcome(), Evidence: r.tally.why,
+		Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key,
+		Attempts: r.attempts, RetryAfter: r.asked, Retryable: r.retryable,
+	}
+	switch {
+	case stop == nil || errors.Is(err, stop):
+		e.Err = err
+	case err == nil:
+		e.Err = stop
+	default:
+		e.Err = fmt.Errorf("%w: %w", stop, err)
+	}
+	return e
+}

@@ -1,0 +1,90 @@
+package retry
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// Do makes the call that req is, for code that has an *http.Request. Its key
+// is the request's Idempotency-Key, quoted or bare; without one it is un-keyed.
+// The body is read into memory first, and always closed; req is not changed.
+//
+// As with http.Client, every complete answer that ends the call is a response
+// without an error, whatever its status; its body is in memory (at most 64 KiB
+// of one that is not 2xx). Where there is none, or only answers that were to be
+// retried, the error is an [*Error]. [Client.Send] says more of an answer that
+// is not 2xx.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	return c.standard(req, true)
+}
+
+// RoundTripper returns the client as the transport of an http.Client, which
+// then follows redirects itself; else as [Client.Do]. Give that http.Client no
+// CheckRedirect that lets the key go to another origin.
+func (c *Client) RoundTripper() http.RoundTripper { return roundTripper{c} }
+
+type roundTripper struct{ client *Client }
+
+func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.client.standard(req, false)
+}
+
+func (c *Client) standard(req *http.Request, follow bool) (*http.Response, error) {
+	call, err := callOf(req)
+	if err != nil {
+		return nil, &Error{Outcome: NotSent, Key: call.Key, Err: err}
+	}
+	x := c.exchange(req.Context(), &call, follow)
+	if x.err != nil && (x.answer == nil || x.answer.tooLong || x.err.Retryable) {
+		return nil, x.err
+	}
+	return x.answer.standard(req), nil
+}
+
+// callOf reads req as a Call, and closes its body.
+func callOf(req *http.Request) (Call, error) {
+	call := Call{Method: req.Method, Header: req.Header.Clone(), host: req.Host}
+	fill(&call.Method, http.MethodGet)
+	if req.URL != nil {
+		call.URL = req.URL.String() // without one, freeze refuses the call
+	}
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if closeErr := req.Body.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return call, fmt.Errorf("%w: body: %w", ErrInvalid, err)
+		}
+		call.Body = body
+	}
+	var err error
+	if call.Key, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderKey)); err != nil {
+		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if call.Cancels, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderCancels)); err != nil {
+		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if call.FirstSent, _, err = wire.ParseFirstSent(req.Header.Values(wire.HeaderFirstSent)); err != nil {
+		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for _, h := range ours {
+		call.Header.Del(h)
+	}
+	return call, nil
+}
+
+// standard returns the answer as net/http's response to req.
+func (a *answer) standard(req *http.Request) *http.Response {
+	resp := *a.raw
+	resp.Request = req
+	resp.Body = io.NopCloser(bytes.NewReader(a.body))
+	if req.Method != http.MethodHead {
+		resp.ContentLength = int64(len(a.body))
+	}
+	return &resp
+}

@@ -1,0 +1,135 @@
+package retry_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+func request(t *testing.T, method, url, body string) (*http.Request, *atomic.Int32) {
+	var closed atomic.Int32
+	req, err := http.NewRequestWithContext(t.Context(), method, url, closeCounter{strings.NewReader(body), &closed})
+	require.NoError(t, err)
+	return req, &closed
+}
+
+func TestDo_standardRequest(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503), answer(201, "made", "X-Kind: test"))
+	req, closed := request(t, http.MethodPost, stubURL, "body")
+	req.Header.Set(wire.HeaderKey, "bare-key") // bare or quoted: sent quoted
+	req.Host = "virtual.test"
+	before := req.Header.Clone()
+	resp, err := newClient(t, over(rt)).Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "made", string(body))
+	require.Equal(t, 201, resp.StatusCode)
+	require.EqualValues(t, 4, resp.ContentLength)
+	require.Equal(t, "test", resp.Header.Get("X-Kind"))
+	require.Same(t, req, resp.Request)
+	require.Equal(t, before, req.Header, "the request is not changed")
+	require.EqualValues(t, 1, closed.Load(), "its body is closed")
+	require.Equal(t, `"bare-key" "bare-key"`, rt.header(wire.HeaderKey))
+	require.Equal(t, []string{"body", "body"}, rt.bodies)
+	require.Equal(t, "virtual.test", rt.requests[0].Host)
+}
+
+func TestDo_standardAnswers(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		step   step
+		status int // 0: an error
+	}{
+		{"not found", answer(404, "no"), 404},
+		{"key reused", problem(wire.KeyReused), 422},
+		{"gone", problem(wire.ResponseGone), 410},
+		{"unavailable after every attempt", status(503), 0},
+		{"lost", fails(errBroken), 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req, closed := request(t, http.MethodPost, stubURL, "body")
+			req.Header.Set(wire.HeaderKey, `"k"`)
+			resp, err := newClient(t, over(script(tt.step))).Do(req)
+			require.EqualValues(t, 1, closed.Load())
+			if tt.status == 0 {
+				require.ErrorIs(t, err, retry.ErrUnknown)
+				require.Nil(t, resp)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.status, resp.StatusCode)
+			resp.Body.Close()
+		})
+	}
+}
+
+func TestDo_standardBadInput(t *testing.T) {
+	t.Parallel()
+	rt := script(status(200))
+	c := newClient(t, over(rt))
+	for name, change := range map[string]func(*http.Request){
+		"two keys":   func(r *http.Request) { r.Header[wire.HeaderKey] = []string{"a", "b"} },
+		"bad key":    func(r *http.Request) { r.Header.Set(wire.HeaderKey, `"a`) },
+		"cancels":    func(r *http.Request) { r.Header.Set(wire.HeaderCancels, "a b") },
+		"first sent": func(r *http.Request) { r.Header.Set(wire.HeaderFirstSent, "yesterday") },
+		"no URL":     func(r *http.Request) { r.URL = nil },
+		"body":       func(r *http.Request) { r.Body = io.NopCloser(&failingReader{}) },
+	} {
+		req, _ := request(t, http.MethodPost, stubURL, "body")
+		change(req)
+		_, err := c.Do(req) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, retry.ErrInvalid, name)
+		require.ErrorIs(t, err, retry.ErrNotSent, name)
+	}
+	require.Zero(t, rt.count())
+}
+
+func TestRoundTripper_inHTTPClient(t *testing.T) {
+	t.Parallel()
+	var hits atomic.Int32
+	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		switch hits.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 2:
+			http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+		default:
+			io.Copy(w, r.Body)
+		}
+	})
+	client := &http.Client{Transport: newClient(t, cfg).RoundTripper()}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, strings.NewReader("body"))
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "body", string(body))
+	require.EqualValues(t, 3, hits.Load())
+	require.Equal(t, "/there", resp.Request.URL.Path)
+}
+
+func TestDo_head(t *testing.T) {
+	t.Parallel()
+	srv, cfg := serve(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "42") })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, srv.URL, nil)
+	require.NoError(t, err)
+	resp, err := newClient(t, cfg).Do(req)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.EqualValues(t, 42, resp.ContentLength)
+}

@@ -1,0 +1,222 @@
+package retry_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// wantStatus is the table of statuses, written a second time: outcome, and
+// whether the call is sent again.
+func wantStatus(status int) (retry.Outcome, bool) {
+	switch status {
+	case 302, 303, 511:
+		return retry.Unknown, false
+	case 408, 460, 499:
+		return retry.Unknown, true
+	case 421, 425, 429:
+		return retry.Rejected, true
+	case 501, 505:
+		return retry.Rejected, false
+	}
+	switch {
+	case status >= 200 && status < 300:
+		return retry.Completed, false
+	case status >= 300 && status < 500:
+		return retry.Rejected, false
+	case status >= 100 && status < 200:
+		return retry.Unknown, false
+	default:
+		return retry.Unknown, true
+	}
+}
+
+func TestStatusVerdict_isTotal(t *testing.T) {
+	t.Parallel()
+	for _, status := range append([]int{-1, 0, 1, 99, 600, 601, 999, 1000}, between(100, 599)...) {
+		v := retry.StatusVerdict(status)
+		outcome, again := wantStatus(status)
+		if got := v.Action == retry.Retry; v.Outcome != outcome || got != again || v.Action == retry.Wait {
+			t.Errorf("StatusVerdict(%d) = %v %v, want %v again=%v", status, v.Outcome, v.Action, outcome, again)
+		}
+		if v.Evidence == "" || v.Proven {
+			t.Errorf("StatusVerdict(%d) = %+v, want evidence and nothing proven", status, v)
+		}
+	}
+}
+
+func between(from, to int) (all []int) {
+	for i := from; i <= to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestSend_everyStatus sends every status that a server can answer over the
+// wire, and those that only a broken transport can.
+func TestSend_everyStatus(t *testing.T) {
+	t.Parallel()
+	for _, h2 := range []bool{false, true} {
+		t.Run("h2="+strconv.FormatBool(h2), func(t *testing.T) {
+			t.Parallel()
+			srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
+				status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+				w.WriteHeader(status)
+			})
+			cfg.MaxAttempts = 2
+			client := newClient(t, cfg)
+			for _, status := range append(between(200, 599), 600, 999) {
+				checkStatus(t, client, fmt.Sprintf("%s/?status=%d", srv.URL, status), status)
+			}
+		})
+	}
+	t.Run("stub", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []int{0, 99, 101, 600, 999} {
+			cfg := over(script(status(code)))
+			cfg.MaxAttempts = 2
+			checkStatus(t, newClient(t, cfg), stubURL, code)
+		}
+	})
+}
+
+func checkStatus(t *testing.T, client *retry.Client, url string, status int) {
+	t.Helper()
+	outcome, again := wantStatus(status)
+	attempts := 1
+	if again {
+		attempts = 2
+	}
+	call := post(url)
+	call.Service = strconv.Itoa(status) // a budget of its own
+	resp, err := client.Send(t.Context(), call)
+	if outcome == retry.Completed {
+		require.NoError(t, err, "status %d", status)
+		require.Equal(t, status, resp.Status)
+		require.Equal(t, 1, resp.Attempts)
+		return
+	}
+	var failed *retry.Error
+	require.ErrorAs(t, err, &failed, "status %d", status)
+	require.Equal(t, outcome, failed.Outcome, "outcome of status %d", status)
+	require.Equal(t, attempts, failed.Attempts, "attempts of status %d", status)
+	require.Equal(t, status, failed.Status)
+	require.Equal(t, again, failed.Retryable, "retryable, status %d", status)
+}
+
+func TestSend_everyCode(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		code    wire.Code
+		outcome retry.Outcome
+		action  retry.Action
+		turns   bool // an earlier Unknown
+	}{
+		{wire.ScopeMissing, retry.Rejected, retry.Stop, false},
+		{wire.KeyMissing, retry.Rejected, retry.Stop, false},
+		{wire.KeyInvalid, retry.Rejected, retry.Stop, false},
+		{wire.FirstSentInvalid, retry.Rejected, retry.Stop, false},
+		{wire.BodyIncomplete, retry.Rejected, retry.Retry, false},
+		{wire.KeyReused, retry.Rejected, retry.Stop, true},
+		{wire.InProgress, retry.Unknown, retry.Wait, false},
+		{wire.KeyExpired, retry.Unknown, retry.Stop, false},
+		{wire.ResponseGone, retry.Completed, retry.Stop, true},
+		{wire.KeyCancelled, retry.Rejected, retry.Stop, true},
+		{wire.OutcomeUnknown, retry.Unknown, retry.Stop, false},
+		{wire.LeaseLost, retry.Unknown, retry.Wait, false},
+		{wire.BodyTooLarge, retry.Rejected, retry.Stop, false},
+		{wire.NotStorable, retry.Unknown, retry.Stop, false},
+		{wire.RecordUnreadable, retry.Unknown, retry.Stop, false},
+		{wire.Poisoned, retry.Unknown, retry.Stop, false},
+		{wire.StoreUnavailable, retry.Unknown, retry.Retry, false},
+	}
+	require.Len(t, rows, len(wire.Situations()), "every code has a row")
+	for _, row := range rows {
+		for _, h2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s h2=%v", row.code, h2), func(t *testing.T) {
+				t.Parallel()
+				checkCode(t, h2, row.code, row.outcome, row.action)
+			})
+		}
+		t.Run(string(row.code)+" after a lost answer", func(t *testing.T) {
+			t.Parallel()
+			want := retry.Unknown
+			if row.turns {
+				want = row.outcome
+			}
+			cfg := over(script(fails(errBroken), problem(row.code)))
+			cfg.MaxPolls = 2
+			failed := failure(t, newClient(t, cfg), post(stubURL))
+			require.Equal(t, want, failed.Outcome)
+		})
+	}
+}
+
+func checkCode(t *testing.T, h2 bool, code wire.Code, outcome retry.Outcome, action retry.Action) {
+	t.Helper()
+	var hits atomic.Int32
+	srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		hits.Add(1)
+		writeProblem(w, code)
+	})
+	cfg.MaxAttempts, cfg.MaxPolls = 2, 3
+	failed := failure(t, newClient(t, cfg), post(srv.URL))
+	require.Equal(t, outcome, failed.Outcome)
+	require.Equal(t, code, failed.Code)
+	want := map[retry.Action]int{retry.Stop: 1, retry.Retry: 2, retry.Wait: 4}[action]
+	require.Equal(t, want, failed.Attempts)
+	require.EqualValues(t, want, hits.Load())
+	v, ok := retry.CodeVerdict(code)
+	require.True(t, ok)
+	require.Equal(t, action, v.Action)
+}
+
+func TestCodeVerdict_knowsOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	_, ok := retry.CodeVerdict("teapot")
+	require.False(t, ok)
+}
+
+func TestGRPCVerdict_isTotal(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name    string
+		outcome retry.Outcome
+		action  retry.Action
+	}{
+		{"OK", retry.Completed, retry.Stop},
+		{"CANCELLED", retry.Unknown, retry.Stop},
+		{"UNKNOWN", retry.Unknown, retry.Retry},
+		{"INVALID_ARGUMENT", retry.Rejected, retry.Stop},
+		{"DEADLINE_EXCEEDED", retry.Unknown, retry.Retry},
+		{"NOT_FOUND", retry.Rejected, retry.Stop},
+		{"ALREADY_EXISTS", retry.Rejected, retry.Stop},
+		{"PERMISSION_DENIED", retry.Rejected, retry.Stop},
+		{"RESOURCE_EXHAUSTED", retry.Rejected, retry.Stop},
+		{"FAILED_PRECONDITION", retry.Rejected, retry.Stop},
+		{"ABORTED", retry.Unknown, retry.Stop},
+		{"OUT_OF_RANGE", retry.Rejected, retry.Stop},
+		{"UNIMPLEMENTED", retry.Rejected, retry.Stop},
+		{"INTERNAL", retry.Unknown, retry.Retry},
+		{"UNAVAILABLE", retry.Unknown, retry.Retry},
+		{"DATA_LOSS", retry.Unknown, retry.Stop},
+		{"UNAUTHENTICATED", retry.Rejected, retry.Stop},
+		{"", retry.Unknown, retry.Stop},
+		{"unavailable", retry.Unknown, retry.Stop}, // names are upper case
+	}
+	for _, row := range rows {
+		v := retry.GRPCVerdict(row.name)
+		if v.Outcome != row.outcome || v.Action != row.action || v.Proven || v.Evidence == "" {
+			t.Errorf("GRPCVerdict(%q) = %+v, want %v %v", row.name, v, row.outcome, row.action)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// A Task names a call that [Do] makes.
+type Task struct {
+	// Service and Operation name the callee in errors and events, and Service
+	// its retry budget. Both may be empty.
+	Service, Operation string
+	// Key is the call's idempotency key. The zero Key makes the call un-keyed:
+	// then it gets a second attempt only where nothing was sent.
+	Key childkey.Key
+	// Resumed says that an earlier process may have made the call: it starts
+	// as Unknown.
+	Resumed bool
+}
+
+// An Attempt is what one attempt may tell the callee.
+type Attempt struct {
+	Number    int           // counts from 1
+	Allowance int           // retries that the callee may cause below
+	Timeout   time.Duration // what is left for this attempt
+}

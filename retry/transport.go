@@ -1,0 +1,79 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+type exchangeKey struct{}
+
+// An attemptTransport makes attempts for the exchange in the request's context:
+// an attempt ends with the last byte of its answer, so the answer is read here.
+// It has no CloseIdleConnections: go-retryablehttp would call it after every
+// call that failed, and empty the pool for all the others.
+type attemptTransport struct{ base http.RoundTripper }
+
+func (t attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x, _ := req.Context().Value(exchangeKey{}).(*exchange)
+	if req.Body != nil {
+		defer req.Body.Close() //nolint:errcheck // frozen bytes, which outgoing gives a reader of their own
+	}
+	if req.Response == nil { // else a redirect led here, within the attempt
+		x.begin()
+		x.repeats = 0
+	}
+	resp, err := x.hop(req.Context(), t.base, req)
+	if err != nil {
+		x.answer, x.failed = nil, err
+		return nil, err
+	}
+	return resp, nil
+}
+
+// hop sends one request of the attempt and reads its answer.
+func (x *exchange) hop(ctx context.Context, base http.RoundTripper, req *http.Request) (*http.Response, error) {
+	x.answer, x.failed, x.seen = nil, nil, &evidence{}
+	ctx, cancel := x.attemptContext(ctx)
+	defer cancel()
+	out, err := x.outgoing(x.seen.trace(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := base.RoundTrip(out)
+	x.repeats += x.seen.deliveries(resp) - 1
+	switch {
+	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
+		_ = resp.Body.Close()
+		return nil, blame(ctx, err)
+	case err != nil:
+		return nil, blame(ctx, err)
+	case resp == nil:
+		return nil, errNoResponse
+	}
+	a, err := readAnswer(resp, x.cfg.MaxResponseBytes)
+	if err != nil {
+		return nil, blame(ctx, err)
+	}
+	x.answer, x.last = a, a
+	resp.Body = http.NoBody
+	return resp, nil
+}
+
+var errNoResponse = errors.New("retry: the transport returned neither answer nor error")
+
+// blame adds to err that the attempt's time was up, where a transport reports
+// something else then.
+func blame(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &blamed{cause, err}
+}
+
+// A blamed is err, of which cause was the reason.
+type blamed struct{ cause, err error }
+
+func (b *blamed) Error() string   { return b.cause.Error() + ": " + b.err.Error() }
+func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }

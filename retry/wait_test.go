@@ -1,0 +1,340 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// bubble runs f in virtual time with a client over rt that has no jitter.
+func bubble(t *testing.T, rt *stub, change func(*retry.Config), f func(t *testing.T, c *retry.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := retry.Config{Transport: rt, Rand: exact}
+		if change != nil {
+			change(&cfg)
+		}
+		f(t, newClient(t, cfg))
+	})
+}
+
+// waits returns the time between the requests.
+func (s *stub) waits() (all []time.Duration) {
+	for i := 1; i < len(s.times); i++ {
+		all = append(all, s.times[i].Sub(s.times[i-1]))
+	}
+	return all
+}
+
+const ms = time.Millisecond
+
+func TestSend_backsOff(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.MaxAttempts, cfg.Allowance = 9, 8 }, func(t *testing.T, c *retry.Client) {
+		failed := failure(t, c, post(stubURL))
+		require.Equal(t, 9, failed.Attempts)
+		require.Equal(t, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 5000 * ms, 5000 * ms}, rt.waits())
+	})
+}
+
+func TestSend_jitterIsFullAndNeverSpins(t *testing.T) {
+	t.Parallel()
+	for _, random := range []float64{0.25, 0.999999999999} {
+		rt := script(status(503))
+		bubble(t, rt, func(cfg *retry.Config) { cfg.Rand = func() float64 { return random } }, func(t *testing.T, c *retry.Client) {
+			failure(t, c, post(stubURL))
+			want := []time.Duration{75 * ms, 150 * ms, 300 * ms}
+			if random > 0.9 {
+				want = []time.Duration{ms, ms, ms}
+			}
+			require.Equal(t, want, rt.waits())
+		})
+	}
+}
+
+func TestSend_pollsWithABackoffOfItsOwn(t *testing.T) {
+	t.Parallel()
+	rt := script(problem(wire.InProgress))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.MaxPolls = 7 }, func(t *testing.T, c *retry.Client) {
+		failed := failure(t, c, post(stubURL))
+		require.ErrorIs(t, failed, retry.ErrStillInProgress)
+		require.Equal(t, retry.Unknown, failed.Outcome)
+		require.True(t, failed.Retryable)
+		require.Equal(t, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms}, rt.waits())
+	})
+}
+
+func TestSend_retryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+		date := "Date: " + at(0)
+		tests := []struct {
+			name    string
+			headers []string
+			want    time.Duration // before the second attempt; 0: there is none
+			asked   time.Duration
+		}{
+			{"none", nil, 100 * ms, 0},
+			{"0", []string{"Retry-After: 0"}, 100 * ms, 0},
+			{"seconds", []string{"Retry-After: 7"}, 7 * time.Second, 7 * time.Second},
+			{"shorter than the backoff", []string{date, "Retry-After: " + at(0)}, 100 * ms, 0},
+			{"negative", []string{"Retry-After: -1"}, 100 * ms, 0},
+			{"fraction", []string{"Retry-After: 1.5"}, 100 * ms, 0},
+			{"empty", []string{"Retry-After: "}, 100 * ms, 0},
+			{"words", []string{"Retry-After: soon"}, 100 * ms, 0},
+			{"over the cap", []string{"Retry-After: 3600"}, 0, time.Hour},
+			{"10000000000", []string{"Retry-After: 10000000000"}, 0, 1<<63 - 1},
+			{"18446744074", []string{"Retry-After: 18446744074"}, 0, 1<<63 - 1},
+			{"9223372036854775807", []string{"Retry-After: 9223372036854775807"}, 0, 1<<63 - 1},
+			{"past date", []string{date, "Retry-After: " + at(-time.Hour)}, 100 * ms, 0},
+			{"1970", []string{"Retry-After: Thu, 01 Jan 1970 00:00:00 GMT"}, 100 * ms, 0},
+			{"future date", []string{date, "Retry-After: " + at(9*time.Second)}, 9 * time.Second, 9 * time.Second},
+			{"future date by a clock that is a day ahead", []string{"Date: " + at(24*time.Hour), "Retry-After: " + at(24*time.Hour+3*time.Second)}, 3 * time.Second, 3 * time.Second},
+			{"RFC 850 date", []string{date, "Retry-After: " + time.Now().Add(4*time.Second).UTC().Format("Monday, 02-Jan-06 15:04:05 GMT")}, 4 * time.Second, 4 * time.Second},
+			{"two lines: the later", []string{"Retry-After: 2", "Retry-After: 5"}, 5 * time.Second, 5 * time.Second},
+		}
+		for _, tt := range tests {
+			rt := script(status(429, tt.headers...), status(200))
+			// Dates count from when the table was made.
+			c := newClient(t, retry.Config{Transport: rt, Rand: exact, Now: func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }})
+			resp, err := c.Send(t.Context(), post(stubURL))
+			if tt.want > 0 {
+				require.NoError(t, err, tt.name)
+				require.Equal(t, 2, resp.Attempts, tt.name)
+				require.Equal(t, []time.Duration{tt.want}, rt.waits(), tt.name)
+				continue
+			}
+			var failed *retry.Error
+			require.ErrorAs(t, err, &failed, tt.name)
+			require.ErrorIs(t, err, retry.ErrRetryAfter, tt.name)
+			require.Equal(t, tt.asked, failed.RetryAfter, tt.name)
+			require.Equal(t, 429, failed.Status, tt.name)
+			require.Equal(t, retry.Rejected, failed.Outcome, tt.name)
+			require.Equal(t, 1, rt.count(), tt.name)
+		}
+	})
+}
+
+// Retry-After is told alike to everybody: jitter goes upward only.
+func TestSend_retryAfterIsSpreadUpward(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503, "Retry-After: 10"), status(200))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Rand = func() float64 { return 0.5 } }, func(t *testing.T, c *retry.Client) {
+		_, err := c.Send(t.Context(), post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{11 * time.Second}, rt.waits())
+	})
+}
+
+func TestSend_retryAfterInMilliseconds(t *testing.T) {
+	t.Parallel()
+	p := wire.NewProblem(wire.InProgress, "")
+	p.RetryAfterMs = 250
+	rt := script(answer(409, string(p.JSON()), "Content-Type: "+wire.ProblemContentType, "Retry-After: 1"), status(200))
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		_, err := c.Send(t.Context(), post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{250 * ms}, rt.waits())
+	})
+}
+
+// A wait that cannot end in time is not begun, and what was seen is not lost.
+func TestSend_returnsAtOnceWhenTheWaitIsTooLong(t *testing.T) {
+	t.Parallel()
+	rt := script(status(429, "Retry-After: 5"))
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*ms)
+		defer cancel()
+		start := time.Now()
+		failed := failureContext(t, ctx, c, post(stubURL))
+		require.Zero(t, time.Since(start))
+		require.ErrorIs(t, failed, retry.ErrDeadline)
+		require.ErrorIs(t, failed, context.DeadlineExceeded)
+		require.ErrorIs(t, failed, retry.ErrRejected)
+		require.Equal(t, 429, failed.Status)
+		require.Equal(t, 5*time.Second, failed.RetryAfter)
+		require.ErrorContains(t, failed, "status 429")
+	})
+}
+
+func TestSend_cancelDuringTheWait(t *testing.T) {
+	t.Parallel()
+	reason := errors.New("user left")
+	rt := script(status(503, "Retry-After: 5"))
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(reason) })
+		start := time.Now()
+		failed := failureContext(t, ctx, c, post(stubURL))
+		require.Equal(t, time.Second, time.Since(start))
+		require.ErrorIs(t, failed, context.Canceled)
+		require.ErrorIs(t, failed, reason)
+		require.Equal(t, 503, failed.Status)
+		require.Equal(t, retry.Unknown, failed.Outcome)
+		require.Equal(t, 1, rt.count())
+	})
+}
+
+func TestSend_attemptTimeoutIsRetried(t *testing.T) {
+	t.Parallel()
+	rt := script(hangs, hangs, status(201))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.AttemptTimeout = 2 * time.Second }, func(t *testing.T, c *retry.Client) {
+		resp, err := c.Send(t.Context(), post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, 3, resp.Attempts)
+		require.Equal(t, []time.Duration{2100 * ms, 2200 * ms}, rt.waits())
+		require.Equal(t, "1980 1980 1980", rt.header(wire.HeaderRequestTimeout))
+	})
+}
+
+func TestSend_totalTimeout(t *testing.T) {
+	t.Parallel()
+	rt := script(hangs)
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Timeout, cfg.AttemptTimeout = 5*time.Second, 2*time.Second }, func(t *testing.T, c *retry.Client) {
+		start := time.Now()
+		failed := failure(t, c, post(stubURL))
+		require.Equal(t, 5*time.Second, time.Since(start))
+		require.ErrorIs(t, failed, retry.ErrDeadline)
+		require.Equal(t, retry.Unknown, failed.Outcome)
+		// Each attempt is told what is left of its own time.
+		require.Equal(t, "1980 1980 680", rt.header(wire.HeaderRequestTimeout))
+	})
+}
+
+func TestSend_inboundDeadlineBounds(t *testing.T) {
+	t.Parallel()
+	rt := script(hangs)
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		start := time.Now()
+		ctx := wire.NewContext(t.Context(), wire.Inbound{Allowance: -1, Deadline: start.Add(time.Second)})
+		failed := failureContext(t, ctx, c, post(stubURL))
+		require.Equal(t, time.Second, time.Since(start))
+		require.ErrorIs(t, failed, retry.ErrDeadline)
+		require.Equal(t, "980", rt.header(wire.HeaderRequestTimeout))
+	})
+}
+
+// The timeout that the callee hears is never zero, which could mean infinite.
+func TestSend_tellsAtLeastAMillisecond(t *testing.T) {
+	t.Parallel()
+	rt := script(status(200))
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*ms)
+		defer cancel()
+		_, err := c.Send(ctx, post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, "1", rt.header(wire.HeaderRequestTimeout))
+	})
+}
+
+// A complete answer is returned although the caller's ctx ended meanwhile.
+func TestSend_completeAnswerWinsOverContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	rt := script(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return answer(201, "made")(req)
+	})
+	resp, err := newClient(t, over(rt)).Send(ctx, post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, "made", string(resp.Body))
+
+	ctx, cancel = context.WithCancel(t.Context())
+	rt = script(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return status(402)(req)
+	})
+	failed := failureContext(t, ctx, newClient(t, over(rt)), post(stubURL))
+	require.Equal(t, retry.Rejected, failed.Outcome)
+	require.NotErrorIs(t, failed, context.Canceled)
+}
+
+func TestSend_contextAlreadyDone(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rt := script(status(200))
+	failed := failureContext(t, ctx, newClient(t, over(rt)), post(stubURL))
+	require.ErrorIs(t, failed, context.Canceled)
+	require.ErrorIs(t, failed, retry.ErrNotSent)
+	require.Zero(t, failed.Attempts)
+	require.True(t, failed.Retryable)
+	require.Zero(t, rt.count())
+}
+
+// A body that breaks off is no answer: not even of 2xx.
+func TestSend_truncatedBodyIsRetried(t *testing.T) {
+	t.Parallel()
+	cut := func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(
+			http.NoBody, &failingReader{}))}, nil
+	}
+	rt := script(cut, answer(200, "whole", wire.HeaderReplayed+": true"))
+	resp, err := newClient(t, over(rt)).Send(t.Context(), post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, "whole", string(resp.Body))
+
+	failed := failure(t, newClient(t, over(script(cut))), post(stubURL))
+	require.Equal(t, retry.Unknown, failed.Outcome)
+	require.ErrorIs(t, failed, retry.ErrTruncated)
+	require.ErrorIs(t, failed, errBroken)
+	require.Equal(t, 4, failed.Attempts)
+}
+
+type failingReader struct{}
+
+func (*failingReader) Read([]byte) (int, error) { return 0, errBroken }
+
+func TestSend_truncatedOverTheWire(t *testing.T) {
+	t.Parallel()
+	for _, h2 := range []bool{false, true} {
+		n := 0
+		srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			if n++; n == 1 {
+				w.Header().Set("Content-Length", "10")
+				w.Write([]byte("half"))
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			w.Write([]byte("whole"))
+		})
+		resp, err := newClient(t, cfg).Send(t.Context(), post(srv.URL))
+		require.NoError(t, err)
+		require.Equal(t, "whole", string(resp.Body))
+		require.Equal(t, 2, resp.Attempts)
+	}
+}
+
+func TestSend_responseCap(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		body string
+		ok   bool
+	}{{"shorter", "123", true}, {"exact", "1234", true}, {"longer", "12345", false}} {
+		rt := script(answer(200, tt.body))
+		cfg := over(rt)
+		cfg.MaxResponseBytes = 4
+		resp, err := newClient(t, cfg).Send(t.Context(), post(stubURL))
+		require.Equal(t, 1, rt.count(), tt.name)
+		if tt.ok {
+			require.NoError(t, err, tt.name)
+			require.Equal(t, tt.body, string(resp.Body), tt.name)
+			continue
+		}
+		require.ErrorIs(t, err, retry.ErrResponseTooLarge)
+		require.ErrorIs(t, err, retry.ErrCompleted)
+	}
+}
