@@ -1,0 +1,147 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A branch is one entry of a fan-out. A nil branch is a call outside of any.
+type branch struct {
+	fan     *Fanout
+	up      *branch // the branch of another fan-out that this one's fan-out was made in
+	name    string
+	key     childkey.Key                           // of a Go branch; zero for GoFunc
+	run     func(ctx context.Context) (any, error) // nil if invalid
+	invalid error                                  // what is wrong with it as it was given
+
+	round *round // guarded by fan.mu
+
+	mu    sync.Mutex
+	calls map[childkey.Key]sent
+}
+
+// sent is what a branch knows of one of its calls.
+type sent struct {
+	first   time.Time     // when the first run sent it
+	outcome retry.Outcome // of the latest run
+}
+
+func newBranch(f *Fanout, name string) *branch {
+	b := &branch{fan: f, name: name, calls: make(map[childkey.Key]sent)}
+	b.round = newRound(b)
+	return b
+}
+
+// branchName is unique to the tuple as far as names without dots go; of two
+// branches with one name the second is refused.
+func branchName(service, operation string, discriminators []string) string {
+	name := service + "." + operation
+	if len(discriminators) == 0 {
+		return name
+	}
+	shown := make([]string, len(discriminators))
+	for i, d := range discriminators {
+		shown[i] = d
+		if strings.ContainsAny(d, `",[]`) || strconv.Quote(d) != `"`+d+`"` {
+			shown[i] = strconv.Quote(d)
+		}
+	}
+	return name + "[" + strings.Join(shown, ",") + "]"
+}
+
+// add gives b to the fan-out.
+func (f *Fanout) add(b *branch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.given = true
+	if f.waited {
+		b.round.finish(Result{Name: b.name, Outcome: retry.NotSent, Err: b.refusal(ErrWaited)})
+		return
+	}
+	b.up = branchFrom(f.ctx)
+	switch {
+	case b.invalid != nil:
+	case b.name == "":
+		b.invalid = b.refusal(fmt.Errorf("%w: no name", ErrBranch))
+	case b.run == nil:
+		b.invalid = b.refusal(fmt.Errorf("%w: no function", ErrBranch))
+	case f.owners[b.key] != nil:
+		b.invalid = b.refusal(fmt.Errorf("%w: %s was given twice; give the calls discriminators",
+			childkey.ErrDuplicateChild, b.name))
+	case f.names[b.name] != nil:
+		b.invalid = b.refusal(fmt.Errorf("%w: there is another one with this name", ErrBranch))
+	default:
+		f.names[b.name] = b
+		if !b.key.IsZero() {
+			f.owners[b.key] = b
+		}
+	}
+	f.branches = append(f.branches, b)
+}
+
+func (b *branch) refusal(err error) error {
+	return refuse("", b.name, b.key, err)
+}
+
+// own makes the call with this key the branch's, in every fan-out that the
+// branch is part of. A branch may repeat its own call; another branch may not,
+// since that would be one call with two results.
+func (b *branch) own(key childkey.Key) error {
+	for ; b != nil; b = b.up {
+		b.fan.mu.Lock()
+		owner := b.fan.owners[key]
+		if owner == nil {
+			b.fan.owners[key] = b
+		}
+		b.fan.mu.Unlock()
+		if owner != nil && owner != b {
+			return fmt.Errorf("%w: %s makes the same call as %s; give the calls discriminators",
+				childkey.ErrDuplicateChild, b.name, owner.name)
+		}
+	}
+	return nil
+}
+
+// earlier returns what the branch knows of a call from an earlier run; false
+// if it made none.
+func (b *branch) earlier(key childkey.Key) (sent, bool) {
+	if b == nil {
+		return sent{}, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.calls[key]
+	return s, ok
+}
+
+// note records how a call of the branch ended.
+func (b *branch) note(key childkey.Key, first time.Time, err error) {
+	outcome := retry.Completed
+	if err != nil {
+		outcome, _ = outcomeOf(err)
+	}
+	for ; b != nil; b = b.up {
+		b.mu.Lock()
+		b.calls[key] = sent{first: first, outcome: outcome}
+		b.mu.Unlock()
+	}
+}
+
+// effects reports whether a call of the branch took effect, or may have.
+func (b *branch) effects() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.calls {
+		if s.outcome == retry.Completed || s.outcome == retry.Unknown {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// DefaultMaxParallel is how many branches of one fan-out run at a time.
+const DefaultMaxParallel = 16
+
+// Config configures a [Client].
+type Config struct {
+	// Services are the callees, by the names that operations and child keys
+	// use. At least one is required. [New] copies the map.
+	Services map[string]Service
+	// Retry is how attempts are made, for every service without a
+	// [Service.Retry] of its own. The zero value means package retry's defaults.
+	Retry retry.Config
+	// MaxParallel is how many branches of one fan-out run at a time; zero means
+	// [DefaultMaxParallel]. [MaxParallel] sets it for one fan-out.
+	MaxParallel int
+}
+
+// A Client calls services. It is safe for concurrent use; a program needs one.
+type Client struct {
+	services    map[string]*service
+	maxParallel int
+}
+
+// sender makes the attempts of a call: a *retry.Client.
+type sender interface {
+	Send(ctx context.Context, call retry.Call) (*retry.Response, error)
+}
+
+// New returns a client. It does no I/O. The error wraps [ErrConfig] and names
+// the field and the value that it rejects.
+func New(cfg Config) (*Client, error) {
+	if len(cfg.Services) == 0 {
+		return nil, fmt.Errorf("%w: Services: empty", ErrConfig)
+	}
+	if cfg.MaxParallel < 0 {
+		return nil, fmt.Errorf("%w: MaxParallel: %d is negative", ErrConfig, cfg.MaxParallel)
+	}
+	c := &Client{services: make(map[string]*service, len(cfg.Services)), maxParallel: cfg.MaxParallel}
+	if c.maxParallel == 0 {
+		c.maxParallel = DefaultMaxParallel
+	}
+	// In order, so that of several mistakes the same one is reported each time.
+	for _, name := range slices.Sorted(maps.Keys(cfg.Services)) {
+		if err := childkey.CheckName(name); err != nil {
+			return nil, fmt.Errorf("%w: Services[%q]: %w", ErrConfig, name, err)
+		}
+		s, err := newService(name, cfg.Services[name], cfg.Retry)
+		if err != nil {
+			return nil, fmt.Errorf("%w: Services[%q].%w", ErrConfig, name, err)
+		}
+		c.services[name] = s
+	}
+	return c, nil
+}

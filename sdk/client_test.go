@@ -1,0 +1,80 @@
+package sdk_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+func TestNew_refusesBadConfig(t *testing.T) {
+	t.Parallel()
+	one := func(s sdk.Service) sdk.Config { return sdk.Config{Services: map[string]sdk.Service{"inventory": s}} }
+	at := func(url string) sdk.Config { return one(sdk.Service{URL: url}) }
+	with := func(p sdk.Profile) sdk.Config { return one(sdk.Service{URL: "http://h", Profile: p}) }
+	negative := at("http://h")
+	negative.MaxParallel = -1
+	tests := []struct {
+		name string
+		cfg  sdk.Config
+		want string // in the error's text: field and value
+		is   error
+	}{
+		{"no services", sdk.Config{}, "Services: empty", nil},
+		{"empty services", sdk.Config{Services: map[string]sdk.Service{}}, "Services: empty", nil},
+		{"empty name", sdk.Config{Services: map[string]sdk.Service{"": {URL: "http://h"}}}, `Services[""]`, childkey.ErrEmpty},
+		{"colon in name", sdk.Config{Services: map[string]sdk.Service{"a:b": {URL: "http://h"}}}, `Services["a:b"]`, childkey.ErrBadName},
+		{"negative parallelism", negative, "MaxParallel: -1", nil},
+		{"no URL", at(""), `Services["inventory"].URL: empty`, nil},
+		{"no scheme", at("inventory:8080"), "URL: scheme", nil},
+		{"relative", at("/inventory"), `URL: scheme ""`, nil},
+		{"other scheme", at("ftp://h"), `URL: scheme "ftp"`, nil},
+		{"no host", at("http://"), "URL: no host", nil},
+		{"port alone", at("http://:80"), "URL: no host", nil},
+		{"query", at("http://h/?a=1"), "URL: has a query", nil},
+		{"empty query", at("http://h/?"), "URL: has a query", nil},
+		{"fragment", at("http://h/#f"), "URL: has a fragment", nil},
+		{"empty fragment", at("http://h/#"), "URL: has a fragment", nil},
+		{"user", at("http://me:secret@h"), "URL: has user information", nil},
+		{"control character", at("http://h/\x00"), "URL:", nil},
+		{"bad escape", at("http://h/%zz"), "URL:", nil},
+		{"key header", one(sdk.Service{URL: "http://h", Header: http.Header{"Idempotency-Key": {"k"}}}), "Header:", sdk.ErrRequest},
+		{"header name", one(sdk.Service{URL: "http://h", Header: http.Header{"a b": {"k"}}}), `Header: sdk: bad request: header name "a b"`, nil},
+		{"header value", one(sdk.Service{URL: "http://h", Header: http.Header{"A": {"x\r\ny"}}}), "Header:", sdk.ErrRequest},
+		{"retry", one(sdk.Service{URL: "http://h", Retry: &retry.Config{MaxAttempts: -1}}), "Retry: retry: bad config: MaxAttempts: -1", retry.ErrConfig},
+		{"long keys", with(sdk.Profile{Encoding: childkey.Hex64, MaxKeyBytes: 40}), "Profile.Encoding:", sdk.ErrEncodingTooLong},
+		{"no encoding", with(sdk.Profile{Encoding: 99}), "Profile.Encoding:", childkey.ErrBadEncoding},
+		{"negative length", with(sdk.Profile{MaxKeyBytes: -1}), "Profile.MaxKeyBytes: -1", nil},
+		{"length over all", with(sdk.Profile{MaxKeyBytes: 256}), "Profile.MaxKeyBytes: 256", nil},
+		{"negative retention", with(sdk.Profile{Retention: -time.Hour}), "Profile.Retention: -1h0m0s", nil},
+		{"two carriers", with(sdk.Profile{KeyHeader: "X-Key", BodyField: "key"}), "Profile.BodyField:", nil},
+		{"bad carrier", with(sdk.Profile{KeyHeader: "X Key"}), `Profile.KeyHeader: "X Key"`, nil},
+		{"taken carrier", with(sdk.Profile{KeyHeader: "authorization"}), "Profile.KeyHeader:", nil},
+		{"zero secret", with(sdk.Profile{Keyed: &childkey.Keyed{}}), "Profile.Keyed:", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := sdk.New(tt.cfg)
+			require.ErrorIs(t, err, sdk.ErrConfig)
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "secret@", "a password is in the text")
+			if tt.is != nil {
+				require.ErrorIs(t, err, tt.is)
+			}
+		})
+	}
+}
+
+func TestNew_takesReadyMadeProfiles(t *testing.T) {
+	t.Parallel()
+	for _, p := range []sdk.Profile{sdk.Fanonce(), sdk.Stripe(), sdk.Adyen(), sdk.UUIDOnly()} {
+		_, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"s": {URL: "http://h", Profile: p}}})
+		require.NoError(t, err)
+	}
+}

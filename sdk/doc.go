@@ -1,0 +1,14 @@
+// Package sdk is the caller's side: it calls the operations of package
+// contract, one by one ([Call]) or many at a time ([Client.Fanout], [Go]),
+// each under a child key of the request it is made for. Start with [New].
+//
+// The parent key comes from ctx: a guarded handler's ctx has it, elsewhere
+// childkey.NewContext puts it there. The same code under the same parent key
+// sends the same keys and bodies, in whatever process and however often it
+// runs: to resume after a crash, run it again.
+//
+// How a call ended is a retry.Outcome, in every error as a [*retry.Error].
+//
+// The package knows neither a server nor a store: it remembers nothing that
+// the callees do not remember better.
+package sdk

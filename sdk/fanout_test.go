@@ -1,0 +1,509 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+// offline is a client whose service nobody can reach: for fan-outs that call
+// nothing.
+func offline(tb testing.TB) *sdk.Client {
+	tb.Helper()
+	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {URL: "http://127.0.0.1:0"}}})
+	require.NoError(tb, err)
+	return c
+}
+
+func TestFanout_results(t *testing.T) { // not parallel: counts goroutines
+	noLeaks(t)
+	d := sdktest.New(t, answering(map[string]string{"ID": "x"}))
+	ctx := parent(t, "p")
+	f := newClient(t, d).Fanout(ctx)
+	held := sdk.Go(f, reserve, lines{[]string{"a"}})
+	charged := sdk.Go(f, pay, amount{1})
+	ship := sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+		h, err := held.Get(ctx)
+		if err != nil {
+			return "", err
+		}
+		c, err := charged.Get(ctx)
+		return h.ID + c.ID, err
+	})
+	require.Empty(t, d.Requests(), "sent before the plan was complete")
+	require.NoError(t, f.Wait())
+	require.NoError(t, f.Wait(), "again")
+	got, err := ship.Get(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "xx", got)
+	require.Equal(t, "ship", ship.Name())
+	results := f.Results()
+	require.Len(t, results, 3)
+	require.Equal(t, sdk.Result{Name: "inventory.reserve", Outcome: retry.Completed, Value: hold{"x"}}, results["inventory.reserve"])
+	require.Equal(t, map[string]int{
+		child(t, ctx, "inventory", "reserve").Quoted(): 1,
+		child(t, ctx, "payment", "charge").Quoted():    1,
+	}, d.Effects())
+}
+
+// A plan built in any order sends the same keys with the same bodies.
+func TestFanout_keysDoNotDependOnOrder(t *testing.T) {
+	t.Parallel()
+	var first map[string]string
+	for seed := range uint64(5) {
+		d := sdktest.New(t, answering(charge{}))
+		f := newClient(t, d).Fanout(parent(t, "p"))
+		skus := []string{"a", "b", "c", "d", "e"}
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(skus), func(i, j int) { skus[i], skus[j] = skus[j], skus[i] })
+		sdk.Each(f, pay, skus, func(s string) string { return s }, func(s string) amount { return amount{int(s[0])} })
+		require.NoError(t, f.Wait())
+		sent := make(map[string]string)
+		for _, r := range d.Requests() {
+			sent[r.Key] = string(r.Body)
+		}
+		require.Len(t, sent, 5)
+		if first == nil {
+			first = sent
+		}
+		require.Equal(t, first, sent)
+	}
+}
+
+func TestFanout_refusesTheWholePlanBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	none := contract.Post[amount, charge]("shipping", "book", "/bookings")
+	fn := func(context.Context) (int, error) { return 0, nil }
+	tests := []struct {
+		name string
+		ctx  func(testing.TB, string) context.Context
+		plan func(f *sdk.Fanout)
+		want error
+	}{
+		{"nil function", parent, func(f *sdk.Fanout) { sdk.GoFunc[int](f, "f", nil) }, sdk.ErrBranch},
+		{"no name", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "", fn) }, sdk.ErrBranch},
+		{"one name twice", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "f", fn); sdk.GoFunc(f, "f", fn) }, sdk.ErrBranch},
+		{"name of a call", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "payment.charge", fn) }, sdk.ErrBranch},
+		{"one call twice", parent, func(f *sdk.Fanout) { sdk.Go(f, pay, amount{1}) }, childkey.ErrDuplicateChild},
+		{"other payload", parent, func(f *sdk.Fanout) { sdk.Go(f, pay, amount{2}) }, childkey.ErrDuplicateChild},
+		{"one id twice", parent, func(f *sdk.Fanout) {
+			sdk.Each(f, pay, []int{1, 1}, strconv.Itoa, func(i int) amount { return amount{i} })
+		}, childkey.ErrDuplicateChild},
+		{"unknown service", parent, func(f *sdk.Fanout) { sdk.Go(f, none, amount{1}) }, sdk.ErrNoService},
+		{"unset wildcard", parent, func(f *sdk.Fanout) { sdk.Go(f, capture, amount{1}) }, contract.ErrInvalid},
+		{"no parent", func(tb testing.TB, _ string) context.Context { return tb.Context() }, func(*sdk.Fanout) {}, sdk.ErrNoParent},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, nil)
+			f := newClient(t, d).Fanout(tt.ctx(t, "p"))
+			good := sdk.Go(f, pay, amount{1})
+			tt.plan(f)
+			err := f.Wait()
+			require.ErrorIs(t, err, tt.want)
+			require.False(t, sdk.Resumable(err))
+			require.Equal(t, err, f.Resume(parent(t, "p")), "resuming does not help")
+			var all *sdk.FanoutError
+			require.ErrorAs(t, err, &all)
+			for _, r := range all.Results {
+				require.Equal(t, retry.NotSent, r.Outcome)
+				require.ErrorIs(t, r.Err, retry.ErrNotSent)
+			}
+			_, err = good.Get(t.Context())
+			require.ErrorIs(t, err, retry.ErrNotSent)
+			require.Empty(t, d.Requests())
+		})
+	}
+}
+
+func TestFanout_withoutBranches(t *testing.T) {
+	t.Parallel()
+	c := offline(t)
+	require.ErrorIs(t, c.Fanout(parent(t, "p")).Wait(), sdk.ErrNoCalls)
+	require.ErrorIs(t, c.Fanout(t.Context()).Wait(), sdk.ErrNoParent)
+	require.ErrorIs(t, c.Fanout(parent(t, "p"), sdk.MaxParallel(0)).Wait(), sdk.ErrConfig)
+	require.ErrorIs(t, c.Fanout(parent(t, "p"), sdk.MaxParallel(-1)).Wait(), sdk.ErrConfig)
+
+	f := c.Fanout(parent(t, "p"))
+	require.Empty(t, sdk.Each(f, pay, []int(nil), strconv.Itoa, func(int) amount { return amount{} }))
+	require.NoError(t, f.Wait(), "an empty list is nothing to do, and no mistake")
+	require.NoError(t, f.Resume(parent(t, "p")))
+}
+
+func TestFanout_goAfterWait(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	f := newClient(t, d).Fanout(parent(t, "p"))
+	sdk.Go(f, reserve, lines{})
+	require.NoError(t, f.Wait())
+	_, err := sdk.Go(f, pay, amount{1}).Get(t.Context())
+	require.ErrorIs(t, err, sdk.ErrWaited)
+	require.ErrorIs(t, err, retry.ErrNotSent)
+	require.NoError(t, f.Wait(), "Wait changed its mind")
+	require.Len(t, d.Requests(), 1)
+}
+
+func TestFanout_failureStopsDependentsAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{"c"}))
+	lost := make([]sdktest.Fault, 4)
+	for i := range lost {
+		lost[i] = sdktest.DropResponse()
+	}
+	d.Script("/reservations", lost...)
+	ctx := parent(t, "p")
+	f := newClient(t, d).Fanout(ctx)
+	held := sdk.Go(f, reserve, lines{})
+	charged := sdk.Go(f, pay, amount{1})
+	ship := sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+		h, err := held.Get(ctx)
+		return h.ID, err
+	})
+	err := f.Wait()
+	var all *sdk.FanoutError
+	require.ErrorAs(t, err, &all)
+	require.Len(t, all.Unwrap(), 2)
+	require.Contains(t, err.Error(), "2 of 3 branches failed")
+	for _, want := range []string{"inventory.reserve", "payment.charge", "ship", "Unknown", "Completed", "NotSent"} {
+		require.Contains(t, err.Error(), want)
+	}
+	require.NotContains(t, err.Error(), child(t, ctx, "inventory", "reserve").String(), "a key is in the text")
+
+	_, err = charged.Get(ctx)
+	require.NoError(t, err)
+	_, err = held.Get(ctx)
+	require.ErrorIs(t, err, retry.ErrUnknown)
+	_, err = ship.Get(ctx)
+	require.ErrorIs(t, err, retry.ErrNotSent)
+	require.NotErrorIs(t, err, retry.ErrUnknown, "the dependency's outcome is not the dependent's")
+	var dependency *sdk.DependencyError
+	require.ErrorAs(t, err, &dependency)
+	require.Equal(t, "ship", dependency.Branch)
+	require.Equal(t, "inventory.reserve", dependency.Dependency)
+	require.True(t, sdk.Resumable(err))
+}
+
+func TestFanout_panicStaysInItsBranch(t *testing.T) { // not parallel: counts goroutines
+	noLeaks(t)
+	f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(2))
+	for i := range 10 {
+		sdk.GoFunc(f, fmt.Sprintf("b%d", i), func(context.Context) (int, error) {
+			switch i {
+			case 3:
+				panic("boom")
+			case 5:
+				runtime.Goexit()
+			}
+			return i, nil
+		})
+	}
+	err := f.Wait()
+	require.ErrorIs(t, err, sdk.ErrPanic)
+	results := f.Results()
+	require.Len(t, results, 10)
+	for i := range 10 {
+		r := results[fmt.Sprintf("b%d", i)]
+		if i != 3 && i != 5 {
+			require.NoError(t, r.Err)
+			require.Equal(t, i, r.Value)
+			continue
+		}
+		require.Equal(t, retry.Unknown, r.Outcome)
+		var panicked *sdk.PanicError
+		require.ErrorAs(t, r.Err, &panicked)
+		if i == 3 {
+			require.Equal(t, "boom", panicked.Value)
+			require.Contains(t, string(panicked.Stack), "TestFanout_panicStaysInItsBranch")
+		}
+	}
+}
+
+func TestFanout_boundsParallelism(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		options []sdk.FanoutOption
+		want    int64
+	}{
+		{"default", nil, sdk.DefaultMaxParallel},
+		{"one", []sdk.FanoutOption{sdk.MaxParallel(1)}, 1},
+		{"three", []sdk.FanoutOption{sdk.MaxParallel(3)}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := offline(t).Fanout(parent(t, "p"), tt.options...)
+				var running, most atomic.Int64
+				for i := range 50 {
+					sdk.GoFunc(f, strconv.Itoa(i), func(context.Context) (int, error) {
+						if n := running.Add(1); n > most.Load() {
+							most.Store(n)
+						}
+						time.Sleep(time.Second)
+						running.Add(-1)
+						return 0, nil
+					})
+				}
+				require.NoError(t, f.Wait())
+				require.Equal(t, tt.want, most.Load())
+			})
+		})
+	}
+}
+
+// With fewer slots than waiting branches: a branch that waits holds none.
+func TestFanout_dependenciesDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(1))
+		futures := make([]*sdk.Future[int], 20)
+		for i := range futures {
+			sdk.GoFunc(f, "dependent"+strconv.Itoa(i), func(ctx context.Context) (int, error) {
+				return futures[i].Get(ctx) // given below, before anything starts
+			})
+		}
+		var running, most atomic.Int64
+		for i := range futures {
+			futures[i] = sdk.GoFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
+				most.Store(max(most.Load(), running.Add(1)))
+				time.Sleep(time.Second)
+				running.Add(-1)
+				if i == 0 {
+					return 1, nil
+				}
+				n, err := futures[i-1].Get(ctx)
+				return n + 1, err
+			})
+		}
+		require.NoError(t, f.Wait())
+		require.Equal(t, 20, f.Results()["dependent19"].Value)
+		require.EqualValues(t, 1, most.Load())
+	})
+}
+
+func TestFanout_cyclesAreErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := offline(t).Fanout(parent(t, "p"))
+		var a, b, c *sdk.Future[int]
+		a = sdk.GoFunc(f, "a", func(ctx context.Context) (int, error) { return b.Get(ctx) })
+		b = sdk.GoFunc(f, "b", func(ctx context.Context) (int, error) { return c.Get(ctx) })
+		c = sdk.GoFunc(f, "c", func(ctx context.Context) (int, error) { return a.Get(ctx) })
+		var own *sdk.Future[int]
+		own = sdk.GoFunc(f, "own", func(ctx context.Context) (int, error) { return own.Get(ctx) })
+		err := f.Wait()
+		require.ErrorIs(t, err, sdk.ErrCycle)
+		_, err = own.Get(t.Context())
+		require.ErrorIs(t, err, sdk.ErrCycle)
+	})
+}
+
+func TestFanout_neverCancelsSiblings(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(hold{"h"}))
+	release := make(chan struct{})
+	d.Script("/reservations", sdktest.Hold(release))
+	d.Script("/charges", sdktest.Status(402, ""))
+	f := newClient(t, d).Fanout(parent(t, "p"))
+	held := sdk.Go(f, reserve, lines{})
+	charged := sdk.Go(f, pay, amount{1})
+	_, err := charged.Get(t.Context())
+	require.ErrorIs(t, err, retry.ErrRejected)
+	close(release)
+	require.Error(t, f.Wait())
+	_, err = held.Get(t.Context())
+	require.NoError(t, err)
+}
+
+func TestFanout_ctxEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(parent(t, "p"), time.Minute, errors.New("closing time"))
+		defer cancel()
+		f := offline(t).Fanout(ctx, sdk.MaxParallel(1))
+		for i := range 3 {
+			sdk.GoFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 0, context.Cause(ctx)
+			})
+		}
+		err := f.Wait()
+		require.ErrorContains(t, err, "closing time")
+		unknown, notSent := 0, 0
+		for _, r := range f.Results() {
+			switch r.Outcome {
+			case retry.Unknown:
+				unknown++
+			case retry.NotSent:
+				notSent++
+			default:
+				t.Errorf("outcome %v", r.Outcome)
+			}
+		}
+		require.Equal(t, 1, unknown)
+		require.Equal(t, 2, notSent)
+	})
+}
+
+func TestFuture_getEndsWithItsCtx(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := offline(t).Fanout(parent(t, "p"))
+		slow := sdk.GoFunc(f, "slow", func(context.Context) (int, error) { time.Sleep(time.Hour); return 7, nil })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := slow.Get(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, retry.ErrUnknown)
+		got, err := slow.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 7, got)
+	})
+}
+
+func TestFuture_zero(t *testing.T) {
+	t.Parallel()
+	var zero sdk.Future[int]
+	_, err := zero.Get(t.Context())
+	require.ErrorIs(t, err, sdk.ErrBranch)
+	var none *sdk.Future[int]
+	_, err = none.Get(t.Context())
+	require.ErrorIs(t, err, sdk.ErrBranch)
+	require.Empty(t, none.Name())
+}
+
+func TestFanout_nilInterfaceIsAValue(t *testing.T) {
+	t.Parallel()
+	f := offline(t).Fanout(parent(t, "p"))
+	got, err := sdk.GoFunc(f, "nil", func(context.Context) (error, error) { return nil, nil }).Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, got)
+}
+
+func TestFanout_branchesMayNotShareACall(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{}))
+	c := newClient(t, d)
+	f := c.Fanout(parent(t, "p"), sdk.MaxParallel(1))
+	mine := sdk.GoFunc(f, "mine", func(ctx context.Context) (charge, error) {
+		for range 2 { // one's own again is a repetition
+			if _, err := sdk.Call(ctx, c, pay, amount{1}); err != nil {
+				return charge{}, err
+			}
+		}
+		return charge{}, nil
+	})
+	sdk.GoFunc(f, "nested", func(ctx context.Context) (charge, error) {
+		if _, err := mine.Get(ctx); err != nil {
+			return charge{}, err
+		}
+		inner := c.Fanout(ctx)
+		stolen := sdk.Go(inner, pay, amount{1})
+		_ = inner.Wait()
+		return stolen.Get(ctx)
+	})
+	require.ErrorIs(t, f.Wait(), childkey.ErrDuplicateChild)
+	require.NoError(t, f.Results()["mine"].Err)
+	require.Len(t, d.Requests(), 2)
+}
+
+func TestFanout_outcomeOfFunctions(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{}))
+	d.Script("/charges", sdktest.Status(402, ""))
+	c := newClient(t, d)
+	tests := []struct {
+		name string
+		fn   func(ctx context.Context) (int, error)
+		want retry.Outcome
+	}{
+		{"plain error", func(context.Context) (int, error) { return 0, errors.New("no") }, retry.Unknown},
+		{"rejected", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, pay.For("1"), amount{1})) }, retry.Rejected},
+		{"wrapped", func(ctx context.Context) (int, error) {
+			return 0, fmt.Errorf("charging: %w", second(sdk.Call(ctx, c, pay.For("2"), amount{1})))
+		}, retry.Rejected},
+		{"rejected after an effect", func(ctx context.Context) (int, error) {
+			if _, err := sdk.Call(ctx, c, reserve, lines{}); err != nil {
+				return 0, err
+			}
+			return 0, second(sdk.Call(ctx, c, pay.For("3"), amount{1}))
+		}, retry.Unknown},
+		{"refused", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, capture, amount{1})) }, retry.NotSent},
+	}
+	f := c.Fanout(parent(t, "p"))
+	for _, tt := range tests {
+		sdk.GoFunc(f, tt.name, tt.fn)
+	}
+	require.Error(t, f.Wait())
+	for _, tt := range tests {
+		r := f.Results()[tt.name]
+		if r.Outcome != tt.want || outcome(t, r.Err) != tt.want {
+			t.Errorf("%s: outcome %v in %v, want %v", tt.name, r.Outcome, r.Err, tt.want)
+		}
+	}
+	// What the error itself says of another call must not shine through.
+	require.NotErrorIs(t, f.Results()["rejected after an effect"].Err, retry.ErrRejected)
+}
+
+func TestFanout_splitsTheAllowance(t *testing.T) {
+	t.Parallel()
+	f := offline(t).Fanout(wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5}))
+	allowance := func(ctx context.Context) (int, error) { in, _ := wire.FromContext(ctx); return in.Allowance, nil }
+	for _, name := range []string{"a", "b", "c"} {
+		sdk.GoFunc(f, name, allowance)
+	}
+	require.NoError(t, f.Wait())
+	for name, want := range map[string]int{"a": 2, "b": 2, "c": 1} {
+		require.Equal(t, want, f.Results()[name].Value, name)
+	}
+
+	f = offline(t).Fanout(parent(t, "p"))
+	root := sdk.GoFunc(f, "root", allowance)
+	got, err := root.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, -1, got, "who was allowed nothing in particular splits nothing")
+}
+
+func TestFanout_startAndLateBranches(t *testing.T) {
+	t.Parallel()
+	f := offline(t).Fanout(parent(t, "p"))
+	one := sdk.GoFunc(f, "one", func(context.Context) (int, error) { return 1, nil })
+	f.Start()
+	got, err := one.Get(t.Context())
+	require.NoError(t, err)
+	two := sdk.GoFunc(f, "two", func(context.Context) (int, error) { return got + 1, nil })
+	require.NoError(t, f.Wait())
+	got, err = two.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, got)
+}
+
+func TestBranchNames_areUnique(t *testing.T) {
+	t.Parallel()
+	f := offline(t).Fanout(parent(t, "p"))
+	tuples := [][]string{{"a"}, {"a", "b"}, {"a,b"}, {`"a"`}, {"a]"}, {"\x00"}, {" "}, {"д"}, {"\xd0"}}
+	seen := make(map[string]bool)
+	for _, tuple := range tuples {
+		name := sdk.Go(f, pay.For(tuple...), amount{1}).Name()
+		require.False(t, seen[name], "%q twice", name)
+		seen[name] = true
+	}
+	require.True(t, seen["payment.charge[a,b]"])
+}

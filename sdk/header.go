@@ -1,0 +1,61 @@
+package sdk
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// ours are the headers that the sdk and the retry client set: a call that set
+// them itself would travel under another key, or tell the callee what is not so.
+var ours = []string{
+	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels,
+	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
+}
+
+// framing are the headers that belong to the HTTP connection.
+var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// checkHeader returns an error wrapping ErrRequest if a call cannot have
+// header. It shows names and never values, which may be secrets.
+func checkHeader(header http.Header, profile Profile) error {
+	for name, values := range header {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !token(name):
+			return fmt.Errorf("%w: header name %q", ErrRequest, name)
+		case slices.Contains(ours, canonical), profile.KeyHeader != "" && strings.EqualFold(name, profile.KeyHeader):
+			return fmt.Errorf("%w: header %s is set by the sdk", ErrRequest, canonical)
+		case slices.Contains(framing, canonical):
+			return fmt.Errorf("%w: header %s belongs to the connection", ErrRequest, canonical)
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return fmt.Errorf("%w: header %s has a control character", ErrRequest, canonical)
+			}
+		}
+	}
+	return nil
+}
+
+// token reports whether s is a token (RFC 9110 section 5.6.2): a method or the
+// name of a header.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		alnum := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// keyHeader reports whether a key can travel in the header of that name.
+func keyHeader(name string) bool {
+	if !token(name) {
+		return false
+	}
+	canonical := http.CanonicalHeaderKey(name)
+	taken := slices.Concat(ours[1:], framing, []string{"Authorization", "Content-Type", "Cookie", wire.HeaderPrefer})
+	return !slices.Contains(taken, canonical)
+}

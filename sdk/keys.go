@@ -1,0 +1,80 @@
+package sdk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+)
+
+// ChildKey returns the key that a call of operation on service has under
+// parent, in the form of the service's [Profile]. It errs with [ErrNoService],
+// or as childkey.Derive does. It sends and remembers nothing.
+func (c *Client) ChildKey(parent childkey.Key, service, operation string, discriminators ...string) (childkey.Key, error) {
+	s, ok := c.services[service]
+	if !ok {
+		return childkey.Key{}, fmt.Errorf("%w: %q", ErrNoService, service)
+	}
+	sum := childkey.Sum
+	if s.profile.Keyed != nil {
+		sum = s.profile.Keyed.Sum
+	}
+	hash, err := sum(parent, service, operation, discriminators...)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return s.profile.Encoding.Key(hash)
+}
+
+// KeyOf returns the key that [Call] of op has under the parent key that ctx
+// carries: what an undo names as the forward key. Its errors are those of
+// [Client.ChildKey], contract.ErrInvalid and [ErrNoParent].
+func KeyOf[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out]) (childkey.Key, error) {
+	if err := op.Err(); err != nil {
+		return childkey.Key{}, err
+	}
+	parent, ok := childkey.FromContext(ctx)
+	if !ok {
+		return childkey.Key{}, ErrNoParent
+	}
+	return c.ChildKey(parent, op.Service(), op.Name(), op.Discriminators()...)
+}
+
+// childKey derives the key of req in the family that ctx carries, which
+// refuses a tuple that it knows for another payload.
+func (s *service) childKey(ctx context.Context, req Request) (childkey.Key, error) {
+	family := childkey.FamilyFromContext(ctx)
+	if family == nil {
+		return childkey.Key{}, ErrNoParent
+	}
+	hash, err := s.childHash(family, payload(req), req)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return s.profile.Encoding.Key(hash)
+}
+
+func (s *service) childHash(family *childkey.Family, payload [32]byte, req Request) (childkey.Hash, error) {
+	if s.profile.Keyed == nil {
+		return family.Sum(payload, req.Service, req.Operation, req.Discriminators...)
+	}
+	hash, err := s.profile.Keyed.Sum(family.Parent(), req.Service, req.Operation, req.Discriminators...)
+	if err != nil {
+		return childkey.Hash{}, err
+	}
+	return hash, family.Use(hash, payload)
+}
+
+// payload digests what makes a callee take a call for another one. Headers are
+// no part of it: a token may be another one in the next run.
+func payload(req Request) [32]byte {
+	var b []byte
+	for _, part := range []string{req.Method, req.Path, req.ContentType, req.Cancels.String(), string(req.Body)} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return sha256.Sum256(b)
+}

@@ -1,0 +1,133 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A Request is a call that no typed operation describes; see [Client.Send].
+type Request struct {
+	// Service and Operation are the names that the child key is derived from;
+	// both are required, and the Service is one of [Config.Services].
+	Service, Operation string
+	// Discriminators tell several calls of the operation under one parent
+	// apart; nil means none. See childkey.Derive for their limits.
+	Discriminators []string
+	// Method is the HTTP method; "" means POST.
+	Method string
+	// Path is appended to the service's URL, escaped; it starts with "/" and
+	// may have a query. Required.
+	Path string
+	// Header is sent with the call; nil means none. It is copied.
+	Header http.Header
+	// Body is sent as it is, on every attempt; nil means none. It is copied.
+	// Under one key it must be the same bytes after a restart as well: encode
+	// it without times, random values and unsorted maps.
+	Body []byte
+	// ContentType describes a Body; "" means application/json.
+	ContentType string
+	// Cancels is the key of the forward call that this one undoes; the zero
+	// Key means that it undoes none. See [CallUndo].
+	Cancels childkey.Key
+	// FirstSent is when this call was first sent, or its intent was stored,
+	// from something that a restart does not change. Zero means the time that
+	// the parent key was claimed, inside a guarded handler; elsewhere nothing.
+	FirstSent time.Time
+	// Resumed says that an earlier run may have sent this call, so that what
+	// this run sees cannot by itself prove that it had no effect.
+	Resumed bool
+}
+
+// Send makes the call that req describes and blocks until it has a complete
+// 2xx answer. Its error is a [*retry.Error], whose Outcome says what is known
+// of the effect; what is wrong with req is refused before anything is sent.
+// ctx carries the parent key ([ErrNoParent]); the key itself is never sent.
+func (c *Client) Send(ctx context.Context, req Request) (*retry.Response, error) {
+	out, err := c.compose(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return out.deliver(ctx)
+}
+
+// outgoing is a call that is ready to be sent: checked, keyed and frozen.
+type outgoing struct {
+	service *service
+	call    retry.Call
+}
+
+// compose does everything about a call that needs no I/O. Its error is a
+// *retry.Error of outcome NotSent.
+func (c *Client) compose(ctx context.Context, req Request) (*outgoing, error) {
+	out, err := c.build(ctx, req)
+	if err != nil {
+		return nil, refuse(req.Service, req.Operation, childkey.Key{}, err)
+	}
+	return out, nil
+}
+
+func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
+	s, ok := c.services[req.Service]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrNoService, req.Service)
+	}
+	if req.Method == "" {
+		req.Method = http.MethodPost
+	}
+	if !token(req.Method) {
+		return nil, fmt.Errorf("%w: method %q", ErrRequest, req.Method)
+	}
+	url, err := s.resolve(req.Path)
+	if err != nil {
+		return nil, err
+	}
+	header, err := s.compose(req)
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.childKey(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.profile.body(req.Body, key)
+	if err != nil {
+		return nil, err
+	}
+	in, _ := wire.FromContext(ctx)
+	if req.FirstSent.IsZero() {
+		req.FirstSent = in.FirstSent
+	}
+	return &outgoing{service: s, call: retry.Call{
+		Method: req.Method, URL: url, Header: header, Body: body,
+		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Cancels: req.Cancels, Service: req.Service, Operation: req.Operation,
+		FirstSent: req.FirstSent, Resumed: req.Resumed,
+	}}, nil
+}
+
+// compose merges the service's headers with those of one call, which win.
+func (s *service) compose(req Request) (http.Header, error) {
+	if err := checkHeader(req.Header, s.profile); err != nil {
+		return nil, err
+	}
+	header := make(http.Header, len(s.header)+len(req.Header)+1)
+	for _, from := range []http.Header{s.header, req.Header} {
+		for name, values := range from {
+			header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
+	if req.Body != nil {
+		if req.ContentType == "" {
+			req.ContentType = contract.ContentType
+		}
+		header.Set("Content-Type", req.ContentType)
+	}
+	return header, checkHeader(header, s.profile)
+}

@@ -1,0 +1,121 @@
+package sdk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A Service is one callee.
+type Service struct {
+	// URL is where the service is, with its base path if it has one:
+	// "https://inventory.internal/v1". Required; http or https, without user
+	// information, query and fragment. An operation's path is appended.
+	URL string
+	// Profile says how the service takes keys; the zero Profile is [Fanonce].
+	Profile Profile
+	// Header is sent with every call; nil means none. [New] copies it.
+	Header http.Header
+	// Prepare may add headers to a call, for instance an Authorization for the
+	// user that ctx names, with a token that it refreshes. It is called once
+	// per call and its headers are frozen for all attempts; a later run of the
+	// same call asks again. Headers are no part of the key or of the payload,
+	// so they may differ then. Its error is the call's, and nothing is sent.
+	// It is called concurrently. Nil means nothing to add.
+	Prepare func(ctx context.Context, header http.Header) error
+	// Retry replaces [Config.Retry] for this service: its timeouts, attempts
+	// and transport. Nil means that one.
+	Retry *retry.Config
+}
+
+// service is a Service that was checked.
+type service struct {
+	name    string
+	base    *url.URL
+	profile Profile
+	header  http.Header
+	prepare func(ctx context.Context, header http.Header) error
+	sender  sender
+	now     func() time.Time
+}
+
+// newService checks cfg; its errors start with the name of the field.
+func newService(name string, cfg Service, policy retry.Config) (*service, error) {
+	base, err := parseBase(cfg.URL)
+	if err != nil {
+		return nil, field("URL", err)
+	}
+	if err := cfg.Profile.check(); err != nil {
+		return nil, fmt.Errorf("%s.%w", "Profile", err)
+	}
+	if err := checkHeader(cfg.Header, cfg.Profile); err != nil {
+		return nil, field("Header", err)
+	}
+	if cfg.Retry != nil {
+		policy = *cfg.Retry
+	}
+	policy.Transport = cfg.Profile.transport(policy.Transport)
+	client, err := retry.New(policy)
+	if err != nil {
+		return nil, field("Retry", err)
+	}
+	s := &service{
+		name: name, base: base, profile: cfg.Profile,
+		header: cfg.Header.Clone(), prepare: cfg.Prepare, sender: client, now: policy.Now,
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// parseBase never repeats text in its errors: it may hold a password.
+func parseBase(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, errors.New("empty")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, err
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("scheme %q, want http or https", u.Scheme)
+	case u.Hostname() == "":
+		return nil, errors.New("no host")
+	case u.User != nil:
+		return nil, errors.New("has user information; use Prepare or Header")
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, errors.New("has a query")
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		return nil, errors.New("has a fragment")
+	}
+	return u, nil
+}
+
+// resolve returns the URL of an operation's path, which is escaped already.
+func (s *service) resolve(path string) (string, error) {
+	if !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("%w: path %q does not start with /", ErrRequest, path)
+	}
+	if strings.Contains(path, "#") {
+		return "", fmt.Errorf("%w: path %q has a fragment", ErrRequest, path)
+	}
+	text := s.base.Scheme + "://" + s.base.Host + strings.TrimSuffix(s.base.EscapedPath(), "/") + path
+	u, err := url.Parse(text)
+	if err != nil || u.Host != s.base.Host {
+		return "", fmt.Errorf("%w: path %q: %w", ErrRequest, path, cmp.Or(err, errors.New("changes the host")))
+	}
+	return text, nil
+}

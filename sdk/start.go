@@ -1,0 +1,104 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// Start starts the branches that were given so far and returns; [Fanout.Wait]
+// does so by itself. Use it to do something else meanwhile.
+func (f *Fanout) Start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var pending []*round
+	refused := f.err
+	for _, b := range f.branches {
+		if b.round.started {
+			continue
+		}
+		pending = append(pending, b.round)
+		if b.invalid != nil && refused == nil {
+			refused = ErrPlan
+		}
+	}
+	if refused != nil {
+		for _, r := range pending {
+			r.refuse(refused)
+		}
+		return
+	}
+	for i, r := range pending {
+		r.started = true
+		go r.run(f.share(i, len(pending)))
+	}
+}
+
+// refuse ends a round that was not begun: because of its own mistake, or of
+// the plan's. fan.mu is held.
+func (r *round) refuse(plan error) {
+	err := r.branch.invalid
+	if err == nil {
+		err = r.branch.refusal(plan)
+	}
+	r.finish(r.branch.result(nil, err))
+}
+
+// share returns the ctx of the i-th of n branches that start together: they
+// divide among them the retries that the request itself was allowed, lest a
+// fan-out of fan-outs multiplies them.
+func (f *Fanout) share(i, n int) context.Context {
+	in, ok := wire.FromContext(f.ctx)
+	if !ok || in.Allowance < 0 {
+		return f.ctx
+	}
+	share := in.Allowance / n
+	if i < in.Allowance%n {
+		share++
+	}
+	in.Allowance = share
+	return wire.NewContext(f.ctx, in)
+}
+
+// run runs the branch; what follows its function is deferred, so that a panic
+// or a Goexit leaves neither a slot taken nor a Future without a result.
+func (r *round) run(ctx context.Context) {
+	ctx = r.context(ctx)
+	b := r.branch
+	if err := r.acquire(ctx); err != nil {
+		r.end(nil, b.refusal(fmt.Errorf("sdk: not begun: %w", err)))
+		return
+	}
+	var value any
+	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns, or panics
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+		r.release()
+		r.end(value, err)
+	}()
+	value, err = b.run(ctx)
+}
+
+func (r *round) end(value any, err error) {
+	result := r.branch.result(value, err)
+	r.branch.fan.mu.Lock()
+	defer r.branch.fan.mu.Unlock()
+	r.finish(result)
+}
+
+// result says what a branch that ended so leaves behind.
+func (b *branch) result(value any, err error) Result {
+	if err == nil {
+		return Result{Name: b.name, Outcome: retry.Completed, Value: value}
+	}
+	outcome, evidence := outcomeOf(err)
+	if (outcome == retry.NotSent || outcome == retry.Rejected) && b.effects() {
+		outcome, evidence = retry.Unknown, "another call of the branch took effect, or may have"
+	}
+	return Result{Name: b.name, Outcome: outcome, Err: withOutcome(b, outcome, evidence, err)}
+}

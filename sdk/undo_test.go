@@ -1,0 +1,70 @@
+package sdk_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+func TestCallUndo_hasAKeyOfItsOwnAndNamesTheForwardOne(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	c := newClient(t, d)
+	ctx := parent(t, "p")
+	for _, sku := range []string{"a", "b"} {
+		in := lines{[]string{sku}}
+		_, err := sdk.Call(ctx, c, reserve.For(sku), in)
+		require.NoError(t, err)
+		_, err = sdk.CallUndo(ctx, c, release, reserve.For(sku), contract.Undo[lines, hold]{Input: in, Output: &hold{sku}})
+		require.NoError(t, err)
+	}
+	seen := d.Requests()
+	require.Len(t, seen, 4)
+	for i, sku := range []string{"a", "b"} {
+		forward, undo := seen[2*i], seen[2*i+1]
+		require.Equal(t, forward.Key, undo.Header.Get(wire.HeaderCancels))
+		require.Equal(t, child(t, ctx, "inventory", "release", sku).Quoted(), undo.Key)
+		require.JSONEq(t, `{"input":{"SKUs":["`+sku+`"]},"output":{"ID":"`+sku+`"}}`, string(undo.Body))
+		require.Empty(t, forward.Header.Get(wire.HeaderCancels))
+	}
+}
+
+func TestCallUndo_refusesAnotherService(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	c := newClient(t, d)
+	elsewhere := contract.Post[contract.Undo[lines, hold], struct{}]("payment", "release", "/x")
+	_, err := sdk.CallUndo(parent(t, "p"), c, elsewhere, reserve, contract.Undo[lines, hold]{})
+	require.ErrorIs(t, err, sdk.ErrRequest)
+	require.ErrorIs(t, err, retry.ErrNotSent)
+	_, err = sdk.CallUndo(t.Context(), c, release, reserve, contract.Undo[lines, hold]{})
+	require.ErrorIs(t, err, sdk.ErrNoParent)
+
+	f := c.Fanout(parent(t, "p"))
+	sdk.GoUndo(f, elsewhere, reserve, contract.Undo[lines, hold]{})
+	require.ErrorIs(t, f.Wait(), sdk.ErrRequest)
+	require.Empty(t, d.Requests())
+}
+
+func TestGoUndo(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	c := newClient(t, d)
+	ctx := parent(t, "p")
+	f := c.Fanout(ctx)
+	sdk.GoUndo(f, release, reserve.For("a"), contract.Undo[lines, hold]{})
+	sdk.GoUndo(f, release, reserve.For("b"), contract.Undo[lines, hold]{})
+	require.NoError(t, f.Wait())
+	for _, r := range d.Requests() {
+		require.Contains(t, []string{
+			child(t, ctx, "inventory", "reserve", "a").Quoted(), child(t, ctx, "inventory", "reserve", "b").Quoted(),
+		}, r.Header.Get(wire.HeaderCancels))
+	}
+	require.Len(t, d.Effects(), 2)
+}
