@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/examples/checkout/internal/checkoutapi"
+	"github.com/fanonce/fanonce/examples/checkout/internal/inventoryapi"
+	"github.com/fanonce/fanonce/examples/checkout/internal/report"
+	"github.com/fanonce/fanonce/examples/checkout/internal/unguarded"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+const (
+	patience = 30 * time.Second       // how long a customer goes on trying
+	pause    = 100 * time.Millisecond // before the button is pressed again
+)
+
+// placeFunc places an order once; the sdk's retries are within it.
+type placeFunc func(context.Context, checkoutapi.Order) (checkoutapi.Confirmation, error)
+
+// placer returns what a customer's button does. The order's number is its key:
+// whoever presses again, after a crash or on another machine, presses the same.
+func (s *stage) placer(client *sdk.Client) placeFunc {
+	if s.opts.unsafe {
+		return func(ctx context.Context, order checkoutapi.Order) (checkoutapi.Confirmation, error) {
+			return unguarded.Call(ctx, s.edges["checkout"].URL(), checkoutapi.Place, order)
+		}
+	}
+	return func(ctx context.Context, order checkoutapi.Order) (checkoutapi.Confirmation, error) {
+		key, err := childkey.Parse(order.ID)
+		if err != nil {
+			return checkoutapi.Confirmation{}, err
+		}
+		return sdk.Call(childkey.NewContext(ctx, key), client, checkoutapi.Place, order)
+	}
+}
+
+// customers is a crowd that places orders.
+type customers struct {
+	place  placeFunc
+	orders []checkoutapi.Order
+
+	accepted, drives atomic.Int64
+
+	mu            sync.Mutex
+	confirmations map[string]checkoutapi.Confirmation // by order
+	failures      map[string]error                    // the last of each order that was given up
+}
+
+func newCustomers(place placeFunc, opts options) *customers {
+	rng := rand.New(rand.NewPCG(opts.seed, 1))
+	orders := make([]checkoutapi.Order, opts.checkouts)
+	for i := range orders {
+		orders[i] = checkoutapi.Order{ID: fmt.Sprintf("order-%04d", i+1), Card: "4242 4242 4242 4242"}
+		for range 1 + rng.IntN(3) {
+			orders[i].Items = append(orders[i].Items, inventoryapi.Item{
+				SKU: fmt.Sprintf("sku-%02d", rng.IntN(100)), Count: 1 + rng.IntN(3), Cents: 100 + rng.Int64N(9900),
+			})
+		}
+	}
+	return &customers{place: place, orders: orders, confirmations: make(map[string]checkoutapi.Confirmation), failures: make(map[string]error)}
+}
+
+// buy has every order placed, parallel at a time, and returns when all are
+// accepted or given up, or when ctx ends.
+func (c *customers) buy(ctx context.Context, parallel int) {
+	var next atomic.Int64
+	var crowd sync.WaitGroup
+	for range parallel {
+		crowd.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(c.orders) {
+					return
+				}
+				c.insist(ctx, c.orders[i])
+			}
+		})
+	}
+	crowd.Wait()
+}
+
+// insist presses the button until the order is accepted. A call that failed
+// may have placed it: the same key finds out, and finishes what it left.
+func (c *customers) insist(ctx context.Context, order checkoutapi.Order) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		c.drives.Add(1)
+		confirmation, err := c.place(ctx, order)
+		if err == nil {
+			c.accept(order, confirmation)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			c.giveUp(order, err)
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *customers) accept(order checkoutapi.Order, confirmation checkoutapi.Confirmation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirmations[order.ID] = confirmation
+	c.accepted.Add(1)
+}
+
+func (c *customers) giveUp(order checkoutapi.Order, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures[order.ID] = err
+}
+
+// unaccepted returns the orders that were given up.
+func (c *customers) unaccepted() []report.Failure {
+	failures := []report.Failure{}
+	for _, order := range c.orders {
+		if err := c.failures[order.ID]; err != nil {
+			failures = append(failures, report.Failure{Order: order.ID, Error: err.Error()})
+		}
+	}
+	return failures
+}

@@ -1,0 +1,34 @@
+package ledger
+
+import "context"
+
+// Unguarded is a [Postgres] ledger whose entries are added at once: there is
+// no guard, so there is no run to add them with.
+type Unguarded struct{ *Postgres }
+
+var _ Ledger = Unguarded{}
+
+// Append adds e.
+func (u Unguarded) Append(ctx context.Context, e Entry) error {
+	_, err := u.pool.Exec(ctx, appendSQL, e.args())
+	return err
+}
+
+// AppendOnComplete adds e.
+func (u Unguarded) AppendOnComplete(ctx context.Context, e Entry) error { return u.Append(ctx, e) }
+
+// UnguardedMemory is a [Memory] ledger whose entries are added at once.
+type UnguardedMemory struct{ *Memory }
+
+var _ Ledger = UnguardedMemory{}
+
+// Append adds e.
+func (u UnguardedMemory) Append(_ context.Context, e Entry) error {
+	u.add(e)
+	return nil
+}
+
+// AppendOnComplete adds e.
+func (u UnguardedMemory) AppendOnComplete(ctx context.Context, e Entry) error {
+	return u.Append(ctx, e)
+}

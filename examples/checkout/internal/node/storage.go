@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// poolSize is how many connections a node may have: one for each of the handlers
+// that run at a time by default. The demo opens five pools, which fit into the
+// 100 connections of a default Postgres.
+const poolSize = 16
+
+// Storage is what a node keeps: the guard's records and the ledger. They are
+// in one database, which is what lets them commit together.
+type Storage struct {
+	// Ledger is never nil.
+	Ledger ledger.Ledger
+
+	store server.Store  // nil: unguarded
+	pool  *pgxpool.Pool // nil: memory
+}
+
+// OpenPostgres opens the database at url, and makes its tables unless they
+// exist. Unguarded storage has a ledger only. It blocks until the database
+// answers.
+func OpenPostgres(ctx context.Context, url string, unsafe bool) (*Storage, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("node: database: %w", err)
+	}
+	cfg.MaxConns = poolSize
+	pgstore.Prepare(cfg)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("node: database: %w", err)
+	}
+	s, err := openPool(ctx, pool, unsafe)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func openPool(ctx context.Context, pool *pgxpool.Pool, unsafe bool) (*Storage, error) {
+	book, err := ledger.NewPostgres(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	if unsafe {
+		return &Storage{Ledger: ledger.Unguarded{Postgres: book}, pool: pool}, nil
+	}
+	if err := pgstore.Migrate(ctx, pool); err != nil {
+		return nil, err
+	}
+	store, err := pgstore.New(pool, pgstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &Storage{Ledger: book, store: store, pool: pool}, nil
+}
+
+// OpenMemory returns storage that lasts as long as this process.
+func OpenMemory(unsafe bool) *Storage {
+	book := new(ledger.Memory)
+	if unsafe {
+		return &Storage{Ledger: ledger.UnguardedMemory{Memory: book}}
+	}
+	return &Storage{Ledger: book, store: memstore.New()}
+}
+
+// Close frees what the storage holds. Stop its node first.
+func (s *Storage) Close() {
+	if store, ok := s.store.(interface{ Close() }); ok { // memory has nothing to close
+		store.Close()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+}

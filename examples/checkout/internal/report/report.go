@@ -1,0 +1,77 @@
+// Package report is what a run of the demo comes to: an audit of the ledgers
+// ([Audit]), and its form for people and machines.
+package report
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+)
+
+// Memory is the Storage of a run without a database.
+const Memory = "memory"
+
+// A Report is what a run came to.
+type Report struct {
+	Seed    uint64 `json:"seed"`
+	Faults  string `json:"faults"`  // the profile's name
+	Storage string `json:"storage"` // [Memory], or where the Postgres comes from
+	Unsafe  bool   `json:"unsafe"`
+
+	Checkouts int `json:"checkouts"`
+	Parallel  int `json:"parallel"`
+	Accepted  int `json:"accepted"`
+	// Drives is how often customers pressed the button: once for each checkout,
+	// and once more for each time that a call ended without an answer.
+	Drives int `json:"drives"`
+	Kills  int `json:"kills"` // of the payment service
+	// Hops are the services, checkout first.
+	Hops []Hop `json:"hops"`
+	// Wall is from the first checkout to the last audit.
+	Wall time.Duration `json:"wall_ns"`
+	// Unaccepted are the orders that nobody acknowledged. That is no fault as
+	// long as none of them took effect twice.
+	Unaccepted []Failure `json:"unaccepted"`
+	// Charged are the orders that were charged more than once.
+	Charged []Charge `json:"charged_more_than_once"`
+
+	OK bool `json:"ok"`
+}
+
+// A Hop is one service, seen from its edge and from its ledger.
+type Hop struct {
+	Name string `json:"name"`
+
+	// From the edge in front of the service.
+	Attempts  int                   `json:"attempts"`
+	Delivered int                   `json:"delivered"`
+	Orphaned  int                   `json:"orphaned"` // delivered, and the service died
+	Refused   int                   `json:"refused"`  // the service was dead
+	Faults    map[faultnet.Kind]int `json:"faults"`
+
+	// From the ledger.
+	Effects int `json:"effects"`
+	Min     int `json:"effects_per_key_min"` // over the accepted orders
+	Max     int `json:"effects_per_key_max"` // over all orders
+	Doubled int `json:"keys_with_more_than_one_effect"`
+	// Lost is how many accepted orders have no effect here, or another one
+	// than the customer was told of.
+	Lost int `json:"lost_acknowledgements"`
+
+	// Suppressed is what was delivered and answered, less the effects: what
+	// did nothing because it had been done, or was being done.
+	Suppressed int `json:"duplicates_suppressed"`
+}
+
+// A Charge is an order that was charged more than once.
+type Charge struct {
+	Order string `json:"order"`
+	Times int    `json:"times"`
+	Cents int64  `json:"cents"` // in all
+}
+
+// A Failure is an order that was never acknowledged.
+type Failure struct {
+	Order string `json:"order"`
+	Error string `json:"error"` // of the last drive
+}

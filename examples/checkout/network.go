@@ -1,0 +1,27 @@
+package main
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// clientFor returns a client of the named services, through their edges.
+func (s *stage) clientFor(names ...string) (*sdk.Client, error) {
+	// A budget keeps clients from burying a service that is down under their
+	// retries. This network is bad on purpose and stays so: each success pays
+	// for a retry here, not for a tenth of one.
+	budget, err := retry.NewBudget(retry.BudgetConfig{Ratio: 1})
+	if err != nil {
+		return nil, err
+	}
+	cfg := sdk.Config{
+		Services: make(map[string]sdk.Service),
+		Retry:    retry.Config{AttemptTimeout: 5 * time.Second, Timeout: 10 * time.Second, Budget: budget},
+	}
+	for _, name := range names {
+		cfg.Services[name] = sdk.Service{URL: s.edges[name].URL()}
+	}
+	return sdk.New(cfg)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+)
+
+// onMemory is the value of -database that asks for none.
+const onMemory = "memory"
+
+// options are the flags, parsed and checked.
+type options struct {
+	checkouts int
+	parallel  int
+	seed      uint64
+	faults    string
+	network   faultnet.Profile
+	database  string
+	unsafe    bool
+	json      bool
+}
+
+// parseOptions returns an error that says what is wrong, or flag.ErrHelp after
+// it has printed what there is.
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("checkout", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&o.checkouts, "n", 200, "how many checkouts")
+	flags.IntVar(&o.parallel, "c", 16, "how many at a time")
+	flags.Uint64Var(&o.seed, "seed", 1, "chooses which requests suffer what")
+	flags.StringVar(&o.faults, "faults", "normal", "how bad the network is: none, normal or brutal")
+	flags.StringVar(&o.database, "database", "", "URL of a Postgres whose role may create databases, or memory (default: DATABASE_URL, else this machine's own)")
+	flags.BoolVar(&o.unsafe, "unsafe", false, "without keys: unguarded handlers and plain retries")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.check(flags.Args())
+}
+
+func (o *options) check(rest []string) (err error) {
+	if o.network, err = faultnet.Named(o.faults); err != nil {
+		return fmt.Errorf("checkout: -faults: %w", err)
+	}
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("checkout: %q is not a flag", rest[0])
+	case o.checkouts < 1:
+		return fmt.Errorf("checkout: -n: %d is less than 1", o.checkouts)
+	case o.parallel < 1:
+		return fmt.Errorf("checkout: -c: %d is less than 1", o.parallel)
+	}
+	return nil
+}
+
+// kills returns how often the payment service is to be killed.
+func (o *options) kills() int {
+	switch o.faults {
+	case "none":
+		return 0
+	case "brutal":
+		return 4
+	default:
+		return 2
+	}
+}
