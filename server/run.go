@@ -38,14 +38,14 @@ func (g *Guard) run(ctx context.Context, c *call, s *seat, f finding) outcome {
 	stop := r.open(ctx)
 	defer stop()
 	if g.gate.isClosed() {
-		r.release(false) //nolint:contextcheck // settling outlives the request on purpose
+		r.release(false)
 		return g.closingRefusal()
 	}
 	s.running(f.record)
 	if c.route.Effect == Transactional {
-		return r.transact() //nolint:contextcheck // settling outlives the request on purpose
+		return r.transact()
 	}
-	return r.direct() //nolint:contextcheck // settling outlives the request on purpose
+	return r.direct()
 }
 
 // open makes the run's ctx and starts its heartbeat. The caller may hang up
@@ -59,7 +59,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	ctx = wire.NewContext(ctx, in)
 	ctx, stopTimer := context.WithTimeoutCause(ctx, r.guard.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.guard.pulse.add(r) //nolint:contextcheck // one renewal serves many requests
+	r.guard.pulse.add(r)
 	return func() {
 		r.guard.pulse.remove(r)
 		r.cancel(nil)

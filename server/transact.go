@@ -156,8 +156,8 @@ func (r *run) tryHooks(ctx context.Context, hooks []func(context.Context) error,
 		return err
 	}
 	t := &turn{run: r, tx: tx}
-	defer t.discard() //nolint:contextcheck // settling outlives the request on purpose
-	t.over = true     // a hook can ask for the fence, and change nothing any more
+	defer t.discard()
+	t.over = true // a hook can ask for the fence, and change nothing any more
 	hookCtx := tx.NewContext(context.WithValue(ctx, turnKey{}, t))
 	for _, hook := range hooks {
 		if err := hook(hookCtx); err != nil {

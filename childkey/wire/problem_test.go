@@ -104,7 +104,7 @@ func TestProblem_RetryAfter(t *testing.T) {
 }
 
 func FuzzParseProblem(f *testing.F) {
-	f.Add(wire.ProblemContentType, []byte(wire.NewProblem(wire.Poisoned, "d").JSON()))
+	f.Add(wire.ProblemContentType, wire.NewProblem(wire.Poisoned, "d").JSON())
 	f.Add("application/problem+json;", []byte(`{"code":"poisoned","type":"about:blank"}`))
 	f.Add("application/json", []byte(`[[[[`))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {

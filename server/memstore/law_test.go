@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanonce/fanonce/server"
@@ -55,4 +56,12 @@ func (c *counts) Count(_ context.Context, id server.ID) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[id], nil
+}
+
+// Where time stands still unless somebody sleeps, no law may spin.
+func TestStore_inABubble(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) { servertest.CheckModel(t, memstore.New(), seed, 500) })
+	}
 }

@@ -2,6 +2,8 @@ package pgstore_test
 
 import (
 	"context"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,127 +15,181 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// A ghost is a server whose synchronous standby is not there: every COMMIT waits
-// for it, until it is given up.
-func ghost(t *testing.T) (*pgstore.Store, *pgxpool.Pool) {
+// ghostly is a server whose only synchronous standby never comes: every commit
+// waits for it, but those of the pool that it returns to look with. The setting is
+// there from the start, since it takes effect some time after a reload.
+func ghostly(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{
+		"synchronous_standby_names": "ghost",
+	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
-	s, look := openAt(t, cluster)
-	t.Cleanup(func() { haunt(t, look, false) })
-	return s, look
-}
-
-// haunt takes the standby away, or forgets it.
-func haunt(t *testing.T, look *pgxpool.Pool, on bool) {
-	t.Helper()
-	name := ""
-	if on {
-		name = "ghost"
-	}
-	ctx := context.WithoutCancel(t.Context())
-	_, err := look.Exec(ctx, "alter system set synchronous_standby_names = '"+name+"'")
+	cfg, err := pgxpool.ParseConfig(cluster.URL("postgres"))
 	require.NoError(t, err)
-	_, err = look.Exec(ctx, "select pg_reload_conf()")
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "local"
+	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		var now string
-		return look.QueryRow(ctx, "select current_setting('synchronous_standby_names')").Scan(&now) == nil && now == name
-	}, 30*time.Second, 10*time.Millisecond)
+	t.Cleanup(look.Close)
+	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	return look
 }
 
-const waiting = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
-
-func awaitWaiting(t *testing.T, look *pgxpool.Pool) {
+// waitingStore waits for the standby; look and the stores it makes do not.
+func waitingStore(t *testing.T, look *pgxpool.Pool, cfg pgstore.Config) *pgstore.Store {
 	t.Helper()
-	require.Eventually(t, func() bool { return queryRow[int](t, look, waiting) == 1 }, 30*time.Second, 5*time.Millisecond)
+	cfg.CloseTimeout = time.Millisecond // what waits for the standby waits for ever
+	return openOn(t, look, cfg, func(p *pgxpool.Config) { p.ConnConfig.RuntimeParams["synchronous_commit"] = "on" })
 }
 
-// The caller leaves at its deadline. The COMMIT goes on waiting: canceling it
-// would make the row visible though no standby has it.
+func backendWaiting(t *testing.T, look *pgxpool.Pool) int {
+	t.Helper()
+	until(t, "a commit waits for the standby", func() bool { return waits(t, look, "SyncRep") })
+	return queryRow[int](t, look, "select pid from pg_stat_activity where wait_event = 'SyncRep'")
+}
+
+func inBackground(claim func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- claim() }()
+	return done
+}
+
+// A caller that leaves a commit does not cancel its wait: that would show the
+// record though no standby has it.
 func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 	t.Parallel()
-	s, look := ghost(t)
-	o := claim(t, s)
-	haunt(t, look, true)
+	look := ghostly(t)
+	s := waitingStore(t, look, pgstore.Config{})
+	req := newClaim()
 	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() { failed <- s.Settle(ctx, o, completion) }()
-	awaitWaiting(t, look)
+	done := inBackground(func() error { _, _, err := s.Claim(ctx, req); return err })
+	pid := backendWaiting(t, look)
 	cancel()
-	require.ErrorIs(t, <-failed, server.ErrFateUnknown)
-	require.Equal(t, 1, queryRow[int](t, look, waiting), "it was left alone")
-	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from idempotency where state = 1"), "and is not visible")
-	haunt(t, look, false)
-	require.Eventually(t, func() bool {
-		r, err := s.Read(t.Context(), o.ID)
-		return err == nil && r.State == server.StateCompleted
-	}, 30*time.Second, 10*time.Millisecond, "it became durable later")
-	require.NoError(t, s.Settle(t.Context(), o, completion), "repeated: it knows itself")
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from idempotency"))
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on")
+	s.Close()
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on without its client")
+	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from idempotency"))
+
+	giveUpStandby(t, look)
+	until(t, "it is durable after all", func() bool { return queryRow[int](t, look, "select count(*) from idempotency") == 1 })
+	_, won, err := openOn(t, look, pgstore.Config{}).Claim(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, won, "repeated, the claim knows itself")
 }
 
-// Somebody else canceled the wait: pgx reports success, and only a warning tells
-// that no standby has the row.
+func giveUpStandby(t *testing.T, look *pgxpool.Pool) {
+	t.Helper()
+	exec(t, look, "alter system set synchronous_standby_names = ''")
+	exec(t, look, "select pg_reload_conf()")
+}
+
+// pgx returns no error for a commit whose wait somebody canceled.
 func TestFate_waitCanceledByAnother(t *testing.T) {
 	t.Parallel()
-	s, look := ghost(t)
-	o := claim(t, s)
-	haunt(t, look, true)
-	failed := make(chan error, 1)
-	go func() { failed <- s.Settle(t.Context(), o, completion) }()
-	awaitWaiting(t, look)
-	require.True(t, queryRow[bool](t, look, "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"))
-	require.ErrorIs(t, <-failed, server.ErrFateUnknown)
+	look := ghostly(t)
+	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	s := waitingStore(t, look, pgstore.Config{})
+	cancelWait := func() { exec(t, look, "select pg_cancel_backend("+strconv.Itoa(backendWaiting(t, look))+")") }
 
-	// It is visible here, and not confirmed: a read that lets it be replayed
-	// has to wait for the standby as well.
-	ctx, cancel := context.WithCancel(t.Context())
-	read := make(chan error, 1)
-	go func() {
-		_, err := s.Read(ctx, o.ID)
-		read <- err
-	}()
-	awaitWaiting(t, look)
-	cancel()
-	require.Error(t, <-read)
-}
-
-// A transaction's COMMIT is no different.
-func TestFate_transactionLosesItsServer(t *testing.T) {
-	t.Parallel()
-	s, look := ghost(t)
-	exec(t, look, "create table t (n int)")
-	o := claim(t, s)
-	haunt(t, look, true)
-	tx, ctx := begin(t, s)
-	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into t values (1)")
-	require.NoError(t, err)
-	failed := make(chan error, 1)
-	go func() { failed <- tx.Settle(t.Context(), o, completion) }()
-	awaitWaiting(t, look)
-	require.True(t, queryRow[bool](t, look, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"))
-	require.ErrorIs(t, <-failed, server.ErrFateUnknown)
-}
-
-// A claim whose answer was lost is sent again with its token, and knows itself.
-func TestFate_claimRepeated(t *testing.T) {
-	t.Parallel()
-	s, look := ghost(t)
-	claim(t, s)
-	haunt(t, look, true)
 	req := newClaim()
-	failed := make(chan error, 1)
-	go func() {
-		_, _, err := s.Claim(t.Context(), req)
-		failed <- err
-	}()
-	awaitWaiting(t, look)
-	require.True(t, queryRow[bool](t, look, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"))
-	require.ErrorIs(t, <-failed, server.ErrFateUnknown)
-	haunt(t, look, false)
-	r, won, err := s.Claim(t.Context(), req)
+	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "claim")
+
+	o := claim(t, local)
+	done = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement")
+
+	o = claim(t, local)
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement in a transaction")
+
+	done = inBackground(func() error {
+		_, _, err := s.Cancel(t.Context(), server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+		return err
+	})
+	cancelWait()
+	require.ErrorIs(t, <-done, server.ErrFateUnknown, "cancel")
+}
+
+// A record that is visible on this server alone must not be replayed.
+func TestFate_confirmsReplays(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	o := claim(t, local)
+	require.NoError(t, local.Settle(t.Context(), o, completion))
+	running := claim(t, local)
+
+	for _, tt := range []struct {
+		name    string
+		confirm pgstore.ConfirmReplays
+		asks    func(s *pgstore.Store, ctx context.Context) error
+		waits   bool
+	}{
+		{"claim", pgstore.ConfirmAuto, claimAgain(o.ID), true},
+		{"claim, always", pgstore.ConfirmAlways, claimAgain(o.ID), true},
+		{"claim, never", pgstore.ConfirmNever, claimAgain(o.ID), false},
+		{"claim of a key in progress", pgstore.ConfirmAuto, claimAgain(running.ID), false},
+		{"read", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error { _, err := s.Read(ctx, o.ID); return err }, true},
+		{"completion repeated by its owner", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error { return s.Settle(ctx, o, completion) }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := waitingStore(t, look, pgstore.Config{ConfirmReplays: tt.confirm})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := inBackground(func() error { return tt.asks(s, ctx) })
+			if !tt.waits {
+				require.NoError(t, <-done)
+				return
+			}
+			pid := backendWaiting(t, look)
+			cancel()
+			require.ErrorIs(t, <-done, server.ErrFateUnknown)
+			s.Close()
+			exec(t, look, "select pg_terminate_backend($1)", pid)
+			until(t, "nobody waits", func() bool { return !waits(t, look, "SyncRep") })
+		})
+	}
+}
+
+func claimAgain(id server.ID) func(*pgstore.Store, context.Context) error {
+	return func(s *pgstore.Store, ctx context.Context) error { _, _, err := s.Claim(ctx, claimOf(id)); return err }
+}
+
+// The backend dies between a commit that is on disk and its answer: the caller
+// hears that nobody knows, asks again with its token, and finds itself.
+func TestFate_backendKilledDuringCommit(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	s := waitingStore(t, look, pgstore.Config{})
+	req := newClaim()
+	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
+	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+
+	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
+	look.Reset()
+	local := openOn(t, look, pgstore.Config{})
+	r, won, err := local.Claim(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, won)
 	require.EqualValues(t, 1, r.Fence)
+
+	// The same for the end of a transaction, whose rows stand or fall with it.
+	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
+	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
+	never := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	require.NoError(t, never.Settle(t.Context(), o, completion), "it was durable")
 }

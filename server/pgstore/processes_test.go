@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,7 +35,7 @@ func TestStore_processes(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			look := pgtest.NewPool(t, pgstore.Migrate)
-			sql(t, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
+			exec(t, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
 			ids := make([]string, keys)
 			for i := range ids {
 				ids[i] = server.ID(random()).String()
@@ -44,7 +44,7 @@ func TestStore_processes(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range outputs {
 				wg.Go(func() {
-					cmd := exec.CommandContext(t.Context(), os.Args[0])
+					cmd := osexec.CommandContext(t.Context(), os.Args[0])
 					cmd.Env = append(os.Environ(), childURL+"="+look.Config().ConnString(), childIDs+"="+strings.Join(ids, ","))
 					out, err := cmd.CombinedOutput()
 					outputs[i] = string(out)

@@ -36,10 +36,10 @@ func (t refusedTx) Exec(context.Context, string, ...any) (pgconn.CommandTag, err
 }
 
 func (t refusedTx) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	return refusedRows{t.err}, t.err
+	return refusedRows(t), t.err
 }
 
-func (t refusedTx) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRows{t.err} }
+func (t refusedTx) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRows(t) }
 
 // refusedRows are rows that were never asked for. They are not nil, since pgx
 // promises that for a Query that failed.

@@ -23,7 +23,7 @@ func TestTxStore(t *testing.T) {
 	t.Parallel()
 	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
 		store, look := open(tb, pgstore.Config{})
-		sql(tb, look, "create table effect (id uuid not null)")
+		exec(tb, look, "create table effect (id uuid not null)")
 		return store, rows{look}
 	})
 }

@@ -93,7 +93,7 @@ func begin(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
 	return tx, tx.NewContext(tb.Context())
 }
 
-func sql(tb testing.TB, pool *pgxpool.Pool, text string, args ...any) {
+func exec(tb testing.TB, pool *pgxpool.Pool, text string, args ...any) {
 	tb.Helper()
 	_, err := pool.Exec(tb.Context(), text, args...)
 	require.NoError(tb, err)

@@ -1,0 +1,260 @@
+// Package examples_test checks how the house is built: which package may import
+// which, and what lies where.
+package examples_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fanonce/fanonce"
+
+const (
+	pgx           = "github.com/jackc/pgx/v5"
+	retryablehttp = "github.com/hashicorp/go-retryablehttp"
+	uuid          = "github.com/google/uuid"
+	testify       = "github.com/stretchr/testify"
+)
+
+// rooms divides the house. A package is in the room with the longest folder that it lies
+// in, and may import the standard library, its own room, and what the room may: other rooms,
+// by their folder, and modules.
+var rooms = []struct {
+	folder string
+	may    []string
+}{
+	{"childkey", []string{uuid}},
+	{"retry", []string{"childkey", retryablehttp}},
+	{"sdk", []string{"childkey", "retry"}},
+	{"saga", []string{"childkey", "retry", "sdk"}},
+	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "server/pgkit", pgx}},
+	{"server", []string{"childkey"}},
+	{"server/pgkit", []string{pgx}},
+	{"server/pgstore", []string{"childkey", "server", "server/pgkit", pgx}},
+	{"server/pgtest", []string{pgx}},
+	// The examples show the library as its users have it: no door is closed.
+	{"examples", []string{
+		"childkey", "retry", "sdk", "saga", "saga/pgjournal", "server", "server/pgkit", "server/pgstore", "server/pgtest", pgx, uuid,
+	}},
+}
+
+// A listing is what go list says about one package.
+type listing struct {
+	ImportPath, Name, Doc string
+	Imports               []string
+	GoFiles               []string
+}
+
+// list returns the packages of the root module, without their tests.
+func list(t *testing.T) []listing {
+	t.Helper()
+	// -e: a package that does not build is for the compiler to report.
+	out := golang(t, "list", "-e", "-json=ImportPath,Name,Doc,Imports,GoFiles", "./...")
+	var packages []listing
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p listing
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) > 0 { // else tests only
+			packages = append(packages, p)
+		}
+	}
+	if len(packages) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	return packages
+}
+
+// golang runs the go command in the root of the module.
+func golang(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = ".."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out
+}
+
+func TestHouse_packagesImportWhatTheirRoomAllows(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t) {
+		room := roomOf(p.ImportPath)
+		if room < 0 {
+			t.Errorf("package %s lies in no room of the house", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !allowed(room, imported) {
+				t.Errorf("package %s imports %s; %s may import the standard library, itself and %v",
+					p.ImportPath, imported, rooms[room].folder, rooms[room].may)
+			}
+		}
+	}
+}
+
+// roomOf returns the index of the room that a package is in, or -1.
+func roomOf(importPath string) int {
+	found := -1
+	for i, room := range rooms {
+		if within(importPath, module+"/"+room.folder) && (found < 0 || len(room.folder) > len(rooms[found].folder)) {
+			found = i
+		}
+	}
+	return found
+}
+
+func within(importPath, parent string) bool {
+	return importPath == parent || strings.HasPrefix(importPath, parent+"/")
+}
+
+func allowed(room int, imported string) bool {
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	if other := roomOf(imported); other >= 0 {
+		return other == room || slices.Contains(rooms[room].may, rooms[other].folder)
+	}
+	return slices.ContainsFunc(rooms[room].may, func(name string) bool { return within(imported, name) })
+}
+
+func TestHouse_testHelpersReachNoUsersBinary(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t) {
+		for _, imported := range p.Imports {
+			if within(imported, testify) {
+				t.Errorf("package %s imports %s outside its tests", p.ImportPath, imported)
+			}
+			if imported == "testing" && !strings.HasSuffix(p.Name, "test") {
+				t.Errorf("package %s imports testing; only packages called …test may", p.ImportPath)
+			}
+		}
+	}
+}
+
+func TestHouse_everyPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t) {
+		if p.Doc == "" {
+			t.Errorf("package %s has no doc comment", p.ImportPath)
+		}
+		switch path.Base(p.ImportPath) {
+		case "util", "utils", "common", "types", "models", "helpers", "misc":
+			t.Errorf("package %s is named for nothing in particular", p.ImportPath)
+		}
+	}
+}
+
+func TestHouse_topLevelHoldsNothingElse(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"LICENSE", "README.md", "childkey", "examples", "go.mod", "go.sum", "retry", "saga", "sdk", "server", "test.sh"}
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") || slices.Contains([]string{".out", ".prof", ".test"}, path.Ext(name)) {
+			continue // what .gitignore leaves out
+		}
+		if !slices.Contains(want, name) {
+			t.Errorf("the top level holds %s, want nothing but %v and dotfiles", name, want)
+		}
+	}
+}
+
+// A goMod is the part of go.mod that the house has rules for.
+type goMod struct {
+	Module  struct{ Path string }
+	Go      string
+	Require []struct {
+		Path     string
+		Indirect bool
+	}
+	Replace []struct {
+		Old, New struct{ Path string }
+	}
+}
+
+func readGoMod(t *testing.T, file string) goMod {
+	t.Helper()
+	var mod goMod
+	if err := json.Unmarshal(golang(t, "mod", "edit", "-json", file), &mod); err != nil {
+		t.Fatal(err)
+	}
+	return mod
+}
+
+func TestHouse_rootModuleRequiresLittle(t *testing.T) {
+	t.Parallel()
+	mod := readGoMod(t, "go.mod")
+	if mod.Go != "1.25.0" && mod.Go != "1.25" {
+		t.Errorf("go directive = %s, want 1.25: a later one shuts users out", mod.Go)
+	}
+	if len(mod.Replace) > 0 {
+		t.Errorf("go.mod replaces %v, want nothing: users would not get it", mod.Replace)
+	}
+	for _, required := range mod.Require {
+		if !required.Indirect && !slices.Contains([]string{pgx, retryablehttp, uuid, testify}, required.Path) {
+			t.Errorf("go.mod requires %s, want pgx, go-retryablehttp, uuid and testify only", required.Path)
+		}
+	}
+}
+
+func TestHouse_nestedModulesUseThisTree(t *testing.T) {
+	t.Parallel()
+	for _, file := range nestedModules(t) {
+		mod := readGoMod(t, file)
+		folder := path.Dir(file)
+		if want := path.Join(module, folder); mod.Module.Path != want {
+			t.Errorf("%s: module %s, want %s", file, mod.Module.Path, want)
+		}
+		up := strings.TrimSuffix(strings.Repeat("../", strings.Count(folder, "/")+1), "/")
+		if !slices.ContainsFunc(mod.Replace, func(r struct{ Old, New struct{ Path string } }) bool {
+			return r.Old.Path == module && strings.TrimSuffix(r.New.Path, "/") == up
+		}) {
+			t.Errorf("%s: want replace %s => %s", file, module, up)
+		}
+	}
+}
+
+// nestedModules returns the go.mod files below the root, relative to it.
+func nestedModules(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	root := os.DirFS("..")
+	err := fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case filepath.Base(file) == "go.mod" && file != "go.mod":
+			files = append(files, file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

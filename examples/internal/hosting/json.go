@@ -1,0 +1,47 @@
+package hosting
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// ErrBadInput: the request's body is not what the route takes.
+var ErrBadInput = errors.New("bad input")
+
+// ReadJSON decodes the request's body into v. Its error wraps [ErrBadInput] if
+// the body is the caller's fault. The guard bounds the body.
+func ReadJSON(r *http.Request, v any) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadInput, err)
+	}
+	return nil
+}
+
+// WriteJSON answers with v.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a guarded handler's recorder takes all of it
+}
+
+// WriteError answers what a handler could not do: 400 for the caller's fault,
+// which is stored, and 500 for ours, after which the next call runs again.
+func WriteError(w http.ResponseWriter, err error) {
+	if errors.Is(err, ErrBadInput) {
+		WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": "internal error"})
+}

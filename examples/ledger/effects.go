@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/server"
+)
+
+// An effect is a row of the effects table: what a call does in this service.
+// The table has no unique constraint: nothing but the guard keeps an effect
+// from happening twice.
+type effect struct {
+	Tenant, Key, Service, FP, ID string
+	Fence                        int64
+	Saga, Kind                   string
+}
+
+// The kinds of effects: a forward call's, and what takes it back.
+const (
+	kindDo   = "do"
+	kindUndo = "undo"
+)
+
+// An answer tells the caller which effect its call had.
+type answer struct {
+	EffectID string `json:"effect_id"`
+	Tenant   string `json:"tenant"`
+	Key      string `json:"key"`
+	Service  string `json:"service"`
+}
+
+func (e effect) answer() answer {
+	return answer{EffectID: e.ID, Tenant: e.Tenant, Key: e.Key, Service: e.Service}
+}
+
+// An execer is what runs a statement: the run's transaction, or the pool.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func (e effect) insert(ctx context.Context, db execer) error {
+	_, err := db.Exec(ctx, `insert into effects (tenant, key, service, fp, effect_id, fence, saga, kind)
+		values ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8)`,
+		e.Tenant, e.Key, e.Service, e.FP, e.ID, e.Fence, e.Saga, e.Kind)
+	if err != nil {
+		return fmt.Errorf("ledger: write effect: %w", err)
+	}
+	return nil
+}
+
+// newEffect is the effect of the run that ctx belongs to.
+func newEffect(r *http.Request, service string, in input) (effect, error) {
+	owner, err := hosting.Tenant(r)
+	if err != nil {
+		return effect{}, err
+	}
+	key, ok := childkey.FromContext(r.Context())
+	if !ok {
+		return effect{}, errors.New("ledger: no key in the handler's context")
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return effect{}, err
+	}
+	return effect{
+		Tenant: owner, Key: key.String(), Service: service, FP: in.FP, ID: id.String(),
+		Fence: server.Fence(r.Context()), Saga: in.Saga, Kind: kindDo,
+	}, nil
+}
+
+// undoable reports whether the forward key had an effect that nothing has
+// taken back yet. The barrier holds the forward key's record until the
+// transaction ends, so no other undo of it runs beside this one.
+func undoable(ctx context.Context, tx pgx.Tx, tenant string, forward childkey.Key) (bool, error) {
+	var yes bool
+	err := tx.QueryRow(ctx, `select count(*) filter (where kind = 'do') > 0 and count(*) filter (where kind = 'undo') = 0
+		from effects where tenant = $1 and key = $2`, tenant, forward.String()).Scan(&yes)
+	return yes, err
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// effect writes its row in the run's own transaction: row and answer commit
+// together or not at all.
+func (s *service) effect(w http.ResponseWriter, r *http.Request) {
+	s.write(w, r, pgstore.Tx(r.Context()))
+}
+
+// effectOpaque writes its row on a connection of its own, as work does that
+// the store's transaction cannot hold.
+func (s *service) effectOpaque(w http.ResponseWriter, r *http.Request) {
+	s.write(w, r, s.database.Pool)
+}
+
+func (s *service) write(w http.ResponseWriter, r *http.Request, db execer) {
+	in, err := readForward(r)
+	if err != nil {
+		hosting.WriteError(w, err)
+		return
+	}
+	if err := work(r.Context(), s.cfg.work); err != nil {
+		hosting.WriteError(w, err)
+		return
+	}
+	if in.Reject {
+		hosting.WriteJSON(w, http.StatusPaymentRequired, map[string]string{"error": "rejected as asked"})
+		return
+	}
+	e, err := newEffect(r, s.cfg.service, in)
+	if err == nil {
+		err = e.insert(r.Context(), db)
+	}
+	if err != nil {
+		slog.Warn("effect not written", "error", err)
+		hosting.WriteError(w, err)
+		return
+	}
+	hosting.WriteJSON(w, http.StatusCreated, e.answer())
+}
+
+// undo takes back what the forward key did. The barrier says whether that key
+// ran, and keeps it from running once it has been undone.
+func (s *service) undo(w http.ResponseWriter, r *http.Request) {
+	var in input
+	if err := hosting.ReadJSON(r, &in); err != nil {
+		hosting.WriteError(w, err)
+		return
+	}
+	e, undone, err := s.takeBack(r, in)
+	if err != nil {
+		slog.Warn("undo failed", "error", err)
+		hosting.WriteError(w, err)
+		return
+	}
+	hosting.WriteJSON(w, http.StatusOK, undoAnswer{e.answer(), undone})
+}
+
+// An undoAnswer's EffectID is the undo's own, and empty if there was nothing
+// to undo.
+type undoAnswer struct {
+	answer
+	Undone bool `json:"undone"`
+}
+
+func (s *service) takeBack(r *http.Request, in input) (e effect, undone bool, err error) {
+	ctx := r.Context()
+	forward, ok := server.ForwardKey(ctx)
+	if !ok {
+		return effect{}, false, fmt.Errorf("%w: no Idempotency-Cancels header", hosting.ErrBadInput)
+	}
+	fate, err := server.Barrier(ctx)
+	if err != nil {
+		return effect{}, false, err
+	}
+	if e, err = newEffect(r, s.cfg.service, in); err != nil {
+		return effect{}, false, err
+	}
+	e.Key, e.Kind = forward.String(), kindUndo
+	tx := pgstore.Tx(ctx)
+	if fate != server.NeverRan {
+		undone, err = undoable(ctx, tx, e.Tenant, forward)
+	}
+	if err != nil || !undone {
+		e.ID = ""
+		return e, false, err
+	}
+	return e, true, e.insert(ctx, tx)
+}
+
+// work stands for whatever a real handler does.
+func work(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

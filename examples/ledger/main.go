@@ -1,0 +1,31 @@
+// Ledger is a whole callee: it writes one effect for each idempotency key,
+// whatever is retried, repeated or killed on the way to it.
+//
+// It is configured by its environment only (config.go). Run as many replicas
+// over one database as you like:
+//
+//	LISTEN=127.0.0.1:8080 DATABASE_URL=postgres://… go run ./examples/ledger
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/fanonce/fanonce/examples/internal/hosting"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cfg, err := configFromEnv(os.Getenv)
+	if err == nil {
+		err = hosting.Run(ctx, cfg.listen, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
+	}
+	if err != nil {
+		slog.Error("ledger stopped", "error", err)
+		os.Exit(1)
+	}
+}

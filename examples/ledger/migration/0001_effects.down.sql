@@ -1,0 +1,2 @@
+drop table effects;
+drop table ledger_version;

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
+)
+
+// A service is a ledger whose database is there.
+type service struct {
+	*http.ServeMux
+
+	cfg       config
+	database  *hosting.Database
+	guard     *server.Guard
+	sink      *sdk.Client // nil where SINK_URL is unset
+	stopSweep func()
+}
+
+// open opens the service. Its error wraps [hosting.ErrNotYet] while the
+// database cannot be reached.
+func open(ctx context.Context, cfg config) (_ *service, err error) {
+	s := &service{ServeMux: http.NewServeMux(), cfg: cfg}
+	if s.sink, err = newSink(cfg.sink); err != nil {
+		return nil, err
+	}
+	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, effectsTables); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.database.Close()
+		}
+	}()
+	s.guard, err = server.NewGuard(s.database.Store, hosting.Tenant, server.Config{
+		Lease: cfg.lease, Retention: cfg.retention, Observer: testObserver, Logger: slog.Default(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.routes(); err != nil {
+		return nil, err
+	}
+	s.stopSweep = hosting.StartSweeping(s.guard.Sweep)
+	return s, nil
+}
+
+// routes declares, route by route, where a handler's effects go.
+func (s *service) routes() error {
+	s.Handle("GET /healthz", s.database.Healthz())
+	err := errors.Join(
+		s.handle("/v1/effect", server.Transactional, s.effect),
+		s.handle("/v1/effect-opaque", server.Opaque, s.effectOpaque),
+		s.handle("/v1/undo", server.Transactional, s.undo),
+	)
+	if s.sink != nil {
+		err = errors.Join(err, s.handle("/v1/effect-keyed", server.Keyed, s.effectKeyed))
+	}
+	return err
+}
+
+func (s *service) handle(path string, effect server.Effect, handler http.HandlerFunc) error {
+	guarded, err := s.guard.Handler(effect, handler)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	s.Handle("POST "+path, hosting.WithAuthorization(guarded))
+	return nil
+}
+
+// Close ends what open started: the runs first, then what they stand on.
+func (s *service) Close(ctx context.Context) error {
+	s.stopSweep()
+	err := s.guard.Shutdown(ctx)
+	s.database.Close()
+	return err
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(blackboxtest.ChildVariable) == "" {
+		os.Exit(m.Run())
+	}
+	main()
+}
+
+// A town is an orchestrator and its three hops, each with its own database.
+type town struct {
+	hops      map[string]*blackboxtest.Process
+	databases map[string]*pgxpool.Pool
+	front     *blackboxtest.Process
+}
+
+// newTown starts one. A short lease lets a killed owner be taken over soon; a long
+// one is not lost on a machine that is busy.
+func newTown(t *testing.T, lease string) *town {
+	t.Helper()
+	ledger := blackboxtest.Build(t, "../ledger")
+	w := &town{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
+	for _, name := range []string{"inventory", "payment", "notification"} {
+		url := pgtest.URL(t)
+		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+url, "LEASE="+lease)
+		pool, err := pgxpool.New(t.Context(), url)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		w.databases[name] = pool
+	}
+	for _, hop := range w.hops {
+		hop.AwaitReady()
+	}
+	w.front = blackboxtest.Start(t, "DATABASE_URL="+pgtest.URL(t), "LEASE="+lease, "HOP_INVENTORY_URL="+w.hops["inventory"].URL,
+		"HOP_PAYMENT_URL="+w.hops["payment"].URL, "HOP_NOTIFICATION_URL="+w.hops["notification"].URL).AwaitReady()
+	return w
+}
+
+func (w *town) checkout(key string) blackboxtest.Request {
+	return blackboxtest.Request{URL: w.front.URL + "/v1/checkout", Tenant: "t", Key: key, Body: `{"fp":"a"}`}
+}
+
+func (w *town) effects(t *testing.T, hop string) (n int) {
+	t.Helper()
+	require.NoError(t, w.databases[hop].QueryRow(t.Context(), "select count(*) from effects").Scan(&n))
+	return n
+}
+
+func untilFinal(ctx context.Context, r blackboxtest.Request) blackboxtest.Answer {
+	for {
+		a := blackboxtest.Post(ctx, r)
+		if a.Status != 0 && a.Status != http.StatusConflict && a.Status != http.StatusServiceUnavailable || ctx.Err() != nil {
+			return a
+		}
+		time.Sleep(10 * time.Millisecond) // between attempts, as a caller's backoff
+	}
+}
+
+var operations = map[string]string{"inventory": "reserve", "payment": "charge", "notification": "receipt"}
+
+func TestCheckout(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "30s")
+	first := blackboxtest.Post(t.Context(), w.checkout("parent-1"))
+	require.Equal(t, http.StatusOK, first.Status, first.Body)
+	var out answer
+	require.NoError(t, json.Unmarshal([]byte(first.Body), &out))
+	require.Equal(t, "t", out.Tenant)
+	require.Len(t, out.Calls, 3)
+	parent, err := childkey.Parse("parent-1")
+	require.NoError(t, err)
+	for service, operation := range operations {
+		key, err := childkey.Derive(parent, service, operation)
+		require.NoError(t, err)
+		call := out.Calls[service+"."+operation]
+		require.Equal(t, key.String(), call.Key)
+		var id, tenant string
+		require.NoError(t, w.databases[service].QueryRow(t.Context(), "select effect_id, tenant from effects where key = $1", call.Key).Scan(&id, &tenant))
+		require.Equal(t, id, call.EffectID)
+		require.Equal(t, "t", tenant, "passed on")
+	}
+	second := blackboxtest.Post(t.Context(), w.checkout("parent-1"))
+	require.True(t, second.Replayed())
+	require.Equal(t, first.Body, second.Body)
+}
+
+// A hop that is down leaves the checkout open; asked again when it is back,
+// the other hops replay.
+func TestHopDownAndBack(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "30s")
+	w.hops["payment"].Kill()
+	open := blackboxtest.Post(t.Context(), w.checkout("p"))
+	require.Equal(t, http.StatusServiceUnavailable, open.Status, open.Body)
+	require.NotEmpty(t, open.Header.Get("Retry-After"))
+	w.hops["payment"].Restart()
+	w.hops["payment"].AwaitReady()
+	require.Equal(t, http.StatusOK, untilFinal(t.Context(), w.checkout("p")).Status)
+	for service := range operations {
+		require.Equal(t, 1, w.effects(t, service), service)
+	}
+}
+
+// An orchestrator that dies in the middle of its fan-out finishes it when it is
+// asked again, under the same child keys.
+func TestKilledMidFanout(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "1s")
+	const checkouts = 10
+	var wg sync.WaitGroup
+	answers := make([]blackboxtest.Answer, checkouts)
+	for i := range answers {
+		wg.Go(func() { answers[i] = untilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
+	}
+	for range 3 {
+		time.Sleep(50 * time.Millisecond) // any moment will do
+		w.front.Kill()
+		w.front.Restart()
+	}
+	wg.Wait()
+	for _, a := range answers {
+		require.Equal(t, http.StatusOK, a.Status, a.Body)
+	}
+	for service := range operations {
+		require.Equal(t, checkouts, w.effects(t, service), service)
+	}
+}
+
+// A rejection is final: it is stored, and names every call.
+func TestRejectedByAHop(t *testing.T) {
+	t.Parallel()
+	declined := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotent-Replayed", "false")
+		w.Header().Set("Idempotency-Should-Retry", "false")
+		w.WriteHeader(http.StatusPaymentRequired)
+	}))
+	t.Cleanup(declined.Close)
+	accepted := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte(`{"effect_id":"e","key":"k"}`))
+	}))
+	t.Cleanup(accepted.Close)
+	front := blackboxtest.Start(t, "DATABASE_URL="+pgtest.URL(t), "HOP_INVENTORY_URL="+accepted.URL,
+		"HOP_PAYMENT_URL="+declined.URL, "HOP_NOTIFICATION_URL="+accepted.URL).AwaitReady()
+	req := blackboxtest.Request{URL: front.URL + "/v1/checkout", Tenant: "t", Key: "p", Body: `{"fp":"a"}`}
+	first, second := blackboxtest.Post(t.Context(), req), blackboxtest.Post(t.Context(), req)
+	require.Equal(t, http.StatusPaymentRequired, first.Status, first.Body)
+	require.True(t, second.Replayed())
+	require.Equal(t, first.Body, second.Body)
+	var out answer
+	require.NoError(t, json.Unmarshal([]byte(first.Body), &out))
+	require.Empty(t, out.Calls["payment.charge"].EffectID)
+	require.Len(t, out.Calls["payment.charge"].Key, 32)
+	require.Equal(t, "e", out.Calls["inventory.reserve"].EffectID)
+}
+
+func TestConfigFromEnv(t *testing.T) {
+	t.Parallel()
+	_, err := configFromEnv(func(string) string { return "" })
+	for _, name := range []string{"LISTEN", "DATABASE_URL", "HOP_INVENTORY_URL", "HOP_PAYMENT_URL", "HOP_NOTIFICATION_URL"} {
+		require.ErrorContains(t, err, name+": not set")
+	}
+}

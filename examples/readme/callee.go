@@ -1,0 +1,29 @@
+package readme
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/fanonce/fanonce/examples/readme/inventoryapi"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// Inventory serves reservations. Each key reserves once, and each repeat gets
+// the first answer.
+func Inventory(store *pgstore.Store) (http.Handler, error) {
+	guard, err := server.NewGuard(store, tenant, server.Config{})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	err = server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve)
+	return mux, err
+}
+
+// reserve's row and the stored answer commit together, or not at all.
+func reserve(ctx context.Context, in inventoryapi.Line) (hold inventoryapi.Hold, err error) {
+	err = pgstore.Tx(ctx).QueryRow(ctx,
+		"insert into holds (sku, count) values ($1, $2) returning id::text", in.SKU, in.Count).Scan(&hold.ID)
+	return hold, err
+}

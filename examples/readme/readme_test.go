@@ -1,0 +1,106 @@
+package readme_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/examples/readme"
+	"github.com/fanonce/fanonce/examples/readme/inventoryapi"
+	"github.com/fanonce/fanonce/examples/readme/paymentapi"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+var block = regexp.MustCompile("(?s)```go\n(.*?)```")
+
+// Every Go block of the README is a piece of a file that is compiled and run
+// here, and short enough to be read.
+func TestREADMEShowsThisCode(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	var sources string
+	for _, name := range []string{"callee.go", "caller.go", "inventoryapi/inventoryapi.go"} {
+		file, err := os.ReadFile(name)
+		require.NoError(t, err)
+		sources += string(file) + "\n"
+	}
+	blocks := block.FindAllSubmatch(text, -1)
+	require.Len(t, blocks, 3, "contract, callee, caller")
+	for _, b := range blocks {
+		code := string(b[1])
+		require.Contains(t, sources, code)
+		require.LessOrEqual(t, strings.Count(code, "\n"), 30, code)
+	}
+	first := block.FindIndex(text)[0]
+	require.LessOrEqual(t, len(strings.Fields(string(text[:first]))), 120, "words before the first code")
+	require.Contains(t, string(text), "go run ./examples/checkout")
+	require.Contains(t, string(text), "./test.sh")
+}
+
+func TestPlaceOrderTwice(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.NewPool(t, func(ctx context.Context, pool *pgxpool.Pool) error {
+		_, err := pool.Exec(ctx, "create table holds (id bigserial primary key, sku text not null, count int not null)")
+		if err != nil {
+			return err
+		}
+		return pgstore.Migrate(ctx, pool)
+	})
+	store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{AllowNonDurable: true})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	inventory, err := readme.Inventory(store)
+	require.NoError(t, err)
+	client := newClient(t, inventory, newPayment(t))
+
+	line := inventoryapi.Line{SKU: "sku-1", Count: 2}
+	first, err := readme.PlaceOrder(t.Context(), client, "order-1042", line, 4200)
+	require.NoError(t, err)
+	second, err := readme.PlaceOrder(t.Context(), client, "order-1042", line, 4200)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	var holds int
+	require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from holds").Scan(&holds))
+	require.Equal(t, 1, holds)
+}
+
+func newPayment(t *testing.T) http.Handler {
+	t.Helper()
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	charges := 0
+	require.NoError(t, server.Handle(mux, guard, paymentapi.Charge, server.Transactional,
+		func(ctx context.Context, _ paymentapi.Payment) (paymentapi.Receipt, error) {
+			memstore.Tx(ctx).Do(func() { charges++ })
+			return paymentapi.Receipt{ID: "r-1"}, nil
+		}))
+	t.Cleanup(func() { require.Equal(t, 1, charges) })
+	return mux
+}
+
+func newClient(t *testing.T, inventory, payment http.Handler) *sdk.Client {
+	t.Helper()
+	service := func(h http.Handler) sdk.Service {
+		srv := httptest.NewServer(h)
+		t.Cleanup(srv.Close)
+		return sdk.Service{URL: srv.URL, Header: http.Header{"X-Authenticated-Tenant": {"t1"}}}
+	}
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
+		"inventory": service(inventory), "payment": service(payment),
+	}})
+	require.NoError(t, err)
+	return client
+}

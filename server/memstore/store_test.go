@@ -1,0 +1,135 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+func request(id, token byte) server.ClaimRequest {
+	return server.ClaimRequest{
+		ID: server.ID{id}, Token: server.Token{token}, Effect: server.Keyed, Lease: 30 * time.Second, Keep: time.Hour,
+	}
+}
+
+func cancelRequest(id, token byte) server.CancelRequest {
+	return server.CancelRequest{ID: server.ID{id}, Token: server.Token{token}, Keep: time.Hour}
+}
+
+func claim(t *testing.T, s server.Store, req server.ClaimRequest) server.Owner {
+	t.Helper()
+	r, won, err := s.Claim(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, won)
+	return server.Owner{ID: r.ID, Token: r.Token, Fence: r.Fence}
+}
+
+var completed = server.Settlement{State: server.StateCompleted, Answer: server.Answer{Status: 200}, ReplayFor: time.Hour}
+
+func TestNewWith_badConfig(t *testing.T) {
+	t.Parallel()
+	s, err := memstore.NewWith(memstore.Config{LockTimeout: -time.Second})
+	require.ErrorIs(t, err, memstore.ErrArgument)
+	require.ErrorContains(t, err, "LockTimeout -1s")
+	require.Nil(t, s)
+}
+
+// In a bubble time is exact, and so are the ends of leases and retentions.
+func TestStore_timesAreExact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, start := memstore.New(), time.Now()
+		claim(t, s, request(1, 1))
+		time.Sleep(30*time.Second - time.Nanosecond)
+		_, won, err := s.TakeOver(t.Context(), request(1, 2), 1)
+		require.NoError(t, err)
+		require.False(t, won, "taken over a nanosecond before the lease ended")
+		time.Sleep(time.Nanosecond)
+		r, won, err := s.TakeOver(t.Context(), request(1, 2), 1)
+		require.NoError(t, err)
+		require.True(t, won, "not taken over at the end of the lease")
+		require.True(t, r.LeaseUntil.Equal(start.Add(time.Minute)), "lease until %v, want a minute after %v", r.LeaseUntil, start)
+
+		require.NoError(t, s.Settle(t.Context(), server.Owner{ID: r.ID, Token: r.Token, Fence: 2}, completed))
+		for _, wait := range []struct {
+			until time.Duration // since start
+			swept int
+		}{
+			{time.Hour, 0}, // past ExpiresAt, but the answer can be replayed
+			{time.Hour + 30*time.Second - time.Nanosecond, 0}, // ReplayUntil is an hour after the settlement
+			{time.Hour + 30*time.Second, 1},
+		} {
+			time.Sleep(time.Until(start.Add(wait.until)))
+			n, err := s.Sweep(t.Context(), 10)
+			require.NoError(t, err)
+			require.Equal(t, wait.swept, n, "swept at %v", wait.until)
+		}
+	})
+}
+
+func TestStore_badArguments(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	o := claim(t, s, request(1, 1))
+	before, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err)
+	claimWith := func(mar func(r *server.ClaimRequest)) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			req := request(2, 1)
+			mar(&req)
+			_, _, err := s.Claim(ctx, req)
+			_, _, takeErr := s.TakeOver(ctx, req, 1)
+			if !errors.Is(takeErr, memstore.ErrArgument) {
+				return takeErr
+			}
+			return err
+		}
+	}
+	tests := []struct {
+		name string
+		do   func(ctx context.Context) error
+	}{
+		{"claim without effect", claimWith(func(r *server.ClaimRequest) { r.Effect = 0 })},
+		{"claim with an unknown effect", claimWith(func(r *server.ClaimRequest) { r.Effect = server.Opaque + 1 })},
+		{"claim without lease", claimWith(func(r *server.ClaimRequest) { r.Lease = 0 })},
+		{"claim with a negative retention", claimWith(func(r *server.ClaimRequest) { r.Keep = -1 })},
+		{"claim with a negative window", claimWith(func(r *server.ClaimRequest) { r.Window = -1 })},
+		{"bury alive", func(ctx context.Context) error {
+			_, _, err := s.Bury(ctx, o.ID, 1, server.StateReleased)
+			return err
+		}},
+		{"renew for no time", func(ctx context.Context) error {
+			_, err := s.Renew(ctx, []server.Owner{o}, 0)
+			return err
+		}},
+		{"settle to in progress", func(ctx context.Context) error {
+			return s.Settle(ctx, o, server.Settlement{State: server.StateInProgress})
+		}},
+		{"settle to nothing", func(ctx context.Context) error { return s.Settle(ctx, o, server.Settlement{}) }},
+		{"cancel with a negative retention", func(ctx context.Context) error {
+			_, _, err := s.Cancel(ctx, server.CancelRequest{ID: o.ID, Keep: -1})
+			return err
+		}},
+		{"sweep nothing", func(ctx context.Context) error {
+			_, err := s.Sweep(ctx, 0)
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		require.ErrorIs(t, tt.do(t.Context()), memstore.ErrArgument, tt.name)
+	}
+	after, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err)
+	before.Now = after.Now
+	require.Equal(t, before, after)
+	st, err := s.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[server.State]int64{server.StateInProgress: 1}, st.ByState)
+}

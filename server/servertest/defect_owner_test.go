@@ -1,0 +1,188 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var ownerDefects = []defect{
+	{"takes over before the lease ends", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (r server.Record, won bool, err error) {
+			m.ahead(func() { r, won, err = m.Store.TakeOver(ctx, req, from) })
+			return r, won, err
+		}
+	}, []string{
+		"take-over: not before the lease ends by the store's clock",
+		"take-over: not of any other state",
+	}},
+	{"lets a released key's lease run out", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			if r, err := m.Store.Read(ctx, req.ID); err == nil && r.LeaseLeft() > 0 {
+				return r, false, nil
+			}
+			return m.Store.TakeOver(ctx, req, from)
+		}
+	}, []string{
+		"take-over: a released key at once",
+		"settle: effects that may have happened stay remembered",
+		"tx cancel: a take-over waits for its end",
+	}},
+	{"takes over from whatever fence there is", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			if r, err := m.Store.Read(ctx, req.ID); err == nil {
+				from = r.Fence
+			}
+			return m.Store.TakeOver(ctx, req, from)
+		}
+	}, []string{
+		"take-over: only from the fence that was read",
+		"model: a thousand random calls, as the model says",
+	}},
+	{"makes every take-over a winner", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			r, _, err := m.Store.TakeOver(ctx, req, from)
+			return r, err == nil, err
+		}
+	}, []string{
+		"take-over: one of 32 wins, and each fence has one owner",
+		"take-over: not of any other state",
+		"bury: one burial or take-over of 32 wins",
+	}},
+	{"forgets the window of a take-over", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			req.Window = 1000 * time.Hour
+			return m.Store.TakeOver(ctx, req, from)
+		}
+	}, []string{"take-over: the window counts from the first claim"}},
+	{"takes over what is absent", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			r, won, err := m.Store.TakeOver(ctx, req, from)
+			if errors.Is(err, server.ErrNotFound) {
+				return m.Store.Claim(ctx, req)
+			}
+			return r, won, err
+		}
+	}, []string{"take-over: an absent key is not found"}},
+	{"takes the successor's fingerprint", func(m *mutant) {
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			r, won, err := m.Store.TakeOver(ctx, req, from)
+			if won {
+				r.Fingerprint = req.Fingerprint
+			}
+			return r, won, err
+		}
+	}, []string{
+		"claim: repeated after a lost answer it knows itself",
+		"history: 32 owners at random over 12 keys",
+		"renew: owners keep their keys, the others are named",
+	}},
+	{"keeps a key longer with each take-over", func(m *mutant) {
+		m.show = func(r server.Record) server.Record {
+			r.ExpiresAt = r.ExpiresAt.Add(time.Duration(r.Fence) * time.Minute)
+			return r
+		}
+	}, []string{"take-over: the run changes, the key stays"}},
+	{"counts no deaths", func(m *mutant) {
+		m.show = func(r server.Record) server.Record { r.Deaths = 0; return r }
+	}, []string{
+		"take-over: deaths are counted, effects that may have happened are remembered",
+		"bury: the dead only, and it is counted",
+		"tx cancel: what each state was and becomes",
+	}},
+	{"forgets what may have run", func(m *mutant) {
+		m.show = func(r server.Record) server.Record { r.MaybeRan = false; return r }
+	}, []string{
+		"bury: the dead only, and it is counted",
+		"settle: effects that may have happened stay remembered",
+		"settle: the run ends as it says",
+	}},
+	{"forgets what may have run with a transactional run", func(m *mutant) {
+		m.show = func(r server.Record) server.Record {
+			r.MaybeRan = r.MaybeRan && r.Effect != server.Transactional
+			return r
+		}
+	}, []string{
+		"settle: effects that may have happened stay remembered",
+		"take-over: deaths are counted, effects that may have happened are remembered",
+	}},
+	{"buries the living", func(m *mutant) {
+		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (r server.Record, ok bool, err error) {
+			m.ahead(func() { r, ok, err = m.Store.Bury(ctx, id, from, to) })
+			return r, ok, err
+		}
+	}, []string{"bury: nothing else"}},
+	{"buries from whatever fence there is", func(m *mutant) {
+		m.bury = func(ctx context.Context, id server.ID, _ int64, to server.State) (server.Record, bool, error) {
+			r, err := m.Store.Read(ctx, id)
+			if err != nil {
+				return r, false, err
+			}
+			return m.Store.Bury(ctx, id, r.Fence, to)
+		}
+	}, []string{"bury: nothing else"}},
+	{"makes every burial a success", func(m *mutant) {
+		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
+			r, _, err := m.Store.Bury(ctx, id, from, to)
+			return r, err == nil, err
+		}
+	}, []string{
+		"bury: one burial or take-over of 32 wins",
+		"bury: nothing else",
+	}},
+	{"buries what is absent", func(m *mutant) {
+		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
+			r, ok, err := m.Store.Bury(ctx, id, from, to)
+			if errors.Is(err, server.ErrNotFound) {
+				err = nil
+			}
+			return r, ok, err
+		}
+	}, []string{"bury: an absent key is not found"}},
+	{"renews whoever owns the key now", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+			var now []server.Owner
+			for _, o := range owners {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress {
+					now = append(now, owner(r))
+				}
+			}
+			_, err := m.Store.Renew(ctx, now, lease)
+			return nil, err
+		}
+	}, []string{
+		"renew: owners keep their keys, the others are named",
+		"renew: a renewed key is not taken over",
+		"settle: zombies change nothing",
+	}},
+	{"loses who is late", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (lost []server.Owner, err error) {
+			var punctual []server.Owner
+			for _, o := range owners {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.LeaseLeft() <= 0 {
+					lost = append(lost, o)
+				} else {
+					punctual = append(punctual, o)
+				}
+			}
+			more, err := m.Store.Renew(ctx, punctual, lease)
+			return append(lost, more...), err
+		}
+	}, []string{
+		"renew: who is late but was not taken over still owns the key",
+		"model: a thousand random calls, as the model says",
+	}},
+	{"renews nobody", func(m *mutant) {
+		m.renew = func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) { return nil, nil }
+	}, []string{"renew: who is late but was not taken over still owns the key"}},
+	{"chokes on an empty batch", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+			if len(owners) == 0 {
+				return nil, errors.New("syntax error")
+			}
+			return m.Store.Renew(ctx, owners, lease)
+		}
+	}, []string{"renew: nobody is nobody"}},
+}

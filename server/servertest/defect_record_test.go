@@ -1,0 +1,114 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var recordDefects = []defect{
+	{"ends an answer at the first NUL", func(m *mutant) {
+		m.show = func(r server.Record) server.Record {
+			if i := bytes.IndexByte(r.Answer.Envelope, 0); i >= 0 {
+				r.Answer.Envelope = r.Answer.Envelope[:i]
+			}
+			return r
+		}
+	}, []string{"record: answers are kept byte by byte"}},
+	{"takes an empty answer for none", func(m *mutant) {
+		m.show = func(r server.Record) server.Record {
+			if len(r.Answer.Envelope) == 0 {
+				r.Answer.Envelope = nil
+			}
+			return r
+		}
+	}, []string{"record: answers are kept byte by byte"}},
+	{"shares its bytes", func(m *mutant) {
+		var shared sync.Map
+		m.show = func(r server.Record) server.Record {
+			if r.State == server.StateCompleted {
+				b, _ := shared.LoadOrStore(r.ID, r.Answer.Envelope)
+				r.Answer.Envelope, _ = b.([]byte)
+			}
+			return r
+		}
+	}, []string{"record: nobody else's bytes"}},
+	{"keeps half a fingerprint", func(m *mutant) {
+		m.show = func(r server.Record) server.Record { clear(r.Fingerprint.Sum[16:]); return r }
+	}, []string{
+		"record: identities are kept bit by bit",
+		"context: done under way, a claim is whole or absent",
+		"claim: the first owner has fence 1 and what it asked for",
+	}},
+	{"has a clock that stands", func(m *mutant) {
+		start := time.Now()
+		m.show = func(r server.Record) server.Record { r.Now = start; return r }
+	}, []string{"record: the clock goes on"}},
+	{"has a clock that goes back", func(m *mutant) {
+		var reads int
+		var mu sync.Mutex
+		m.show = func(r server.Record) server.Record {
+			mu.Lock()
+			defer mu.Unlock()
+			reads++
+			r.Now = r.Now.Add(-time.Duration(reads) * time.Second)
+			return r
+		}
+	}, []string{"record: the clock goes on"}},
+	{"counts the completed only", func(m *mutant) {
+		m.stats = func(ctx context.Context) (server.Stats, error) {
+			st, err := m.Store.Stats(ctx)
+			return server.Stats{ByState: map[server.State]int64{server.StateCompleted: st.ByState[server.StateCompleted]}}, err
+		}
+	}, []string{
+		"stats: what there is",
+		"sweep: at most limit, and all in the end",
+	}},
+	{"does not look at its context", func(m *mutant) {
+		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			return m.Store.Claim(context.WithoutCancel(ctx), req)
+		}
+		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+			return m.Store.Cancel(context.WithoutCancel(ctx), req)
+		}
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			return m.Store.Settle(context.WithoutCancel(ctx), o, s)
+		}
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				return tx.Tx.Settle(context.WithoutCancel(ctx), o, s)
+			}
+		})
+	}, []string{
+		"tx: a done context begins and commits nothing",
+		"context: already done, nothing happens",
+	}},
+	{"writes, and then reports that the context has ended", func(m *mutant) {
+		late := func(err error) error { return errors.Join(err, context.Canceled) }
+		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			r, won, err := m.Store.Claim(context.WithoutCancel(ctx), req)
+			if ctx.Err() != nil {
+				err = late(err)
+			}
+			return r, won, err
+		}
+		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+			r, ok, err := m.Store.Cancel(context.WithoutCancel(ctx), req)
+			if ctx.Err() != nil {
+				err = late(err)
+			}
+			return r, ok, err
+		}
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			err := m.Store.Settle(context.WithoutCancel(ctx), o, s)
+			if ctx.Err() != nil {
+				err = late(err)
+			}
+			return err
+		}
+	}, []string{"context: already done, nothing happens"}},
+}

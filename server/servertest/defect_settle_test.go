@@ -1,0 +1,113 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// asOwner settles for whoever owns the key, as far as mend says.
+func (m *mutant) asOwner(mend func(o *server.Owner, r server.Record)) func(context.Context, server.Owner, server.Settlement) error {
+	return func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		if r, err := m.Store.Read(ctx, o.ID); err == nil {
+			mend(&o, r)
+		}
+		return m.Store.Settle(ctx, o, s)
+	}
+}
+
+var settleDefects = []defect{
+	{"ignores the fence", func(m *mutant) {
+		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { o.Fence = r.Fence })
+	}, []string{
+		"settle: token and fence must both be the owner's",
+		"model: a thousand random calls, as the model says",
+	}},
+	{"ignores the token", func(m *mutant) {
+		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { o.Token = r.Token })
+	}, []string{"settle: token and fence must both be the owner's"}},
+	{"ignores the owner", func(m *mutant) {
+		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { *o = owner(r) })
+	}, []string{
+		"settle: zombies change nothing",
+		"settle: an owner and its successor never both win",
+	}},
+	{"tells zombies that all is well", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if err := m.Store.Settle(ctx, o, s); !errors.Is(err, server.ErrLeaseLost) {
+				return err
+			}
+			return nil
+		}
+	}, []string{
+		"history: 32 owners at random over 12 keys",
+		"settle: an owner and its successor never both win",
+		"settle: a completed record never changes",
+	}},
+	{"refuses who is late", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress && r.LeaseLeft() <= 0 {
+				return server.ErrLeaseLost
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{"settle: who is late but was not taken over still settles"}},
+	{"does not know a repeated completion", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateCompleted {
+				return server.ErrLeaseLost
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{
+		"settle: a completion repeated after a lost answer is no error",
+		"context: done under way, a settlement is whole or absent",
+		"tx: a completion whose answer was lost can be repeated",
+	}},
+	{"keeps the last answer, not the first", func(m *mutant) {
+		var last sync.Map
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			err := m.Store.Settle(ctx, o, s)
+			if err == nil {
+				last.Store(o.ID, s.Answer)
+			}
+			return err
+		}
+		m.show = func(r server.Record) server.Record {
+			if a, ok := last.Load(r.ID); ok && r.State == server.StateCompleted {
+				r.Answer, _ = a.(server.Answer)
+			}
+			return r
+		}
+	}, []string{
+		"record: nobody else's bytes",
+		"settle: a completed record never changes",
+	}},
+	{"acknowledges a settlement and drops it", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if s.State == server.StateCompleted {
+				return ctx.Err()
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{
+		"settle: the run ends as it says",
+		"context: done under way, a settlement is whole or absent",
+		"model: a thousand random calls, as the model says",
+	}},
+	{"tells a zombie beside its successor that all is well", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			err := m.Store.Settle(ctx, o, s)
+			if r, readErr := m.Store.Read(ctx, o.ID); readErr == nil && r.Fence > o.Fence && r.State == server.StateInProgress {
+				return nil
+			}
+			return err
+		}
+	}, []string{
+		"settle: an owner and its successor never both win",
+		"settle: token and fence must both be the owner's",
+		"settle: zombies change nothing",
+	}},
+}

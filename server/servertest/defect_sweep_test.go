@@ -1,0 +1,64 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var sweepDefects = []defect{
+	{"sweeps the living", func(m *mutant) {
+		m.sweep = func(ctx context.Context, limit int) (n int, err error) {
+			m.ahead(func() { n, err = m.Store.Sweep(ctx, limit) })
+			return n, err
+		}
+	}, []string{
+		"sweep: never a run that was taken over meanwhile",
+		"sweep: exactly what nobody can need",
+	}},
+	{"sweeps without a limit", func(m *mutant) {
+		m.sweep = func(ctx context.Context, _ int) (int, error) { return m.Store.Sweep(ctx, 1<<30) }
+	}, []string{"sweep: at most limit, and all in the end"}},
+	{"sweeps one at a time and then no more", func(m *mutant) {
+		var once sync.Once
+		m.sweep = func(ctx context.Context, limit int) (n int, err error) {
+			once.Do(func() { n, err = m.Store.Sweep(ctx, limit) })
+			return n, err
+		}
+	}, []string{
+		"sweep: sweepers side by side count each record once",
+		"sweep: at most limit, and all in the end",
+	}},
+	{"counts what it meets, not what it sweeps", func(m *mutant) {
+		m.sweep = func(ctx context.Context, limit int) (int, error) {
+			n, err := m.Store.Sweep(ctx, limit)
+			return n + 1, err
+		}
+	}, []string{
+		"sweep: exactly what nobody can need",
+		"sweep: at most limit, and all in the end",
+		"sweep: sweepers side by side count each record once",
+		"model: a thousand random calls, as the model says",
+	}},
+	{"says that it swept, and sweeps nothing", func(m *mutant) {
+		m.sweep = func(ctx context.Context, limit int) (int, error) { return limit, ctx.Err() }
+	}, []string{
+		"sweep: a swept key is new",
+		"sweep: sweepers side by side count each record once",
+		"sweep: at most limit, and all in the end",
+	}},
+	{"sweeps beside a take-over", func(m *mutant) {
+		var swept atomic.Bool
+		m.sweep = func(ctx context.Context, limit int) (int, error) { swept.Store(true); return m.Store.Sweep(ctx, limit) }
+		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+			r, won, err := m.Store.TakeOver(ctx, req, from)
+			if errors.Is(err, server.ErrNotFound) && swept.Load() {
+				return r, true, nil
+			}
+			return r, won, err
+		}
+	}, []string{"sweep: never a run that was taken over meanwhile"}},
+}

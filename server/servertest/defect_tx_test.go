@@ -1,0 +1,200 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var txDefects = []defect{
+	{"lets effects out before the commit", func(m *mutant) { m.marred.early = true }, []string{
+		"tx: effects and record commit together",
+		"tx: a rollback leaves nothing",
+		"tx: a lost lease rolls everything back",
+	}},
+	{"settles beside the transaction", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				return errors.Join(m.Store.Settle(ctx, o, s), tx.Tx.Rollback(ctx))
+			}
+		})
+	}, []string{
+		"tx: effects and record commit together",
+		"tx: a run can be released in its transaction",
+		"tx cancel: it commits with the run that undoes",
+	}},
+	{"commits the effects of zombies", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				other := request(newID())
+				r, _, err := m.Store.Claim(ctx, other)
+				if err != nil {
+					return err
+				}
+				if now, err := m.Store.Read(ctx, o.ID); err == nil && owner(now) == o && now.State == server.StateInProgress {
+					return tx.Tx.Settle(ctx, o, s)
+				}
+				return errors.Join(tx.Tx.Settle(ctx, owner(r), s), server.ErrLeaseLost)
+			}
+		})
+	}, []string{
+		"tx: a lost lease rolls everything back",
+		"tx: left open while another took over, it changes nothing",
+		"tx: an owner and its successor never both commit",
+	}},
+	{"does not look at the owner in a transaction", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil {
+					o = owner(r)
+				}
+				return tx.Tx.Settle(ctx, o, s)
+			}
+		})
+	}, []string{
+		"tx: a lost lease rolls everything back",
+		"tx: left open while another took over, it changes nothing",
+		"tx: an owner and its successor never both commit",
+	}},
+	{"knows no completion that a transaction made", func(m *mutant) {
+		var done sync.Map
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				done.Store(o, true)
+				return tx.Tx.Settle(ctx, o, s)
+			}
+		})
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if _, ok := done.Load(o); ok {
+				return server.ErrLeaseLost
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{"tx: a completion whose answer was lost can be repeated"}},
+	{"only completes in a transaction", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				s.State = server.StateCompleted
+				return tx.Tx.Settle(ctx, o, s)
+			}
+		})
+	}, []string{"tx: a run can be released in its transaction"}},
+	{"commits on rollback", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.rollback = func(ctx context.Context) error {
+				r, _, err := m.Store.Claim(context.WithoutCancel(ctx), request(newID()))
+				if err == nil {
+					_ = tx.Tx.Settle(context.WithoutCancel(ctx), owner(r), release)
+				}
+				return tx.Tx.Rollback(ctx)
+			}
+		})
+	}, []string{
+		"tx: a rollback leaves nothing",
+		"tx: transactions of many keys do not disturb each other",
+	}},
+	{"cancels outside the transaction", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) { tx.cancel = m.Store.Cancel })
+	}, []string{
+		"tx cancel: seen by nobody before the end, and a claim waits",
+		"tx cancel: it commits with the run that undoes",
+		"tx: a lost lease rolls everything back",
+		"tx: a rollback leaves nothing",
+	}},
+	{"cancels at the end of the transaction only", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			var reqs []server.CancelRequest
+			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+				reqs = append(reqs, req)
+				r, err := m.Store.Read(ctx, req.ID)
+				if errors.Is(err, server.ErrNotFound) {
+					return server.Record{}, false, nil
+				}
+				return r, err == nil, err
+			}
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				for _, req := range reqs {
+					if _, _, err := tx.Tx.Cancel(ctx, req); err != nil {
+						return errors.Join(err, tx.Tx.Rollback(ctx))
+					}
+				}
+				return tx.Tx.Settle(ctx, o, s)
+			}
+		})
+	}, []string{
+		"tx cancel: seen by nobody before the end, and a claim waits",
+		"tx cancel: two undo runs of one key at once",
+		"tx cancel: the verdict on a running key holds to the end",
+		"tx cancel: a take-over waits for its end",
+	}},
+	{"locks what it cancels in one order, and never gives up", func(m *mutant) {
+		var locks sync.Map
+		m.beginWith(func(tx *mutantTx) {
+			var held []chan struct{}
+			unlock := func() {
+				for _, l := range held {
+					<-l
+				}
+				held = nil
+			}
+			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+				l, _ := locks.LoadOrStore(req.ID, make(chan struct{}, 1))
+				lock, _ := l.(chan struct{})
+				select {
+				case lock <- struct{}{}:
+					held = append(held, lock)
+				case <-ctx.Done():
+					return server.Record{}, false, ctx.Err()
+				}
+				return tx.Tx.Cancel(ctx, req)
+			}
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				defer unlock()
+				return tx.Tx.Settle(ctx, o, s)
+			}
+			tx.rollback = func(ctx context.Context) error {
+				defer unlock()
+				return tx.Tx.Rollback(ctx)
+			}
+		})
+	}, []string{"tx cancel: two undo runs in opposite order both end"}},
+	{"locks only what it changes", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+				r, err := m.Store.Read(ctx, req.ID)
+				if err == nil && r.State == server.StateInProgress && r.LeaseLeft() > 0 {
+					return r, true, nil
+				}
+				return tx.Tx.Cancel(ctx, req)
+			}
+		})
+	}, []string{"tx cancel: the verdict on a running key holds to the end"}},
+	{"runs one transaction at a time, and fails the others", func(m *mutant) {
+		var mu sync.Mutex
+		m.beginWith(func(tx *mutantTx) {
+			free := mu.TryLock()
+			var once sync.Once
+			unlock := func() {
+				if free {
+					once.Do(mu.Unlock)
+				}
+			}
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				defer unlock()
+				if !free {
+					return errors.Join(tx.Tx.Rollback(ctx), server.ErrConflict)
+				}
+				return tx.Tx.Settle(ctx, o, s)
+			}
+			tx.rollback = func(ctx context.Context) error {
+				defer unlock()
+				return tx.Tx.Rollback(ctx)
+			}
+		})
+	}, []string{
+		"tx: left open while another took over, it changes nothing",
+		"tx: an owner and its successor never both commit",
+	}},
+}

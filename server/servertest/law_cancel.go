@@ -1,0 +1,164 @@
+package servertest
+
+import (
+	"sync/atomic"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var cancelLaws = []law{
+	{"cancel: an absent key gets a tombstone, and never runs", cancelOfAbsent},
+	{"cancel: what each state becomes, and what it was", cancelOfEachState},
+	{"cancel: repeated after a lost answer it knows itself", cancelRepeats},
+	{"cancel: it or the first claim wins, never both", cancelRacesClaim},
+	{"cancel: it or the take-over wins, never both", cancelRacesTakeOver},
+	{"cancel: one of 32 makes the tombstone", oneCancelWins},
+}
+
+func cancelOfAbsent(c *check) {
+	req := server.CancelRequest{ID: newID(), Token: newToken(), Keep: keep}
+	before, existed, err := c.store.Cancel(c.Context(), req)
+	c.must("Cancel of an absent key", err)
+	want(c, "Cancel of an absent key: existed", existed, false)
+	if diff := difference(before, server.Record{}); diff != "" {
+		c.Errorf("Cancel of an absent key returned a record: %s", diff)
+	}
+	r := c.read(req.ID)
+	expect := server.Record{
+		ID: req.ID, State: server.StateCancelled, Token: req.Token, Fence: 1,
+		CreatedAt: r.CreatedAt, LeaseUntil: r.LeaseUntil, ExpiresAt: r.ExpiresAt, ReplayUntil: r.ReplayUntil,
+	}
+	if diff := difference(r, expect); diff != "" {
+		c.Errorf("tombstone: %s", diff)
+	}
+	if left := r.ExpiresAt.Sub(r.Now); left <= 0 || left > req.Keep {
+		c.Errorf("tombstone's ExpiresAt - Now = %v, want at most %v", left, req.Keep)
+	}
+	got, won, err := c.store.Claim(c.Context(), request(req.ID))
+	c.must("Claim of a tombstone", err)
+	want(c, "Claim of a tombstone: won", won, false)
+	want(c, "state that the late claim sees", got.State, server.StateCancelled)
+	c.wantUnchanged(r)
+}
+
+func cancelOfEachState(c *check) {
+	for _, s := range everyState {
+		was := s.put(c)
+		req := server.CancelRequest{ID: was.ID, Token: newToken(), Keep: keep}
+		before, existed, err := c.store.Cancel(c.Context(), req)
+		c.must("Cancel of a key "+s.name, err)
+		want(c, "Cancel of a key "+s.name+": existed", existed, true)
+		if diff := difference(before, was); diff != "" {
+			c.Errorf("record before the cancel of a key %s: %s", s.name, diff)
+		}
+		if !s.cancellable {
+			c.wantUnchanged(was)
+			continue
+		}
+		after := c.read(was.ID)
+		expect := was
+		expect.State, expect.Token, expect.Fence = server.StateCancelled, req.Token, was.Fence+1
+		expect.LeaseUntil, expect.ExpiresAt = after.LeaseUntil, after.ExpiresAt
+		if s.dead {
+			expect.Deaths++
+			expect.MaybeRan = was.Effect != server.Transactional
+		}
+		if diff := difference(after, expect); diff != "" {
+			c.Errorf("cancelled record of a key %s: %s", s.name, diff)
+		}
+		if after.ExpiresAt.Before(was.ExpiresAt) {
+			c.Errorf("the cancel of a key %s brought its end forward by %v", s.name, was.ExpiresAt.Sub(after.ExpiresAt))
+		}
+	}
+}
+
+func cancelRepeats(c *check) {
+	for _, put := range []func(*check) server.Record{nil, ended(release)} {
+		id := newID()
+		if put != nil {
+			id = put(c).ID
+		}
+		req := server.CancelRequest{ID: id, Token: newToken(), Keep: keep}
+		_, _, err := c.store.Cancel(c.Context(), req)
+		c.must("Cancel", err)
+		first := c.read(id)
+		before, existed, err := c.store.Cancel(c.Context(), req)
+		c.must("Cancel repeated", err)
+		want(c, "Cancel repeated: existed", existed, true)
+		want(c, "token that the repeated cancel sees", before.Token, req.Token)
+		c.wantUnchanged(first)
+	}
+}
+
+func cancelRacesClaim(c *check) {
+	for range 50 {
+		id := newID()
+		var won, existed bool
+		var before server.Record
+		var claimErr, cancelErr error
+		together(2, func(i int) {
+			if i == 0 {
+				_, won, claimErr = c.store.Claim(c.Context(), request(id))
+			} else {
+				before, existed, cancelErr = c.store.Cancel(c.Context(), server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
+			}
+		})
+		c.must("Claim", claimErr)
+		c.must("Cancel", cancelErr)
+		want(c, "claimed, as against cancelled", won, existed)
+		if won {
+			want(c, "state that the cancel saw", before.State, server.StateInProgress)
+			want(c, "state", c.read(id).State, server.StateInProgress)
+		} else {
+			want(c, "state", c.read(id).State, server.StateCancelled)
+		}
+	}
+}
+
+func cancelRacesTakeOver(c *check) {
+	for i := range 40 {
+		put := ended(release)
+		if i%2 == 0 {
+			put = died(server.Transactional)
+		}
+		r := put(c)
+		var won bool
+		var before server.Record
+		var takeErr, cancelErr error
+		together(2, func(i int) {
+			if i == 0 {
+				_, won, takeErr = c.store.TakeOver(c.Context(), request(r.ID), r.Fence)
+			} else {
+				before, _, cancelErr = c.store.Cancel(c.Context(), server.CancelRequest{ID: r.ID, Token: newToken(), Keep: keep})
+			}
+		})
+		c.must("TakeOver", takeErr)
+		c.must("Cancel", cancelErr)
+		after := c.read(r.ID)
+		want(c, "fence after one take-over or cancel", after.Fence, r.Fence+1)
+		want(c, "taken over, as against cancelled", won, after.State == server.StateInProgress)
+		want(c, "the cancel saw the successor", before.Fence == r.Fence+1, won)
+	}
+}
+
+func oneCancelWins(c *check) {
+	for i := range 10 {
+		id, fence := newID(), int64(0)
+		if i%2 == 0 {
+			r := ended(release)(c)
+			id, fence = r.ID, r.Fence
+		}
+		var first atomic.Int32
+		together(32, func(int) {
+			before, existed, err := c.store.Cancel(c.Context(), server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
+			if err != nil {
+				c.Errorf("Cancel: error = %v, want none", err)
+			}
+			if !existed || before.State != server.StateCancelled {
+				first.Add(1)
+			}
+		})
+		want(c, "cancels that found the key not cancelled", first.Load(), 1)
+		want(c, "fence", c.read(id).Fence, fence+1)
+	}
+}

@@ -1,0 +1,235 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var txCancelLaws = []law{
+	{"tx cancel: it commits with the run that undoes", txCancelCommits},
+	{"tx cancel: what each state was and becomes", txCancelOfEachState},
+	{"tx cancel: seen by nobody before the end, and a claim waits", txCancelHoldsClaim},
+	{"tx cancel: a take-over waits for its end", txCancelHoldsTakeOver},
+	{"tx cancel: the verdict on a running key holds to the end", txCancelHoldsOwner},
+	{"tx cancel: two undo runs of one key at once", txCancelTwice},
+	{"tx cancel: two undo runs in opposite order both end", txCancelCrosswise},
+}
+
+func (c *check) txCancel(tx server.Tx, id server.ID) (server.Record, bool) {
+	c.Helper()
+	before, existed, err := tx.Cancel(c.Context(), server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
+	c.must("Tx.Cancel", err)
+	return before, existed
+}
+
+func txCancelCommits(c *check) {
+	undo, forward := c.claimNew(), newID()
+	tx := c.run(undo)
+	_, existed := c.txCancel(tx, forward)
+	want(c, "Tx.Cancel of an absent key: existed", existed, false)
+	c.wantAbsent(forward)
+	c.must("Tx.Settle", tx.Settle(c.Context(), owner(undo), completion(200, "nothing to undo")))
+	want(c, "state of the forward key", c.read(forward).State, server.StateCancelled)
+	want(c, "state of the undo key", c.read(undo.ID).State, server.StateCompleted)
+	c.wantEffects(undo.ID, 1)
+}
+
+func txCancelOfEachState(c *check) {
+	for _, s := range everyState {
+		was, undo := s.put(c), c.claimNew()
+		tx := c.run(undo)
+		before, existed := c.txCancel(tx, was.ID)
+		want(c, "Tx.Cancel of a key "+s.name+": existed", existed, true)
+		if diff := difference(before, was); diff != "" {
+			c.Errorf("record before the cancel of a key %s: %s", s.name, diff)
+		}
+		c.wantUnchanged(was)
+		c.must("Tx.Settle", tx.Settle(c.Context(), owner(undo), completion(200, "")))
+		if !s.cancellable {
+			c.wantUnchanged(was)
+			continue
+		}
+		after := c.read(was.ID)
+		want(c, "state of a key "+s.name+" after the cancel", after.State, server.StateCancelled)
+		want(c, "fence of a key "+s.name+" after the cancel", after.Fence, was.Fence+1)
+	}
+}
+
+// held starts do, which must not succeed before the transaction has ended: it
+// waits or fails. end ends the transaction; held returns do's error.
+func (c *check) held(what string, do func() error, end func() error) error {
+	c.Helper()
+	var ended atomic.Bool
+	result := make(chan error, 1)
+	go func() {
+		err := do()
+		if err == nil && !ended.Load() {
+			err = fmt.Errorf("%w: %s", errTooEarly, what)
+		}
+		result <- err
+	}()
+	// Enough for do to get to the lock, mostly; were it not, the law would
+	// show less, not fail.
+	time.Sleep(10 * time.Millisecond)
+	ended.Store(true)
+	endErr := end()
+	err := <-result
+	c.must("the end of the transaction", endErr)
+	if errors.Is(err, errTooEarly) {
+		c.Fatal(err)
+	}
+	return err
+}
+
+var errTooEarly = errors.New("done before the transaction ended")
+
+func txCancelHoldsClaim(c *check) {
+	for _, commit := range []bool{true, false} {
+		undo, req := c.claimNew(), request(newID())
+		tx := c.run(undo)
+		c.txCancel(tx, req.ID)
+		c.wantAbsent(req.ID)
+		err := c.held("claim of the forward key", func() error {
+			_, _, err := c.store.Claim(c.Context(), req)
+			return err
+		}, c.ending(tx, undo, commit))
+		c.Logf("claim while the transaction was open: error = %v", err)
+		_, won, err := c.store.Claim(c.Context(), req)
+		c.must("Claim after the transaction", err)
+		want(c, "claim of the forward key: won", won, !commit)
+	}
+}
+
+// ending returns what ends the undo run's transaction.
+func (c *check) ending(tx server.Tx, undo server.Record, commit bool) func() error {
+	return func() error {
+		if commit {
+			return tx.Settle(c.Context(), owner(undo), completion(200, ""))
+		}
+		return tx.Rollback(c.Context())
+	}
+}
+
+func txCancelHoldsTakeOver(c *check) {
+	for _, commit := range []bool{true, false} {
+		for _, put := range []func(*check) server.Record{ended(release), died(server.Transactional)} {
+			forward, undo := put(c), c.claimNew()
+			tx, req := c.run(undo), request(forward.ID)
+			c.txCancel(tx, forward.ID)
+			_ = c.held("take-over of the forward key", func() error {
+				_, _, err := c.store.TakeOver(c.Context(), req, forward.Fence)
+				return err
+			}, c.ending(tx, undo, commit))
+			r := c.read(forward.ID)
+			if commit {
+				want(c, "state of the forward key", r.State, server.StateCancelled)
+			} else if r.Token != req.Token { // it had given up waiting
+				c.takeOver(req, forward.Fence)
+			}
+		}
+	}
+}
+
+// txCancelHoldsOwner looks at a run in progress: the undo was told so, and the
+// run must not end under it.
+func txCancelHoldsOwner(c *check) {
+	forward, undo := c.claimNew(), c.claimNew()
+	tx := c.run(undo)
+	before, _ := c.txCancel(tx, forward.ID)
+	want(c, "state that the undo sees", before.State, server.StateInProgress)
+	s := completion(200, "forward")
+	_ = c.held("settlement of the forward key", func() error {
+		return c.store.Settle(c.Context(), owner(forward), s)
+	}, c.ending(tx, undo, false))
+	c.settle(owner(forward), s)
+	want(c, "state of the forward key", c.read(forward.ID).State, server.StateCompleted)
+}
+
+func txCancelTwice(c *check) {
+	for range 5 {
+		forward := newID()
+		var first atomic.Int32
+		c.undoTogether([]server.Record{c.claimNew(), c.claimNew()}, func(ctx context.Context, _ int, tx server.Tx) (func(), error) {
+			_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: forward, Token: newToken(), Keep: keep})
+			time.Sleep(time.Millisecond) // lets the other come before the commit
+			return func() {
+				if !existed {
+					first.Add(1)
+				}
+			}, err
+		})
+		want(c, "committed undo runs that found no forward run", first.Load(), 1)
+		want(c, "fence of the tombstone", c.read(forward).Fence, 1)
+	}
+}
+
+func txCancelCrosswise(c *check) {
+	for range 3 {
+		a, b := newID(), newID()
+		c.undoTogether([]server.Record{c.claimNew(), c.claimNew()}, func(ctx context.Context, i int, tx server.Tx) (func(), error) {
+			order := []server.ID{a, b}
+			if i == 1 {
+				order = []server.ID{b, a}
+			}
+			for _, id := range order {
+				if _, _, err := tx.Cancel(ctx, server.CancelRequest{ID: id, Token: newToken(), Keep: keep}); err != nil {
+					return nil, err
+				}
+				time.Sleep(time.Millisecond) // lets the other take its first lock
+			}
+			return func() {}, nil
+		})
+		want(c, "state of one forward key", c.read(a).State, server.StateCancelled)
+		want(c, "state of the other", c.read(b).State, server.StateCancelled)
+	}
+}
+
+// undoTogether runs the undos at once, each in transactions of its own until
+// one commits, as a guard does. body returns what to do after the commit.
+func (c *check) undoTogether(undos []server.Record, body func(ctx context.Context, i int, tx server.Tx) (func(), error)) {
+	c.Helper()
+	deadline := c.deadline()
+	together(len(undos), func(i int) {
+		for {
+			err := c.undoOnce(undos[i], func(ctx context.Context, tx server.Tx) (func(), error) { return body(ctx, i, tx) })
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				c.Errorf("undo run %d: error = %v, want none", i, err)
+				return
+			}
+			time.Sleep(time.Duration(i) * time.Millisecond) // not in step again
+		}
+	})
+	for _, undo := range undos {
+		c.wantEffects(undo.ID, 1)
+		want(c, "state of the undo key", c.read(undo.ID).State, server.StateCompleted)
+	}
+}
+
+func (c *check) undoOnce(undo server.Record, body func(ctx context.Context, tx server.Tx) (func(), error)) error {
+	ctx, cancel := context.WithDeadline(c.Context(), c.deadline())
+	defer cancel()
+	tx, err := c.txs.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.effects.Add(tx.NewContext(ctx), undo.ID); err != nil {
+		return errors.Join(err, tx.Rollback(ctx))
+	}
+	after, err := body(ctx, tx)
+	if err != nil {
+		return errors.Join(err, tx.Rollback(ctx))
+	}
+	if err := tx.Settle(ctx, owner(undo), completion(200, "")); err != nil {
+		return err
+	}
+	after()
+	return nil
+}

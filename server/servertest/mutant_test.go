@@ -1,0 +1,196 @@
+package servertest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A mutant is a memstore with something broken: each field that is set stands
+// in for a method.
+type mutant struct {
+	*memstore.Store
+	skew   atomic.Int64 // by which the store's clock is ahead
+	marred counts       // the effects, and what breaks them
+
+	claim    func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error)
+	takeOver func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error)
+	bury     func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error)
+	renew    func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error)
+	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
+	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
+	sweep    func(ctx context.Context, limit int) (int, error)
+	stats    func(ctx context.Context) (server.Stats, error)
+	begin    func(ctx context.Context) (server.Tx, error)
+	show     func(r server.Record) server.Record // what every method returns of a record
+}
+
+func newMutant(tb testing.TB) *mutant {
+	m := &mutant{marred: counts{n: make(map[server.ID]int)}}
+	store, err := memstore.NewWith(memstore.Config{
+		Now:         func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) },
+		LockTimeout: time.Second,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m.Store = store
+	m.show = func(r server.Record) server.Record { return r }
+	return m
+}
+
+// ahead makes a call with the store's clock an hour and more ahead.
+func (m *mutant) ahead(call func()) {
+	m.skew.Add(int64(2 * keep))
+	defer m.skew.Add(-int64(2 * keep))
+	call()
+}
+
+func (m *mutant) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	do := m.claim
+	if do == nil {
+		do = m.Store.Claim
+	}
+	r, ok, err := do(ctx, req)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+	do := m.takeOver
+	if do == nil {
+		do = m.Store.TakeOver
+	}
+	r, ok, err := do(ctx, req, from)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) Bury(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
+	do := m.bury
+	if do == nil {
+		do = m.Store.Bury
+	}
+	r, ok, err := do(ctx, id, from, to)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+	if m.renew != nil {
+		return m.renew(ctx, owners, lease)
+	}
+	return m.Store.Renew(ctx, owners, lease)
+}
+
+func (m *mutant) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+	if m.settle != nil {
+		return m.settle(ctx, o, s)
+	}
+	return m.Store.Settle(ctx, o, s)
+}
+
+func (m *mutant) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+	do := m.cancel
+	if do == nil {
+		do = m.Store.Cancel
+	}
+	r, ok, err := do(ctx, req)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) Read(ctx context.Context, id server.ID) (server.Record, error) {
+	r, err := m.Store.Read(ctx, id)
+	return m.show(r), err
+}
+
+func (m *mutant) Sweep(ctx context.Context, limit int) (int, error) {
+	if m.sweep != nil {
+		return m.sweep(ctx, limit)
+	}
+	return m.Store.Sweep(ctx, limit)
+}
+
+func (m *mutant) Stats(ctx context.Context) (server.Stats, error) {
+	if m.stats != nil {
+		return m.stats(ctx)
+	}
+	return m.Store.Stats(ctx)
+}
+
+func (m *mutant) Begin(ctx context.Context) (server.Tx, error) {
+	if m.begin != nil {
+		return m.begin(ctx)
+	}
+	return m.Store.Begin(ctx)
+}
+
+// mutantTx is a transaction with something broken.
+type mutantTx struct {
+	server.Tx
+	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
+	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
+	rollback func(ctx context.Context) error
+}
+
+// beginWith breaks every transaction.
+func (m *mutant) beginWith(mar func(tx *mutantTx)) {
+	m.begin = func(ctx context.Context) (server.Tx, error) {
+		healthy, err := m.Store.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tx := &mutantTx{Tx: healthy}
+		mar(tx)
+		return tx, nil
+	}
+}
+
+func (t *mutantTx) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+	if t.cancel != nil {
+		return t.cancel(ctx, req)
+	}
+	return t.Tx.Cancel(ctx, req)
+}
+
+func (t *mutantTx) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+	if t.settle != nil {
+		return t.settle(ctx, o, s)
+	}
+	return t.Tx.Settle(ctx, o, s)
+}
+
+func (t *mutantTx) Rollback(ctx context.Context) error {
+	if t.rollback != nil {
+		return t.rollback(ctx)
+	}
+	return t.Tx.Rollback(ctx)
+}
+
+// counts are effects in memory.
+type counts struct {
+	mu    sync.Mutex
+	n     map[server.ID]int
+	early bool // they happen before the commit
+}
+
+func (c *counts) Add(ctx context.Context, id server.ID) error {
+	add := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.n[id]++
+	}
+	if c.early {
+		add()
+		return nil
+	}
+	return memstore.Tx(ctx).Do(add)
+}
+
+func (c *counts) Count(_ context.Context, id server.ID) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[id], nil
+}

@@ -1,0 +1,165 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+func (c *check) againstModel(seed uint64, steps int) {
+	c.Helper()
+	r := &script{Rand: rand.New(rand.NewPCG(seed, seed)), now: c.sweptNow()}
+	for i := range r.ids {
+		r.ids[i], r.tokens[i] = newID(), newToken()
+	}
+	m, calls := make(model), make(map[server.ID][]step)
+	for i := range steps {
+		s := r.next(m)
+		calls[s.id] = append(calls[s.id], s)
+		if diff := c.play(m, s, r.ids[:]); diff != "" {
+			c.Errorf("seed %#x, call %d: %s", seed, i, diff)
+			for _, s := range calls[s.id] {
+				c.Logf("%v", s)
+			}
+			c.FailNow()
+		}
+	}
+}
+
+// sweptNow reads the store's clock and leaves no record behind.
+func (c *check) sweptNow() time.Time {
+	c.Helper()
+	req := request(newID())
+	req.Lease, req.Keep = gone, gone
+	r := c.claim(req)
+	c.untilExpired(r)
+	n, err := c.store.Sweep(c.Context(), 1)
+	c.must("Sweep", err)
+	want(c, "records swept", n, 1)
+	return r.Now.Truncate(time.Microsecond)
+}
+
+// play makes one call of the store and of the model, and says how they differ;
+// ids are the keys that a sweep may have touched.
+func (c *check) play(m model, s step, ids []server.ID) string {
+	c.Helper()
+	var before server.Record
+	if k := m[s.id]; k != nil {
+		before = k.Record
+	}
+	got, ok, err := c.call(s)
+	expect, wantOK, wantErr := m.call(s)
+	if s.method == "cancel" {
+		expect = before // it returns the record as it was
+	}
+	if !errors.Is(err, wantErr) {
+		return fmt.Sprintf("%s: error = %v, want %v", s.method, err, wantErr)
+	}
+	if ok != wantOK {
+		return fmt.Sprintf("%s = %v, want %v", s.method, ok, wantOK)
+	}
+	if s.method == "sweep" && got.Fence != expect.Fence {
+		return fmt.Sprintf("sweep = %d, want %d", got.Fence, expect.Fence)
+	}
+	returnsRecord := err == nil && s.method != "settle" && s.method != "renew" && s.method != "sweep"
+	if diff := modelDifference(got, expect); returnsRecord && diff != "" {
+		return fmt.Sprintf("%s returned: %s", s.method, diff)
+	}
+	c.letPass(s)
+	if s.method != "sweep" {
+		return c.compare(m, s)
+	}
+	for _, id := range ids {
+		s.id = id
+		if diff := c.compare(m, s); diff != "" {
+			return diff
+		}
+	}
+	return ""
+}
+
+// compare says how the key of s differs from what the model has of it.
+func (c *check) compare(m model, s step) string {
+	c.Helper()
+	k := m[s.id]
+	got, err := c.store.Read(c.Context(), s.id)
+	switch {
+	case k == nil && errors.Is(err, server.ErrNotFound):
+		return ""
+	case k == nil || err != nil:
+		return fmt.Sprintf("after %s: the store has a record = %v (error %v), want %v", s.method, err == nil, err, k != nil)
+	}
+	if diff := modelDifference(got, k.Record); diff != "" {
+		return fmt.Sprintf("after %s: %s", s.method, diff)
+	}
+	return ""
+}
+
+// modelDifference leaves out the times that a model does not know.
+func modelDifference(got, want server.Record) string {
+	got.CreatedAt, got.LeaseUntil, got.ExpiresAt, got.ReplayUntil = want.CreatedAt, want.LeaseUntil, want.ExpiresAt, want.ReplayUntil
+	return difference(got, want)
+}
+
+// letPass waits until what is to be over after s is over.
+func (c *check) letPass(s step) {
+	c.Helper()
+	if s.lease != gone && s.keep != gone && s.end.ReplayFor != gone {
+		return
+	}
+	r, err := c.store.Read(c.Context(), s.id)
+	if err != nil {
+		return
+	}
+	c.eventually("a microsecond passes", func() bool { return c.read(s.id).Now.Sub(r.Now) > gone })
+}
+
+// call returns of a sweep how many records went, in place of a fence.
+func (c *check) call(s step) (r server.Record, ok bool, err error) {
+	ctx := c.Context()
+	switch s.method {
+	case "claim":
+		return c.store.Claim(ctx, s.request())
+	case "take over":
+		return c.store.TakeOver(ctx, s.request(), s.fence)
+	case "bury":
+		return c.store.Bury(ctx, s.id, s.fence, s.grave)
+	case "cancel":
+		return c.store.Cancel(ctx, server.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
+	case "renew":
+		lost, err := c.store.Renew(ctx, []server.Owner{{ID: s.id, Token: s.token, Fence: s.fence}}, s.lease)
+		return r, len(lost) == 0, err
+	case "settle":
+		err := c.store.Settle(ctx, server.Owner{ID: s.id, Token: s.token, Fence: s.fence}, s.end)
+		return r, err == nil, err
+	default:
+		n, err := c.store.Sweep(ctx, 1000)
+		return server.Record{Fence: int64(n)}, true, err
+	}
+}
+
+func (m model) call(s step) (r server.Record, ok bool, err error) {
+	switch s.method {
+	case "claim":
+		ok, err = m.claim(s)
+	case "take over":
+		ok, err = m.takeOver(s)
+	case "bury":
+		ok, err = m.bury(s)
+	case "cancel":
+		ok, err = m.cancel(s)
+	case "renew":
+		ok, err = m.renew(s)
+	case "settle":
+		ok, err = m.settle(s)
+	default:
+		return server.Record{Fence: int64(m.sweep())}, true, nil
+	}
+	if k := m[s.id]; k != nil {
+		r = k.Record
+	}
+	return r, ok, err
+}

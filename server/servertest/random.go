@@ -1,0 +1,105 @@
+package servertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var modelLaws = []law{{"model: a thousand random calls, as the model says", func(c *check) {
+	c.againstModel(rand.Uint64(), 1000)
+}}}
+
+// CheckModel makes steps random calls, drawn from seed, one after the other,
+// and fails tb at the first after which the store is not as a model of it says.
+// The failure names the seed and the calls for the key. store must be empty.
+func CheckModel(tb testing.TB, store server.Store, seed uint64, steps int) {
+	tb.Helper()
+	c := &check{TB: tb, store: store}
+	c.againstModel(seed, steps)
+}
+
+// agedFor is how long ago the keys with an old first-sent time were first sent.
+const agedFor = time.Hour
+
+// A step is one random call, with every argument that some method needs.
+type step struct {
+	method      string
+	id          server.ID
+	token       server.Token
+	fence       int64
+	effect      server.Effect
+	fingerprint server.Fingerprint
+	lease, keep time.Duration // gone or long
+	firstSent   time.Time     // zero, old or now
+	old         time.Time
+	window      time.Duration // shorter or longer than agedFor
+	grave       server.State
+	end         server.Settlement
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%s by %x from fence %d: effect %d, lease %v, keep %v, window %v, first sent %v, grave %d, end %d %v %v",
+		s.method, s.token[:2], s.fence, s.effect, s.lease, s.keep, s.window, s.firstSent, s.grave, s.end.State, s.end.MaybeRan, s.end.ReplayFor)
+}
+
+func (s step) request() server.ClaimRequest {
+	return server.ClaimRequest{
+		ID: s.id, Token: s.token, Fingerprint: s.fingerprint, Effect: s.effect,
+		Lease: s.lease, Keep: s.keep, FirstSent: s.firstSent, Window: s.window,
+	}
+}
+
+var methods = []string{
+	"claim", "claim", "claim", "take over", "take over", "take over", "settle", "settle", "settle", "bury", "renew", "renew", "cancel", "sweep",
+}
+
+// script draws steps for three keys and three owners.
+type script struct {
+	*rand.Rand
+	ids    [3]server.ID
+	tokens [3]server.Token
+	now    time.Time
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+func (r *script) next(m model) step {
+	slot := r.IntN(len(r.ids))
+	if k := m[r.ids[slot]]; k != nil && k.State != server.StateInProgress && k.State != server.StateReleased && r.IntN(4) == 0 {
+		r.ids[slot] = newID() // little more can happen to the old one
+	}
+	s := step{
+		method: pick(r.Rand, methods...),
+		id:     r.ids[slot],
+		token:  r.tokens[r.IntN(len(r.tokens))],
+		effect: pick(r.Rand, server.Transactional, server.Keyed, server.Opaque),
+		lease:  pick(r.Rand, gone, long),
+		keep:   pick(r.Rand, gone, long),
+		old:    r.now.Add(-agedFor),
+		window: pick(r.Rand, agedFor/2, 2*agedFor, 2*agedFor),
+		grave:  pick(r.Rand, server.StateUnknown, server.StatePoisoned),
+	}
+	s.fingerprint = server.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}
+	s.firstSent = pick(r.Rand, time.Time{}, s.old, r.now)
+	s.end = server.Settlement{
+		State:     pick(r.Rand, server.StateCompleted, server.StateReleased, server.StateReleased, server.StateUnknown),
+		ReplayFor: pick(r.Rand, gone, long),
+		MaybeRan:  r.IntN(4) == 0,
+	}
+	if s.end.State == server.StateCompleted {
+		s.end.Answer = server.Answer{Status: 200 + r.IntN(300), Envelope: pick(r.Rand, nil, []byte{}, []byte{byte(r.Uint32()), 0, 'x'})}
+	}
+	if k := m[s.id]; k != nil && r.IntN(5) > 0 { // mostly by who may
+		s.fence = k.Fence
+		if s.method == "settle" || s.method == "renew" {
+			s.token = k.Token
+		}
+	} else {
+		s.fence = r.Int64N(4)
+	}
+	return s
+}

@@ -1,0 +1,78 @@
+package servertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// TestStore runs every law as a parallel subtest, each on a store of its own:
+// open returns an empty one and leaves its closing to tb.Cleanup. If the store
+// is a [server.TxStore], the laws of transactions run too, with none but the
+// store's own effects; see [TestTxStore].
+//
+// It takes less than 20 seconds with calls of a millisecond.
+func TestStore(t *testing.T, open func(tb testing.TB) server.Store) {
+	t.Helper()
+	for _, l := range laws {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			l.holds(&check{TB: t, store: open(t)})
+		})
+	}
+	if _, ok := open(t).(server.TxStore); !ok {
+		return
+	}
+	for _, l := range txLaws {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			l.holds(&check{TB: t, store: store, txs: store.(server.TxStore), effects: noEffects{}})
+		})
+	}
+}
+
+// TestTxStore runs the laws of transactions with effects that users could see:
+// rows, for a store in a database. They and the record commit together, or not
+// at all. open returns an empty store and the effects in its database.
+func TestTxStore(t *testing.T, open func(tb testing.TB) (server.TxStore, Effects)) {
+	t.Helper()
+	for _, l := range txLaws {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			store, effects := open(t)
+			l.holds(&check{TB: t, store: store, txs: store, effects: effects})
+		})
+	}
+}
+
+// Effects is what runs leave in a store's database besides their records. Its
+// methods must be safe for concurrent use.
+type Effects interface {
+	// Add leaves one more effect of the run of id, in the transaction that ctx
+	// carries ([server.Tx].NewContext).
+	Add(ctx context.Context, id server.ID) error
+	// Count returns how many effects of id are committed.
+	Count(ctx context.Context, id server.ID) (int, error)
+}
+
+// noEffects stands in where a store's effects are not known; laws then see the
+// records only.
+type noEffects struct{}
+
+func (noEffects) Add(context.Context, server.ID) error          { return nil }
+func (noEffects) Count(context.Context, server.ID) (int, error) { return unknownCount, nil }
+
+const unknownCount = -1
+
+// A law is one thing that a store must do, and the race or the fault that shows
+// whether it does. It reports by its check alone, so that a test can watch it
+// fail.
+type law struct {
+	name  string
+	holds func(c *check)
+}
+
+var laws = slices.Concat(claimLaws, takeOverLaws, buryLaws, renewLaws, settleLaws, cancelLaws, sweepLaws, recordLaws, contextLaws, modelLaws, historyLaws)
