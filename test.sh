@@ -1,0 +1,69 @@
+#!/bin/sh
+# Runs all tests, of the root module and of the nested ones, against a real Postgres.
+#
+#	./test.sh                    everything
+#	./test.sh -run Claim -v      any flags of go test
+#
+# Postgres is the server of DATABASE_URL, else the binaries of this machine, else
+# what apt-get installs now. No server has to run: each test binary starts its own.
+set -eu
+cd "$(dirname "$0")"
+
+fail() {
+	echo "test.sh: $*" >&2
+	exit 1
+}
+
+have_postgres() {
+	[ -n "${DATABASE_URL:-}" ] && return
+	[ -n "${PGTEST_BIN:-}" ] && return # the tests say what is wrong with it
+	command -v initdb >/dev/null 2>&1 && return
+	for initdb in /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb /usr/libexec/postgresql*/initdb \
+		/opt/homebrew/opt/postgresql@*/bin/initdb /usr/local/opt/postgresql@*/bin/initdb; do
+		[ -x "$initdb" ] && return
+	done
+	return 1
+}
+
+install_postgres() {
+	ways="install the PostgreSQL server (initdb on PATH), or set DATABASE_URL to a server whose role may create databases"
+	command -v apt-get >/dev/null 2>&1 || fail "no Postgres: $ways"
+	sudo=
+	if [ "$(id -u)" != 0 ]; then
+		command -v sudo >/dev/null 2>&1 || fail "no Postgres, and neither root nor sudo to install it: $ways"
+		sudo=sudo
+	fi
+	echo "test.sh: no Postgres here; installing it with apt-get" >&2
+	# Without this file the package would create and start a server of its own.
+	conf=/etc/postgresql-common/createcluster.conf
+	if [ ! -e "$conf" ]; then
+		$sudo mkdir -p "${conf%/*}"
+		echo "create_main_cluster = false" | $sudo tee "$conf" >/dev/null
+	fi
+	$sudo apt-get update -qq || fail "apt-get update did not work: $ways"
+	# confold: our createcluster.conf is a changed configuration file to dpkg.
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		-o Dpkg::Options::=--force-confold postgresql >/dev/null || fail "apt-get install postgresql did not work: $ways"
+}
+
+# The race detector needs cgo and a C compiler.
+race() {
+	cc=$(go env CC)
+	if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "${cc%% *}" >/dev/null 2>&1; then
+		echo -race
+	else
+		echo "test.sh: no C compiler: testing without the race detector" >&2
+	fi
+}
+
+command -v go >/dev/null 2>&1 || fail "no Go: install the toolchain that go.mod names"
+have_postgres || install_postgres
+race=$(race)
+
+# shellcheck disable=SC2086 # empty race: no argument
+go test $race -shuffle=on "$@" ./...
+find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort | while read -r module; do
+	echo "test.sh: module ${module%/go.mod}"
+	# shellcheck disable=SC2086
+	(cd "${module%/go.mod}" && go test $race -shuffle=on "$@" ./...) </dev/null
+done
