@@ -2,9 +2,15 @@
 // made on its behalf travel under.
 //
 // A request has one parent key ([New], [Parse], [FromParts]). Every downstream
-// call has a child key that [Derive] computes from the parent key and the
-// names of the service and the operation called. The same intent gives the
-// same key: on every attempt, every replica and after every restart.
+// call has a child key that [Derive] computes from the parent key, the names of
+// the service and the operation called, and what tells several such calls apart.
+// The same intent gives the same key: on every attempt, every replica and after
+// every restart. Start with [Parse] and [Derive].
+//
+// [Sum] and [Encoding] are for callees that take keys in another form, [Keyed]
+// for those that must not compute the keys of others, [Family] for noticing one
+// key with two payloads. A key is a name, not a proof: whoever knows a parent
+// knows its children, so that keys never authorize anything.
 //
 // The package knows nothing of HTTP, databases or retries. SPEC.md lays out
 // the bytes for other languages.

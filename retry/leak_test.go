@@ -56,7 +56,10 @@ func TestSend_leaksNothing(t *testing.T) {
 	for range 99 {
 		send()
 	}
-	require.LessOrEqual(t, conns.Load(), int32(2))
+	// One, or two. But net/http gives a connection up whose request is not seen to
+	// be written within 50 ms of the answer, as on a machine that is overloaded.
+	// Bodies that are not read to their end would cost 200.
+	require.LessOrEqual(t, conns.Load(), int32(20))
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 10*time.Second, 10*time.Millisecond,
 		"goroutines left: %s", stacks())
 }
@@ -82,7 +85,7 @@ func TestSend_failureKeepsThePool(t *testing.T) {
 		failed := failure(t, client, post("http://"+dead.Addr().String()))
 		require.Equal(t, retry.NotSent, failed.Outcome)
 	}
-	require.EqualValues(t, 1, conns.Load())
+	require.LessOrEqual(t, conns.Load(), int32(10), "50 where the pool is emptied each time")
 }
 
 // Every body that a transport hands over is closed, those of retried answers too.

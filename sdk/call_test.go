@@ -44,7 +44,7 @@ func TestCall_onceWhateverHappensOnTheWay(t *testing.T) {
 			got, err := sdk.Call(ctx, newClient(t, d), reserve, lines{[]string{"a"}})
 			require.NoError(t, err)
 			require.Equal(t, hold{"h-1"}, got)
-			key := child(t, ctx, "inventory", "reserve")
+			key := child(ctx, t, "inventory", "reserve")
 			require.Equal(t, map[string]int{key.Quoted(): 1}, d.Effects())
 			for _, r := range d.Requests() {
 				require.Equal(t, key.Quoted(), r.Key)
@@ -174,7 +174,7 @@ func TestSend_untyped(t *testing.T) {
 	require.Equal(t, "/v1/things/a/b", got.Path)
 	require.Equal(t, http.MethodPatch, got.Method)
 	require.Equal(t, "application/xml", got.Header.Get("Content-Type"))
-	require.Equal(t, child(t, ctx, "s", "o", "x").Quoted(), got.Key)
+	require.Equal(t, child(ctx, t, "s", "o", "x").Quoted(), got.Key)
 }
 
 func TestCall_undecodableAnswerIsCompleted(t *testing.T) {

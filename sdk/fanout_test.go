@@ -57,8 +57,8 @@ func TestFanout_results(t *testing.T) { // not parallel: counts goroutines
 	require.Len(t, results, 3)
 	require.Equal(t, sdk.Result{Name: "inventory.reserve", Outcome: retry.Completed, Value: hold{"x"}}, results["inventory.reserve"])
 	require.Equal(t, map[string]int{
-		child(t, ctx, "inventory", "reserve").Quoted(): 1,
-		child(t, ctx, "payment", "charge").Quoted():    1,
+		child(ctx, t, "inventory", "reserve").Quoted(): 1,
+		child(ctx, t, "payment", "charge").Quoted():    1,
 	}, d.Effects())
 }
 
@@ -183,7 +183,7 @@ func TestFanout_failureStopsDependentsAndNobodyElse(t *testing.T) {
 	for _, want := range []string{"inventory.reserve", "payment.charge", "ship", "Unknown", "Completed", "NotSent"} {
 		require.Contains(t, err.Error(), want)
 	}
-	require.NotContains(t, err.Error(), child(t, ctx, "inventory", "reserve").String(), "a key is in the text")
+	require.NotContains(t, err.Error(), child(ctx, t, "inventory", "reserve").String(), "a key is in the text")
 
 	_, err = charged.Get(ctx)
 	require.NoError(t, err)

@@ -62,7 +62,7 @@ func parent(tb testing.TB, text string) context.Context {
 	return childkey.NewContext(tb.Context(), key)
 }
 
-func child(tb testing.TB, ctx context.Context, service, operation string, discriminators ...string) childkey.Key {
+func child(ctx context.Context, tb testing.TB, service, operation string, discriminators ...string) childkey.Key {
 	tb.Helper()
 	p, ok := childkey.FromContext(ctx)
 	require.True(tb, ok)

@@ -42,7 +42,8 @@ type Request struct {
 	// the parent key was claimed, inside a guarded handler; elsewhere nothing.
 	FirstSent time.Time
 	// Resumed says that an earlier run may have sent this call, so that what
-	// this run sees cannot by itself prove that it had no effect.
+	// this run sees cannot by itself prove that it had no effect. In a guarded
+	// handler that runs again it is set already.
 	Resumed bool
 }
 
@@ -108,7 +109,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	return &outgoing{service: s, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: body,
 		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Cancels: req.Cancels, Service: req.Service, Operation: req.Operation,
-		FirstSent: req.FirstSent, Resumed: req.Resumed,
+		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
 	}}, nil
 }
 

@@ -13,7 +13,9 @@ import (
 // permanent are the causes that running the same code again cannot cure.
 var permanent = []error{
 	childkey.ErrDuplicateChild, childkey.ErrEmpty, childkey.ErrTooLong, childkey.ErrTooMany, childkey.ErrBadName,
-	ErrConfig, ErrNoParent, ErrNoService, ErrRequest, retry.ErrKeyExpired, retry.ErrInvalid, retry.ErrConfig, contract.ErrInvalid, contract.ErrBody,
+	contract.ErrInvalid, contract.ErrBody,
+	retry.ErrConfig, retry.ErrInvalid, retry.ErrKeyExpired,
+	ErrConfig, ErrNoParent, ErrNoService, ErrRequest,
 	ErrNoCalls, ErrBranch, ErrPlan, ErrWaited, ErrCycle,
 }
 

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -56,7 +57,7 @@ func TestResume_runsAgainWhatCanChange(t *testing.T) {
 	require.EqualValues(t, 1, ran.Load(), "a completed branch ran again")
 	_, err = kept.Get(ctx)
 	require.NoError(t, err)
-	require.Equal(t, 1, d.Effects()[child(t, ctx, "inventory", "reserve").Quoted()])
+	require.Equal(t, 1, d.Effects()[child(ctx, t, "inventory", "reserve").Quoted()])
 	charges := 0
 	for _, r := range d.Requests() {
 		if r.Path == "/charges" {
@@ -175,4 +176,27 @@ func TestFanout_concurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 	require.Len(t, f.Results(), 8)
+}
+
+func TestResume_preparesAfresh(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{}))
+	d.Script("/charges", lose(4)...)
+	var asked atomic.Int32
+	c, err := sdk.New(sdk.Config{Retry: quick, Services: map[string]sdk.Service{"payment": {
+		URL: d.URL(),
+		Prepare: func(_ context.Context, header http.Header) error {
+			header.Add("Authorization", "token "+strconv.Itoa(int(asked.Add(1))))
+			return nil
+		},
+	}}})
+	require.NoError(t, err)
+	ctx := parent(t, "p")
+	f := c.Fanout(ctx)
+	sdk.Go(f, pay, amount{1})
+	require.Error(t, f.Wait())
+	require.NoError(t, f.Resume(ctx))
+	seen := d.Requests()
+	require.Equal(t, []string{"token 1"}, seen[0].Header.Values("Authorization"))
+	require.Equal(t, []string{"token 2"}, seen[len(seen)-1].Header.Values("Authorization"))
 }

@@ -29,7 +29,7 @@ func TestCallUndo_hasAKeyOfItsOwnAndNamesTheForwardOne(t *testing.T) {
 	for i, sku := range []string{"a", "b"} {
 		forward, undo := seen[2*i], seen[2*i+1]
 		require.Equal(t, forward.Key, undo.Header.Get(wire.HeaderCancels))
-		require.Equal(t, child(t, ctx, "inventory", "release", sku).Quoted(), undo.Key)
+		require.Equal(t, child(ctx, t, "inventory", "release", sku).Quoted(), undo.Key)
 		require.JSONEq(t, `{"input":{"SKUs":["`+sku+`"]},"output":{"ID":"`+sku+`"}}`, string(undo.Body))
 		require.Empty(t, forward.Header.Get(wire.HeaderCancels))
 	}
@@ -63,7 +63,7 @@ func TestGoUndo(t *testing.T) {
 	require.NoError(t, f.Wait())
 	for _, r := range d.Requests() {
 		require.Contains(t, []string{
-			child(t, ctx, "inventory", "reserve", "a").Quoted(), child(t, ctx, "inventory", "reserve", "b").Quoted(),
+			child(ctx, t, "inventory", "reserve", "a").Quoted(), child(ctx, t, "inventory", "reserve", "b").Quoted(),
 		}, r.Header.Get(wire.HeaderCancels))
 	}
 	require.Len(t, d.Effects(), 2)

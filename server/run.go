@@ -54,6 +54,7 @@ func (g *Guard) run(ctx context.Context, c *call, s *seat, f finding) outcome {
 func (r *run) open(ctx context.Context) (stop func()) {
 	in := r.call.inbound
 	in.FirstSent = r.record.CreatedAt
+	in.Rerun = r.owner.Fence > 1 // also where the earlier one says that it did nothing: nobody checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.key)
 	ctx = wire.NewContext(ctx, in)

@@ -55,7 +55,7 @@ func Decode(data []byte, v any) error {
 	case errors.As(err, &syntax):
 		return &bodyError{fmt.Sprintf("no JSON from offset %d on", syntax.Offset), err}
 	case errors.As(err, &wrongType):
-		return &bodyError{fmt.Sprintf("member %q at offset %d is not a %v", wrongType.Field, wrongType.Offset, wrongType.Type), err}
+		return &bodyError{fmt.Sprintf("member %q at offset %d does not fit into %v", wrongType.Field, wrongType.Offset, wrongType.Type), err}
 	default:
 		return &bodyError{fmt.Sprintf("does not fit into %T", v), err}
 	}

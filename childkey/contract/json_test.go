@@ -125,5 +125,5 @@ func ExampleDecode() {
 	fmt.Println(contract.Decode([]byte(`{"cents":"a lot"}`), &o))
 	// Output:
 	// <nil> 42
-	// contract: body: member "cents" at offset 16 is not a int64
+	// contract: body: member "cents" at offset 16 does not fit into int64
 }

@@ -107,7 +107,7 @@ func (op Operation[In, Out]) Err() error {
 // At returns the operation with the wildcard {name} of its path set to value,
 // percent-encoded. value is one segment; that of a {name...} is any number of
 // them, with slashes. A name that the path has not, a second value for one name,
-// and a value with a segment that is empty or "." or ".." are errors, see
+// and a value with a segment that is empty, ".", ".." or "/" are errors, see
 // [Operation.Err].
 //
 // The path is no part of the child key: calls under one parent that differ in it

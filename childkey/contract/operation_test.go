@@ -118,13 +118,14 @@ func TestOperation_For_badInput(t *testing.T) {
 // Copies of one declaration are filled in by many goroutines at once.
 func TestOperation_copiesShareNothing(t *testing.T) {
 	t.Parallel()
-	base := post("/a/{x}/{y}/{z}").At("x", "1")
+	// Three values: append has left room for a fourth, which the copies must not share.
+	base := post("/{u}/{v}/{x}/{y}/{z}").At("u", "1").At("v", "2").At("x", "3")
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
 			value := fmt.Sprint(i)
 			path, err := base.At("y", value).At("z", value).Path()
-			if want := "/a/1/" + value + "/" + value; err != nil || path != want {
+			if want := "/1/2/3/" + value + "/" + value; err != nil || path != want {
 				t.Errorf("Path = %q, %v, want %q", path, err, want)
 			}
 		})

@@ -71,8 +71,9 @@ func (s segment) fill(value string) (string, error) {
 	}
 	for i, part := range parts {
 		// An encoded dot is a dot to many servers: /orders/../capture is
-		// another operation. An empty segment is cleaned away.
-		if part == "" || part == "." || part == ".." {
+		// another operation. An empty segment is cleaned away. A segment that is
+		// one encoded slash is to ServeMux the end of the path.
+		if part == "" || part == "." || part == ".." || part == "/" {
 			return "", fmt.Errorf("wildcard {%s}: %q cannot be a segment of a path", s.wildcard, part)
 		}
 		parts[i] = url.PathEscape(part)

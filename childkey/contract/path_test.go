@@ -124,6 +124,7 @@ func TestPath_badFilling(t *testing.T) {
 		{"empty value", post("/orders/{id}").At("id", "")},
 		{"dot", post("/orders/{id}").At("id", ".")},
 		{"dot dot", post("/orders/{id}/capture").At("id", "..")},
+		{"slash alone", post("/orders/{id}").At("id", "/")},
 		{"empty rest", post("/files/{path...}").At("path", "")},
 		{"rest climbs", post("/files/{path...}").At("path", "a/../../b")},
 		{"rest begins with a slash", post("/files/{path...}").At("path", "/a")},
@@ -146,6 +147,7 @@ func FuzzPath_throughServeMux(f *testing.F) {
 	f.Add("/orders/{id}/capture", "id", "a/b")
 	f.Add("/orders/{id}", "id", "..")
 	f.Add("/orders/{id}", "id", "%2e%2e")
+	f.Add("/orders/{id}", "id", "/")
 	f.Add("/files/{path...}", "path", "a/b c/%2F")
 	f.Add("/files/{path...}", "path", "a//b")
 	f.Add("/{x}", "x", "é\xff\x00?#")

@@ -79,15 +79,15 @@ def legacy(name, parent, service, operation):
     })
 
 
-v1 = child("V1 no discriminator", P, "payment", "charge")
-child("V2 one discriminator", P, "payment", "charge", "2")
-child("V4 grandchild over hex32", v1["hex32"], "ledger", "post")
-child("V5 raw bytes", P, "inventory", "reserve", "sku", bytes.fromhex("d0bad0bbd18ed187"))
-k1 = keyed("V6 hmac", "k1", SECRET, P, "payment", "charge")
-order = parent("V7 parent from business id", "checkout", "order-42", "rev-1")
-legacy("L1 legacy inventory", P, "inventory", "reserve")
-legacy("L2 legacy payment", P, "payment", "charge")
-legacy("L3 legacy notification", P, "notification", "receipt")
+v1 = child("no discriminator", P, "payment", "charge")
+child("one discriminator", P, "payment", "charge", "2")
+child("grandchild over hex32", v1["hex32"], "ledger", "post")
+child("raw bytes", P, "inventory", "reserve", "sku", bytes.fromhex("d0bad0bbd18ed187"))
+k1 = keyed("hmac", "k1", SECRET, P, "payment", "charge")
+order = parent("parent from business id", "checkout", "order-42", "rev-1")
+legacy("legacy inventory", P, "inventory", "reserve")
+legacy("legacy payment", P, "payment", "charge")
+legacy("legacy notification", P, "notification", "receipt")
 
 for form in ["hex64", "base64url22", "base64url43", "uuid8", "uuid4"]:
     child(f"grandchild over {form}", v1[form], "ledger", "post")

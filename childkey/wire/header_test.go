@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"math"
-	"net/http"
 	"testing"
 	"time"
 
@@ -195,87 +194,6 @@ func TestParseFlag(t *testing.T) {
 		if flag, ok := wire.ParseFlag(tt.values); flag != tt.flag || ok != tt.ok {
 			t.Errorf("ParseFlag(%q) = %v, %v, want %v, %v", tt.values, flag, ok, tt.flag, tt.ok)
 		}
-	}
-}
-
-func TestParseRetryAfter(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	earlier := now.Add(-time.Hour).Format(http.TimeFormat) // the callee's clock is an hour behind
-	tests := []struct {
-		name, value, date string
-		want              time.Duration
-		ok                bool
-	}{
-		{"zero", "0", "", 0, true},
-		{"seconds", "3600", "", time.Hour, true},
-		{"seconds, whatever the date", "5", earlier, 5 * time.Second, true},
-		{"white space", " 5 ", "", 5 * time.Second, true},
-		{"leading zeros", "005", "", 5 * time.Second, true},
-		{"most that fits", "9223372036", "", 9223372036 * time.Second, true},
-		{"one more", "9223372037", "", forever, true},
-		{"overflow", "10000000000", "", forever, true},
-		{"overflow to a fraction", "18446744074", "", forever, true},
-		{"largest int64", "9223372036854775807", "", forever, true},
-		{"beyond int64", "99999999999999999999999", "", forever, true},
-		{"negative", "-1", "", 0, false},
-		{"sign", "+1", "", 0, false},
-		{"fraction", "1.5", "", 0, false},
-		{"empty", "", "", 0, false},
-		{"word", "abc", "", 0, false},
-		{"list", "1, 2", "", 0, false},
-		{"RFC 3339", "2026-03-01T12:00:05Z", "", 0, false},
-
-		{"IMF date", "Sun, 01 Mar 2026 12:00:05 GMT", "", 5 * time.Second, true},
-		{"RFC 850 date", "Sunday, 01-Mar-26 12:00:05 GMT", "", 5 * time.Second, true},
-		{"asctime date", "Sun Mar  1 12:00:05 2026", "", 5 * time.Second, true},
-		{"by the callee's clock", "Sun, 01 Mar 2026 11:00:05 GMT", earlier, 5 * time.Second, true},
-		{"Date is broken", "Sun, 01 Mar 2026 12:00:05 GMT", "yesterday", 5 * time.Second, true},
-		{"past IMF date", "Thu, 01 Jan 1970 00:00:00 GMT", "", 0, true},
-		{"past RFC 850 date", "Thursday, 01-Jan-70 00:00:00 GMT", "", 0, true},
-		{"past by the callee's clock", "Sun, 01 Mar 2026 10:00:00 GMT", earlier, 0, true},
-		{"far future", "Fri, 31 Dec 9999 23:59:59 GMT", "", forever, true},
-		{"far past", "Sat, 01 Jan 0001 00:00:00 GMT", "", 0, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := wire.ParseRetryAfter(tt.value, tt.date, now)
-			if got != tt.want || ok != tt.ok {
-				t.Errorf("ParseRetryAfter(%q, %q) = %v, %v, want %v, %v", tt.value, tt.date, got, ok, tt.want, tt.ok)
-			}
-		})
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	tests := []struct {
-		name string
-		h    http.Header
-		want time.Duration
-		ok   bool
-	}{
-		{"nil", nil, 0, false},
-		{"one", http.Header{"Retry-After": {"5"}}, 5 * time.Second, true},
-		{"longest of two", http.Header{"Retry-After": {"5", "9", "7"}}, 9 * time.Second, true},
-		{"broken one beside", http.Header{"Retry-After": {"soon", "5"}}, 5 * time.Second, true},
-		{"all broken", http.Header{"Retry-After": {"soon", "-1"}}, 0, false},
-		{
-			"date by Date",
-			http.Header{"Retry-After": {"Sun, 01 Mar 2026 11:00:05 GMT"}, "Date": {"Sun, 01 Mar 2026 11:00:00 GMT"}},
-			5 * time.Second, true,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := wire.RetryAfter(tt.h, now)
-			if got != tt.want || ok != tt.ok {
-				t.Errorf("RetryAfter(%v) = %v, %v, want %v, %v", tt.h, got, ok, tt.want, tt.ok)
-			}
-		})
 	}
 }
 

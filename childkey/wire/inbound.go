@@ -13,6 +13,10 @@ type Inbound struct {
 	// was first claimed: the same for every run. Child calls send it as
 	// [HeaderFirstSent]. Zero means unknown: they send none.
 	FirstSent time.Time
+	// Rerun says that an earlier run of this request may have made calls already:
+	// it died or failed, and this one begins again. Child calls then start as
+	// unknown: that they are refused now does not prove that they never ran.
+	Rerun bool
 	// Attempt is the caller's attempt number, from 1; 0 means it said none.
 	Attempt int
 	// Allowance is how many retries the caller allows below this request;

@@ -28,8 +28,11 @@ func TestStore(t *testing.T, open func(tb testing.TB) server.Store) {
 	for _, l := range txLaws {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			store := open(t)
-			l.holds(&check{TB: t, store: store, txs: store.(server.TxStore), effects: noEffects{}})
+			store, ok := open(t).(server.TxStore)
+			if !ok {
+				t.Fatal("open does not always return a server.TxStore")
+			}
+			l.holds(&check{TB: t, store: store, txs: store, effects: noEffects{}})
 		})
 	}
 }

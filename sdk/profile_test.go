@@ -1,0 +1,319 @@
+package sdk_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+func profiled(tb testing.TB, url string, p sdk.Profile) *sdk.Client {
+	tb.Helper()
+	c, err := sdk.New(sdk.Config{Retry: quick, Services: map[string]sdk.Service{"payment": {URL: url, Profile: p}}})
+	require.NoError(tb, err)
+	return c
+}
+
+func TestProfile_onTheWire(t *testing.T) {
+	t.Parallel()
+	secret, err := childkey.NewKeyed("k1", []byte("0123456789abcdef"))
+	require.NoError(t, err)
+	ctx := parent(t, "p")
+	p, _ := childkey.FromContext(ctx)
+	sum, err := childkey.Sum(p, "payment", "charge")
+	require.NoError(t, err)
+	secretSum, err := secret.Sum(p, "payment", "charge")
+	require.NoError(t, err)
+	in := func(e childkey.Encoding, sum childkey.Hash) string {
+		key, err := e.Key(sum)
+		require.NoError(t, err)
+		return key.String()
+	}
+	tests := []struct {
+		name    string
+		profile sdk.Profile
+		header  string
+		want    string
+		others  bool // this library's other headers are sent
+	}{
+		{"Fanonce", sdk.Fanonce(), wire.HeaderKey, `"` + in(childkey.Hex32, sum) + `"`, true},
+		{"Stripe", sdk.Stripe(), wire.HeaderKey, in(childkey.Hex32, sum), false},
+		{"Adyen", sdk.Adyen(), wire.HeaderKey, in(childkey.Hex32, sum), false},
+		{"UUIDOnly", sdk.UUIDOnly(), wire.HeaderKey, in(childkey.UUIDv4, sum), false},
+		{"own header", sdk.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, MaxKeyBytes: 38, KeyOnly: true}, "PayPal-Request-Id", in(childkey.Hex32, sum), false},
+		{"secret", sdk.Profile{Keyed: secret, Encoding: childkey.Base64URL43}, wire.HeaderKey, `"` + in(childkey.Base64URL43, secretSum) + `"`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, answering(charge{}))
+			d.Script("/charges", sdktest.Status(503, ""))
+			c := profiled(t, d.URL(), tt.profile)
+			ctx := parent(t, "p")
+			_, err := sdk.Call(ctx, c, pay, amount{1}, sdk.FirstSent(time.Now()))
+			require.NoError(t, err)
+			require.Len(t, d.Requests(), 2)
+			for _, r := range d.Requests() {
+				require.Equal(t, []string{tt.want}, r.Header.Values(tt.header))
+				require.Equal(t, tt.others, r.Header.Get(wire.HeaderFirstSent) != "")
+				require.Equal(t, tt.others, r.Header.Get(wire.HeaderRetryAttempt) != "")
+				require.Equal(t, tt.others, r.Header.Get(wire.HeaderRetryAllowance) != "")
+				if tt.header != wire.HeaderKey {
+					require.Empty(t, r.Header.Values(wire.HeaderKey))
+				}
+			}
+			key, err := sdk.KeyOf(ctx, c, pay)
+			require.NoError(t, err)
+			require.Equal(t, strings.Trim(tt.want, `"`), key.String())
+		})
+	}
+}
+
+func TestProfile_duplicatesAreFoundInAnyForm(t *testing.T) {
+	t.Parallel()
+	secret, err := childkey.NewKeyed("k1", []byte("0123456789abcdef"))
+	require.NoError(t, err)
+	d := sdktest.New(t, nil)
+	for _, p := range []sdk.Profile{sdk.UUIDOnly(), {Keyed: secret}} {
+		ctx := parent(t, "p")
+		c := profiled(t, d.URL(), p)
+		_, err := sdk.Call(ctx, c, pay, amount{1})
+		require.NoError(t, err)
+		_, err = sdk.Call(ctx, c, pay, amount{2})
+		require.ErrorIs(t, err, childkey.ErrDuplicateChild)
+	}
+}
+
+func TestProfile_keyInTheBody(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	d.Script("/x", sdktest.Status(503, ""))
+	c := profiled(t, d.URL(), sdk.Profile{BodyField: "idempotency_key", MaxKeyBytes: 45, KeyOnly: true})
+	send := func(body string) error {
+		_, err := c.Send(parent(t, "p"), sdk.Request{Service: "payment", Operation: "o", Path: "/x", Body: []byte(body)})
+		return err
+	}
+	key := child(parent(t, "p"), t, "payment", "o").String()
+
+	require.NoError(t, send(` {"amount": 1.10, "b":2} `))
+	seen := d.Requests()
+	require.Len(t, seen, 2, "a call with its key in the body is as safe to repeat")
+	for _, r := range seen {
+		require.Equal(t, `{"idempotency_key":"`+key+`","amount": 1.10, "b":2}`, string(r.Body))
+		require.Empty(t, r.Key)
+	}
+	require.NoError(t, send(`{}`))
+	require.Equal(t, `{"idempotency_key":"`+key+`"}`, string(d.Requests()[2].Body))
+
+	for _, body := range []string{"", "null", "[]", `"x"`, "{", `{"idempotency_key":1}`, `{} {}`} {
+		err := send(body)
+		require.ErrorIs(t, err, sdk.ErrRequest, body)
+		require.ErrorIs(t, err, retry.ErrNotSent)
+	}
+	require.Len(t, d.Requests(), 3)
+}
+
+func FuzzProfile_keyInTheBody(f *testing.F) {
+	f.Add(`{"a":1}`)
+	f.Add(`{ }`)
+	f.Add(`{"idempotency_key":"mine"}`)
+	f.Add(`{"idempotency\u005fkey":"mine"}`)
+	f.Add(`{"a":"}"}x`)
+	wired := &recorder{}
+	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+		URL: "http://payment", Profile: sdk.Profile{BodyField: "idempotency_key"}, Retry: &retry.Config{Transport: wired},
+	}}})
+	require.NoError(f, err)
+	op := contract.Post[struct{}, struct{}]("payment", "o", "/x")
+	f.Fuzz(func(t *testing.T, body string) {
+		ctx := parent(t, "p")
+		_, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Path: "/x", Body: []byte(body)})
+		var in map[string]any
+		if contract.Decode([]byte(body), &in) != nil || in == nil || in["idempotency_key"] != nil {
+			require.ErrorIs(t, err, sdk.ErrRequest)
+			return
+		}
+		if _, taken := in["idempotency_key"]; taken {
+			require.ErrorIs(t, err, sdk.ErrRequest)
+			return
+		}
+		require.NoError(t, err)
+		key, err := sdk.KeyOf(ctx, c, op)
+		require.NoError(t, err)
+		var out map[string]any
+		require.NoError(t, contract.Decode(wired.last(), &out))
+		in["idempotency_key"] = key.String()
+		require.Equal(t, in, out)
+	})
+}
+
+// A recorder is a transport that answers 200 and keeps the last body.
+type recorder struct {
+	mu   sync.Mutex
+	body []byte
+	sent int
+	say  func(n int) *http.Response
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent++
+	if req.Body != nil {
+		r.body, _ = io.ReadAll(req.Body)
+		_ = req.Body.Close()
+	}
+	resp := status(http.StatusOK, nil)
+	if r.say != nil {
+		resp = r.say(r.sent)
+	}
+	resp.Request = req
+	return resp, nil
+}
+
+func (r *recorder) last() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body
+}
+
+func status(code int, header http.Header) *http.Response {
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: header, Body: http.NoBody}
+}
+
+func TestProfile_retention(t *testing.T) {
+	t.Parallel()
+	window := sdk.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, Retention: 6 * time.Hour, KeyOnly: true}
+	client := func(tb testing.TB, wired *recorder) *sdk.Client {
+		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+			URL: "http://payment", Profile: window, Retry: &retry.Config{Transport: wired},
+		}}})
+		require.NoError(tb, err)
+		return c
+	}
+	empty := contract.Post[amount, struct{}]("payment", "charge", "/charges")
+
+	t.Run("first sent long ago", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			wired := &recorder{}
+			c := client(t, wired)
+			first := time.Now()
+			time.Sleep(5 * time.Hour)
+			_, err := sdk.Call(parent(t, "p"), c, empty, amount{1}, sdk.FirstSent(first))
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1})
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.ErrorIs(t, err, retry.ErrKeyExpired)
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			require.False(t, sdk.Resumable(err))
+			require.Equal(t, 1, wired.sent)
+		})
+	})
+	t.Run("a fan-out resumed too late", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			wired := &recorder{say: func(int) *http.Response { return status(http.StatusInternalServerError, nil) }}
+			ctx := parent(t, "p")
+			f := client(t, wired).Fanout(ctx)
+			sdk.Go(f, empty, amount{1})
+			require.ErrorIs(t, f.Wait(), retry.ErrUnknown)
+			time.Sleep(4 * time.Hour)
+			require.True(t, sdk.Resumable(f.Resume(ctx)))
+			sent := wired.sent
+			time.Sleep(2 * time.Hour) // six since the first send, two since the last
+			err := f.Resume(ctx)
+			require.ErrorIs(t, err, retry.ErrKeyExpired)
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			require.Equal(t, sent, wired.sent)
+		})
+	})
+	t.Run("no attempt after the window", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			wired := &recorder{say: func(int) *http.Response {
+				return status(http.StatusServiceUnavailable, http.Header{"Retry-After": {"30"}})
+			}}
+			c := client(t, wired)
+			first := time.Now()
+			time.Sleep(6*time.Hour - 18*time.Minute - 10*time.Second) // less the twentieth for clocks
+			_, err := sdk.Call(parent(t, "p"), c, empty, amount{1}, sdk.FirstSent(first))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 1, wired.sent)
+		})
+	})
+}
+
+func TestProfile_conflictMeansInProgress(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		profile sdk.Profile
+		header  string
+		sent    int
+		want    error
+	}{
+		{"unmarked, Fanonce", sdk.Fanonce(), "", 1, retry.ErrRejected},
+		{"by the profile", sdk.Profile{Judge: sdk.ConflictInProgress}, "", 3, nil},
+		{"Stripe", sdk.Stripe(), "", 3, nil},
+		{"Stripe says no", sdk.Stripe(), "false", 1, retry.ErrUnknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				wired := &recorder{say: func(n int) *http.Response {
+					if n < 3 {
+						return status(http.StatusConflict, http.Header{"Stripe-Should-Retry": {tt.header}})
+					}
+					return status(http.StatusOK, nil)
+				}}
+				c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+					URL: "http://payment", Profile: tt.profile, Retry: &retry.Config{Transport: wired},
+				}}})
+				require.NoError(t, err)
+				_, err = sdk.Call(parent(t, "p"), c, contract.Post[amount, struct{}]("payment", "o", "/o"), amount{1})
+				require.ErrorIs(t, err, tt.want)
+				require.Equal(t, tt.sent, wired.sent)
+			})
+		})
+	}
+}
+
+func TestProfile_stripeDecidesAboutRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		wired := &recorder{say: func(n int) *http.Response {
+			switch n {
+			case 1:
+				return status(http.StatusBadRequest, http.Header{"Stripe-Should-Retry": {"true"}})
+			default:
+				return status(http.StatusInternalServerError, http.Header{"Stripe-Should-Retry": {"false"}})
+			}
+		}}
+		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+			URL: "http://payment", Profile: sdk.Stripe(), Retry: &retry.Config{Transport: wired},
+		}}})
+		require.NoError(t, err)
+		_, err = sdk.Call(parent(t, "p"), c, pay, amount{1})
+		require.ErrorIs(t, err, retry.ErrUnknown)
+		require.Equal(t, 2, wired.sent)
+	})
+}

@@ -1,0 +1,34 @@
+package sdk_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+// An earlier run of the handler may have made the call: that a gateway refuses it
+// now proves nothing.
+func TestCall_inARerun(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		rerun bool
+		want  retry.Outcome
+	}{
+		{"the first run", false, retry.Rejected},
+		{"a rerun", true, retry.Unknown},
+	}
+	for _, tt := range tests {
+		d := sdktest.New(t, nil)
+		d.Script("/charges", sdktest.Status(http.StatusForbidden, ""))
+		ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: -1, Rerun: tt.rerun})
+		_, err := sdk.Call(ctx, newClient(t, d), pay, amount{1})
+		require.Equal(t, tt.want, outcome(t, err), tt.name)
+	}
+}

@@ -1,0 +1,191 @@
+package sdktest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+// A reply is what arrived.
+type reply struct {
+	status int // 0: no answer
+	header http.Header
+	body   string
+}
+
+// post sends body under key on a connection of its own, so that net/http has
+// none to repeat it on.
+func post(tb testing.TB, d *sdktest.Downstream, key, body string) (reply, error) {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, d.URL()+"/work", strings.NewReader(body))
+	require.NoError(tb, err)
+	if key != "" {
+		req.Header.Set(wire.HeaderKey, key)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(got)}, err
+}
+
+func echo() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+}
+
+func TestDownstream_faults(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		fault   sdktest.Fault
+		status  int    // 0: no answer
+		body    string // as far as it came
+		broken  bool
+		effects int
+	}{
+		{"pass", sdktest.Pass(), 200, "hello", false, 1},
+		{"zero", sdktest.Fault{}, 200, "hello", false, 1},
+		{"status", sdktest.Status(502, "bad"), 502, "bad", false, 0},
+		{"problem", sdktest.Problem(wire.Poisoned), 500, string(wire.NewProblem(wire.Poisoned, "").JSON()), false, 0},
+		{"delay", sdktest.Delay(time.Millisecond), 200, "hello", false, 1},
+		{"request lost", sdktest.DropRequest(), 0, "", true, 0},
+		{"answer lost", sdktest.DropResponse(), 0, "", true, 1},
+		{"answer cut off", sdktest.Truncate(2), 200, "he", true, 1},
+		{"cut off at its end", sdktest.Truncate(99), 200, "hello", true, 1},
+		{"twice", sdktest.Duplicate(), 200, "hello", false, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, echo())
+			d.Script("/work", tt.fault)
+			got, err := post(t, d, `"k"`, "hello")
+			require.Equal(t, tt.broken, err != nil, "error = %v", err)
+			require.Equal(t, tt.body, got.body)
+			require.Equal(t, tt.status, got.status)
+			require.Equal(t, tt.effects, d.Effects()[`"k"`])
+
+			got, err = post(t, d, `"k"`, "hello") // the script is over
+			require.NoError(t, err)
+			require.Equal(t, "hello", got.body)
+			require.Equal(t, fmt.Sprint(tt.effects == 1), got.header.Get(wire.HeaderReplayed))
+			require.Equal(t, 1, d.Effects()[`"k"`])
+			require.Len(t, d.Requests(), 2)
+			require.Equal(t, 2, d.Requests()[1].Delivery)
+		})
+	}
+}
+
+func TestDownstream_scriptsAreForEachKey(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	d.Script("/work", sdktest.Status(503, `{}`))
+	for _, key := range []string{`"a"`, `"b"`} {
+		got, err := post(t, d, key, "")
+		require.NoError(t, err)
+		require.Equal(t, 503, got.status)
+		require.Equal(t, "application/json", got.header.Get("Content-Type"))
+		got, err = post(t, d, key, "")
+		require.NoError(t, err)
+		require.Equal(t, 200, got.status)
+		require.Equal(t, "{}", got.body)
+	}
+}
+
+func TestDownstream_keys(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Bool
+	fail.Store(true)
+	d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if fail.Swap(false) {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	answers := []struct {
+		key, body string
+		status    int
+	}{
+		{`"a"`, "x", 500}, // not stored
+		{`"a"`, "x", 200},
+		{`"a"`, "y", 422},
+		{"", "x", 200},
+		{"", "x", 200},
+	}
+	for _, want := range answers {
+		got, err := post(t, d, want.key, want.body)
+		require.NoError(t, err)
+		require.Equal(t, want.status, got.status)
+	}
+	require.Equal(t, map[string]int{`"a"`: 2, "": 2}, d.Effects())
+}
+
+func TestDownstream_duplicatesWaitForTheFirst(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, echo())
+	release := make(chan struct{})
+	d.Script("/work", sdktest.Hold(release))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			got, err := post(t, d, `"k"`, "hello")
+			if err != nil || got.body != "hello" {
+				t.Errorf("got %q, %v", got.body, err)
+			}
+		})
+	}
+	close(release)
+	wg.Wait()
+	require.Equal(t, map[string]int{`"k"`: 1}, d.Effects())
+}
+
+func TestDownstream_closeReleasesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	d := sdktest.Start(nil)
+	d.Script("/work", sdktest.Hold(nil), sdktest.Delay(time.Hour))
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { _, _ = post(t, d, `"k"`, "") })
+	}
+	for len(d.Requests()) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	d.Close()
+	wg.Wait()
+}
+
+func ExampleDownstream_Script() {
+	d := sdktest.Start(nil)
+	defer d.Close()
+	d.Script("/charges", sdktest.Status(503, ""), sdktest.Pass())
+
+	for range 3 {
+		req, _ := http.NewRequest(http.MethodPost, d.URL()+"/charges", nil)
+		req.Header.Set("Idempotency-Key", `"order-42"`)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+		fmt.Printf("%d replayed=%q\n", resp.StatusCode, resp.Header.Get("Idempotent-Replayed"))
+	}
+	fmt.Println(d.Effects())
+	// Output:
+	// 503 replayed=""
+	// 200 replayed="false"
+	// 200 replayed="true"
+	// map["order-42":1]
+}

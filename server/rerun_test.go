@@ -1,0 +1,28 @@
+package server_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+)
+
+// The calls of a run that is not the first one must not take a refusal for proof
+// that they never happened.
+func TestInbound_tellsARerun(t *testing.T) {
+	t.Parallel()
+	var reruns []bool
+	h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+		in, _ := wire.FromContext(r.Context())
+		reruns = append(reruns, in.Rerun)
+		if len(reruns) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	send(h, "k", "b")
+	send(h, "k", "b")
+	require.Equal(t, []bool{false, true}, reruns)
+}
