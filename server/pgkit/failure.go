@@ -53,10 +53,10 @@ func Classify(err error) Failure {
 	}
 	var pgErr *pgconn.PgError
 	var connectErr *pgconn.ConnectError
-	switch {
-	case errors.As(err, &pgErr):
+	switch connecting := errors.As(err, &connectErr); {
+	case errors.As(err, &pgErr) && (!connecting || byCode[pgErr.Code] != FailureNone):
 		return classifyAnswer(pgErr)
-	case errors.As(err, &connectErr), pgconn.SafeToRetry(err), errors.Is(err, ErrStatement), errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
+	case connecting, pgconn.SafeToRetry(err), errors.Is(err, ErrStatement), errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
 		return FailureNotSent
 	default:
 		return FailureLost

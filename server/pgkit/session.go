@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 var ErrNotPrepared = errors.New("pgkit: pool not prepared")
 
 // A session is what [Prepare] makes a connection remember. Only the goroutine
-// that uses the connection touches it, but for conflict.
+// that uses the connection touches it, but for what is atomic.
 type session struct {
 	// readCommitted: a statement outside a transaction block runs at READ
 	// COMMITTED.
@@ -26,6 +27,8 @@ type session struct {
 	waitCanceled bool
 	// conflict: since it was last reset, a statement failed with 40001 or 40P01.
 	conflict atomic.Bool
+	// writing: a write is under way, or was when the connection broke.
+	writing atomic.Bool
 }
 
 const sessionKey = "github.com/fanonce/fanonce/server/pgkit"
@@ -48,6 +51,8 @@ func sessionOf(conn *pgconn.PgConn) *session {
 //   - OnPgError notes serialization failures and deadlocks, on whatever path a
 //     statement took.
 //   - AfterConnect asks for the default isolation level, once per connection.
+//   - BeforeConnect keeps pgx from sending a cancel request for a connection that
+//     broke during a write: it would end the write's wait for a standby.
 //   - The exec mode, if it is pgx's default, becomes
 //     [pgx.QueryExecModeCacheDescribe]: pgx's default uses named prepared
 //     statements, which a pooler in transaction mode loses.
@@ -61,6 +66,7 @@ func Prepare(cfg *pgxpool.Config) {
 	}
 	conn.OnNotice = watchNotices(conn.OnNotice)
 	conn.OnPgError = watchErrors(conn.OnPgError)
+	cfg.BeforeConnect = forbidCancel(cfg.BeforeConnect)
 	cfg.AfterConnect = askIsolation(cfg.AfterConnect)
 }
 
@@ -128,6 +134,38 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 			return next(conn, err)
 		}
 		return !fatal(err)
+	}
+}
+
+// errCancelForbidden goes nowhere: pgx tries to cancel in the background.
+var errCancelForbidden = errors.New("pgkit: no cancel request during a write")
+
+// forbidCancel gives the connection that is about to be made its session. pgx
+// dials once more with the same function to send a cancel request, which it does
+// for every connection that it gives up.
+func forbidCancel(next func(context.Context, *pgx.ConnConfig) error) func(context.Context, *pgx.ConnConfig) error {
+	return func(ctx context.Context, cfg *pgx.ConnConfig) error {
+		if next != nil {
+			if err := next(ctx, cfg); err != nil {
+				return err
+			}
+		}
+		s := new(session)
+		dial, after := cfg.DialFunc, cfg.AfterConnect
+		cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if s.writing.Load() {
+				return nil, errCancelForbidden
+			}
+			return dial(ctx, network, address)
+		}
+		cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+			conn.CustomData()[sessionKey] = s
+			if after != nil {
+				return after(ctx, conn)
+			}
+			return nil
+		}
+		return nil
 	}
 }
 

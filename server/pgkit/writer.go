@@ -161,11 +161,13 @@ func Finish[T any](ctx context.Context, w *Writer, conn *pgxpool.Conn, write fun
 func run[T any](ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
 	s := sessionOf(conn.PgConn())
 	s.waitCanceled = false
+	s.writing.Store(true)
 	value, err := write(ctx, conn)
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// Releasing it like this would close the connection.
 		_, _ = conn.Exec(ctx, "rollback")
 	}
+	s.writing.Store(conn.IsClosed())
 	var known *nothingChanged
 	switch {
 	case errors.As(err, &known):

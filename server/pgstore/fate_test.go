@@ -16,13 +16,10 @@ import (
 )
 
 // ghostly is a server whose only synchronous standby never comes: every commit
-// waits for it, but those of the pool that it returns to look with. The setting is
-// there from the start, since it takes effect some time after a reload.
+// waits for it, but those of the pool that it returns to look with.
 func ghostly(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{
-		"synchronous_standby_names": "ghost",
-	}})
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	cfg, err := pgxpool.ParseConfig(cluster.URL("postgres"))
@@ -32,6 +29,9 @@ func ghostly(t *testing.T) *pgxpool.Pool {
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
 	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	exec(t, look, "alter system set synchronous_standby_names = 'ghost'")
+	require.NoError(t, cluster.Restart(t.Context())) // a reload takes effect some time later
+	look.Reset()
 	return look
 }
 
@@ -174,9 +174,7 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
 	require.ErrorIs(t, <-done, server.ErrFateUnknown)
 
-	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
-	look.Reset()
-	local := openOn(t, look, pgstore.Config{})
+	local := reopened(t, look)
 	r, won, err := local.Claim(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, won)
@@ -189,7 +187,16 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
 	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.NoError(t, reopened(t, look).Settle(t.Context(), o, completion), "it was durable")
+}
+
+// reopened waits until the server, which lost a backend and so restarts, is
+// back, and returns a store that does not wait for the standby.
+func reopened(t *testing.T, look *pgxpool.Pool) *pgstore.Store {
+	t.Helper()
+	until(t, "the server has restarted", func() bool { // for that it ends the session of look
+		return look.QueryRow(t.Context(), "select 1").Scan(nil) != nil
+	})
 	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })
-	never := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
-	require.NoError(t, never.Settle(t.Context(), o, completion), "it was durable")
+	return openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
 }

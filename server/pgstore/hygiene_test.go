@@ -23,7 +23,8 @@ func TestCompletionsAreHOT(t *testing.T) {
 	for range n {
 		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
 	}
-	require.Eventually(t, func() bool { // the server counts with a delay
+	s.Close()                           // a session reports what it did as it ends
+	require.Eventually(t, func() bool { // and some time later if it is idle
 		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'idempotency'") == n
 	}, 30*time.Second, 50*time.Millisecond)
 	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'idempotency'")

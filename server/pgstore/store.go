@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -95,10 +96,14 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 // the tables are there, and returns the errors of [Open]. It suits a readiness
 // probe.
 func (s *Store) Check(ctx context.Context) error {
-	if err := pgkit.CheckServer(ctx, s.pool, s.cfg.AllowNonDurable); err != nil {
-		return wrap("check (Config.AllowNonDurable accepts a server that is not durable)", err)
+	err := pgkit.CheckServer(ctx, s.pool, s.cfg.AllowNonDurable)
+	if errors.Is(err, pgkit.ErrNotDurable) {
+		return fmt.Errorf("pgstore: %w, which Config.AllowNonDurable accepts", err)
 	}
-	return wrap("check", Migrations.Check(ctx, s.pool, s.cfg.Schema))
+	if err == nil {
+		err = Migrations.Check(ctx, s.pool, s.cfg.Schema)
+	}
+	return wrap("check", err)
 }
 
 // Close refuses further writes, waits for those under way for at most

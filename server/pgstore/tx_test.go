@@ -165,3 +165,63 @@ func TestClaim_behindALockedKey(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	claimAs(t, s, req)
 }
+
+// A handler that ends the transaction behind pgx's back cannot be stopped, but
+// its answer must not pass for one that was committed with its rows.
+func TestTx_endedByTheHandler(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"commit", "rollback"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			s, _ := open(t, pgstore.Config{})
+			o := claim(t, s)
+			tx, ctx := begin(t, s)
+			_, err := pgstore.Tx(ctx).Exec(ctx, statement)
+			require.NoError(t, err)
+			require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxOwned)
+			r, err := s.Read(t.Context(), o.ID)
+			require.NoError(t, err)
+			require.Equal(t, server.StateInProgress, r.State)
+		})
+	}
+}
+
+// Two runs that wait for each other: one is told to run again, by COMMIT or
+// before, and commits nothing.
+func TestTx_deadlock(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	exec(t, look, "create table t (id int primary key, n int not null)")
+	exec(t, look, "insert into t values (1, 0), (2, 0)")
+	outcome := make(chan error, 2)
+	var met [2]chan struct{}
+	met[0], met[1] = make(chan struct{}), make(chan struct{})
+	for i := range 2 {
+		o := claim(t, s)
+		go func() {
+			outcome <- func() error {
+				tx, err := s.Begin(t.Context())
+				if err != nil {
+					return err
+				}
+				defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+				ctx := tx.NewContext(t.Context())
+				for step, id := range []int{1 + i, 2 - i} {
+					if step == 1 {
+						close(met[i])
+						<-met[1-i]
+					}
+					_, _ = pgstore.Tx(ctx).Exec(ctx, "update t set n = n + 1 where id = $1", id) // swallowed
+				}
+				return tx.Settle(t.Context(), o, completion)
+			}()
+		}()
+	}
+	first, second := <-outcome, <-outcome
+	if first == nil {
+		first, second = second, first
+	}
+	require.ErrorIs(t, first, server.ErrConflict)
+	require.NoError(t, second)
+	require.Equal(t, 2, queryRow[int](t, look, "select sum(n) from t"))
+}
