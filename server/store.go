@@ -49,7 +49,7 @@ type ClaimRequest struct {
 type CancelRequest struct {
 	ID    ID
 	Token Token         // random: a cancel repeated after a lost answer knows itself
-	Keep  time.Duration // a new tombstone's ExpiresAt = now + Keep
+	Keep  time.Duration // the tombstone's ExpiresAt is now + Keep, or what it was if that is later
 }
 
 // A Settlement ends a run.

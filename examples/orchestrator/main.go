@@ -10,23 +10,17 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	cfg, err := configFromEnv(os.Getenv)
-	if err == nil {
-		err = hosting.Run(ctx, cfg.listen, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
-	}
-	if err != nil {
-		slog.Error("orchestrator stopped", "error", err)
-		os.Exit(1)
-	}
+	hosting.Main("orchestrator", func(ctx context.Context) error {
+		cfg, err := configFromEnv(os.Getenv)
+		if err != nil {
+			return err
+		}
+		return hosting.Run(ctx, cfg.listen, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
+	})
 }

@@ -92,12 +92,17 @@ func cancellable(r server.Record, now time.Time) bool {
 	}
 }
 
-// cancelled raises the fence, so that the dead owner finds itself fenced off.
+// cancelled raises the fence, so that the dead owner finds itself fenced off. The
+// tombstone stays as long as a new one: swept with the record that it was, it
+// would let a late forward call run after its undo.
 func cancelled(r server.Record, req server.CancelRequest, now time.Time) server.Record {
 	r = bereaved(r, now)
 	r.State = server.StateCancelled
 	r.Token = req.Token
 	r.Fence++
+	if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
+		r.ExpiresAt = end
+	}
 	return r
 }
 

@@ -40,7 +40,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req server.CancelRequest)
 		return before{}, err
 	}
 	if b.existed && cancellable(b.record) {
-		st := s.query.cancel.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token)})
+		st := s.query.cancel.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
 		if _, err := queryOne(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
 		}

@@ -44,7 +44,7 @@ func cancelOfAbsent(c *check) {
 func cancelOfEachState(c *check) {
 	for _, s := range everyState {
 		was := s.put(c)
-		req := server.CancelRequest{ID: was.ID, Token: newToken(), Keep: keep}
+		req := server.CancelRequest{ID: was.ID, Token: newToken(), Keep: 2 * keep} // longer than the claim's
 		before, existed, err := c.store.Cancel(c.Context(), req)
 		c.must("Cancel of a key "+s.name, err)
 		want(c, "Cancel of a key "+s.name+": existed", existed, true)
@@ -68,6 +68,9 @@ func cancelOfEachState(c *check) {
 		}
 		if after.ExpiresAt.Before(was.ExpiresAt) {
 			c.Errorf("the cancel of a key %s brought its end forward by %v", s.name, was.ExpiresAt.Sub(after.ExpiresAt))
+		}
+		if kept := after.ExpiresAt.Sub(before.Now); kept < req.Keep {
+			c.Errorf("the tombstone of a key %s is kept for %v, want %v: a late forward call could run", s.name, kept, req.Keep)
 		}
 	}
 }

@@ -106,6 +106,7 @@ func (m model) cancel(s step) (bool, error) {
 	}
 	k.bereave()
 	k.State, k.Token, k.Fence = server.StateCancelled, s.token, k.Fence+1
+	k.expired = k.expired && s.keep == gone
 	return true, nil
 }
 
