@@ -22,6 +22,7 @@ func (unsent) SafeToRetry() bool { return true }
 
 func TestClassify(t *testing.T) {
 	t.Parallel()
+	_, noServer := pgconn.Connect(t.Context(), "host=127.0.0.1 port=1")
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -40,6 +41,10 @@ func TestClassify(t *testing.T) {
 		{"crash", answer("PANIC", "XX000"), pgkit.FailureLost},
 		{"old server, no untranslated severity", &pgconn.PgError{Severity: "FATAL", Code: "57P01"}, pgkit.FailureLost},
 		{"not sent", unsent{io.EOF}, pgkit.FailureNotSent},
+		{"no server", fmt.Errorf("wrapped: %w", noServer), pgkit.FailureNotSent},
+		{"server starts up", fmt.Errorf("%w: %w", noServer, answer("FATAL", "57P03")), pgkit.FailureNotSent},
+		{"no connection left", fmt.Errorf("%w: %w", noServer, answer("FATAL", "53300")), pgkit.FailureTooManyConnections},
+		{"wrong arguments", fmt.Errorf("wrapped: %w", pgkit.ErrStatement), pgkit.FailureNotSent},
 		{"refused by the writer", fmt.Errorf("wrapped: %w", pgkit.ErrBusy), pgkit.FailureNotSent},
 		{"writer closed", pgkit.ErrClosed, pgkit.FailureNotSent},
 		{"cut off", io.ErrUnexpectedEOF, pgkit.FailureLost},

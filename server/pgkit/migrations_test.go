@@ -1,6 +1,7 @@
 package pgkit_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -49,7 +50,10 @@ func TestMigrations(t *testing.T) {
 			require.NoError(t, two.Up(ctx, pool, schema))
 			require.NoError(t, two.Up(ctx, pool, schema), "again")
 			require.NoError(t, two.Check(ctx, pool, schema))
-			require.ErrorIs(t, one.Check(ctx, pool, schema), pgkit.ErrSchemaNewer)
+			err = one.Check(ctx, pool, schema)
+			require.ErrorIs(t, err, pgkit.ErrSchemaNewer)
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, pgkit.SchemaError{Component: "demo", Schema: schema, Have: 2, Want: 1}, *wrong)
 			require.ErrorIs(t, one.Up(ctx, pool, schema), pgkit.ErrSchemaNewer)
 			require.ErrorIs(t, one.Down(ctx, pool, schema, 0), pgkit.ErrSchemaNewer)
 
@@ -86,6 +90,8 @@ func TestMigrations_failingStep(t *testing.T) {
 
 	m.Files.(fstest.MapFS)["0002_grow.up.sql"] = file("alter table thing add b int;")
 	require.ErrorIs(t, m.Up(t.Context(), pool, ""), pgkit.ErrMigrations)
+	m.Files.(fstest.MapFS)["0002_grow.up.sql"] = file("insert into demo_version values (7)")
+	require.ErrorIs(t, m.Up(t.Context(), pool, ""), pgkit.ErrMigrations)
 	require.ErrorIs(t, m.Check(t.Context(), pool, ""), pgkit.ErrSchemaMissing)
 }
 
@@ -111,7 +117,10 @@ func TestMigrations_refused(t *testing.T) {
 		})
 	}
 	pool := newPool(t)
-	require.ErrorIs(t, good.Up(t.Context(), pool, "pg_x"), pgkit.ErrSchemaName)
-	require.ErrorIs(t, good.Check(t.Context(), pool, "X"), pgkit.ErrSchemaName)
+	for _, schema := range []string{"pg_x", "X", `"`, "public; drop table x", strings.Repeat("a", 64)} {
+		require.ErrorIs(t, good.Up(t.Context(), pool, schema), pgkit.ErrSchemaName, schema)
+		require.ErrorIs(t, good.Down(t.Context(), pool, schema, 0), pgkit.ErrSchemaName, schema)
+		require.ErrorIs(t, good.Check(t.Context(), pool, schema), pgkit.ErrSchemaName, schema)
+	}
 	require.ErrorIs(t, good.Down(t.Context(), pool, "", 3), pgkit.ErrMigrations)
 }
