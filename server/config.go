@@ -23,6 +23,7 @@ const (
 	DefaultSweepBatch       = 1000
 	DefaultMaxWaitersPerKey = 256
 	DefaultMaxWaiters       = 4096
+	DefaultCacheFor         = time.Minute
 )
 
 // Config configures a [Guard]. The zero Config is ready to use: every zero
@@ -87,6 +88,16 @@ type Config struct {
 	// with in-progress at once. Zero means [DefaultMaxWaitersPerKey] and
 	// [DefaultMaxWaiters].
 	MaxWaitersPerKey, MaxWaiters int
+
+	// CacheBytes is how much memory this process spends on finished records, so
+	// that their duplicates cost no statement. Each answer counts with its size
+	// and half a KiB. Zero means no cache.
+	CacheBytes int64
+	// CacheFor is how long a cached record is believed. So long another
+	// process's [Guard.Forget] of a completed key may go unnoticed here, and so
+	// long an answer may be replayed that the store lost in a failover. Zero
+	// means [DefaultCacheFor].
+	CacheFor time.Duration
 
 	// Methods are guarded; any other method passes through without a mark,
 	// its key ignored. nil means POST, PUT, PATCH and DELETE.

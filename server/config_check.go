@@ -59,6 +59,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
 	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
 	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
+	orDefault(&c.CacheFor, DefaultCacheFor)
 	if c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	}
@@ -91,6 +92,8 @@ func (c Config) check() error {
 		{"SweepBatch", int64(c.SweepBatch)},
 		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
+		{"CacheBytes", c.CacheBytes},
+		{"CacheFor", int64(c.CacheFor)},
 	} {
 		if positive.value < 0 {
 			return reject("Config."+positive.field, positive.value, "must not be negative")

@@ -22,6 +22,10 @@ func (g *Guard) do(ctx context.Context, c *call) (out outcome) {
 		return g.closingRefusal()
 	}
 	defer g.gate.leave()
+	if out, ok := g.recall(c); ok {
+		g.observeOutcome(c, out)
+		return out
+	}
 	s := g.flights.join(c.id)
 	defer s.leave()
 	p := &patience{until: time.Now().Add(c.wait), none: c.wait <= 0}
@@ -84,12 +88,13 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		f, err := g.ask(ctx, c)
 		if err != nil {
 			g.observeStoreError(c, err)
-			return storeRefusal(err)
+			return g.unclaimed(c, err)
 		}
 		if f.mine {
 			return g.run(ctx, c, s, f)
 		}
 		s.found(f.record)
+		g.cache.put(&f.record)
 		if f.verdict != verdictWait {
 			return answered(f.decision, &f.record)
 		}

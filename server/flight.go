@@ -123,7 +123,7 @@ func (s *seat) asking() {
 func (s *seat) found(rec Record) {
 	s.update(func(f *flight) bool {
 		f.phase, f.record, f.seen = phaseIdle, rec, f.asks
-		if rec.State == StateCompleted || rec.State == StateCancelled {
+		if rec.final() {
 			// Later requests must ask anew, or a key that is never idle would
 			// never expire.
 			f.final = true

@@ -17,6 +17,7 @@ type Guard struct {
 	cfg     Config
 	headers headerPolicy
 	flights flights
+	cache   *cache // nil: none
 	gate    *gate
 	pulse   *pulse
 }
@@ -38,6 +39,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.txStore, _ = store.(TxStore)
 	g.pulse = newPulse(g)
+	g.cache = newCache(cfg.CacheBytes, cfg.CacheFor)
 	return g, nil
 }
 
@@ -64,6 +66,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
 	case r.Effect == Transactional && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
+	case r.Effect == Transactional && r.FailOpen:
+		return reject("Route.FailOpen", true, "a Transactional route cannot run without its store")
 	case r.Effect == Transactional && r.Stream != StreamRefuse:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
 	case r.Stream > StreamTombstone:

@@ -26,6 +26,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
+	expose(w, r)
 	route := h.route
 	route.Name = cmp.Or(route.Name, r.Pattern, "default")
 	c, body, refusal := h.admit(r, &route)
@@ -42,6 +43,10 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return rec.finish(h.guard.headers)
 	}
 	out := h.guard.do(r.Context(), c)
+	if out.open {
+		h.serveOpen(w, r, c, body)
+		return
+	}
 	h.respond(w, r, c, rec, out)
 }
 

@@ -32,6 +32,8 @@ const (
 	EventStoreError  // a call to the store failed; Err says how
 	EventConflict    // a transaction was rolled back by a conflict and is repeated
 	EventPanic       // a handler panicked or ended its goroutine
+	EventCacheHit    // a call was answered from the cache, without the store
+	EventFailedOpen  // the store failed and the call runs unguarded; Err says how it failed
 
 	EventClaimed // a key was claimed; Duration is what the store took
 	EventWaited  // a call waited for another's run; Duration is how long it took in all
@@ -44,7 +46,8 @@ var eventNames = [eventKinds]string{
 	EventMiss: "miss", EventHit: "hit", EventMismatch: "mismatch", EventInProgress: "in_progress", EventRefused: "refused",
 	EventWaitTimeout: "wait_timeout", EventTakeOver: "take_over", EventLeaseLost: "lease_lost", EventUnknown: "unknown",
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
-	EventPanic: "panic", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
+	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
+	EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 }
 
 // String returns the name of the kind in snake case, as metrics show it.

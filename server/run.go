@@ -165,6 +165,7 @@ func (r *run) land(a Answer) {
 	rec.Now = rec.Now.Add(elapsed)
 	rec.ReplayUntil = rec.Now.Add(r.guard.cfg.Retention)
 	r.seat.found(rec)
+	r.guard.cache.put(&rec)
 	r.guard.observe(Event{
 		Kind: EventSettled, Route: r.call.route.Name, ID: r.owner.ID,
 		Duration: rec.Now.Sub(rec.CreatedAt),

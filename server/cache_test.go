@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// cachedRoute is a route whose guard has a cache, the count of its claims, and
+// its events.
+func cachedRoute(tb testing.TB, cfg server.Config, next http.HandlerFunc) (http.Handler, *flaky, *witness) {
+	tb.Helper()
+	store, events := &flaky{TxStore: memstore.New()}, new(witness)
+	cfg.Observer = events
+	return newRoute(tb, newGuard(tb, store, cfg), server.Keyed, next), store, events
+}
+
+func TestCache_offByDefault(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, store, events := cachedRoute(t, server.Config{}, answer(http.StatusCreated, &runs))
+	requireAnswer(t, send(h, "k", "b"), http.StatusCreated, firstAnswer, false)
+	requireAnswer(t, send(h, "k", "b"), http.StatusCreated, firstAnswer, true)
+	require.EqualValues(t, 2, store.asked.Load())
+	require.Zero(t, events.count(server.EventCacheHit))
+}
+
+func TestCache_replaysWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, store, events := cachedRoute(t, server.Config{CacheBytes: 1 << 20}, answer(http.StatusCreated, &runs))
+	requireAnswer(t, send(h, "k", "b"), http.StatusCreated, firstAnswer, false)
+	for range 3 {
+		requireAnswer(t, send(h, "k", "b"), http.StatusCreated, firstAnswer, true)
+	}
+	requireCode(t, send(h, "k", "another body"), wire.KeyReused)
+	require.EqualValues(t, 1, runs.Load())
+	require.EqualValues(t, 1, store.asked.Load(), "statements of duplicates")
+	require.Equal(t, 4, events.count(server.EventCacheHit))
+	require.Equal(t, 3, events.count(server.EventHit))
+	require.Equal(t, 1, events.count(server.EventMismatch))
+}
+
+// What another process finished is in the cache after the first duplicate.
+func TestCache_learnsFromTheStore(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	store := &flaky{TxStore: memstore.New()}
+	cfg := server.Config{CacheBytes: 1 << 20}
+	here := newRoute(t, newGuard(t, store, cfg), server.Keyed, answer(http.StatusCreated, &runs))
+	elsewhere := newRoute(t, newGuard(t, store, cfg), server.Keyed, answer(http.StatusCreated, &runs))
+	send(elsewhere, "k", "b")
+	for range 3 {
+		requireAnswer(t, send(here, "k", "b"), http.StatusCreated, firstAnswer, true)
+	}
+	require.EqualValues(t, 2, store.asked.Load())
+}
+
+// Only what is final is kept: a released key must run again.
+func TestCache_finishedRecordsOnly(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, _, events := cachedRoute(t, server.Config{CacheBytes: 1 << 20}, answer(http.StatusServiceUnavailable, &runs))
+	send(h, "k", "b")
+	send(h, "k", "b")
+	require.EqualValues(t, 2, runs.Load())
+	require.Zero(t, events.count(server.EventCacheHit))
+}
+
+func TestCache_boundedInBytes(t *testing.T) {
+	t.Parallel()
+	big := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 1000))) }
+	h, store, _ := cachedRoute(t, server.Config{CacheBytes: 4000}, big) // room for two
+	for _, key := range []string{"a", "b", "c"} {
+		send(h, key, "")
+	}
+	send(h, "b", "")
+	send(h, "c", "")
+	require.EqualValues(t, 3, store.asked.Load(), "the two youngest are cached")
+	send(h, "a", "")
+	require.EqualValues(t, 4, store.asked.Load(), "the oldest was dropped")
+	send(h, "c", "")
+	require.EqualValues(t, 4, store.asked.Load(), "the one used last stays")
+	send(h, "b", "")
+	require.EqualValues(t, 5, store.asked.Load(), "the one not used for longest went")
+
+	larger, store, _ := cachedRoute(t, server.Config{CacheBytes: 1000}, big)
+	send(larger, "a", "")
+	send(larger, "a", "")
+	require.EqualValues(t, 2, store.asked.Load(), "an answer larger than the cache is not cached")
+}
+
+func TestCache_age(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		cfg   server.Config
+		after time.Duration
+		asked int64
+		check func(*testing.T, http.Handler)
+	}{
+		{
+			"within CacheFor",
+			server.Config{},
+			59 * time.Second, 1,
+			func(t *testing.T, h http.Handler) {
+				requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, true)
+			},
+		},
+		{
+			"past CacheFor",
+			server.Config{},
+			time.Minute, 2,
+			func(t *testing.T, h http.Handler) {
+				requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, true)
+			},
+		},
+		{
+			"past Retention",
+			server.Config{CacheFor: 240 * time.Hour},
+			25 * time.Hour, 1,
+			func(t *testing.T, h http.Handler) { requireCode(t, send(h, "k", "b"), wire.ResponseGone) },
+		},
+		{
+			"past AuditRetention the store decides",
+			server.Config{CacheFor: 240 * time.Hour},
+			8 * 24 * time.Hour, 2,
+			func(t *testing.T, h http.Handler) { requireCode(t, send(h, "k", "b"), wire.ResponseGone) }, // not swept yet
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var runs atomic.Int64
+				tt.cfg.CacheBytes = 1 << 20
+				h, store, _ := cachedRoute(t, tt.cfg, answer(http.StatusOK, &runs))
+				send(h, "k", "b")
+				time.Sleep(tt.after)
+				tt.check(t, h)
+				require.Equal(t, tt.asked, store.asked.Load())
+				require.EqualValues(t, 1, runs.Load())
+			})
+		})
+	}
+}
