@@ -27,6 +27,7 @@ type run struct {
 	ctx    context.Context //nolint:containedctx // it is the run's life
 	cancel context.CancelCauseFunc
 	lost   sync.Once
+	taken  bool // the store said that somebody else owns the key
 }
 
 // run runs a claimed call and settles it.
@@ -106,6 +107,13 @@ func (r *run) lose() {
 	})
 }
 
+// isLost reports whether the run was told that it lost its lease.
+func (r *run) isLost() bool { return errors.Is(context.Cause(r.ctx), ErrLeaseLost) }
+
+func leaseLost() outcome {
+	return outcome{code: wire.LeaseLost, retryAfter: time.Second, err: ErrLeaseLost}
+}
+
 // served is the outcome of a turn whose answer is not stored.
 func (t *turn) served(res result, again bool) outcome {
 	switch {
@@ -113,8 +121,8 @@ func (t *turn) served(res result, again bool) outcome {
 		return outcome{code: t.refusal, retryAfter: time.Second, err: t.cause}
 	case res.unfit:
 		return outcome{code: wire.NotStorable}
-	case again && errors.Is(context.Cause(t.run.ctx), ErrLeaseLost):
-		return outcome{code: wire.LeaseLost, retryAfter: time.Second, err: ErrLeaseLost}
+	case t.run.taken, again && t.run.isLost():
+		return leaseLost()
 	default:
 		return outcome{ran: true, again: again}
 	}
@@ -194,9 +202,11 @@ func (r *run) release(maybeRan bool) {
 // settle settles, again and again for a bounded time: the effect has happened,
 // and repeating is safe, for the owner is named by token and fence.
 func (r *run) settle(s Settlement) error {
-	return r.insist(func(ctx context.Context) error {
+	err := r.insist(func(ctx context.Context) error {
 		return r.guard.store.Settle(ctx, r.owner, s)
 	})
+	r.taken = errors.Is(err, ErrLeaseLost)
+	return err
 }
 
 // insist repeats try until it succeeds, until its error is an answer, or until

@@ -49,8 +49,11 @@ func conflictPause(n int) time.Duration {
 func (r *run) transaction(last bool) (out outcome, conflict bool) {
 	tx, err := r.guard.txStore.Begin(r.ctx)
 	if err != nil {
-		r.guard.observeStoreError(r.call, err)
 		r.release(false)
+		if r.isLost() { // before there was a transaction
+			return leaseLost(), false
+		}
+		r.guard.observeStoreError(r.call, err)
 		return storeRefusal(err), false
 	}
 	t := &turn{run: r, tx: tx}

@@ -1,0 +1,66 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// Whatever a zombie's handler answers: once somebody else had a hand in its key
+// the caller learns that this run does not count.
+func TestZombie_failsOnceItsKeyWasTaken(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		t.Run(effect.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := memstore.New()
+				zombie := newRoute(t, newGuard(t, deaf(shared), server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					time.Sleep(10 * time.Second)
+					w.WriteHeader(http.StatusInternalServerError)
+				})
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					requireCode(t, send(zombie, "k", "b"), wire.LeaseLost)
+				}()
+				time.Sleep(server.DefaultLease)
+				var runs atomic.Int64
+				successor := newRoute(t, newGuard(t, shared, server.Config{}), effect, answer(http.StatusOK, &runs))
+				w := send(successor, "k", "b")
+				if effect == server.Opaque {
+					requireCode(t, w, wire.OutcomeUnknown)
+				} else {
+					requireAnswer(t, w, http.StatusOK, firstAnswer, false)
+				}
+				<-done
+			})
+		})
+	}
+}
+
+// An owner can lose its lease before it has so much as a transaction.
+func TestZombie_losesItsLeaseBeforeBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := deaf(memstore.New())
+		store.begin = func(ctx context.Context) (server.Tx, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var runs atomic.Int64
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, answer(http.StatusOK, &runs))
+		requireCode(t, send(h, "k", "b"), wire.LeaseLost)
+		require.Zero(t, runs.Load())
+	})
+}
