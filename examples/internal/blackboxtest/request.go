@@ -26,11 +26,16 @@ func (a Answer) Replayed() bool { return a.Header.Get("Idempotent-Replayed") == 
 // Post sends the request once, over a connection of its own, so that nothing
 // below sends it again.
 func Post(ctx context.Context, r Request) Answer {
+	transport := &http.Transport{DisableKeepAlives: true}
+	return PostWith(ctx, &http.Client{Transport: transport}, r)
+}
+
+// PostWith is Post over the connections of client.
+func PostWith(ctx context.Context, client *http.Client, r Request) Answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, strings.NewReader(r.Body))
 	if err != nil {
 		return Answer{}
 	}
-	req.Close = true
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+r.Tenant)
 	if r.Key != "" {
@@ -39,7 +44,7 @@ func Post(ctx context.Context, r Request) Answer {
 	for name, value := range r.Header {
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return Answer{}
 	}
