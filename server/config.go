@@ -61,6 +61,11 @@ type Config struct {
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
 	Skew time.Duration
+	// FirstSentFromKey takes the time in a key that is a UUIDv7 (RFC 9562, in
+	// the form of 36 characters) for Idempotency-First-Sent where a request
+	// has none. Only for callers who make a key when they first send it: an
+	// older one is refused with key-expired, and never runs.
+	FirstSentFromKey bool
 	// StoreTimeout bounds each call to the store. Zero means
 	// [DefaultStoreTimeout].
 	StoreTimeout time.Duration

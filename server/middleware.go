@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -72,7 +73,7 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 	if code != "" {
 		return refuseEarly(code, nil)
 	}
-	if c.firstSent, err = firstSent(r, g.cfg.Skew); err != nil {
+	if c.firstSent, err = g.firstSent(r, c.key); err != nil {
 		return refuseEarly(wire.FirstSentInvalid, err)
 	}
 	s := subject{
@@ -132,9 +133,12 @@ func (h *guarded) readKeys(r *http.Request, c *call) (wire.Code, error) {
 
 var errFuture = errors.New("server: first sent in the future")
 
-func firstSent(r *http.Request, skew time.Duration) (time.Time, error) {
-	t, _, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
-	if err == nil && time.Until(t) > skew {
+func (g *Guard) firstSent(r *http.Request, key childkey.Key) (time.Time, error) {
+	t, present, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
+	if !present && g.cfg.FirstSentFromKey {
+		t, _ = key.V7Time()
+	}
+	if err == nil && time.Until(t) > g.cfg.Skew {
 		err = errFuture
 	}
 	return t, err

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,4 +197,33 @@ func TestHandler_abortReachesTheClient(t *testing.T) {
 	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Empty(t, answer)
+}
+
+// A client that asks whether to send its body is told so once, and served as any
+// other.
+func TestHandler_expectContinue(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, _ := guarded(t, server.Keyed, answer(http.StatusOK, &runs))
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	for _, replayed := range []string{"false", "true"} {
+		continues := 0
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { continues++ }})
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, strings.NewReader("b"))
+		require.NoError(t, err)
+		req.Header.Set("Expect", "100-continue")
+		req.Header.Set(wire.HeaderKey, "k")
+		transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		transport.CloseIdleConnections()
+		require.Equal(t, 1, continues)
+		require.Equal(t, firstAnswer, string(body))
+		require.Equal(t, replayed, resp.Header.Get(wire.HeaderReplayed))
+	}
+	require.EqualValues(t, 1, runs.Load())
 }

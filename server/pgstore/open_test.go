@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -44,6 +45,23 @@ func TestNew_wantsAPreparedPool(t *testing.T) {
 	pool := pgtest.NewPool(t, nil)
 	_, err := pgstore.New(pool, pgstore.Config{})
 	require.ErrorIs(t, err, pgkit.ErrNotPrepared)
+}
+
+// A pool does not say that it is closed until it is asked for a connection.
+func TestNew_closedPool(t *testing.T) {
+	t.Parallel()
+	cfg := pgtest.NewPool(t, pgstore.Migrate).Config()
+	pgstore.Prepare(cfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	s, err := pgstore.New(pool, pgstore.Config{AllowNonDurable: true})
+	require.NoError(t, err)
+	pool.Close()
+	require.ErrorContains(t, s.Check(t.Context()), "closed pool")
+	_, won, err := s.Claim(t.Context(), newClaim())
+	require.ErrorContains(t, err, "closed pool")
+	require.NotErrorIs(t, err, server.ErrFateUnknown, "nothing was sent")
+	require.False(t, won)
 }
 
 func TestOpen_checksTheSchema(t *testing.T) {
