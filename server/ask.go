@@ -39,7 +39,7 @@ func (g *Guard) ask(ctx context.Context, c *call) (finding, error) {
 		if err != nil || f.mine {
 			break
 		}
-		f.decision = decide(&f.record, c.fingerprint, g.cfg.MaxDeaths)
+		f.decision = decide(&f.record, c.fingerprintFor(&f.record), g.cfg.MaxDeaths)
 		if f.verdict != verdictTakeOver && f.verdict != verdictBury {
 			break
 		}

@@ -83,6 +83,18 @@ func (c *cache) put(rec *Record) {
 	}
 }
 
+// drop forgets a key whose record this process deleted.
+func (c *cache) drop(id ID) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byID[id]; ok {
+		c.remove(e)
+	}
+}
+
 func (c *cache) remove(e *list.Element) {
 	gone := c.recent.Remove(e).(*cached) //nolint:errcheck // nothing else is in the list
 	delete(c.byID, gone.record.ID)
@@ -96,7 +108,7 @@ func (g *Guard) recall(c *call) (outcome, bool) {
 		return outcome{}, false
 	}
 	g.observe(Event{Kind: EventCacheHit, Route: c.route.Name, ID: c.id})
-	out := answered(decide(&rec, c.fingerprint, g.cfg.MaxDeaths), &rec)
+	out := g.answered(c, decide(&rec, c.fingerprintFor(&rec), g.cfg.MaxDeaths), &rec)
 	out.asked = true
 	return out, true
 }

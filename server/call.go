@@ -17,10 +17,14 @@ type call struct {
 	forward     childkey.Key // of an undo; else zero
 	forwardID   ID
 	token       Token
-	fingerprint Fingerprint
-	firstSent   time.Time
-	inbound     wire.Inbound
-	wait        time.Duration // for somebody else's run
+	subject     subject
+	fingerprint Fingerprint // of subject, of the version that new claims have
+	// fingerprints makes those of other versions.
+	fingerprints *fingerprinter
+	memo         []byte // sealed
+	firstSent    time.Time
+	inbound      wire.Inbound
+	wait         time.Duration // for somebody else's run
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
@@ -64,6 +68,8 @@ func (c *call) claim(g *Guard) ClaimRequest {
 		FirstSent:   c.firstSent,
 		// Also where this request says no time: the first claim may have.
 		Window: g.cfg.window(),
+		Route:  c.route.Name,
+		Memo:   c.memo,
 	}
 }
 

@@ -104,6 +104,21 @@ type Config struct {
 	// means [DefaultCacheFor].
 	CacheFor time.Duration
 
+	// Codec seals what is stored of answers and memos; see [NewAESGCM]. nil
+	// stores them as they are.
+	Codec Codec
+	// AcceptPlain opens records that were stored before there was a Codec, for
+	// as long as there are any. Without it they are record-unreadable, so that
+	// nobody can pass off plain text as sealed.
+	AcceptPlain bool
+
+	// FingerprintKeys make keyed fingerprints: the first is for new claims, the
+	// others for records that an earlier first one left. To rotate, put a new
+	// one in front and keep the old one for AuditRetention. Empty means plain
+	// fingerprints (SHA-256), which are understood in any case; a record of a
+	// version that is not there is record-unreadable.
+	FingerprintKeys []FingerprintKey
+
 	// Methods are guarded; any other method passes through without a mark,
 	// its key ignored. nil means POST, PUT, PATCH and DELETE.
 	Methods []string

@@ -125,6 +125,12 @@ func (c Config) checkLists() error {
 	if c.MinKeyBytes > maxKeyBytes {
 		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", maxKeyBytes))
 	}
+	if err := checkFingerprintKeys(c.FingerprintKeys); err != nil {
+		return err
+	}
+	if c.AcceptPlain && c.Codec == nil {
+		return reject("Config.AcceptPlain", true, "without a Codec all records are plain")
+	}
 	for _, m := range c.Methods {
 		if !isToken(m) || m != strings.ToUpper(m) {
 			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")

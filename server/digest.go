@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 
@@ -9,9 +10,9 @@ import (
 
 const maxKeyBytes = childkey.MaxKeyBytes
 
-// fingerprintVersion is the version of the fingerprints that this code
-// computes. A change of what goes into them, or how, is a new version.
-const fingerprintVersion = 1
+// plainVersion is the version of the fingerprints that need no secret. A change
+// of what goes into them, or how, is a new version.
+const plainVersion = 1
 
 // lookupID returns what the store knows a key by.
 func lookupID(scope, namespace string, key childkey.Key) ID {
@@ -32,7 +33,9 @@ type subject struct {
 	body                  []byte
 }
 
-func (s *subject) fingerprint() Fingerprint {
+// fingerprint returns the plain fingerprint, or with a secret the keyed one (HMAC,
+// RFC 2104) of that version.
+func (s *subject) fingerprint(version uint8, secret []byte) Fingerprint {
 	b := make([]byte, 0, 1024)
 	for _, field := range []string{
 		"fanonce/fingerprint/v1",
@@ -44,9 +47,12 @@ func (s *subject) fingerprint() Fingerprint {
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(len(s.body)))
 	h := sha256.New()
+	if secret != nil {
+		h = hmac.New(sha256.New, secret)
+	}
 	h.Write(b) // a hash never fails
 	h.Write(s.body)
-	fp := Fingerprint{Version: fingerprintVersion}
+	fp := Fingerprint{Version: version}
 	h.Sum(fp.Sum[:0])
 	return fp
 }

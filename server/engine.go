@@ -95,8 +95,11 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		}
 		s.found(f.record)
 		g.cache.put(&f.record)
+		if g.settledByReconciler(ctx, c, &f) {
+			continue
+		}
 		if f.verdict != verdictWait {
-			return answered(f.decision, &f.record)
+			return g.answered(c, f.decision, &f.record)
 		}
 		busy := busyRefusal(&f.record)
 		if !p.start(g, s) {
@@ -166,11 +169,11 @@ func (g *Guard) follow(ctx context.Context, c *call, s *seat, p *patience) (outc
 	defer timer.Stop()
 	for {
 		v := s.view()
-		glance, d := look(v, c.fingerprint, g.cfg.MaxDeaths)
+		glance, d := look(v, c.fingerprintFor(&v.record), g.cfg.MaxDeaths)
 		var expired <-chan time.Time
 		switch glance {
 		case glanceAnswer:
-			return answered(d, &v.record), true
+			return g.answered(c, d, &v.record), true
 		case glanceLead:
 			return outcome{}, false
 		case glancePatient:
@@ -199,11 +202,19 @@ func (g *Guard) follow(ctx context.Context, c *call, s *seat, p *patience) (outc
 }
 
 // answered is the outcome of a decision that needs no further step.
-func answered(d decision, rec *Record) outcome {
-	if d.verdict == verdictReplay {
-		return outcome{replay: &rec.Answer}
+func (g *Guard) answered(c *call, d decision, rec *Record) outcome {
+	if d.verdict != verdictReplay {
+		return outcome{code: d.code}
 	}
-	return outcome{code: d.code}
+	answer, err := g.openAnswer(rec.ID, rec.Answer)
+	switch {
+	case err != nil:
+		g.observe(Event{Kind: EventSealError, Route: c.route.Name, ID: rec.ID, Err: err})
+		return outcome{code: wire.RecordUnreadable, err: err}
+	case answer.isReference() && c.route.Render == nil:
+		return outcome{code: wire.ResponseGone}
+	}
+	return outcome{replay: &answer}
 }
 
 // busyRefusal refuses a duplicate of a run in another process.

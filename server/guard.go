@@ -18,8 +18,11 @@ type Guard struct {
 	headers headerPolicy
 	flights flights
 	cache   *cache // nil: none
-	gate    *gate
-	pulse   *pulse
+
+	fingerprints fingerprinter
+	reconcilers  reconcilers
+	gate         *gate
+	pulse        *pulse
 }
 
 // NewGuard returns a guard over store. scope says whose keys a request uses;
@@ -39,6 +42,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.txStore, _ = store.(TxStore)
 	g.pulse = newPulse(g)
+	g.fingerprints = newFingerprinter(cfg.FingerprintKeys)
 	g.cache = newCache(cfg.CacheBytes, cfg.CacheFor)
 	return g, nil
 }
@@ -51,6 +55,9 @@ func (g *Guard) Route(r Route, next http.Handler) (http.Handler, error) {
 	}
 	if next == nil {
 		return nil, reject("next", "nil", "a handler is required")
+	}
+	if r.Reconcile != nil && !g.reconcilers.add(r.Name, r.Reconcile) {
+		return nil, reject("Route.Name", r.Name, "is taken by another route with Reconcile")
 	}
 	return &guarded{guard: g, route: r, next: next}, nil
 }
@@ -70,6 +77,10 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.FailOpen", true, "a Transactional route cannot run without its store")
 	case r.Effect == Transactional && r.Stream != StreamRefuse:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
+	case r.Effect != Opaque && (r.Reconcile != nil || r.Memo != nil):
+		return reject("Route.Reconcile", r.Effect, "only an Opaque run can leave an unknown outcome")
+	case r.Reconcile != nil && (r.Memo == nil || r.Name == ""):
+		return reject("Route.Reconcile", "without Memo or Name", "needs both: it is asked long after the request")
 	case r.Stream > StreamTombstone:
 		return reject("Route.Stream", r.Stream, "is no StreamPolicy")
 	case r.Oversize > OversizeRefuse:
@@ -82,17 +93,21 @@ func (g *Guard) checkRoute(r Route) error {
 
 // Sweep deletes records that nobody can need any more, in batches of
 // [Config.SweepBatch], until a batch is not full. It returns how many it
-// deleted, also with an error. Call it every few minutes, from one process or
-// from several.
+// deleted, also with an error. Then it calls [Guard.Reconcile] once. Call it
+// every few minutes, from one process or from several.
 func (g *Guard) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {
 		n, err := g.store.Sweep(ctx, g.cfg.SweepBatch)
 		total += n
-		if err != nil || n < g.cfg.SweepBatch {
+		if err != nil {
 			return total, err
 		}
 		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+		if n < g.cfg.SweepBatch {
+			_, err := g.Reconcile(ctx)
 			return total, err
 		}
 	}

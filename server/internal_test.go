@@ -75,8 +75,8 @@ func TestLookupID_golden(t *testing.T) {
 // The same requests without the lengths would be one.
 func TestFingerprint_boundaries(t *testing.T) {
 	t.Parallel()
-	require.NotEqual(t, (&subject{method: "POST", path: "/a", query: "bc"}).fingerprint(),
-		(&subject{method: "POST", path: "/ab", query: "c"}).fingerprint())
+	require.NotEqual(t, (&subject{method: "POST", path: "/a", query: "bc"}).fingerprint(plainVersion, nil),
+		(&subject{method: "POST", path: "/ab", query: "c"}).fingerprint(plainVersion, nil))
 	a, _ := childkey.Parse("a")
 	ba, _ := childkey.Parse("ba")
 	require.NotEqual(t, lookupID("x", "b", a), lookupID("x", "", ba))
@@ -88,7 +88,7 @@ func FuzzFingerprint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, m1, p1, q1, b1, m2, p2, q2, b2 string) {
 		one := subject{method: m1, path: p1, query: q1, body: []byte(b1)}
 		two := subject{method: m2, path: p2, query: q2, body: []byte(b2)}
-		if same, want := one.fingerprint() == two.fingerprint(), reflect.DeepEqual(one, two); same != want {
+		if same, want := one.fingerprint(plainVersion, nil) == two.fingerprint(plainVersion, nil), reflect.DeepEqual(one, two); same != want {
 			t.Errorf("fingerprints equal = %v, want %v: %+v %+v", same, want, one, two)
 		}
 	})

@@ -41,7 +41,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		turn := withBody(r.Clone(ctx), body)
 		defer removeForm(turn)
 		h.next.ServeHTTP(rec, turn)
-		return rec.finish(h.guard.headers)
+		return rec.finish(h.guard.headers, route.Redact)
 	}
 	out := h.guard.do(r.Context(), c)
 	if out.open {
@@ -76,24 +76,34 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 	if c.firstSent, err = g.firstSent(r, c.key); err != nil {
 		return refuseEarly(wire.FirstSentInvalid, err)
 	}
-	s := subject{
+	c.subject = subject{
 		scope: scope, namespace: g.cfg.Namespace, key: c.key.String(),
 		method: r.Method, path: pathOf(r), query: r.URL.RawQuery,
 		mediaType: mediaType(r.Header.Get("Content-Type")), encoding: strings.Join(r.Header.Values("Content-Encoding"), ","),
 		cancels: c.forward.String(), body: body,
 	}
 	if route.Fingerprint != nil {
-		if s.body, err = route.Fingerprint(r, body); err != nil {
+		if c.subject.body, err = route.Fingerprint(r, body); err != nil {
 			return refuseEarly(wire.KeyInvalid, errFingerprint) // its own text may hold the body
 		}
 	}
-	c.fingerprint = s.fingerprint()
+	g.identify(c, scope)
+	if refusal := g.remember(r, c, body); refusal != nil {
+		return nil, nil, refusal
+	}
+	h.readWishes(r, c)
+	return c, body, nil
+}
+
+// identify names the keys of a call whose subject is there, as the store knows
+// them.
+func (g *Guard) identify(c *call, scope string) {
+	c.fingerprints = &g.fingerprints
+	c.fingerprint, _ = g.fingerprints.of(&c.subject, g.fingerprints.current) // it has that one
 	c.id = lookupID(scope, g.cfg.Namespace, c.key)
 	if !c.forward.IsZero() {
 		c.forwardID = lookupID(scope, g.cfg.Namespace, c.forward)
 	}
-	h.readWishes(r, c)
-	return c, body, nil
 }
 
 func refuseEarly(code wire.Code, err error) (*call, []byte, *outcome) {
@@ -102,6 +112,7 @@ func refuseEarly(code wire.Code, err error) (*call, []byte, *outcome) {
 
 var (
 	errFingerprint = errors.New("server: the request has no fingerprint")
+	errMemo        = errors.New("server: the request has no memo")
 	errKeyPolicy   = errors.New("server: refused by the key policy")
 	errShortKey    = errors.New("server: key shorter than MinKeyBytes")
 	errSelfUndo    = errors.New("server: the forward key is the request's own key")

@@ -33,6 +33,10 @@ const (
 	EventConflict    // a transaction was rolled back by a conflict and is repeated
 	EventPanic       // a handler panicked or ended its goroutine
 	EventCacheHit    // a call was answered from the cache, without the store
+	EventResolved    // an unknown or quarantined key was resolved, by a person or a reconciler
+	EventForgotten   // a record was deleted by a person
+	EventReconcile   // a reconciler was asked; Err if it failed
+	EventSealError   // an answer or memo could not be sealed, or opened; Err says how
 	EventFailedOpen  // the store failed and the call runs unguarded; Err says how it failed
 
 	EventClaimed // a key was claimed; Duration is what the store took
@@ -47,6 +51,7 @@ var eventNames = [eventKinds]string{
 	EventWaitTimeout: "wait_timeout", EventTakeOver: "take_over", EventLeaseLost: "lease_lost", EventUnknown: "unknown",
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
 	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
+	EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 }
 

@@ -45,6 +45,19 @@ const (
 	StateCancelled
 )
 
+var stateNames = map[State]string{
+	StateInProgress: "in_progress", StateCompleted: "completed", StateReleased: "released",
+	StateUnknown: "unknown", StatePoisoned: "poisoned", StateCancelled: "cancelled",
+}
+
+// String returns the name of the state, as [Guard.LookupHandler] shows it.
+func (s State) String() string {
+	if name, ok := stateNames[s]; ok {
+		return name
+	}
+	return "none"
+}
+
 // A Record is what a store knows of one key. All times are by the store's
 // clock; compare them with Now, never with this process's clock.
 type Record struct {
@@ -67,6 +80,11 @@ type Record struct {
 	ReplayUntil time.Time // of a completed record: past it the answer is gone to retries
 
 	Answer Answer // of a completed record
+
+	// Route and Memo are those of the latest claim, if that was Opaque: other
+	// classes do not pay for the bytes.
+	Route string
+	Memo  []byte
 }
 
 // An Answer is a final outcome as it is stored.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -174,7 +175,8 @@ func (r *recorder) SetWriteDeadline(t time.Time) error {
 }
 
 // finish ends the recording and returns what there is to store.
-func (r *recorder) finish(headers headerPolicy) result {
+// redact may be nil.
+func (r *recorder) finish(headers headerPolicy, redact func(Response) (Response, error)) result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status == 0 {
@@ -189,10 +191,25 @@ func (r *recorder) finish(headers headerPolicy) result {
 		return res
 	}
 	r.sniff()
-	if envelope, ok := encodeEnvelope(headers.lines(r.sent), r.body); ok {
-		res.answer.Envelope = envelope
+	if header, body, ok := r.redacted(redact); ok {
+		if envelope, ok := encodeEnvelope(headers.lines(header), body); ok {
+			res.answer.Envelope = envelope
+		}
 	}
 	return res
+}
+
+// redacted returns what of the answer is to be stored, or false: nothing. What
+// redact makes of it is too large for a stored answer is not.
+func (r *recorder) redacted(redact func(Response) (Response, error)) (http.Header, []byte, bool) {
+	if redact == nil {
+		return r.sent, r.body, true
+	}
+	stored, err := redact(Response{Status: r.status, Header: r.sent.Clone(), Body: slices.Clone(r.body)})
+	if err != nil || int64(len(stored.Body)) > r.limit || (len(stored.Body) > 0 && !bodyAllowed(r.status)) {
+		return nil, nil, false
+	}
+	return canonicalHeader(stored.Header), stored.Body, true
 }
 
 // sniff does what net/http does on the first write, so that a replay has the

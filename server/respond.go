@@ -20,6 +20,8 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 		// must not take it for complete.
 		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut a connection
 	case rec != nil && rec.passing:
+	case out.replay != nil && out.replay.isReference():
+		h.render(w, r, c, out.replay)
 	case out.replay != nil:
 		if !h.replay(w, out.replay) {
 			h.refuse(w, r, c.route, outcome{code: wire.RecordUnreadable, asked: true, err: errEnvelope})
@@ -53,8 +55,8 @@ func (r *recorder) serve(w http.ResponseWriter, again bool) {
 // replay sends a stored answer; it returns false, and has sent nothing, if
 // that cannot be read.
 func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
-	lines, body, err := decodeEnvelope(a.Envelope)
-	if err != nil || a.Status < 200 || a.Status > 999 || (len(body) > 0 && !bodyAllowed(a.Status)) {
+	stored, err := responseOf(a.Status, a.Envelope)
+	if err != nil {
 		return false
 	}
 	header := w.Header()
@@ -62,9 +64,9 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 		header.Del(name)
 	}
 	header["Content-Type"] = nil // not sniffed, unless it is stored
-	for _, l := range lines {
-		if h.guard.headers.allows(l.name) {
-			header[l.name] = append(header[l.name], l.value)
+	for name, values := range stored.Header {
+		if h.guard.headers.allows(name) {
+			header[name] = append(header[name], values...)
 		}
 	}
 	mark(header, true)
@@ -73,10 +75,10 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 		header.Set(wire.HeaderShouldRetry, "false")
 	}
 	if bodyAllowed(a.Status) {
-		header.Set("Content-Length", strconv.Itoa(len(body)))
+		header.Set("Content-Length", strconv.Itoa(len(stored.Body)))
 	}
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(body) // a client that is gone asks again
+	_, _ = w.Write(stored.Body) // a client that is gone asks again
 	return true
 }
 

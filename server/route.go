@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -37,6 +38,32 @@ type Route struct {
 	// r.Body. An error refuses the request with key-invalid. nil: the bytes
 	// as received.
 	Fingerprint func(r *http.Request, body []byte) ([]byte, error)
+	// Redact replaces an answer where it is stored; the first caller gets it as
+	// the handler made it, retries get what Redact returned. The status stays.
+	// It must not change what it is given. An error stores nothing: retries get
+	// response-gone. nil: stored as it is.
+	Redact func(Response) (Response, error)
+	// Render makes the answer to a retry of a run that called [NoStore], from
+	// the status and the reference that were stored. An error is answered with
+	// 503 store-unavailable, so that the caller tries again. nil: such a retry
+	// gets response-gone.
+	Render func(r *http.Request, status int, reference string) (Response, error)
+	// Memo says what [Route.Reconcile] will need to look a request up in the
+	// system that it had its effect in, such as an order's number: at most
+	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. An
+	// error refuses the request with key-invalid.
+	Memo func(r *http.Request, body []byte) ([]byte, error)
+	// Reconcile looks into a run that died or failed, and says what became of
+	// it: only for Opaque routes, with a Name and a Memo. The next call with
+	// the key asks it, and so does [Guard.Reconcile]; until then the key is
+	// outcome-unknown. nil: a person does ([Guard.Resolve]).
+	//
+	// It must not have effects of its own. It may be called several times for
+	// one matter, though seldom at once; ctx ends after
+	// [Config.HandlerTimeout]. After an error, a panic or [StillUnknown] it is
+	// asked again later: after as long again as the matter is old, from one
+	// HandlerTimeout up to an hour.
+	Reconcile func(ctx context.Context, c Case) (Judgement, error)
 }
 
 // A StreamPolicy says what happens when a handler calls Flush or Hijack.

@@ -131,7 +131,7 @@ func (t *turn) served(res result, again bool) outcome {
 // complete stores the answer of a Keyed or Opaque turn, together with what its
 // hooks write.
 func (r *run) complete(t *turn, res result) outcome {
-	s := r.completion(res)
+	s := r.completion(t, res)
 	var err error
 	if len(t.hooks) == 0 {
 		err = r.settle(s)
@@ -141,8 +141,13 @@ func (r *run) complete(t *turn, res result) outcome {
 	return r.completed(s, err)
 }
 
-func (r *run) completion(res result) Settlement {
-	return Settlement{State: StateCompleted, Answer: res.answer, ReplayFor: r.guard.cfg.Retention}
+func (r *run) completion(t *turn, res result) Settlement {
+	answer := res.answer
+	if t.reference != nil {
+		answer.Envelope = append([]byte{formReference}, *t.reference...)
+	}
+	answer = r.guard.sealAnswer(r.owner.ID, answer)
+	return Settlement{State: StateCompleted, Answer: answer, ReplayFor: r.guard.cfg.Retention}
 }
 
 // completed is the outcome of a completion that the store answered with err.

@@ -43,6 +43,9 @@ type ClaimRequest struct {
 	// Window is how old a first-sent time may be for the key to run: FirstSent,
 	// and in a take-over that of the record.
 	Window time.Duration
+	// Route and Memo become the record's if it is Opaque.
+	Route string
+	Memo  []byte
 }
 
 // A CancelRequest asks that a key never run (again).
@@ -54,7 +57,8 @@ type CancelRequest struct {
 
 // A Settlement ends a run.
 type Settlement struct {
-	// State is StateCompleted, StateReleased or StateUnknown.
+	// State is StateCompleted, StateReleased or StateUnknown. An unknown
+	// record's LeaseUntil is now: [OperatorStore].Defer may move it on.
 	State State
 	// Answer is the outcome of a completed run.
 	Answer Answer
@@ -74,6 +78,8 @@ type Settlement struct {
 // is not cancelled under way: cancelling a COMMIT can make it visible without
 // making it durable.
 type Store interface {
+	OperatorStore
+
 	// Claim makes the request's token the owner, with fence 1, if the key is
 	// absent (true), or returns the record as it stands (false). A claim
 	// repeated with the same token while that token is still the owner of an

@@ -84,7 +84,7 @@ func (r *run) transaction(last bool) (out outcome, conflict bool) {
 // commit makes rows and answer durable together, or the answer alone after
 // Rollback.
 func (r *run) commit(t *turn, res result, last bool) (out outcome, conflict bool) {
-	s := r.completion(res)
+	s := r.completion(t, res)
 	if t.rollback {
 		t.discard()
 		return r.completed(s, r.settle(s)), false

@@ -15,14 +15,15 @@ type turn struct {
 	run *run
 	tx  Tx // of a Transactional run
 
-	mu       sync.Mutex
-	over     bool
-	rollback bool
-	overrule overrule
-	hooks    []func(context.Context) error
-	fate     Fate      // what Barrier found out
-	refusal  wire.Code // Barrier's verdict on this run
-	cause    error
+	mu        sync.Mutex
+	over      bool
+	rollback  bool
+	overrule  overrule
+	hooks     []func(context.Context) error
+	reference *string   // what NoStore keeps in place of the answer
+	fate      Fate      // what Barrier found out
+	refusal   wire.Code // Barrier's verdict on this run
+	cause     error
 }
 
 // An overrule is a handler's own word on whether its answer is stored.

@@ -48,3 +48,15 @@ func checkCancel(req server.CancelRequest) error {
 	}
 	return nil
 }
+
+func checkResolve(req server.ResolveRequest) error {
+	switch req.To {
+	case server.StateCompleted, server.StateReleased, server.StateCancelled:
+	default:
+		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
+	}
+	if req.Keep < 0 || req.ReplayFor < 0 {
+		return fmt.Errorf("%w: Keep %v or ReplayFor %v is negative", ErrArgument, req.Keep, req.ReplayFor)
+	}
+	return nil
+}

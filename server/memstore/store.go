@@ -48,6 +48,7 @@ type Store struct {
 	records map[server.ID]server.Record
 	locks   map[server.ID]*tx // who holds the record until it ends
 	queue   []*tx             // who waits for one, first come first
+	audit   []server.AuditEntry
 }
 
 var _ server.TxStore = (*Store)(nil)

@@ -41,6 +41,15 @@ func claimed(req server.ClaimRequest, now time.Time) server.Record {
 	if !req.FirstSent.IsZero() {
 		r.FirstSent = req.FirstSent.UTC()
 	}
+	return described(r, req)
+}
+
+// described is r with what its reconciler needs.
+func described(r server.Record, req server.ClaimRequest) server.Record {
+	r.Route, r.Memo = "", nil
+	if req.Effect == server.Opaque {
+		r.Route, r.Memo = req.Route, bytes.Clone(req.Memo)
+	}
 	return r
 }
 
@@ -61,7 +70,7 @@ func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.R
 	r.Token = req.Token
 	r.Fence++
 	r.LeaseUntil = now.Add(req.Lease)
-	return r
+	return described(r, req)
 }
 
 func buried(r server.Record, to server.State, now time.Time) server.Record {
@@ -73,9 +82,38 @@ func buried(r server.Record, to server.State, now time.Time) server.Record {
 func settled(r server.Record, s server.Settlement, now time.Time) server.Record {
 	r.State = s.State
 	r.MaybeRan = r.MaybeRan || s.MaybeRan
-	if s.State == server.StateCompleted {
+	switch s.State {
+	case server.StateCompleted:
 		r.Answer = cloneAnswer(s.Answer)
 		r.ReplayUntil = now.Add(s.ReplayFor)
+	case server.StateUnknown:
+		r.LeaseUntil = now
+	default:
+	}
+	return r
+}
+
+// resolvable reports that no request can move r on, and nobody is at work.
+func resolvable(r server.Record, now time.Time) bool {
+	return r.State == server.StateUnknown || r.State == server.StatePoisoned || dead(r, now)
+}
+
+// resolved is r as somebody said that it is.
+func resolved(r server.Record, req server.ResolveRequest, now time.Time) server.Record {
+	r.State = req.To
+	r.Token = req.Token
+	r.Fence++
+	r.Deaths = 0
+	r.MaybeRan = req.MaybeRan
+	switch req.To {
+	case server.StateCompleted:
+		r.Answer = cloneAnswer(req.Answer)
+		r.ReplayUntil = now.Add(req.ReplayFor)
+	case server.StateCancelled:
+		if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
+			r.ExpiresAt = end
+		}
+	default:
 	}
 	return r
 }
@@ -147,5 +185,6 @@ func cloneAnswer(a server.Answer) server.Answer {
 func shown(r server.Record, now time.Time) server.Record {
 	r.Now = now
 	r.Answer = cloneAnswer(r.Answer)
+	r.Memo = bytes.Clone(r.Memo)
 	return r
 }

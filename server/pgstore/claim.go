@@ -83,6 +83,8 @@ func firstRecord(req server.ClaimRequest, t claimTimes) server.Record {
 		FirstSent:   fromTimestamp(timestamp(stored(req.FirstSent))),
 		LeaseUntil:  t.leaseUntil.UTC(),
 		ExpiresAt:   t.expires.UTC(),
+		Route:       routeOf(req).String,
+		Memo:        memoOf(req),
 	}
 }
 
@@ -99,6 +101,8 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 		"window":       req.Window,
 		"from":         from,
 		"lock_timeout": s.lockTimeout,
+		"route":        routeOf(req),
+		"memo":         memoOf(req),
 	}))
 	if err == nil && !won && takable(r, from) && tooOld(r, req) {
 		return server.Record{}, false, server.ErrExpired

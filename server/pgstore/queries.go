@@ -18,6 +18,8 @@ type queries struct {
 	lock, cancelAbsent, cancel   pgkit.Query
 	setLockTimeout               pgkit.Query
 	sweep, stats, size           pgkit.Query
+	list, listOpaque, auditLog   pgkit.Query
+	resolve, forget, deferral    pgkit.Query
 }
 
 func loadQueries(schema string) (*queries, error) {
@@ -44,6 +46,12 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.sweep, "sweep"},
 		{&q.stats, "stats"},
 		{&q.size, "size"},
+		{&q.list, "list"},
+		{&q.listOpaque, "list_opaque"},
+		{&q.auditLog, "audit_log"},
+		{&q.resolve, "resolve"},
+		{&q.forget, "forget"},
+		{&q.deferral, "defer"},
 	} {
 		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
 		if err != nil {

@@ -48,12 +48,15 @@ type columns struct {
 	createdAt, leaseUntil, expiresAt, now time.Time
 	firstSent, replayUntil                pgtype.Timestamptz
 	status                                pgtype.Int4
+	route                                 pgtype.Text
+	memo                                  []byte
 }
 
 func (c *columns) targets() []any {
 	return []any{
 		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.deaths, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
-		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.status, &c.envelope, &c.now,
+		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.status, &c.envelope,
+		&c.route, &c.memo, &c.now,
 	}
 }
 
@@ -73,6 +76,8 @@ func (c *columns) record() (server.Record, error) {
 		ExpiresAt:   c.expiresAt.UTC(),
 		FirstSent:   fromTimestamp(c.firstSent),
 		ReplayUntil: fromTimestamp(c.replayUntil),
+		Route:       c.route.String,
+		Memo:        c.memo,
 	}
 	if c.status.Valid {
 		r.Answer = server.Answer{Status: int(c.status.Int32), Envelope: c.envelope}

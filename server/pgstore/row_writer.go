@@ -42,6 +42,8 @@ func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTime
 		"keep":                req.Keep,
 		"window":              req.Window,
 		"lock_timeout":        w.lockTimeout,
+		"route":               routeOf(req),
+		"memo":                memoOf(req),
 	}), func(row pgx.CollectableRow) (t claimTimes, err error) {
 		return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 	})
@@ -69,6 +71,21 @@ func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.Nam
 		args["envelope"] = s.Answer.Envelope
 	}
 	return args
+}
+
+// routeOf and memoOf are null where no reconciler needs them.
+func routeOf(req server.ClaimRequest) pgtype.Text {
+	if req.Effect != server.Opaque {
+		return pgtype.Text{}
+	}
+	return pgtype.Text{String: req.Route, Valid: true}
+}
+
+func memoOf(req server.ClaimRequest) []byte {
+	if req.Effect != server.Opaque {
+		return nil
+	}
+	return req.Memo
 }
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }

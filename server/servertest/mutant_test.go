@@ -27,6 +27,11 @@ type mutant struct {
 	sweep    func(ctx context.Context, limit int) (int, error)
 	stats    func(ctx context.Context) (server.Stats, error)
 	begin    func(ctx context.Context) (server.Tx, error)
+	list     func(ctx context.Context, req server.ListRequest) ([]server.Record, error)
+	resolve  func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error)
+	forget   func(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error)
+	deferral func(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error)
+	auditLog func(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error)
 	show     func(r server.Record) server.Record // what every method returns of a record
 }
 
@@ -118,6 +123,45 @@ func (m *mutant) Stats(ctx context.Context) (server.Stats, error) {
 		return m.stats(ctx)
 	}
 	return m.Store.Stats(ctx)
+}
+
+func (m *mutant) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+	if m.list != nil {
+		return m.list(ctx, req)
+	}
+	return m.Store.List(ctx, req)
+}
+
+func (m *mutant) Resolve(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+	do := m.resolve
+	if do == nil {
+		do = m.Store.Resolve
+	}
+	r, ok, err := do(ctx, req)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error) {
+	do := m.forget
+	if do == nil {
+		do = m.Store.Forget
+	}
+	r, ok, err := do(ctx, id, from, by)
+	return m.show(r), ok, err
+}
+
+func (m *mutant) Defer(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error) {
+	if m.deferral != nil {
+		return m.deferral(ctx, id, from, d)
+	}
+	return m.Store.Defer(ctx, id, from, d)
+}
+
+func (m *mutant) AuditLog(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error) {
+	if m.auditLog != nil {
+		return m.auditLog(ctx, id, limit)
+	}
+	return m.Store.AuditLog(ctx, id, limit)
 }
 
 func (m *mutant) Begin(ctx context.Context) (server.Tx, error) {

@@ -21,6 +21,8 @@ create table idempotency (
   token               uuid        not null,
   fingerprint         bytea,
   envelope            bytea,
+  route               text,
+  memo                bytea,
   constraint idempotency_state check (state between 1 and 6),
   constraint idempotency_effect check (effect between 0 and 3),
   constraint idempotency_answer check (state <> 2 or (status is not null and replay_until is not null))
@@ -29,6 +31,10 @@ create table idempotency (
 -- For the sweep alone. No index may name state, lease_until or replay_until,
 -- not even in its predicate: every completion would then write to all indexes.
 create index idempotency_expires_at on idempotency (expires_at);
+
+-- For the reconciler alone. Like the other it is on columns that never change, and
+-- its predicate changes only where a key is taken over by another class of route.
+create index idempotency_opaque on idempotency (created_at, key) where effect = 3;
 
 -- Vacuum by rows changed, not by a fifth of a table that may be large.
 alter table idempotency set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -42,6 +48,20 @@ exception when feature_not_supported or syntax_error then
   null;
 end
 $$;
+
+-- What was done to keys in somebody's name. It outlives the records.
+create table idempotency_audit (
+  id         bigint      generated always as identity primary key,
+  at         timestamptz not null default clock_timestamp(),
+  key        uuid        not null,
+  verb       text        not null,
+  actor      text        not null,
+  reason     text        not null,
+  from_state smallint    not null,
+  to_state   smallint    not null,
+  fence      bigint      not null
+);
+create index idempotency_audit_key on idempotency_audit (key);
 
 create table idempotency_version (
   version     integer     not null primary key,

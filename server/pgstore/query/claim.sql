@@ -5,9 +5,9 @@
 -- The lock timeout bounds the wait for a transaction that is about to make the
 -- absent key a tombstone. Set here, it needs neither a session nor a round trip.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at)
+  created_at, first_sent, lease_until, expires_at, route, memo)
 select @key, @token, 1, 1, @effect, @fingerprint_version, @fingerprint,
-  s.now, @first_sent, s.now + @lease::interval, s.now + @keep::interval
+  s.now, @first_sent, s.now + @lease::interval, s.now + @keep::interval, @route, @memo
 from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null
   and (@first_sent::timestamptz is null or @first_sent >= s.now - @window::interval)

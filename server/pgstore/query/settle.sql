@@ -1,10 +1,12 @@
 -- Settle ends the owner's run. It returns one row if it did, and none if the
 -- caller does not own the record: then settled.sql asks whether it did before.
+-- An unknown record is free to be looked into at once: its lease ends.
 -- expires_at stays: it has an index, and the update would not be HOT.
 update /*schema*/idempotency
 set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
-  maybe_ran = maybe_ran or @maybe_ran
+  maybe_ran = maybe_ran or @maybe_ran,
+  lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null
   and key = @key and token = @token and fence = @fence and state = 1

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// A Codec seals what a guard stores of answers and memos, and opens it again;
+// [NewAESGCM] is one. Its methods must be safe for concurrent use and must not
+// keep or change their arguments. associated is what the sealed bytes belong to
+// (the key, and what of it they are): Open must fail if it is not what Seal was
+// given.
+//
+// If Seal fails the answer is not stored: the key completes, and its retries
+// get response-gone. If Open fails they get record-unreadable. Neither makes a
+// key run again.
+type Codec interface {
+	Seal(plain, associated []byte) ([]byte, error)
+	Open(sealed, associated []byte) ([]byte, error)
+}
+
+// The first byte of what is stored says what follows. An envelope in plain text
+// has its version there, which is 1.
+const (
+	formPlain     = envelopeVersion
+	formSealed    = 2 // by the codec: one of the other forms
+	formReference = 3 // what NoStore was given, for Route.Render
+)
+
+// The kinds of what is sealed, in the associated data.
+const (
+	sealedAnswer = 'a'
+	sealedMemo   = 'm'
+)
+
+var errSealed = errors.New("server: sealed, and the guard has no codec")
+
+var errNotSealed = errors.New("server: not sealed, and the guard does not accept plain records")
+
+// associatedData binds sealed bytes to their record: nobody can move them to
+// another key, or show a refusal as a success.
+func associatedData(kind byte, id ID, status int) []byte {
+	b := make([]byte, 0, 48)
+	b = append(b, "fanonce/sealed/v1"...)
+	b = append(b, kind)
+	b = append(b, id[:]...)
+	return binary.BigEndian.AppendUint32(b, uint32(status)) //nolint:gosec // 0 to 999
+}
+
+// seal returns plain as it is stored.
+func (g *Guard) seal(kind byte, id ID, status int, plain []byte) ([]byte, error) {
+	if g.cfg.Codec == nil {
+		return plain, nil
+	}
+	sealed, err := g.cfg.Codec.Seal(plain, associatedData(kind, id, status))
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{formSealed}, sealed...), nil
+}
+
+// open is the inverse of seal.
+func (g *Guard) open(kind byte, id ID, status int, stored []byte) ([]byte, error) {
+	sealed := len(stored) > 0 && stored[0] == formSealed
+	switch {
+	case g.cfg.Codec == nil && sealed:
+		return nil, errSealed
+	case g.cfg.Codec == nil:
+		return stored, nil
+	case !sealed && g.cfg.AcceptPlain:
+		return stored, nil
+	case !sealed:
+		return nil, errNotSealed
+	}
+	return g.cfg.Codec.Open(stored[1:], associatedData(kind, id, status))
+}
+
+// sealAnswer returns the answer as it is stored; a tombstone if it cannot be
+// sealed: what must not lie open is rather not kept.
+func (g *Guard) sealAnswer(id ID, a Answer) Answer {
+	if a.Envelope == nil {
+		return a
+	}
+	sealed, err := g.seal(sealedAnswer, id, a.Status, a.Envelope)
+	if err != nil {
+		g.observe(Event{Kind: EventSealError, ID: id, Err: err})
+		sealed = nil
+	}
+	a.Envelope = sealed
+	return a
+}
+
+func (g *Guard) openAnswer(id ID, a Answer) (Answer, error) {
+	envelope, err := g.open(sealedAnswer, id, a.Status, a.Envelope)
+	return Answer{Status: a.Status, Envelope: envelope}, err
+}
+
+func (g *Guard) sealMemo(id ID, memo []byte) ([]byte, error) {
+	if memo == nil {
+		return nil, nil
+	}
+	return g.seal(sealedMemo, id, 0, append([]byte{formPlain}, memo...))
+}
+
+func (g *Guard) openMemo(id ID, stored []byte) ([]byte, error) {
+	if stored == nil {
+		return nil, nil
+	}
+	b, err := g.open(sealedMemo, id, 0, stored)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 || b[0] != formPlain {
+		return nil, errEnvelope
+	}
+	return b[1:], nil
+}

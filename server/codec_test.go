@@ -1,0 +1,290 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+func aesKey(id string) server.AESKey {
+	return server.AESKey{ID: id, Secret: bytes.Repeat([]byte(id), server.AESKeyBytes)[:server.AESKeyBytes]}
+}
+
+func newCodec(tb testing.TB, current string, others ...string) *server.AESGCM {
+	tb.Helper()
+	var keys []server.AESKey
+	for _, id := range others {
+		keys = append(keys, aesKey(id))
+	}
+	c, err := server.NewAESGCM(aesKey(current), keys...)
+	require.NoError(tb, err)
+	return c
+}
+
+func TestNewAESGCM_rejects(t *testing.T) {
+	t.Parallel()
+	secret := bytes.Repeat([]byte("topsecret"), 4)
+	for _, tt := range []struct {
+		name    string
+		current server.AESKey
+		others  []server.AESKey
+		field   string
+	}{
+		{"31 bytes", server.AESKey{ID: "a", Secret: secret[:31]}, nil, "AESKey.Secret"},
+		{"33 bytes", server.AESKey{ID: "a", Secret: secret[:33]}, nil, "AESKey.Secret"},
+		{"no secret", server.AESKey{ID: "a"}, nil, "AESKey.Secret"},
+		{"no ID", server.AESKey{Secret: secret[:32]}, nil, "AESKey.ID"},
+		{"long ID", server.AESKey{ID: strings.Repeat("i", 33), Secret: secret[:32]}, nil, "AESKey.ID"},
+		{"ID twice", server.AESKey{ID: "a", Secret: secret[:32]}, []server.AESKey{aesKey("a")}, "AESKey.ID"},
+		{"bad other", aesKey("a"), []server.AESKey{{ID: "b", Secret: secret[:16]}}, "AESKey.Secret"},
+	} {
+		_, err := server.NewAESGCM(tt.current, tt.others...)
+		var rejected *server.ConfigError
+		require.ErrorAs(t, err, &rejected, tt.name)
+		require.Equal(t, tt.field, rejected.Field, tt.name)
+		require.NotContains(t, err.Error(), "topsecret", tt.name)
+	}
+}
+
+func TestAESGCM(t *testing.T) {
+	t.Parallel()
+	c := newCodec(t, "a", "b")
+	plain, associated := []byte("plain text"), []byte("record 1")
+	sealed, err := c.Seal(plain, associated)
+	require.NoError(t, err)
+	require.NotContains(t, string(sealed), "plain")
+	again, err := c.Seal(plain, associated)
+	require.NoError(t, err)
+	require.NotEqual(t, sealed, again, "nonces are random")
+	opened, err := c.Open(sealed, associated)
+	require.NoError(t, err)
+	require.Equal(t, plain, opened)
+
+	_, err = c.Open(sealed, []byte("record 2"))
+	require.ErrorIs(t, err, server.ErrUnreadable, "of another record")
+	for i := range sealed {
+		damaged := bytes.Clone(sealed)
+		damaged[i] ^= 1
+		_, err := c.Open(damaged, associated)
+		require.ErrorIs(t, err, server.ErrUnreadable, "byte %d changed", i)
+		_, err = c.Open(sealed[:i], associated)
+		require.ErrorIs(t, err, server.ErrUnreadable, "cut to %d bytes", i)
+	}
+	_, err = newCodec(t, "c").Open(sealed, associated)
+	require.ErrorIs(t, err, server.ErrUnreadable)
+	require.ErrorContains(t, err, `"a"`, "the missing key's ID")
+	opened, err = newCodec(t, "b", "a").Open(sealed, associated)
+	require.NoError(t, err, "rotated")
+	require.Equal(t, plain, opened)
+}
+
+func FuzzAESGCM_Open(f *testing.F) {
+	c, err := server.NewAESGCM(aesKey("a"))
+	require.NoError(f, err)
+	sealed, err := c.Seal([]byte("plain"), []byte("record"))
+	require.NoError(f, err)
+	f.Add(sealed)
+	f.Add([]byte{1, 255, 'a'})
+	f.Add([]byte{1, 1, 'a'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		plain, err := c.Open(b, []byte("record"))
+		if bytes.Equal(b, sealed) != (err == nil) {
+			t.Fatalf("Open(%q) = %q, %v", b, plain, err)
+		}
+	})
+}
+
+// sealedService is a route over store with a codec, and how often it ran.
+func sealedService(tb testing.TB, store server.Store, cfg server.Config, runs *atomic.Int64) http.Handler {
+	tb.Helper()
+	return newRoute(tb, newGuard(tb, store, cfg), server.Keyed, answer(http.StatusOK, runs))
+}
+
+func TestCodec_rotation(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	store, seen := memstore.New(), new(witness)
+	old := sealedService(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen}, &runs)
+	requireAnswer(t, send(old, "k", "b"), http.StatusOK, firstAnswer, false)
+	requireAnswer(t, send(old, "k", "b"), http.StatusOK, firstAnswer, true)
+	require.NotContains(t, string(readRecord(t, store, seen).Answer.Envelope), "run")
+
+	rotated := sealedService(t, store, server.Config{Codec: newCodec(t, "b", "a")}, &runs)
+	requireAnswer(t, send(rotated, "k", "b"), http.StatusOK, firstAnswer, true)
+
+	forgot := sealedService(t, store, server.Config{Codec: newCodec(t, "b"), Observer: seen}, &runs)
+	requireCode(t, send(forgot, "k", "b"), wire.RecordUnreadable)
+	require.Equal(t, 1, seen.count(server.EventSealError))
+	requireCode(t, send(sealedService(t, store, server.Config{}, &runs), "k", "b"), wire.RecordUnreadable)
+	requireCode(t, send(forgot, "k", "other"), wire.KeyReused)
+	require.EqualValues(t, 1, runs.Load(), "what cannot be read never runs again")
+}
+
+// Plain records are for those who ask for them: nobody passes them off as sealed.
+func TestCodec_plainRecords(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	store := memstore.New()
+	send(sealedService(t, store, server.Config{}, &runs), "k", "b")
+	requireCode(t, send(sealedService(t, store, server.Config{Codec: newCodec(t, "a")}, &runs), "k", "b"), wire.RecordUnreadable)
+	migrating := sealedService(t, store, server.Config{Codec: newCodec(t, "a"), AcceptPlain: true}, &runs)
+	requireAnswer(t, send(migrating, "k", "b"), http.StatusOK, firstAnswer, true)
+	require.EqualValues(t, 1, runs.Load())
+	_, err := server.NewGuard(store, server.Unscoped, server.Config{AcceptPlain: true})
+	require.Error(t, err)
+}
+
+// A sealed answer belongs to its key and its status.
+func TestCodec_answersCannotBeMoved(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		move func(from, to *server.Record)
+		want wire.Code
+	}{
+		{"to another key", func(from, to *server.Record) { to.Answer = from.Answer }, wire.RecordUnreadable},
+		{"to another status", func(_, to *server.Record) { to.Answer.Status = http.StatusCreated }, wire.RecordUnreadable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var runs atomic.Int64
+			store := &forger{TxStore: memstore.New()}
+			h := sealedService(t, store, server.Config{Codec: newCodec(t, "a")}, &runs)
+			send(h, "from", "b")
+			send(h, "to", "b")
+			store.forge = tt.move
+			requireCode(t, send(h, "to", "b"), tt.want)
+			require.EqualValues(t, 2, runs.Load())
+		})
+	}
+}
+
+// A forger changes the record of the last claim by that of the first.
+type forger struct {
+	server.TxStore
+	first server.ID
+	forge func(from, to *server.Record)
+}
+
+func (f *forger) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	rec, won, err := f.TxStore.Claim(ctx, req)
+	if f.first == (server.ID{}) {
+		f.first = req.ID
+	}
+	if f.forge != nil && err == nil {
+		from, _ := f.Read(ctx, f.first)
+		f.forge(&from, &rec)
+	}
+	return rec, won, err
+}
+
+// brokenCodec fails where it is told to.
+type brokenCodec struct{ server.Codec }
+
+func (brokenCodec) Seal([]byte, []byte) ([]byte, error) {
+	return nil, errors.New("the key service is down")
+}
+
+// What must not lie open is rather not kept, and does not run again either.
+func TestCodec_sealFails(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	store, seen := memstore.New(), new(witness)
+	h := sealedService(t, store, server.Config{Codec: brokenCodec{newCodec(t, "a")}, Observer: seen}, &runs)
+	requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, false)
+	requireCode(t, send(h, "k", "b"), wire.ResponseGone)
+	require.EqualValues(t, 1, runs.Load())
+	require.Equal(t, 1, seen.count(server.EventSealError))
+	require.Equal(t, 1, seen.count(server.EventTombstone))
+
+	g := newGuard(t, store, server.Config{Codec: brokenCodec{newCodec(t, "a")}})
+	opaque, err := g.Route(server.Route{Effect: server.Opaque, Memo: server.MemoKey}, answer(http.StatusOK, &runs))
+	require.NoError(t, err)
+	requireCode(t, send(opaque, "memo", "b"), wire.StoreUnavailable)
+	require.EqualValues(t, 1, runs.Load(), "a claim without its memo could not be reconciled")
+}
+
+func TestCodec_memo(t *testing.T) {
+	t.Parallel()
+	b := saying(server.StillUnknown(), nil)
+	seen := new(witness)
+	store := memstore.New()
+	g, h, _ := charges(t, store, b, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	send(h, "order-42", "b")
+	require.NotContains(t, string(readRecord(t, store, seen).Memo), "order")
+	requireCode(t, send(h, "order-42", "b"), wire.OutcomeUnknown)
+	require.Equal(t, "order-42", string(b.asked[0].Memo))
+	stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+	require.NoError(t, err)
+	require.Equal(t, "order-42", string(stuck[0].Memo))
+}
+
+func TestFingerprintKeys(t *testing.T) {
+	t.Parallel()
+	key := func(version uint8) server.FingerprintKey {
+		return server.FingerprintKey{Version: version, Secret: bytes.Repeat([]byte{version}, 32)}
+	}
+	var runs atomic.Int64
+	store, seen := memstore.New(), new(witness)
+	with := func(keys ...server.FingerprintKey) http.Handler {
+		return sealedService(t, store, server.Config{FingerprintKeys: keys, Observer: seen}, &runs)
+	}
+	send(with(), "plain", "b")
+	plain := readRecord(t, store, seen).Fingerprint
+	require.EqualValues(t, 1, plain.Version)
+
+	send(with(key(2)), "k", "b")
+	for _, tt := range []struct {
+		name string
+		h    http.Handler
+		key  string
+		want wire.Code // "": a replay
+	}{
+		{"same key", with(key(2)), "k", ""},
+		{"rotated", with(key(3), key(2)), "k", ""},
+		{"forgotten", with(key(3)), "k", wire.RecordUnreadable},
+		{"no keys any more", with(), "k", wire.RecordUnreadable},
+		{"other secret", with(server.FingerprintKey{Version: 2, Secret: bytes.Repeat([]byte{9}, 32)}), "k", wire.KeyReused},
+		{"from before there were keys", with(key(3), key(2)), "plain", ""},
+	} {
+		w := send(tt.h, tt.key, "b")
+		if tt.want != "" {
+			requireCode(t, w, tt.want)
+			continue
+		}
+		require.Equal(t, "true", w.Header().Get(wire.HeaderReplayed), tt.name)
+		requireCode(t, send(tt.h, tt.key, "other"), wire.KeyReused)
+	}
+	require.EqualValues(t, 2, runs.Load())
+}
+
+func TestFingerprintKeys_rejected(t *testing.T) {
+	t.Parallel()
+	secret := bytes.Repeat([]byte("topsecret"), 4)
+	for _, tt := range []struct {
+		name  string
+		keys  []server.FingerprintKey
+		field string
+	}{
+		{"version 0", []server.FingerprintKey{{Secret: secret}}, "FingerprintKey.Version"},
+		{"version 1 is plain", []server.FingerprintKey{{Version: 1, Secret: secret}}, "FingerprintKey.Version"},
+		{"twice", []server.FingerprintKey{{Version: 2, Secret: secret}, {Version: 2, Secret: secret}}, "FingerprintKey.Version"},
+		{"short", []server.FingerprintKey{{Version: 2, Secret: secret[:31]}}, "FingerprintKey.Secret"},
+	} {
+		_, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{FingerprintKeys: tt.keys})
+		var rejected *server.ConfigError
+		require.ErrorAs(t, err, &rejected, tt.name)
+		require.Equal(t, tt.field, rejected.Field, tt.name)
+		require.NotContains(t, err.Error(), "topsecret", tt.name)
+	}
+}

@@ -1,0 +1,15 @@
+-- Forget deletes a record unless somebody alive runs, and writes down who asked for
+-- it. It returns the record as it was, or no row if it has moved on.
+with forgotten as (
+  delete from /*schema*/idempotency
+  using (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+  where s.lock_timeout is not null and key = @key and fence = @from
+    and (state <> 1 or lease_until <= clock_timestamp())
+  returning idempotency.*
+), logged as (
+  insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
+  select key, @verb, @actor, @reason, state, 0, fence from forgotten
+)
+select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, route, memo, clock_timestamp() as now
+from forgotten

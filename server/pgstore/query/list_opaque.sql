@@ -1,0 +1,11 @@
+-- ListOpaque is list.sql for records of opaque claims, which have an index.
+select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+  created_at, first_sent, lease_until, expires_at, replay_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+from /*schema*/idempotency
+where effect = 3
+  and state = any (@states::smallint[])
+  and (state <> 1 or lease_until <= clock_timestamp()
+    or (@running::interval > interval '0' and created_at <= clock_timestamp() - @running::interval))
+  and (created_at, key) > (@after_created_at::timestamptz, @after_key::uuid)
+order by created_at, key
+limit @limit

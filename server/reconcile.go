@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// MaxMemoBytes is the length of the longest memo.
+const MaxMemoBytes = 1024
+
+// maxReconcilePause is how long a matter rests at most between two looks.
+const maxReconcilePause = time.Hour
+
+// A Case is an opaque run whose outcome nobody knows, as [Route.Reconcile] gets
+// it.
+type Case struct {
+	ID        ID
+	Route     string // [Route.Name]
+	Memo      []byte // what [Route.Memo] returned
+	Fence     int64  // of the last owner: how often it was run or moved
+	Deaths    int    // owners that died
+	CreatedAt time.Time
+	Age       time.Duration // since CreatedAt, by the store's clock
+}
+
+// MemoKey is a [Route.Memo]: the text of the key. Where [Config.Codec] is nil it
+// can be read in the table.
+func MemoKey(r *http.Request, _ []byte) ([]byte, error) {
+	key, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+	return []byte(key.String()), err
+}
+
+// remember makes the memo that the claim stores.
+func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
+	if c.route.Memo == nil {
+		return nil
+	}
+	memo, err := c.route.Memo(r, body)
+	if err != nil || len(memo) > MaxMemoBytes {
+		return &outcome{code: wire.KeyInvalid, err: errMemo} // its own text may hold the body
+	}
+	if c.memo, err = g.sealMemo(c.id, memo); err != nil {
+		g.observe(Event{Kind: EventSealError, Route: c.route.Name, ID: c.id, Err: err})
+		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
+	}
+	return nil
+}
+
+// reconcilers are the routes' callbacks by name, and where the last pass over
+// the store ended.
+type reconcilers struct {
+	mu     sync.Mutex
+	byName map[string]func(context.Context, Case) (Judgement, error)
+	after  Cursor
+}
+
+// add returns false if the name is taken.
+func (r *reconcilers) add(name string, reconcile func(context.Context, Case) (Judgement, error)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.byName[name]; taken {
+		return false
+	}
+	if r.byName == nil {
+		r.byName = make(map[string]func(context.Context, Case) (Judgement, error))
+	}
+	r.byName[name] = reconcile
+	return true
+}
+
+func (r *reconcilers) get(name string) func(context.Context, Case) (Judgement, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byName[name]
+}
+
+func (r *reconcilers) none() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byName) == 0
+}
+
+func (r *reconcilers) cursor() Cursor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.after
+}
+
+func (r *reconcilers) setCursor(to Cursor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.after = to
+}
+
+// Reconcile asks the routes' Reconcile about the opaque runs that died or failed
+// and are due, at most [Config.SweepBatch] in one call: the next call goes on
+// where this one ended. It returns how many were resolved. [Guard.Sweep] calls it.
+func (g *Guard) Reconcile(ctx context.Context) (int, error) {
+	if g.reconcilers.none() {
+		return 0, nil
+	}
+	page, err := g.store.List(ctx, ListRequest{
+		States: []State{StateInProgress, StateUnknown}, Effect: Opaque, After: g.reconcilers.cursor(), Limit: g.cfg.SweepBatch,
+	})
+	if err != nil {
+		return 0, err
+	}
+	resolved := 0
+	var failures []error
+	for i := range page {
+		rec := &page[i]
+		g.reconcilers.setCursor(Cursor{CreatedAt: rec.CreatedAt, ID: rec.ID})
+		done, err := g.reconcileListed(ctx, rec)
+		if done {
+			resolved++
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			return resolved, errors.Join(append(failures, context.Cause(ctx))...)
+		}
+	}
+	if len(page) < g.cfg.SweepBatch {
+		g.reconcilers.setCursor(Cursor{}) // from the start again
+	}
+	return resolved, errors.Join(failures...)
+}
+
+func (g *Guard) reconcileListed(ctx context.Context, rec *Record) (resolved bool, err error) {
+	reconcile := g.reconcilers.get(rec.Route)
+	if reconcile == nil {
+		return false, nil // another service's, or of a route that has none
+	}
+	if rec.State == StateInProgress { // dead, or it would not be listed
+		buried, ok, err := g.store.Bury(ctx, rec.ID, rec.Fence, StateUnknown)
+		if !ok || err != nil {
+			return false, ignoreNotFound(err)
+		}
+		g.observe(Event{Kind: EventUnknown, Route: rec.Route, ID: rec.ID})
+		rec = &buried
+	}
+	return g.reconcile(ctx, rec, reconcile)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reconcile asks about one unknown record, if nobody else does or did a short
+// while ago.
+func (g *Guard) reconcile(ctx context.Context, rec *Record, ask func(context.Context, Case) (Judgement, error)) (resolved bool, err error) {
+	if rec.LeaseLeft() > 0 {
+		return false, nil
+	}
+	age := rec.Now.Sub(rec.CreatedAt)
+	pause := max(g.cfg.HandlerTimeout, min(age, maxReconcilePause))
+	if won, err := g.store.Defer(ctx, rec.ID, rec.Fence, pause); !won || err != nil {
+		return false, ignoreNotFound(err)
+	}
+	memo, err := g.openMemo(rec.ID, rec.Memo)
+	if err != nil {
+		g.observe(Event{Kind: EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
+		return false, err
+	}
+	j, err := g.judge(ctx, ask, Case{
+		ID: rec.ID, Route: rec.Route, Memo: memo, Fence: rec.Fence, Deaths: rec.Deaths, CreatedAt: rec.CreatedAt, Age: age,
+	})
+	if err != nil || j.to == 0 {
+		return false, err
+	}
+	err = g.resolve(ctx, rec, j, Audit{Verb: VerbResolve, Actor: "reconciler", Reason: rec.Route + ": " + j.String()})
+	var moved *MovedOnError
+	if errors.As(err, &moved) {
+		return false, nil // a person was faster
+	}
+	return err == nil, err
+}
+
+// judge calls the callback. Its panic is an error: it must end neither the
+// request nor the sweep that happens to ask.
+func (g *Guard) judge(ctx context.Context, ask func(context.Context, Case) (Judgement, error), c Case) (j Judgement, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.HandlerTimeout, ErrHandlerTimeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			j, err = Judgement{}, fmt.Errorf("server: Reconcile panicked: %v", v)
+		}
+		g.observe(Event{Kind: EventReconcile, Route: c.Route, ID: c.ID, Err: err})
+	}()
+	return ask(ctx, c)
+}
+
+// settledByReconciler asks the route of a call about its unknown key. It reports
+// whether the store has to be asked again.
+func (g *Guard) settledByReconciler(ctx context.Context, c *call, f *finding) bool {
+	if c.route.Reconcile == nil || f.code != wire.OutcomeUnknown {
+		return false
+	}
+	rec := f.record
+	rec.Route = c.route.Name // also of a run from before the route had a name
+	resolved, err := g.reconcile(context.WithoutCancel(ctx), &rec, c.route.Reconcile)
+	if err != nil {
+		g.observeStoreError(c, err)
+	}
+	return resolved
+}

@@ -1,0 +1,264 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A bank is where an opaque route has its effect, and what its reconciler asks.
+type bank struct {
+	mu    sync.Mutex
+	asked []server.Case
+	says  func(server.Case) (server.Judgement, error)
+}
+
+func (b *bank) reconcile(_ context.Context, c server.Case) (server.Judgement, error) {
+	b.mu.Lock()
+	b.asked = append(b.asked, c)
+	b.mu.Unlock()
+	return b.says(c)
+}
+
+func (b *bank) calls() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.asked)
+}
+
+func saying(j server.Judgement, err error) *bank {
+	return &bank{says: func(server.Case) (server.Judgement, error) { return j, err }}
+}
+
+// charges is an opaque route that asks the bank; its first run answers 500.
+func charges(tb testing.TB, store server.Store, b *bank, cfg server.Config) (*server.Guard, http.Handler, *atomic.Int64) {
+	tb.Helper()
+	runs := new(atomic.Int64)
+	g := newGuard(tb, store, cfg)
+	h, err := g.Route(server.Route{
+		Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile,
+	}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if runs.Add(1) == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	require.NoError(tb, err)
+	return g, h, runs
+}
+
+func TestReconcile_byTheNextCall(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		bank  *bank
+		check func(*testing.T, http.Handler)
+		runs  int64
+		asked int
+	}{
+		{"happened", saying(server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("7")}), nil), func(t *testing.T, h http.Handler) {
+			requireAnswer(t, send(h, "k", "b"), http.StatusCreated, "7", true)
+		}, 1, 1},
+		{"never happened", saying(server.NeverHappened(), nil), func(t *testing.T, h http.Handler) {
+			requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
+		}, 2, 1},
+		{"abandoned", saying(server.Abandoned(), nil), func(t *testing.T, h http.Handler) {
+			requireCode(t, send(h, "k", "b"), wire.KeyCancelled)
+		}, 1, 1},
+		{"still unknown", saying(server.StillUnknown(), nil), func(t *testing.T, h http.Handler) {
+			for range 3 {
+				requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+			}
+		}, 1, 1},
+		{"error", saying(server.NeverHappened(), errors.New("the bank is closed")), func(t *testing.T, h http.Handler) {
+			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+		}, 1, 1},
+		{"panic", &bank{says: func(server.Case) (server.Judgement, error) { panic("nil map") }}, func(t *testing.T, h http.Handler) {
+			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+		}, 1, 1},
+		{"another request is not asked about", saying(server.NeverHappened(), nil), func(t *testing.T, h http.Handler) {
+			requireCode(t, send(h, "k", "other"), wire.KeyReused)
+		}, 1, 0},
+		{"an answer that cannot be stored", saying(server.Happened(server.Response{Status: 42}), nil), func(t *testing.T, h http.Handler) {
+			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+		}, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, h, runs := charges(t, memstore.New(), tt.bank, server.Config{})
+			require.Equal(t, http.StatusInternalServerError, send(h, "k", "b").Code)
+			tt.check(t, h)
+			require.Equal(t, tt.runs, runs.Load())
+			require.Equal(t, tt.asked, tt.bank.calls())
+		})
+	}
+}
+
+// The sweep asks about keys that nobody calls again, also about dead runs, and
+// gives each matter as long again as it is old.
+func TestReconcile_bySweep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		b := saying(server.StillUnknown(), nil)
+		seen := new(witness)
+		g, h, _ := charges(t, shared, b, server.Config{Observer: seen})
+		store := deaf(shared)
+		store.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
+		_, dying, _ := charges(t, store, b, server.Config{})
+		require.Equal(t, http.StatusInternalServerError, send(dying, "dead", "b").Code)
+		time.Sleep(server.DefaultLease)
+		send(h, "failed", "b")
+
+		sweep := func() {
+			_, err := g.Sweep(t.Context())
+			require.NoError(t, err)
+		}
+		sweep()
+		require.Equal(t, 2, b.calls())
+		memos := map[string]bool{}
+		for _, c := range b.asked {
+			memos[string(c.Memo)] = true
+			require.Equal(t, "charges", c.Route)
+		}
+		require.Equal(t, map[string]bool{"dead": true, "failed": true}, memos)
+		sweep()
+		require.Equal(t, 2, b.calls(), "not again at once")
+		time.Sleep(server.DefaultHandlerTimeout)
+		sweep()
+		require.Equal(t, 4, b.calls())
+		time.Sleep(24 * time.Hour)
+		sweep()
+		time.Sleep(59 * time.Minute)
+		sweep()
+		require.Equal(t, 6, b.calls(), "an old matter rests for an hour")
+		b.says = func(server.Case) (server.Judgement, error) { return server.Abandoned(), nil }
+		time.Sleep(time.Minute)
+		n, err := g.Reconcile(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.Equal(t, 2, seen.count(server.EventResolved))
+		log, err := g.AuditLog(t.Context(), server.ID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, log, 2)
+		require.Equal(t, server.Audit{Verb: server.VerbResolve, Actor: "reconciler", Reason: "charges: abandoned"}, log[0].Audit)
+	})
+}
+
+// A pass is bounded, and the next one goes on: no key is asked about twice while
+// others wait.
+func TestReconcile_pages(t *testing.T) {
+	t.Parallel()
+	b := saying(server.StillUnknown(), nil)
+	store := memstore.New()
+	g := newGuard(t, store, server.Config{SweepBatch: 2})
+	h, err := g.Route(server.Route{Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile},
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	require.NoError(t, err)
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		send(h, key, "b")
+	}
+	for _, want := range []int{2, 4, 5, 5} {
+		_, err := g.Reconcile(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, b.calls())
+	}
+}
+
+// Of many processes and requests one asks, and one verdict is applied.
+func TestReconcile_race(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	b := saying(server.NeverHappened(), nil)
+	guards := make([]*server.Guard, 4)
+	handlers := make([]http.Handler, 4)
+	var runs atomic.Int64
+	for i := range guards {
+		guards[i] = newGuard(t, store, server.Config{})
+		var err error
+		handlers[i], err = guards[i].Route(server.Route{Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile},
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if runs.Add(1) == 1 {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			}))
+		require.NoError(t, err)
+	}
+	send(handlers[0], "k", "b")
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			if i%2 == 0 {
+				_, err := guards[i%4].Reconcile(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			send(handlers[i%4], "k", "b")
+		})
+	}
+	wg.Wait()
+	send(handlers[0], "k", "b")
+	require.Equal(t, 1, b.calls())
+	require.EqualValues(t, 2, runs.Load())
+}
+
+func TestReconcile_rejects(t *testing.T) {
+	t.Parallel()
+	b := saying(server.StillUnknown(), nil)
+	g := newGuard(t, memstore.New(), server.Config{})
+	for _, tt := range []struct {
+		name  string
+		route server.Route
+		field string
+	}{
+		{"keyed", server.Route{Effect: server.Keyed, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Reconcile"},
+		{"memo of a keyed route", server.Route{Effect: server.Keyed, Memo: server.MemoKey}, "Route.Reconcile"},
+		{"no memo", server.Route{Effect: server.Opaque, Name: "r", Reconcile: b.reconcile}, "Route.Reconcile"},
+		{"no name", server.Route{Effect: server.Opaque, Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Reconcile"},
+		{"", server.Route{Effect: server.Opaque, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, ""},
+		{"name taken", server.Route{Effect: server.Opaque, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Name"},
+	} {
+		_, err := g.Route(tt.route, http.NotFoundHandler())
+		if tt.field == "" {
+			require.NoError(t, err)
+			continue
+		}
+		var rejected *server.ConfigError
+		require.ErrorAs(t, err, &rejected, tt.name)
+		require.Equal(t, tt.field, rejected.Field, tt.name)
+	}
+}
+
+func TestMemo_refusals(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		memo func(*http.Request, []byte) ([]byte, error)
+	}{
+		{"error", func(*http.Request, []byte) ([]byte, error) { return nil, errors.New("secret") }},
+		{"too long", func(*http.Request, []byte) ([]byte, error) { return make([]byte, server.MaxMemoBytes+1), nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store := &flaky{TxStore: memstore.New()}
+			h, err := newGuard(t, store, server.Config{}).Route(server.Route{Effect: server.Opaque, Memo: tt.memo}, http.NotFoundHandler())
+			require.NoError(t, err)
+			w := send(h, "k", "b")
+			requireCode(t, w, wire.KeyInvalid)
+			require.NotContains(t, w.Body.String(), "secret")
+			require.Zero(t, store.asked.Load())
+		})
+	}
+}
