@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,14 @@ func (e *StatusError) Unwrap() error { return e.Err }
 // or the error of op; also if mux has the pattern already.
 func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], effect Effect,
 	fn func(context.Context, In) (Out, error),
+) error {
+	return HandleRoute(mux, g, op, Route{Effect: effect}, fn)
+}
+
+// HandleRoute is [Handle] for a route with more to say than its effect class. Its
+// zero Name means op's method and path.
+func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], route Route,
+	fn func(context.Context, In) (Out, error),
 ) (err error) {
 	switch {
 	case mux == nil:
@@ -69,7 +78,8 @@ func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In,
 		return reject("Config.Methods", g.cfg.Methods, op.Method()+" is not guarded")
 	}
 	pattern := op.Method() + " " + op.Pattern()
-	handler, err := g.Route(Route{Effect: effect, Name: pattern}, &typed[In, Out]{guard: g, fn: fn})
+	route.Name = cmp.Or(route.Name, pattern)
+	handler, err := g.Route(route, &typed[In, Out]{guard: g, fn: fn})
 	if err != nil {
 		return err
 	}
@@ -148,13 +158,19 @@ type typedProblem struct {
 	Code   string `json:"code,omitempty"`
 }
 
-func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error) {
+// problemOf is what a typed function's error is answered with.
+func problemOf(err error) typedProblem {
 	p := typedProblem{Type: "about:blank", Status: http.StatusInternalServerError}
 	var status *StatusError
 	if errors.As(err, &status) && status.Status >= 400 && status.Status <= 599 {
 		p.Status, p.Code, p.Detail = status.Status, status.Code, status.Detail
 	}
 	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError {
 		h.guard.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "handler failed",
 			slog.String("route", r.Pattern), slog.Any("error", err))

@@ -127,3 +127,24 @@ func TestStatusError(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.EqualError(t, err, "server: status 402 declined: no funds")
 }
+
+// A typed route can have whatever an untyped one has.
+func TestHandleRoute(t *testing.T) {
+	t.Parallel()
+	mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+	op := contract.Post[string, string]("vault", "mint", "/tokens")
+	err := server.HandleRoute(mux, g, op, server.Route{
+		Effect: server.Keyed,
+		Render: func(_ *http.Request, status int, reference string) (server.Response, error) {
+			return server.Response{Status: status, Body: []byte(`"again ` + reference + `"`)}, nil
+		},
+	}, func(ctx context.Context, _ string) (string, error) { return "secret", server.NoStore(ctx, "7") })
+	require.NoError(t, err)
+	mint := func() *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/tokens", strings.NewReader(`"x"`))
+		r.Header.Set(wire.HeaderKey, "k")
+		return serve(mux, r)
+	}
+	requireAnswer(t, mint(), http.StatusOK, `"secret"`, false)
+	requireAnswer(t, mint(), http.StatusOK, `"again 7"`, true)
+}

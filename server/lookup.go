@@ -44,9 +44,13 @@ func (g *Guard) Lookup(ctx context.Context, scope string, key childkey.Key) (Loo
 	if key.IsZero() {
 		return Lookup{}, fmt.Errorf("%w: the zero key", ErrArgument)
 	}
+	return g.lookup(ctx, g.IDOf(scope, key))
+}
+
+func (g *Guard) lookup(ctx context.Context, id ID) (Lookup, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	rec, err := g.store.Read(ctx, g.IDOf(scope, key))
+	rec, err := g.store.Read(ctx, id)
 	if err != nil {
 		return Lookup{}, err
 	}

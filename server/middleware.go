@@ -87,7 +87,7 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 			return refuseEarly(wire.KeyInvalid, errFingerprint) // its own text may hold the body
 		}
 	}
-	g.identify(c, scope)
+	g.identify(c)
 	if refusal := g.remember(r, c, body); refusal != nil {
 		return nil, nil, refusal
 	}
@@ -97,12 +97,12 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 
 // identify names the keys of a call whose subject is there, as the store knows
 // them.
-func (g *Guard) identify(c *call, scope string) {
+func (g *Guard) identify(c *call) {
 	c.fingerprints = &g.fingerprints
 	c.fingerprint, _ = g.fingerprints.of(&c.subject, g.fingerprints.current) // it has that one
-	c.id = lookupID(scope, g.cfg.Namespace, c.key)
+	c.id = lookupID(c.subject.scope, c.subject.namespace, c.key)
 	if !c.forward.IsZero() {
-		c.forwardID = lookupID(scope, g.cfg.Namespace, c.forward)
+		c.forwardID = lookupID(c.subject.scope, c.subject.namespace, c.forward)
 	}
 }
 

@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
 	}
+	if url := os.Getenv(consumerURL); url != "" {
+		os.Exit(consume(url))
+	}
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)

@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A Task declares how [Do] guards a function: what a [Route] is for a handler.
+type Task struct {
+	// Name is what the function does, for everybody and for ever: a key that
+	// was used for one task is refused for another. Required.
+	Name string
+	// Scope is whose key it is: tenant and principal, 1 to [MaxScopeBytes]
+	// bytes. Required.
+	Scope string
+	// Effect is where the function's effects go. Required.
+	Effect Effect
+	// Wait is how long a duplicate waits for the first run. Zero means
+	// [Config.Wait]; negative means not at all.
+	Wait time.Duration
+	// Cancels is the forward key of an undo, for [Barrier]. Zero: it is none.
+	Cancels childkey.Key
+	// FirstSent is when the request was first made, from something durable.
+	// Zero: not known.
+	FirstSent time.Time
+}
+
+// A RefusedError is returned by [Do] and [Inbox.Handle] for a call that did not
+// run and has no answer; Code says why. It matches another RefusedError with the
+// same Code, and unwraps to Err.
+type RefusedError struct {
+	Code       wire.Code
+	RetryAfter time.Duration // where a retry can help
+	Err        error         // the cause; may be nil
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("server: refused: %s: %v", e.Code, e.Err)
+	}
+	return "server: refused: " + string(e.Code)
+}
+
+// Unwrap returns Err.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Is reports whether target is a RefusedError with the same Code.
+func (e *RefusedError) Is(target error) bool {
+	other, ok := target.(*RefusedError)
+	return ok && other.Code == e.Code
+}
+
+// Retryable reports whether the same call with the same key can succeed later.
+func (e *RefusedError) Retryable() bool {
+	s, ok := e.Code.Situation()
+	return ok && s.Retryable
+}
+
+func refusal(code wire.Code, err error) error { return &RefusedError{Code: code, Err: err} }
+
+// newCall makes a call of t with key, for input as it is fingerprinted.
+func (g *Guard) newCall(ctx context.Context, t *Task, namespace string, key childkey.Key, input []byte) (*call, error) {
+	if err := g.checkTask(t, key); err != nil {
+		return nil, err
+	}
+	if int64(len(input)) > g.cfg.MaxRequestBytes {
+		return nil, refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
+	}
+	c := &call{
+		route: &Route{Name: t.Name, Effect: t.Effect}, token: newToken(), key: key, forward: t.Cancels, firstSent: t.FirstSent,
+		wait: g.taskWait(t.Wait),
+		subject: subject{
+			scope: t.Scope, namespace: namespace, key: key.String(),
+			method: taskMethod, path: t.Name, mediaType: contract.ContentType, cancels: t.Cancels.String(), body: input,
+		},
+	}
+	c.inbound, _ = wire.FromContext(ctx) // what bounds the caller bounds the calls made for it
+	g.identify(c)
+	return c, nil
+}
+
+// taskMethod is no HTTP method: what a key was used for over HTTP is never the
+// same as what it is used for here.
+const taskMethod = "do"
+
+func (g *Guard) checkTask(t *Task, key childkey.Key) error {
+	switch {
+	case t.Name == "":
+		return reject("Task.Name", `""`, "is required")
+	case t.Scope == "" || len(t.Scope) > MaxScopeBytes:
+		return refusal(wire.ScopeMissing, fmt.Errorf("%w: a scope of %d bytes, must have 1 to %d", ErrArgument, len(t.Scope), MaxScopeBytes))
+	case key.IsZero():
+		return refusal(wire.KeyMissing, fmt.Errorf("%w: the zero key", ErrArgument))
+	case len(key.String()) < g.cfg.MinKeyBytes:
+		return refusal(wire.KeyInvalid, errShortKey)
+	case g.cfg.KeyPolicy != nil && g.cfg.KeyPolicy(key) != nil:
+		return refusal(wire.KeyInvalid, errKeyPolicy)
+	case t.Cancels == key:
+		return refusal(wire.KeyInvalid, errSelfUndo)
+	case time.Until(t.FirstSent) > g.cfg.Skew:
+		return refusal(wire.FirstSentInvalid, errFuture)
+	}
+	return g.checkRoute(Route{Name: t.Name, Effect: t.Effect, Wait: t.Wait})
+}
+
+func (g *Guard) taskWait(wait time.Duration) time.Duration {
+	if wait == 0 {
+		return g.cfg.Wait
+	}
+	return max(wait, 0)
+}
+
+// Do runs fn once for key, however often it is called with it and in however many
+// processes: the guarantee of a guarded route, for a function. The first call
+// claims the key and runs fn; the others get what it returned, as JSON makes it,
+// and replayed true.
+//
+// fn's ctx is that of a run: the store's transaction, [Barrier], [OnComplete],
+// [Final] and the others work in it, and it carries key as the parent key of fn's
+// own calls. A [*StatusError] with a status below 500 is a verdict: it is stored
+// and returned to the others too, without its Err. Any other error is fn's
+// failure: nothing is stored, and what follows is as the effect class says.
+//
+// ctx bounds the waiting for another's run only. A run of its own goes on when
+// ctx ends, and Do returns after it. A call that neither ran nor has an answer
+// returns a [*RefusedError], bad input one that wraps [ErrArgument] or a
+// [*ConfigError], in that case before the store is asked.
+func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in In,
+	fn func(context.Context, In) (Out, error),
+) (out Out, replayed bool, err error) {
+	switch {
+	case g == nil:
+		return out, false, reject("guard", "nil", "a Guard is required")
+	case fn == nil:
+		return out, false, reject("fn", "nil", "a function is required")
+	}
+	input, err := contract.Encode(in)
+	if err != nil {
+		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	c, err := g.newCall(ctx, &t, g.cfg.Namespace, key, input)
+	if err != nil {
+		return out, false, err
+	}
+	var failure error
+	c.work = func(ctx context.Context) result {
+		if out, failure = fn(ctx, in); failure != nil {
+			return g.failed(failure)
+		}
+		answer, err := contract.Encode(out)
+		if err != nil {
+			failure = fmt.Errorf("%w: %w", ErrNotStorable, err)
+			return result{unfit: true}
+		}
+		return g.answer(http.StatusOK, contract.ContentType, answer)
+	}
+	switch o := g.do(ctx, c); {
+	case o.replay != nil:
+		out, err = replayedValue[Out](o.replay)
+		return out, true, err
+	case o.ran:
+		return out, false, failure
+	case failure != nil:
+		return out, false, errors.Join(refusedError(o), failure)
+	default:
+		var none Out // what fn returned is not what happened
+		return none, false, refusedError(o)
+	}
+}
+
+// answer is a result as it is stored; one that is too large is not.
+func (g *Guard) answer(status int, mediaType string, body []byte) result {
+	res := result{answer: Answer{Status: status}}
+	envelope, err := g.envelope(Response{Status: status, Header: http.Header{"Content-Type": {mediaType}}, Body: body})
+	if err == nil {
+		res.answer.Envelope = envelope
+	}
+	return res
+}
+
+// failed is the result of a function that returned err.
+func (g *Guard) failed(err error) result {
+	p := problemOf(err)
+	body, _ := json.Marshal(p) // strings and a number always encode
+	return g.answer(p.Status, wire.ProblemContentType, body)
+}
+
+// replayedValue decodes what another call's function returned.
+func replayedValue[Out any](a *Answer) (out Out, err error) {
+	r, err := responseOf(a.Status, a.Envelope)
+	if err != nil {
+		return out, refusal(wire.RecordUnreadable, err)
+	}
+	if r.Status >= http.StatusBadRequest {
+		return out, verdictOf(r)
+	}
+	if err := contract.Decode(r.Body, &out); err != nil {
+		return out, refusal(wire.RecordUnreadable, err)
+	}
+	return out, nil
+}
+
+// verdictOf is the StatusError that failed made r from.
+func verdictOf(r Response) error {
+	var p typedProblem
+	if err := json.Unmarshal(r.Body, &p); err != nil {
+		return refusal(wire.RecordUnreadable, err)
+	}
+	return &StatusError{Status: r.Status, Code: p.Code, Detail: p.Detail}
+}
+
+// refusedError is the error for an outcome that is neither a run nor a replay.
+func refusedError(o outcome) error {
+	if o.failed { // the transaction that should have completed the run
+		return o.err
+	}
+	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err}
+}

@@ -1,0 +1,118 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A nightly job that is started twice pays once.
+func ExampleDo() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	task := server.Task{Name: "payroll/pay", Scope: "acme", Effect: server.Transactional}
+	key, err := childkey.FromParts("payroll", "2026-11", "ann")
+	if err != nil {
+		panic(err)
+	}
+	paid := 0
+	for range 2 {
+		total, replayed, err := server.Do(context.Background(), guard, task, key, 1200, func(ctx context.Context, cents int) (int, error) {
+			err := memstore.Tx(ctx).Do(func() { paid += cents })
+			return cents, err
+		})
+		fmt.Println(total, replayed, err)
+	}
+	fmt.Println("paid", paid)
+	// Output:
+	// 1200 false <nil>
+	// 1200 true <nil>
+	// paid 1200
+}
+
+func ExampleInbox() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	inbox, err := server.NewInbox(guard, server.InboxConfig{
+		Consumer: "mails", Effect: server.Keyed, MaxAttempts: 2,
+		DeadLetter: func(_ context.Context, m server.Message, cause error) error {
+			fmt.Println("dead letter:", m.ID, cause)
+			return nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	deliver := func(id string, fails bool) {
+		delivery, err := inbox.Handle(context.Background(), server.Message{Source: "orders", ID: id}, func(context.Context, []byte) error {
+			if fails {
+				return errors.New("no address")
+			}
+			return nil
+		})
+		fmt.Println(id, delivery, "ack:", delivery.Ack(), "error:", err)
+	}
+	deliver("1", false)
+	deliver("1", false)
+	deliver("2", true)
+	deliver("2", true)
+	// Output:
+	// 1 ran ack: true error: <nil>
+	// 1 duplicate ack: true error: <nil>
+	// 2 failed ack: false error: no address
+	// dead letter: 2 no address
+	// 2 dead ack: true error: no address
+}
+
+// An opaque route whose outcome got lost, and the person who looked it up.
+func ExampleGuard_Resolve() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	wire, err := guard.Handler(server.Opaque, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusGatewayTimeout) // the bank did not answer: the money may have gone
+	}))
+	if err != nil {
+		panic(err)
+	}
+	ask(wire, "/wires", "wire-7", "")
+	stuck, err := guard.ListStuck(context.Background(), server.StuckQuery{})
+	if err != nil {
+		panic(err)
+	}
+	for _, record := range stuck {
+		fmt.Println("stuck:", record.State)
+		err := guard.Resolve(context.Background(), record.ID, record.Fence,
+			server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("sent")}),
+			server.Person{Actor: "ann", Reason: "the statement shows it"})
+		if err != nil {
+			panic(err)
+		}
+	}
+	ask(wire, "/wires", "wire-7", "")
+	// Output:
+	// 504  replayed: false
+	// stuck: unknown
+	// 201 sent replayed: true
+}
+
+func ExampleNewAESGCM() {
+	secret := make([]byte, server.AESKeyBytes) // from a key service; never from the code
+	codec, err := server.NewAESGCM(server.AESKey{ID: "2026-11", Secret: secret})
+	if err != nil {
+		panic(err)
+	}
+	_, err = server.NewGuard(memstore.New(), server.Unscoped, server.Config{Codec: codec})
+	fmt.Println(err)
+	// Output: <nil>
+}
