@@ -100,12 +100,24 @@ func (t *turn) cancelForward(ctx context.Context) {
 	case err != nil:
 		t.cause, t.refusal = err, wire.StoreUnavailable
 		t.run.guard.observeStoreError(c, err)
-	case existed && before.State == StateInProgress && before.LeaseLeft() > 0:
-		t.cause, t.refusal = ErrForwardInProgress, wire.InProgress
-	case !existed:
-		t.fate = NeverRan
 	default:
-		t.fate = fateOf(&before)
+		if t.fate, t.cause = FateOf(before, existed); t.cause != nil {
+			t.refusal = wire.InProgress
+		}
+	}
+}
+
+// FateOf is what [Barrier] makes of the forward record as a store's Cancel
+// returned it: before is the record as it was, existed is false if there was
+// none. It returns [ErrForwardInProgress] for a run within its lease.
+func FateOf(before Record, existed bool) (Fate, error) {
+	switch {
+	case !existed:
+		return NeverRan, nil
+	case before.State == StateInProgress && before.LeaseLeft() > 0:
+		return 0, ErrForwardInProgress
+	default:
+		return fateOf(&before), nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 )
 
 const maxKeyBytes = childkey.MaxKeyBytes
@@ -22,6 +23,20 @@ func lookupID(scope, namespace string, key childkey.Key) ID {
 	}
 	sum := sha256.Sum256(b)
 	return ID(sum[:len(ID{})])
+}
+
+// NewID returns what stores know a key by: IDOf without a guard. namespace is
+// [Config.Namespace]; scope is whose key it is.
+func NewID(scope, namespace string, key childkey.Key) ID { return lookupID(scope, namespace, key) }
+
+// NewFingerprint returns the plain fingerprint of payload used for the task
+// called name, as [Do] has it with the payload for its input.
+func NewFingerprint(scope, namespace string, key childkey.Key, name string, payload []byte) Fingerprint {
+	s := subject{
+		scope: scope, namespace: namespace, key: key.String(),
+		method: taskMethod, path: name, mediaType: contract.ContentType, body: payload,
+	}
+	return s.fingerprint(plainVersion, nil)
 }
 
 // A subject is what a key was used for: the fields of a fingerprint.

@@ -39,7 +39,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	closed  bool
-	running map[*pgxpool.Conn]struct{}
+	running map[Held]struct{}
 	parked  int
 	changed chan struct{}  // closed, and made anew, where somebody may wait for less to do
 	ended   sync.WaitGroup // every goroutine that was started
@@ -64,7 +64,7 @@ func NewWriter(pool *pgxpool.Pool, maxParked int) (*Writer, error) {
 	if maxParked == 0 {
 		maxParked = max(1, int(pool.Config().MaxConns)/2)
 	}
-	w := &Writer{pool: pool, maxParked: maxParked, running: make(map[*pgxpool.Conn]struct{}), changed: make(chan struct{})}
+	w := &Writer{pool: pool, maxParked: maxParked, running: make(map[Held]struct{}), changed: make(chan struct{})}
 	return w, nil
 }
 
@@ -121,10 +121,17 @@ func (w *Writer) admit(ctx context.Context) error {
 	}
 }
 
+// A Held connection belongs to its holder until Release. A [*pgxpool.Conn] is
+// one. Its type must be comparable.
+type Held interface {
+	Conn() *pgx.Conn
+	Release()
+}
+
 // Finish is [Do] on a connection that the caller holds, as for the end of a
 // transaction that is open on it. The connection is released, whatever happens;
 // a transaction that write leaves open is rolled back.
-func Finish[T any](ctx context.Context, w *Writer, conn *pgxpool.Conn, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
 	var none T
 	if err := w.begin(ctx, conn); err != nil {
 		conn.Release()
@@ -186,7 +193,7 @@ type nothingChanged struct{ cause error }
 func (e *nothingChanged) Error() string { return e.cause.Error() }
 func (e *nothingChanged) Unwrap() error { return e.cause }
 
-func (w *Writer) begin(ctx context.Context, conn *pgxpool.Conn) error {
+func (w *Writer) begin(ctx context.Context, conn Held) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -202,7 +209,7 @@ func (w *Writer) begin(ctx context.Context, conn *pgxpool.Conn) error {
 
 // park counts the write as one that its caller left, and reports false if it
 // has ended meanwhile.
-func (w *Writer) park(conn *pgxpool.Conn, left chan struct{}) bool {
+func (w *Writer) park(conn Held, left chan struct{}) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.running[conn]; !ok {
@@ -213,7 +220,7 @@ func (w *Writer) park(conn *pgxpool.Conn, left chan struct{}) bool {
 	return true
 }
 
-func (w *Writer) end(conn *pgxpool.Conn, left chan struct{}) {
+func (w *Writer) end(conn Held, left chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.running, conn)

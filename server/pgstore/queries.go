@@ -20,6 +20,7 @@ type queries struct {
 	sweep, stats, size           pgkit.Query
 	list, listOpaque, auditLog   pgkit.Query
 	resolve, forget, deferral    pgkit.Query
+	once, onceOrFail, onceRecord pgkit.Query
 }
 
 func loadQueries(schema string) (*queries, error) {
@@ -52,6 +53,9 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.resolve, "resolve"},
 		{&q.forget, "forget"},
 		{&q.deferral, "defer"},
+		{&q.once, "once"},
+		{&q.onceOrFail, "once_or_fail"},
+		{&q.onceRecord, "once_record"},
 	} {
 		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
 		if err != nil {

@@ -2,11 +2,13 @@ package pgstore
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -16,6 +18,7 @@ import (
 // many processes, can share the table. It is safe for concurrent use.
 type Store struct {
 	pool        *pgxpool.Pool
+	connector   driver.Connector // of the pool, for transactions
 	cfg         Config
 	writer      *pgkit.Writer
 	rows        rowWriter
@@ -86,7 +89,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	s := &Store{pool: pool, cfg: cfg, writer: writer, query: query}
+	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
 	s.lockTimeout = strconv.FormatInt(cfg.LockTimeout.Milliseconds(), 10)
 	s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout}
 	return s, nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -23,11 +22,12 @@ const rollbackTimeout = 5 * time.Second
 // has ended.
 type tx struct {
 	store    *Store
-	conn     *pgxpool.Conn
+	conn     *held
 	tx       pgx.Tx
 	conflict func() bool // while conn is ours
 	lost     bool        // to a conflict; once it is not
 	ended    atomic.Bool // also read by what a handler left running
+	sql      sqlView     // what SQLTx made of it, if it was asked
 }
 
 var _ server.Tx = (*tx)(nil)
@@ -38,12 +38,12 @@ func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.hold(ctx)
 	if err != nil {
 		return nil, wrap("begin", err)
 	}
 	conflict := pgkit.WatchConflicts(conn.Conn())
-	pgxTx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: s.cfg.Isolation})
+	pgxTx, err := conn.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: s.cfg.Isolation})
 	if err != nil {
 		conn.Release()
 		return nil, wrap("begin", err)
@@ -98,6 +98,7 @@ func (t *tx) end() bool {
 	}
 	t.lost = t.conflict()
 	t.ended.Store(true)
+	t.sql.close()
 	return true
 }
 

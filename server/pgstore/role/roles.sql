@@ -1,0 +1,46 @@
+-- Three roles for the tables of keys: who may change the tables, who may use
+-- them, and who may look on. Run it in the tables' schema, as a superuser or as
+-- who owns the tables and may create roles; after each migration again: it can be
+-- run any number of times.
+--
+-- Give the login roles of your services one of these: grant fanonce_runtime to
+-- orders. Migrations run as fanonce_owner.
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['fanonce_owner', 'fanonce_runtime', 'fanonce_observer'] loop
+    if not exists (select from pg_roles where rolname = name) then
+      execute format('create role %I nologin', name);
+    end if;
+  end loop;
+end
+$$;
+
+do $$
+begin
+  execute format('grant usage, create on schema %I to fanonce_owner', current_schema());
+  execute format('grant usage on schema %I to fanonce_runtime, fanonce_observer', current_schema());
+end
+$$;
+
+alter table idempotency owner to fanonce_owner;
+alter table idempotency_audit owner to fanonce_owner;
+alter table idempotency_version owner to fanonce_owner;
+
+revoke all on idempotency, idempotency_audit, idempotency_version from public, fanonce_runtime, fanonce_observer;
+
+-- A service claims, settles, reads and sweeps. It cannot change what a key was
+-- first used for, nor when.
+grant select, insert, delete on idempotency to fanonce_runtime;
+grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until,
+  status, envelope, route, memo) on idempotency to fanonce_runtime;
+-- It writes to the log, and never takes anything back.
+grant select, insert on idempotency_audit to fanonce_runtime;
+grant select on idempotency_version to fanonce_runtime, fanonce_observer;
+
+-- An observer sees where keys stand and how old they are: no answer, no memo, no
+-- fingerprint to guess a body from, and no token to act as an owner with.
+grant select (key, state, effect, fence, deaths, maybe_ran, created_at, first_sent, lease_until, expires_at,
+  replay_until, status, route) on idempotency to fanonce_observer;
+grant select on idempotency_audit to fanonce_observer;

@@ -1,0 +1,139 @@
+package pgstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/servertest"
+)
+
+const rolePassword = "of-a-test"
+
+// roles makes roles of tb's own: they belong to the cluster, not to a database.
+func roles(tb testing.TB, look *pgxpool.Pool) pgstore.Roles {
+	tb.Helper()
+	b := random()
+	suffix := hex.EncodeToString(b[:6])
+	r := pgstore.Roles{Owner: "owner_" + suffix, Runtime: "runtime_" + suffix, Observer: "observer_" + suffix}
+	for range 2 { // it can be run again
+		require.NoError(tb, r.Grant(tb.Context(), look))
+	}
+	names := []string{r.Owner, r.Runtime, r.Observer}
+	for _, name := range names {
+		exec(tb, look, "alter role "+name+" login password '"+rolePassword+"'")
+	}
+	tb.Cleanup(func() {
+		for _, name := range names {
+			_, err := look.Exec(context.Background(), "drop owned by "+name+" cascade; drop role "+name) // tb's ctx is done
+			require.NoError(tb, err)
+		}
+	})
+	return r
+}
+
+// as makes a pool's connections those of a role.
+func as(role string) func(*pgxpool.Config) {
+	return func(cfg *pgxpool.Config) { cfg.ConnConfig.User, cfg.ConnConfig.Password = role, rolePassword }
+}
+
+// The runtime role is enough for everything that a store does.
+func TestStore_asRuntime(t *testing.T) {
+	t.Parallel()
+	servertest.TestStore(t, func(tb testing.TB) server.Store {
+		look := pgtest.NewPool(tb, pgstore.Migrate)
+		return openOn(tb, look, pgstore.Config{}, as(roles(tb, look).Runtime))
+	})
+}
+
+func TestTxStore_asRuntime(t *testing.T) {
+	t.Parallel()
+	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
+		look := pgtest.NewPool(tb, pgstore.Migrate)
+		runtime := roles(tb, look).Runtime
+		exec(tb, look, "create table effect (id uuid not null)")
+		exec(tb, look, "grant select, insert on effect to "+runtime)
+		return openOn(tb, look, pgstore.Config{}, as(runtime)), rows{look}
+	})
+}
+
+// And for nothing else. An observer sees less.
+func TestRoles_refuse(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	r := roles(t, look)
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	pools := make(map[string]*pgxpool.Pool)
+	for _, role := range []string{r.Owner, r.Runtime, r.Observer} {
+		cfg := look.Config()
+		as(role)(cfg)
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		pools[role] = pool
+	}
+	const allowed, denied = "", "42501"
+	for _, tt := range []struct{ statement, runtime, observer string }{
+		{"select count(*) from idempotency", allowed, allowed},
+		{"select key, state, created_at, status, route from idempotency", allowed, allowed},
+		{"select envelope from idempotency", allowed, denied},
+		{"select memo from idempotency", allowed, denied},
+		{"select fingerprint from idempotency", allowed, denied},
+		{"select token from idempotency", allowed, denied},
+		{"select * from idempotency", allowed, denied},
+		{"select version from idempotency_version", allowed, allowed},
+		{"select * from idempotency_audit", allowed, allowed},
+		{"update idempotency set lease_until = now() where false", allowed, denied},
+		{"update idempotency set fingerprint = null where false", denied, denied},
+		{"update idempotency set created_at = now() where false", denied, denied},
+		{"update idempotency set key = key where false", denied, denied},
+		{"delete from idempotency where false", allowed, denied},
+		{"insert into idempotency_audit (key, verb, actor, reason, from_state, to_state, fence) select key, '', '', '', 0, 0, 0 from idempotency where false", allowed, denied},
+		{"update idempotency_audit set actor = 'nobody' where false", denied, denied},
+		{"delete from idempotency_audit where false", denied, denied},
+		{"insert into idempotency_version values (9)", denied, denied},
+		{"truncate idempotency", denied, denied},
+		{"drop table idempotency", denied, denied},
+		{"alter table idempotency add column x int", denied, denied},
+		{"create index on idempotency (state)", denied, denied},
+	} {
+		for role, want := range map[string]string{r.Runtime: tt.runtime, r.Observer: tt.observer} {
+			_, err := pools[role].Exec(t.Context(), tt.statement)
+			var pgErr *pgconn.PgError
+			switch {
+			case want == allowed:
+				require.NoError(t, err, "%s: %s", role, tt.statement)
+			case !errors.As(err, &pgErr) || pgErr.Code != want:
+				t.Errorf("%s: %s: error = %v, want %s", role, tt.statement, err, want)
+			}
+		}
+	}
+	require.NoError(t, pgstore.Migrate(t.Context(), pools[r.Owner]), "the owner migrates")
+	_, err := pools[r.Owner].Exec(t.Context(), "alter table idempotency add column later int")
+	require.NoError(t, err)
+}
+
+func TestRoles_names(t *testing.T) {
+	t.Parallel()
+	for _, r := range []pgstore.Roles{
+		{Owner: "x; drop table y"},
+		{Runtime: "X"},
+		{Observer: "pg_read_all_data"},
+		{Owner: "same", Runtime: "same"},
+	} {
+		_, err := r.SQL()
+		require.ErrorIs(t, err, pgstore.ErrConfig)
+		require.ErrorIs(t, r.Grant(t.Context(), nil), pgstore.ErrConfig)
+	}
+	text, err := pgstore.Roles{}.SQL()
+	require.NoError(t, err)
+	require.Equal(t, pgstore.RolesSQL, text)
+}
