@@ -5,7 +5,8 @@
 #	./test.sh -run Claim -v      any flags of go test
 #
 # Postgres is the server of DATABASE_URL, else the binaries of this machine, else
-# what apt-get installs now. No server has to run: each test binary starts its own.
+# what apt-get installs now, and so is PgBouncer. No server has to run: each test binary
+# starts its own.
 set -eu
 cd "$(dirname "$0")"
 
@@ -25,25 +26,40 @@ have_postgres() {
 	return 1
 }
 
-install_postgres() {
-	ways="install the PostgreSQL server (initdb on PATH), or set DATABASE_URL to a server whose role may create databases"
-	command -v apt-get >/dev/null 2>&1 || fail "no Postgres: $ways"
+have_pgbouncer() {
+	[ -n "${PGTEST_PGBOUNCER:-}" ] && return # the tests say what is wrong with it
+	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || [ -x /usr/local/sbin/pgbouncer ]
+}
+
+# install PACKAGE WAYS installs a Debian package; WAYS is what else a person can do.
+install() {
+	command -v apt-get >/dev/null 2>&1 || fail "no $1: $2"
 	sudo=
 	if [ "$(id -u)" != 0 ]; then
-		command -v sudo >/dev/null 2>&1 || fail "no Postgres, and neither root nor sudo to install it: $ways"
+		command -v sudo >/dev/null 2>&1 || fail "no $1, and neither root nor sudo to install it: $2"
 		sudo=sudo
 	fi
-	echo "test.sh: no Postgres here; installing it with apt-get" >&2
+	echo "test.sh: no $1 here; installing it with apt-get" >&2
 	# Without this file the package would create and start a server of its own.
 	conf=/etc/postgresql-common/createcluster.conf
 	if [ ! -e "$conf" ]; then
 		$sudo mkdir -p "${conf%/*}"
 		echo "create_main_cluster = false" | $sudo tee "$conf" >/dev/null
 	fi
-	$sudo apt-get update -qq || fail "apt-get update did not work: $ways"
+	# And this one keeps packages from starting what they install.
+	policy=/usr/sbin/policy-rc.d
+	if [ -e "$policy" ]; then
+		policy=
+	else
+		printf '#!/bin/sh\nexit 101\n' | $sudo tee "$policy" >/dev/null
+		$sudo chmod +x "$policy"
+	fi
+	status=0
 	# confold: our createcluster.conf is a changed configuration file to dpkg.
-	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-		-o Dpkg::Options::=--force-confold postgresql >/dev/null || fail "apt-get install postgresql did not work: $ways"
+	{ $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		-o Dpkg::Options::=--force-confold "$1" >/dev/null; } || status=1
+	[ -z "$policy" ] || $sudo rm -f "$policy"
+	[ "$status" = 0 ] || fail "apt-get install $1 did not work: $2"
 }
 
 # The race detector needs cgo and a C compiler.
@@ -57,7 +73,8 @@ race() {
 }
 
 command -v go >/dev/null 2>&1 || fail "no Go: install the toolchain that go.mod names"
-have_postgres || install_postgres
+have_postgres || install postgresql "install the PostgreSQL server (initdb on PATH), or set DATABASE_URL to a server whose role may create databases"
+have_pgbouncer || install pgbouncer "install PgBouncer (pgbouncer on PATH), or set PGTEST_PGBOUNCER to its file"
 race=$(race)
 
 # shellcheck disable=SC2086 # empty race: no argument

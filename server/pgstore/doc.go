@@ -12,6 +12,18 @@
 //	…
 //	defer store.Close()
 //
+// Handlers that use database/sql have [SQLTx]. [Once] and [Barrier] work in a
+// transaction that the user began, without a guard. [Roles] splits the rights on
+// the tables.
+//
+// # Behind a pooler
+//
+// The store needs nothing of a session: its tests pass through PgBouncer in
+// transaction mode. Connect to the pooler as to a server, and leave
+// DefaultQueryExecMode to [Prepare], which takes the modes away that prepare
+// statements by name. A Transactional handler holds one of the pooler's connections
+// to the server for as long as it runs; no other statement does.
+//
 // The package knows records and owners, and nothing of HTTP, keys or what is in
 // an answer. It keeps to what a pooler in transaction mode allows. DESIGN.md has
 // the table, the statements that each operation sends, and what is not obvious.

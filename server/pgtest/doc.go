@@ -19,6 +19,10 @@
 //  3. None: an [UnavailableError] that says what to do about it. A test fails
 //     then; it is never skipped.
 //
+// [PooledURL] gives a database of a test behind a PgBouncer in transaction mode,
+// [StartPooler] one to stop at will. The binary is pgbouncer on PATH or in a
+// folder for servers, or the file that PGTEST_PGBOUNCER names.
+//
 // # What is left behind
 //
 // Nothing, however the program ends. A private cluster has a folder, a port
