@@ -1,0 +1,131 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// An operation of the store, and the record that it leaves when it has happened.
+type operation struct {
+	name string
+	// put leaves the record that the operation begins with, and returns a
+	// function that does it, with the same arguments every time.
+	put  func(t *testing.T, s *pgstore.Store) (id server.ID, do func(ctx context.Context) error)
+	want func(r server.Record, err error) bool
+}
+
+func in(state server.State, fence int64) func(server.Record, error) bool {
+	return func(r server.Record, err error) bool { return err == nil && r.State == state && r.Fence == fence }
+}
+
+var someone = server.Audit{Verb: server.VerbResolve, Actor: "ann", Reason: "a test"}
+
+// lapsed is a claim whose owner is dead.
+func lapsed(t *testing.T, s *pgstore.Store, effect server.Effect) server.Record {
+	t.Helper()
+	req := newClaim()
+	req.Lease, req.Effect = time.Microsecond, effect
+	claimAs(t, s, req)
+	r, err := s.Read(t.Context(), req.ID)
+	require.NoError(t, err)
+	return r
+}
+
+func unknown(t *testing.T, s *pgstore.Store) server.Record {
+	t.Helper()
+	r := lapsed(t, s, server.Opaque)
+	r, _, err := s.Bury(t.Context(), r.ID, r.Fence, server.StateUnknown)
+	require.NoError(t, err)
+	return r
+}
+
+var operations = []operation{
+	{"claim", func(_ *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := newClaim()
+		return req.ID, func(ctx context.Context) error { _, _, err := s.Claim(ctx, req); return err }
+	}, in(server.StateInProgress, 1)},
+	{"take over", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := claimOf(lapsed(t, s, server.Keyed).ID)
+		return req.ID, func(ctx context.Context) error { _, _, err := s.TakeOver(ctx, req, 1); return err }
+	}, in(server.StateInProgress, 2)},
+	{"bury", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		id := lapsed(t, s, server.Opaque).ID
+		return id, func(ctx context.Context) error { _, _, err := s.Bury(ctx, id, 1, server.StateUnknown); return err }
+	}, in(server.StateUnknown, 1)},
+	{"renew", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		o := claim(t, s)
+		return o.ID, func(ctx context.Context) error { _, err := s.Renew(ctx, []server.Owner{o}, 2*time.Hour); return err }
+	}, func(r server.Record, err error) bool { return err == nil && r.LeaseLeft() > time.Hour }},
+	{"settle", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		o := claim(t, s)
+		return o.ID, func(ctx context.Context) error { return s.Settle(ctx, o, completion) }
+	}, in(server.StateCompleted, 1)},
+	{"cancel", func(_ *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour}
+		return req.ID, func(ctx context.Context) error { _, _, err := s.Cancel(ctx, req); return err }
+	}, in(server.StateCancelled, 1)},
+	{"cancel of a dead run", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := server.CancelRequest{ID: lapsed(t, s, server.Keyed).ID, Token: random(), Keep: time.Hour}
+		return req.ID, func(ctx context.Context) error { _, _, err := s.Cancel(ctx, req); return err }
+	}, in(server.StateCancelled, 2)},
+	{"resolve", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := server.ResolveRequest{ID: unknown(t, s).ID, From: 1, To: server.StateReleased, Token: random(), By: someone}
+		return req.ID, func(ctx context.Context) error { _, _, err := s.Resolve(ctx, req); return err }
+	}, in(server.StateReleased, 2)},
+	{"defer", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		id := unknown(t, s).ID
+		return id, func(ctx context.Context) error { _, err := s.Defer(ctx, id, 1, 2*time.Hour); return err }
+	}, func(r server.Record, err error) bool { return err == nil && r.LeaseLeft() > time.Hour }},
+	{"forget", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		id := unknown(t, s).ID
+		return id, func(ctx context.Context) error {
+			if _, _, err := s.Forget(ctx, id, 1, someone); err != nil && !isNotFound(err) {
+				return err
+			}
+			return nil
+		}
+	}, func(_ server.Record, err error) bool { return isNotFound(err) }},
+	{"sweep", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
+		req := server.CancelRequest{ID: random(), Token: random()}
+		_, _, err := s.Cancel(t.Context(), req)
+		require.NoError(t, err)
+		return req.ID, func(ctx context.Context) error { _, err := s.Sweep(ctx, 1000); return err }
+	}, func(_ server.Record, err error) bool { return isNotFound(err) }},
+}
+
+// Each operation that failed in some round trip can be sent again, as it is, and
+// then has happened once.
+func TestInjection_operations(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations {
+		t.Run(op.name, func(t *testing.T) {
+			t.Parallel()
+			i := new(injector)
+			s, look := open(t, pgstore.Config{}, i.under)
+			for range 4 {
+				_, do := op.put(t, s)
+				require.NoError(t, do(t.Context()))
+			}
+			var id server.ID
+			var do func(context.Context) error
+			everyFault(t, i, func() { id, do = op.put(t, s) }, func(ctx context.Context) {
+				_ = do(ctx) // it may have happened or not
+			}, func(t *testing.T, at string) {
+				require.Eventually(t, func() bool { return do(t.Context()) == nil }, time.Minute, 5*time.Millisecond, at)
+				r, err := s.Read(t.Context(), id)
+				require.True(t, op.want(r, err), "%s: record %+v, error %v", at, r, err)
+			})
+			once := queryRow[int](t, look, "select count(*) from (select from idempotency_audit group by key having count(*) > 1) twice")
+			require.Zero(t, once, "keys with more than one entry in the log")
+		})
+	}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, server.ErrNotFound) }
