@@ -52,6 +52,11 @@ type Config struct {
 	// Retention. Zero means [DefaultAuditRetention], or Retention if that is
 	// longer.
 	AuditRetention time.Duration
+	// BodyRetention drops answers earlier than their records: a completed key
+	// replays for so long only, and then answers response-gone; [Guard.Lookup]
+	// shows its status without the answer. Not shorter than Lease, nor longer
+	// than Retention. Zero means that an answer is kept as long as its record.
+	BodyRetention time.Duration
 	// Wait is how long a duplicate waits for the first run unless its request
 	// says otherwise (Prefer: wait=N). Zero means not at all: it is refused
 	// with in-progress at once. It must not be longer than WaitCap.

@@ -113,6 +113,8 @@ func (c Config) checkTimes() error {
 		return reject("Config.Retention", c.Retention, fmt.Sprintf("must not be shorter than Lease, %v", c.Lease))
 	case c.AuditRetention < c.Retention:
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
+	case c.BodyRetention != 0 && (c.BodyRetention < c.Lease || c.BodyRetention > c.Retention):
+		return reject("Config.BodyRetention", c.BodyRetention, fmt.Sprintf("must be 0, or Lease to Retention, %v to %v", c.Lease, c.Retention))
 	case c.window() <= 0:
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
 	case c.Wait < 0 || c.Wait > c.WaitCap:
@@ -151,3 +153,11 @@ func (c Config) checkLists() error {
 // before a record could have been swept and run again by a request whose clock
 // was ahead by the skew.
 func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
+
+// replayFor is how long a completed key replays.
+func (c Config) replayFor() time.Duration {
+	if c.BodyRetention > 0 {
+		return c.BodyRetention
+	}
+	return c.Retention
+}

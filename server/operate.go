@@ -73,7 +73,7 @@ func (g *Guard) Resolve(ctx context.Context, id ID, fence int64, j Judgement, by
 // resolve applies j to a record as it was read.
 func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, audit Audit) error {
 	req := ResolveRequest{
-		ID: rec.ID, From: rec.Fence, To: j.to, Token: newToken(), ReplayFor: g.cfg.Retention, Keep: g.cfg.AuditRetention,
+		ID: rec.ID, From: rec.Fence, To: j.to, Token: newToken(), ReplayFor: g.cfg.replayFor(), KeepAnswer: g.cfg.BodyRetention, Keep: g.cfg.AuditRetention,
 		MaybeRan: j.maybeRan || (j.keeps && g.mayHaveRun(rec)), By: audit,
 	}
 	if j.to == StateCompleted {

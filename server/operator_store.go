@@ -69,9 +69,10 @@ type ResolveRequest struct {
 	// Token replaces the owner's: random, so that a resolution repeated after
 	// a lost answer knows itself.
 	Token Token
-	// Answer and ReplayFor are as in a [Settlement], for StateCompleted.
-	Answer    Answer
-	ReplayFor time.Duration
+	// Answer, ReplayFor and KeepAnswer are as in a [Settlement], for
+	// StateCompleted.
+	Answer                Answer
+	ReplayFor, KeepAnswer time.Duration
 	// Keep: a tombstone stays as long as one of [CancelRequest].
 	Keep time.Duration
 	// MaybeRan is what an undo is told from now on.

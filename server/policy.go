@@ -104,8 +104,8 @@ func (g *Guard) Policy() Policy {
 func (g *Guard) answerRules() AnswerRules {
 	cfg := &g.cfg
 	rules := AnswerRules{
-		Lifetime:        isoDuration(cfg.Retention),
-		LifetimeSeconds: int64(cfg.Retention / time.Second),
+		Lifetime:        isoDuration(cfg.replayFor()),
+		LifetimeSeconds: int64(cfg.replayFor() / time.Second),
 		KeptFor:         isoDuration(cfg.AuditRetention),
 		Stored:          "200 to 499 except those listed; 500 and above only where the service says that it is final",
 		Headers:         append(DefaultReplayHeaders(), cfg.ReplayHeaders...),

@@ -80,6 +80,10 @@ type Record struct {
 	ReplayUntil time.Time // of a completed record: past it the answer is gone to retries
 
 	Answer Answer // of a completed record
+	// AnswerUntil is how long the answer's envelope is there; zero: as long as
+	// the record. Past it the record has none, whether it was dropped already
+	// or not.
+	AnswerUntil time.Time
 
 	// Route and Memo are those of the latest claim, if that was Opaque: other
 	// classes do not pay for the bytes.

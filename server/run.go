@@ -147,7 +147,9 @@ func (r *run) completion(t *turn, res result) Settlement {
 		answer.Envelope = append([]byte{formReference}, *t.reference...)
 	}
 	answer = r.guard.sealAnswer(r.owner.ID, answer)
-	return Settlement{State: StateCompleted, Answer: answer, ReplayFor: r.guard.cfg.Retention}
+	return Settlement{
+		State: StateCompleted, Answer: answer, ReplayFor: r.guard.cfg.replayFor(), KeepAnswer: r.guard.cfg.BodyRetention,
+	}
 }
 
 // completed is the outcome of a completion that the store answered with err.
@@ -176,7 +178,7 @@ func (r *run) land(a Answer) {
 	elapsed := time.Since(r.asked)
 	rec.State, rec.Answer = StateCompleted, a
 	rec.Now = rec.Now.Add(elapsed)
-	rec.ReplayUntil = rec.Now.Add(r.guard.cfg.Retention)
+	rec.ReplayUntil = rec.Now.Add(r.guard.cfg.replayFor())
 	r.seat.found(rec)
 	r.guard.cache.put(&rec)
 	r.guard.observe(Event{

@@ -64,6 +64,9 @@ type Settlement struct {
 	Answer Answer
 	// ReplayFor: ReplayUntil = now + ReplayFor; for a completed run.
 	ReplayFor time.Duration
+	// KeepAnswer: AnswerUntil = now + KeepAnswer; for a completed run. 0 keeps
+	// the answer as long as the record.
+	KeepAnswer time.Duration
 	// MaybeRan is or-ed into the record's.
 	MaybeRan bool
 }
@@ -128,6 +131,8 @@ type Store interface {
 	// nobody can need: completed past ReplayUntil, cancelled, released, or in
 	// progress past its lease and not Opaque. It returns how many it deleted.
 	// Live, unknown and poisoned records stay, and so does a dead opaque run.
+	// It also drops some envelopes that are past AnswerUntil, and says nothing
+	// of them: all of them in the end, if it is called again and again.
 	Sweep(ctx context.Context, limit int) (int, error)
 
 	// Stats counts the records by state and tells the age of the oldest that

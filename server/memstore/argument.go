@@ -36,6 +36,9 @@ func checkBury(to server.State) error {
 func checkSettlement(s server.Settlement) error {
 	switch s.State {
 	case server.StateCompleted, server.StateReleased, server.StateUnknown:
+		if s.KeepAnswer < 0 {
+			return fmt.Errorf("%w: KeepAnswer %v is negative", ErrArgument, s.KeepAnswer)
+		}
 		return nil
 	default:
 		return fmt.Errorf("%w: cannot settle to State %d", ErrArgument, s.State)
@@ -55,8 +58,8 @@ func checkResolve(req server.ResolveRequest) error {
 	default:
 		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
 	}
-	if req.Keep < 0 || req.ReplayFor < 0 {
-		return fmt.Errorf("%w: Keep %v or ReplayFor %v is negative", ErrArgument, req.Keep, req.ReplayFor)
+	if req.Keep < 0 || req.ReplayFor < 0 || req.KeepAnswer < 0 {
+		return fmt.Errorf("%w: Keep %v, ReplayFor %v or KeepAnswer %v is negative", ErrArgument, req.Keep, req.ReplayFor, req.KeepAnswer)
 	}
 	return nil
 }

@@ -42,14 +42,17 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, swept := s.clock(), 0
+	now, swept, dropped := s.clock(), 0, 0
 	for id, r := range s.records {
-		if swept == limit {
-			break
-		}
-		if s.locks[id] == nil && sweepable(r, now) {
+		switch {
+		case s.locks[id] != nil:
+		case swept < limit && sweepable(r, now):
 			delete(s.records, id)
 			swept++
+		case dropped < limit && stale(r, now):
+			r.Answer.Envelope = nil
+			s.records[id] = r
+			dropped++
 		}
 	}
 	return swept, nil

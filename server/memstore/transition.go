@@ -84,13 +84,26 @@ func settled(r server.Record, s server.Settlement, now time.Time) server.Record 
 	r.MaybeRan = r.MaybeRan || s.MaybeRan
 	switch s.State {
 	case server.StateCompleted:
-		r.Answer = cloneAnswer(s.Answer)
-		r.ReplayUntil = now.Add(s.ReplayFor)
+		r = answered(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
 	case server.StateUnknown:
 		r.LeaseUntil = now
 	default:
 	}
 	return r
+}
+
+func answered(r server.Record, a server.Answer, replayFor, keep time.Duration, now time.Time) server.Record {
+	r.Answer = cloneAnswer(a)
+	r.ReplayUntil = now.Add(replayFor)
+	if keep > 0 {
+		r.AnswerUntil = now.Add(keep)
+	}
+	return r
+}
+
+// stale reports that r has an envelope that must not be shown any more.
+func stale(r server.Record, now time.Time) bool {
+	return r.Answer.Envelope != nil && !r.AnswerUntil.IsZero() && !now.Before(r.AnswerUntil)
 }
 
 // resolvable reports that no request can move r on, and nobody is at work.
@@ -107,8 +120,7 @@ func resolved(r server.Record, req server.ResolveRequest, now time.Time) server.
 	r.MaybeRan = req.MaybeRan
 	switch req.To {
 	case server.StateCompleted:
-		r.Answer = cloneAnswer(req.Answer)
-		r.ReplayUntil = now.Add(req.ReplayFor)
+		r = answered(r, req.Answer, req.ReplayFor, req.KeepAnswer, now)
 	case server.StateCancelled:
 		if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
 			r.ExpiresAt = end
@@ -185,6 +197,9 @@ func cloneAnswer(a server.Answer) server.Answer {
 func shown(r server.Record, now time.Time) server.Record {
 	r.Now = now
 	r.Answer = cloneAnswer(r.Answer)
+	if stale(r, now) {
+		r.Answer.Envelope = nil
+	}
 	r.Memo = bytes.Clone(r.Memo)
 	return r
 }

@@ -56,6 +56,9 @@ func checkSettlement(s server.Settlement) error {
 		if s.Answer.Status < math.MinInt32 || s.Answer.Status > math.MaxInt32 {
 			return fmt.Errorf("%w: Status %d", ErrArgument, s.Answer.Status)
 		}
+		if err := checkLength("KeepAnswer", s.KeepAnswer); err != nil {
+			return err
+		}
 		return checkLength("ReplayFor", s.ReplayFor)
 	default:
 		return fmt.Errorf("%w: cannot settle to State %d", ErrArgument, s.State)

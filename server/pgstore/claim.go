@@ -18,6 +18,7 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
 	}
+	s.partitioned.records.put(req.Keep)
 	for {
 		r, won, err := s.claimOnce(ctx, req)
 		if errors.Is(err, errVanished) && ctx.Err() == nil {

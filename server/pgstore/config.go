@@ -14,6 +14,8 @@ import (
 const (
 	DefaultLockTimeout  = 5 * time.Second
 	DefaultCloseTimeout = 10 * time.Second
+
+	DefaultPartitionInterval = 24 * time.Hour
 )
 
 // ConfirmReplays says when a final record must be confirmed by a write of its
@@ -45,6 +47,14 @@ type Config struct {
 
 	// ConfirmReplays protects replays from a failover. Zero means [ConfirmAuto].
 	ConfirmReplays ConfirmReplays
+
+	// Answers says where answers are kept. Zero means [AnswersInline].
+	Answers Answers
+
+	// PartitionInterval is how much time one partition of answers covers; not
+	// less than a second. Zero means [DefaultPartitionInterval]. It can be changed
+	// at any time: it counts for the partitions still to be made.
+	PartitionInterval time.Duration
 
 	// LockTimeout is how long a statement of the store waits for a row that a
 	// transaction holds, as an undo does with its forward key. Past it the
@@ -86,6 +96,9 @@ func (c Config) filled() (Config, error) {
 	if c.CloseTimeout == 0 {
 		c.CloseTimeout = DefaultCloseTimeout
 	}
+	if c.PartitionInterval == 0 {
+		c.PartitionInterval = DefaultPartitionInterval
+	}
 	if c.Isolation == "" {
 		c.Isolation = pgx.ReadCommitted
 	}
@@ -94,6 +107,10 @@ func (c Config) filled() (Config, error) {
 		return c, fmt.Errorf("%w: ConfirmReplays %d", ErrConfig, c.ConfirmReplays)
 	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
 		return c, fmt.Errorf("%w: LockTimeout %v is not between 1ms and 1h", ErrConfig, c.LockTimeout)
+	case c.Answers > AnswersLeaving:
+		return c, fmt.Errorf("%w: Answers %d", ErrConfig, c.Answers)
+	case c.PartitionInterval < time.Second || c.PartitionInterval > 366*24*time.Hour || c.PartitionInterval%time.Second != 0:
+		return c, fmt.Errorf("%w: PartitionInterval %v is not a number of seconds up to 366 days", ErrConfig, c.PartitionInterval)
 	case c.CloseTimeout < 0:
 		return c, fmt.Errorf("%w: CloseTimeout %v is negative", ErrConfig, c.CloseTimeout)
 	case c.MaxParked < 0:

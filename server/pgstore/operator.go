@@ -72,7 +72,8 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 	args := pgx.NamedArgs{
 		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token), "maybe_ran": req.MaybeRan,
 		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": req.ReplayFor, "keep": req.Keep,
-		"verb": string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.lockTimeout,
+		"keep_answer": intervalOrNull(req.KeepAnswer),
+		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.lockTimeout,
 	}
 	if req.To == server.StateCompleted {
 		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // checkResolve bounds it
@@ -154,7 +155,7 @@ func checkResolve(req server.ResolveRequest) error {
 	case server.StateReleased, server.StateCancelled:
 		return nil
 	case server.StateCompleted:
-		return checkSettlement(server.Settlement{State: req.To, Answer: req.Answer, ReplayFor: req.ReplayFor})
+		return checkSettlement(server.Settlement{State: req.To, Answer: req.Answer, ReplayFor: req.ReplayFor, KeepAnswer: req.KeepAnswer})
 	default:
 		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
 	}

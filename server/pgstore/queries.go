@@ -21,6 +21,12 @@ type queries struct {
 	list, listOpaque, auditLog   pgkit.Query
 	resolve, forget, deferral    pgkit.Query
 	once, onceOrFail, onceRecord pgkit.Query
+	partitions, dropAnswers      pgkit.Query
+	detachedPartitions           pgkit.Query
+	// of Config.Answers
+	settlePartitioned, settleTxPartitioned pgkit.Query
+	readPartitioned, confirmPartitioned    pgkit.Query
+	lockPartitioned                        pgkit.Query
 }
 
 func loadQueries(schema string) (*queries, error) {
@@ -56,6 +62,14 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.once, "once"},
 		{&q.onceOrFail, "once_or_fail"},
 		{&q.onceRecord, "once_record"},
+		{&q.partitions, "partitions"},
+		{&q.detachedPartitions, "detached_partitions"},
+		{&q.dropAnswers, "drop_answers"},
+		{&q.settlePartitioned, "settle_partitioned"},
+		{&q.settleTxPartitioned, "settle_tx_partitioned"},
+		{&q.readPartitioned, "read_partitioned"},
+		{&q.lockPartitioned, "lock_partitioned"},
+		{&q.confirmPartitioned, "confirm_partitioned"},
 	} {
 		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
 		if err != nil {

@@ -19,7 +19,11 @@ func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
 }
 
 func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
-	f, err := queryOne(ctx, s.pool, s.query.read.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	query := s.query.read
+	if s.cfg.Answers != AnswersInline {
+		query = s.query.readPartitioned
+	}
+	f, err := queryOne(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
 	if err != nil {
 		return server.Record{}, notFound(err)
 	}
@@ -31,8 +35,12 @@ func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
 
 // confirm writes before it believes what it reads.
 func (s *Store) confirm(ctx context.Context, id server.ID) (server.Record, error) {
+	query := s.query.confirm
+	if s.cfg.Answers != AnswersInline {
+		query = s.query.confirmPartitioned
+	}
 	return pgkit.RetryConflict(ctx, func() (server.Record, error) {
-		st := s.query.confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
+		st := query.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
 		f, ok, err := pgkit.Row(ctx, s.writer, st, scanFound)
 		if err == nil && !ok {
 			err = server.ErrNotFound

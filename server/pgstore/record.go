@@ -46,7 +46,7 @@ type columns struct {
 	maybeRan                              bool
 	fingerprint, envelope                 []byte
 	createdAt, leaseUntil, expiresAt, now time.Time
-	firstSent, replayUntil                pgtype.Timestamptz
+	firstSent, replayUntil, answerUntil   pgtype.Timestamptz
 	status                                pgtype.Int4
 	route                                 pgtype.Text
 	memo                                  []byte
@@ -55,7 +55,7 @@ type columns struct {
 func (c *columns) targets() []any {
 	return []any{
 		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.deaths, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
-		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.status, &c.envelope,
+		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.answerUntil, &c.status, &c.envelope,
 		&c.route, &c.memo, &c.now,
 	}
 }
@@ -76,11 +76,15 @@ func (c *columns) record() (server.Record, error) {
 		ExpiresAt:   c.expiresAt.UTC(),
 		FirstSent:   fromTimestamp(c.firstSent),
 		ReplayUntil: fromTimestamp(c.replayUntil),
+		AnswerUntil: fromTimestamp(c.answerUntil),
 		Route:       c.route.String,
 		Memo:        c.memo,
 	}
 	if c.status.Valid {
 		r.Answer = server.Answer{Status: int(c.status.Int32), Envelope: c.envelope}
+	}
+	if !r.AnswerUntil.IsZero() && !r.Now.Before(r.AnswerUntil) {
+		r.Answer.Envelope = nil // the sweep has not come yet
 	}
 	if len(c.fingerprint) == 0 {
 		return r, nil // a tombstone that was never claimed

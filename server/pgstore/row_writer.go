@@ -28,6 +28,7 @@ type singles struct {
 	writer      *pgkit.Writer
 	query       *queries
 	lockTimeout string
+	settleQuery func(end server.Settlement, inTx bool) pgkit.Query
 }
 
 func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
@@ -50,7 +51,7 @@ func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTime
 }
 
 func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, w.writer, w.query.settle.Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
+	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
 	return ok, err
 }
 
@@ -63,6 +64,7 @@ func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.Nam
 		"status":       pgtype.Int4{},
 		"envelope":     []byte(nil),
 		"replay_for":   s.ReplayFor,
+		"keep_answer":  intervalOrNull(s.KeepAnswer),
 		"maybe_ran":    s.MaybeRan,
 		"lock_timeout": lockTimeout,
 	}
@@ -86,6 +88,11 @@ func memoOf(req server.ClaimRequest) []byte {
 		return nil
 	}
 	return req.Memo
+}
+
+// intervalOrNull makes 0 a null.
+func intervalOrNull(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: d > 0}
 }
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }

@@ -25,6 +25,8 @@ type Store struct {
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
+	partitioned partitioned
+	answers     answerSweep
 }
 
 var (
@@ -91,7 +93,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	}
 	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
 	s.lockTimeout = strconv.FormatInt(cfg.LockTimeout.Milliseconds(), 10)
-	s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout}
+	s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
 	return s, nil
 }
 
@@ -105,6 +107,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if err == nil {
 		err = Migrations.Check(ctx, s.pool, s.cfg.Schema)
+	}
+	if err == nil && s.cfg.Answers == AnswersPartitioned {
+		_, err = s.lookAtPartitions(ctx)
 	}
 	return wrap("check", err)
 }

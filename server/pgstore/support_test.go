@@ -3,9 +3,11 @@ package pgstore_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -121,4 +123,9 @@ func waits(tb testing.TB, look *pgxpool.Pool, reason string) bool {
 	tb.Helper()
 	return queryRow[bool](tb, look, `select exists (select from pg_stat_activity
 		where datname = current_database() and $1 in (wait_event_type, wait_event))`, reason)
+}
+
+func isLockTimeout(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
-// Sweep implements [server.Store], in one statement and one commit: a limit of
-// a thousand or so keeps it short. It passes over records that a transaction
+// Sweep implements [server.Store], in one statement and one commit for records,
+// and once they are fewer than limit another for answers: a limit of a thousand or
+// so keeps each short. It passes over records that a transaction
 // holds, so that sweeps in several processes share the work.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
@@ -20,6 +21,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	st := s.query.sweep.Bind(pgx.NamedArgs{"limit": int64(limit)})
 	n, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, s.writer, st) })
+	if err == nil && int(n) < limit {
+		err = s.dropAnswers(ctx, limit)
+	}
+	if err == nil && s.cfg.Answers == AnswersPartitioned {
+		_, err = s.lookAtPartitions(ctx) // somebody else may have made some
+	}
 	return int(n), wrap("sweep", err)
 }
 

@@ -150,7 +150,7 @@ func (t *tx) committable() error {
 // settleAndCommit is safe in one round trip because the settlement fails where
 // it finds no owner: the server then passes over the COMMIT behind it.
 func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) error {
-	st := s.query.settleTx.Bind(settleArgs(o, end, s.lockTimeout))
+	st := s.settleQuery(end, true).Bind(settleArgs(o, end, s.lockTimeout))
 	if err := st.Err(); err != nil {
 		return err
 	}

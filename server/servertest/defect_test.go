@@ -19,7 +19,7 @@ type defect struct {
 	breaks []string
 }
 
-var defects = slices.Concat(claimDefects, ownerDefects, settleDefects, cancelDefects, sweepDefects, recordDefects, operatorDefects, txDefects)
+var defects = slices.Concat(claimDefects, ownerDefects, settleDefects, cancelDefects, sweepDefects, recordDefects, answerDefects, operatorDefects, txDefects)
 
 var claimDefects = []defect{
 	{"reads before it claims", func(m *mutant) {

@@ -78,4 +78,4 @@ type law struct {
 	holds func(c *check)
 }
 
-var laws = slices.Concat(claimLaws, takeOverLaws, buryLaws, renewLaws, settleLaws, cancelLaws, sweepLaws, recordLaws, operatorLaws, contextLaws, modelLaws, historyLaws)
+var laws = slices.Concat(claimLaws, takeOverLaws, buryLaws, renewLaws, settleLaws, cancelLaws, sweepLaws, recordLaws, answerLaws, operatorLaws, contextLaws, modelLaws, historyLaws)

@@ -11,6 +11,7 @@ create table idempotency (
   expires_at          timestamptz not null,
   first_sent          timestamptz,
   replay_until        timestamptz,
+  answer_until        timestamptz,
   deaths              integer     not null default 0,
   status              integer,
   state               smallint    not null,

@@ -3,7 +3,7 @@
 -- that became visible because somebody canceled that wait is not confirmed.
 -- The lock ends with the statement.
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, route, memo, clock_timestamp() as now,
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now,
   true as synchronous
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 cross join /*schema*/idempotency i

@@ -6,10 +6,16 @@ with forgotten as (
   where s.lock_timeout is not null and key = @key and fence = @from
     and (state <> 1 or lease_until <= clock_timestamp())
   returning idempotency.*
+), unkept as (
+  delete from /*schema*/idempotency_answer a
+  using forgotten f
+  where a.kept_until = f.answer_kept_until and a.key = f.key
+  returning a.envelope
 ), logged as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
   select key, @verb, @actor, @reason, state, 0, fence from forgotten
 )
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, route, memo, clock_timestamp() as now
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
+  coalesce(envelope, (select envelope from unkept)) as envelope, route, memo, clock_timestamp() as now
 from forgotten

@@ -2,7 +2,7 @@
 -- those in progress only the dead, and if asked for the old. It reads the whole
 -- table: no index may name a state.
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
 from /*schema*/idempotency
 where (@effect::smallint = 0 or effect = @effect::smallint)
   and state = any (@states::smallint[])

@@ -13,6 +13,7 @@ with old as (
   set token = @token, fence = fence + 1, state = @to, deaths = 0, maybe_ran = @maybe_ran,
     status = @status, envelope = @envelope,
     replay_until = case @to::smallint when 2 then clock_timestamp() + @replay_for::interval end,
+    answer_until = clock_timestamp() + @keep_answer::interval,
     expires_at = case @to::smallint when 6 then greatest(expires_at, clock_timestamp() + @keep::interval) else expires_at end
   from old
   where i.key = old.key
@@ -22,5 +23,5 @@ with old as (
   select key, @verb, @actor, @reason, was, state, fence from resolved
 )
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, route, memo, clock_timestamp() as now
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now
 from resolved

@@ -5,6 +5,7 @@
 update /*schema*/idempotency
 set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
+  answer_until = clock_timestamp() + @keep_answer::interval,
   maybe_ran = maybe_ran or @maybe_ran,
   lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s

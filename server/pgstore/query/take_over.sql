@@ -12,4 +12,4 @@ where s.lock_timeout is not null and key = @key and fence = @from
   and (state = 3 or (state = 1 and lease_until <= clock_timestamp()))
   and (first_sent is null or first_sent >= clock_timestamp() - @window::interval)
 returning key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, status, envelope, route, memo, clock_timestamp() as now
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now

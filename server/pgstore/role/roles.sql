@@ -27,14 +27,17 @@ $$;
 alter table idempotency owner to fanonce_owner;
 alter table idempotency_audit owner to fanonce_owner;
 alter table idempotency_version owner to fanonce_owner;
+alter table idempotency_answer owner to fanonce_owner;
 
-revoke all on idempotency, idempotency_audit, idempotency_version from public, fanonce_runtime, fanonce_observer;
+revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_version from public, fanonce_runtime, fanonce_observer;
 
 -- A service claims, settles, reads and sweeps. It cannot change what a key was
 -- first used for, nor when.
 grant select, insert, delete on idempotency to fanonce_runtime;
-grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until,
-  status, envelope, route, memo) on idempotency to fanonce_runtime;
+grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until, answer_until,
+  status, envelope, answer_kept_until, route, memo) on idempotency to fanonce_runtime;
+-- Partitions are made and dropped by their owner.
+grant select, insert, delete on idempotency_answer to fanonce_runtime;
 -- It writes to the log, and never takes anything back.
 grant select, insert on idempotency_audit to fanonce_runtime;
 grant select on idempotency_version to fanonce_runtime, fanonce_observer;
@@ -42,5 +45,5 @@ grant select on idempotency_version to fanonce_runtime, fanonce_observer;
 -- An observer sees where keys stand and how old they are: no answer, no memo, no
 -- fingerprint to guess a body from, and no token to act as an owner with.
 grant select (key, state, effect, fence, deaths, maybe_ran, created_at, first_sent, lease_until, expires_at,
-  replay_until, status, route) on idempotency to fanonce_observer;
+  replay_until, answer_until, status, route) on idempotency to fanonce_observer;
 grant select on idempotency_audit to fanonce_observer;

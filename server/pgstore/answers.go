@@ -1,0 +1,128 @@
+package pgstore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Answers says where the answers of completed keys are kept. The keys themselves
+// are always in one table, and so each is there once.
+type Answers uint8
+
+const (
+	// AnswersInline keeps an answer in its key's record: one row, one update
+	// and nothing to maintain.
+	AnswersInline Answers = iota
+	// AnswersPartitioned keeps answers in a table of their own, in partitions by
+	// the time that they are kept until, which are dropped whole: for many or
+	// large answers. [Store.MaintainPartitions] must be called regularly. An
+	// answer for which there is no partition is kept in its record.
+	AnswersPartitioned
+	// AnswersLeaving keeps new answers in their records, and still finds those
+	// in partitions: for the way back, as long as there are any.
+	AnswersLeaving
+)
+
+// partitioned says when a settlement may go to a partition: as far as they were
+// seen to reach, and no nearer to their end than clocks can differ.
+type partitioned struct {
+	until   atomic.Int64 // Unix seconds; 0: not known to be any
+	records high         // how long records were asked to be kept
+	answers high         // and answers
+}
+
+// clockMargin is by how much this process's clock may be behind the server's.
+const clockMargin = time.Minute
+
+// takes reports whether there is a partition for the answer.
+func (p *partitioned) takes(end server.Settlement) bool {
+	if end.State != server.StateCompleted || end.Answer.Envelope == nil {
+		return false
+	}
+	keep := end.KeepAnswer
+	if keep == 0 { // as long as the record
+		keep = max(p.records.get(), end.ReplayFor)
+	}
+	p.answers.put(keep)
+	return time.Now().Add(keep + clockMargin).Before(time.Unix(p.until.Load(), 0))
+}
+
+// high is the longest duration put in. It is safe for concurrent use.
+type high struct{ atomic.Int64 }
+
+func (l *high) get() time.Duration { return time.Duration(l.Load()) }
+
+func (l *high) put(d time.Duration) {
+	for most := l.Load(); int64(d) > most; most = l.Load() {
+		if l.CompareAndSwap(most, int64(d)) {
+			return
+		}
+	}
+}
+
+// settleQuery returns the statement for a settlement, alone or as the last of a
+// transaction.
+func (s *Store) settleQuery(end server.Settlement, inTx bool) pgkit.Query {
+	apart := s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
+	switch {
+	case apart && inTx:
+		return s.query.settleTxPartitioned
+	case apart:
+		return s.query.settlePartitioned
+	case inTx:
+		return s.query.settleTx
+	default:
+		return s.query.settle
+	}
+}
+
+// An answerSweep is how far this process has come with dropping answers that are
+// past their time and in their records.
+type answerSweep struct {
+	mu    sync.Mutex
+	after time.Time
+}
+
+// answerWindow is how many records are looked at for each answer that may be
+// dropped.
+const answerWindow = 10
+
+// dropAnswers drops at most limit of the answers that are past their time. It
+// looks at a window of the records, and the next call at the next: there is no
+// index that could tell which, for an index on what completions change would cost
+// each of them more.
+func (s *Store) dropAnswers(ctx context.Context, limit int) error {
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	window := int64(limit) * answerWindow
+	st := s.query.dropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
+	type seen struct {
+		end                     pgtype.Timestamptz
+		count, dropped, waiting int64
+	}
+	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
+		w, _, err := pgkit.Row(ctx, s.writer, st, func(row pgx.CollectableRow) (w seen, err error) {
+			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting)
+		})
+		return w, err
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.dropped == int64(limit): // perhaps there are more in this window
+	case w.count < window, w.waiting == w.count: // the end, or nothing but what is too young
+		s.answers.after = time.Time{}
+	default:
+		s.answers.after = w.end.Time
+	}
+	return nil
+}

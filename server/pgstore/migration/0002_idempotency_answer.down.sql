@@ -1,0 +1,4 @@
+-- Forgets the answers that are in partitions: their keys stay, without an answer.
+drop table idempotency_answer;
+alter table idempotency drop column answer_kept_until;
+delete from idempotency_version where version = 2;

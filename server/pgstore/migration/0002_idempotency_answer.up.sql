@@ -1,0 +1,19 @@
+-- Where answers are kept in time partitions: they are large and short-lived, and a
+-- partition is dropped whole, where deleting them one by one would leave a vacuum
+-- to do. Keys stay in the other table, so that each is there once, whatever day it
+-- is. A record finds its answer by the time that the answer is kept until.
+--
+-- Empty unless Config.Answers says otherwise, and without partitions until
+-- somebody maintains them. There must be no default partition: none could be
+-- detached concurrently then.
+create table idempotency_answer (
+  kept_until timestamptz not null,
+  key        uuid        not null,
+  envelope   bytea       not null,
+  primary key (kept_until, key)
+) partition by range (kept_until);
+
+-- Null where the answer is in the record itself.
+alter table idempotency add column answer_kept_until timestamptz;
+
+insert into idempotency_version (version) values (2);

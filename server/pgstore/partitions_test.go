@@ -1,0 +1,228 @@
+package pgstore_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/servertest"
+)
+
+// openPartitioned returns a store whose answers go to partitions of interval.
+func openPartitioned(tb testing.TB, interval, keep time.Duration) (*pgstore.Store, *pgxpool.Pool) {
+	tb.Helper()
+	s, look := open(tb, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: interval})
+	require.NoError(tb, s.MaintainPartitions(tb.Context(), keep))
+	return s, look
+}
+
+// inPartitions counts the answers that are in partitions, and those in records.
+func inPartitions(tb testing.TB, look *pgxpool.Pool) (apart, inline int) {
+	tb.Helper()
+	return queryRow[int](tb, look, "select count(*) from idempotency_answer"), queryRow[int](tb, look, "select count(*) from idempotency where envelope is not null")
+}
+
+func TestStore_partitionedAnswers(t *testing.T) {
+	t.Parallel()
+	servertest.TestStore(t, func(tb testing.TB) server.Store {
+		s, _ := openPartitioned(tb, pgstore.DefaultPartitionInterval, 2*time.Hour)
+		return s
+	})
+}
+
+func TestTxStore_partitionedAnswers(t *testing.T) {
+	t.Parallel()
+	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
+		s, look := openPartitioned(tb, pgstore.DefaultPartitionInterval, 2*time.Hour)
+		exec(tb, look, "create table effect (id uuid not null)")
+		return s, rows{look}
+	})
+}
+
+func TestPartitions_holdTheAnswers(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, time.Hour, 24*time.Hour)
+	o := claim(t, s)
+	require.NoError(t, s.Settle(t.Context(), o, completion))
+	tx, _ := begin(t, s)
+	require.NoError(t, tx.Settle(t.Context(), claim(t, s), completion))
+	apart, inline := inPartitions(t, look)
+	require.Equal(t, []int{2, 0}, []int{apart, inline})
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), server.Settlement{State: server.StateCompleted, Answer: server.Answer{Status: 200}, ReplayFor: time.Hour}))
+	apart, _ = inPartitions(t, look)
+	require.Equal(t, 2, apart, "what has no answer has none there either")
+
+	r, won, err := s.Claim(t.Context(), claimOf(o.ID))
+	require.NoError(t, err)
+	require.False(t, won)
+	require.Equal(t, completion.Answer, r.Answer)
+	_, forgotten, err := s.Forget(t.Context(), o.ID, o.Fence, someone)
+	require.NoError(t, err)
+	require.True(t, forgotten)
+	apart, _ = inPartitions(t, look)
+	require.Equal(t, 1, apart, "a forgotten answer is gone at once")
+	require.Regexp(t, `^idempotency_answer_p\d{8}_\d{6}$`, queryRow[string](t, look, "select min(inhrelid::regclass::text) from pg_inherits"+answers))
+}
+
+// A predicate on pg_inherits: the partitions themselves, not their indexes.
+const answers = " where inhparent = 'idempotency_answer'::regclass"
+
+// Nobody maintained them, or they do not reach far enough: the answer is kept all
+// the same.
+func TestPartitions_missing(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	o := claim(t, s)
+	require.NoError(t, s.Settle(t.Context(), o, completion))
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	far := completion
+	far.KeepAnswer = 365 * 24 * time.Hour
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), far))
+	apart, inline := inPartitions(t, look)
+	require.Equal(t, []int{0, 2}, []int{apart, inline})
+	r, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err)
+	require.Equal(t, completion.Answer, r.Answer)
+}
+
+// There and back again: old answers are found wherever they are.
+func TestPartitions_switch(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	var all []server.Owner
+	for _, where := range []pgstore.Answers{pgstore.AnswersInline, pgstore.AnswersPartitioned, pgstore.AnswersLeaving} {
+		s := openOn(t, look, pgstore.Config{Answers: where})
+		require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+		all = append(all, claim(t, s))
+		require.NoError(t, s.Settle(t.Context(), all[len(all)-1], completion))
+		for i, o := range all {
+			r, err := s.Read(t.Context(), o.ID)
+			require.NoError(t, err)
+			require.Equal(t, completion.Answer, r.Answer, "answer %d by store %d", i, where)
+		}
+	}
+	apart, inline := inPartitions(t, look)
+	require.Equal(t, []int{1, 2}, []int{apart, inline})
+}
+
+// A partition goes when all its answers are past their time: the keys stay, and
+// each is there once, whatever partition its answer was in.
+func TestPartitions_dropped(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 2*time.Second, time.Second)
+	end := completion
+	end.KeepAnswer = time.Second
+	o := claim(t, s)
+	require.NoError(t, s.Settle(t.Context(), o, end))
+	apart, _ := inPartitions(t, look)
+	require.Equal(t, 1, apart)
+	require.ErrorIs(t, s.MaintainPartitions(t.Context(), 24*time.Hour), pgstore.ErrArgument, "far too many")
+	s = openOn(t, look, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: 2 * time.Second})
+	exec(t, look, "create table idempotency_answer_p19990101 (x int)") // somebody detached it, and died
+	require.Eventually(t, func() bool {
+		require.NoError(t, s.MaintainPartitions(t.Context(), time.Second))
+		apart, _ := inPartitions(t, look)
+		return apart == 0
+	}, time.Minute, 100*time.Millisecond)
+	r, won, err := s.Claim(t.Context(), claimOf(o.ID))
+	require.NoError(t, err)
+	require.False(t, won, "the key is still used")
+	require.Equal(t, server.StateCompleted, r.State)
+	require.Nil(t, r.Answer.Envelope)
+	require.Equal(t, end.Answer.Status, r.Answer.Status)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relkind = 'r' and relname ~ '^idempotency_answer_p' and not relispartition"))
+}
+
+// Settlements, replays, sweeps and maintenance of several processes at the same
+// time, over partitions that come and go: no error, and no answer lost before its
+// time.
+func TestPartitions_underLoad(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	const keep = 2 * time.Second
+	until := time.Now().Add(6 * time.Second)
+	var wg sync.WaitGroup
+	for range 3 {
+		s := openOn(t, look, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: 2 * time.Second})
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				if err := s.MaintainPartitions(t.Context(), keep); err != nil && !isLockTimeout(err) {
+					t.Errorf("maintenance: %v", err)
+				}
+				if _, err := s.Sweep(t.Context(), 100); err != nil {
+					t.Errorf("sweep: %v", err)
+				}
+			}
+		})
+		for range 4 {
+			wg.Go(func() {
+				for n := 0; time.Now().Before(until); n++ {
+					if err := settleAndRead(t, s, n, keep); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	apart := queryRow[int](t, look, "select count(*) from idempotency where answer_kept_until is not null")
+	require.Positive(t, apart, "no answer was in a partition: this shows nothing")
+}
+
+func settleAndRead(t *testing.T, s *pgstore.Store, n int, keep time.Duration) error {
+	req := newClaim()
+	req.Keep = keep
+	r, won, err := s.Claim(t.Context(), req)
+	if err != nil || !won {
+		return fmt.Errorf("claim: %v, %w", won, err)
+	}
+	end := server.Settlement{
+		State: server.StateCompleted, ReplayFor: keep, KeepAnswer: keep,
+		Answer: server.Answer{Status: 200, Envelope: fmt.Appendf(nil, "answer %d", n)},
+	}
+	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	if err := s.Settle(t.Context(), o, end); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	got, err := s.Read(t.Context(), req.ID)
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	if got.Now.Before(got.AnswerUntil) && string(got.Answer.Envelope) != string(end.Answer.Envelope) {
+		return fmt.Errorf("answer = %q, want %q", got.Answer.Envelope, end.Answer.Envelope)
+	}
+	return nil
+}
+
+// Answers in records are dropped a window at a time, and the records stay.
+func TestSweep_dropsAnswersInWindows(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	end := completion
+	for n := range 60 {
+		end.KeepAnswer = time.Microsecond
+		if n%3 == 0 {
+			end.KeepAnswer = 0
+		}
+		require.NoError(t, s.Settle(t.Context(), claim(t, s), end))
+	}
+	sweeps := 0
+	require.Eventually(t, func() bool {
+		sweeps++
+		n, err := s.Sweep(t.Context(), 2)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		_, inline := inPartitions(t, look)
+		require.GreaterOrEqual(t, inline, 60-2*sweeps, "more than the limit at once")
+		return inline == 20
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, 60, queryRow[int](t, look, "select count(*) from idempotency"))
+}

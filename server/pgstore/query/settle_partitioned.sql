@@ -1,0 +1,20 @@
+-- SettlePartitioned is settle.sql with the answer in its time partition. There must be
+-- one for it: who sends this knows that there is.
+with settled as (
+  update /*schema*/idempotency
+  set state = @state, status = @status,
+    replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
+    answer_until = clock_timestamp() + @keep_answer::interval,
+    answer_kept_until = case when @envelope::bytea is not null
+      then coalesce(clock_timestamp() + @keep_answer::interval, greatest(expires_at, clock_timestamp() + @replay_for::interval)) end,
+    maybe_ran = maybe_ran or @maybe_ran,
+    lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
+  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+  where s.lock_timeout is not null
+    and key = @key and token = @token and fence = @fence and state = 1
+  returning key, answer_kept_until
+), kept as (
+  insert into /*schema*/idempotency_answer (kept_until, key, envelope)
+  select answer_kept_until, key, @envelope from settled where answer_kept_until is not null
+)
+select true from settled

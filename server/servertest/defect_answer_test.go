@@ -1,0 +1,36 @@
+package servertest
+
+import (
+	"context"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var answerDefects = []defect{
+	{"keeps answers for ever", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			s.KeepAnswer = 0
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{"answer: kept for its own time, and the record for longer"}},
+	{"drops the record with the answer", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if s.KeepAnswer > 0 {
+				s.ReplayFor = s.KeepAnswer
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+		m.sweep = func(ctx context.Context, limit int) (n int, err error) {
+			m.ahead(func() { n, err = m.Store.Sweep(ctx, limit) })
+			return n, err
+		}
+	}, []string{"answer: kept for its own time, and the record for longer"}},
+	{"drops every answer with the first", func(m *mutant) {
+		m.show = func(r server.Record) server.Record {
+			if r.Now.Sub(r.CreatedAt) >= brief {
+				r.Answer.Envelope = nil
+			}
+			return r
+		}
+	}, []string{"answer: kept as long as the record, if nothing else is said"}},
+}
