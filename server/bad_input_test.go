@@ -265,3 +265,13 @@ func TestHandler_removesTheFilesOfAForm(t *testing.T) {
 	_, err = header.Open()
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// Two customers may want the same thing: without the key there is no duplicate.
+func TestHandler_sameBodyUnderAnotherKeyRuns(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, _ := guarded(t, server.Keyed, answer(http.StatusOK, &runs))
+	send(h, "k1", "b")
+	requireAnswer(t, send(h, "k2", "b"), http.StatusOK, `{"got":"b","run":2}`+"\n", false)
+	require.EqualValues(t, 2, runs.Load())
+}
