@@ -31,6 +31,7 @@ const (
 	EventPoisoned    // a key was quarantined
 	EventStoreError  // a call to the store failed; Err says how
 	EventConflict    // a transaction was rolled back by a conflict and is repeated
+	EventSettleRetry // an outcome could not be recorded and is sent again
 	EventPanic       // a handler panicked or ended its goroutine
 	EventCacheHit    // a call was answered from the cache, without the store
 	EventResolved    // an unknown or quarantined key was resolved, by a person or a reconciler
@@ -51,7 +52,7 @@ var eventNames = [eventKinds]string{
 	EventWaitTimeout: "wait_timeout", EventTakeOver: "take_over", EventLeaseLost: "lease_lost", EventUnknown: "unknown",
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
 	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
-	EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
+	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 }
 

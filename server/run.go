@@ -236,6 +236,7 @@ func (r *run) insist(try func(context.Context) error) error {
 		if !sleep(ctx, wait/2+rand.N(wait/2)) {
 			return err
 		}
+		r.guard.observe(Event{Kind: EventSettleRetry, Route: r.call.route.Name, ID: r.owner.ID})
 	}
 }
 

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(consumerURL); url != "" {
 		os.Exit(consume(url))
 	}
+	if url := os.Getenv(killURL); url != "" {
+		os.Exit(transferAndDie(url))
+	}
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)

@@ -31,10 +31,18 @@ const (
 // of them wins it, and nobody sees an error.
 func TestStore_processes(t *testing.T) {
 	t.Parallel()
-	for _, level := range []string{"read committed", "serializable"} {
-		t.Run(level, func(t *testing.T) {
+	for _, tt := range []struct {
+		level  string
+		pooler bool
+	}{{"read committed", false}, {"serializable", false}, {"read committed", true}, {"serializable", true}} {
+		level := tt.level
+		t.Run(fmt.Sprintf("%s, through PgBouncer %v", level, tt.pooler), func(t *testing.T) {
 			t.Parallel()
 			look := pgtest.NewPool(t, pgstore.Migrate)
+			url := look.Config().ConnString()
+			if tt.pooler {
+				url = pgtest.PooledURL(t, url)
+			}
 			exec(t, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
 			ids := make([]string, keys)
 			for i := range ids {
@@ -45,7 +53,7 @@ func TestStore_processes(t *testing.T) {
 			for i := range outputs {
 				wg.Go(func() {
 					cmd := osexec.CommandContext(t.Context(), os.Args[0])
-					cmd.Env = append(os.Environ(), childURL+"="+look.Config().ConnString(), childIDs+"="+strings.Join(ids, ","))
+					cmd.Env = append(os.Environ(), childURL+"="+url, childIDs+"="+strings.Join(ids, ","))
 					out, err := cmd.CombinedOutput()
 					outputs[i] = string(out)
 					if err != nil {
