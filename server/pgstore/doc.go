@@ -21,7 +21,8 @@
 // The store needs nothing of a session: its tests pass through PgBouncer in
 // transaction mode. Connect to the pooler as to a server, and leave
 // DefaultQueryExecMode to [Prepare], which takes the modes away that prepare
-// statements by name. A Transactional handler holds one of the pooler's connections
+// statements by name; do not choose DescribeExec there, whose two round trips may
+// reach two sessions. A Transactional handler holds one of the pooler's connections
 // to the server for as long as it runs; no other statement does.
 //
 // The package knows records and owners, and nothing of HTTP, keys or what is in

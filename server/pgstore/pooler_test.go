@@ -1,7 +1,11 @@
 package pgstore_test
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,34 +58,53 @@ func TestTxStore_throughPgBouncer(t *testing.T) {
 }
 
 // What pgx does by default needs a session. [pgstore.Prepare] changes that, and
-// leaves the modes that do not.
+// leaves the modes that do not. One that it leaves is for direct connections only:
+// DescribeExec asks for a description and uses it in a second round trip, which may
+// reach another session.
 func TestStore_execModesThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec,
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec,
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			store, _ := pooled(t, "read committed", mode)
-			for range 5 {
-				everyRequest(t, store)
+			var wg sync.WaitGroup
+			for range 16 { // else one connection to the server would do for all
+				wg.Go(func() {
+					for range 5 {
+						if err := everyRequest(t.Context(), store); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
 			}
+			wg.Wait()
 		})
 	}
 }
 
-// everyRequest sends what requests send, in any order with those of others.
-func everyRequest(t *testing.T, s *pgstore.Store) {
-	t.Helper()
-	o := claim(t, s)
-	lost, err := s.Renew(t.Context(), []server.Owner{o}, completion.ReplayFor)
-	require.NoError(t, err)
-	require.Empty(t, lost)
-	require.NoError(t, s.Settle(t.Context(), o, completion))
-	r, won, err := s.Claim(t.Context(), claimOf(o.ID))
-	require.NoError(t, err)
-	require.False(t, won)
-	require.Equal(t, completion.Answer, r.Answer)
-	tx, _ := begin(t, s)
-	require.NoError(t, tx.Settle(t.Context(), claim(t, s), completion))
+// everyRequest sends what requests send.
+func everyRequest(ctx context.Context, s *pgstore.Store) error {
+	req := newClaim()
+	r, won, err := s.Claim(ctx, req)
+	if err != nil || !won {
+		return fmt.Errorf("claim: won %v, %w", won, err)
+	}
+	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	if lost, err := s.Renew(ctx, []server.Owner{o}, time.Hour); err != nil || len(lost) > 0 {
+		return fmt.Errorf("renew: lost %d, %w", len(lost), err)
+	}
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := tx.Settle(ctx, o, completion); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	if r, won, err = s.Claim(ctx, claimOf(o.ID)); err != nil || won || r.State != server.StateCompleted {
+		return fmt.Errorf("duplicate: won %v, state %v, %w", won, r.State, err)
+	}
+	return nil
 }
