@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -127,16 +128,24 @@ func (p *postmaster) startOnFreePort(ctx context.Context) error {
 	}
 }
 
+// Ports that kernels do not give to outgoing connections by themselves: one of
+// those may be taken by anybody's between our choice and the server's bind, or
+// between its death and its restart.
+const lowestPort, highestPort = 20000, 32000
+
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // does not block
-	if err != nil {
-		return 0, fmt.Errorf("pgtest: find a free port: %w", err)
+	var err error
+	for range portTries {
+		port := lowestPort + mathrand.IntN(highestPort-lowestPort)
+		var listener net.Listener
+		listener, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // does not block
+		if err == nil {
+			if err = listener.Close(); err == nil {
+				return port, nil
+			}
+		}
 	}
-	addr, ok := listener.Addr().(*net.TCPAddr)
-	if err := listener.Close(); err != nil || !ok {
-		return 0, fmt.Errorf("pgtest: find a free port: %w", err)
-	}
-	return addr.Port, nil
+	return 0, fmt.Errorf("pgtest: find a free port: %w", err)
 }
 
 // start starts the server on p.port and waits until it takes connections.

@@ -4,10 +4,12 @@ package blackboxtest
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -57,14 +59,30 @@ func StartBinary(tb testing.TB, bin string, env ...string) *Process {
 
 func start(tb testing.TB, bin string, env []string) *Process {
 	tb.Helper()
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	must(tb, err)
-	address := listener.Addr().String()
-	must(tb, listener.Close())
+	address := freeAddress(tb)
 	p := &Process{tb: tb, bin: bin, env: append(env, "LISTEN="+address), URL: "http://" + address}
 	p.Restart()
 	tb.Cleanup(p.Kill)
 	return p
+}
+
+// freeAddress returns an address that nobody listens at, with a port that kernels
+// do not give to outgoing connections by themselves: the process has none of it
+// between our choice and its start, nor while it is dead.
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	const lowest, highest, tries = 20000, 32000, 20
+	var err error
+	for range tries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		var listener net.Listener
+		if listener, err = new(net.ListenConfig).Listen(tb.Context(), "tcp", address); err == nil {
+			must(tb, listener.Close())
+			return address
+		}
+	}
+	must(tb, err)
+	return ""
 }
 
 // Restart starts the process again after its end.
