@@ -275,3 +275,21 @@ func TestHandler_sameBodyUnderAnotherKeyRuns(t *testing.T) {
 	requireAnswer(t, send(h, "k2", "b"), http.StatusOK, `{"got":"b","run":2}`+"\n", false)
 	require.EqualValues(t, 2, runs.Load())
 }
+
+// A route can want keys of its own kind.
+func TestRoute_keyPolicy(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{
+		Effect: server.Keyed,
+		KeyPolicy: func(k childkey.Key) error {
+			if len(k.String()) < 16 {
+				return errors.New("too short")
+			}
+			return nil
+		},
+	}, answer(http.StatusOK, &runs))
+	require.NoError(t, err)
+	requireCode(t, send(h, "fifteen-bytes-x", "b"), wire.KeyInvalid)
+	requireAnswer(t, send(h, "sixteen-bytes-xx", "b"), http.StatusOK, firstAnswer, false)
+}

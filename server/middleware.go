@@ -128,7 +128,7 @@ func (h *guarded) readKeys(r *http.Request, c *call) (wire.Code, error) {
 		return wire.KeyMissing, nil
 	case len(key.String()) < h.guard.cfg.MinKeyBytes:
 		return wire.KeyInvalid, errShortKey
-	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil:
+	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil, h.route.KeyPolicy != nil && h.route.KeyPolicy(key) != nil:
 		return wire.KeyInvalid, errKeyPolicy
 	}
 	forward, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderCancels))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/fanonce/fanonce/childkey"
 )
 
 // A Route declares how one handler is guarded.
@@ -15,6 +17,9 @@ type Route struct {
 	Name string
 	// Wait replaces [Config.Wait]. Negative means not at all.
 	Wait time.Duration
+	// KeyPolicy refuses keys as [Config.KeyPolicy] does, beside it, on this
+	// route: for keys of a fixed alphabet or of a least length. nil accepts all.
+	KeyPolicy func(childkey.Key) error
 	// KeyOptional lets requests without a key through to the handler,
 	// unguarded and unmarked. Not for Transactional routes: without a claim
 	// there is no transaction.

@@ -1,0 +1,140 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// poolExample is a pool on a new server, with the tables of the examples.
+func poolExample(ctx context.Context) (*pgxpool.Pool, func(), error) {
+	cluster, err := pgtest.Start(ctx, pgtest.Config{Private: true})
+	if err != nil {
+		return nil, func() {}, err
+	}
+	pool, err := pgxpool.New(ctx, cluster.URL("postgres"))
+	if err != nil {
+		return nil, func() { _ = cluster.Stop() }, err
+	}
+	stop := func() {
+		pool.Close()
+		_ = cluster.Stop()
+	}
+	if err := pgstore.Migrate(ctx, pool); err != nil {
+		return nil, stop, err
+	}
+	_, err = pool.Exec(ctx, "create table entry (cents int not null)")
+	return pool, stop, err
+}
+
+// A consumer's own transaction: the key, the work and nothing else in one commit.
+func ExampleOnce() {
+	ctx := context.Background()
+	pool, stop, err := poolExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	key, err := childkey.FromParts("payouts", "2026-11", "ann")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			first, err := pgstore.Once(ctx, tx, pgstore.OnceRequest{Scope: "acme", Name: "payout", Key: key, Payload: []byte("4200")})
+			fmt.Println("first:", first)
+			if err != nil || !first {
+				return err
+			}
+			_, err = tx.Exec(ctx, "insert into entry values (4200)")
+			return err
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	var entries int
+	err = pool.QueryRow(ctx, "select count(*) from entry").Scan(&entries)
+	fmt.Println(entries, err)
+	// Output:
+	// first: true
+	// first: false
+	// 1 <nil>
+}
+
+// An undo in a transaction of its own. The call that it undoes never came, and
+// never will.
+func ExampleBarrier() {
+	ctx := context.Background()
+	pool, stop, err := poolExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	forward, err := childkey.Derive(childkey.MustParse("order-42"), "ledger", "book")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	undo, err := childkey.Derive(childkey.MustParse("order-42"), "ledger", "unbook")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		fate, first, err := pgstore.Barrier(ctx, tx, pgstore.BarrierRequest{Scope: "acme", Name: "unbook", Forward: forward, Undo: undo})
+		fmt.Println(fate, first)
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// never ran true
+	// <nil>
+}
+
+// A handler that uses database/sql has the run's own transaction.
+func ExampleSQLTx() {
+	ctx := context.Background()
+	store, stop, err := openExample(ctx)
+	if stop != nil {
+		defer stop()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task := server.Task{Name: "book", Scope: "acme", Effect: server.Transactional}
+	for range 2 {
+		n, replayed, err := server.Do(ctx, guard, task, childkey.MustParse("order-42"), 4200, func(ctx context.Context, cents int) (n int, err error) {
+			tx, err := pgstore.SQLTx(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if _, err := tx.ExecContext(ctx, "insert into entry values ($1)", cents); err != nil {
+				return 0, err
+			}
+			return n, tx.QueryRowContext(ctx, "select count(*) from entry").Scan(&n)
+		})
+		fmt.Println(n, replayed, err)
+	}
+	// Output:
+	// 1 false <nil>
+	// 1 true <nil>
+}
