@@ -80,3 +80,28 @@ func v7(age time.Duration) string {
 	ms := time.Now().Add(age).UnixMilli()
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
+
+// A late retry never runs again, although nothing is left that remembers the first
+// run.
+func TestFirstSent_afterTheRecordIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		store := memstore.New()
+		g := newGuard(t, store, server.Config{})
+		h := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) { runs++ })
+		firstSent := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now())}
+		send(h, "k", "b", firstSent...)
+		time.Sleep(server.DefaultAuditRetention + time.Hour)
+		n, err := g.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		stats, err := store.Stats(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, stats.ByState)
+		requireCode(t, send(h, "k", "b", firstSent...), wire.KeyExpired)
+		require.Equal(t, 1, runs)
+		send(h, "k", "b") // who says nothing of it runs anew
+		require.Equal(t, 2, runs)
+	})
+}
