@@ -72,8 +72,9 @@ var (
 	// ErrRetryAfter: the callee asks to wait longer than [Config.RetryAfterCap].
 	// The [Error] has the value.
 	ErrRetryAfter = errors.New("retry: the callee asks for too long a wait")
-	// ErrVetoed: the callee says that retrying cannot help.
-	ErrVetoed = errors.New("retry: the callee vetoes a retry")
+	// ErrVetoed: the callee says that retrying cannot help. It wraps
+	// [wire.ErrVetoed], which a guarded handler that returns it passes up.
+	ErrVetoed = fmt.Errorf("retry: vetoed by the callee: %w", wire.ErrVetoed)
 	// ErrTruncated: an answer ended before its end.
 	ErrTruncated = errors.New("retry: answer cut off")
 	// ErrResponseTooLarge: a 2xx answer is longer than [Config.MaxResponseBytes].

@@ -102,6 +102,7 @@ func TestSend_vetoStops(t *testing.T) {
 	rt := script(status(503, wire.HeaderShouldRetry+": false"))
 	failed := failure(t, newClient(t, over(rt)), post(stubURL))
 	require.ErrorIs(t, failed, retry.ErrVetoed)
+	require.ErrorIs(t, failed, wire.ErrVetoed, "what a guarded handler passes up")
 	require.False(t, failed.Retryable)
 	require.Equal(t, 1, rt.count())
 

@@ -65,6 +65,17 @@ func OnComplete(ctx context.Context, fn func(ctx context.Context) error) error {
 	})
 }
 
+// Veto tells the caller that no retry can help, whatever the answer's status:
+// Idempotency-Should-Retry is false. It changes nothing of what is stored. A handler
+// calls it where a service that it called said so; a typed handler only has to
+// return that error ([wire.ErrVetoed]). It returns [ErrNoRun].
+func Veto(ctx context.Context) error {
+	return withTurn(ctx, func(t *turn) error {
+		t.vetoed = true
+		return nil
+	})
+}
+
 // Retryable makes this run end without a stored answer, whatever its status:
 // the key is released and the next call runs again. A Transactional run is
 // rolled back. A Keyed or Opaque run is marked as one that may have had

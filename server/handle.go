@@ -171,6 +171,9 @@ func problemOf(err error) typedProblem {
 
 func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
+	if errors.Is(err, wire.ErrVetoed) {
+		_ = Veto(r.Context()) // outside a run there is nothing to say
+	}
 	if p.Status >= http.StatusInternalServerError {
 		h.guard.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "handler failed",
 			slog.String("route", r.Pattern), slog.Any("error", err))

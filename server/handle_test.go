@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -147,4 +148,39 @@ func TestHandleRoute(t *testing.T) {
 	}
 	requireAnswer(t, mint(), http.StatusOK, `"secret"`, false)
 	requireAnswer(t, mint(), http.StatusOK, `"again 7"`, true)
+}
+
+// Where a service below says that no retry can help, this one says so too.
+func TestVeto(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		err    error
+		status int
+		want   string
+	}{
+		{"failure", errors.New("timeout"), http.StatusInternalServerError, "true"},
+		{"vetoed below", fmt.Errorf("charge: %w", errors.Join(errors.New("other"), wire.ErrVetoed)), http.StatusInternalServerError, "false"},
+		{"unavailable, vetoed", &server.StatusError{Status: http.StatusServiceUnavailable, Err: wire.ErrVetoed}, http.StatusServiceUnavailable, "false"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
+			runs := 0
+			err := server.Handle(mux, g, contract.Post[int, int]("shop", "order", "/orders"), server.Keyed, func(context.Context, int) (int, error) {
+				runs++
+				return 0, tt.err
+			})
+			require.NoError(t, err)
+			for range 2 { // a veto stores nothing
+				r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("1"))
+				r.Header.Set(wire.HeaderKey, "k")
+				w := serve(mux, r)
+				require.Equal(t, tt.status, w.Code)
+				require.Equal(t, tt.want, w.Header().Get(wire.HeaderShouldRetry))
+			}
+			require.Equal(t, 2, runs)
+		})
+	}
+	require.ErrorIs(t, server.Veto(t.Context()), server.ErrNoRun)
 }

@@ -124,7 +124,7 @@ func (t *turn) served(res result, again bool) outcome {
 	case t.run.taken, again && t.run.isLost():
 		return leaseLost()
 	default:
-		return outcome{ran: true, again: again}
+		return outcome{ran: true, again: again && !t.vetoed}
 	}
 }
 

@@ -19,6 +19,7 @@ type turn struct {
 	over      bool
 	rollback  bool
 	overrule  overrule
+	vetoed    bool // no retry can help
 	hooks     []func(context.Context) error
 	reference *string   // what NoStore keeps in place of the answer
 	fate      Fate      // what Barrier found out
