@@ -14,6 +14,14 @@
 // A key is claimed durably before its handler runs, the answer leaves after it
 // is stored, and everything in between is fenced. DESIGN.md draws the states.
 //
+// The same engine guards plain functions ([Do]) and consumers of messages
+// ([Inbox]). A handler says more with its ctx: [Fence], [Barrier] and [ForwardKey]
+// for undos, [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
+// People and reconcilers end what no run can: [Guard.ListStuck], [Guard.Resolve],
+// [Guard.Forget], [Route].Reconcile; callers look with [Guard.LookupHandler] and
+// read the rules from [Guard.PolicyHandler]. Call [Guard.Sweep] every few minutes
+// and [Guard.Shutdown] at the end.
+//
 // What it does not promise: an effect outside the store's database is made
 // once only if the next hop deduplicates by our child key (Keyed). Otherwise
 // (Opaque) a crash at the wrong moment ends in a visible outcome-unknown, and
