@@ -39,8 +39,9 @@ type partition struct {
 // several, with a role that owns the tables. It needs a direct connection, not one
 // through a pooler in transaction mode.
 //
-// It waits for locks only briefly: what it could not do because of one it returns
-// as an error, and the next call does. It does nothing unless [Config.Answers] is
+// It waits for locks only briefly: what it could not do because of one, or as the
+// victim of deadlocks with others' maintenance, it returns as an error, and the
+// next call does. It does nothing unless [Config.Answers] is
 // [AnswersPartitioned] or [AnswersLeaving]; with the latter it only drops.
 // Partitions are named as pg_partman names them (idempotency_answer_p20261121), and
 // those that it made are kept and dropped alike.
@@ -194,7 +195,15 @@ func partitionName(from time.Time, interval time.Duration) string {
 // maintenance only, creating a partition at once would lock out everybody.
 func (s *Store) makePartition(ctx context.Context, p partition) error {
 	parent, name := s.table("idempotency_answer"), s.table(p.name)
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := again(ctx, func() error { return s.attach(ctx, p, parent, name) })
+	if hasCode(err, "42P07", "42P17") { // another process made it, or one that overlaps
+		return nil
+	}
+	return err
+}
+
+func (s *Store) attach(ctx context.Context, p partition, parent, name string) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{
 			"set local lock_timeout = '" + maintenanceLockTimeout + "'",
 			"select pg_advisory_xact_lock(hashtext(" + quoted(parent) + "))", // one makes, the others find it made
@@ -208,20 +217,19 @@ func (s *Store) makePartition(ctx context.Context, p partition) error {
 		}
 		return nil
 	})
-	if hasCode(err, "42P07", "42P17") { // another process made it, or one that overlaps
-		return nil
-	}
-	return err
 }
 
 // detachPartition takes a partition out without locking out anybody who reads or
 // writes others.
 func (s *Store) detachPartition(ctx context.Context, name string) error {
 	detach := "alter table " + s.table("idempotency_answer") + " detach partition " + s.table(name)
-	_, err := s.pool.Exec(ctx, detach+" concurrently", pgx.QueryExecModeSimpleProtocol)
-	if hasCode(err, "55000") { // another process began to, and perhaps died
-		_, err = s.pool.Exec(ctx, detach+" finalize", pgx.QueryExecModeSimpleProtocol)
-	}
+	err := again(ctx, func() error {
+		_, err := s.pool.Exec(ctx, detach+" concurrently", pgx.QueryExecModeSimpleProtocol)
+		if hasCode(err, "55000") { // another process began to, and perhaps died; or we did, in a deadlock
+			_, err = s.pool.Exec(ctx, detach+" finalize", pgx.QueryExecModeSimpleProtocol)
+		}
+		return err
+	})
 	if err != nil && !hasCode(err, "42P01", "42P17", "55000") { // no partition any more, or somebody is at it
 		return fmt.Errorf("detach partition %s: %w", name, err)
 	}
@@ -236,17 +244,27 @@ func (s *Store) dropDetached(ctx context.Context) error {
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	for _, name := range names {
-		dropErr := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "set local lock_timeout = '"+maintenanceLockTimeout+"'"); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, "drop table if exists "+s.table(name))
-			return err
-		})
+		dropErr := again(ctx, func() error { return s.dropTable(ctx, name) })
 		if dropErr != nil {
 			err = errors.Join(err, fmt.Errorf("drop partition %s: %w", name, dropErr))
 		}
 	}
+	return err
+}
+
+func (s *Store) dropTable(ctx context.Context, name string) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set local lock_timeout = '"+maintenanceLockTimeout+"'"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "drop table if exists "+s.table(name))
+		return err
+	})
+}
+
+// again repeats what was the victim of a deadlock with other maintenance.
+func again(ctx context.Context, try func() error) error {
+	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) { return struct{}{}, try() })
 	return err
 }
 

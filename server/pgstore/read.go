@@ -23,7 +23,10 @@ func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
 	if s.cfg.Answers != AnswersInline {
 		query = s.query.readPartitioned
 	}
-	f, err := queryOne(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	// A read of partitions can be the victim of a deadlock with their maintenance.
+	f, err := pgkit.RetryConflict(ctx, func() (found, error) {
+		return queryOne(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+	})
 	if err != nil {
 		return server.Record{}, notFound(err)
 	}

@@ -127,5 +127,5 @@ func waits(tb testing.TB, look *pgxpool.Pool, reason string) bool {
 
 func isLockTimeout(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
+	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") // the victim of a deadlock did not get its lock either
 }
