@@ -74,9 +74,9 @@ func (g *Guard) move(ctx context.Context, c *call, f finding) (finding, error) {
 	next := finding{asked: time.Now()}
 	from := f.record.Fence
 	if f.verdict == verdictBury {
-		rec, buried, err := g.store.Bury(ctx, c.id, from, f.bury)
+		rec, buried, err := g.store.Bury(ctx, BuryRequest{ID: c.id, From: from, To: f.bury, Route: c.route.Name})
 		if buried {
-			g.observeBurial(c, f.bury)
+			g.observeBurial(c.route.Name, c.id, f.bury)
 		}
 		next.record = rec
 		return next, err
@@ -94,12 +94,12 @@ func (g *Guard) move(ctx context.Context, c *call, f finding) (finding, error) {
 	return next, err
 }
 
-func (g *Guard) observeBurial(c *call, to State) {
+func (g *Guard) observeBurial(route string, id ID, to State) {
 	kind := EventPoisoned
 	if to == StateUnknown {
 		kind = EventUnknown
 	}
-	g.observe(Event{Kind: kind, Route: c.route.Name, ID: c.id})
+	g.observe(Event{Kind: kind, Route: route, ID: id})
 }
 
 // storeRefusal is the answer to an error of the store: it fails closed.

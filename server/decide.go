@@ -64,10 +64,10 @@ func decideInProgress(rec *Record, maxDeaths int) decision {
 	switch {
 	case rec.LeaseLeft() > 0:
 		return decision{verdict: verdictWait}
+	case rec.Deaths >= maxDeaths: // an Opaque one too: its reconciler would have it run again
+		return decision{verdict: verdictBury, bury: StatePoisoned}
 	case rec.Effect == Opaque: // of the run that died, whatever the route is now
 		return decision{verdict: verdictBury, bury: StateUnknown}
-	case rec.Deaths >= maxDeaths:
-		return decision{verdict: verdictBury, bury: StatePoisoned}
 	default:
 		return decision{verdict: verdictTakeOver}
 	}

@@ -279,7 +279,7 @@ func (a *attempt) bury(ctx context.Context, c *call, cause error) (Delivery, err
 	defer cancel()
 	rec, err := g.store.Read(ctx, c.id)
 	if err == nil {
-		err = g.resolve(ctx, &rec, Happened(Response{Status: statusDead}),
+		err = g.resolve(ctx, &rec, Happened(Response{Status: statusDead}), rec.Deaths,
 			Audit{Verb: VerbResolve, Actor: a.inbox.task.Name, Reason: "dead letter: too many of its owners died"})
 	}
 	var moved *MovedOnError

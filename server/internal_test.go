@@ -36,6 +36,7 @@ func TestDecide(t *testing.T) {
 		{"dead at the instant", Record{State: StateInProgress, Effect: Keyed, LeaseUntil: now}, takeOver},
 		{"dead, transactional", Record{State: StateInProgress, Effect: Transactional}, takeOver},
 		{"dead, opaque", Record{State: StateInProgress, Effect: Opaque}, decision{verdict: verdictBury, bury: StateUnknown}},
+		{"dead too often, opaque", Record{State: StateInProgress, Effect: Opaque, Deaths: 5}, decision{verdict: verdictBury, bury: StatePoisoned}},
 		{"dead once less than too often", Record{State: StateInProgress, Effect: Keyed, Deaths: 4}, takeOver},
 		{"dead too often", Record{State: StateInProgress, Effect: Keyed, Deaths: 5}, decision{verdict: verdictBury, bury: StatePoisoned}},
 		{"completed", Record{State: StateCompleted, Answer: stored, ReplayUntil: now.Add(1)}, replay},

@@ -67,14 +67,16 @@ func (g *Guard) Resolve(ctx context.Context, id ID, fence int64, j Judgement, by
 	if rec.Fence != fence {
 		return &MovedOnError{ID: id, State: rec.State, Fence: rec.Fence}
 	}
-	return g.resolve(ctx, &rec, j, audit)
+	return g.resolve(ctx, &rec, j, 0, audit)
 }
 
-// resolve applies j to a record as it was read.
-func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, audit Audit) error {
+// resolve applies j to a record as it was read, with so many deaths to count from:
+// a person starts anew, a reconciler does not, or a key whose every run dies would
+// never be quarantined.
+func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths int, audit Audit) error {
 	req := ResolveRequest{
 		ID: rec.ID, From: rec.Fence, To: j.to, Token: newToken(), ReplayFor: g.cfg.replayFor(), KeepAnswer: g.cfg.BodyRetention, Keep: g.cfg.AuditRetention,
-		MaybeRan: j.maybeRan || (j.keeps && g.mayHaveRun(rec)), By: audit,
+		Deaths: deaths, MaybeRan: j.maybeRan || (j.keeps && g.mayHaveRun(rec)), By: audit,
 	}
 	if j.to == StateCompleted {
 		envelope, err := g.envelope(j.response)
@@ -129,6 +131,14 @@ func (g *Guard) Forget(ctx context.Context, id ID, fence int64, by Person) error
 // A StuckQuery asks for what [Guard.ListStuck] returns. Its zero value asks for
 // the first hundred.
 type StuckQuery struct {
+	// States are the states to list. None means [StateUnknown], [StatePoisoned]
+	// and, past the lease, [StateInProgress].
+	States []State
+	// Effect is that of the keys' last runs. Zero means any.
+	Effect Effect
+	// Route is the [Route.Name] of the keys. A dead run that was not Opaque has
+	// none until the next call with its key. Zero means any.
+	Route string
 	// Running adds keys whose owner is alive, if they were first claimed at
 	// least so long ago. Zero adds none.
 	Running time.Duration
@@ -138,15 +148,30 @@ type StuckQuery struct {
 	Limit int
 }
 
+func (q StuckQuery) check() error {
+	if q.Limit < 0 || q.Running < 0 {
+		return fmt.Errorf("%w: Limit %d or Running %v is negative", ErrArgument, q.Limit, q.Running)
+	}
+	for _, s := range q.States {
+		if _, ok := stateNames[s]; !ok {
+			return fmt.Errorf("%w: no State %d", ErrArgument, s)
+		}
+	}
+	if q.Effect > Opaque {
+		return fmt.Errorf("%w: no Effect %d", ErrArgument, q.Effect)
+	}
+	return nil
+}
+
 // ListStuck returns the keys that need somebody, the oldest first: unknown ones,
 // quarantined ones, and those whose owner died and that nobody has asked for
 // since. Their answers are left out. It may read the store's whole table.
 func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
-	if q.Limit < 0 || q.Running < 0 {
-		return nil, fmt.Errorf("%w: Limit %d or Running %v is negative", ErrArgument, q.Limit, q.Running)
+	if err := q.check(); err != nil {
+		return nil, err
 	}
 	orDefault(&q.Limit, 100)
-	records, err := g.store.List(ctx, ListRequest{Running: q.Running, After: q.After, Limit: q.Limit})
+	records, err := g.store.List(ctx, ListRequest(q))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +185,7 @@ func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
 
 // AuditLog returns at most limit entries of what was done to keys in somebody's
 // name, the youngest first; those of one key if id is not the zero ID. The log
-// is not swept: prune it as its owner.
+// is not swept: its owner prunes it, as with PruneAudit of pgstore.
 func (g *Guard) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)

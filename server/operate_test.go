@@ -145,6 +145,7 @@ func TestResolve_poisoned(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, server.StatePoisoned, stuck[0].State)
 		require.Equal(t, 2, stuck[0].Deaths)
+		require.Equal(t, "default", stuck[0].Route, "of the call that found it dead")
 		require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.RunAgain(), ann))
 		die(t, shared, server.Keyed, cfg)
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
@@ -183,8 +184,44 @@ func TestResolve_refuses(t *testing.T) {
 	require.EqualValues(t, 1, moved.Fence)
 	_, err := g.AuditLog(t.Context(), id, 0)
 	require.ErrorIs(t, err, server.ErrArgument)
-	_, err = g.ListStuck(t.Context(), server.StuckQuery{Limit: -1})
-	require.ErrorIs(t, err, server.ErrArgument)
+	for _, q := range []server.StuckQuery{
+		{Limit: -1},
+		{Running: -1},
+		{Effect: server.Opaque + 1},
+		{States: []server.State{server.StateUnknown, 0}},
+		{States: []server.State{server.StateCancelled + 1}},
+	} {
+		_, err = g.ListStuck(t.Context(), q)
+		require.ErrorIs(t, err, server.ErrArgument, "%+v", q)
+	}
+}
+
+func TestListStuck_filters(t *testing.T) {
+	t.Parallel()
+	g, _, _ := failing(t, server.Config{})
+	for _, tt := range []struct {
+		name string
+		q    server.StuckQuery
+		want int
+	}{
+		{"anything", server.StuckQuery{}, 1},
+		{"of its state", server.StuckQuery{States: []server.State{server.StateUnknown, server.StateReleased}}, 1},
+		{"of another state", server.StuckQuery{States: []server.State{server.StatePoisoned}}, 0},
+		{"of its effect", server.StuckQuery{Effect: server.Opaque}, 1},
+		{"of another effect", server.StuckQuery{Effect: server.Keyed}, 0},
+		{"of its route", server.StuckQuery{Route: "default"}, 1},
+		{"of another route", server.StuckQuery{Route: "POST /orders"}, 0},
+	} {
+		stuck, err := g.ListStuck(t.Context(), tt.q)
+		require.NoError(t, err, tt.name)
+		require.Len(t, stuck, tt.want, tt.name)
+		if tt.want > 0 {
+			after := server.Cursor{CreatedAt: stuck[0].CreatedAt, ID: stuck[0].ID}
+			stuck, err = g.ListStuck(t.Context(), server.StuckQuery{After: after})
+			require.NoError(t, err)
+			require.Empty(t, stuck, "the next page")
+		}
+	}
 }
 
 // A completed key is not for Resolve, and a live one for nobody.

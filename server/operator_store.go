@@ -16,9 +16,8 @@ type OperatorStore interface {
 
 	// Resolve moves a record that is still at fence req.From, and unknown,
 	// poisoned or in progress past its lease, to req.To; its fence grows by
-	// one, its Deaths are 0 again, and MaybeRan is req.MaybeRan. If the record
-	// has moved on it returns it as it stands, and false; [ErrNotFound] if it
-	// is gone.
+	// one, and its Deaths and MaybeRan are those of req. If the record has moved
+	// on it returns it as it stands, and false; [ErrNotFound] if it is gone.
 	Resolve(ctx context.Context, req ResolveRequest) (Record, bool, error)
 
 	// Forget deletes a record that is still at fence from and not in progress
@@ -44,6 +43,9 @@ type ListRequest struct {
 	States []State
 	// Effect is that of the latest claim; 0 means any.
 	Effect Effect
+	// Route is the record's; empty means any. Only Opaque and buried records
+	// have one.
+	Route string
 	// Running lists records in progress within their lease too, if they were
 	// first claimed at least so long ago. 0 means that only dead ones are
 	// listed.
@@ -75,6 +77,8 @@ type ResolveRequest struct {
 	ReplayFor, KeepAnswer time.Duration
 	// Keep: a tombstone stays as long as one of [CancelRequest].
 	Keep time.Duration
+	// Deaths is how many owners count as died from now on, at least 0.
+	Deaths int
 	// MaybeRan is what an undo is told from now on.
 	MaybeRan bool
 	By       Audit

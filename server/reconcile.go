@@ -99,8 +99,11 @@ func (r *reconcilers) setCursor(to Cursor) {
 }
 
 // Reconcile asks the routes' Reconcile about the opaque runs that died or failed
-// and are due, at most [Config.SweepBatch] in one call: the next call goes on
-// where this one ended. It returns how many were resolved. [Guard.Sweep] calls it.
+// and are due, one after the other, at most [Config.SweepBatch] in one call: the
+// next call goes on where this one ended, also if ctx ended it. It returns how
+// many were resolved, also with an error, which joins what went wrong with single
+// ones: these stay unknown, and are asked about again later. Several processes may
+// call it at once; of each run one asks. [Guard.Sweep] calls it.
 func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	if g.reconcilers.none() {
 		return 0, nil
@@ -136,12 +139,19 @@ func (g *Guard) reconcileListed(ctx context.Context, rec *Record) (resolved bool
 	if reconcile == nil {
 		return false, nil // another service's, or of a route that has none
 	}
-	if rec.State == StateInProgress { // dead, or it would not be listed
-		buried, ok, err := g.store.Bury(ctx, rec.ID, rec.Fence, StateUnknown)
+	if rec.State == StateInProgress {
+		d := decideInProgress(rec, g.cfg.MaxDeaths)
+		if d.verdict != verdictBury {
+			return false, nil
+		}
+		buried, ok, err := g.store.Bury(ctx, BuryRequest{ID: rec.ID, From: rec.Fence, To: d.bury})
 		if !ok || err != nil {
 			return false, ignoreNotFound(err)
 		}
-		g.observe(Event{Kind: EventUnknown, Route: rec.Route, ID: rec.ID})
+		g.observeBurial(rec.Route, rec.ID, d.bury)
+		if d.bury != StateUnknown {
+			return false, nil // for a person
+		}
 		rec = &buried
 	}
 	return g.reconcile(ctx, rec, reconcile)
@@ -176,7 +186,7 @@ func (g *Guard) reconcile(ctx context.Context, rec *Record, ask func(context.Con
 	if err != nil || j.to == 0 {
 		return false, err
 	}
-	err = g.resolve(ctx, rec, j, Audit{Verb: VerbResolve, Actor: "reconciler", Reason: rec.Route + ": " + j.String()})
+	err = g.resolve(ctx, rec, j, rec.Deaths, Audit{Verb: VerbResolve, Actor: "reconciler", Reason: rec.Route + ": " + j.String()})
 	var moved *MovedOnError
 	if errors.As(err, &moved) {
 		return false, nil // a person was faster

@@ -214,6 +214,55 @@ func TestReconcile_race(t *testing.T) {
 	require.EqualValues(t, 2, runs.Load())
 }
 
+// A key whose every run dies is quarantined though its reconciler would have it
+// run again and again, by the next call and by the sweep alike; a person can let
+// it go on.
+func TestReconcile_poison(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		look func(*testing.T, *server.Guard, http.Handler)
+	}{
+		{"the next call", func(t *testing.T, _ *server.Guard, h http.Handler) { requireCode(t, send(h, "k", "b"), wire.Poisoned) }},
+		{"the sweep", func(t *testing.T, g *server.Guard, _ http.Handler) {
+			_, err := g.Sweep(t.Context())
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := memstore.New()
+				b := saying(server.NeverHappened(), nil)
+				dying := deaf(shared)
+				dying.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
+				_, deadly, _ := charges(t, dying, b, server.Config{MaxDeaths: 2})
+				seen := new(witness)
+				g, h, runs := charges(t, shared, b, server.Config{MaxDeaths: 2, Observer: seen})
+				for range 3 { // the first owner, and two that took over
+					send(deadly, "k", "b")
+					time.Sleep(server.DefaultLease)
+				}
+				require.Equal(t, 2, b.calls())
+				tt.look(t, g, h)
+				require.Equal(t, 2, b.calls(), "it had its chances")
+				require.Equal(t, 1, seen.count(server.EventPoisoned))
+				requireCode(t, send(h, "k", "b"), wire.Poisoned)
+				require.Zero(t, runs.Load())
+
+				stuck, err := g.ListStuck(t.Context(), server.StuckQuery{Route: "charges"})
+				require.NoError(t, err)
+				require.Len(t, stuck, 1)
+				require.Equal(t, 3, stuck[0].Deaths)
+				require.Equal(t, "k", string(stuck[0].Memo))
+				require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.NeverHappened(), ann))
+				send(h, "k", "b")
+				require.EqualValues(t, 1, runs.Load())
+			})
+		})
+	}
+}
+
 func TestReconcile_rejects(t *testing.T) {
 	t.Parallel()
 	b := saying(server.StillUnknown(), nil)

@@ -86,7 +86,7 @@ type Record struct {
 	AnswerUntil time.Time
 
 	// Route and Memo are those of the latest claim, if that was Opaque: other
-	// classes do not pay for the bytes.
+	// classes do not pay for the bytes. A burial sets the Route of any.
 	Route string
 	Memo  []byte
 }

@@ -48,6 +48,16 @@ type ClaimRequest struct {
 	Memo  []byte
 }
 
+// A BuryRequest takes a dead run's key out of use.
+type BuryRequest struct {
+	ID   ID
+	From int64 // the dead owner's fence
+	To   State // StateUnknown or StatePoisoned
+	// Route is the record's from now on, so that whoever lists the key sees what
+	// it was for. Empty leaves what there is.
+	Route string
+}
+
 // A CancelRequest asks that a key never run (again).
 type CancelRequest struct {
 	ID    ID
@@ -100,11 +110,11 @@ type Store interface {
 	// returns it as it stands, and false; [ErrNotFound] if it is gone.
 	TakeOver(ctx context.Context, req ClaimRequest, from int64) (Record, bool, error)
 
-	// Bury moves a record that is still at fence from and in progress past its
-	// lease to StateUnknown or StatePoisoned; its Deaths grow by one and
-	// MaybeRan is set as in TakeOver. If the record has moved on it returns it
-	// as it stands, and false; [ErrNotFound] if it is gone.
-	Bury(ctx context.Context, id ID, from int64, to State) (Record, bool, error)
+	// Bury moves a record that is still at fence req.From and in progress past
+	// its lease to req.To; its Deaths grow by one and MaybeRan is set as in
+	// TakeOver. If the record has moved on it returns it as it stands, and
+	// false; [ErrNotFound] if it is gone.
+	Bury(ctx context.Context, req BuryRequest) (Record, bool, error)
 
 	// Renew extends the leases of the owners that still own an in-progress
 	// record, to now + lease, and returns the others. An owner whose lease ran

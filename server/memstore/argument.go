@@ -58,8 +58,8 @@ func checkResolve(req server.ResolveRequest) error {
 	default:
 		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
 	}
-	if req.Keep < 0 || req.ReplayFor < 0 || req.KeepAnswer < 0 {
-		return fmt.Errorf("%w: Keep %v, ReplayFor %v or KeepAnswer %v is negative", ErrArgument, req.Keep, req.ReplayFor, req.KeepAnswer)
+	if req.Keep < 0 || req.ReplayFor < 0 || req.KeepAnswer < 0 || req.Deaths < 0 {
+		return fmt.Errorf("%w: Keep %v, ReplayFor %v, KeepAnswer %v or Deaths %d is negative", ErrArgument, req.Keep, req.ReplayFor, req.KeepAnswer, req.Deaths)
 	}
 	return nil
 }

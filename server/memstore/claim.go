@@ -66,23 +66,23 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 }
 
 // Bury implements [server.Store].
-func (s *Store) Bury(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
-	if err := checkBury(to); err != nil {
+func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+	if err := checkBury(req.To); err != nil {
 		return server.Record{}, false, err
 	}
-	if err := s.acquire(ctx, nil, id); err != nil {
+	if err := s.acquire(ctx, nil, req.ID); err != nil {
 		return server.Record{}, false, err
 	}
 	defer s.mu.Unlock()
 	now := s.clock()
-	r, ok := s.records[id]
+	r, ok := s.records[req.ID]
 	if !ok {
 		return server.Record{}, false, server.ErrNotFound
 	}
-	if r.Fence != from || !dead(r, now) {
+	if r.Fence != req.From || !dead(r, now) {
 		return shown(r, now), false, nil
 	}
-	r = buried(r, to, now)
-	s.records[id] = r
+	r = buried(r, req, now)
+	s.records[req.ID] = r
 	return shown(r, now), true, nil
 }

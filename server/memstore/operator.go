@@ -42,6 +42,7 @@ func listed(r server.Record, req server.ListRequest, now time.Time) bool {
 	long := req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
 	return slices.Contains(states, r.State) &&
 		(req.Effect == 0 || req.Effect == r.Effect) &&
+		(req.Route == "" || req.Route == r.Route) &&
 		(r.State != server.StateInProgress || dead(r, now) || long) &&
 		compare(cursor(r), req.After) > 0
 }

@@ -102,7 +102,7 @@ func TestStore_badArguments(t *testing.T) {
 		{"claim with a negative retention", claimWith(func(r *server.ClaimRequest) { r.Keep = -1 })},
 		{"claim with a negative window", claimWith(func(r *server.ClaimRequest) { r.Window = -1 })},
 		{"bury alive", func(ctx context.Context) error {
-			_, _, err := s.Bury(ctx, o.ID, 1, server.StateReleased)
+			_, _, err := s.Bury(ctx, server.BuryRequest{ID: o.ID, From: 1, To: server.StateReleased})
 			return err
 		}},
 		{"renew for no time", func(ctx context.Context) error {
@@ -119,6 +119,26 @@ func TestStore_badArguments(t *testing.T) {
 		}},
 		{"sweep nothing", func(ctx context.Context) error {
 			_, err := s.Sweep(ctx, 0)
+			return err
+		}},
+		{"list nothing", func(ctx context.Context) error {
+			_, err := s.List(ctx, server.ListRequest{})
+			return err
+		}},
+		{"resolve to unknown", func(ctx context.Context) error {
+			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: o.ID, From: 1, To: server.StateUnknown})
+			return err
+		}},
+		{"resolve with less than no deaths", func(ctx context.Context) error {
+			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: o.ID, From: 1, To: server.StateReleased, Deaths: -1})
+			return err
+		}},
+		{"defer for no time", func(ctx context.Context) error {
+			_, err := s.Defer(ctx, o.ID, 1, 0)
+			return err
+		}},
+		{"no line of the audit log", func(ctx context.Context) error {
+			_, err := s.AuditLog(ctx, o.ID, 0)
 			return err
 		}},
 	}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 
 	"github.com/fanonce/fanonce/server"
@@ -73,9 +74,10 @@ func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.R
 	return described(r, req)
 }
 
-func buried(r server.Record, to server.State, now time.Time) server.Record {
+func buried(r server.Record, req server.BuryRequest, now time.Time) server.Record {
 	r = bereaved(r, now)
-	r.State = to
+	r.State = req.To
+	r.Route = cmp.Or(req.Route, r.Route)
 	return r
 }
 
@@ -116,7 +118,7 @@ func resolved(r server.Record, req server.ResolveRequest, now time.Time) server.
 	r.State = req.To
 	r.Token = req.Token
 	r.Fence++
-	r.Deaths = 0
+	r.Deaths = req.Deaths
 	r.MaybeRan = req.MaybeRan
 	switch req.To {
 	case server.StateCompleted:

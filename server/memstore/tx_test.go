@@ -134,7 +134,7 @@ func TestLock_timeout(t *testing.T) {
 			return err
 		}},
 		{"Bury", func(ctx context.Context, s *memstore.Store) error {
-			_, _, err := s.Bury(ctx, server.ID{1}, 1, server.StatePoisoned)
+			_, _, err := s.Bury(ctx, server.BuryRequest{ID: server.ID{1}, From: 1, To: server.StatePoisoned})
 			return err
 		}},
 		{"Renew", func(ctx context.Context, s *memstore.Store) error {
@@ -146,6 +146,18 @@ func TestLock_timeout(t *testing.T) {
 		}},
 		{"Cancel", func(ctx context.Context, s *memstore.Store) error {
 			_, _, err := s.Cancel(ctx, cancelRequest(1, 2))
+			return err
+		}},
+		{"Resolve", func(ctx context.Context, s *memstore.Store) error {
+			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: server.ID{1}, To: server.StateReleased})
+			return err
+		}},
+		{"Forget", func(ctx context.Context, s *memstore.Store) error {
+			_, _, err := s.Forget(ctx, server.ID{1}, 1, server.Audit{})
+			return err
+		}},
+		{"Defer", func(ctx context.Context, s *memstore.Store) error {
+			_, err := s.Defer(ctx, server.ID{1}, 1, time.Hour)
 			return err
 		}},
 		{"Tx.Cancel", func(ctx context.Context, s *memstore.Store) error {

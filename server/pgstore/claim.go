@@ -112,14 +112,15 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 }
 
 // Bury implements [server.Store], in one statement if it does anything.
-func (s *Store) Bury(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
-	if err := checkBury(to); err != nil {
+func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+	if err := checkBury(req.To); err != nil {
 		return server.Record{}, false, err
 	}
-	r, buried, err := s.move(ctx, id, s.query.bury.Bind(pgx.NamedArgs{
-		"key":          uuid(id),
-		"from":         from,
-		"to":           int16(to),
+	r, buried, err := s.move(ctx, req.ID, s.query.bury.Bind(pgx.NamedArgs{
+		"key":          uuid(req.ID),
+		"from":         req.From,
+		"to":           int16(req.To),
+		"route":        req.Route,
 		"lock_timeout": s.lockTimeout,
 	}))
 	return r, buried, wrap("bury", err)

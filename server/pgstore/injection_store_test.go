@@ -41,7 +41,7 @@ func lapsed(t *testing.T, s *pgstore.Store, effect server.Effect) server.Record 
 func unknown(t *testing.T, s *pgstore.Store) server.Record {
 	t.Helper()
 	r := lapsed(t, s, server.Opaque)
-	r, _, err := s.Bury(t.Context(), r.ID, r.Fence, server.StateUnknown)
+	r, _, err := s.Bury(t.Context(), server.BuryRequest{ID: r.ID, From: r.Fence, To: server.StateUnknown})
 	require.NoError(t, err)
 	return r
 }
@@ -56,8 +56,8 @@ var operations = []operation{
 		return req.ID, func(ctx context.Context) error { _, _, err := s.TakeOver(ctx, req, 1); return err }
 	}, in(server.StateInProgress, 2)},
 	{"bury", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
-		id := lapsed(t, s, server.Opaque).ID
-		return id, func(ctx context.Context) error { _, _, err := s.Bury(ctx, id, 1, server.StateUnknown); return err }
+		req := server.BuryRequest{ID: lapsed(t, s, server.Opaque).ID, From: 1, To: server.StateUnknown}
+		return req.ID, func(ctx context.Context) error { _, _, err := s.Bury(ctx, req); return err }
 	}, in(server.StateUnknown, 1)},
 	{"renew", func(t *testing.T, s *pgstore.Store) (server.ID, func(context.Context) error) {
 		o := claim(t, s)

@@ -57,7 +57,7 @@ func everyOperation(t *testing.T, s *pgstore.Store) {
 	r, won, err = s.TakeOver(ctx, claimOf(o.ID), 1)
 	require.NoError(t, err)
 	require.True(t, won)
-	_, buried, err := s.Bury(ctx, o.ID, r.Fence, server.StatePoisoned)
+	_, buried, err := s.Bury(ctx, server.BuryRequest{ID: o.ID, From: r.Fence, To: server.StatePoisoned})
 	require.NoError(t, err)
 	require.False(t, buried, "its lease is not over")
 

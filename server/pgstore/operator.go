@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, req server.ListRequest) ([]server.Reco
 		return nil, err
 	}
 	args := pgx.NamedArgs{
-		"states": states(req.States), "running": req.Running, "limit": int64(req.Limit),
+		"states": states(req.States), "route": req.Route, "running": req.Running, "limit": int64(req.Limit),
 		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
 	}
 	query := s.query.listOpaque
@@ -70,7 +70,8 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 		return server.Record{}, false, err
 	}
 	args := pgx.NamedArgs{
-		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token), "maybe_ran": req.MaybeRan,
+		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token),
+		"deaths": int32(req.Deaths), "maybe_ran": req.MaybeRan, //nolint:gosec // checkResolve bounds it
 		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": req.ReplayFor, "keep": req.Keep,
 		"keep_answer": intervalOrNull(req.KeepAnswer),
 		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.lockTimeout,
@@ -150,6 +151,9 @@ func scanAuditEntry(row pgx.CollectableRow) (e server.AuditEntry, err error) {
 func checkResolve(req server.ResolveRequest) error {
 	if err := checkLength("Keep", req.Keep); err != nil {
 		return err
+	}
+	if req.Deaths < 0 || req.Deaths > math.MaxInt32 {
+		return fmt.Errorf("%w: Deaths %d", ErrArgument, req.Deaths)
 	}
 	switch req.To {
 	case server.StateReleased, server.StateCancelled:

@@ -20,6 +20,7 @@ type queries struct {
 	sweep, stats, size           pgkit.Query
 	list, listOpaque, auditLog   pgkit.Query
 	resolve, forget, deferral    pgkit.Query
+	pruneAudit                   pgkit.Query
 	once, onceOrFail, onceRecord pgkit.Query
 	partitions, dropAnswers      pgkit.Query
 	detachedPartitions           pgkit.Query
@@ -59,6 +60,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.resolve, "resolve"},
 		{&q.forget, "forget"},
 		{&q.deferral, "defer"},
+		{&q.pruneAudit, "prune_audit"},
 		{&q.once, "once"},
 		{&q.onceOrFail, "once_or_fail"},
 		{&q.onceRecord, "once_record"},

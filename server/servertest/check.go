@@ -167,9 +167,14 @@ func (c *check) settle(o server.Owner, s server.Settlement) {
 	c.must("Settle", c.store.Settle(c.Context(), o, s))
 }
 
-func (c *check) bury(id server.ID, from int64, to server.State) server.Record {
+// grave asks to bury r.
+func grave(r server.Record, to server.State) server.BuryRequest {
+	return server.BuryRequest{ID: r.ID, From: r.Fence, To: to}
+}
+
+func (c *check) bury(req server.BuryRequest) server.Record {
 	c.Helper()
-	r, buried, err := c.store.Bury(c.Context(), id, from, to)
+	r, buried, err := c.store.Bury(c.Context(), req)
 	c.must("Bury", err)
 	if !buried {
 		c.Fatalf("Bury of a dead run = false, want true; record: %s", describe(r))

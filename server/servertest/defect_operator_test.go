@@ -108,6 +108,18 @@ var operatorDefects = []defect{
 			return m.Store.List(ctx, req)
 		}
 	}, []string{"operator: the list has what needs somebody"}},
+	{"lists every route", func(m *mutant) {
+		m.list = func(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+			req.Route = ""
+			return m.Store.List(ctx, req)
+		}
+	}, []string{"operator: the list has what needs somebody"}},
+	{"counts deaths anew after every resolution", func(m *mutant) {
+		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+			req.Deaths = 0
+			return m.Store.Resolve(ctx, req)
+		}
+	}, []string{"operator: a stuck key is resolved as somebody says"}},
 	{"lists the last of a page twice", func(m *mutant) {
 		m.list = func(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
 			if !req.After.CreatedAt.IsZero() {

@@ -109,32 +109,39 @@ var ownerDefects = []defect{
 		"take-over: deaths are counted, effects that may have happened are remembered",
 	}},
 	{"buries the living", func(m *mutant) {
-		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (r server.Record, ok bool, err error) {
-			m.ahead(func() { r, ok, err = m.Store.Bury(ctx, id, from, to) })
+		m.bury = func(ctx context.Context, req server.BuryRequest) (r server.Record, ok bool, err error) {
+			m.ahead(func() { r, ok, err = m.Store.Bury(ctx, req) })
 			return r, ok, err
 		}
 	}, []string{"bury: nothing else"}},
 	{"buries from whatever fence there is", func(m *mutant) {
-		m.bury = func(ctx context.Context, id server.ID, _ int64, to server.State) (server.Record, bool, error) {
-			r, err := m.Store.Read(ctx, id)
+		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+			r, err := m.Store.Read(ctx, req.ID)
 			if err != nil {
 				return r, false, err
 			}
-			return m.Store.Bury(ctx, id, r.Fence, to)
+			req.From = r.Fence
+			return m.Store.Bury(ctx, req)
 		}
 	}, []string{"bury: nothing else"}},
 	{"makes every burial a success", func(m *mutant) {
-		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
-			r, _, err := m.Store.Bury(ctx, id, from, to)
+		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+			r, _, err := m.Store.Bury(ctx, req)
 			return r, err == nil, err
 		}
 	}, []string{
 		"bury: one burial or take-over of 32 wins",
 		"bury: nothing else",
 	}},
+	{"does not say what it buried", func(m *mutant) {
+		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+			req.Route = ""
+			return m.Store.Bury(ctx, req)
+		}
+	}, []string{"bury: the route of who buries is the record's"}},
 	{"buries what is absent", func(m *mutant) {
-		m.bury = func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
-			r, ok, err := m.Store.Bury(ctx, id, from, to)
+		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+			r, ok, err := m.Store.Bury(ctx, req)
 			if errors.Is(err, server.ErrNotFound) {
 				err = nil
 			}

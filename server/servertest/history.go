@@ -72,7 +72,7 @@ func (a *actor) act() {
 		before, _, err := a.c.store.Cancel(ctx, server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
 		a.see(before, err)
 	case 1:
-		r, _, err := a.c.store.Bury(ctx, id, r.Fence, server.StatePoisoned)
+		r, _, err := a.c.store.Bury(ctx, grave(r, server.StatePoisoned))
 		a.see(r, err)
 	default:
 		a.own(a.c.store.TakeOver(ctx, req, r.Fence))

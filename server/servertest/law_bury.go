@@ -8,6 +8,7 @@ import (
 
 var buryLaws = []law{
 	{"bury: the dead only, and it is counted", buryTheDead},
+	{"bury: the route of who buries is the record's", buryRecordsTheRoute},
 	{"bury: nothing else", buryNothingElse},
 	{"bury: one burial or take-over of 32 wins", buryRacesTakeOver},
 	{"bury: an absent key is not found", buryOfAbsent},
@@ -24,7 +25,7 @@ func buryTheDead(c *check) {
 		{server.Transactional, server.StatePoisoned, false},
 	} {
 		dead := c.claimDead(tt.effect)
-		r := c.bury(dead.ID, 1, tt.to)
+		r := c.bury(grave(dead, tt.to))
 		expect := dead
 		expect.State, expect.Deaths, expect.MaybeRan = tt.to, 1, tt.maybeRan
 		expect.Fence = r.Fence // may grow
@@ -35,13 +36,32 @@ func buryTheDead(c *check) {
 	}
 }
 
+func buryRecordsTheRoute(c *check) {
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		for _, route := range []string{"", "POST /charges"} {
+			req := request(newID())
+			req.Effect, req.Route, req.Lease = effect, "POST /orders", gone
+			dead := c.claim(req)
+			c.untilDead(dead.ID)
+			burial := grave(dead, server.StatePoisoned)
+			burial.Route = route
+			expect := route
+			if route == "" && effect == server.Opaque {
+				expect = req.Route
+			}
+			want(c, "Route of a buried record", c.bury(burial).Route, expect)
+			want(c, "Route, read", c.read(dead.ID).Route, expect)
+		}
+	}
+}
+
 func buryNothingElse(c *check) {
 	for _, s := range everyState {
 		if s.dead {
 			continue
 		}
 		before := s.put(c)
-		r, buried, err := c.store.Bury(c.Context(), before.ID, before.Fence, server.StateUnknown)
+		r, buried, err := c.store.Bury(c.Context(), grave(before, server.StateUnknown))
 		c.must("Bury of a key "+s.name, err)
 		want(c, "Bury of a key "+s.name, buried, false)
 		if diff := difference(r, before); diff != "" {
@@ -54,7 +74,7 @@ func buryNothingElse(c *check) {
 	req.Lease = gone
 	c.takeOver(req, 1)
 	before := c.untilDead(dead.ID)
-	_, buried, err := c.store.Bury(c.Context(), dead.ID, 1, server.StateUnknown)
+	_, buried, err := c.store.Bury(c.Context(), grave(dead, server.StateUnknown))
 	c.must("Bury", err)
 	want(c, "Bury from a fence that has passed", buried, false)
 	c.wantUnchanged(before)
@@ -68,7 +88,7 @@ func buryRacesTakeOver(c *check) {
 			var won bool
 			var err error
 			if i%2 == 0 {
-				_, won, err = c.store.Bury(c.Context(), dead.ID, 1, server.StatePoisoned)
+				_, won, err = c.store.Bury(c.Context(), grave(dead, server.StatePoisoned))
 			} else {
 				_, won, err = c.store.TakeOver(c.Context(), request(dead.ID), 1)
 			}
@@ -85,7 +105,7 @@ func buryRacesTakeOver(c *check) {
 }
 
 func buryOfAbsent(c *check) {
-	_, buried, err := c.store.Bury(c.Context(), newID(), 1, server.StateUnknown)
+	_, buried, err := c.store.Bury(c.Context(), server.BuryRequest{ID: newID(), From: 1, To: server.StateUnknown})
 	c.wantErr("Bury of an absent key", err, server.ErrNotFound)
 	want(c, "Bury of an absent key", buried, false)
 }

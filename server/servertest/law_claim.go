@@ -124,7 +124,7 @@ func formerOwnerIsAStranger(c *check) {
 	req.Lease = gone
 	c.claim(req)
 	c.untilDead(req.ID)
-	c.bury(req.ID, 1, server.StateUnknown)
+	c.bury(server.BuryRequest{ID: req.ID, From: 1, To: server.StateUnknown})
 	stranger("after a burial", req)
 
 	cancel := server.CancelRequest{ID: newID(), Token: newToken(), Keep: keep}

@@ -19,14 +19,14 @@ var contextLaws = []law{
 func doneContextDoesNothing(c *check) {
 	ctx := c.cancelledContext()
 	absent, live, dead := newID(), c.claimNew(), died(server.Keyed)(c)
-	spent := c.spend(1)[0]
+	spent, unknown := c.spend(1)[0], ended(giveUp)(c)
 	for _, call := range []struct {
 		name string
 		do   func() error
 	}{
 		{"Claim", func() error { _, _, err := c.store.Claim(ctx, request(absent)); return err }},
 		{"TakeOver", func() error { _, _, err := c.store.TakeOver(ctx, request(dead.ID), 1); return err }},
-		{"Bury", func() error { _, _, err := c.store.Bury(ctx, dead.ID, 1, server.StatePoisoned); return err }},
+		{"Bury", func() error { _, _, err := c.store.Bury(ctx, grave(dead, server.StatePoisoned)); return err }},
 		{"Renew", func() error { _, err := c.store.Renew(ctx, []server.Owner{owner(live)}, 2*long); return err }},
 		{"Settle", func() error { return c.store.Settle(ctx, owner(live), completion(200, "")) }},
 		{"Cancel", func() error {
@@ -36,11 +36,19 @@ func doneContextDoesNothing(c *check) {
 		{"Read", func() error { _, err := c.store.Read(ctx, live.ID); return err }},
 		{"Sweep", func() error { _, err := c.store.Sweep(ctx, 10); return err }},
 		{"Stats", func() error { _, err := c.store.Stats(ctx); return err }},
+		{"List", func() error { _, err := c.store.List(ctx, server.ListRequest{Limit: 1}); return err }},
+		{"Resolve", func() error {
+			_, _, err := c.store.Resolve(ctx, resolution(unknown, server.StateReleased))
+			return err
+		}},
+		{"Forget", func() error { _, _, err := c.store.Forget(ctx, unknown.ID, unknown.Fence, someone); return err }},
+		{"Defer", func() error { _, err := c.store.Defer(ctx, unknown.ID, unknown.Fence, long); return err }},
+		{"AuditLog", func() error { _, err := c.store.AuditLog(ctx, unknown.ID, 1); return err }},
 	} {
 		c.wantErr(call.name+" with a done context", call.do(), context.Canceled)
 	}
 	c.wantAbsent(absent)
-	for _, r := range []server.Record{live, dead, spent} {
+	for _, r := range []server.Record{live, dead, spent, unknown} {
 		c.wantUnchanged(r)
 	}
 }

@@ -62,10 +62,10 @@ func resolveTheStuck(c *check) {
 					continue
 				}
 				req := resolution(before, to)
-				req.MaybeRan = maybeRan
+				req.MaybeRan, req.Deaths = maybeRan, len(s.name)
 				got := c.resolve(req)
 				expect := before
-				expect.State, expect.Token, expect.Fence, expect.Deaths, expect.MaybeRan = to, req.Token, before.Fence+1, 0, maybeRan
+				expect.State, expect.Token, expect.Fence, expect.Deaths, expect.MaybeRan = to, req.Token, before.Fence+1, req.Deaths, maybeRan
 				expect.Answer = req.Answer
 				expect.ReplayUntil, expect.ExpiresAt = got.ReplayUntil, got.ExpiresAt // below, and by another law
 				if diff := difference(got, expect); diff != "" {
@@ -245,6 +245,11 @@ func listWhatNeedsSomebody(c *check) {
 			}
 		}
 	}
+	charge := c.claimDead(server.Keyed)
+	burial := grave(charge, server.StatePoisoned)
+	burial.Route = "POST /charges"
+	charge = c.bury(burial)
+	needy = append(needy, charge)
 	running := everything[0]
 	c.eventually("a microsecond passes", func() bool { return c.read(running.ID).Now.Sub(running.CreatedAt) > gone })
 	completed := slices.DeleteFunc(slices.Clone(everything), func(r server.Record) bool { return r.State != server.StateCompleted })
@@ -255,6 +260,8 @@ func listWhatNeedsSomebody(c *check) {
 	}{
 		{"by default", server.ListRequest{}, needy},
 		{"opaque", server.ListRequest{Effect: server.Opaque}, opaque},
+		{"of a route", server.ListRequest{Route: "POST /charges"}, []server.Record{charge}},
+		{"of a route, opaque", server.ListRequest{Route: "POST /charges", Effect: server.Opaque}, nil},
 		{"running for long", server.ListRequest{Running: gone}, append([]server.Record{running}, needy...)},
 		{"running for longer", server.ListRequest{Running: long}, needy},
 		{"completed", server.ListRequest{States: []server.State{server.StateCompleted}}, completed},

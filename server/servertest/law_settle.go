@@ -85,7 +85,7 @@ func zombiesChangeNothing(c *check) {
 		{"taken over", func(z server.Record) { c.takeOver(request(z.ID), 1) }},
 		{"taken over and completed", func(z server.Record) { c.settle(owner(c.takeOver(request(z.ID), 1)), completion(200, "successor")) }},
 		{"taken over and released", func(z server.Record) { c.settle(owner(c.takeOver(request(z.ID), 1)), release) }},
-		{"buried", func(z server.Record) { c.bury(z.ID, 1, server.StatePoisoned) }},
+		{"buried", func(z server.Record) { c.bury(grave(z, server.StatePoisoned)) }},
 		{"cancelled", func(z server.Record) { c.cancel(z.ID) }},
 	} {
 		zombie := c.claimDead(server.Keyed)

@@ -117,7 +117,7 @@ func txLeftOpen(c *check) {
 			next := c.takeOver(request(z.ID), 1)
 			c.must("Tx.Settle of the successor", c.run(next).Settle(c.Context(), owner(next), completion(200, "successor")))
 		},
-		func(z server.Record) { c.bury(z.ID, 1, server.StatePoisoned) },
+		func(z server.Record) { c.bury(grave(z, server.StatePoisoned)) },
 		func(z server.Record) { c.cancel(z.ID) },
 	} {
 		zombie := c.claimDead(server.Transactional)

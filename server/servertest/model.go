@@ -87,6 +87,7 @@ func (m model) settle(s step) (bool, error) {
 		return false, server.ErrLeaseLost
 	}
 	k.State, k.MaybeRan = s.end.State, k.MaybeRan || s.end.MaybeRan
+	k.dead = true // an unknown key is free at once; others have no lease
 	if k.State == server.StateCompleted {
 		k.Answer, k.replayed = s.end.Answer, s.end.ReplayFor == gone
 	}
@@ -120,6 +121,50 @@ func (m model) sweep() int {
 		}
 	}
 	return swept
+}
+
+func (m model) resolve(s step) (bool, error) {
+	k := m[s.id]
+	if k == nil {
+		return false, server.ErrNotFound
+	}
+	stuck := k.State == server.StateUnknown || k.State == server.StatePoisoned || k.isDead()
+	if k.Fence != s.fence || !stuck {
+		return k.Token == s.token && k.Fence == s.fence+1, nil
+	}
+	k.State, k.Token, k.Fence, k.Deaths, k.MaybeRan = s.verdict, s.token, k.Fence+1, s.deaths, s.end.MaybeRan
+	switch s.verdict {
+	case server.StateCompleted:
+		k.Answer, k.replayed = s.end.Answer, s.end.ReplayFor == gone
+	case server.StateCancelled:
+		k.expired = k.expired && s.keep == gone
+	default:
+	}
+	return true, nil
+}
+
+func (m model) forget(s step) (bool, error) {
+	k := m[s.id]
+	if k == nil {
+		return false, server.ErrNotFound
+	}
+	if k.Fence != s.fence || k.State == server.StateInProgress && !k.dead {
+		return false, nil
+	}
+	delete(m, s.id)
+	return true, nil
+}
+
+func (m model) deferral(s step) (bool, error) {
+	k := m[s.id]
+	if k == nil {
+		return false, server.ErrNotFound
+	}
+	if k.Fence != s.fence || k.State != server.StateUnknown || !k.dead {
+		return false, nil
+	}
+	k.dead = s.lease == gone
+	return true, nil
 }
 
 // tooOld works because a step knows two ages and two windows only.

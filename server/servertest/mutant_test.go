@@ -20,7 +20,7 @@ type mutant struct {
 
 	claim    func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error)
 	takeOver func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error)
-	bury     func(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error)
+	bury     func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error)
 	renew    func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error)
 	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
 	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
@@ -74,12 +74,12 @@ func (m *mutant) TakeOver(ctx context.Context, req server.ClaimRequest, from int
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Bury(ctx context.Context, id server.ID, from int64, to server.State) (server.Record, bool, error) {
+func (m *mutant) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
 	do := m.bury
 	if do == nil {
 		do = m.Store.Bury
 	}
-	r, ok, err := do(ctx, id, from, to)
+	r, ok, err := do(ctx, req)
 	return m.show(r), ok, err
 }
 

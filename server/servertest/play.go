@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/server"
@@ -52,8 +53,8 @@ func (c *check) play(m model, s step, ids []server.ID) string {
 	}
 	got, ok, err := c.call(s)
 	expect, wantOK, wantErr := m.call(s)
-	if s.method == "cancel" {
-		expect = before // it returns the record as it was
+	if s.method == "cancel" || s.method == "forget" {
+		expect = before // they return the record as it was
 	}
 	if !errors.Is(err, wantErr) {
 		return fmt.Sprintf("%s: error = %v, want %v", s.method, err, wantErr)
@@ -64,7 +65,7 @@ func (c *check) play(m model, s step, ids []server.ID) string {
 	if s.method == "sweep" && got.Fence != expect.Fence {
 		return fmt.Sprintf("sweep = %d, want %d", got.Fence, expect.Fence)
 	}
-	returnsRecord := err == nil && s.method != "settle" && s.method != "renew" && s.method != "sweep"
+	returnsRecord := err == nil && !slices.Contains([]string{"settle", "renew", "sweep", "defer"}, s.method)
 	if diff := modelDifference(got, expect); returnsRecord && diff != "" {
 		return fmt.Sprintf("%s returned: %s", s.method, diff)
 	}
@@ -126,7 +127,7 @@ func (c *check) call(s step) (r server.Record, ok bool, err error) {
 	case "take over":
 		return c.store.TakeOver(ctx, s.request(), s.fence)
 	case "bury":
-		return c.store.Bury(ctx, s.id, s.fence, s.grave)
+		return c.store.Bury(ctx, server.BuryRequest{ID: s.id, From: s.fence, To: s.grave})
 	case "cancel":
 		return c.store.Cancel(ctx, server.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
 	case "renew":
@@ -135,6 +136,13 @@ func (c *check) call(s step) (r server.Record, ok bool, err error) {
 	case "settle":
 		err := c.store.Settle(ctx, server.Owner{ID: s.id, Token: s.token, Fence: s.fence}, s.end)
 		return r, err == nil, err
+	case "resolve":
+		return c.store.Resolve(ctx, s.resolution())
+	case "forget":
+		return c.store.Forget(ctx, s.id, s.fence, someone)
+	case "defer":
+		won, err := c.store.Defer(ctx, s.id, s.fence, s.lease)
+		return r, won, err
 	default:
 		n, err := c.store.Sweep(ctx, 1000)
 		return server.Record{Fence: int64(n)}, true, err
@@ -155,6 +163,12 @@ func (m model) call(s step) (r server.Record, ok bool, err error) {
 		ok, err = m.renew(s)
 	case "settle":
 		ok, err = m.settle(s)
+	case "resolve":
+		ok, err = m.resolve(s)
+	case "forget":
+		ok, err = m.forget(s)
+	case "defer":
+		ok, err = m.deferral(s)
 	default:
 		return server.Record{Fence: int64(m.sweep())}, true, nil
 	}

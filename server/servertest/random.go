@@ -38,12 +38,14 @@ type step struct {
 	old         time.Time
 	window      time.Duration // shorter or longer than agedFor
 	grave       server.State
+	verdict     server.State // of a resolution
+	deaths      int
 	end         server.Settlement
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("%s by %x from fence %d: effect %d, lease %v, keep %v, window %v, first sent %v, grave %d, end %d %v %v",
-		s.method, s.token[:2], s.fence, s.effect, s.lease, s.keep, s.window, s.firstSent, s.grave, s.end.State, s.end.MaybeRan, s.end.ReplayFor)
+	return fmt.Sprintf("%s by %x from fence %d: effect %d, lease %v, keep %v, window %v, first sent %v, grave %d, verdict %d, end %d %v %v",
+		s.method, s.token[:2], s.fence, s.effect, s.lease, s.keep, s.window, s.firstSent, s.grave, s.verdict, s.end.State, s.end.MaybeRan, s.end.ReplayFor)
 }
 
 func (s step) request() server.ClaimRequest {
@@ -53,8 +55,19 @@ func (s step) request() server.ClaimRequest {
 	}
 }
 
+func (s step) resolution() server.ResolveRequest {
+	req := server.ResolveRequest{
+		ID: s.id, From: s.fence, To: s.verdict, Token: s.token, Deaths: s.deaths, MaybeRan: s.end.MaybeRan, Keep: s.keep, By: someone,
+	}
+	if s.verdict == server.StateCompleted {
+		req.Answer, req.ReplayFor = s.end.Answer, s.end.ReplayFor
+	}
+	return req
+}
+
 var methods = []string{
 	"claim", "claim", "claim", "take over", "take over", "take over", "settle", "settle", "settle", "bury", "renew", "renew", "cancel", "sweep",
+	"resolve", "resolve", "defer", "forget",
 }
 
 // script draws steps for three keys and three owners.
@@ -82,6 +95,7 @@ func (r *script) next(m model) step {
 		old:    r.now.Add(-agedFor),
 		window: pick(r.Rand, agedFor/2, 2*agedFor, 2*agedFor),
 		grave:  pick(r.Rand, server.StateUnknown, server.StatePoisoned),
+		deaths: r.IntN(3),
 	}
 	s.fingerprint = server.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}
 	s.firstSent = pick(r.Rand, time.Time{}, s.old, r.now)
@@ -90,7 +104,8 @@ func (r *script) next(m model) step {
 		ReplayFor: pick(r.Rand, gone, long),
 		MaybeRan:  r.IntN(4) == 0,
 	}
-	if s.end.State == server.StateCompleted {
+	s.verdict = pick(r.Rand, server.StateCompleted, server.StateReleased, server.StateCancelled)
+	if s.end.State == server.StateCompleted || s.method == "resolve" && s.verdict == server.StateCompleted {
 		s.end.Answer = server.Answer{Status: 200 + r.IntN(300), Envelope: pick(r.Rand, nil, []byte{}, []byte{byte(r.Uint32()), 0, 'x'})}
 	}
 	if k := m[s.id]; k != nil && r.IntN(5) > 0 { // mostly by who may

@@ -43,7 +43,7 @@ func ended(s server.Settlement) func(c *check) server.Record {
 
 func poisoned(c *check) server.Record {
 	r := c.claimDead(server.Keyed)
-	return c.bury(r.ID, r.Fence, server.StatePoisoned)
+	return c.bury(grave(r, server.StatePoisoned))
 }
 
 func cancelledFirst(c *check) server.Record {

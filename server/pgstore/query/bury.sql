@@ -3,7 +3,8 @@
 -- The fence stays: nobody became the owner, and the dead one finds the state
 -- changed under it.
 update /*schema*/idempotency
-set state = @to, deaths = deaths + 1, maybe_ran = maybe_ran or effect <> 1
+set state = @to, deaths = deaths + 1, maybe_ran = maybe_ran or effect <> 1,
+  route = coalesce(nullif(@route::text, ''), route)
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null and key = @key and fence = @from
   and state = 1 and lease_until <= clock_timestamp()

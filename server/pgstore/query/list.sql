@@ -6,6 +6,7 @@ select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version,
 from /*schema*/idempotency
 where (@effect::smallint = 0 or effect = @effect::smallint)
   and state = any (@states::smallint[])
+  and (@route::text = '' or route = @route::text)
   and (state <> 1 or lease_until <= clock_timestamp()
     or (@running::interval > interval '0' and created_at <= clock_timestamp() - @running::interval))
   and (created_at, key) > (@after_created_at::timestamptz, @after_key::uuid)

@@ -10,7 +10,7 @@ with old as (
   for update of i
 ), resolved as (
   update /*schema*/idempotency i
-  set token = @token, fence = fence + 1, state = @to, deaths = 0, maybe_ran = @maybe_ran,
+  set token = @token, fence = fence + 1, state = @to, deaths = @deaths, maybe_ran = @maybe_ran,
     status = @status, envelope = @envelope,
     replay_until = case @to::smallint when 2 then clock_timestamp() + @replay_for::interval end,
     answer_until = clock_timestamp() + @keep_answer::interval,

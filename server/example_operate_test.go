@@ -1,0 +1,76 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A bank that cannot deduplicate, but can be asked what it did.
+func ExampleGuard_Reconcile() {
+	sent := make(map[string]bool) // the bank's book
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	wires, err := guard.Route(server.Route{
+		Effect: server.Opaque,
+		Name:   "wires",
+		Memo:   server.MemoKey, // the reference that the bank knows a transfer by
+		Reconcile: func(_ context.Context, c server.Case) (server.Judgement, error) {
+			if !sent[string(c.Memo)] {
+				return server.NeverHappened(), nil
+			}
+			return server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("sent")}), nil
+		},
+	}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, _, _ := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+		sent[key.String()] = true
+		w.WriteHeader(http.StatusGatewayTimeout) // its answer was lost
+	}))
+	if err != nil {
+		panic(err)
+	}
+	ask(wires, "/wires", "wire-7", "")
+	resolved, err := guard.Reconcile(context.Background()) // by Guard.Sweep, every few minutes
+	fmt.Println("resolved:", resolved, err)
+	ask(wires, "/wires", "wire-7", "")
+	// Output:
+	// 504  replayed: false
+	// resolved: 1 <nil>
+	// 201 sent replayed: true
+}
+
+// A caller that asks what became of its key, without running anything.
+func ExampleGuard_LookupHandler() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	orders, err := guard.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+	}))
+	if err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders", orders)
+	mux.Handle("GET /idempotency/{key}", guard.LookupHandler())
+	lookup := func() {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/idempotency/order-1042?answer=1", http.NoBody))
+		fmt.Printf("%d replayed: %q\n", w.Code, w.Header().Get(wire.HeaderReplayed))
+	}
+	lookup()
+	ask(mux, "/orders", "order-1042", "")
+	lookup()
+	// Output:
+	// 404 replayed: ""
+	// 201  replayed: false
+	// 201 replayed: "true"
+}

@@ -1,0 +1,124 @@
+package pgstore_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+func charge(h http.Handler, key string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("10"))
+	r.Header.Set(wire.HeaderKey, key)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// A desk has two processes over one database, whose runs fail until the bank is
+// well, and the verdict of whoever looks into what became of them.
+type desk struct {
+	guards  [2]*server.Guard
+	routes  [2]http.Handler
+	well    atomic.Bool
+	runs    atomic.Int64
+	verdict server.Judgement
+
+	mu    sync.Mutex
+	asked map[string]int // by memo
+}
+
+func openDesk(t *testing.T, verdict server.Judgement) *desk {
+	t.Helper()
+	d := &desk{verdict: verdict, asked: make(map[string]int)}
+	store, look := open(t, pgstore.Config{})
+	for i, s := range []*pgstore.Store{store, openOn(t, look, pgstore.Config{})} {
+		var err error
+		d.guards[i], err = server.NewGuard(s, server.Unscoped, server.Config{})
+		require.NoError(t, err)
+		d.routes[i], err = d.guards[i].Route(server.Route{
+			Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: d.reconcile,
+		}, d)
+		require.NoError(t, err)
+	}
+	return d
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	d.runs.Add(1)
+	if !d.well.Load() {
+		w.WriteHeader(http.StatusGatewayTimeout)
+	}
+}
+
+func (d *desk) reconcile(_ context.Context, c server.Case) (server.Judgement, error) {
+	time.Sleep(time.Millisecond) // the bank is not in this house: others come meanwhile
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked[string(c.Memo)]++
+	return d.verdict, nil
+}
+
+// Two processes sweep and are called at once: of each key one asks, once, and one
+// verdict is applied and written down.
+func TestReconcile_processes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		verdict server.Judgement
+		status  int
+		runs    int64 // of each key
+	}{
+		{"happened", server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("7")}), http.StatusCreated, 1},
+		{"never happened", server.NeverHappened(), http.StatusOK, 2},
+		{"abandoned", server.Abandoned(), http.StatusGone, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := openDesk(t, tt.verdict)
+			lost := []string{"a", "b", "c", "d", "e"}
+			for _, key := range lost {
+				require.Equal(t, http.StatusGatewayTimeout, charge(d.routes[0], key).Code)
+			}
+			d.well.Store(true)
+			var resolved atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() {
+					n, err := d.guards[i%2].Reconcile(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					resolved.Add(int64(n))
+				})
+				for _, key := range lost {
+					wg.Go(func() { charge(d.routes[i%2], key) })
+				}
+			}
+			wg.Wait()
+			for _, key := range lost {
+				require.Equal(t, 1, d.asked[key], "asked about %s", key)
+				require.Equal(t, tt.status, charge(d.routes[1], key).Code)
+			}
+			require.Equal(t, tt.runs*int64(len(lost)), d.runs.Load())
+			require.LessOrEqual(t, resolved.Load(), int64(len(lost)))
+			log, err := d.guards[0].AuditLog(t.Context(), server.ID{}, 100)
+			require.NoError(t, err)
+			require.Len(t, log, len(lost))
+			for _, entry := range log {
+				require.Equal(t, "reconciler", entry.Actor)
+				require.Equal(t, server.StateUnknown, entry.From)
+			}
+		})
+	}
+}
