@@ -22,11 +22,13 @@ var ErrUnreadable = errors.New("server: sealed bytes cannot be opened")
 // bytes.
 type AESKey struct {
 	ID     string
-	Secret []byte
+	Secret Secret
 }
 
 // An AESGCM is a [Codec]: AES-256 in Galois/Counter Mode (NIST SP 800-38D) with
-// random nonces of 96 bits. One key should seal no more than 2^32 records.
+// random nonces of 96 bits. One key should seal no more than 2^32 records: past
+// that two of them might share a nonce, so rotate long before. An AESGCM comes
+// from [NewAESGCM] and is safe for concurrent use.
 //
 // Sealed bytes are: 1 (the version), the length of the key's ID in one byte, the
 // ID, the nonce, and the ciphertext with its tag.
@@ -38,9 +40,10 @@ type AESGCM struct {
 const aesgcmVersion = 1
 
 // NewAESGCM returns a codec that seals with current, and opens what any of the
-// keys has sealed. To rotate, make a new key the current one and keep the old one
-// among the others for [Config.AuditRetention]: answers sealed with a key that is
-// missing are answered with record-unreadable. It copies the secrets.
+// keys has sealed; what a key that is missing has sealed is record-unreadable. To
+// rotate, give the new key to all processes among the others, then make it the
+// current one, and keep the old one among the others for [Config.AuditRetention].
+// NewAESGCM copies the secrets.
 //
 // It returns a [*ConfigError] for a secret that is not of 32 bytes, and for an ID
 // that is empty, too long, or there twice. The secret is not in its text.

@@ -13,10 +13,25 @@ import (
 //
 // If Seal fails the answer is not stored: the key completes, and its retries
 // get response-gone. If Open fails they get record-unreadable. Neither makes a
-// key run again.
+// key run again; a panic counts as failing. The errors are observed and logged:
+// they must hold nothing of what was sealed.
 type Codec interface {
 	Seal(plain, associated []byte) ([]byte, error)
 	Open(sealed, associated []byte) ([]byte, error)
+}
+
+// checkCodec rejects what could seal or open nothing.
+func (c Config) checkCodec() error {
+	gcm, isGCM := c.Codec.(*AESGCM)
+	switch {
+	case isGCM && (gcm == nil || gcm.ciphers == nil):
+		return reject("Config.Codec", "an AESGCM without keys", "make it with NewAESGCM")
+	case c.Codec == nil && c.AcceptPlain:
+		return reject("Config.AcceptPlain", true, "without a Codec all records are plain")
+	case c.StorePlain && !c.AcceptPlain:
+		return reject("Config.StorePlain", true, "needs AcceptPlain: what is stored must be readable")
+	}
+	return nil
 }
 
 // The first byte of what is stored says what follows. An envelope in plain text
@@ -49,10 +64,10 @@ func associatedData(kind byte, id ID, status int) []byte {
 
 // seal returns plain as it is stored.
 func (g *Guard) seal(kind byte, id ID, status int, plain []byte) ([]byte, error) {
-	if g.cfg.Codec == nil {
+	if g.cfg.Codec == nil || g.cfg.StorePlain {
 		return plain, nil
 	}
-	sealed, err := g.cfg.Codec.Seal(plain, associatedData(kind, id, status))
+	sealed, err := safely(g.cfg.Codec.Seal, plain, associatedData(kind, id, status))
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +87,29 @@ func (g *Guard) open(kind byte, id ID, status int, stored []byte) ([]byte, error
 	case !sealed:
 		return nil, errNotSealed
 	}
-	return g.cfg.Codec.Open(stored[1:], associatedData(kind, id, status))
+	return safely(g.cfg.Codec.Open, stored[1:], associatedData(kind, id, status))
+}
+
+// safely calls a method of the codec. A panic of it is an error: one on the way to
+// the store would leave a run unsettled whose work is done.
+func safely(method func(b, associated []byte) ([]byte, error), b, associated []byte) (result []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = nil, panicked("Codec", v)
+		}
+	}()
+	return method(b, associated)
 }
 
 // sealAnswer returns the answer as it is stored; a tombstone if it cannot be
 // sealed: what must not lie open is rather not kept.
-func (g *Guard) sealAnswer(id ID, a Answer) Answer {
+func (g *Guard) sealAnswer(route string, id ID, a Answer) Answer {
 	if a.Envelope == nil {
 		return a
 	}
 	sealed, err := g.seal(sealedAnswer, id, a.Status, a.Envelope)
 	if err != nil {
-		g.observe(Event{Kind: EventSealError, ID: id, Err: err})
+		g.observe(Event{Kind: EventSealError, Route: route, ID: id, Err: err})
 		sealed = nil
 	}
 	a.Envelope = sealed

@@ -3,8 +3,11 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -212,6 +215,124 @@ func TestCodec_sealFails(t *testing.T) {
 	require.NoError(t, err)
 	requireCode(t, send(opaque, "memo", "b"), wire.StoreUnavailable)
 	require.EqualValues(t, 1, runs.Load(), "a claim without its memo could not be reconciled")
+}
+
+// panickingCodec panics with what it should seal.
+type panickingCodec struct{ server.Codec }
+
+func (panickingCodec) Seal(plain, _ []byte) ([]byte, error)  { panic(string(plain)) }
+func (panickingCodec) Open(sealed, _ []byte) ([]byte, error) { panic(string(sealed)) }
+
+// The work is done when its answer is sealed: a panic there must not leave the
+// key open for another run.
+func TestCodec_panics(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		var runs atomic.Int64
+		store, seen := memstore.New(), new(witness)
+		g := newGuard(t, store, server.Config{Codec: panickingCodec{}, Observer: seen})
+		h := newRoute(t, g, effect, answer(http.StatusOK, &runs))
+		requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, false)
+		requireCode(t, send(h, "k", "b"), wire.ResponseGone)
+		require.EqualValues(t, 1, runs.Load())
+		require.ErrorContains(t, seen.all(server.EventSealError)[0].Err, "Codec panicked with a string")
+		require.NotContains(t, seen.all(server.EventSealError)[0].Err.Error(), firstAnswer)
+
+		good := newRoute(t, newGuard(t, store, server.Config{Codec: newCodec(t, "a")}), effect, answer(http.StatusOK, &runs))
+		send(good, "sealed", "b")
+		requireCode(t, send(h, "sealed", "b"), wire.RecordUnreadable)
+		require.EqualValues(t, 2, runs.Load())
+	}
+}
+
+// While a service is deployed process by process, each must read what the others
+// store, at every step.
+func TestCodec_deployedProcessByProcess(t *testing.T) {
+	t.Parallel()
+	keyed := func(version uint8) server.FingerprintKey {
+		return server.FingerprintKey{Version: version, Secret: bytes.Repeat([]byte{version}, 32)}
+	}
+	steps := []struct {
+		name string
+		cfg  server.Config
+	}{
+		{"nothing", server.Config{}},
+		{"opens", server.Config{
+			Codec: newCodec(t, "a"), AcceptPlain: true, StorePlain: true,
+			FingerprintKeys: []server.FingerprintKey{{}, keyed(2)},
+		}},
+		{"seals", server.Config{Codec: newCodec(t, "a"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(2)}}},
+		{"knows the next key", server.Config{
+			Codec: newCodec(t, "a", "b"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(2), keyed(3)},
+		}},
+		{"seals with it", server.Config{
+			Codec: newCodec(t, "b", "a"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(3), keyed(2)},
+		}},
+	}
+	for i := range steps[1:] {
+		before, after := steps[i], steps[i+1]
+		t.Run(before.name+" beside "+after.name, func(t *testing.T) {
+			t.Parallel()
+			var runs atomic.Int64
+			store := memstore.New()
+			one, other := sealedService(t, store, before.cfg, &runs), sealedService(t, store, after.cfg, &runs)
+			send(one, "k1", "b")
+			requireReplay(t, send(other, "k1", "b"))
+			requireCode(t, send(other, "k1", "c"), wire.KeyReused)
+			send(other, "k2", "b")
+			requireReplay(t, send(one, "k2", "b"))
+			requireCode(t, send(one, "k2", "c"), wire.KeyReused)
+			require.EqualValues(t, 2, runs.Load())
+		})
+	}
+}
+
+func requireReplay(tb testing.TB, w *httptest.ResponseRecorder) {
+	tb.Helper()
+	require.Equal(tb, http.StatusOK, w.Code, w.Body)
+	require.Equal(tb, "true", w.Header().Get(wire.HeaderReplayed))
+}
+
+func TestCodec_rejected(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		cfg   server.Config
+		field string
+	}{
+		{"AESGCM not made by its constructor", server.Config{Codec: new(server.AESGCM)}, "Config.Codec"},
+		{"nil AESGCM", server.Config{Codec: (*server.AESGCM)(nil)}, "Config.Codec"},
+		{"AcceptPlain alone", server.Config{AcceptPlain: true}, "Config.AcceptPlain"},
+		{"StorePlain alone", server.Config{StorePlain: true}, "Config.StorePlain"},
+		{"stores what it refuses to read", server.Config{Codec: newCodec(t, "a"), StorePlain: true}, "Config.StorePlain"},
+	} {
+		_, err := server.NewGuard(memstore.New(), server.Unscoped, tt.cfg)
+		var rejected *server.ConfigError
+		require.ErrorAs(t, err, &rejected, tt.name)
+		require.Equal(t, tt.field, rejected.Field, tt.name)
+	}
+}
+
+// A logged configuration gives no secret away.
+func TestSecret_doesNotPrint(t *testing.T) {
+	t.Parallel()
+	const text = "0123456789abcdef0123456789abcdef"
+	for _, v := range []any{
+		server.Secret(text),
+		server.AESKey{ID: "a", Secret: server.Secret(text)},
+		&server.FingerprintKey{Version: 2, Secret: server.Secret(text)},
+		server.Config{FingerprintKeys: []server.FingerprintKey{{Version: 2, Secret: server.Secret(text)}}},
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q", "%d"} {
+			printed := fmt.Sprintf(verb, v)
+			require.NotContains(t, printed, text, verb)
+			require.NotContains(t, printed, "30313233", verb)
+			require.NotContains(t, printed, "48 49 50", verb)
+		}
+	}
+	encoded, err := json.Marshal(server.AESKey{ID: "a", Secret: server.Secret(text)})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"ID":"a","Secret":"[32 secret bytes]"}`, string(encoded))
 }
 
 func TestCodec_memo(t *testing.T) {

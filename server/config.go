@@ -113,15 +113,22 @@ type Config struct {
 	// stores them as they are.
 	Codec Codec
 	// AcceptPlain opens records that were stored before there was a Codec, for
-	// as long as there are any. Without it they are record-unreadable, so that
-	// nobody can pass off plain text as sealed.
+	// as long as there are any: AuditRetention. Without it they are
+	// record-unreadable, so that nobody can pass off plain text as sealed.
 	AcceptPlain bool
+	// StorePlain stores plain text in spite of the Codec, which then only opens.
+	// It is the first of two steps of bringing one in while the service runs, as
+	// a process without a Codec cannot read what is sealed: first give it to all
+	// processes with StorePlain and AcceptPlain, then take StorePlain out.
+	StorePlain bool
 
 	// FingerprintKeys make keyed fingerprints: the first is for new claims, the
-	// others for records that an earlier first one left. To rotate, put a new
-	// one in front and keep the old one for AuditRetention. Empty means plain
-	// fingerprints (SHA-256), which are understood in any case; a record of a
-	// version that is not there is record-unreadable.
+	// others for records of other processes and other times. A record of a
+	// version that is not there is record-unreadable. To rotate, give the new
+	// one to all processes behind the old one, then put it in front, and keep
+	// the old one for AuditRetention. Empty means plain fingerprints (SHA-256),
+	// which are understood in any case; the zero FingerprintKey in front makes
+	// them too, until all processes have the keys behind it.
 	FingerprintKeys []FingerprintKey
 
 	// Methods are guarded; any other method passes through without a mark,

@@ -130,8 +130,8 @@ func (c Config) checkLists() error {
 	if err := checkFingerprintKeys(c.FingerprintKeys); err != nil {
 		return err
 	}
-	if c.AcceptPlain && c.Codec == nil {
-		return reject("Config.AcceptPlain", true, "without a Codec all records are plain")
+	if err := c.checkCodec(); err != nil {
+		return err
 	}
 	for _, m := range c.Methods {
 		if !isToken(m) || m != strings.ToUpper(m) {

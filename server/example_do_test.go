@@ -116,3 +116,35 @@ func ExampleNewAESGCM() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// An answer that holds a secret is not stored: a retry gets one made anew, from
+// the reference that the first run left.
+func ExampleNoStore() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	vault := map[string]string{}
+	tokens, err := guard.Route(server.Route{
+		Effect: server.Keyed,
+		Render: func(_ *http.Request, status int, reference string) (server.Response, error) {
+			return server.Response{Status: status, Body: []byte(vault[reference])}, nil
+		},
+	}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := fmt.Sprintf("token-%d", len(vault)+1)
+		vault[id] = "the secret of " + id
+		if err := server.NoStore(r.Context(), id); err != nil {
+			panic(err)
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprint(w, vault[id])
+	}))
+	if err != nil {
+		panic(err)
+	}
+	ask(tokens, "/tokens", "order-1042", "")
+	ask(tokens, "/tokens", "order-1042", "")
+	// Output:
+	// 201 the secret of token-1 replayed: false
+	// 201 the secret of token-1 replayed: true
+}

@@ -12,11 +12,15 @@ const MinFingerprintSecretBytes = 32
 // A FingerprintKey makes fingerprints that say nothing to whoever reads the
 // table but has not the secret: a plain one can be guessed, where there are few
 // bodies that a request could have. Version is 2 to 255 and is stored with each
-// record; it must never come to name another secret.
+// record; it must never come to name another secret. The zero FingerprintKey
+// makes plain ones.
 type FingerprintKey struct {
 	Version uint8
-	Secret  []byte // at least [MinFingerprintSecretBytes]
+	Secret  Secret // at least [MinFingerprintSecretBytes]
 }
+
+// isPlain reports whether k makes the fingerprints that need no secret.
+func (k FingerprintKey) isPlain() bool { return k.Version == 0 && k.Secret == nil }
 
 // fingerprinter makes the fingerprints of all versions that a guard knows.
 type fingerprinter struct {
@@ -27,6 +31,9 @@ type fingerprinter struct {
 func newFingerprinter(keys []FingerprintKey) fingerprinter {
 	f := fingerprinter{current: plainVersion, secrets: make(map[uint8][]byte)}
 	for i, key := range keys {
+		if key.isPlain() {
+			continue
+		}
 		if i == 0 {
 			f.current = key.Version
 		}
@@ -59,8 +66,9 @@ func (c *call) fingerprintFor(rec *Record) Fingerprint {
 
 func checkFingerprintKeys(keys []FingerprintKey) error {
 	seen := make(map[uint8]bool)
-	for _, key := range keys {
+	for i, key := range keys {
 		switch {
+		case i == 0 && key.isPlain():
 		case key.Version <= plainVersion:
 			return reject("FingerprintKey.Version", key.Version, "must be 2 to 255")
 		case seen[key.Version]:

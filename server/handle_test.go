@@ -184,3 +184,21 @@ func TestVeto(t *testing.T) {
 	}
 	require.ErrorIs(t, server.Veto(t.Context()), server.ErrNoRun)
 }
+
+func TestHandleRoute_redact(t *testing.T) {
+	t.Parallel()
+	mux, runs := http.NewServeMux(), 0
+	route := server.Route{Effect: server.Keyed, Redact: func(r server.Response) (server.Response, error) {
+		r.Body = []byte(`{"id":"-","price":0}`)
+		return r, nil
+	}}
+	err := server.HandleRoute(mux, newGuard(t, memstore.New(), server.Config{}), reserve, route,
+		func(context.Context, lines) (hold, error) {
+			runs++
+			return hold{ID: "4111", Price: 2}, nil
+		})
+	require.NoError(t, err)
+	requireAnswer(t, call(mux, `{"sku":"tea"}`, "application/json"), http.StatusOK, `{"id":"4111","price":2}`, false)
+	requireAnswer(t, call(mux, `{"sku":"tea"}`, "application/json"), http.StatusOK, `{"id":"-","price":0}`, true)
+	require.Equal(t, 1, runs)
+}

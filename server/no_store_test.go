@@ -78,22 +78,31 @@ func TestNoStore_badInput(t *testing.T) {
 func TestRoute_redact(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name   string
-		redact func(server.Response) (server.Response, error)
-		want   string // of the replay; "" means response-gone
+		name     string
+		redact   func(server.Response) (server.Response, error)
+		want     string // of the replay; "" means response-gone
+		observed int
 	}{
 		{"masked", func(r server.Response) (server.Response, error) {
 			r.Body = []byte(strings.ReplaceAll(string(r.Body), "4111", "****"))
 			r.Header.Del("Link")
 			return r, nil
-		}, "card ****"},
-		{"fails", func(server.Response) (server.Response, error) { return server.Response{}, errors.New("no JSON") }, ""},
-		{"too large", func(server.Response) (server.Response, error) { return server.Response{Body: make([]byte, 100)}, nil }, ""},
+		}, "card ****", 0},
+		{"fails", func(server.Response) (server.Response, error) {
+			return server.Response{}, errors.New("no JSON in card 4111")
+		}, "", 1},
+		{"panics", func(r server.Response) (server.Response, error) { panic(string(r.Body)) }, "", 1},
+		{"panics in the runtime", func(server.Response) (server.Response, error) {
+			var none map[string]int
+			none["card"] = 4111
+			return server.Response{}, nil
+		}, "", 1},
+		{"too large", func(server.Response) (server.Response, error) { return server.Response{Body: make([]byte, 100)}, nil }, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			runs := 0
-			g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 99})
+			runs, seen := 0, new(witness)
+			g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 99, Observer: seen})
 			h, err := g.Route(server.Route{Effect: server.Keyed, Redact: tt.redact}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs++
 				w.Header().Set("Link", "</cards/4111>")
@@ -106,9 +115,15 @@ func TestRoute_redact(t *testing.T) {
 			w := send(h, "k", "b")
 			if tt.want == "" {
 				requireCode(t, w, wire.ResponseGone)
+				require.Equal(t, 1, seen.count(server.EventTombstone))
+				require.Equal(t, tt.observed, seen.count(server.EventRedactError))
 			} else {
 				requireAnswer(t, w, http.StatusOK, tt.want, true)
 				require.Empty(t, w.Header().Get("Link"))
+			}
+			for _, e := range seen.all(server.EventRedactError) {
+				require.ErrorContains(t, e.Err, "Redact")
+				require.NotContains(t, e.Err.Error(), "4111", "logs never hold a body")
 			}
 			require.Equal(t, 1, runs)
 		})

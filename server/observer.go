@@ -38,6 +38,7 @@ const (
 	EventForgotten   // a record was deleted by a person
 	EventReconcile   // a reconciler was asked; Err if it failed
 	EventSealError   // an answer or memo could not be sealed, or opened; Err says how
+	EventRedactError // Route.Redact failed, and the answer is not stored; Err says how
 	EventFailedOpen  // the store failed and the call runs unguarded; Err says how it failed
 
 	EventClaimed // a key was claimed; Duration is what the store took
@@ -53,7 +54,7 @@ var eventNames = [eventKinds]string{
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
 	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
-	EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
+	EventRedactError: "redact_error", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 }
 
 // String returns the name of the kind in snake case, as metrics show it.

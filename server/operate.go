@@ -83,7 +83,7 @@ func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths in
 		if err != nil {
 			return err
 		}
-		req.Answer = g.sealAnswer(rec.ID, Answer{Status: j.response.Status, Envelope: envelope})
+		req.Answer = g.sealAnswer(rec.Route, rec.ID, Answer{Status: j.response.Status, Envelope: envelope})
 	}
 	now, resolved, err := g.store.Resolve(ctx, req)
 	if errors.Is(err, ErrFateUnknown) && ctx.Err() == nil {

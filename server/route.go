@@ -45,13 +45,13 @@ type Route struct {
 	Fingerprint func(r *http.Request, body []byte) ([]byte, error)
 	// Redact replaces an answer where it is stored; the first caller gets it as
 	// the handler made it, retries get what Redact returned. The status stays.
-	// It must not change what it is given. An error stores nothing: retries get
-	// response-gone. nil: stored as it is.
+	// It must not change what it is given. An error or a panic stores nothing:
+	// retries get response-gone, and nothing runs again. nil: stored as it is.
 	Redact func(Response) (Response, error)
 	// Render makes the answer to a retry of a run that called [NoStore], from
-	// the status and the reference that were stored. An error is answered with
-	// 503 store-unavailable, so that the caller tries again. nil: such a retry
-	// gets response-gone.
+	// the status and the reference that were stored; r is the retry, its body
+	// read. An error is logged and answered with 503 store-unavailable, so that
+	// the caller tries again. nil: such a retry gets response-gone.
 	Render func(r *http.Request, status int, reference string) (Response, error)
 	// Memo says what [Route.Reconcile] will need to look a request up in the
 	// system that it had its effect in, such as an order's number: at most

@@ -82,16 +82,18 @@ func (w *witness) Observe(e server.Event) {
 	w.events = append(w.events, e)
 }
 
-func (w *witness) count(kind server.EventKind) int {
+func (w *witness) count(kind server.EventKind) int { return len(w.all(kind)) }
+
+func (w *witness) all(kind server.EventKind) []server.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := 0
+	var all []server.Event
 	for _, e := range w.events {
 		if e.Kind == kind {
-			n++
+			all = append(all, e)
 		}
 	}
-	return n
+	return all
 }
 
 func newGuard(tb testing.TB, store server.Store, cfg server.Config) *server.Guard {
