@@ -2,7 +2,6 @@ package retry
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,20 +81,23 @@ func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
 // announced length only as far as it would read anyway.
 func readBody(body io.Reader, announced, maxBytes int64) (b []byte, whole bool, err error) {
 	const trusted = 64 << 10
-	var buf bytes.Buffer
-	if 0 < announced && announced <= min(trusted, maxBytes) {
-		buf.Grow(int(announced) + bytes.MinRead) // so that it never grows again
+	room := int64(bytes.MinRead)
+	if 0 <= announced && announced <= min(trusted, maxBytes) {
+		room = announced + 1 // so that the end is seen, too
 	}
-	_, err = buf.ReadFrom(io.LimitReader(body, maxBytes))
-	if err != nil {
-		return nil, false, err
+	b = make([]byte, 0, room)
+	for {
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > maxBytes:
+			return b[:maxBytes], false, nil
+		case err == io.EOF:
+			return b, true, nil
+		case err != nil:
+			return nil, false, err
+		case len(b) == cap(b):
+			b = append(b, 0)[:len(b)]
+		}
 	}
-	if int64(buf.Len()) < maxBytes {
-		return buf.Bytes(), true, nil
-	}
-	n, err := io.ReadFull(body, make([]byte, 1))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, false, err
-	}
-	return buf.Bytes(), n == 0, nil
 }

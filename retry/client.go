@@ -12,7 +12,6 @@ import (
 type Client struct {
 	cfg      Config
 	observer Observer // nil: nobody listens
-	http     *http.Client
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
@@ -22,9 +21,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, observer: newObservers(cfg)}
-	c.http = &http.Client{Transport: attemptTransport{cfg.Transport}, CheckRedirect: checkRedirect}
-	return c, nil
+	return &Client{cfg: cfg, observer: newObservers(cfg)}, nil
 }
 
 // Send makes the call and blocks until it has a complete 2xx answer, or stops
@@ -33,7 +30,7 @@ func New(cfg Config) (*Client, error) {
 // answer wins over a ctx that ended meanwhile. Redirects are followed where
 // they keep the method and stay on the same origin.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
-	x := c.exchange(ctx, &call, true)
+	x := c.exchange(ctx, call, true)
 	if x.err != nil {
 		return nil, x.err
 	}

@@ -21,8 +21,6 @@ func Do[T any](
 	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
 ) (T, error) {
 	r := c.newRun(ctx, task, !task.Key.IsZero())
-	ctx, cancel := r.bound(ctx)
-	defer cancel()
 	if classify == nil {
 		classify = Classify[T]
 	}
@@ -30,11 +28,11 @@ func Do[T any](
 	var failed *Error
 	if fn == nil {
 		failed = r.fail(nil, fmt.Errorf("%w: no function to call", ErrInvalid))
-	} else if stop := r.ended(); stop != nil {
+	} else if stop := r.ended(r.start); stop != nil {
 		r.retryable = true
 		failed = r.fail(nil, stop)
 	} else {
-		value, failed = attempts(ctx, r, fn, classify)
+		value, failed = attempts(ctx, &r, fn, classify)
 	}
 	r.observeCall(nil, failed)
 	if failed != nil {
@@ -69,7 +67,7 @@ func attempts[T any](
 		switch {
 		case again && r.sleep(wait):
 		case again:
-			return value, r.fail(err, r.ended())
+			return value, r.fail(err, r.ended(time.Now()))
 		case v.Outcome == Completed && err == nil:
 			r.budgetSuccess()
 			return value, nil
@@ -97,7 +95,7 @@ func (r *run) sleep(wait time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-r.ctx.Done():
+	case <-r.caller.Done():
 		return false
 	}
 }

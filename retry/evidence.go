@@ -8,19 +8,20 @@ import (
 	"sync/atomic"
 )
 
-// An evidence is what the transport let be seen of one
-// request of an attempt. Its fields are
-// atomic because HTTP/2 may still write when RoundTrip has returned.
+// An evidence is what the transport let be seen of one request of an attempt.
+// Its fields are atomic because HTTP/2 may still write when RoundTrip has
+// returned.
 type evidence struct {
-	asked     atomic.Bool  // the transport calls httptrace hooks
-	handshake atomic.Bool  // a TLS handshake failed
-	got       atomic.Int32 // how often there was a connection to write to
-	written   atomic.Int32 // how often the headers were written to one
+	hooks     httptrace.ClientTrace // here, as every request needs both
+	asked     atomic.Bool           // the transport calls httptrace hooks
+	handshake atomic.Bool           // a TLS handshake failed
+	got       atomic.Int32          // how often there was a connection to write to
+	written   atomic.Int32          // how often the headers were written to one
 }
 
 // trace returns ctx with hooks that collect evidence, beside those that it has.
 func (e *evidence) trace(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	e.hooks = httptrace.ClientTrace{
 		GetConn: func(string) { e.asked.Store(true) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			if err != nil {
@@ -29,7 +30,8 @@ func (e *evidence) trace(ctx context.Context) context.Context {
 		},
 		GotConn:      func(httptrace.GotConnInfo) { e.got.Add(1) },
 		WroteHeaders: func() { e.written.Add(1) },
-	})
+	}
+	return httptrace.WithClientTrace(ctx, &e.hooks)
 }
 
 // nothingSent reports whether no byte of the request can have left: the

@@ -10,32 +10,34 @@ import (
 )
 
 // An exchange is one call over HTTP while it is made: the run, and what
-// go-retryablehttp's hooks share with the transport below it.
+// go-retryablehttp's hooks share with the transport below it. Its parts are
+// values, as every call makes one.
 type exchange struct {
-	*run
-	client *Client
-	call   *Call
-	frozen *frozen
-	follow bool // follow redirects
+	run
+	call   Call
+	frozen frozen
+	loop   retryablehttp.Client
+	http   http.Client
 
 	repeats int       // deliveries that net/http added to the attempt by itself
 	seen    *evidence // of the attempt's last request
 	answer  *answer   // of the attempt; nil: none that is complete
 	failed  error     // why there is none
 
-	last   *answer       // of the call
-	wait   time.Duration // before the next attempt
-	vetoed bool          // the callee says that no further attempt can help
-	done   bool          // a verdict ended the call
+	last   *answer // of the call
+	vetoed bool    // the callee says that no further attempt can help
+	done   bool    // a verdict ended the call
 	err    *Error
 }
 
 // exchange makes the call; follow says whether it follows redirects itself.
-func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
+func (c *Client) exchange(ctx context.Context, call Call, follow bool) *exchange {
 	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), client: c, call: call, follow: follow}
-	ctx, cancel := x.bound(ctx)
-	defer cancel()
+	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), call: call}
+	x.http = http.Client{Transport: attemptTransport{x}, CheckRedirect: noRedirect}
+	if follow {
+		x.http.CheckRedirect = checkRedirect
+	}
 	x.make(ctx)
 	x.observeCall(x.last, x.err)
 	return x
@@ -43,41 +45,35 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
 func (x *exchange) make(ctx context.Context) {
-	f, err := freeze(x.call)
-	if err != nil {
+	var err error
+	if x.frozen, err = freeze(&x.call); err != nil {
 		x.fail(nil, err)
 		return
 	}
-	if stop := x.ended(); stop != nil {
+	if stop := x.ended(x.start); stop != nil {
 		x.retryable = true
 		x.fail(nil, stop)
 		return
 	}
-	x.frozen = f
 	x.send(ctx)
 }
 
 // send runs the attempts. The policy is per call and go-retryablehttp's is per
-// client, so each call gets a client of its own; it is a few words that share
-// the connections.
+// client, so each call has a client of its own.
 func (x *exchange) send(ctx context.Context) {
-	rh := retryablehttp.Client{
-		HTTPClient:   x.client.http,
+	x.loop = retryablehttp.Client{
+		HTTPClient:   &x.http,
 		RetryMax:     math.MaxInt, // check decides
 		CheckRetry:   x.check,
-		Backoff:      x.backoff,
+		Backoff:      waitOfCheck,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	req := &retryablehttp.Request{Request: x.frozen.request(context.WithValue(ctx, exchangeKey{}, x))}
-	if len(x.frozen.body) > 0 {
-		_ = req.SetBody(x.frozen.body) // fails only for types it does not know
-	}
-	resp, err := rh.Do(req)
+	resp, err := x.loop.Do(&retryablehttp.Request{Request: x.frozen.request(ctx)})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}
 	if !x.done { // the wait was cut short
-		if stop := x.ended(); stop != nil {
+		if stop := x.ended(time.Now()); stop != nil {
 			err = stop
 		}
 		x.fail(x.lastError(), err)
@@ -95,8 +91,8 @@ func (x *exchange) check(_ context.Context, _ *http.Response, err error) (bool, 
 	cause := x.lastError()
 	wait, again, stop := x.end(v, 1+x.repeats, cause)
 	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
-	x.wait = wait
 	if again {
+		x.loop.RetryWaitMin = wait
 		return true, nil
 	}
 	x.done = true
@@ -111,8 +107,9 @@ func (x *exchange) check(_ context.Context, _ *http.Response, err error) (bool, 
 	return false, nil
 }
 
-// backoff is go-retryablehttp's Backoff: check has the wait already.
-func (x *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
+// waitOfCheck is go-retryablehttp's Backoff: check has left the wait where
+// go-retryablehttp takes the least one from.
+func waitOfCheck(wait, _ time.Duration, _ int, _ *http.Response) time.Duration { return wait }
 
 // lastError returns the attempt's end as an error; nil after a usable answer.
 func (x *exchange) lastError() error {

@@ -24,8 +24,9 @@ type failure struct {
 }
 
 var failures = []failure{
-	{"the payload changed before it was sent", is(ErrPayloadChanged), Stop, true},
+	{"the payload changed", is(ErrPayloadChanged), Stop, true},
 	{"the attempt could not be prepared", as[*prepareError](), Stop, true},
+	{"the body could not be read", as[*bodyError](), Stop, true},
 	{"the answer was cut off", is(ErrTruncated), Retry, false},
 	{"no such host", noSuchHost, Stop, true},
 	{"the host name could not be looked up", as[*net.DNSError](), Retry, true},

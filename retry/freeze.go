@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,11 +14,10 @@ import (
 type frozen struct {
 	method string
 	url    *url.URL
-	host   string      // for the Host header
-	header http.Header // the caller's, and those of ours that stay the same
-	body   []byte
-	sum    [sha256.Size]byte // of body
-	fixed  []field           // the headers that no attempt may go without
+	host   string      // for the Host header; empty: the URL's
+	header http.Header // the caller's
+	body   payload
+	fixed  []field // the headers of ours that stay the same
 }
 
 // A field is a header that the client owns.
@@ -32,35 +30,57 @@ var ours = []string{
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 
-// freeze checks the call and copies it. Its error wraps ErrInvalid.
-func freeze(call *Call) (*frozen, error) {
+// freeze checks the call and copies it, and reads a body that is not in memory.
+// Its error wraps ErrInvalid.
+func freeze(call *Call) (frozen, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
-		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
+		return frozen{}, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
-	u, err := parseURL(call.URL)
-	if err != nil {
-		return nil, err
+	f := frozen{method: call.Method, host: call.host}
+	var err error
+	if f.url, err = parseURL(call.URL); err != nil {
+		return frozen{}, err
 	}
 	name := keyHeader(call)
-	for h, values := range call.Header {
-		if isOurs(h, name) {
+	if !token(name) {
+		return frozen{}, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, name)
+	}
+	if f.header, err = freezeHeader(call.Header, name); err != nil {
+		return frozen{}, err
+	}
+	f.fixed = fixedFields(call, name)
+	f.body, err = freezeBody(call)
+	return f, err
+}
+
+// freezeHeader checks the caller's header and copies it, names in one spelling.
+func freezeHeader(header http.Header, keyName string) (http.Header, error) {
+	frozen := make(http.Header, len(header))
+	for h, values := range header {
+		if isOurs(h, keyName) {
 			return nil, fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
 		}
 		if err := checkHeader(h, values); err != nil {
 			return nil, err
 		}
+		h = http.CanonicalHeaderKey(h)
+		frozen[h] = append(frozen[h], values...)
 	}
-	if !token(name) {
-		return nil, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, name)
+	return frozen, nil
+}
+
+func freezeBody(call *Call) (payload, error) {
+	switch {
+	case call.GetBody == nil:
+		return bytesPayload(slices.Clone(call.Body)), nil
+	case call.Body != nil:
+		return payload{}, fmt.Errorf("%w: Body and GetBody are both set", ErrInvalid)
 	}
-	f := &frozen{method: call.Method, url: u, host: call.host, body: slices.Clone(call.Body), sum: sha256.Sum256(call.Body)}
-	fill(&f.host, u.Host)
-	f.fixed = fixedFields(call, name)
-	f.header = make(http.Header, len(call.Header)+len(f.fixed)+3)
-	for h, values := range call.Header {
-		f.header[http.CanonicalHeaderKey(h)] = append(f.header[http.CanonicalHeaderKey(h)], values...)
+	p, err := streamPayload(call.GetBody)
+	if err != nil {
+		return payload{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return f, nil
+	return p, nil
 }
 
 // parseURL never quotes the URL in its error: it may hold a secret.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -169,6 +170,7 @@ func writeProblem(w http.ResponseWriter, code wire.Code) {
 func serve(tb testing.TB, h2 bool, handler http.HandlerFunc) (*httptest.Server, retry.Config) {
 	tb.Helper()
 	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections
 	if h2 {
 		srv.EnableHTTP2 = true
 		srv.StartTLS()

@@ -11,6 +11,9 @@ func (x *exchange) verdict() Verdict {
 	if x.answer == nil {
 		return verdictOf(x.failed, x.seen)
 	}
+	if x.answer.usable() {
+		return StatusVerdict(x.answer.status) // nothing in its headers could make it another
+	}
 	v := x.judge(x.answer)
 	v.RetryAfter = x.retryAfter(x.answer)
 	if retry, ok := wire.ParseFlag(x.answer.header.Values(wire.HeaderShouldRetry)); ok && !retry && v.Action != Stop {

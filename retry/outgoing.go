@@ -1,11 +1,8 @@
 package retry
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -13,7 +10,7 @@ import (
 )
 
 // request returns the request that go-retryablehttp repeats: what is the same
-// for all attempts, without the client's own headers.
+// for all attempts, without body and the client's own headers.
 func (f *frozen) request(ctx context.Context) *http.Request {
 	return (&http.Request{
 		Method: f.method, URL: f.url, Host: f.host, Header: f.header,
@@ -24,19 +21,18 @@ func (f *frozen) request(ctx context.Context) *http.Request {
 // outgoing returns the request of one hop of one attempt: a copy with the
 // client's headers and the frozen body, as Prepare leaves it.
 func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
-	if x.attempt.Number > 1 && sha256.Sum256(x.frozen.body) != x.frozen.sum {
-		return nil, fmt.Errorf("%w: body", ErrPayloadChanged) // a transport wrote into what it was to read
+	if x.attempt.Number > 1 {
+		if err := x.frozen.body.unchanged(); err != nil {
+			return nil, err
+		}
 	}
 	out := req.WithContext(ctx)
 	u := *req.URL // WithContext shares it, and transports have been seen to rewrite it
-	out.URL, out.Header = &u, req.Header.Clone()
-	for _, h := range x.frozen.fixed {
-		out.Header[h.name] = []string{h.value}
+	out.URL, out.Header = &u, x.header(req.Header)
+	fill(&out.Host, u.Host)
+	if err := x.setBody(out); err != nil {
+		return nil, err
 	}
-	out.Header[wire.HeaderRetryAttempt] = []string{wire.FormatRetryAttempt(x.attempt.Number)}
-	out.Header[wire.HeaderRetryAllowance] = []string{wire.FormatRetryAllowance(x.attempt.Allowance)}
-	out.Header[wire.HeaderRequestTimeout] = []string{wire.FormatRequestTimeout(x.attempt.Timeout - x.cfg.TimeoutMargin)}
-	x.setBody(out)
 	if x.cfg.Prepare != nil {
 		if err := x.prepare(out); err != nil {
 			return nil, err
@@ -45,24 +41,47 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	return out, nil
 }
 
-// setBody gives out a reader of the frozen bytes, and net/http a way to begin
-// again: without one it could not even repeat what was never written.
-func (x *exchange) setBody(out *http.Request) {
-	body := x.frozen.body
-	out.ContentLength = int64(len(body))
-	if len(body) == 0 {
-		out.Body, out.GetBody = nil, nil
-		return
+// header returns given, copied, with the client's own headers.
+func (x *exchange) header(given http.Header) http.Header {
+	header := make(http.Header, len(given)+len(x.frozen.fixed)+3)
+	for name, values := range given {
+		header[name] = append([]string(nil), values...)
 	}
-	out.Body = io.NopCloser(bytes.NewReader(body))
+	values := make([]string, 0, len(x.frozen.fixed)+3) // one array for all
+	set := func(name, value string) {
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	for _, h := range x.frozen.fixed {
+		set(h.name, h.value)
+	}
+	set(wire.HeaderRetryAttempt, wire.FormatRetryAttempt(x.attempt.Number))
+	set(wire.HeaderRetryAllowance, wire.FormatRetryAllowance(x.attempt.Allowance))
+	set(wire.HeaderRequestTimeout, wire.FormatRequestTimeout(x.attempt.Timeout-x.cfg.TimeoutMargin))
+	return header
+}
+
+// setBody gives out a reader of the frozen body, and net/http a way to begin
+// again: without one it could not even repeat what was never written.
+func (x *exchange) setBody(out *http.Request) error {
+	body := &x.frozen.body
+	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size
+	if body.size == 0 {
+		return nil
+	}
+	var err error
+	if out.Body, err = body.reader(); err != nil {
+		return err
+	}
 	// net/http repeats at once, without backoff, and every delivery counts.
 	seen, left := x.seen, x.limit-x.retries-x.repeats
 	out.GetBody = func() (io.ReadCloser, error) {
 		if written := int(seen.written.Load()); written > 0 && written >= left {
 			return nil, errNoRepeat
 		}
-		return io.NopCloser(bytes.NewReader(body)), nil
+		return body.reader()
 	}
+	return nil
 }
 
 var errNoRepeat = errors.New("retry: the connection failed, and no delivery is left to repeat the request by")

@@ -15,32 +15,40 @@ func (e *prepareError) Error() string { return "retry: prepare: " + e.err.Error(
 func (e *prepareError) Unwrap() error { return e.err }
 
 // prepare lets Config.Prepare at the request and then checks that it is still
-// the frozen call's.
+// the frozen call's, and begins the body anew.
 func (x *exchange) prepare(out *http.Request) error {
 	given := *out
 	u := *out.URL
 	given.URL, given.Header = &u, out.Header.Clone()
-	if err := x.cfg.Prepare(x.attempt.Number, out); err != nil {
-		return &prepareError{err}
+	err := x.cfg.Prepare(x.attempt.Number, out)
+	if err != nil {
+		err = &prepareError{err}
+	} else {
+		err = x.checkPrepared(&given, out)
 	}
+	if given.Body != nil {
+		_ = given.Body.Close() // only read
+	}
+	if err != nil {
+		return err
+	}
+	return x.setBody(out)
+}
+
+func (x *exchange) checkPrepared(given, out *http.Request) error {
 	if out.URL == nil || out.URL.String() != given.URL.String() || out.Method != given.Method || out.Host != given.Host {
 		return fmt.Errorf("%w: method or URL", ErrPayloadChanged)
 	}
 	if err := x.checkOwnHeaders(given.Header, out.Header); err != nil {
 		return err
 	}
-	if err := x.checkBody(out.Body); err != nil {
-		return err
-	}
-	out.Body = nil
-	x.setBody(out)
-	return nil
+	return x.checkBody(given.Body, out.Body)
 }
 
 // checkOwnHeaders compares the headers that belong to the client, in whatever
 // case they are spelled: a second spelling would be a second line on the wire.
 func (x *exchange) checkOwnHeaders(given, got http.Header) error {
-	keyName := keyHeader(x.call)
+	keyName := keyHeader(&x.call)
 	count := 0
 	for name, values := range got {
 		if err := checkHeader(name, values); err != nil {
@@ -66,17 +74,22 @@ func (x *exchange) checkOwnHeaders(given, got http.Header) error {
 }
 
 // checkBody compares what a reader would send with the frozen bytes. The hook
-// may have read it, to sign it; then nothing is left, which is no change.
-func (x *exchange) checkBody(body io.ReadCloser) error {
-	if body == nil {
+// may have read it, to sign it; then nothing is left, which is no change. One
+// that is not in memory may only be the same reader.
+func (x *exchange) checkBody(given, body io.ReadCloser) error {
+	if body == nil || body == given && x.frozen.body.open != nil {
 		return nil
 	}
 	defer body.Close() //nolint:errcheck // only read
-	got, err := io.ReadAll(io.LimitReader(body, int64(len(x.frozen.body))+1))
+	if x.frozen.body.open != nil {
+		return fmt.Errorf("%w: body", ErrPayloadChanged)
+	}
+	frozen := x.frozen.body.bytes
+	got, err := io.ReadAll(io.LimitReader(body, int64(len(frozen))+1))
 	if err != nil {
 		return &prepareError{err}
 	}
-	if len(got) > 0 && !bytes.HasSuffix(x.frozen.body, got) {
+	if len(got) > 0 && !bytes.HasSuffix(frozen, got) {
 		return fmt.Errorf("%w: body", ErrPayloadChanged)
 	}
 	return nil

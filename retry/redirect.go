@@ -9,8 +9,8 @@ import (
 // maxRedirects is how many redirects one attempt follows.
 const maxRedirects = 5
 
-// checkRedirect is the client's http.Client.CheckRedirect: what it declines is
-// the attempt's answer. A redirect is followed only if the same request goes to
+// checkRedirect is the http.Client.CheckRedirect of calls that follow redirects:
+// what it declines is the attempt's answer. A redirect is followed only if the same request goes to
 // the same origin: the key must reach nobody else, and another method or body
 // is another call.
 func checkRedirect(req *http.Request, via []*http.Request) error {
@@ -18,12 +18,14 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects || req.Method != first.Method || !sameOrigin(req.URL, first.URL) {
 		return http.ErrUseLastResponse
 	}
-	x, _ := req.Context().Value(exchangeKey{}).(*exchange)
-	if x == nil || !x.follow || !keepsRequest(req.Response.StatusCode, req.Method) {
+	if !keepsRequest(req.Response.StatusCode, req.Method) {
 		return http.ErrUseLastResponse
 	}
 	return nil
 }
+
+// noRedirect is that of calls whose caller follows them.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // keepsRequest reports whether a redirect of this status repeats the request as
 // it is (RFC 9110 section 15.4).

@@ -18,7 +18,6 @@ type run struct {
 	safe     bool // may be sent again although it may have taken effect
 
 	caller   context.Context
-	ctx      context.Context // caller's, ended with the call's time
 	start    time.Time
 	deadline time.Time
 
@@ -38,10 +37,10 @@ type run struct {
 	retryable bool
 }
 
-// newRun starts the clock of a call. The caller must call bound.
-func (c *Client) newRun(ctx context.Context, task Task, safe bool) *run {
+// newRun starts the clock of a call.
+func (c *Client) newRun(ctx context.Context, task Task, safe bool) run {
 	now := time.Now()
-	r := &run{cfg: &c.cfg, observer: c.observer, task: task, safe: safe, caller: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
+	r := run{cfg: &c.cfg, observer: c.observer, task: task, safe: safe, caller: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
 	r.tally = tally{maybe: task.Resumed}
 	if task.Resumed {
 		r.tally.why = "an earlier process may have sent it"
@@ -62,18 +61,11 @@ func (c *Client) newRun(ctx context.Context, task Task, safe bool) *run {
 	return r
 }
 
-// bound returns ctx, which is the caller's, ended with the call's time.
-func (r *run) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithDeadlineCause(ctx, r.deadline, ErrDeadline)
-	r.ctx = ctx
-	return ctx, cancel
-}
-
 // begin opens the next attempt and works out what it may tell the callee.
 func (r *run) begin() {
 	r.attempts++
 	r.begun = time.Now()
-	a := Attempt{Number: r.attempts, Timeout: min(r.cfg.AttemptTimeout, r.remaining())}
+	a := Attempt{Number: r.attempts, Timeout: min(r.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
 	r.spent = 0
 	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
 		left := max(min(r.limit-r.retries, r.units), 1)
@@ -102,7 +94,7 @@ func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, aga
 	if v.Action == Stop {
 		return 0, false, nil
 	}
-	if ended := r.ended(); ended != nil {
+	if ended := r.ended(time.Now()); ended != nil {
 		return 0, false, ended
 	}
 	if !r.safe && v.Outcome != NotSent {
@@ -152,9 +144,9 @@ func (r *run) whyLimited() error {
 	return nil
 }
 
-// ended returns why no further attempt may begin: the caller's own reason
-// before the client's.
-func (r *run) ended() error {
+// ended returns why no further attempt may begin at the time now: the caller's
+// own reason before the client's.
+func (r *run) ended(now time.Time) error {
 	err, cause := r.caller.Err(), context.Cause(r.caller)
 	switch {
 	case err == nil:
@@ -165,7 +157,7 @@ func (r *run) ended() error {
 	default:
 		return fmt.Errorf("%w: %w", err, cause)
 	}
-	if r.ctx.Err() != nil || r.remaining() <= 0 {
+	if !now.Before(r.deadline) {
 		return ErrDeadline
 	}
 	return nil
@@ -173,14 +165,16 @@ func (r *run) ended() error {
 
 func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
 
-// attemptContext returns ctx, which is the call's, for the attempt under way: it
-// ends with the attempt's time and has then ErrAttemptTimeout as its cause.
+// attemptContext returns ctx, which is the caller's, for the attempt under way:
+// it ends with the attempt's time or the call's, whichever is first, and has
+// then that one's error as its cause. No other context has the call's end: no
+// wait begins that would reach it.
 func (r *run) attemptContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	ends := r.begun.Add(r.cfg.AttemptTimeout)
+	ends, cause := r.begun.Add(r.cfg.AttemptTimeout), ErrAttemptTimeout
 	if !ends.Before(r.deadline) {
-		return ctx, func() {} // the call's own end comes first
+		ends, cause = r.deadline, ErrDeadline
 	}
-	return context.WithDeadlineCause(ctx, ends, ErrAttemptTimeout)
+	return context.WithDeadlineCause(ctx, ends, cause)
 }
 
 // budgetSuccess tells the budget that the service is well.

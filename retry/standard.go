@@ -11,7 +11,9 @@ import (
 
 // Do makes the call that req is, for code that has an *http.Request. Its key
 // is the request's Idempotency-Key, quoted or bare; without one it is un-keyed.
-// The body is read into memory first, and always closed; req is not changed.
+// The body is read into memory first, but for one of more than a mebibyte that
+// req.GetBody opens anew (see [Call.GetBody]); it is always closed. req is not
+// changed.
 //
 // As with http.Client, every complete answer that ends the call is a response
 // without an error, whatever its status; its body is in memory (at most 64 KiB
@@ -38,7 +40,7 @@ func (c *Client) standard(req *http.Request, follow bool) (*http.Response, error
 	if err != nil {
 		return nil, &Error{Outcome: NotSent, Key: call.Key, Err: err}
 	}
-	x := c.exchange(req.Context(), &call, follow)
+	x := c.exchange(req.Context(), call, follow)
 	if x.err != nil && (x.answer == nil || x.answer.tooLong || x.err.Retryable) {
 		return nil, x.err
 	}
@@ -52,17 +54,10 @@ func callOf(req *http.Request) (Call, error) {
 	if req.URL != nil {
 		call.URL = req.URL.String() // without one, freeze refuses the call
 	}
-	if req.Body != nil {
-		body, err := io.ReadAll(req.Body)
-		if closeErr := req.Body.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
-			return call, fmt.Errorf("%w: body: %w", ErrInvalid, err)
-		}
-		call.Body = body
+	err := call.takeBody(req)
+	if err != nil {
+		return call, err
 	}
-	var err error
 	if call.Key, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderKey)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -76,6 +71,30 @@ func callOf(req *http.Request) (Call, error) {
 		call.Header.Del(h)
 	}
 	return call, nil
+}
+
+// maxCopied is the length of the longest body that is copied although it could
+// be opened anew.
+const maxCopied = 1 << 20
+
+// takeBody takes over req's body, and closes it.
+func (c *Call) takeBody(req *http.Request) error {
+	if req.Body == nil {
+		return nil
+	}
+	var err error
+	if req.GetBody != nil && req.ContentLength > maxCopied {
+		c.GetBody = req.GetBody
+	} else {
+		c.Body, err = io.ReadAll(req.Body)
+	}
+	if closeErr := req.Body.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("%w: body: %w", ErrInvalid, err)
+	}
+	return nil
 }
 
 // standard returns the answer as net/http's response to req.

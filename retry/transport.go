@@ -6,24 +6,19 @@ import (
 	"net/http"
 )
 
-type exchangeKey struct{}
-
-// An attemptTransport makes attempts for the exchange in the request's context:
-// an attempt ends with the last byte of its answer, so the answer is read here.
-// It has no CloseIdleConnections: go-retryablehttp would call it after every
-// call that failed, and empty the pool for all the others.
-type attemptTransport struct{ base http.RoundTripper }
+// An attemptTransport makes the attempts of a call: an attempt ends with the
+// last byte of its answer, so the answer is read here. It has no
+// CloseIdleConnections: go-retryablehttp would call it after every call that
+// failed, and empty the pool for all the others.
+type attemptTransport struct{ *exchange }
 
 func (t attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x, _ := req.Context().Value(exchangeKey{}).(*exchange)
-	if req.Body != nil {
-		defer req.Body.Close() //nolint:errcheck // frozen bytes, which outgoing gives a reader of their own
-	}
+	x := t.exchange
 	if req.Response == nil { // else a redirect led here, within the attempt
 		x.begin()
 		x.repeats = 0
 	}
-	resp, err := x.hop(req.Context(), t.base, req)
+	resp, err := x.hop(req)
 	if err != nil {
 		x.answer, x.failed = nil, err
 		return nil, err
@@ -32,15 +27,15 @@ func (t attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // hop sends one request of the attempt and reads its answer.
-func (x *exchange) hop(ctx context.Context, base http.RoundTripper, req *http.Request) (*http.Response, error) {
+func (x *exchange) hop(req *http.Request) (*http.Response, error) {
 	x.answer, x.failed, x.seen = nil, nil, &evidence{}
-	ctx, cancel := x.attemptContext(ctx)
+	ctx, cancel := x.attemptContext(req.Context())
 	defer cancel()
 	out, err := x.outgoing(x.seen.trace(ctx), req)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := base.RoundTrip(out)
+	resp, err := x.cfg.Transport.RoundTrip(out)
 	x.repeats += x.seen.deliveries(resp) - 1
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
