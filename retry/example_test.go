@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 
@@ -75,21 +74,4 @@ func ExampleDo() {
 		}, nil)
 	fmt.Println(id, err)
 	// Output: mail-7 <nil>
-}
-
-func ExampleClient_RoundTripper() {
-	inventory := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "12 left")
-	}))
-	defer inventory.Close()
-	client, _ := retry.New(retry.Config{})
-
-	resp, err := (&http.Client{Transport: client.RoundTripper()}).Get(inventory.URL)
-	if err != nil {
-		panic(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	fmt.Printf("%s\n", body)
-	// Output: 12 left
 }

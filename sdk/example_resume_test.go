@@ -1,0 +1,69 @@
+package sdk_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
+)
+
+// Every answer of one call is lost, so that nobody knows whether it took
+// effect. Resume asks again, under the same key, and leaves the other one alone.
+func ExampleFanout_Resume() {
+	d := services()
+	defer d.Close()
+	client, err := newExampleClient(d.URL())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lost := sdktest.DropResponse()
+	d.Script("/charges", lost, lost, lost, lost) // as many as there are attempts
+
+	ctx := orderContext()
+	fan := client.Fanout(ctx)
+	sdk.Go(fan, Reserve, Lines{SKUs: []string{"lamp"}})
+	sdk.Go(fan, Charge, Payment{Cents: 1999})
+	err = fan.Wait()
+	for _, name := range []string{"inventory.reserve", "payment.charge"} {
+		fmt.Println(name, fan.Results()[name].Outcome)
+	}
+	if sdk.Resumable(err) { // or run all of this again, in this process or another
+		err = fan.Resume(ctx)
+	}
+	fmt.Println("resumed:", err)
+	for _, n := range d.Effects() {
+		fmt.Println("effects:", n)
+	}
+	// Output:
+	// inventory.reserve Completed
+	// payment.charge Unknown
+	// resumed: <nil>
+	// effects: 1
+	// effects: 1
+}
+
+// How a handler answers for a failed fan-out: what can still end well is not
+// stored (503), the rest is final.
+func ExampleResumable() {
+	answer := func(err error) int {
+		switch {
+		case err == nil:
+			return http.StatusOK
+		case sdk.Resumable(err):
+			return http.StatusServiceUnavailable
+		default:
+			return http.StatusUnprocessableEntity
+		}
+	}
+	fmt.Println(answer(nil))
+	fmt.Println(answer(&retry.Error{Outcome: retry.Unknown, Err: context.DeadlineExceeded}))
+	fmt.Println(answer(&retry.Error{Outcome: retry.Rejected, Status: http.StatusPaymentRequired, Err: retry.ErrRejected}))
+	// Output:
+	// 200
+	// 503
+	// 422
+}
