@@ -1,10 +1,12 @@
 package sdk_test
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
@@ -19,7 +21,7 @@ func ExampleProfile() {
 		Profile: sdk.Profile{
 			KeyHeader: "PayPal-Request-Id", Bare: true,
 			Encoding: childkey.UUIDv4, MaxKeyBytes: 38,
-			Retention: 6 * time.Hour, // a retry that comes later is not sent
+			Retention: 6 * time.Hour,
 			KeyOnly:   true,
 		},
 	}}})
@@ -27,7 +29,21 @@ func ExampleProfile() {
 		fmt.Println(err)
 		return
 	}
-	_, err = sdk.Call(orderContext(), client, Charge, Payment{Cents: 1999})
-	fmt.Println(d.Requests()[0].Header.Get("PayPal-Request-Id"), err)
-	// Output: 3309a012-3d19-439a-9359-33e12dfe4579 <nil>
+	ctx := orderContext()
+	_, err = sdk.Call(ctx, client, Charge, Payment{Cents: 1999})
+	fmt.Println(err)
+
+	// By the time that was stored with the order, the callee may have forgotten
+	// the call: it is not sent again.
+	yesterday := time.Now().Add(-24 * time.Hour)
+	_, err = sdk.Call(ctx, client, Charge, Payment{Cents: 1999}, sdk.FirstSent(yesterday))
+	fmt.Println("expired:", errors.Is(err, retry.ErrKeyExpired))
+
+	for _, r := range d.Requests() {
+		fmt.Println("sent under", r.Header.Get("PayPal-Request-Id"))
+	}
+	// Output:
+	// <nil>
+	// expired: true
+	// sent under 3309a012-3d19-439a-9359-33e12dfe4579
 }
