@@ -34,7 +34,7 @@ func GoUndo[In, Out, Ack any](
 	f *Fanout, undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
 	in contract.Undo[In, Out], options ...CallOption,
 ) *Future[Ack] {
-	undo, cancels, err := undoing(f.ctx, f.client, undo, forward)
+	undo, cancels, err := undoing(f.context(), f.client, undo, forward)
 	if err != nil {
 		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
 		b.invalid = refuse(undo.Service(), undo.Name(), childkey.Key{}, err)
