@@ -255,6 +255,22 @@ func TestService_prepareIsAskedOncePerCall(t *testing.T) {
 	require.EqualValues(t, 2, asked.Load())
 }
 
+func TestHeader_spelledTwice(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+		URL: d.URL(), Header: http.Header{"X-Tenant": {"replaced"}},
+	}}})
+	require.NoError(t, err)
+	for range 8 { // maps are read in another order each time
+		_, err = sdk.Call(parent(t, "p"), c, pay, amount{1}, sdk.Header("x-tenant", "a"), sdk.Header("X-Tenant", "b"))
+		require.NoError(t, err)
+	}
+	for _, r := range d.Requests() {
+		require.Equal(t, []string{"b", "a"}, r.Header.Values("X-Tenant"))
+	}
+}
+
 func TestService_prepareErrors(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,6 +40,17 @@ func checkHeader(header http.Header, profile Profile) error {
 		}
 	}
 	return nil
+}
+
+// canonical returns a copy of header with its names as net/http spells them. Of
+// a header that is there in two spellings every value is kept, in the order of
+// the spellings, so that each run sends the same.
+func canonical(header http.Header) http.Header {
+	out := make(http.Header, len(header))
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		out[http.CanonicalHeaderKey(name)] = append(out[http.CanonicalHeaderKey(name)], header[name]...)
+	}
+	return out
 }
 
 // token reports whether s is a token (RFC 9110 section 5.6.2): a method or the

@@ -3,8 +3,8 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -120,9 +120,7 @@ func (s *service) compose(req Request) (http.Header, error) {
 	}
 	header := make(http.Header, len(s.header)+len(req.Header)+1)
 	for _, from := range []http.Header{s.header, req.Header} {
-		for name, values := range from {
-			header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
-		}
+		maps.Copy(header, canonical(from))
 	}
 	if req.Body != nil {
 		if req.ContentType == "" {
