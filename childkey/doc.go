@@ -5,7 +5,8 @@
 // call has a child key that [Derive] computes from the parent key, the names of
 // the service and the operation called, and what tells several such calls apart.
 // The same intent gives the same key: on every attempt, every replica and after
-// every restart. Start with [Parse] and [Derive].
+// every restart. Start with [Parse] and [Derive]; package sdk derives by itself,
+// and needs a parent key in its ctx ([NewContext]).
 //
 // [Sum] and [Encoding] are for callees that take keys in another form, [Keyed]
 // for those that must not compute the keys of others, [Family] for noticing one

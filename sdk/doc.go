@@ -7,7 +7,9 @@
 // sends the same keys and bodies, in whatever process and however often it
 // runs: to resume after a crash, run it again.
 //
-// How a call ended is a retry.Outcome, in every error as a [*retry.Error].
+// How a call ended is a retry.Outcome, in every error as a [*retry.Error];
+// [Resumable] says whether to run the code again. [Client.Send] makes calls that no
+// operation describes, and a [Profile] calls callees that are not this library's.
 //
 // The package knows neither a server nor a store: it remembers nothing that
 // the callees do not remember better.

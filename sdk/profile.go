@@ -40,7 +40,8 @@ type Profile struct {
 	// call that was first sent longer ago than that, less a twentieth for
 	// clocks that differ, is not sent: it is Unknown, with retry.ErrKeyExpired.
 	// What counts is [Request.FirstSent], or what the fan-out saw itself. Zero
-	// means that the callee judges, by the Idempotency-First-Sent that it gets.
+	// means that the callee judges, by the Idempotency-First-Sent that it gets;
+	// with KeyOnly it gets none, and nobody judges.
 	Retention time.Duration
 	// Judge reads answers that mean something of their own at this callee, such
 	// as a 409; see [ConflictInProgress]. Nil means that there are none.

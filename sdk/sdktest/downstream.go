@@ -76,7 +76,8 @@ func (d *Downstream) URL() string { return d.server.URL }
 
 // Script says what happens to the requests for path: the first Fault to the
 // first delivery of each key, the second to the second, and so on; later
-// deliveries pass. It replaces the script that path had.
+// deliveries pass. What comes without a key counts as of one key. It replaces the
+// script that path had.
 func (d *Downstream) Script(path string, faults ...Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +92,8 @@ func (d *Downstream) Requests() []Request {
 }
 
 // Effects returns how often the work was done for each key, which is as a
-// [Request] has it: 1 for every key if caller and callee do what they should.
+// [Request] has it, with its quotes: 1 for every key if caller and callee do what
+// they should, and all that came without a key under "".
 func (d *Downstream) Effects() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
