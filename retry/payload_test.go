@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,9 +44,11 @@ func (c *closeOnce) Close() error {
 	return nil
 }
 
+// requireClosed waits, because a transport may close after it has answered.
 func (s *source) requireClosed(t *testing.T) {
 	t.Helper()
-	require.Equal(t, s.opened.Load(), s.closed.Load(), "what was opened is closed")
+	closed := func() bool { return s.opened.Load() == s.closed.Load() }
+	require.Eventually(t, closed, 10*time.Second, time.Millisecond, "what was opened is closed")
 }
 
 func text(s string) func() (io.Reader, error) {
