@@ -3,7 +3,7 @@
 // each under a child key of the request it is made for. Start with [New].
 //
 // The parent key comes from ctx: a guarded handler's ctx has it, elsewhere
-// childkey.NewContext puts it there. The same code under the same parent key
+// [Begin] puts it there, from a business id. The same code under the same parent key
 // sends the same keys and bodies, in whatever process and however often it
 // runs: to resume after a crash, run it again.
 //

@@ -18,9 +18,9 @@ var (
 	ErrEncodingTooLong = errors.New("sdk: encoding longer than the callee's longest key")
 	// ErrNoParent: ctx carries no parent key. There is no substitute: a random
 	// key would be another one after a restart, and the call would run twice.
-	// Use the ctx of a guarded handler, or childkey.NewContext with a key that
-	// is stored, or derived from a business id, before the first send.
-	ErrNoParent = errors.New("sdk: no parent key in ctx; use the guarded handler's ctx or childkey.NewContext")
+	// Use the ctx of a guarded handler, [Begin], or childkey.NewContext with a key
+	// that was stored before the first send.
+	ErrNoParent = errors.New("sdk: no parent key in ctx; use the guarded handler's ctx, Begin or childkey.NewContext")
 	// ErrNoService: the [Config] has no service of that name.
 	ErrNoService = errors.New("sdk: service not configured")
 	// ErrRequest: a request that cannot be sent: a path, method or header that

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(killURL); url != "" {
 		os.Exit(transferAndDie(url))
 	}
+	if url := os.Getenv(intentURL); url != "" {
+		os.Exit(chargeOrder(url))
+	}
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)

@@ -24,15 +24,7 @@ func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) 
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
 	st := s.query.pruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
-	total := 0
-	for {
-		n, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, s.writer, st) })
-		total += int(n)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || n < auditBatch {
-			return total, wrap("prune audit log", err)
-		}
-	}
+	return inBatches(ctx, auditBatch, "prune audit log", func() (int64, error) {
+		return pgkit.Exec(ctx, s.writer, st)
+	})
 }

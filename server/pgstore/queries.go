@@ -24,6 +24,9 @@ type queries struct {
 	once, onceOrFail, onceRecord pgkit.Query
 	partitions, dropAnswers      pgkit.Query
 	detachedPartitions           pgkit.Query
+	intentBegin, intent          pgkit.Query
+	intentDone, intentsPending   pgkit.Query
+	intentsSweep                 pgkit.Query
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, confirmPartitioned    pgkit.Query
@@ -67,6 +70,11 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.partitions, "partitions"},
 		{&q.detachedPartitions, "detached_partitions"},
 		{&q.dropAnswers, "drop_answers"},
+		{&q.intentBegin, "intent_begin"},
+		{&q.intent, "intent"},
+		{&q.intentDone, "intent_done"},
+		{&q.intentsPending, "intents_pending"},
+		{&q.intentsSweep, "intents_sweep"},
 		{&q.settlePartitioned, "settle_partitioned"},
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},
 		{&q.readPartitioned, "read_partitioned"},

@@ -1,0 +1,9 @@
+-- Sweep deletes at most so many intents that were finished an age ago.
+delete from /*schema*/idempotency_intent
+where key = any (array(
+    select key
+    from /*schema*/idempotency_intent
+    where done_at < (select clock_timestamp()) - @age::interval
+    order by done_at
+    limit @limit
+    for update skip locked))
