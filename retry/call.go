@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"io"
 	"net/http"
 	"time"
 
@@ -15,12 +14,9 @@ type Call struct {
 	URL    string      // required, absolute: http or https; a fragment is not sent
 	Header http.Header // copied; nil means none. The headers of package wire are the client's own
 	Body   []byte      // copied; nil means no body
-	// GetBody opens the body anew for each attempt, in place of Body, where it is
-	// too long to lie in memory. It must give the same bytes each time: it is
-	// read once before the call is sent and once more before a repetition, to
-	// prove that, and no delivery that differs ends as a complete request
-	// ([ErrPayloadChanged]). What it returns is always closed. Nil means Body.
-	GetBody func() (io.ReadCloser, error)
+	// Stream is the body in place of Body, where it is too long to lie in memory;
+	// nil means Body.
+	Stream *Stream
 
 	// Key is sent as Idempotency-Key on every attempt. The zero Key makes the
 	// call un-keyed: then a method that is not idempotent by RFC 9110 section

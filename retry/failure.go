@@ -26,7 +26,7 @@ type failure struct {
 var failures = []failure{
 	{"the payload changed", is(ErrPayloadChanged), Stop, true},
 	{"the attempt could not be prepared", as[*prepareError](), Stop, true},
-	{"the body could not be read", as[*bodyError](), Stop, true},
+	{"the body could not be read", as[*streamError](), Stop, true},
 	{"the answer was cut off", is(ErrTruncated), Retry, false},
 	{"no such host", noSuchHost, Stop, true},
 	{"the host name could not be looked up", as[*net.DNSError](), Retry, true},
@@ -96,20 +96,20 @@ func closed(err error, _ *evidence) bool {
 // the rows before have those. Another attempt would fail of the same.
 func handshakeRefused(_ error, seen *evidence) bool { return seen.handshake.Load() }
 
-// A streamError has the fields of the HTTP/2 stream error that net/http keeps
+// An http2Error has the fields of the HTTP/2 stream error that net/http keeps
 // to itself and lets errors.As copy into any struct that has the same.
-type streamError struct {
+type http2Error struct {
 	StreamID uint32
 	Code     uint32
 	Cause    error
 }
 
-func (streamError) Error() string { return "stream error" }
+func (http2Error) Error() string { return "stream error" }
 
 // codeRefusedStream: the server did nothing with the stream (RFC 9113 section 8.7).
 const codeRefusedStream = 7
 
 func refusedStream(err error, _ *evidence) bool {
-	var e streamError
+	var e http2Error
 	return errors.As(err, &e) && e.Code == codeRefusedStream
 }

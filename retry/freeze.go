@@ -30,8 +30,7 @@ var ours = []string{
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 
-// freeze checks the call and copies it, and reads a body that is not in memory.
-// Its error wraps ErrInvalid.
+// freeze checks the call and copies it. Its error wraps ErrInvalid.
 func freeze(call *Call) (frozen, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
 		return frozen{}, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
@@ -49,8 +48,17 @@ func freeze(call *Call) (frozen, error) {
 		return frozen{}, err
 	}
 	f.fixed = fixedFields(call, name)
-	f.body, err = freezeBody(call)
-	return f, err
+	switch {
+	case call.Stream == nil:
+		f.body = bytesPayload(slices.Clone(call.Body))
+	case call.Body != nil:
+		return frozen{}, fmt.Errorf("%w: Body and Stream are both set", ErrInvalid)
+	case call.Stream.open == nil:
+		return frozen{}, fmt.Errorf("%w: Stream: not made by NewStream", ErrInvalid)
+	default:
+		f.body.stream = call.Stream
+	}
+	return f, nil
 }
 
 // freezeHeader checks the caller's header and copies it, names in one spelling.
@@ -67,20 +75,6 @@ func freezeHeader(header http.Header, keyName string) (http.Header, error) {
 		frozen[h] = append(frozen[h], values...)
 	}
 	return frozen, nil
-}
-
-func freezeBody(call *Call) (payload, error) {
-	switch {
-	case call.GetBody == nil:
-		return bytesPayload(slices.Clone(call.Body)), nil
-	case call.Body != nil:
-		return payload{}, fmt.Errorf("%w: Body and GetBody are both set", ErrInvalid)
-	}
-	p, err := streamPayload(call.GetBody)
-	if err != nil {
-		return payload{}, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return p, nil
 }
 
 // parseURL never quotes the URL in its error: it may hold a secret.

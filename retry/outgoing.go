@@ -65,8 +65,8 @@ func (x *exchange) header(given http.Header) http.Header {
 // again: without one it could not even repeat what was never written.
 func (x *exchange) setBody(out *http.Request) error {
 	body := &x.frozen.body
-	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size
-	if body.size == 0 {
+	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
+	if out.ContentLength == 0 {
 		return nil
 	}
 	var err error

@@ -77,11 +77,11 @@ func (x *exchange) checkOwnHeaders(given, got http.Header) error {
 // may have read it, to sign it; then nothing is left, which is no change. One
 // that is not in memory may only be the same reader.
 func (x *exchange) checkBody(given, body io.ReadCloser) error {
-	if body == nil || body == given && x.frozen.body.open != nil {
+	if body == nil || body == given && x.frozen.body.stream != nil {
 		return nil
 	}
 	defer body.Close() //nolint:errcheck // only read
-	if x.frozen.body.open != nil {
+	if x.frozen.body.stream != nil {
 		return fmt.Errorf("%w: body", ErrPayloadChanged)
 	}
 	frozen := x.frozen.body.bytes

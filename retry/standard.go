@@ -2,6 +2,7 @@ package retry
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +13,7 @@ import (
 // Do makes the call that req is, for code that has an *http.Request. Its key
 // is the request's Idempotency-Key, quoted or bare; without one it is un-keyed.
 // The body is read into memory first, but for one of more than a mebibyte that
-// req.GetBody opens anew (see [Call.GetBody]); it is always closed. req is not
+// req.GetBody opens anew (see [Stream]); it is always closed. req is not
 // changed.
 //
 // As with http.Client, every complete answer that ends the call is a response
@@ -84,17 +85,17 @@ func (c *Call) takeBody(req *http.Request) error {
 	}
 	var err error
 	if req.GetBody != nil && req.ContentLength > maxCopied {
-		c.GetBody = req.GetBody
+		c.Stream, err = NewStream(req.GetBody)
 	} else {
 		c.Body, err = io.ReadAll(req.Body)
 	}
 	if closeErr := req.Body.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil {
-		return fmt.Errorf("%w: body: %w", ErrInvalid, err)
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		err = fmt.Errorf("%w: body: %w", ErrInvalid, err)
 	}
-	return nil
+	return err
 }
 
 // standard returns the answer as net/http's response to req.

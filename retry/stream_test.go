@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -57,13 +58,16 @@ func text(s string) func() (io.Reader, error) {
 
 func sources(bodies ...func() (io.Reader, error)) *source { return &source{bodies: bodies} }
 
-func upload(url string, s *source) retry.Call {
+func upload(tb testing.TB, url string, s *source) retry.Call {
+	tb.Helper()
+	stream, err := retry.NewStream(s.open)
+	require.NoError(tb, err)
 	call := post(url)
-	call.Body, call.GetBody = nil, s.open
+	call.Body, call.Stream = nil, stream
 	return call
 }
 
-func TestGetBody(t *testing.T) {
+func TestStream(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{false, true} {
 		var hits atomic.Int32
@@ -78,30 +82,30 @@ func TestGetBody(t *testing.T) {
 			}
 		})
 		s := sources(func() (io.Reader, error) { return iotest.HalfReader(bytes.NewReader(body)), nil })
-		resp, err := newClient(t, cfg).Send(t.Context(), upload(srv.URL, s))
+		resp, err := newClient(t, cfg).Send(t.Context(), upload(t, srv.URL, s))
 		require.NoError(t, err)
 		require.Equal(t, 3, resp.Attempts)
 		s.requireClosed(t)
 	}
 }
 
-func TestGetBody_empty(t *testing.T) {
+func TestStream_empty(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503), status(200))
 	s := sources(text(""))
-	_, err := newClient(t, over(rt)).Send(t.Context(), upload(stubURL, s))
+	_, err := newClient(t, over(rt)).Send(t.Context(), upload(t, stubURL, s))
 	require.NoError(t, err)
 	require.Nil(t, rt.requests[1].Body)
 	s.requireClosed(t)
 }
 
 // Another body is found before a repetition is sent.
-func TestGetBody_changedBetweenAttempts(t *testing.T) {
+func TestStream_changedBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"body 2", "body", "body 1 and more", ""} {
 		rt := script(status(503))
 		s := sources(text("body 1"), text("body 1"), text(other))
-		failed := failure(t, newClient(t, over(rt)), upload(stubURL, s))
+		failed := failure(t, newClient(t, over(rt)), upload(t, stubURL, s))
 		require.ErrorIs(t, failed, retry.ErrPayloadChanged)
 		require.Equal(t, retry.Unknown, failed.Outcome, "of the first attempt")
 		require.Equal(t, 1, rt.count())
@@ -111,7 +115,7 @@ func TestGetBody_changedBetweenAttempts(t *testing.T) {
 
 // Another body that comes while it is being sent never gets a callee that acts
 // on it: it does not see its end.
-func TestGetBody_changedWhileItIsSent(t *testing.T) {
+func TestStream_changedWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("a", 1<<10)
 	for _, tt := range []struct{ name, sent string }{
@@ -129,7 +133,7 @@ func TestGetBody_changedWhileItIsSent(t *testing.T) {
 				}
 			})
 			s := sources(text(body), text(tt.sent))
-			failed := failure(t, newClient(t, cfg), upload(srv.URL, s))
+			failed := failure(t, newClient(t, cfg), upload(t, srv.URL, s))
 			require.ErrorIs(t, failed, retry.ErrPayloadChanged, tt.name)
 			require.Equal(t, 1, failed.Attempts)
 			srv.Close() // it waits for its handlers
@@ -139,14 +143,13 @@ func TestGetBody_changedWhileItIsSent(t *testing.T) {
 	}
 }
 
-func TestGetBody_fails(t *testing.T) {
+func TestStream_fails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
 	fails := func() (io.Reader, error) { return nil, broken }
 	breaks := func() (io.Reader, error) {
 		return io.MultiReader(strings.NewReader("bo"), iotest.ErrReader(broken)), nil
 	}
-	none := func() (io.Reader, error) { return nil, nil }
 	for _, tt := range []struct {
 		name    string
 		bodies  []func() (io.Reader, error)
@@ -154,16 +157,13 @@ func TestGetBody_fails(t *testing.T) {
 		outcome retry.Outcome
 		hits    int
 	}{
-		{"cannot be opened", []func() (io.Reader, error){fails}, retry.ErrInvalid, retry.NotSent, 0},
-		{"cannot be read", []func() (io.Reader, error){breaks}, broken, retry.NotSent, 0},
-		{"neither body nor error", []func() (io.Reader, error){none}, retry.ErrInvalid, retry.NotSent, 0},
 		{"cannot be opened to be sent", []func() (io.Reader, error){text("body"), fails}, broken, retry.NotSent, 0},
 		{"cannot be opened again", []func() (io.Reader, error){text("body"), text("body"), fails}, broken, retry.Unknown, 1},
 		{"cannot be read again", []func() (io.Reader, error){text("body"), text("body"), breaks}, broken, retry.Unknown, 1},
 	} {
 		rt := script(status(500))
 		s := sources(tt.bodies...)
-		failed := failure(t, newClient(t, over(rt)), upload(stubURL, s))
+		failed := failure(t, newClient(t, over(rt)), upload(t, stubURL, s))
 		require.ErrorIs(t, failed, tt.want, tt.name)
 		require.Equal(t, tt.outcome, failed.Outcome, tt.name)
 		require.Equal(t, tt.hits, rt.count(), tt.name)
@@ -173,7 +173,7 @@ func TestGetBody_fails(t *testing.T) {
 
 // A body that breaks off on its way is not tried again: the callee may have
 // seen most of it, and the next one would break as well.
-func TestGetBody_breaksWhileItIsSent(t *testing.T) {
+func TestStream_breaksWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
 	srv, cfg := serve(t, false, func(_ http.ResponseWriter, r *http.Request) {
@@ -185,7 +185,7 @@ func TestGetBody_breaksWhileItIsSent(t *testing.T) {
 	s := sources(text(body), func() (io.Reader, error) {
 		return io.MultiReader(strings.NewReader(body[1:]), iotest.ErrReader(broken)), nil
 	})
-	failed := failure(t, newClient(t, cfg), upload(srv.URL, s))
+	failed := failure(t, newClient(t, cfg), upload(t, srv.URL, s))
 	require.ErrorIs(t, failed, broken)
 	require.Equal(t, retry.Unknown, failed.Outcome)
 	require.False(t, failed.Retryable)
@@ -194,17 +194,50 @@ func TestGetBody_breaksWhileItIsSent(t *testing.T) {
 	s.requireClosed(t)
 }
 
-func TestGetBody_besideBody(t *testing.T) {
+func TestStream_invalid(t *testing.T) {
 	t.Parallel()
-	call := upload(stubURL, sources(text("body")))
-	call.Body = []byte("body")
-	failed := failure(t, newClient(t, over(script(status(200)))), call)
-	require.ErrorIs(t, failed, retry.ErrInvalid)
-	require.Equal(t, retry.NotSent, failed.Outcome)
+	both := upload(t, stubURL, sources(text("body")))
+	both.Body = []byte("body")
+	zero := post(stubURL)
+	zero.Body, zero.Stream = nil, new(retry.Stream)
+	for _, call := range []retry.Call{both, zero} {
+		failed := failure(t, newClient(t, over(script(status(200)))), call)
+		require.ErrorIs(t, failed, retry.ErrInvalid)
+		require.Equal(t, retry.NotSent, failed.Outcome)
+	}
+}
+
+func TestNewStream(t *testing.T) {
+	t.Parallel()
+	s := sources(text("body"))
+	stream, err := retry.NewStream(s.open)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, stream.Size())
+	require.Equal(t, sha256.Sum256([]byte("body")), stream.Sum())
+	s.requireClosed(t)
+
+	broken := errors.New("disk on fire")
+	for _, tt := range []struct {
+		name string
+		body func() (io.Reader, error)
+		want error
+	}{
+		{"cannot be opened", func() (io.Reader, error) { return nil, broken }, broken},
+		{"cannot be read", func() (io.Reader, error) { return iotest.ErrReader(broken), nil }, broken},
+		{"neither body nor error", func() (io.Reader, error) { return nil, nil }, retry.ErrInvalid},
+	} {
+		s := sources(tt.body)
+		_, err := retry.NewStream(s.open)
+		require.ErrorIs(t, err, tt.want, tt.name)
+		require.ErrorIs(t, err, retry.ErrInvalid, tt.name)
+		s.requireClosed(t)
+	}
+	_, err = retry.NewStream(nil)
+	require.ErrorIs(t, err, retry.ErrInvalid)
 }
 
 // A hook may read the body, and may not send another one.
-func TestGetBody_prepare(t *testing.T) {
+func TestStream_prepare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -223,7 +256,7 @@ func TestGetBody_prepare(t *testing.T) {
 		cfg := over(rt)
 		cfg.Prepare = tt.prepare
 		s := sources(text("body"))
-		_, err := newClient(t, cfg).Send(t.Context(), upload(stubURL, s))
+		_, err := newClient(t, cfg).Send(t.Context(), upload(t, stubURL, s))
 		require.ErrorIs(t, err, tt.want, tt.name)
 		s.requireClosed(t)
 		if tt.want == nil {
