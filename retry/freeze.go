@@ -54,7 +54,7 @@ func freeze(call *Call) (frozen, error) {
 	case call.Body != nil:
 		return frozen{}, fmt.Errorf("%w: Body and Stream are both set", ErrInvalid)
 	case call.Stream.open == nil:
-		return frozen{}, fmt.Errorf("%w: Stream: not made by NewStream", ErrInvalid)
+		return frozen{}, errZeroStream
 	default:
 		f.body.stream = call.Stream
 	}

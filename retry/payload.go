@@ -45,7 +45,7 @@ func (p *payload) unchanged() error {
 // reader returns the payload for one delivery.
 func (p *payload) reader() (io.ReadCloser, error) {
 	if p.stream != nil {
-		return p.stream.reader()
+		return p.stream.Open()
 	}
 	return io.NopCloser(bytes.NewReader(p.bytes)), nil // a type that net/http knows: it then writes headers and body at once
 }

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -11,7 +10,7 @@ import (
 // A Stream is a body that is too long to lie in memory: what a function opens
 // anew for each attempt, with the length and the hash that it must have each
 // time. It is immutable and safe for concurrent use if its function is; calls can
-// share it.
+// share it. The zero Stream is invalid.
 type Stream struct {
 	open func() (io.ReadCloser, error)
 	size int64
@@ -59,6 +58,9 @@ func (s *Stream) read() (size int64, sum [sha256.Size]byte, err error) {
 }
 
 func (s *Stream) openBody() (io.ReadCloser, error) {
+	if s.open == nil {
+		return nil, &streamError{errZeroStream}
+	}
 	body, err := s.open()
 	switch {
 	case err != nil:
@@ -69,7 +71,10 @@ func (s *Stream) openBody() (io.ReadCloser, error) {
 	return body, nil
 }
 
-var errNoBody = errors.New("opened without body or error")
+var (
+	errNoBody     = fmt.Errorf("%w: opened without body or error", ErrInvalid)
+	errZeroStream = fmt.Errorf("%w: the zero Stream; use NewStream", ErrInvalid)
+)
 
 func (s *Stream) unchanged() error {
 	size, sum, err := s.read()
@@ -79,8 +84,9 @@ func (s *Stream) unchanged() error {
 	return err
 }
 
-// reader returns the stream for one delivery.
-func (s *Stream) reader() (io.ReadCloser, error) {
+// Open opens the stream. What it returns gives its last byte only if all are what
+// they were, and else an error wrapping [ErrPayloadChanged]. Close it.
+func (s *Stream) Open() (io.ReadCloser, error) {
 	body, err := s.openBody()
 	if err != nil {
 		return nil, err

@@ -72,7 +72,12 @@ func (s *service) childHash(family *childkey.Family, payload [32]byte, req Reque
 // no part of it: a token may be another one in the next run.
 func payload(req Request) [32]byte {
 	var b []byte
-	for _, part := range []string{req.Method, req.Path, req.ContentType, req.Cancels.String(), string(req.Body)} {
+	body := string(req.Body)
+	if req.Stream != nil {
+		sum := req.Stream.Sum()
+		body = string(sum[:])
+	}
+	for _, part := range []string{req.Method, req.Path, req.ContentType, req.Cancels.String(), body} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
 		b = append(b, part...)
 	}

@@ -8,11 +8,17 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 )
 
-// body returns the bytes that go over the wire: a copy of body, with the key
-// in it where the callee takes it there.
-func (p Profile) body(body []byte, key childkey.Key) ([]byte, error) {
-	if p.BodyField == "" {
+// body returns the bytes that go over the wire: a copy of req's, with the key in
+// it where the callee takes it there.
+func (p Profile) body(req Request, key childkey.Key) ([]byte, error) {
+	body := req.Body
+	switch {
+	case body != nil && req.Stream != nil:
+		return nil, fmt.Errorf("%w: Body and Stream are both set", ErrRequest)
+	case p.BodyField == "":
 		return bytes.Clone(body), nil
+	case req.Stream != nil:
+		return nil, fmt.Errorf("%w: a Stream cannot carry the key in %q", ErrRequest, p.BodyField)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {

@@ -32,7 +32,11 @@ type Request struct {
 	// Under one key it must be the same bytes after a restart as well: encode
 	// it without times, random values and unsorted maps.
 	Body []byte
-	// ContentType describes a Body; "" means application/json.
+	// Stream is the body in place of Body, where it is too long to lie in memory,
+	// as an upload; nil means Body. [NewMultipart] makes one of several parts. It
+	// cannot carry the key ([Profile.BodyField]).
+	Stream *retry.Stream
+	// ContentType describes the body; "" means application/json.
 	ContentType string
 	// Cancels is the key of the forward call that this one undoes; the zero
 	// Key means that it undoes none. See [CallUndo].
@@ -98,7 +102,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := s.profile.body(req.Body, key)
+	body, err := s.profile.body(req, key)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +111,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 		req.FirstSent = in.FirstSent
 	}
 	return &outgoing{service: s, call: retry.Call{
-		Method: req.Method, URL: url, Header: header, Body: body,
+		Method: req.Method, URL: url, Header: header, Body: body, Stream: req.Stream,
 		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Cancels: req.Cancels, Service: req.Service, Operation: req.Operation,
 		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
 	}}, nil
@@ -122,7 +126,7 @@ func (s *service) compose(req Request) (http.Header, error) {
 	for _, from := range []http.Header{s.header, req.Header} {
 		maps.Copy(header, canonical(from))
 	}
-	if req.Body != nil {
+	if req.Body != nil || req.Stream != nil {
 		if req.ContentType == "" {
 			req.ContentType = contract.ContentType
 		}
