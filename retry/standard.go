@@ -12,6 +12,7 @@ import (
 
 // Do makes the call that req is, for code that has an *http.Request. Its key
 // is the request's Idempotency-Key, quoted or bare; without one it is un-keyed.
+// Its service, in events, errors and the budget, is the host of its URL.
 // The body is read into memory first, but for one of more than a mebibyte that
 // req.GetBody opens anew (see [Stream]); it is always closed. req is not
 // changed.
@@ -53,7 +54,7 @@ func callOf(req *http.Request) (Call, error) {
 	call := Call{Method: req.Method, Header: req.Header.Clone(), host: req.Host}
 	fill(&call.Method, http.MethodGet)
 	if req.URL != nil {
-		call.URL = req.URL.String() // without one, freeze refuses the call
+		call.URL, call.Service = req.URL.String(), req.URL.Host // without one, freeze refuses the call
 	}
 	err := call.takeBody(req)
 	if err != nil {

@@ -133,3 +133,27 @@ func TestDo_head(t *testing.T) {
 	resp.Body.Close()
 	require.EqualValues(t, 42, resp.ContentLength)
 }
+
+// Every callee has a budget of its own, also where nobody names it.
+func TestDo_budgetPerHost(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503))
+	cfg := over(rt)
+	cfg.Budget = newBudget(t, retry.BudgetConfig{Reserve: 1, Refill: 1e-9})
+	client := newClient(t, cfg)
+	for _, tt := range []struct {
+		url  string
+		hits int
+	}{
+		{"http://a.test/x", 2}, // one retry, and the budget is spent
+		{"http://a.test/y", 1},
+		{"http://b.test/x", 2},
+	} {
+		before := rt.count()
+		req, _ := request(t, http.MethodPut, tt.url, "body")
+		_, err := client.Do(req)
+		require.ErrorIs(t, err, retry.ErrBudgetExhausted)
+		require.ErrorContains(t, err, req.URL.Host)
+		require.Equal(t, tt.hits, rt.count()-before, tt.url)
+	}
+}

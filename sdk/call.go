@@ -38,8 +38,8 @@ func Resumed() CallOption { return func(r *Request) { r.Resumed = true } }
 // attempt, and every later Call under the same parent key, sends the same key
 // and the same bytes.
 //
-// The error is a [*retry.Error]. If an answer of 2xx is not the JSON of an Out,
-// as contract.Decode reads it, its Outcome is Completed and it wraps
+// The error is a [*retry.Error]. If an answer of 2xx is not an Out, as the
+// operation's codec reads it, its Outcome is Completed and it wraps
 // contract.ErrBody: the effect happened, do not undo it for want of an answer.
 // Two calls of one operation under one parent need op.For: with the same input
 // the second is a repetition of the first, with another it is refused with
@@ -54,7 +54,7 @@ func Call[In, Out any](ctx context.Context, c *Client, op contract.Operation[In,
 	if err != nil {
 		return none, err
 	}
-	return decode[Out](out, resp)
+	return decode[Out](op.Codec(), out, resp)
 }
 
 func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out], in In, options []CallOption) (*outgoing, error) {
@@ -62,13 +62,13 @@ func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operatio
 	if err != nil {
 		return nil, refuse(op.Service(), op.Name(), childkey.Key{}, err)
 	}
-	body, err := contract.Encode(in)
+	body, err := op.Codec().Encode(in)
 	if err != nil {
 		return nil, refuse(op.Service(), op.Name(), childkey.Key{}, err)
 	}
 	req := Request{
 		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
-		Method: op.Method(), Path: path, Body: body,
+		Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(),
 	}
 	for _, option := range options {
 		option(&req)
@@ -76,9 +76,9 @@ func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operatio
 	return c.compose(ctx, req)
 }
 
-func decode[Out any](out *outgoing, resp *retry.Response) (Out, error) {
+func decode[Out any](codec contract.Codec, out *outgoing, resp *retry.Response) (Out, error) {
 	var v, none Out
-	if err := contract.Decode(resp.Body, &v); err != nil {
+	if err := codec.Decode(resp.Body, &v); err != nil {
 		return none, &retry.Error{
 			Outcome: retry.Completed, Evidence: "a 2xx answer that is not the declared output",
 			Service: out.call.Service, Operation: out.call.Operation, Key: out.call.Key,

@@ -29,7 +29,7 @@ func ExampleNewMultipart() {
 	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 		panic(err)
 	}
-	defer os.Remove(file) //nolint:errcheck // a temporary file
+	defer os.Remove(file)
 
 	scan, err := retry.NewStream(func() (io.ReadCloser, error) { return os.Open(file) })
 	if err != nil {

@@ -25,7 +25,7 @@ func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options .
 		if err != nil {
 			return nil, err
 		}
-		return decode[Out](out, resp)
+		return decode[Out](op.Codec(), out, resp)
 	}
 	return add[Out](f, b)
 }

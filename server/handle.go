@@ -43,14 +43,14 @@ func (e *StatusError) Error() string {
 // Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Handle serves op on mux, guarded by g: it decodes the JSON body into In,
-// calls fn, and answers 200 with the JSON of Out, or what a [StatusError]
+// Handle serves op on mux, guarded by g: it decodes the body into In, calls fn,
+// and answers 200 with Out, both as op's codec does, or with what a [StatusError]
 // says. The error's text never leaves the process.
 //
 // fn's ctx carries the inbound key as the parent key of its own calls; in it
 // work [Fence], [Barrier], [PathValue] and what else takes a run's ctx. What
-// [contract.Decode] refuses is answered with 400, and a media type other than
-// JSON with 415; both are stored, as any verdict on the request itself.
+// the codec refuses is answered with 400, and a media type other than its own
+// with 415; both are stored, as any verdict on the request itself.
 //
 // The route is named by op's method and path. Handle returns a [ConfigError],
 // or the error of op; also if mux has the pattern already.
@@ -79,7 +79,7 @@ func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operatio
 	}
 	pattern := op.Method() + " " + op.Pattern()
 	route.Name = cmp.Or(route.Name, pattern)
-	handler, err := g.Route(route, &typed[In, Out]{guard: g, fn: fn})
+	handler, err := g.Route(route, &typed[In, Out]{guard: g, codec: op.Codec(), fn: fn})
 	if err != nil {
 		return err
 	}
@@ -106,13 +106,14 @@ type requestKey struct{}
 // typed is a typed function as an http.Handler; the guard is around it.
 type typed[In, Out any] struct {
 	guard *Guard
+	codec contract.Codec
 	fn    func(context.Context, In) (Out, error)
 }
 
 // ServeHTTP implements http.Handler.
 func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var in In
-	if err := decodeJSON(r, &in); err != nil {
+	if err := decodeBody(h.codec, r, &in); err != nil {
 		h.fail(w, r, err)
 		return
 	}
@@ -121,31 +122,42 @@ func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 		return
 	}
-	answer, err := contract.Encode(out)
+	answer, err := h.codec.Encode(out)
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Type", contract.ContentType)
+	w.Header().Set("Content-Type", h.codec.ContentType())
 	_, _ = w.Write(answer) // into the recorder
 }
 
-// decodeJSON returns a StatusError for what is not the caller's In.
-func decodeJSON(r *http.Request, in any) error {
-	if kind := r.Header.Get("Content-Type"); kind != "" {
-		kind, _, err := mime.ParseMediaType(kind)
-		if err != nil || (kind != contract.ContentType && !strings.HasSuffix(kind, "+json")) {
-			return &StatusError{Status: http.StatusUnsupportedMediaType, Detail: "The body must be JSON."}
-		}
+// decodeBody returns a StatusError for what is not the caller's In.
+func decodeBody(codec contract.Codec, r *http.Request, in any) error {
+	if !ofKind(r.Header.Get("Content-Type"), codec) {
+		return &StatusError{Status: http.StatusUnsupportedMediaType, Detail: "The body must be " + codec.ContentType() + "."}
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
-	if err := contract.Decode(body, in); err != nil {
+	if err := codec.Decode(body, in); err != nil {
 		return &StatusError{Status: http.StatusBadRequest, Detail: err.Error()} // it holds nothing of the body
 	}
 	return nil
+}
+
+// ofKind reports whether a body of this type is the codec's. One that says nothing
+// is taken for it, and every +json for JSON (RFC 6839 section 3.1).
+func ofKind(contentType string, codec contract.Codec) bool {
+	if contentType == "" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	want, _, _ := mime.ParseMediaType(codec.ContentType()) // it was parsed when the operation was declared
+	return kind == want || want == contract.ContentType && strings.HasSuffix(kind, "+json")
 }
 
 // A typedProblem is a problem of the service, not of this package: its type

@@ -86,7 +86,7 @@ func TestHandle_errors(t *testing.T) {
 		{name: "something behind it", body: "{} canary", status: http.StatusBadRequest, want: "contract: body", replayed: true},
 		{name: "wrong type", body: `{"quantity":"canary"}`, status: http.StatusBadRequest, want: "quantity", replayed: true},
 		{name: "no body", body: "", status: http.StatusBadRequest, want: "contract: body", replayed: true},
-		{name: "not declared as JSON", body: "{}", media: "text/plain", status: http.StatusUnsupportedMediaType, want: "must be JSON", replayed: true},
+		{name: "not declared as JSON", body: "{}", media: "text/plain", status: http.StatusUnsupportedMediaType, want: "must be application/json", replayed: true},
 		{name: "no form in JSON", body: "{}", out: hold{Price: math.NaN()}, status: http.StatusInternalServerError, want: `"about:blank"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,4 +201,54 @@ func TestHandleRoute_redact(t *testing.T) {
 	requireAnswer(t, call(mux, `{"sku":"tea"}`, "application/json"), http.StatusOK, `{"id":"4111","price":2}`, false)
 	requireAnswer(t, call(mux, `{"sku":"tea"}`, "application/json"), http.StatusOK, `{"id":"-","price":0}`, true)
 	require.Equal(t, 1, runs)
+}
+
+// textCodec is an operation's own way to write strings.
+type textCodec struct{}
+
+func (textCodec) ContentType() string { return "text/plain; charset=utf-8" }
+
+func (textCodec) Encode(v any) ([]byte, error) {
+	text, ok := v.(string)
+	if !ok || text == "" {
+		return nil, errors.New("not a string")
+	}
+	return []byte(text), nil
+}
+
+func (textCodec) Decode(data []byte, v any) error {
+	text, ok := v.(*string)
+	if !ok || len(data) == 0 {
+		return errors.New("not a string")
+	}
+	*text = string(data)
+	return nil
+}
+
+func TestHandle_codec(t *testing.T) {
+	t.Parallel()
+	op := contract.Post[string, string]("echo", "say", "/say").WithCodec(textCodec{})
+	mux, runs := http.NewServeMux(), 0
+	err := server.Handle(mux, newGuard(t, memstore.New(), server.Config{}), op, server.Keyed, func(_ context.Context, in string) (string, error) {
+		runs++
+		return strings.TrimPrefix(in, "silence"), nil
+	})
+	require.NoError(t, err)
+	say := func(key, body, kind string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/say", strings.NewReader(body))
+		r.Header.Set(wire.HeaderKey, key)
+		r.Header.Set("Content-Type", kind)
+		return serve(mux, r)
+	}
+	for _, replayed := range []bool{false, true} {
+		w := say("k", "hello", "text/plain")
+		requireAnswer(t, w, http.StatusOK, "hello", replayed)
+		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"))
+	}
+	require.Equal(t, http.StatusUnsupportedMediaType, say("json", `"hello"`, "application/json").Code)
+	require.Equal(t, http.StatusUnsupportedMediaType, say("suffix", `"hello"`, "application/x+json").Code)
+	require.Equal(t, http.StatusUnsupportedMediaType, say("none", "hello", "text/").Code)
+	require.Equal(t, http.StatusBadRequest, say("empty", "", "text/plain").Code)
+	require.Equal(t, http.StatusInternalServerError, say("silent", "silence", "text/plain").Code)
+	require.Equal(t, 2, runs)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ContentType is the media type of every operation's input and output.
+// ContentType is the media type of [JSON].
 const ContentType = "application/json"
 
 // ErrBody is wrapped by the errors of [Encode] and [Decode]. Their text holds

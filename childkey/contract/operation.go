@@ -16,9 +16,9 @@ var ErrInvalid = errors.New("contract: invalid operation")
 
 // An Operation is one operation of one service: its names, from which child
 // keys are derived, its method and path, and the types of what goes in and
-// what comes out (JSON, see [Encode] and [Decode]). It is an immutable value,
-// safe for concurrent use: At and For return changed copies. The zero Operation
-// is invalid.
+// what comes out (JSON, unless WithCodec says otherwise). It is an immutable
+// value, safe for concurrent use: At, For and WithCodec return changed copies. The
+// zero Operation is invalid.
 //
 // A wrong declaration does not panic: [Operation.Err] has the error, and
 // server.Handle, sdk.Call and sdk.Go return it before any I/O.
@@ -28,6 +28,7 @@ type Operation[In, Out any] struct {
 	segments       []segment
 	at             []param
 	discriminators []string
+	codec          Codec // nil: JSON
 	err            error
 }
 

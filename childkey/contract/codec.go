@@ -1,0 +1,80 @@
+package contract
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+)
+
+// A Codec turns an operation's input and output into bytes and back. It must be
+// safe for concurrent use, and Encode must give equal bytes for equal values, in
+// every process and after every restart: a callee takes other bytes under the same
+// key for another request.
+type Codec interface {
+	// ContentType is the media type of what Encode makes, as "application/cbor".
+	ContentType() string
+	Encode(v any) ([]byte, error)
+	// Decode stores what data is in v, a pointer.
+	Decode(data []byte, v any) error
+}
+
+// JSON is the codec of operations that have no other: [Encode] and [Decode].
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) ContentType() string             { return ContentType }
+func (jsonCodec) Encode(v any) ([]byte, error)    { return Encode(v) }
+func (jsonCodec) Decode(data []byte, v any) error { return Decode(data, v) }
+
+// A strict codec is a user's whose errors are [ErrBody]s, with nothing of the body
+// in their text.
+type strict struct{ Codec }
+
+func (s strict) Encode(v any) ([]byte, error) {
+	b, err := s.Codec.Encode(v)
+	if err != nil {
+		return nil, &bodyError{fmt.Sprintf("%T cannot be encoded", v), err}
+	}
+	return b, nil
+}
+
+func (s strict) Decode(data []byte, v any) error {
+	if _, nothing := v.(*struct{}); nothing && len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	if err := s.Codec.Decode(data, v); err != nil {
+		return &bodyError{fmt.Sprintf("does not fit into %T", v), err}
+	}
+	return nil
+}
+
+// WithCodec returns the operation with a codec in place of [JSON], for caller and
+// callee alike. A nil codec, and one whose ContentType is no media type, is an error,
+// see [Operation.Err].
+func (op Operation[In, Out]) WithCodec(c Codec) Operation[In, Out] {
+	if op.Err() != nil {
+		return op
+	}
+	if c == nil {
+		return op.refuse(errors.New("codec: nil"))
+	}
+	if kind, _, err := mime.ParseMediaType(c.ContentType()); err != nil || !strings.Contains(kind, "/") {
+		return op.refuse(fmt.Errorf("codec: content type %q is no media type", c.ContentType()))
+	}
+	if c != JSON {
+		c = strict{c}
+	}
+	op.codec = c
+	return op
+}
+
+// Codec returns what [Operation.WithCodec] set, or [JSON]. Its errors wrap [ErrBody].
+func (op Operation[In, Out]) Codec() Codec {
+	if op.codec == nil {
+		return JSON
+	}
+	return op.codec
+}
