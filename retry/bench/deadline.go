@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+)
+
+func deadlineConditions(e effort) string {
+	return fmt.Sprintf("300 ms left, and the callee answers 429 with Retry-After: 5 at once, over loopback. %d calls each: the median"+
+		" of the time until the caller knows, and in how many it sees the 429.", e.deadlineCalls)
+}
+
+var deadlineContenders = []contender{retryable, failsafePlain, ours}
+
+func measureDeadline(ctx context.Context, e effort) ([]figure, error) {
+	var figures []figure
+	for _, c := range deadlineContenders {
+		took, visible, err := turnedAway(ctx, c, e.deadlineCalls)
+		if err != nil {
+			return nil, err
+		}
+		f := figure{Name: c.name, Measures: []measure{
+			{Name: "back after", Value: percentile(took, 0.5), Unit: milliseconds},
+			{Name: "sees the 429 in", Value: 100 * float64(visible) / float64(len(took)), Unit: "%"},
+		}}
+		if c.name == ours.name {
+			f.Measures[0].Goal, f.Measures[1].Goal = below(5), atLeast(100)
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}
+
+// turnedAway returns how long each call took, and how many knew of the 429.
+func turnedAway(ctx context.Context, c contender, calls int) (took []time.Duration, visible int, err error) {
+	callee := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer callee.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	send, err := c.make(tuning{transport: transport})
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range calls {
+		start := time.Now()
+		if r := turnAway(ctx, send, message{url: callee.URL, body: []byte("x"), key: fmt.Sprint("call-", i)}); r.status == http.StatusTooManyRequests {
+			visible++
+		}
+		took = append(took, time.Since(start))
+	}
+	return took, visible, nil
+}
+
+func turnAway(ctx context.Context, send sender, m message) reply {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	return send(ctx, m)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func leaksConditions(e effort) string {
+	return fmt.Sprintf("%d calls, one after the other, each answered with 503, 503 and 200, over loopback; every answer has 64 KiB."+
+		" package retry's budget, which ends such calls after a while, is out of the way."+
+		" Goroutines are those of client and callee that are left when idle connections were closed.", e.leakCalls)
+}
+
+const pageBytes = 64 << 10
+
+var leakContenders = []contender{retryable, failsafePlain, ours}
+
+// leaks is what calls left behind.
+type leaks struct {
+	connections int // that were opened
+	goroutines  int // that did not end
+	bodies      int // that were never closed
+}
+
+func measureLeaks(ctx context.Context, e effort) ([]figure, error) {
+	var figures []figure
+	for _, c := range leakContenders {
+		left, err := leave(ctx, c, e.leakCalls)
+		if err != nil {
+			return nil, err
+		}
+		f := figure{Name: c.name, Measures: []measure{
+			{Name: "connections opened", Value: float64(left.connections)},
+			{Name: "goroutines left", Value: float64(left.goroutines)},
+			{Name: "bodies unclosed", Value: float64(left.bodies)},
+		}}
+		if c.name == ours.name {
+			f.Measures[0].Goal, f.Measures[1].Goal, f.Measures[2].Goal = atMost(2), atMost(0), atMost(0)
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}
+
+// leave makes the calls and counts what is left of them.
+func leave(ctx context.Context, c contender, calls int) (leaks, error) {
+	callee, connections := faltering()
+	defer callee.Close()
+	before := runtime.NumGoroutine()
+	transport := &bodyCounter{base: &http.Transport{}}
+	defer transport.release()
+	send, err := c.make(tuning{transport: transport, wait: time.Millisecond, longest: 2 * time.Millisecond, unlimited: true})
+	if err != nil {
+		return leaks{}, err
+	}
+	for i := range calls {
+		r := send(ctx, message{url: callee.URL, body: []byte("x"), key: fmt.Sprint("call-", i)})
+		if !r.succeeded() {
+			return leaks{}, fmt.Errorf("%s: call %d: status %d: %w", c.name, i, r.status, r.err)
+		}
+	}
+	transport.base.CloseIdleConnections()
+	return leaks{int(connections.Load()), settled(before), transport.unclosed()}, nil
+}
+
+// faltering serves two failures and a success in turn, and counts connections.
+func faltering() (*httptest.Server, *atomic.Int64) {
+	var requests, connections atomic.Int64
+	page := bytes.Repeat([]byte("x"), pageBytes)
+	callee := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if requests.Add(1)%3 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write(page)
+	}))
+	callee.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	callee.Start()
+	return callee, &connections
+}
+
+// settled returns how many goroutines there are above before, once those that
+// end have had the time to.
+func settled(before int) int {
+	for range 200 {
+		if runtime.NumGoroutine() <= before {
+			return 0
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return runtime.NumGoroutine() - before
+}
+
+// A bodyCounter knows the bodies of answers that nobody has closed yet.
+type bodyCounter struct {
+	base *http.Transport
+
+	mu   sync.Mutex
+	open map[*countedBody]bool
+}
+
+func (t *bodyCounter) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body := &countedBody{ReadCloser: resp.Body, counter: t}
+	resp.Body = body
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = make(map[*countedBody]bool)
+	}
+	t.open[body] = true
+	return resp, nil
+}
+
+func (t *bodyCounter) unclosed() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
+
+// release closes what a client forgot, so that the next one starts clean.
+func (t *bodyCounter) release() {
+	t.mu.Lock()
+	forgotten := t.open
+	t.open = nil
+	t.mu.Unlock()
+	for body := range forgotten {
+		_ = body.ReadCloser.Close()
+	}
+	t.base.CloseIdleConnections()
+}
+
+type countedBody struct {
+	io.ReadCloser
+	counter *bodyCounter
+}
+
+func (b *countedBody) Close() error {
+	b.counter.mu.Lock()
+	delete(b.counter.open, b)
+	b.counter.mu.Unlock()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+func overheadConditions(e effort) string {
+	return fmt.Sprintf("POST of 256 bytes, answered at once with 64 by a stub in place of the network. The calls of package retry have a key and"+
+		" a deadline, the others have not, unless said. Medians of %d rounds in which each client calls for %v, and their range.", e.rounds, e.turn)
+}
+
+const (
+	stubURL      = "http://callee.test/effects"
+	requestBytes = 256
+	answerText   = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+)
+
+// stubTransport answers at once; its own part is the same for everybody.
+type stubTransport struct{}
+
+func (stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, req.Body)
+	_ = req.Body.Close()
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(answerText)), Request: req,
+		Body: io.NopCloser(strings.NewReader(answerText)),
+	}, nil
+}
+
+// The names that ratios refer to.
+const (
+	namePlain       = "net/http"
+	nameRetryableDo = "go-retryablehttp, Do"
+	nameFailsafe    = "failsafehttp"
+	nameFailsafeEnd = "failsafehttp, ctx with a deadline"
+)
+
+// oursPrefix marks the operations that have goals.
+const oursPrefix = "retry, "
+
+// overheadOperations makes the same call through each client.
+func overheadOperations(ctx context.Context) ([]operation, error) {
+	body := bytes.Repeat([]byte("x"), requestBytes)
+	others := otherOverhead(ctx, body)
+	ours, err := ourOverhead(ctx, body)
+	return append(others, ours...), err
+}
+
+func otherOverhead(ctx context.Context, body []byte) []operation {
+	plain := &http.Client{Transport: stubTransport{}}
+	retryable := retryablehttp.NewClient()
+	retryable.Logger, retryable.HTTPClient = nil, &http.Client{Transport: stubTransport{}}
+	standard := retryable.StandardClient()
+	policy := failsafehttp.NewRetryPolicyBuilder().Build() //nolint:bodyclose // a policy for answers is no answer
+	failsafe := &http.Client{Transport: failsafehttp.NewRoundTripper(stubTransport{}, policy)}
+	return []operation{
+		{namePlain, func() error { return doPlain(ctx, plain, body) }},
+		{nameRetryableDo, func() error {
+			req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, stubURL, body)
+			if err != nil {
+				return err
+			}
+			return discard(retryable.Do(req))
+		}},
+		{"go-retryablehttp, StandardClient", func() error { return doPlain(ctx, standard, body) }},
+		{nameFailsafe, func() error { return doPlain(ctx, failsafe, body) }},
+		{nameFailsafeEnd, func() error {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			return doPlain(ctx, failsafe, body)
+		}},
+	}
+}
+
+func ourOverhead(ctx context.Context, body []byte) ([]operation, error) {
+	client, err := retry.New(retry.Config{Transport: stubTransport{}})
+	if err != nil {
+		return nil, err
+	}
+	standard := &http.Client{Transport: client.RoundTripper()}
+	key, err := childkey.New()
+	if err != nil {
+		return nil, err
+	}
+	call := retry.Call{
+		Method: http.MethodPost, URL: stubURL, Body: body, Key: key,
+		Service: "callee", Operation: "effect",
+	}
+	do := func(send func(*http.Request) (*http.Response, error)) func() error {
+		return func() error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, stubURL, bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			req.Header.Set(wire.HeaderKey, key.String())
+			return discard(send(req))
+		}
+	}
+	return []operation{
+		{oursPrefix + "Client.Send", func() error {
+			_, err := client.Send(ctx, call)
+			return err
+		}},
+		{oursPrefix + "Client.Do", do(client.Do)},
+		{oursPrefix + "RoundTripper", do(standard.Do)},
+	}, nil
+}
+
+func doPlain(ctx context.Context, client *http.Client, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, stubURL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return discard(client.Do(req))
+}
+
+// discard reads and closes the answer that a client returned.
+func discard(resp *http.Response, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return err
+}
+
+func measureOverhead(ctx context.Context, e effort) ([]figure, error) {
+	operations, err := overheadOperations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := contest(e.rounds, e.turn, 1, operations)
+	if err != nil {
+		return nil, err
+	}
+	retryable, failsafe := all[nameRetryableDo], all[nameFailsafeEnd]
+	var figures []figure
+	for _, op := range operations {
+		s := all[op.name]
+		f := figure{Name: op.name, Measures: []measure{
+			s.time().measure("time", "ns", nil),
+			{Name: "allocations", Value: s.allocs()},
+		}}
+		if strings.HasPrefix(op.name, oursPrefix) {
+			f.Measures[1].Goal = atMost(retryable.allocs() + 22)
+			f.Measures = append(f.Measures,
+				s.ratio(retryable).measure("time by go-retryablehttp's Do", "x", atMost(2)),
+				s.ratio(failsafe).measure("time by failsafehttp's with a deadline", "x", below(1)),
+				measure{Name: "allocations by failsafehttp's with a deadline", Value: s.allocs() / failsafe.allocs(), Unit: "x", Goal: below(1)})
+		}
+		figures = append(figures, f)
+	}
+	return figures, nil
+}
