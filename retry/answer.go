@@ -19,7 +19,7 @@ type answer struct {
 	header  http.Header
 	raw     *http.Response // with its body spent
 	body    []byte
-	problem wire.Problem
+	problem *wire.Problem // nil: the body is none
 	code    wire.Code // "": the answer is not the idempotency layer's
 	tooLong bool      // a 2xx whose body is longer than the cap, and is not kept
 }
@@ -71,7 +71,7 @@ func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
 	default:
 		a.body = body
 		if p, ok := wire.ParseProblem(resp.Header.Get("Content-Type"), body); ok {
-			a.problem, a.code = p, p.Code
+			a.problem, a.code = &p, p.Code
 		}
 	}
 	return a, nil

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -43,7 +44,10 @@ type Call struct {
 	// not block, keep or change the answer.
 	Judge func(Answer) (Verdict, bool)
 
-	host string // in place of the URL's; empty means that one
+	// of a call that was made of an *http.Request:
+	owned bool     // Body is the call's own, and Header still has the client's headers
+	url   *url.URL // in place of URL; nil means that one
+	host  string   // in place of the URL's; empty means that one
 }
 
 // A KeyHeader is how a callee takes its keys.

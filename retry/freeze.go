@@ -37,18 +37,20 @@ func freeze(call *Call) (frozen, error) {
 	}
 	f := frozen{method: call.Method, host: call.host}
 	var err error
-	if f.url, err = parseURL(call.URL); err != nil {
+	if f.url, err = call.parsedURL(); err != nil {
 		return frozen{}, err
 	}
 	name := keyHeader(call)
 	if !token(name) {
 		return frozen{}, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, name)
 	}
-	if f.header, err = freezeHeader(call.Header, name); err != nil {
+	if f.header, err = freezeHeader(call, name); err != nil {
 		return frozen{}, err
 	}
 	f.fixed = fixedFields(call, name)
 	switch {
+	case call.Stream == nil && call.owned:
+		f.body = bytesPayload(call.Body)
 	case call.Stream == nil:
 		f.body = bytesPayload(slices.Clone(call.Body))
 	case call.Body != nil:
@@ -62,10 +64,13 @@ func freeze(call *Call) (frozen, error) {
 }
 
 // freezeHeader checks the caller's header and copies it, names in one spelling.
-func freezeHeader(header http.Header, keyName string) (http.Header, error) {
-	frozen := make(http.Header, len(header))
-	for h, values := range header {
+func freezeHeader(call *Call, keyName string) (http.Header, error) {
+	frozen := make(http.Header, len(call.Header))
+	for h, values := range call.Header {
 		if isOurs(h, keyName) {
+			if call.owned {
+				continue
+			}
 			return nil, fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
 		}
 		if err := checkHeader(h, values); err != nil {
@@ -77,12 +82,18 @@ func freezeHeader(header http.Header, keyName string) (http.Header, error) {
 	return frozen, nil
 }
 
-// parseURL never quotes the URL in its error: it may hold a secret.
-func parseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
+// parsedURL never quotes the URL in its error: it may hold a secret.
+func (c *Call) parsedURL() (*url.URL, error) {
+	var u *url.URL
+	if c.url != nil {
+		own := *c.url
+		u = &own
+	} else if parsed, err := url.Parse(c.URL); err == nil {
+		u = parsed
+	} else {
 		return nil, fmt.Errorf("%w: URL: not parsable", ErrInvalid)
+	}
+	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%w: URL: scheme %q is neither http nor https", ErrInvalid, u.Scheme)
 	case u.Host == "" || u.Hostname() == "":

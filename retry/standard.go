@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -51,10 +52,10 @@ func (c *Client) standard(req *http.Request, follow bool) (*http.Response, error
 
 // callOf reads req as a Call, and closes its body.
 func callOf(req *http.Request) (Call, error) {
-	call := Call{Method: req.Method, Header: req.Header.Clone(), host: req.Host}
+	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host}
 	fill(&call.Method, http.MethodGet)
-	if req.URL != nil {
-		call.URL, call.Service = req.URL.String(), req.URL.Host // without one, freeze refuses the call
+	if req.URL != nil { // without one, freeze refuses the call
+		call.Service = req.URL.Host
 	}
 	err := call.takeBody(req)
 	if err != nil {
@@ -68,9 +69,6 @@ func callOf(req *http.Request) (Call, error) {
 	}
 	if call.FirstSent, _, err = wire.ParseFirstSent(req.Header.Values(wire.HeaderFirstSent)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	for _, h := range ours {
-		call.Header.Del(h)
 	}
 	return call, nil
 }
@@ -88,7 +86,7 @@ func (c *Call) takeBody(req *http.Request) error {
 	if req.GetBody != nil && req.ContentLength > maxCopied {
 		c.Stream, err = NewStream(req.GetBody)
 	} else {
-		c.Body, err = io.ReadAll(req.Body)
+		c.Body, _, err = readBody(req.Body, req.ContentLength, math.MaxInt64)
 	}
 	if closeErr := req.Body.Close(); err == nil {
 		err = closeErr
