@@ -20,8 +20,8 @@ type answer struct {
 	raw     *http.Response // with its body spent
 	body    []byte
 	problem *wire.Problem // nil: the body is none
-	code    wire.Code // "": the answer is not the idempotency layer's
-	tooLong bool      // a 2xx whose body is longer than the cap, and is not kept
+	code    wire.Code     // "": the answer is not the idempotency layer's
+	tooLong bool          // a 2xx whose body is longer than the cap, and is not kept
 }
 
 func (a *answer) usable() bool { return a.status/100 == 2 && !a.tooLong }

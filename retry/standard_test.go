@@ -151,7 +151,10 @@ func TestDo_budgetPerHost(t *testing.T) {
 	} {
 		before := rt.count()
 		req, _ := request(t, http.MethodPut, tt.url, "body")
-		_, err := client.Do(req)
+		resp, err := client.Do(req)
+		if resp != nil {
+			resp.Body.Close()
+		}
 		require.ErrorIs(t, err, retry.ErrBudgetExhausted)
 		require.ErrorContains(t, err, req.URL.Host)
 		require.Equal(t, tt.hits, rt.count()-before, tt.url)

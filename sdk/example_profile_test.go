@@ -14,7 +14,7 @@ import (
 // A callee that is none of this library's: its way to take keys in a few lines.
 // Here a bare UUID, in a header of its own, which it remembers for six hours.
 func ExampleProfile() {
-	d := sdktest.Start(nil)
+	d := sdktest.Start(nil, sdktest.KeyHeader("PayPal-Request-Id"))
 	defer d.Close()
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
 		URL: d.URL(),

@@ -1,15 +1,12 @@
 package sdk_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
 // CreatePayment is an operation of an API that wants the key as a member of the
@@ -26,36 +23,16 @@ type (
 	}
 )
 
-// squareLike pays once for each key, and loses the answer when it does.
-type squareLike struct {
-	mu       sync.Mutex
-	bodies   []string
-	payments map[string]int // by key
-}
-
-func (s *squareLike) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var in struct {
-		Key string `json:"idempotency_key"`
-	}
-	_ = json.Unmarshal(body, &in)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bodies = append(s.bodies, string(body))
-	if s.payments[in.Key] == 0 {
-		s.payments[in.Key]++
-		panic(http.ErrAbortHandler) // closes the connection
-	}
-	fmt.Fprint(w, `{"id":"payment-1"}`)
-}
-
 // The key travels in the body, in whose bytes nothing else changes.
 func ExampleProfile_bodyField() {
-	square := &squareLike{payments: make(map[string]int)}
-	server := httptest.NewServer(square)
-	defer server.Close()
+	square := sdktest.Start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"payment-1"}`)
+	}), sdktest.KeyMember("idempotency_key"))
+	defer square.Close()
+	square.Script("/v2/payments", sdktest.DropResponse())
+
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"square": {
-		URL: server.URL,
+		URL: square.URL(),
 		Profile: sdk.Profile{
 			BodyField:   "idempotency_key",
 			MaxKeyBytes: 45, // New refuses an Encoding that is longer
@@ -68,10 +45,10 @@ func ExampleProfile_bodyField() {
 	}
 	receipt, err := sdk.Call(orderContext(), client, CreatePayment, SquarePayment{SourceID: "card-7", Cents: 1999})
 	fmt.Println(receipt.ID, err)
-	for _, body := range square.bodies {
-		fmt.Println(body)
+	for _, request := range square.Requests() {
+		fmt.Println(string(request.Body))
 	}
-	fmt.Println("payments:", square.payments)
+	fmt.Println("payments:", square.Effects())
 	// Output:
 	// payment-1 <nil>
 	// {"idempotency_key":"b4b756e30a892de725c28522240b8238","source_id":"card-7","cents":1999}

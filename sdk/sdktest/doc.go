@@ -4,6 +4,7 @@
 //
 // It does with keys what a guarded service does, in memory and without leases;
 // it is no substitute for one outside of tests. It reads keys from
-// Idempotency-Key, as they come. One that travels elsewhere, by a profile of the
-// caller's, it does not see: then it does the work for every delivery.
+// Idempotency-Key, as they come; [KeyHeader] and [KeyMember] say where else a
+// profile of the caller's puts them. What it cannot find a key in it does for every
+// delivery.
 package sdktest

@@ -11,16 +11,15 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-
-	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // A Downstream is a service on loopback. Make one with [New], or with [Start]
 // outside of tests. It is safe for concurrent use.
 type Downstream struct {
-	server *httptest.Server
-	work   http.Handler
-	done   chan struct{}
+	server  *httptest.Server
+	work    http.Handler
+	readKey func(r *http.Request, body []byte) string
+	done    chan struct{}
 
 	mu         sync.Mutex
 	scripts    map[string][]Fault
@@ -33,7 +32,7 @@ type Downstream struct {
 // A Request is one delivery, as the service saw it.
 type Request struct {
 	Method, Path string
-	Key          string // as it came, with its quotes; "" if there was none
+	Key          string // as it came, with the quotes of a header; "" if there was none
 	Header       http.Header
 	Body         []byte
 	Delivery     int // counts from 1 for each path and key
@@ -41,16 +40,16 @@ type Request struct {
 
 // New returns a Downstream that does work, and is closed with the test. A nil
 // work answers everything with 200 and {}.
-func New(tb testing.TB, work http.Handler) *Downstream {
+func New(tb testing.TB, work http.Handler, options ...Option) *Downstream {
 	tb.Helper()
-	d := Start(work)
+	d := Start(work, options...)
 	tb.Cleanup(d.Close)
 	return d
 }
 
 // Start is [New] without a test; call [Downstream.Close]. Like httptest.NewServer
 // it panics where loopback cannot be listened on.
-func Start(work http.Handler) *Downstream {
+func Start(work http.Handler, options ...Option) *Downstream {
 	if work == nil {
 		work = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -58,8 +57,11 @@ func Start(work http.Handler) *Downstream {
 		})
 	}
 	d := &Downstream{
-		work: work, done: make(chan struct{}), scripts: make(map[string][]Fault),
+		work: work, readKey: readIdempotencyKey, done: make(chan struct{}), scripts: make(map[string][]Fault),
 		deliveries: make(map[string]int), keys: make(map[string]*record), effects: make(map[string]int),
+	}
+	for _, option := range options {
+		option(d)
 	}
 	d.server = httptest.NewServer(http.HandlerFunc(d.serve))
 	return d
@@ -138,7 +140,7 @@ func (d *Downstream) serve(w http.ResponseWriter, r *http.Request) {
 // record notes the delivery and returns what the script has for it.
 func (d *Downstream) record(r *http.Request, body []byte) (Fault, Request) {
 	req := Request{
-		Method: r.Method, Path: r.URL.Path, Key: r.Header.Get(wire.HeaderKey),
+		Method: r.Method, Path: r.URL.Path, Key: d.readKey(r, body),
 		Header: r.Header.Clone(), Body: body,
 	}
 	d.mu.Lock()

@@ -189,3 +189,49 @@ func ExampleDownstream_Script() {
 	// 200 replayed="true"
 	// map["order-42":1]
 }
+
+// A service can take its keys elsewhere; what comes without one is done each time.
+func TestDownstream_whereTheKeyIs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		options []sdktest.Option
+		header  string
+		body    string
+		effects map[string]int
+	}{
+		{"Idempotency-Key", nil, wire.HeaderKey, "{}", map[string]int{"k": 1}},
+		{"another header", []sdktest.Option{sdktest.KeyHeader("X-Request-Id")}, "x-request-id", "{}", map[string]int{"k": 1}},
+		{"not there", []sdktest.Option{sdktest.KeyHeader("X-Request-Id")}, wire.HeaderKey, "{}", map[string]int{"": 2}},
+		{"in the body", []sdktest.Option{sdktest.KeyMember("request_id")}, "X-None", `{"request_id":"k","a":1}`, map[string]int{"k": 1}},
+		{"not in the body", []sdktest.Option{sdktest.KeyMember("request_id")}, wire.HeaderKey, `{"a":1}`, map[string]int{"": 2}},
+		{"no string", []sdktest.Option{sdktest.KeyMember("request_id")}, wire.HeaderKey, `{"request_id":7}`, map[string]int{"": 2}},
+		{"no JSON", []sdktest.Option{sdktest.KeyMember("request_id")}, wire.HeaderKey, "k", map[string]int{"": 2}},
+	} {
+		d := sdktest.New(t, nil, tt.options...)
+		for range 2 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.URL()+"/work", strings.NewReader(tt.body))
+			require.NoError(t, err)
+			req.Header.Set(tt.header, "k")
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		require.Equal(t, tt.effects, d.Effects(), tt.name)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	asked := []string{"7"}
+	header := http.Header{"retry-after": asked, "Content-Type": {"text/x"}}
+	d.Script("/work", sdktest.Answer(http.StatusTooManyRequests, header, "{}"))
+	asked[0] = "8"
+	got, err := post(t, d, "k", "b")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusTooManyRequests, got.status)
+	require.Equal(t, "7", got.header.Get("Retry-After"))
+	require.Equal(t, "text/x", got.header.Get("Content-Type"))
+	require.Empty(t, d.Effects())
+}

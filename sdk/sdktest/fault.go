@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -29,6 +30,16 @@ func Status(status int, body string) Fault {
 		header.Set("Content-Type", "application/json")
 	}
 	return Fault{answer: &answer{status: status, header: header, body: []byte(body)}}
+}
+
+// Answer is [Status] with headers, for what a callee says beside the status:
+// Retry-After, or its own marker of a replay. It copies header; nil means none.
+func Answer(status int, header http.Header, body string) Fault {
+	f := Status(status, body)
+	for name, values := range header {
+		f.answer.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	return f
 }
 
 // Problem answers with the problem of that code in place of the work, as the
