@@ -83,7 +83,7 @@ func TestSend_hopsDoNotMultiply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var hits atomic.Int32
-			leaf, cfg := serve(t, false, func(w http.ResponseWriter, _ *http.Request) {
+			leaf, cfg := serve(t, plain, func(w http.ResponseWriter, _ *http.Request) {
 				hits.Add(1)
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
@@ -105,7 +105,7 @@ func TestSend_hopsDoNotMultiply(t *testing.T) {
 
 // hop serves a service that calls next, as a guarded handler would.
 func hop(t *testing.T, client *retry.Client, next string, forward bool) string {
-	srv, _ := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+	srv, _ := serve(t, plain, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		ctx := r.Context()
 		if forward {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -164,19 +162,4 @@ func writeProblem(w http.ResponseWriter, code wire.Code) {
 	w.Header().Set("Content-Type", wire.ProblemContentType)
 	w.WriteHeader(p.Status)
 	w.Write(p.JSON())
-}
-
-// serve starts a server on loopback with HTTP/1.1, or with HTTP/2 over TLS.
-func serve(tb testing.TB, h2 bool, handler http.HandlerFunc) (*httptest.Server, retry.Config) {
-	tb.Helper()
-	srv := httptest.NewUnstartedServer(handler)
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections
-	if h2 {
-		srv.EnableHTTP2 = true
-		srv.StartTLS()
-	} else {
-		srv.Start()
-	}
-	tb.Cleanup(srv.Close)
-	return srv, over(srv.Client().Transport)
 }

@@ -2,12 +2,10 @@ package retry_test
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,29 +15,33 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// countConns serves handler and counts the connections that it is given.
-func countConns(t *testing.T, handler http.HandlerFunc) (*httptest.Server, retry.Config, *atomic.Int32) {
-	var conns atomic.Int32
-	srv := httptest.NewUnstartedServer(handler)
-	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	srv.Start()
-	t.Cleanup(srv.Close)
-	cfg := over(srv.Client().Transport)
+// countConns serves handler and counts the connections that it answers over.
+func countConns(t *testing.T, p protocol, handler http.HandlerFunc) (url string, cfg retry.Config, count func() int) {
+	var conns sync.Map
+	srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+		conns.Store(socket(r), true)
+		handler(w, r)
+	})
 	cfg.Budget = newBudget(t, retry.BudgetConfig{Reserve: 1e6})
-	return srv, cfg, &conns
+	return srv.URL, cfg, func() (n int) {
+		conns.Range(func(any, any) bool { n++; return true })
+		return n
+	}
 }
 
 // Error pages of 64 KiB must not cost a connection each, nor leave anything
 // behind. Not parallel: it counts the goroutines of the process.
 func TestSend_leaksNothing(t *testing.T) {
+	for _, p := range protocols {
+		t.Run(string(p), func(t *testing.T) { leaksNothing(t, p) })
+	}
+}
+
+func leaksNothing(t *testing.T, p protocol) {
 	page := bytes.Repeat([]byte("x"), 64<<10)
 	n := 0
-	srv, cfg, conns := countConns(t, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+	url, cfg, conns := countConns(t, p, func(w http.ResponseWriter, r *http.Request) {
+		drain(r)
 		if n++; n%3 != 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -47,7 +49,7 @@ func TestSend_leaksNothing(t *testing.T) {
 	})
 	client := newClient(t, cfg)
 	send := func() {
-		resp, err := client.Send(t.Context(), post(srv.URL))
+		resp, err := client.Send(t.Context(), post(url))
 		require.NoError(t, err)
 		require.Len(t, resp.Body, len(page))
 	}
@@ -59,7 +61,7 @@ func TestSend_leaksNothing(t *testing.T) {
 	// One, or two. But net/http gives a connection up whose request is not seen to
 	// be written within 50 ms of the answer, as on a machine that is overloaded.
 	// Bodies that are not read to their end would cost 200.
-	require.LessOrEqual(t, conns.Load(), int32(20))
+	require.LessOrEqual(t, conns(), 20)
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 10*time.Second, 10*time.Millisecond,
 		"goroutines left: %s", stacks())
 }
@@ -72,20 +74,18 @@ func stacks() string {
 // A call that failed must not close the idle connections of the others.
 func TestSend_failureKeepsThePool(t *testing.T) {
 	t.Parallel()
-	srv, cfg, conns := countConns(t, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+	overEach(t, func(t *testing.T, p protocol) {
+		url, cfg, conns := countConns(t, p, func(_ http.ResponseWriter, r *http.Request) { drain(r) })
+		client := newClient(t, cfg)
+		dead := nobody(t)
+		for range 50 {
+			_, err := client.Send(t.Context(), post(url))
+			require.NoError(t, err)
+			failed := failure(t, client, post(dead))
+			require.Equal(t, retry.NotSent, failed.Outcome)
+		}
+		require.LessOrEqual(t, conns(), 10, "50 where the pool is emptied each time")
 	})
-	client := newClient(t, cfg)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	dead.Close()
-	for range 50 {
-		_, err := client.Send(t.Context(), post(srv.URL))
-		require.NoError(t, err)
-		failed := failure(t, client, post("http://"+dead.Addr().String()))
-		require.Equal(t, retry.NotSent, failed.Outcome)
-	}
-	require.LessOrEqual(t, conns.Load(), int32(10), "50 where the pool is emptied each time")
 }
 
 // Every body that a transport hands over is closed, those of retried answers too.

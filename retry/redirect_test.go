@@ -16,29 +16,35 @@ import (
 // The key goes to no other origin, whatever the status of the redirect.
 func TestSend_neverRedirectsToAnotherOrigin(t *testing.T) {
 	t.Parallel()
-	var leaked atomic.Int32
-	other, _ := serve(t, false, func(http.ResponseWriter, *http.Request) { leaked.Add(1) })
-	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-		code, _ := strconv.Atoi(r.URL.Query().Get("code"))
-		http.Redirect(w, r, other.URL, code)
-	})
-	for _, method := range []string{http.MethodPost, http.MethodGet} {
-		for _, code := range []int{301, 302, 303, 307, 308} {
-			call := post(srv.URL + "?code=" + strconv.Itoa(code))
-			call.Method = method
-			failed := failure(t, newClient(t, cfg), call)
-			require.Equal(t, code, failed.Status)
-			require.Equal(t, 1, failed.Attempts)
+	overEach(t, func(t *testing.T, p protocol) {
+		var leaked atomic.Int32
+		other, _ := serve(t, p, func(http.ResponseWriter, *http.Request) { leaked.Add(1) })
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			code, _ := strconv.Atoi(r.URL.Query().Get("code"))
+			http.Redirect(w, r, other.URL, code)
+		})
+		for _, method := range []string{http.MethodPost, http.MethodGet} {
+			for _, code := range []int{301, 302, 303, 307, 308} {
+				call := post(srv.URL + "?code=" + strconv.Itoa(code))
+				call.Method = method
+				failed := failure(t, newClient(t, cfg), call)
+				require.Equal(t, code, failed.Status)
+				require.Equal(t, 1, failed.Attempts)
+			}
 		}
-	}
-	require.Zero(t, leaked.Load())
+		require.Zero(t, leaked.Load())
+	})
 }
 
 func TestSend_sameOriginRedirects(t *testing.T) {
 	t.Parallel()
+	overEach(t, sameOriginRedirects)
+}
+
+func sameOriginRedirects(t *testing.T, p protocol) {
 	var last *http.Request
 	var body []byte
-	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+	srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
 		if code, _ := strconv.Atoi(r.URL.Query().Get("code")); code > 0 {
 			http.Redirect(w, r, "/there", code)
 			return
@@ -76,14 +82,29 @@ func TestSend_sameOriginRedirects(t *testing.T) {
 
 func TestSend_redirectLoopEnds(t *testing.T) {
 	t.Parallel()
-	var hits atomic.Int32
-	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-		hits.Add(1)
-		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+	overEach(t, func(t *testing.T, p protocol) {
+		var hits atomic.Int32
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			hits.Add(1)
+			http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+		})
+		failed := failure(t, newClient(t, cfg), post(srv.URL))
+		require.Equal(t, retry.Rejected, failed.Outcome)
+		require.Equal(t, 1, failed.Attempts, "redirects are part of their attempt")
+		require.EqualValues(t, 6, hits.Load())
+	})
+}
+
+// From https no redirect leads to http, where everybody can read the key.
+func TestSend_neverRedirectsToAnotherScheme(t *testing.T) {
+	t.Parallel()
+	srv, cfg := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+r.Host+"/there", http.StatusPermanentRedirect)
 	})
 	failed := failure(t, newClient(t, cfg), post(srv.URL))
+	require.Equal(t, http.StatusPermanentRedirect, failed.Status)
 	require.Equal(t, retry.Rejected, failed.Outcome)
-	require.EqualValues(t, 6, hits.Load())
+	require.Equal(t, 1, failed.Attempts)
 }
 
 func TestSend_malformedLocationIsAnAnswer(t *testing.T) {

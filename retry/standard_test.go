@@ -100,7 +100,7 @@ func TestDo_standardBadInput(t *testing.T) {
 func TestRoundTripper_inHTTPClient(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
-	srv, cfg := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+	srv, cfg := serve(t, plain, func(w http.ResponseWriter, r *http.Request) {
 		switch hits.Add(1) {
 		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -125,7 +125,7 @@ func TestRoundTripper_inHTTPClient(t *testing.T) {
 
 func TestDo_head(t *testing.T) {
 	t.Parallel()
-	srv, cfg := serve(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "42") })
+	srv, cfg := serve(t, plain, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "42") })
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, srv.URL, nil)
 	require.NoError(t, err)
 	resp, err := newClient(t, cfg).Do(req)

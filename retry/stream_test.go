@@ -69,10 +69,10 @@ func upload(tb testing.TB, url string, s *source) retry.Call {
 
 func TestStream(t *testing.T) {
 	t.Parallel()
-	for _, h2 := range []bool{false, true} {
+	for _, protocol := range protocols {
 		var hits atomic.Int32
 		body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-		srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
+		srv, cfg := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			got, err := io.ReadAll(r.Body)
 			if err != nil || !bytes.Equal(got, body) || r.ContentLength != int64(len(body)) {
 				t.Errorf("read %d bytes of %d announced: %v", len(got), r.ContentLength, err)
@@ -125,9 +125,9 @@ func TestStream_changedWhileItIsSent(t *testing.T) {
 		{"longer", body + "a"},
 		{"nothing", ""},
 	} {
-		for _, h2 := range []bool{false, true} {
+		for _, protocol := range protocols {
 			var whole atomic.Int32
-			srv, cfg := serve(t, h2, func(_ http.ResponseWriter, r *http.Request) {
+			srv, cfg := serve(t, protocol, func(_ http.ResponseWriter, r *http.Request) {
 				if _, err := io.ReadAll(r.Body); err == nil {
 					whole.Add(1)
 				}
@@ -176,7 +176,7 @@ func TestStream_fails(t *testing.T) {
 func TestStream_breaksWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
-	srv, cfg := serve(t, false, func(_ http.ResponseWriter, r *http.Request) {
+	srv, cfg := serve(t, plain, func(_ http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
 		io.Copy(io.Discard, r.Body)
 	})

@@ -2,7 +2,6 @@ package retry_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -64,23 +63,24 @@ func between(from, to int) (all []int) {
 // wire, and those that only a broken transport can.
 func TestSend_everyStatus(t *testing.T) {
 	t.Parallel()
-	for _, h2 := range []bool{false, true} {
-		t.Run("h2="+strconv.FormatBool(h2), func(t *testing.T) {
-			t.Parallel()
-			srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
-				status, _ := strconv.Atoi(r.URL.Query().Get("status"))
-				w.WriteHeader(status)
-			})
-			cfg.MaxAttempts = 2
-			client := newClient(t, cfg)
-			for _, status := range append(between(200, 599), 600, 999) {
-				checkStatus(t, client, fmt.Sprintf("%s/?status=%d", srv.URL, status), status)
-			}
+	overEach(t, func(t *testing.T, p protocol) {
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+			w.WriteHeader(status)
 		})
-	}
+		cfg.MaxAttempts = 2
+		client := newClient(t, cfg)
+		for _, status := range append(between(100, 599), 600, 999) {
+			want := status
+			if status < 200 && (status != http.StatusSwitchingProtocols || p == http2) {
+				want = http.StatusOK // an interim answer, before that of a handler that says no more
+			}
+			checkStatus(t, client, fmt.Sprintf("%s/?status=%d", srv.URL, status), want)
+		}
+	})
 	t.Run("stub", func(t *testing.T) {
 		t.Parallel()
-		for _, code := range []int{0, 99, 101, 600, 999} {
+		for _, code := range []int{-1, 0, 99, 100, 101, 199, 600, 999, 1000} {
 			cfg := over(script(status(code)))
 			cfg.MaxAttempts = 2
 			checkStatus(t, newClient(t, cfg), stubURL, code)
@@ -140,12 +140,10 @@ func TestSend_everyCode(t *testing.T) {
 	}
 	require.Len(t, rows, len(wire.Situations()), "every code has a row")
 	for _, row := range rows {
-		for _, h2 := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s h2=%v", row.code, h2), func(t *testing.T) {
-				t.Parallel()
-				checkCode(t, h2, row.code, row.outcome, row.action)
-			})
-		}
+		t.Run(string(row.code), func(t *testing.T) {
+			t.Parallel()
+			overEach(t, func(t *testing.T, p protocol) { checkCode(t, p, row.code, row.outcome, row.action) })
+		})
 		t.Run(string(row.code)+" after a lost answer", func(t *testing.T) {
 			t.Parallel()
 			want := retry.Unknown
@@ -160,11 +158,11 @@ func TestSend_everyCode(t *testing.T) {
 	}
 }
 
-func checkCode(t *testing.T, h2 bool, code wire.Code, outcome retry.Outcome, action retry.Action) {
+func checkCode(t *testing.T, p protocol, code wire.Code, outcome retry.Outcome, action retry.Action) {
 	t.Helper()
 	var hits atomic.Int32
-	srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+	srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+		drain(r)
 		hits.Add(1)
 		writeProblem(w, code)
 	})

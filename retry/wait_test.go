@@ -296,27 +296,6 @@ type failingReader struct{}
 
 func (*failingReader) Read([]byte) (int, error) { return 0, errBroken }
 
-func TestSend_truncatedOverTheWire(t *testing.T) {
-	t.Parallel()
-	for _, h2 := range []bool{false, true} {
-		n := 0
-		srv, cfg := serve(t, h2, func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, r.Body)
-			if n++; n == 1 {
-				w.Header().Set("Content-Length", "10")
-				w.Write([]byte("half"))
-				w.(http.Flusher).Flush()
-				panic(http.ErrAbortHandler)
-			}
-			w.Write([]byte("whole"))
-		})
-		resp, err := newClient(t, cfg).Send(t.Context(), post(srv.URL))
-		require.NoError(t, err)
-		require.Equal(t, "whole", string(resp.Body))
-		require.Equal(t, 2, resp.Attempts)
-	}
-}
-
 func TestSend_responseCap(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
