@@ -62,6 +62,21 @@ func parseTuple(b []byte, heads int) (head, tail []string, err error) {
 	return items[:heads], items[heads+1:], nil
 }
 
+// Whoever knows the hash of a tuple can compute that of the tuple with padding
+// and bytes of theirs behind. It is the hash of no tuple.
+func TestTuple_extensionDoesNotParse(t *testing.T) {
+	t.Parallel()
+	head := []string{"childkey/v1", "p", "payment", "charge"}
+	for _, tail := range [][]string{nil, {"1"}} {
+		tuple := childkey.AppendTuple(nil, head, tail)
+		padding := "\x80" + strings.Repeat("\x00", 55)
+		for _, behind := range []string{"1:2,", "1:1,1:2,", padding, padding + "1:2,", ","} {
+			_, _, err := parseTuple(append(slices.Clone(tuple), behind...), len(head))
+			require.Error(t, err, "%q", behind)
+		}
+	}
+}
+
 func FuzzTuple_roundTrip(f *testing.F) {
 	f.Add("parent", "payment", "charge", "", "")
 	f.Add("a:b", "c", "op", "1:a,1:b,", ",")
