@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -50,7 +51,7 @@ func TestCall_onceWhateverHappensOnTheWay(t *testing.T) {
 				require.Equal(t, key.Quoted(), r.Key)
 				require.JSONEq(t, `{"SKUs":["a"]}`, string(r.Body))
 				require.Equal(t, "application/json", r.Header.Get("Content-Type"))
-				require.NotContains(t, strings.Join(r.Header.Values(wire.HeaderKey), ""), "p-1", "the parent key was forwarded")
+				require.NotContains(t, fmt.Sprint(r.Path, r.Header, string(r.Body)), "p-1", "the parent key was forwarded")
 			}
 		})
 	}
@@ -80,6 +81,38 @@ func TestCall_sendsTheSameAfterARestart(t *testing.T) {
 		require.Equal(t, seen[0].Body, r.Body)
 	}
 	require.Equal(t, map[string]int{seen[0].Key: 1}, d.Effects())
+}
+
+// The payload is no part of the key: another process that charges another amount
+// is refused by the callee, and does not charge a second time.
+func TestCall_changedPayloadKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{"c-1"}))
+	_, err := sdk.Call(parent(t, "p"), newClient(t, d), pay, amount{500})
+	require.NoError(t, err)
+	_, err = sdk.Call(parent(t, "p"), newClient(t, d), pay, amount{501})
+	require.ErrorIs(t, err, retry.ErrKeyReused)
+	require.ErrorIs(t, err, retry.ErrRejected)
+	require.False(t, sdk.Resumable(err), "neither a retry nor a new key is the remedy")
+	require.Len(t, d.Requests(), 2)
+	require.Equal(t, map[string]int{child(parent(t, "p"), t, "payment", "charge").Quoted(): 1}, d.Effects())
+}
+
+// An answer of 401 is as final as any, but for the next run, which asks for
+// other credentials.
+func TestCall_unauthorizedIsResumable(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status    int
+		resumable bool
+	}{{401, true}, {403, false}} {
+		d := sdktest.New(t, answering(charge{}))
+		d.Script("/charges", sdktest.Status(tt.status, ""))
+		_, err := sdk.Call(parent(t, "p"), newClient(t, d), pay, amount{1})
+		require.ErrorIs(t, err, retry.ErrRejected)
+		require.Len(t, d.Requests(), 1)
+		require.Equal(t, tt.resumable, sdk.Resumable(err), "status %d", tt.status)
+	}
 }
 
 func TestCall_refusesBeforeAnythingIsSent(t *testing.T) {
