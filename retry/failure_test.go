@@ -34,6 +34,7 @@ type trouble struct {
 	action   retry.Action
 	attempts int // of two
 	is       []error
+	as       func(error) bool // reaches the cause; nil: there is none to reach
 }
 
 // A scene is one run of a row.
@@ -135,6 +136,9 @@ func (row *trouble) mismatch(s *scene, failed *retry.Error) string {
 			wrong = append(wrong, fmt.Sprintf("errors.Is(_, %q) = false, want true", target))
 		}
 	}
+	if row.as != nil && !row.as(failed) {
+		wrong = append(wrong, "errors.As does not reach the cause")
+	}
 	if failed.Outcome != row.outcome {
 		wrong = append(wrong, fmt.Sprintf("outcome %v, want %v", failed.Outcome, row.outcome))
 	}
@@ -154,6 +158,12 @@ func (row *trouble) mismatch(s *scene, failed *retry.Error) string {
 		wrong = append(wrong, fmt.Sprintf("of %v", failed))
 	}
 	return strings.Join(wrong, "\n")
+}
+
+// as reports whether errors.As finds a T in err.
+func as[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
 }
 
 // attemptTimeout and callTimeout set the timeout that a row wants to end.

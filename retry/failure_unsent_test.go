@@ -20,7 +20,7 @@ import (
 // unsentTroubles come before there is a connection, or before it may be used.
 var unsentTroubles = []trouble{
 	{
-		name: "connection refused", outcome: retry.NotSent, action: retry.Retry, attempts: 2,
+		name: "connection refused", outcome: retry.NotSent, action: retry.Retry, attempts: 2, as: as[*net.OpError],
 		arrange: func(t *testing.T, s *scene) { s.cfg, s.call.URL = over(ownTransport(t)), s.scheme(nobody(t)) },
 	},
 	{
@@ -28,11 +28,11 @@ var unsentTroubles = []trouble{
 		arrange: func(t *testing.T, s *scene) { s.dials(t, &net.Dialer{Timeout: time.Nanosecond}) },
 	},
 	{
-		name: "no such host", outcome: retry.NotSent, action: retry.Stop, attempts: 1,
+		name: "no such host", outcome: retry.NotSent, action: retry.Stop, attempts: 1, as: as[*net.DNSError],
 		arrange: func(t *testing.T, s *scene) { s.dials(t, &net.Dialer{Resolver: resolver(t, nameError)}) },
 	},
 	{
-		name: "name server fails", outcome: retry.NotSent, action: retry.Retry, attempts: 2,
+		name: "name server fails", outcome: retry.NotSent, action: retry.Retry, attempts: 2, as: as[*net.DNSError],
 		arrange: func(t *testing.T, s *scene) { s.dials(t, &net.Dialer{Resolver: resolver(t, serverFailure)}) },
 	},
 	{
@@ -73,7 +73,7 @@ const noTLS = "there is no TLS"
 // handshakeTroubles come with TLS.
 var handshakeTroubles = []trouble{
 	{
-		name: "untrusted certificate", outcome: retry.NotSent, action: retry.Stop, attempts: 1,
+		name: "untrusted certificate", outcome: retry.NotSent, action: retry.Stop, attempts: 1, as: as[*tls.CertificateVerificationError],
 		never: map[protocol]string{plain: noTLS},
 		arrange: func(t *testing.T, s *scene) {
 			srv, _ := serve(t, s.protocol, okay)
@@ -81,14 +81,14 @@ var handshakeTroubles = []trouble{
 		},
 	},
 	{
-		name: "certificate of another host", outcome: retry.NotSent, action: retry.Stop, attempts: 1,
+		name: "certificate of another host", outcome: retry.NotSent, action: retry.Stop, attempts: 1, as: as[x509.HostnameError],
 		never: map[protocol]string{plain: noTLS},
 		arrange: func(t *testing.T, s *scene) {
 			s.handshakes(t, nil, func(_ *httptest.Server, c *tls.Config) { c.ServerName = "payment.test" })
 		},
 	},
 	{
-		name: "expired certificate", outcome: retry.NotSent, action: retry.Stop, attempts: 1,
+		name: "expired certificate", outcome: retry.NotSent, action: retry.Stop, attempts: 1, as: as[x509.CertificateInvalidError],
 		never: map[protocol]string{plain: noTLS},
 		arrange: func(t *testing.T, s *scene) {
 			s.handshakes(t, nil, func(srv *httptest.Server, c *tls.Config) {
@@ -104,7 +104,7 @@ var handshakeTroubles = []trouble{
 		},
 	},
 	{
-		name: "client certificate wanted, TLS 1.2", outcome: retry.NotSent, action: retry.Stop, attempts: 1,
+		name: "client certificate wanted, TLS 1.2", outcome: retry.NotSent, action: retry.Stop, attempts: 1, as: as[*net.OpError],
 		never: map[protocol]string{plain: noTLS},
 		arrange: func(t *testing.T, s *scene) {
 			s.handshakes(t, &tls.Config{MaxVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert}, func(*httptest.Server, *tls.Config) {})

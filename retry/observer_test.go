@@ -6,6 +6,8 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 
@@ -92,4 +94,15 @@ func TestLogger_showsDigestsOnly(t *testing.T) {
 	require.Contains(t, out.String(), `"level":"ERROR"`) // a reused key is an alarm
 	require.Contains(t, failed.Error(), "payment.charge: Rejected after 2 attempts")
 	require.ErrorIs(t, failed, retry.ErrKeyReused)
+}
+
+// A client that was given no logger writes nowhere, not even to standard error,
+// as go-retryablehttp does by default: the URL may hold a secret.
+func TestLogger_nilIsSilent(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSend_vetoStops$", "-test.v").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestSend_vetoStops")
+	require.NotContains(t, string(out), "payment.test")
+	require.NotContains(t, string(out), key.String())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,56 @@ func TestSend_jitterIsFullAndNeverSpins(t *testing.T) {
 				want = []time.Duration{ms, ms, ms}
 			}
 			require.Equal(t, want, rt.waits())
+		})
+	}
+}
+
+// Callers that failed together come back apart, without being told to.
+func TestSend_callersComeBackApart(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Rand, cfg.MaxAttempts = nil, 2 }, func(t *testing.T, c *retry.Client) {
+		waits := make(map[time.Duration]bool)
+		for range 20 {
+			rt.times = nil
+			failure(t, c, post(stubURL))
+			waits[rt.waits()[0]] = true
+		}
+		require.Greater(t, len(waits), 10)
+	})
+}
+
+// Each call begins its backoff anew, whatever other calls of the client do.
+func TestSend_callsShareNoBackoff(t *testing.T) {
+	t.Parallel()
+	events := &recorder{}
+	bubble(t, script(status(503)), func(cfg *retry.Config) { cfg.Observer = events }, func(t *testing.T, c *retry.Client) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { failure(t, c, post(stubURL)) })
+			time.Sleep(30 * ms)
+		}
+		wg.Wait()
+		want := map[int]time.Duration{1: 100 * ms, 2: 200 * ms, 3: 400 * ms, 4: 0}
+		require.Len(t, events.attempts, 8*len(want))
+		for _, e := range events.attempts {
+			require.Equal(t, want[e.Attempt], e.Wait, "after attempt %d", e.Attempt)
+		}
+	})
+}
+
+// Waits are measured by a clock that nobody sets.
+func TestSend_clockThatJumpsMovesNoWait(t *testing.T) {
+	t.Parallel()
+	for _, jump := range []time.Duration{-time.Hour, time.Hour} {
+		rt := script(status(503), status(503), status(503, "Retry-After: 2"))
+		bubble(t, rt, func(cfg *retry.Config) {
+			var told time.Duration
+			cfg.Now = func() time.Time { told += jump; return time.Now().Add(told) }
+		}, func(t *testing.T, c *retry.Client) {
+			failed := failure(t, c, post(stubURL))
+			require.Equal(t, 4, failed.Attempts)
+			require.Equal(t, []time.Duration{100 * ms, 200 * ms, 2 * time.Second}, rt.waits())
 		})
 	}
 }
