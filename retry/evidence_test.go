@@ -86,35 +86,58 @@ func (c closeCounter) Close() error { c.n.Add(1); return nil }
 // Every delivery must be in the count, and none beyond the limit.
 func TestSend_countsWhatNetHTTPRepeats(t *testing.T) {
 	t.Parallel()
-	overEach(t, countsRepeats)
+	tests := []struct {
+		name    string
+		change  func(*retry.Call)
+		repeats bool // HTTP/1.1 does; HTTP/2 does not repeat what may have been processed
+		always  bool // because there is no body to refuse it
+	}{
+		{"with a body", func(*retry.Call) {}, true, false},
+		{"without a body", func(c *retry.Call) { c.Body = nil }, true, true},
+		{"key in a header that net/http does not know", func(c *retry.Call) { c.KeyHeader.Name = "Payment-Request-Id" }, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			overEach(t, func(t *testing.T, p protocol) {
+				for _, limit := range []int{1, 2, 3} {
+					call := post("")
+					tt.change(&call)
+					failed, events := breakReused(t, p, limit, call)
+					first := 1
+					if tt.repeats && p != http2 && (limit > 1 || tt.always) {
+						first = 2
+					}
+					require.Equal(t, first, events.attempts[1].Deliveries)
+					require.Equal(t, max(limit, first), failed.Attempts)
+				}
+			})
+		})
+	}
 }
 
-func countsRepeats(t *testing.T, p protocol) {
+// breakReused makes the call over a connection that was used before and breaks,
+// as every one after it does, when the request was read.
+func breakReused(t *testing.T, p protocol, limit int, call retry.Call) (*retry.Error, *recorder) {
+	t.Helper()
 	var hits atomic.Int32
 	srv, cfg := serve(t, p, func(_ http.ResponseWriter, r *http.Request) {
 		drain(r)
-		if r.URL.Path == "/warm" {
-			return
+		if r.URL.Path != "/warm" {
+			hits.Add(1)
+			hangUp(r)
 		}
-		hits.Add(1)
-		hangUp(r)
 	})
-	for _, max := range []int{1, 2, 3} {
-		cfg.MaxAttempts = max
-		events := &recorder{}
-		cfg.Observer = events
-		client := newClient(t, cfg)
-		_, err := client.Send(t.Context(), post(srv.URL+"/warm"))
-		require.NoError(t, err)
-		hits.Store(0)
-		failed := failure(t, client, post(srv.URL))
-		require.Equal(t, retry.Unknown, failed.Outcome)
-		require.EqualValues(t, hits.Load(), failed.Attempts, "attempts are deliveries")
-		require.Equal(t, max, failed.Attempts)
-		if max == 3 && p != http2 { // which does not repeat what may have been processed
-			require.Equal(t, 2, events.attempts[1].Deliveries, "net/http repeated the first attempt")
-		}
-	}
+	events := &recorder{}
+	cfg.MaxAttempts, cfg.Observer = limit, events
+	client := newClient(t, cfg)
+	_, err := client.Send(t.Context(), post(srv.URL+"/warm"))
+	require.NoError(t, err)
+	call.URL = srv.URL
+	failed := failure(t, client, call)
+	require.Equal(t, retry.Unknown, failed.Outcome)
+	require.EqualValues(t, hits.Load(), failed.Attempts, "attempts are deliveries")
+	return failed, events
 }
 
 func TestSend_countsARepeatThatSucceeds(t *testing.T) {
