@@ -28,7 +28,8 @@ func New(cfg Config) (*Client, error) {
 // with an [*Error]. ctx bounds the call as [Config.Timeout] does; what it says
 // of an inbound request (wire.Inbound) bounds time and retries too. A complete
 // answer wins over a ctx that ended meanwhile. Redirects are followed where
-// they keep the method and stay on the same origin.
+// they keep the method, stay on the same origin and are not the stored answer
+// of a handler.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	x := c.exchange(ctx, call, true)
 	if x.err != nil {

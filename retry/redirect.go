@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // maxRedirects is how many redirects one attempt follows.
@@ -20,6 +22,9 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 	if !keepsRequest(req.Response.StatusCode, req.Method) {
 		return http.ErrUseLastResponse
+	}
+	if _, honoured := wire.ParseFlag(req.Response.Header.Values(wire.HeaderReplayed)); honoured {
+		return http.ErrUseLastResponse // a handler ran and answered so: elsewhere the key is another request's
 	}
 	return nil
 }

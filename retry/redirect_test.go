@@ -107,6 +107,30 @@ func TestSend_neverRedirectsToAnotherScheme(t *testing.T) {
 	require.Equal(t, 1, failed.Attempts)
 }
 
+// A redirect that the callee stored is the answer of a handler that ran. Where
+// it leads to the key would be another request's, and be refused as reused.
+func TestSend_storedRedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, p protocol) {
+		for _, replayed := range []string{"false", "true"} {
+			var hits atomic.Int32
+			srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+				hits.Add(1)
+				if r.URL.Path == "/there" {
+					writeProblem(w, wire.KeyReused)
+					return
+				}
+				w.Header().Set(wire.HeaderReplayed, replayed)
+				http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+			})
+			failed := failure(t, newClient(t, cfg), post(srv.URL))
+			require.Equal(t, retry.Completed, failed.Outcome, "%v", failed)
+			require.Equal(t, http.StatusTemporaryRedirect, failed.Status)
+			require.EqualValues(t, 1, hits.Load())
+		}
+	})
+}
+
 func TestSend_malformedLocationIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	failed := failure(t, newClient(t, over(script(status(307, "Location: http://%zz")))), post(stubURL))
