@@ -63,6 +63,7 @@ func TestCall_callerIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return len(d.Effects()) == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, killed.Process.Kill())
 	require.ErrorContains(t, killed.Wait(), "killed")
+	d.Script("/reservations")
 
 	out, err := caller().CombinedOutput()
 	require.NoError(t, err, "%s", out)
