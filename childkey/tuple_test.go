@@ -95,6 +95,8 @@ func FuzzTuple_roundTrip(f *testing.F) {
 func FuzzTuple_injective(f *testing.F) {
 	f.Add("p", "pay", "ment", "", "p", "paym", "ent", "")           // same bytes, were it not for the lengths
 	f.Add("a:b", "c", "op", "", "a", "b:c", "op", "")               // the same with a separator
+	f.Add("p,s", "o", "x", "", "p", "s,o", "x", "")                 // and with the one between elements
+	f.Add("p,:s", "o", "x", "", "p", "s,:o", "x", "")               // a netstring's punctuation without its length
 	f.Add("p", "s", "o1:", "x", "p", "s", "o", "1:x")               // length of one, bytes of the other
 	f.Add("p", "s", "o", "ab,1:c", "p", "s", "o", "ab")             // a netstring inside
 	f.Add("p", "s", "o,1:1,1:x", "y", "p", "s", "o", "1:x,1:1,1:y") // a count inside
