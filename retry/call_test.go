@@ -29,6 +29,8 @@ func TestSend_refusesBadCalls(t *testing.T) {
 		{"no host", func(c *retry.Call) { c.URL = "http://" }},
 		{"port without host", func(c *retry.Call) { c.URL = "http://:80/secret" }},
 		{"other scheme", func(c *retry.Call) { c.URL = "ftp://h/secret" }},
+		{"port beyond the last", func(c *retry.Call) { c.URL = "http://h:65536/secret" }},
+		{"host that no header can carry", func(c *retry.Call) { c.URL = "http://h<h/secret" }},
 		{"unparsable URL", func(c *retry.Call) { c.URL = "http://h/%zz/secret" }},
 		{"own header", func(c *retry.Call) { c.Header = http.Header{"Idempotency-Key": {"secret"}} }},
 		{"own header, other case", func(c *retry.Call) { c.Header = http.Header{"retry-attempt": {"1"}} }},
@@ -37,6 +39,10 @@ func TestSend_refusesBadCalls(t *testing.T) {
 		}},
 		{"header name", func(c *retry.Call) { c.Header = http.Header{"a b": {"secret"}} }},
 		{"header value", func(c *retry.Call) { c.Header = http.Header{"A": {"x\r\nsecret: 1"}} }},
+		{"upgrade", func(c *retry.Call) { c.Header = http.Header{"Upgrade": {"secret"}} }},
+		{"option of the connection", func(c *retry.Call) { c.Header = http.Header{"connection": {"secret"}} }},
+		{"options of the connection", func(c *retry.Call) { c.Header = http.Header{"Connection": {"close", "close"}} }},
+		{"coding of the transfer", func(c *retry.Call) { c.Header = http.Header{"Transfer-Encoding": {"secret"}} }},
 		{"key header name", func(c *retry.Call) { c.KeyHeader.Name = "a:b" }},
 	}
 	for _, tt := range tests {
@@ -52,6 +58,31 @@ func TestSend_refusesBadCalls(t *testing.T) {
 			require.Zero(t, rt.count())
 			require.NotContains(t, failed.Error(), "secret")
 		})
+	}
+}
+
+// What a caller may copy from another request, and net/http drops or sends as
+// it always does.
+func TestSend_harmlessConnectionHeaders(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, p protocol) {
+		srv, cfg := serve(t, p, okay)
+		call := post(srv.URL)
+		call.Header = http.Header{
+			"Connection": {"Keep-Alive"}, "Transfer-Encoding": {"chunked"}, "Upgrade": nil, "Content-Length": {"99"}, "Host": {"h"},
+		}
+		_, err := newClient(t, cfg).Send(t.Context(), call)
+		require.NoError(t, err)
+	})
+}
+
+func TestSend_hosts(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"h", "a_b.test", "127.0.0.1:65535", "[::1]:80", "[fe80::1%25eth0]", "münchen.test"} {
+		rt := script(status(200))
+		_, err := newClient(t, over(rt)).Send(t.Context(), post("http://"+host+"/"))
+		require.NoError(t, err, host)
+		require.Equal(t, 1, rt.count())
 	}
 }
 

@@ -1,10 +1,12 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -39,6 +41,9 @@ func freeze(call *Call) (frozen, error) {
 	var err error
 	if f.url, err = call.parsedURL(); err != nil {
 		return frozen{}, err
+	}
+	if host := cmp.Or(f.host, f.url.Host); !validHost(host) {
+		return frozen{}, fmt.Errorf("%w: host %q", ErrInvalid, host)
 	}
 	name := keyHeader(call)
 	if !token(name) {
@@ -99,6 +104,9 @@ func (c *Call) parsedURL() (*url.URL, error) {
 	case u.Host == "" || u.Hostname() == "":
 		return nil, fmt.Errorf("%w: URL: no host", ErrInvalid)
 	}
+	if _, err := strconv.ParseUint(port(u), 10, 16); err != nil {
+		return nil, fmt.Errorf("%w: URL: port %s", ErrInvalid, u.Port())
+	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
@@ -134,10 +142,24 @@ func isOurs(name, keyName string) bool {
 		slices.ContainsFunc(ours, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// checkHeader refuses what net/http would refuse only when it sends.
+// connection are the headers that HTTP/2 has no place for (RFC 9113 section
+// 8.2.2), with the values that net/http lets pass all the same.
+var connection = map[string][]string{
+	"Connection":        {"", "close", "keep-alive"},
+	"Transfer-Encoding": {"", "chunked"},
+	"Upgrade":           {""},
+}
+
+// checkHeader refuses what net/http would refuse only when it sends: with a
+// connection in hand, nothing shows that nothing was sent.
 func checkHeader(name string, values []string) error {
 	if !token(name) {
 		return fmt.Errorf("%w: Header: name %q", ErrInvalid, name)
+	}
+	if passes, ok := connection[http.CanonicalHeaderKey(name)]; ok && len(values) > 0 {
+		if len(values) > 1 || !slices.Contains(passes, strings.ToLower(values[0])) {
+			return fmt.Errorf("%w: Header: %s belongs to the connection", ErrInvalid, name)
+		}
 	}
 	for _, v := range values {
 		if i := strings.IndexFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }); i >= 0 {
@@ -147,12 +169,25 @@ func checkHeader(name string, values []string) error {
 	return nil
 }
 
+// validHost reports whether net/http sends s as the host: what RFC 3986 section
+// 3.2.2 allows, and international names, which it converts.
+func validHost(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x80 && !alphanumeric(c) && strings.IndexByte("!$%&'()*+,-.:;=[]_~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
 // token reports whether s is a token (RFC 9110 section 5.6.2).
 func token(s string) bool {
 	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}

@@ -86,6 +86,8 @@ func TestDo_standardBadInput(t *testing.T) {
 		"cancels":    func(r *http.Request) { r.Header.Set(wire.HeaderCancels, "a b") },
 		"first sent": func(r *http.Request) { r.Header.Set(wire.HeaderFirstSent, "yesterday") },
 		"no URL":     func(r *http.Request) { r.URL = nil },
+		"host":       func(r *http.Request) { r.Host = "a b" },
+		"upgrade":    func(r *http.Request) { r.Header.Set("Upgrade", "websocket") },
 		"body":       func(r *http.Request) { r.Body = io.NopCloser(&failingReader{}) },
 	} {
 		req, _ := request(t, http.MethodPost, stubURL, "body")

@@ -36,6 +36,7 @@ func TestNew_refusesBadConfig(t *testing.T) {
 		{"other scheme", at("ftp://h"), `URL: scheme "ftp"`, nil},
 		{"no host", at("http://"), "URL: no host", nil},
 		{"port alone", at("http://:80"), "URL: no host", nil},
+		{"port beyond the last", at("http://h:65536"), "URL: port 65536", nil},
 		{"query", at("http://h/?a=1"), "URL: has a query", nil},
 		{"empty query", at("http://h/?"), "URL: has a query", nil},
 		{"fragment", at("http://h/#f"), "URL: has a fragment", nil},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,8 @@ func parseBase(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("scheme %q, want http or https", u.Scheme)
 	case u.Hostname() == "":
 		return nil, errors.New("no host")
+	case !validPort(u.Port()):
+		return nil, fmt.Errorf("port %s", u.Port())
 	case u.User != nil:
 		return nil, errors.New("has user information; use Prepare or Header")
 	case u.RawQuery != "" || u.ForceQuery:
@@ -102,6 +105,12 @@ func parseBase(text string) (*url.URL, error) {
 		return nil, errors.New("has a fragment")
 	}
 	return u, nil
+}
+
+// validPort reports whether there is no port, or one that can be dialed.
+func validPort(port string) bool {
+	_, err := strconv.ParseUint(cmp.Or(port, "80"), 10, 16)
+	return err == nil
 }
 
 // resolve returns the URL of an operation's path, which is escaped already.
