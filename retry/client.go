@@ -12,6 +12,7 @@ import (
 type Client struct {
 	cfg      Config
 	observer Observer // nil: nobody listens
+	tracer   Tracer   // nil: it hears of ends alone
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
@@ -21,7 +22,9 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, observer: newObservers(cfg)}, nil
+	c := &Client{cfg: cfg}
+	c.observer, c.tracer = newObservers(cfg)
+	return c, nil
 }
 
 // Send makes the call and blocks until it has a complete 2xx answer, or stops

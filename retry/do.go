@@ -32,7 +32,7 @@ func Do[T any](
 		r.retryable = true
 		failed = r.fail(nil, stop)
 	} else {
-		value, failed = attempts(ctx, &r, fn, classify)
+		value, failed = attempts(&r, fn, classify)
 	}
 	r.observeCall(nil, failed)
 	if failed != nil {
@@ -52,10 +52,10 @@ func Classify[T any](_ T, err error) Verdict {
 }
 
 func attempts[T any](
-	ctx context.Context, r *run, fn func(context.Context, Attempt) (T, error), classify func(T, error) Verdict,
+	r *run, fn func(context.Context, Attempt) (T, error), classify func(T, error) Verdict,
 ) (T, *Error) {
 	for {
-		value, err := attempt(ctx, r, fn)
+		value, err := attempt(r, fn)
 		v := classify(value, err)
 		if v.Outcome == Completed && err == nil {
 			v.Action = Stop
@@ -77,9 +77,9 @@ func attempts[T any](
 	}
 }
 
-func attempt[T any](ctx context.Context, r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
+func attempt[T any](r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
 	r.begin()
-	ctx, cancel := r.attemptContext(ctx)
+	ctx, cancel := r.attemptContext()
 	defer cancel()
 	value, err := fn(ctx, r.attempt)
 	if err != nil {

@@ -38,13 +38,13 @@ func (c *Client) exchange(ctx context.Context, call Call, follow bool) *exchange
 	if follow {
 		x.http.CheckRedirect = checkRedirect
 	}
-	x.make(ctx)
+	x.make()
 	x.observeCall(x.last, x.err)
 	return x
 }
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
-func (x *exchange) make(ctx context.Context) {
+func (x *exchange) make() {
 	var err error
 	if x.frozen, err = freeze(&x.call); err != nil {
 		x.fail(nil, err)
@@ -55,12 +55,12 @@ func (x *exchange) make(ctx context.Context) {
 		x.fail(nil, stop)
 		return
 	}
-	x.send(ctx)
+	x.send()
 }
 
 // send runs the attempts. The policy is per call and go-retryablehttp's is per
 // client, so each call has a client of its own.
-func (x *exchange) send(ctx context.Context) {
+func (x *exchange) send() {
 	x.loop = retryablehttp.Client{
 		HTTPClient:   &x.http,
 		RetryMax:     math.MaxInt, // check decides
@@ -68,7 +68,7 @@ func (x *exchange) send(ctx context.Context) {
 		Backoff:      waitOfCheck,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	resp, err := x.loop.Do(&retryablehttp.Request{Request: x.frozen.request(ctx)})
+	resp, err := x.loop.Do(&retryablehttp.Request{Request: x.frozen.request(x.caller)})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}

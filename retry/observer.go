@@ -18,6 +18,33 @@ type Observer interface {
 	CallEnded(ctx context.Context, e CallEvent)
 }
 
+// A Tracer is an [Observer] that also hears of beginnings, and may put something
+// into the ctx of what begins: a span. The ctx that it returns, which must come from
+// the one that it was given, is that of the call or attempt, and of the events that
+// end it; Config.Prepare finds an attempt's in the request, to send the span's name
+// with it. Nothing ends a call that panics.
+type Tracer interface {
+	Observer
+	// CallStarted is called once per call, before anything is checked or sent.
+	CallStarted(ctx context.Context, e CallStart) context.Context
+	// AttemptStarted is called before each attempt, in the ctx of its call.
+	AttemptStarted(ctx context.Context, e AttemptStart) context.Context
+}
+
+// A CallStart is the beginning of a call.
+type CallStart struct {
+	Service, Operation string
+	Key                childkey.Key // show its Digest
+}
+
+// An AttemptStart is the beginning of one attempt.
+type AttemptStart struct {
+	Service, Operation string
+	Key                childkey.Key // show its Digest
+
+	Attempt
+}
+
 // An AttemptEvent is the end of one attempt.
 type AttemptEvent struct {
 	Service, Operation string
@@ -63,9 +90,11 @@ func (o observers) CallEnded(ctx context.Context, e CallEvent) {
 	}
 }
 
-// newObservers returns who listens by cfg; nil if nobody does.
-func newObservers(cfg Config) Observer {
+// newObservers returns who listens by cfg; nil if nobody does. The tracer is nil
+// unless cfg.Observer is one.
+func newObservers(cfg Config) (Observer, Tracer) {
 	var o observers
+	tracer, _ := cfg.Observer.(Tracer)
 	if cfg.Observer != nil {
 		o = append(o, cfg.Observer)
 	}
@@ -73,9 +102,9 @@ func newObservers(cfg Config) Observer {
 		o = append(o, logObserver{cfg.Logger})
 	}
 	if len(o) == 0 {
-		return nil
+		return nil, nil
 	}
-	return o
+	return o, tracer
 }
 
 // A logObserver writes events to a log.

@@ -16,7 +16,7 @@ func (r *run) observeAttempt(v Verdict, deliveries int, wait time.Duration, a *a
 	if a != nil {
 		e.Status, e.Code = a.status, a.code
 	}
-	r.observer.AttemptEnded(r.caller, e)
+	r.observer.AttemptEnded(r.attempting, e)
 }
 
 // observeCall tells the observer how the call ended; a is its last complete

@@ -14,10 +14,11 @@ import (
 type run struct {
 	cfg      *Config
 	observer Observer
+	tracer   Tracer
 	task     Task
 	safe     bool // may be sent again although it may have taken effect
 
-	caller   context.Context
+	caller   context.Context // the caller's, as the tracer left it
 	start    time.Time
 	deadline time.Time
 
@@ -30,8 +31,9 @@ type run struct {
 	spent    int // units that the attempt under way may use up
 	polling  bool
 
-	attempt Attempt // under way
-	begun   time.Time
+	attempt    Attempt         // under way
+	attempting context.Context // in it; caller's before the first
+	begun      time.Time
 
 	asked     time.Duration // the last Retry-After
 	retryable bool
@@ -40,7 +42,10 @@ type run struct {
 // newRun starts the clock of a call.
 func (c *Client) newRun(ctx context.Context, task Task, safe bool) run {
 	now := time.Now()
-	r := run{cfg: &c.cfg, observer: c.observer, task: task, safe: safe, caller: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
+	if c.tracer != nil {
+		ctx = c.tracer.CallStarted(ctx, CallStart{Service: task.Service, Operation: task.Operation, Key: task.Key})
+	}
+	r := run{cfg: &c.cfg, observer: c.observer, tracer: c.tracer, task: task, safe: safe, caller: ctx, attempting: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
 	r.tally = tally{maybe: task.Resumed}
 	if task.Resumed {
 		r.tally.why = "an earlier process may have sent it"
@@ -73,7 +78,12 @@ func (r *run) begin() {
 		r.spent = 1 + a.Allowance
 		r.units -= r.spent
 	}
-	r.attempt = a
+	r.attempt, r.attempting = a, r.caller
+	if r.tracer != nil {
+		r.attempting = r.tracer.AttemptStarted(r.caller, AttemptStart{
+			Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key, Attempt: a,
+		})
+	}
 }
 
 // end takes in how the attempt ended and decides what follows: again after
@@ -165,16 +175,15 @@ func (r *run) ended(now time.Time) error {
 
 func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
 
-// attemptContext returns ctx, which is the caller's, for the attempt under way:
-// it ends with the attempt's time or the call's, whichever is first, and has
+// attemptContext returns the ctx of the attempt under way: it ends with the attempt's time or the call's, whichever is first, and has
 // then that one's error as its cause. No other context has the call's end: no
 // wait begins that would reach it.
-func (r *run) attemptContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *run) attemptContext() (context.Context, context.CancelFunc) {
 	ends, cause := r.begun.Add(r.cfg.AttemptTimeout), ErrAttemptTimeout
 	if !ends.Before(r.deadline) {
 		ends, cause = r.deadline, ErrDeadline
 	}
-	return context.WithDeadlineCause(ctx, ends, cause)
+	return context.WithDeadlineCause(r.attempting, ends, cause)
 }
 
 // budgetSuccess tells the budget that the service is well.

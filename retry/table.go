@@ -1,14 +1,16 @@
 package retry
 
 import (
+	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // This file is the table "failure seen -> what it means and what follows". It
-// is data: every status, code and gRPC code has a row, and nothing else in the
-// package decides by status.
+// is data: every status, code and gRPC code has a row, and every way in which an
+// attempt ends without an answer. Nothing else in the package decides by them.
 
 // CodeVerdict returns the row of a problem code; false if it is none of
 // package wire's. A code decides before the status does.
@@ -128,4 +130,33 @@ var byGRPC = map[string]Verdict{
 	"UNAVAILABLE":         {Unknown, Retry, false, "failed with UNAVAILABLE", 0},
 	"DATA_LOSS":           {Unknown, Stop, false, "failed with DATA_LOSS", 0},
 	"UNAUTHENTICATED":     {Rejected, Stop, false, "refused with UNAUTHENTICATED", 0},
+}
+
+// A failure is one row of the table for attempts that ended without a complete
+// answer: the first row that matches decides what follows. Whether anything was
+// sent is decided by evidence; unsent says that the error itself proves that its
+// delivery was not made, for transports that give no evidence.
+type failure struct {
+	evidence string
+	match    func(err error, seen *evidence) bool
+	action   Action
+	unsent   bool
+}
+
+var failures = []failure{
+	{"the payload changed", is(ErrPayloadChanged), Stop, true},
+	{"the attempt could not be prepared", as[*prepareError](), Stop, true},
+	{"the body could not be read", as[*streamError](), Stop, true},
+	{"the answer was cut off", is(ErrTruncated), Retry, false},
+	{"no such host", noSuchHost, Stop, true},
+	{"the host name could not be looked up", as[*net.DNSError](), Retry, true},
+	{"the certificate is not trusted", certificate, Stop, true},
+	{"the server does not speak TLS", notTLS, Stop, true},
+	{"no connection could be made", dial, Retry, true},
+	{"the server refused the stream unprocessed", refusedStream, Retry, true},
+	{"the attempt timed out", timedOut, Retry, false},
+	{"the connection was reset", is(syscall.ECONNRESET), Retry, false},
+	{"the connection was closed before an answer came", closed, Retry, false},
+	{"the TLS handshake was refused", handshakeRefused, Stop, false},
+	{"the connection failed", func(error, *evidence) bool { return true }, Retry, false},
 }

@@ -29,7 +29,7 @@ func (t attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // hop sends one request of the attempt and reads its answer.
 func (x *exchange) hop(req *http.Request) (*http.Response, error) {
 	x.answer, x.failed, x.seen = nil, nil, &evidence{}
-	ctx, cancel := x.attemptContext(req.Context())
+	ctx, cancel := x.attemptContext()
 	defer cancel()
 	out, err := x.outgoing(x.seen.trace(ctx), req)
 	if err != nil {
