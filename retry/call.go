@@ -13,7 +13,7 @@ import (
 type Call struct {
 	Method string      // required
 	URL    string      // required, absolute: http or https; a fragment is not sent
-	Header http.Header // copied; nil means none. The headers of package wire are the client's own
+	Header http.Header // copied; nil means none. Those of package wire are the client's own, those of the connection (Upgrade) HTTP's
 	Body   []byte      // copied; nil means no body
 	// Stream is the body in place of Body, where it is too long to lie in memory;
 	// nil means Body.
