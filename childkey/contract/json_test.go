@@ -127,3 +127,13 @@ func ExampleDecode() {
 	// <nil> 42
 	// contract: body: member "cents" at offset 16 does not fit into int64
 }
+
+func TestOperation_Encode(t *testing.T) {
+	t.Parallel()
+	op := contract.Post[map[string]int, string]("s", "o", "/o")
+	got, err := op.Encode(map[string]int{"b": 2, "a": 1})
+	require.NoError(t, err)
+	require.Equal(t, `{"a":1,"b":2}`, string(got))
+	_, err = contract.Post[func(), string]("s", "o", "/o").Encode(nil)
+	require.ErrorIs(t, err, contract.ErrBody)
+}

@@ -1,0 +1,52 @@
+package saga
+
+import (
+	"fmt"
+	"time"
+)
+
+// The limits of an [Audit].
+const (
+	MaxActorBytes  = 128
+	MaxReasonBytes = 1024
+)
+
+// A Verb is what was done to a saga in somebody's name.
+type Verb string
+
+// The verbs.
+const (
+	VerbRetry       Verb = "retry"
+	VerbForceOK     Verb = "force-ok"
+	VerbForceUndone Verb = "force-undone"
+	VerbCancel      Verb = "cancel"
+	VerbAbandon     Verb = "abandon"
+)
+
+// An Audit says in whose name something is done, and why.
+type Audit struct {
+	Verb   Verb   // the engine's methods set it
+	Step   string // of a verb about a step
+	Actor  string // 1 to [MaxActorBytes] bytes
+	Reason string // 1 to [MaxReasonBytes] bytes
+}
+
+func (a Audit) check() error {
+	switch {
+	case a.Actor == "" || len(a.Actor) > MaxActorBytes:
+		return fmt.Errorf("%w: Actor of %d bytes, 1 to %d", ErrReasonRequired, len(a.Actor), MaxActorBytes)
+	case a.Reason == "" || len(a.Reason) > MaxReasonBytes:
+		return fmt.Errorf("%w: Reason of %d bytes, 1 to %d", ErrReasonRequired, len(a.Reason), MaxReasonBytes)
+	}
+	return nil
+}
+
+// An AuditEntry is one line of the audit log.
+type AuditEntry struct {
+	At time.Time // the journal's clock
+	ID ID
+	Audit
+
+	From, To Status
+	Fence    int64 // after the change
+}

@@ -1,0 +1,176 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// A Call is what the function of a [StepFunc] is given.
+type Call[In any] struct {
+	Key   childkey.Key // of this step of this saga, the same every time
+	Input In
+	// Resumed says that an earlier try may have had its effect already.
+	Resumed bool
+}
+
+// An UndoCall is what the function of [StepRef.UndoFunc] is given.
+type UndoCall[In, Out any] struct {
+	Key     childkey.Key // of this undo
+	Forward childkey.Key // of the call to undo
+	Input   In           // that the call to undo was given
+	// Output is what that call returned; nil where its outcome is unknown or
+	// its answer is gone: then look it up by Forward, and make sure that a
+	// late copy of it has no effect.
+	Output *Out
+}
+
+// A call is one try of a step's call or undo. ctx carries the saga's key.
+type call struct {
+	client *sdk.Client
+	key    childkey.Key // the saga's
+	step   *step
+	input  any
+	output []byte // of the call to undo; nil: none
+}
+
+// operationCall returns how a step calls op.
+func operationCall[In, Out any](op contract.Operation[In, Out], path string) func(context.Context, *call) ([]byte, error) {
+	return func(ctx context.Context, c *call) ([]byte, error) {
+		body, err := op.Encode(as[In](c.input))
+		if err != nil {
+			return nil, &retry.Error{Outcome: retry.NotSent, Service: op.Service(), Operation: op.Name(), Err: err}
+		}
+		resp, err := c.client.Send(ctx, sdk.Request{
+			Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
+			Method: op.Method(), Path: path, Body: body,
+		})
+		if err != nil {
+			return nil, err
+		}
+		var out Out
+		if err := contract.Decode(resp.Body, &out); err != nil {
+			return nil, &noResult{fmt.Errorf("%w: %w", ErrNoResult, err)}
+		}
+		return encodeResult(out)
+	}
+}
+
+// operationUndo returns how a step is undone by op.
+func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to address) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		in, err := undoInput[In, Out](c)
+		if err != nil {
+			return err
+		}
+		body, err := op.Encode(in)
+		if err != nil {
+			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
+		}
+		from := c.step.address
+		forward, err := c.client.ChildKey(c.key, from.service, from.operation, from.discriminators...)
+		if err != nil {
+			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
+		}
+		_, err = c.client.Send(ctx, sdk.Request{
+			Service: to.service, Operation: to.operation, Discriminators: to.discriminators,
+			Method: op.Method(), Path: path, Body: body, Cancels: forward,
+		})
+		return err
+	}
+}
+
+// functionCall returns how a step runs fn.
+func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) func(context.Context, *call) ([]byte, error) {
+	return func(ctx context.Context, c *call) ([]byte, error) {
+		key, err := c.derive(c.step.address)
+		if err != nil {
+			return nil, err
+		}
+		in, _ := wire.FromContext(ctx)
+		out, err := fn(childkey.NewContext(ctx, key), Call[In]{Key: key, Input: as[In](c.input), Resumed: in.Rerun})
+		if err != nil {
+			return nil, err
+		}
+		return encodeResult(out)
+	}
+}
+
+// functionUndo returns how a step is undone by fn.
+func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error, to address) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		in, err := undoInput[In, Out](c)
+		if err != nil {
+			return err
+		}
+		key, err := c.derive(to)
+		if err != nil {
+			return err
+		}
+		forward, err := c.derive(c.step.address)
+		if err != nil {
+			return err
+		}
+		return fn(childkey.NewContext(ctx, key), UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
+	}
+}
+
+func (c *call) derive(a address) (childkey.Key, error) {
+	return childkey.Derive(c.key, a.service, a.operation, a.discriminators...)
+}
+
+func undoInput[In, Out any](c *call) (contract.Undo[In, Out], error) {
+	in := contract.Undo[In, Out]{Input: as[In](c.input)}
+	if c.output == nil {
+		return in, nil
+	}
+	in.Output = new(Out)
+	if err := contract.Decode(c.output, in.Output); err != nil {
+		return in, fmt.Errorf("%w: output of %s: %w", ErrCorrupt, c.step.name, err)
+	}
+	return in, nil
+}
+
+// Rejected returns err as that of a [StepFunc] which has proved that it had no
+// effect and never will: the step is not tried again, and is not undone. Nil
+// stays nil.
+func Rejected(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retry.Error{Outcome: retry.Rejected, Evidence: "the function says so", Err: err}
+}
+
+// A noResult is a call that completed and whose output cannot be had.
+type noResult struct{ err error }
+
+func (e *noResult) Error() string { return e.err.Error() }
+func (e *noResult) Unwrap() error { return e.err }
+
+// encodeResult returns out as the journal keeps it.
+func encodeResult(out any) ([]byte, error) {
+	data, err := contract.Encode(out)
+	switch {
+	case err != nil:
+		return nil, &noResult{fmt.Errorf("%w: %w", ErrNoResult, err)}
+	case len(data) > MaxResultBytes:
+		return nil, &noResult{fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), MaxResultBytes)}
+	}
+	return data, nil
+}
+
+func decoder[T any]() func([]byte) (any, error) {
+	return func(data []byte) (any, error) {
+		var v T
+		if err := contract.Decode(data, &v); err != nil {
+			return nil, errors.Join(ErrCorrupt, err)
+		}
+		return v, nil
+	}
+}

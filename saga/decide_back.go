@@ -1,0 +1,123 @@
+package saga
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A standing is where a step stands in a saga that goes back.
+type standing uint8
+
+const (
+	cleared  standing = iota // nothing of it is left, or ever was there
+	busy                     // a call is under way
+	unsolved                 // whether it had its effect must be found out
+	undoable                 // it must be undone
+	blocked                  // neither can go on
+)
+
+// standing returns where step s stands, whatever stands in its way.
+func (g *progress) standing(s *step) standing {
+	f, u := &g.forward[s.index], &g.undo[s.index]
+	switch {
+	case f.running || u.running:
+		return busy
+	case s.leavesNothing(), f.harmless(), !f.known && !f.maybe:
+		return cleared
+	case !f.final:
+		return g.openStanding(s)
+	case s.undo == nil:
+		return blocked // no plan that was checked gets here
+	case u.completed():
+		return cleared
+	case u.final || u.lost:
+		return blocked
+	default:
+		return undoable
+	}
+}
+
+// openStanding is the standing of a step that may have been sent. To find out
+// it is sent again, so it needs its input, which it had when it was sent.
+func (g *progress) openStanding(s *step) standing {
+	if g.forward[s.index].lost {
+		return blocked
+	}
+	for _, b := range s.before {
+		switch before := &g.forward[b]; {
+		case before.harmless():
+			return cleared // then this one was never begun
+		case before.final && !before.completed(), before.lost, g.starved(s):
+			return blocked
+		case !before.final:
+			return busy // its turn comes when that one is known
+		}
+	}
+	return unsolved
+}
+
+// backward decides for a saga that goes back: first it is found out what had an
+// effect, then that is undone, each step after all that ran behind it.
+// Independent branches do not wait for each other, not even for one that is
+// blocked.
+func (g *progress) backward(now time.Time) decision {
+	var d decision
+	d.sooner(g.deadline, now)
+	late := !now.Before(g.deadline)
+	all := make([]standing, len(g.plan.steps))
+	for i, s := range g.plan.steps {
+		all[i] = g.standing(s)
+	}
+	done, alive := true, g.running > 0
+	for i := len(g.plan.steps) - 1; i >= 0; i-- {
+		s := g.plan.steps[i]
+		done = done && all[i] == cleared
+		var t task
+		switch {
+		case late:
+			continue
+		case all[i] == unsolved:
+			t = task{s, false}
+		case all[i] == undoable && free(s, all):
+			t = task{s, true}
+		default:
+			continue
+		}
+		alive = true
+		g.offer(&d, t, now)
+	}
+	switch {
+	case done:
+		return decision{status: Compensated}
+	case !alive:
+		return decision{status: Stuck, stuckOn: g.obstacle(all, late)}
+	}
+	return d
+}
+
+// free reports whether nothing is left of what ran behind s.
+func free(s *step, all []standing) bool {
+	for _, b := range s.behind {
+		if all[b] != cleared {
+			return false
+		}
+	}
+	return true
+}
+
+// obstacle returns what the saga is stuck on.
+func (g *progress) obstacle(all []standing, late bool) *Failure {
+	for i := len(all) - 1; i >= 0; i-- {
+		s := g.plan.steps[i]
+		undo := s.undo != nil && g.forward[i].final
+		t := task{s, undo}
+		switch {
+		case all[i] == blocked:
+			return g.leg(t).failure(t, ReasonStep)
+		case all[i] != cleared && late:
+			return g.leg(t).failure(t, ReasonTimeout)
+		}
+	}
+	return &Failure{Reason: ReasonTimeout, Outcome: retry.Unknown}
+}

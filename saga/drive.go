@@ -1,0 +1,173 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// A drive is one owner's work on one saga. Its goroutine decides, writes, and
+// begins calls; calls run in goroutines of their own and report to it.
+type drive struct {
+	engine *Engine
+	life   *life
+	plan   *plan
+	owner  Owner
+	record Record // as it was taken; it does not change
+	fresh  bool
+	ctx    context.Context // of its calls
+
+	read     time.Time // when, by this process's clock, the record was read
+	revision int64
+	progress *progress
+	cause    *Failure // why the saga was turned
+
+	ended chan ending   // of calls
+	over  chan struct{} // closed when the drive ends
+
+	// What is not written yet.
+	dirty map[task]bool
+	must  bool // it must be, before anything else is begun
+
+	// Set before over is closed.
+	final Record // where the saga ended, or got stuck
+	err   error  // why the drive ended before the saga; nil: it did not
+}
+
+// An ending is how a try of a task went.
+type ending struct {
+	task    task
+	verdict verdict
+	err     error
+	elapsed time.Duration
+}
+
+func newDrive(e *Engine, l *life, p *plan, r Record, fresh bool) *drive {
+	ctx := childkey.NewContext(l.ctx, r.Key)
+	return &drive{
+		engine: e, life: l, plan: p, record: r, fresh: fresh, ctx: ctx,
+		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
+		read:  time.Now(), revision: r.Revision,
+		ended: make(chan ending, 2*len(p.steps)), over: make(chan struct{}),
+		dirty: make(map[task]bool),
+	}
+}
+
+// now is the journal's clock, as far as this process can tell.
+func (d *drive) now() time.Time { return d.record.Now.Add(time.Since(d.read)) }
+
+// run drives the saga until it is final or stuck, or the drive is over.
+func (d *drive) run() {
+	defer close(d.over)
+	err := guarded(func() error { return d.drive() })
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		err = d.quarantine(ReasonPanic, err)
+	}
+	d.err = err
+}
+
+func (d *drive) drive() error {
+	if d.record.Deaths >= d.engine.cfg.MaxDeaths {
+		return d.quarantine(ReasonPoisoned, fmt.Errorf("saga: %d engines died under it", d.record.Deaths))
+	}
+	progress, err := d.plan.load(d.record, d.fresh)
+	if err != nil {
+		return d.quarantine(ReasonCorrupt, err)
+	}
+	d.progress = progress
+	d.cause = d.record.Cause
+	for {
+		decision := d.progress.decide(d.now())
+		if err := d.settle(decision); err != nil {
+			return err
+		}
+		if decision.status == Compensating {
+			continue // it decides anew, about the other direction
+		}
+		if decision.status != 0 {
+			return nil
+		}
+		if d.closing() {
+			if d.progress.running == 0 {
+				return ErrClosed
+			}
+		} else if err := d.begin(&decision); errors.Is(err, ErrCorrupt) {
+			return d.quarantine(ReasonCorrupt, err)
+		} else if err != nil {
+			return err
+		}
+		if err := d.await(decision.wake); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *drive) closing() bool {
+	select {
+	case <-d.engine.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for the end of a call, or until the time wake; zero: for ever.
+func (d *drive) await(wake time.Time) error {
+	var timeout <-chan time.Time
+	if !wake.IsZero() {
+		timer := time.NewTimer(wake.Sub(d.now()))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	closing := d.engine.closing
+	if d.closing() {
+		closing = nil // seen already
+	}
+	select {
+	case e := <-d.ended:
+		d.book(e)
+	case <-timeout:
+	case <-closing:
+	case <-d.life.ctx.Done():
+		return context.Cause(d.life.ctx)
+	}
+	for { // what ended together is written together
+		select {
+		case e := <-d.ended:
+			d.book(e)
+		default:
+			return nil
+		}
+	}
+}
+
+// book takes in how a call ended.
+func (d *drive) book(e ending) {
+	g, now := d.progress, d.now()
+	l := g.leg(e.task)
+	wait := d.engine.cfg.wait(l.tries+1, e.verdict.after)
+	open := !g.committed()
+	g.end(e.task, e.verdict, now, wait)
+	if open && g.status == Running && g.committed() {
+		g.deadline = now.Add(d.plan.undoBudget)
+	}
+	switch {
+	case l.final:
+		d.dirty[e.task] = true
+		// A saga that keeps its edges only writes more once it does not go well.
+		d.must = d.must || !d.plan.edges || g.status != Running
+		wait = 0
+	case wait > time.Second:
+		d.dirty[e.task], d.must = true, true
+	}
+	d.engine.observer.TryEnded(d.ctx, TryEvent{
+		ID: d.owner.ID, Name: d.plan.name, Step: e.task.step.name, Undo: e.task.undo, Try: l.tries,
+		Outcome: l.outcome, Status: e.verdict.status, Code: e.verdict.code,
+		Elapsed: e.elapsed, Wait: wait, Err: e.err,
+	})
+}

@@ -1,0 +1,185 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// An Engine drives sagas: those that its own process starts, and those whose
+// engine is gone. A process needs one. It is safe for concurrent use; make it
+// with [Open] and end it with [Engine.Close].
+type Engine struct {
+	journal  Journal
+	client   *sdk.Client
+	cfg      Config
+	observer observers
+	plans    map[PlanHash]*plan
+	hashes   []PlanHash
+
+	ctx  context.Context // of the engine's own loops
+	stop context.CancelFunc
+	poke chan struct{} // has the claim loop look at once
+
+	closing chan struct{} // closed by Close
+	loops   sync.WaitGroup
+	work    sync.WaitGroup // drives, their calls, and hooks
+
+	mu     sync.Mutex
+	life   *life
+	drives map[ID]*drive
+	closed bool
+}
+
+// Open returns an engine that keeps sagas in journal and makes their calls
+// through client. It stores the plans of cfg.Definitions and begins the
+// engine's lease, so it does I/O, which ctx bounds; then it takes over orphans
+// in the background until [Engine.Close].
+//
+// Its errors are an [ErrConfig], a [*PlanChangedError], and those of the
+// journal. Calls carry no deadline of ctx and no values of it; what they need
+// to know of a saga is in [FromContext].
+func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) (*Engine, error) {
+	cfg, err := cfg.withDefaults()
+	switch {
+	case err != nil:
+		return nil, err
+	case journal == nil:
+		return nil, field("journal", errors.New("nil"))
+	case client == nil:
+		return nil, field("client", errors.New("nil"))
+	}
+	e := &Engine{
+		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
+		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
+		closing: make(chan struct{}), drives: make(map[ID]*drive),
+	}
+	if err := e.register(ctx); err != nil {
+		return nil, err
+	}
+	if e.life, err = e.born(ctx); err != nil {
+		return nil, fmt.Errorf("saga: open: %w", err)
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.loops.Go(func() { e.beat(e.ctx) })
+	e.loops.Go(func() { e.claim(e.ctx) })
+	return e, nil
+}
+
+// register stores the plans, and checks that the journal knows no others.
+func (e *Engine) register(ctx context.Context) error {
+	for i, d := range e.cfg.Definitions {
+		if d == nil || d.planned() == nil {
+			return field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
+		}
+		p := d.planned()
+		for _, other := range e.plans {
+			if other.name == p.name && other.version == p.version && other != p {
+				return field("Definitions", fmt.Errorf("%s version %d is there twice", p.name, p.version))
+			}
+		}
+		if err := e.checkOperations(p); err != nil {
+			return err
+		}
+		stored, err := e.journal.Plan(ctx, p.record)
+		if err != nil {
+			return fmt.Errorf("saga: open: plan %s: %w", p.name, err)
+		}
+		if stored.Hash != p.record.Hash {
+			return changed(p.record, stored)
+		}
+		e.plans[p.record.Hash] = p
+		e.hashes = append(e.hashes, p.record.Hash)
+	}
+	return nil
+}
+
+// checkOperations checks that the client has the services of the plan.
+func (e *Engine) checkOperations(p *plan) error {
+	for _, s := range p.steps {
+		if s.address.shape == function {
+			continue
+		}
+		if _, err := e.client.ChildKey(anyKey, s.address.service, s.address.operation); err != nil {
+			return field("Definitions", fmt.Errorf("%s version %d: step %s: %w", p.name, p.version, s.name, err))
+		}
+	}
+	return nil
+}
+
+// Close ends the engine: it begins no further call, waits for those under way,
+// stores how they ended, and hands its sagas to whoever claims them. Once ctx
+// ends it waits no longer and returns an error: calls under way are cut off,
+// and their sagas' next owner finds out what became of them. Runs that wait
+// return [ErrDetached]. A second Close returns [ErrClosed].
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	e.closed = true
+	close(e.closing)
+	e.mu.Unlock()
+
+	idle := make(chan struct{})
+	go func() {
+		e.work.Wait()
+		close(idle)
+	}()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("saga: close: calls are cut off: %w", context.Cause(ctx))
+	}
+	// No beat may follow the end of the lease, and no claim.
+	e.stop()
+	e.loops.Wait()
+	l := e.current()
+	l.lose(ErrClosed)
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Lease/3)
+	defer cancel()
+	if left := e.journal.Leave(leave, l.id); left != nil {
+		err = errors.Join(err, fmt.Errorf("saga: close: %w", left))
+	}
+	return err
+}
+
+// adopt drives the saga in r for the engine's life l, unless it does already.
+// It returns nil if the engine is closed, or cannot read the plan.
+func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
+	p := e.plans[r.Plan]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || p == nil {
+		return nil
+	}
+	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
+		return d
+	}
+	d := newDrive(e, l, p, r, fresh)
+	e.drives[r.ID] = d
+	e.work.Go(func() {
+		d.run()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.drives[r.ID] == d {
+			delete(e.drives, r.ID)
+		}
+	})
+	return d
+}
+
+// driven returns what drives the saga in this process; nil if nothing does.
+func (e *Engine) driven(id ID) *drive {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.drives[id]
+}
+
+// tell tells the observers of what concerns the engine.
+func (e *Engine) tell(event EngineEvent) { e.observer.EngineEvent(e.ctx, event) }

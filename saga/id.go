@@ -1,0 +1,48 @@
+package saga
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// MaxScopeBytes is the length of the longest scope.
+const MaxScopeBytes = 255
+
+// An ID is what journals, logs and operators know a saga by: the first 16 bytes
+// of the SHA-256 over its scope and key, length-prefixed.
+type ID [16]byte
+
+// IDOf returns the ID of the saga with that key in that scope; "" is the scope
+// of sagas that were started without [Scope].
+func IDOf(scope string, key childkey.Key) ID {
+	h := sha256.New()
+	for _, part := range []string{"saga/v1", scope, key.String()} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	return ID(h.Sum(nil)[:16])
+}
+
+// String returns the ID in hex.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// An EngineID names one life of an engine: it is random, and an engine whose
+// lease ran out goes on under another one.
+type EngineID [16]byte
+
+// IsZero reports whether id is nobody's.
+func (id EngineID) IsZero() bool { return id == EngineID{} }
+
+// String returns the first 4 bytes in hex.
+func (id EngineID) String() string { return hex.EncodeToString(id[:4]) }
+
+// newEngineID returns a random ID. It cannot fail: crypto/rand ends the
+// process rather than return less (Go 1.24).
+func newEngineID() (id EngineID) {
+	_, _ = rand.Read(id[:])
+	return id
+}

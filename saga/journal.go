@@ -1,0 +1,196 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// The errors that journals return, wrapped where a fact is added. Any other
+// error means that the journal could not be reached or did not do what was
+// asked: nothing is known to have changed.
+var (
+	// ErrNotFound: there is no such saga.
+	ErrNotFound = errors.New("saga: not found")
+	// ErrLeaseLost: the engine is no longer the saga's owner, or its lease is
+	// over; nothing changed.
+	ErrLeaseLost = errors.New("saga: lease lost")
+	// ErrFateUnknown: a write was sent, and whether it is durable is not known.
+	// It may also become durable later.
+	ErrFateUnknown = errors.New("saga: fate of the write unknown")
+	// ErrCorrupt: what is stored cannot be read.
+	ErrCorrupt = errors.New("saga: corrupt record")
+)
+
+// A Journal remembers sagas and who drives them. Its methods are atomic and
+// safe for concurrent use by many processes; each is one short transaction of
+// its own that is durable when the method returns nil, and none holds anything
+// between calls. The journal's own clock decides every lease, wake-up and
+// retention. sagatest.TestJournal is the law in full.
+//
+// A write whose ctx ends before its fate is known returns [ErrFateUnknown], and
+// is not cancelled under way.
+type Journal interface {
+	OperatorJournal
+
+	// Plan stores the plan under its name and version if there is none, and
+	// returns what is stored.
+	Plan(ctx context.Context, plan PlanRecord) (PlanRecord, error)
+
+	// Beat gives the engine a lease of that length from now, or extends the
+	// one that it has: one statement for all its sagas. It returns
+	// [ErrLeaseLost] if the engine's lease has ended: it does not come back.
+	Beat(ctx context.Context, engine EngineID, lease time.Duration) error
+
+	// Leave ends the engine's lease, for good. Its sagas are orphans at once,
+	// and do not count it as a death.
+	Leave(ctx context.Context, engine EngineID) error
+
+	// Start stores a new saga: Running, Revision 1, and Fence 1 if the request
+	// names an engine, else 0. If there is one with its ID it returns that as
+	// it stands, and false; but true again to the engine that started it, as
+	// long as nothing else was written: the answer was lost.
+	Start(ctx context.Context, req StartRequest) (Record, bool, error)
+
+	// Append writes what the owner's saga came to, all of it or nothing. It
+	// returns [ErrLeaseLost] unless the saga is Running or Compensating, at the
+	// owner's fence and engine, and one revision before w's. A write that is
+	// repeated at its own revision returns nil again, also where it made the
+	// saga final. An owner whose lease ran out, but whom no one took over,
+	// still owns it.
+	Append(ctx context.Context, o Owner, w Write) error
+
+	// Claim makes the engine the owner of at most req.Limit orphans, the oldest
+	// first, and returns them: sagas of the given plans, Running or
+	// Compensating, past WakeAt, with no engine or one without a lease. The
+	// fence and the revision of each grow by one, and its Deaths too if its
+	// engine's lease ran out. Of many claims each orphan goes to one; none waits
+	// for another. It returns [ErrLeaseLost] if the engine itself has no lease.
+	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
+
+	// Read returns the saga, or [ErrNotFound].
+	Read(ctx context.Context, id ID) (Record, error)
+
+	// Sweep deletes at most limit final sagas that are past ExpiresAt, and
+	// leases that ended long ago and that no unfinished saga names. It returns
+	// how many sagas it deleted.
+	Sweep(ctx context.Context, limit int) (int, error)
+
+	// Stats counts the sagas by status and tells the age of the oldest that is
+	// not finished. It may be expensive.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// An OperatorJournal is the part of a [Journal] that people use. What is done
+// in somebody's name is a compare-and-set on the revision, and is written to
+// the audit log in the same transaction.
+type OperatorJournal interface {
+	// List returns at most req.Limit sagas that match, by CreatedAt and then
+	// ID, without Input and results. It may read every unfinished saga.
+	List(ctx context.Context, req ListRequest) ([]Record, error)
+
+	// Change applies c to a saga that is still at revision c.Revision, takes
+	// it from its owner (no engine, fence and revision plus one, no deaths, no
+	// WakeAt, no StuckOn; ResumedAt is now), and returns it. If the saga has moved on it returns it as it
+	// stands, and false; [ErrNotFound] if it is gone.
+	Change(ctx context.Context, c Change) (Record, bool, error)
+
+	// AuditLog returns at most limit entries, the youngest first; those of one
+	// saga if id is not the zero ID. Entries outlive their sagas.
+	AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error)
+}
+
+// An Owner is one engine's hold on a saga. Every write of the engine names it.
+type Owner struct {
+	ID     ID
+	Engine EngineID
+	Fence  int64
+}
+
+// A StartRequest asks for a new saga.
+type StartRequest struct {
+	ID        ID // IDOf(Scope, Key)
+	Scope     string
+	Key       childkey.Key
+	Name      string
+	Version   int
+	Plan      PlanHash
+	InputHash [32]byte
+	Input     []byte
+	Engine    EngineID      // zero: whoever claims it
+	Timeout   time.Duration // DeadlineAt = now + Timeout
+}
+
+// A Write is what an owner's work came to. Its zero fields but Revision leave
+// what there is, unless they say otherwise.
+type Write struct {
+	// Revision is that of the saga after the write.
+	Revision int64
+	// Entries replace those of the same step and direction, and follow the
+	// others where there are none. If there are any, Deaths becomes 0.
+	Entries []Entry
+	// Status is the new one; 0 leaves it. Compensating sets Turned, a final one
+	// or Stuck sets FinishedAt.
+	Status Status
+	// Cause and StuckOn are the saga's from now on.
+	Cause, StuckOn *Failure
+	// DeadlineAt is the saga's from now on.
+	DeadlineAt time.Time
+	// WakeAt is the saga's from now on, also if it is zero.
+	WakeAt time.Time
+	// Result is a completed saga's.
+	Result []byte
+	// Keep: ExpiresAt = now + Keep; for a final status.
+	Keep time.Duration
+}
+
+// A ClaimRequest asks for orphans.
+type ClaimRequest struct {
+	Engine EngineID
+	Plans  []PlanHash // that the engine can drive; none gets nothing
+	Limit  int        // at least 1
+}
+
+// A ListRequest says which sagas [OperatorJournal].List returns.
+type ListRequest struct {
+	// Statuses are those to list; none means Running, Compensating and Stuck.
+	Statuses []Status
+	// Name is the saga's; "" means any.
+	Name string
+	// Engine lists the unfinished sagas of that engine; zero means any.
+	Engine EngineID
+	// Orphans lists Running and Compensating sagas that no engine with a lease
+	// drives, whatever their WakeAt.
+	Orphans bool
+	// After is where the page before ended; the zero Cursor begins.
+	After Cursor
+	Limit int // at least 1
+}
+
+// A Cursor is a place in the order of a list.
+type Cursor struct {
+	CreatedAt time.Time
+	ID        ID
+}
+
+// A Change is what a verb does to a saga.
+type Change struct {
+	ID       ID
+	Revision int64   // that the decision was made at
+	Entries  []Entry // as in a [Write]
+	Status   Status  // required
+	Cancel   bool    // sets the record's Cancel; false leaves it
+	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.
+	Deadline time.Duration
+	Keep     time.Duration // as in a [Write]
+	By       Audit
+}
+
+// Stats is what [Journal].Stats returns.
+type Stats struct {
+	ByStatus         map[Status]int64
+	Orphans          int64         // unfinished, not Stuck, and with no live engine
+	OldestUnfinished time.Duration // since CreatedAt; 0 if there is none
+}

@@ -1,0 +1,246 @@
+package saga
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// Lookup returns what the journal knows of the saga, or [ErrNotFound].
+func (e *Engine) Lookup(ctx context.Context, id ID) (Record, error) { return e.journal.Read(ctx, id) }
+
+// List returns the sagas that match; see [OperatorJournal].
+func (e *Engine) List(ctx context.Context, req ListRequest) ([]Record, error) {
+	return e.journal.List(ctx, req)
+}
+
+// Stats counts the sagas; see [Journal].
+func (e *Engine) Stats(ctx context.Context) (Stats, error) { return e.journal.Stats(ctx) }
+
+// AuditLog returns who did what to the saga, the youngest first; to any, if id
+// is the zero ID.
+func (e *Engine) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
+	return e.journal.AuditLog(ctx, id, limit)
+}
+
+// Sweep deletes at most limit sagas that are final for longer than
+// [Config].Keep, and returns how many. Call it every few minutes, again at once
+// if it returns limit.
+func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
+	return e.journal.Sweep(ctx, limit)
+}
+
+// Retry sets a stuck saga going again, in the direction that it had: what failed
+// is tried anew, under the same keys, with new budgets of time. Like all verbs
+// it takes effect only on the saga as it stands, and is in the audit log with
+// actor and reason.
+//
+// The verbs' errors are [ErrReasonRequired], [ErrConflict], [ErrNotFound],
+// [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. They
+// return the saga as it is then. After another error look again: whether the
+// verb took effect is in the record and in the audit log.
+func (e *Engine) Retry(ctx context.Context, id ID, by Audit) (Record, error) {
+	by.Verb = VerbRetry
+	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+		if r.Status != Stuck {
+			return Change{}, wrong(r, "only a stuck saga can be retried")
+		}
+		return e.again(r, r.Entries), nil
+	})
+}
+
+// ForceOK says that a step of a stuck saga took effect, and what it returned:
+// somebody found out, or did it by hand. output must be what the step returns.
+// The saga goes on as after [Engine.Retry].
+func (e *Engine) ForceOK(ctx context.Context, id ID, step string, output any, by Audit) (Record, error) {
+	by.Verb, by.Step = VerbForceOK, step
+	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+		s, err := e.stepOf(r, step)
+		if err != nil {
+			return Change{}, err
+		}
+		entry := find(r.Entries, step, false)
+		switch {
+		case r.Status != Stuck:
+			return Change{}, wrong(r, "only a stuck saga's steps can be forced")
+		case !entry.Pending && entry.Outcome == retry.Completed && entry.Result != nil:
+			return Change{}, wrong(r, step+" completed by itself")
+		}
+		data, err := contract.Encode(output)
+		if err == nil {
+			_, err = s.decode(data)
+		}
+		if err != nil {
+			return Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
+		}
+		return e.again(r, forced(r.Entries, Entry{
+			Step: step, Outcome: retry.Completed, Tries: entry.Tries, At: r.Now, Result: data, Forced: by.Actor,
+		})), nil
+	})
+}
+
+// ForceUndone says that nothing is left of a step of a stuck saga that goes
+// back: somebody undid it by hand, or accepts what is left. The saga goes on as
+// after [Engine.Retry].
+func (e *Engine) ForceUndone(ctx context.Context, id ID, step string, by Audit) (Record, error) {
+	by.Verb, by.Step = VerbForceUndone, step
+	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+		s, err := e.stepOf(r, step)
+		if err != nil {
+			return Change{}, err
+		}
+		undo := find(r.Entries, step, true)
+		switch {
+		case r.Status != Stuck || r.Turned.IsZero():
+			return Change{}, wrong(r, "only what a stuck saga undoes can be forced")
+		case s.undo == nil || find(r.Entries, step, false).Step == "":
+			return Change{}, wrong(r, step+" needs no undo")
+		case !undo.Pending && undo.Step != "" && undo.Outcome == retry.Completed:
+			return Change{}, wrong(r, step+" is undone already")
+		}
+		entries := forced(r.Entries, Entry{
+			Step: step, Undo: true, Outcome: retry.Completed, Tries: undo.Tries, At: r.Now, Forced: by.Actor,
+		})
+		if forward := find(entries, step, false); forward.Pending {
+			forward.Pending, forward.Outcome, forward.Forced = false, retry.Unknown, by.Actor
+			entries = forced(entries, forward)
+		}
+		return e.again(r, entries), nil
+	})
+}
+
+// Cancel has a saga compensated that is not past its pivot: nothing more is
+// begun, what is under way is waited for, and what it did is undone. While the
+// pivot is under way it decides: if it completes, the saga goes on.
+func (e *Engine) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
+	by.Verb = VerbCancel
+	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+		p := e.plans[r.Plan]
+		switch {
+		case p == nil:
+			return Change{}, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
+		case r.Status.Final() || !r.Turned.IsZero() || r.Cancel:
+			return Change{}, wrong(r, "it is over, or undone already")
+		}
+		g, err := p.load(r, false)
+		if err != nil {
+			return Change{}, err
+		}
+		if g.committed() {
+			return Change{}, wrong(r, "it is past the point where it could be undone")
+		}
+		if r.Status == Stuck {
+			c := e.again(r, r.Entries)
+			c.Cancel = true
+			return c, nil
+		}
+		return Change{Status: r.Status, Cancel: true}, nil
+	})
+}
+
+// Abandon ends a saga where it stands: nothing more is done and nothing undone,
+// whatever that leaves behind. Calls that are under way are not stopped.
+func (e *Engine) Abandon(ctx context.Context, id ID, by Audit) (Record, error) {
+	by.Verb = VerbAbandon
+	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+		if r.Status.Final() {
+			return Change{}, wrong(r, "it is over")
+		}
+		return Change{Status: Abandoned, Keep: e.cfg.Keep}, nil
+	})
+}
+
+// operate applies what decide makes of the saga as it stands. A saga that is
+// driven moves on by itself, so it is asked again some times.
+func (e *Engine) operate(ctx context.Context, id ID, by Audit, decide func(Record) (Change, error)) (Record, error) {
+	if err := by.check(); err != nil {
+		return Record{}, err
+	}
+	r, err := e.journal.Read(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	for range 10 {
+		c, err := decide(r)
+		if err != nil {
+			return r, err
+		}
+		c.ID, c.Revision, c.By = id, r.Revision, by
+		from := r.Status
+		next, won, err := e.journal.Change(ctx, c)
+		if err != nil {
+			return r, err
+		}
+		r = next
+		if won {
+			e.observer.SagaMoved(ctx, MoveEvent{ID: id, Name: r.Name, From: from, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
+			e.look()
+			return r, nil
+		}
+	}
+	return r, wrong(r, "it moves too fast")
+}
+
+// again returns the change that sets a stuck saga going, with entries in place
+// of those it has.
+func (e *Engine) again(r Record, entries []Entry) Change {
+	c := Change{Status: Running, Deadline: DefaultUndoBudget, Entries: make([]Entry, len(entries))}
+	if p := e.plans[r.Plan]; p != nil {
+		c.Deadline = p.undoBudget
+	}
+	if !r.Turned.IsZero() {
+		c.Status = Compensating
+	}
+	for i, entry := range entries {
+		failed := !entry.Pending && entry.Outcome != retry.Completed
+		// Going back, only undos are tried anew: how calls ended is settled.
+		if failed && (entry.Undo || r.Turned.IsZero()) {
+			entry.Pending = true
+		}
+		if entry.Pending {
+			entry.Tries, entry.RetryAt = 0, time.Time{}
+		}
+		c.Entries[i] = entry
+	}
+	return c
+}
+
+func (e *Engine) stepOf(r Record, name string) (*step, error) {
+	p := e.plans[r.Plan]
+	if p == nil {
+		return nil, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
+	}
+	s := p.find(name)
+	if s == nil {
+		return nil, fmt.Errorf("%w: %q in saga %s version %d", ErrNoStep, name, r.Name, r.Version)
+	}
+	return s, nil
+}
+
+func wrong(r Record, why string) error {
+	return fmt.Errorf("%w: saga %s is %s: %s", ErrConflict, r.ID, r.Status, why)
+}
+
+// find returns the entry for a call; the zero Entry if there is none.
+func find(entries []Entry, step string, undo bool) Entry {
+	for _, e := range entries {
+		if e.Step == step && e.Undo == undo {
+			return e
+		}
+	}
+	return Entry{}
+}
+
+// forced returns entries with e in place of the one for the same call.
+func forced(entries []Entry, e Entry) []Entry {
+	all := make([]Entry, 0, len(entries)+1)
+	for _, have := range entries {
+		if have.Step != e.Step || have.Undo != e.Undo {
+			all = append(all, have)
+		}
+	}
+	return append(all, e)
+}

@@ -1,0 +1,222 @@
+package saga
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A progress is how far one saga has come, as its owner knows it: what the
+// journal has, and what is under way. What follows from it is decided in
+// decide.go, by pure functions; nothing here does I/O or reads a clock.
+type progress struct {
+	plan     *plan
+	status   Status // Running or Compensating
+	cancel   bool
+	created  time.Time // or when a verb set it going again
+	turned   time.Time // zero: not
+	deadline time.Time
+	forward  []leg // by index of the step
+	undo     []leg
+	running  int // calls under way
+}
+
+// A leg is one direction of a step: its call, or its undo.
+type leg struct {
+	known   bool // an entry or a try says something
+	running bool // a call is under way
+	final   bool
+	// maybe says that some try may have had its effect: by this owner, or by
+	// one before it. Only what proves the opposite turns it.
+	maybe   bool
+	lost    bool // too old to be sent again, and nobody knows how it ended
+	outcome retry.Outcome
+	result  []byte
+	tries   int
+	retryAt time.Time
+	at      time.Time // when it ended, if it is final
+	entry   Entry     // for people: what was seen last
+}
+
+// completed reports whether the leg ended well.
+func (l *leg) completed() bool { return l.final && l.outcome == retry.Completed }
+
+// harmless reports whether the leg ended without an effect.
+func (l *leg) harmless() bool {
+	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
+}
+
+// load returns the progress of the saga in r. fresh says that no engine can
+// have sent anything yet.
+func (p *plan) load(r Record, fresh bool) (*progress, error) {
+	g := &progress{
+		plan: p, status: r.Status, cancel: r.Cancel,
+		created: later(r.CreatedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,
+		forward: make([]leg, len(p.steps)), undo: make([]leg, len(p.steps)),
+	}
+	for _, e := range r.Entries {
+		s := p.find(e.Step)
+		if s == nil || e.Undo && s.undo == nil {
+			return nil, fmt.Errorf("%w: an entry for %q, which is no step", ErrCorrupt, e.Step)
+		}
+		l := g.leg(task{s, e.Undo})
+		*l = leg{
+			known: true, final: !e.Pending, outcome: e.Outcome, result: e.Result,
+			tries: e.Tries, retryAt: e.RetryAt, at: e.At, entry: e,
+		}
+	}
+	if !fresh {
+		g.doubt()
+	}
+	return g, nil
+}
+
+// doubt marks what an owner before this one may have sent without writing
+// anything of it.
+func (g *progress) doubt() {
+	for i := range g.plan.steps {
+		if f := &g.forward[i]; !f.final {
+			f.maybe = g.status == Running && g.reachable(i) || f.known
+		}
+		if u := &g.undo[i]; !u.final {
+			u.maybe = true
+		}
+	}
+}
+
+// reachable reports whether step i may have been begun: an owner writes what a
+// step returned before it begins those behind it, or, with CheckpointEdges,
+// writes nothing at all.
+func (g *progress) reachable(i int) bool {
+	for _, b := range g.plan.steps[i].before {
+		if g.forward[b].completed() || g.plan.edges && !g.forward[b].final && g.reachable(b) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// A task is a call to make.
+type task struct {
+	step *step
+	undo bool
+}
+
+func (g *progress) leg(t task) *leg {
+	if t.undo {
+		return &g.undo[t.step.index]
+	}
+	return &g.forward[t.step.index]
+}
+
+// begin books a call that is about to be sent.
+func (g *progress) begin(t task) {
+	g.leg(t).running = true
+	g.running++
+}
+
+// end books how a call ended. It is to be tried again after wait, if at all.
+func (g *progress) end(t task, v verdict, now time.Time, wait time.Duration) {
+	l := g.leg(t)
+	g.running--
+	l.running, l.known = false, true
+	l.tries++
+	if v.outcome == retry.NotSent && l.maybe {
+		v.outcome = retry.Unknown // this try was not sent, an earlier one may have been
+	}
+	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
+	l.maybe = v.outcome == retry.Unknown
+	l.final = g.finalFor(t, v)
+	l.at, l.retryAt = now, time.Time{}
+	if !l.final {
+		l.retryAt = now.Add(wait)
+	}
+	l.entry.Status, l.entry.Code, l.entry.Detail, l.entry.Forced = v.status, v.code, v.detail, ""
+}
+
+// finalFor reports whether the task is not to be tried again after v.
+func (g *progress) finalFor(t task, v verdict) bool {
+	switch v.outcome {
+	case retry.Completed:
+		return true
+	case retry.Unknown:
+		// The callee itself does not know and will not. What can be undone is,
+		// without an output; anything else is asked for until its time is up.
+		return v.deadEnd && (t.undo || t.step.undo != nil)
+	default:
+		// While compensating, what had no effect is not tried again.
+		return !v.again || g.status == Compensating && !t.undo
+	}
+}
+
+// write returns the entry for a leg as it stands.
+func (g *progress) write(t task) Entry {
+	l := g.leg(t)
+	e := l.entry
+	e.Step, e.Undo = t.step.name, t.undo
+	e.Outcome, e.Pending, e.Tries = l.outcome, !l.final, l.tries
+	e.RetryAt, e.At, e.Result = l.retryAt, l.at, l.result
+	return e
+}
+
+// committed reports whether the saga is past the point where it could be
+// undone.
+func (g *progress) committed() bool {
+	if p := g.plan.pivot; p != nil {
+		return g.forward[p.index].completed()
+	}
+	for _, s := range g.plan.steps {
+		if s.canFail() && !g.forward[s.index].completed() {
+			return false
+		}
+	}
+	return true
+}
+
+// turn makes the saga go back, and returns the entries that say what is to be
+// resolved first: what is under way, or may have been sent.
+func (g *progress) turn(now time.Time) []Entry {
+	g.status, g.turned = Compensating, now
+	g.deadline = now.Add(g.plan.undoBudget)
+	var entries []Entry
+	for _, s := range g.plan.steps {
+		l := &g.forward[s.index]
+		switch {
+		case l.final, !l.known && !l.running && !l.maybe:
+			continue
+		case l.running || l.maybe:
+			l.outcome, l.tries, l.retryAt = retry.Unknown, 0, time.Time{}
+		default:
+			l.final = true // it was tried, and had no effect
+		}
+		l.known, l.at = true, now
+		entries = append(entries, g.write(task{s, false}))
+	}
+	return entries
+}
+
+// facts returns what the saga knows: its input and the outputs so far.
+func (g *progress) facts(input []byte) (*facts, error) {
+	f := &facts{outputs: make([]any, len(g.plan.steps))}
+	var err error
+	if f.input, err = g.plan.decodeInput(input); err != nil {
+		return nil, err
+	}
+	for i, s := range g.plan.steps {
+		if l := &g.forward[i]; l.completed() && l.result != nil && s.needed {
+			if f.outputs[i], err = s.decode(l.result); err != nil {
+				return nil, fmt.Errorf("output of %s: %w", s.name, err)
+			}
+		}
+	}
+	return f, nil
+}

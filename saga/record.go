@@ -1,0 +1,146 @@
+package saga
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// The limits of what a journal keeps of a saga.
+const (
+	MaxInputBytes  = 256 << 10
+	MaxResultBytes = 256 << 10 // of a step and of the saga
+	MaxDetailBytes = 4 << 10
+)
+
+// A Status is where a saga stands.
+type Status uint8
+
+const (
+	// Running means that it goes forward.
+	Running Status = iota + 1
+	// Compensating means that it failed, and undoes what it did. There is no
+	// way back to Running.
+	Compensating
+	// Completed means that all steps did, and is final.
+	Completed
+	// Compensated means that everything is undone, and is final.
+	Compensated
+	// Stuck means that it waits for a person.
+	Stuck
+	// Abandoned means that a person ended it where it stood, and is final.
+	Abandoned
+)
+
+var statusNames = map[Status]string{
+	Running: "running", Compensating: "compensating", Completed: "completed",
+	Compensated: "compensated", Stuck: "stuck", Abandoned: "abandoned",
+}
+
+// String returns the status's name in lower case, as in logs.
+func (s Status) String() string {
+	if name, ok := statusNames[s]; ok {
+		return name
+	}
+	return "none"
+}
+
+// Final reports whether a saga stays in that status for good.
+func (s Status) Final() bool { return s == Completed || s == Compensated || s == Abandoned }
+
+// Driven reports whether an engine has work to do in that status.
+func (s Status) Driven() bool { return s == Running || s == Compensating }
+
+// A Record is what a journal knows of one saga. All times are by the journal's
+// clock.
+type Record struct {
+	ID    ID
+	Scope string
+	Key   childkey.Key // that the keys of its calls are derived from
+
+	Name      string
+	Version   int
+	Plan      PlanHash
+	InputHash [32]byte // SHA-256 of the input as it was first given
+	Input     []byte
+
+	Status Status
+	Engine EngineID // that drives it, or did last; zero: none
+	// Fence grows with each engine that takes the saga over, and with each
+	// verb. Every write names it.
+	Fence int64
+	// Revision grows by one with every write.
+	Revision int64
+	// Deaths counts the engines whose lease ended under the saga since it last
+	// got anywhere.
+	Deaths int
+
+	Entries []Entry // at most one per step and direction
+	// Turned is when Running became Compensating; zero: never.
+	Turned time.Time
+	// Cancel says that somebody wants it compensated: its next owner turns it,
+	// unless it is past its pivot.
+	Cancel  bool
+	Cause   *Failure // why it was turned; nil: it was not
+	StuckOn *Failure // why it is stuck; nil: it is not
+	Result  []byte   // of a completed saga; nil: none was kept
+
+	// WakeAt is when its next owner may take it; zero: at once.
+	WakeAt time.Time
+	// DeadlineAt is when Running is to turn, or what must succeed is stuck.
+	DeadlineAt time.Time
+
+	Now        time.Time // the journal's clock as it read this record
+	CreatedAt  time.Time // before any call was sent
+	ResumedAt  time.Time // when a verb last set it going; zero: never
+	FinishedAt time.Time // when its status became final or Stuck; zero: not yet
+	ExpiresAt  time.Time // a final saga is swept after it; zero: it is not final
+}
+
+// An Entry is what is known of one call of a saga: a step's, or its undo's.
+type Entry struct {
+	Step string // its name in the plan
+	Undo bool
+	// Outcome is final, unless the entry is Pending.
+	Outcome retry.Outcome
+	// Pending says that the call is to be tried (again): not before RetryAt.
+	Pending bool
+	Tries   int // that ended
+	RetryAt time.Time
+	// At is when the entry was written, or the call ended.
+	At     time.Time
+	Result []byte // of a completed call of a step; nil: none was kept
+	// Forced names who said so, if it was a person and not the callee.
+	Forced string
+	// Status, Code and Detail say what was seen, for people; never a key or a
+	// body. Status and Code are those of the last answer.
+	Status int
+	Code   wire.Code
+	Detail string
+}
+
+// A Reason is the kind of a [Failure].
+type Reason string
+
+// The reasons.
+const (
+	ReasonStep     Reason = "step"     // a step failed, or its undo did
+	ReasonTimeout  Reason = "timeout"  // the saga's time was up
+	ReasonCancel   Reason = "cancel"   // somebody cancelled it
+	ReasonPoisoned Reason = "poisoned" // too many engines died under it
+	ReasonCorrupt  Reason = "corrupt"  // its record cannot be read
+	ReasonPanic    Reason = "panic"    // the engine failed on it
+)
+
+// A Failure says why a saga was turned, or is stuck.
+type Failure struct {
+	Reason  Reason
+	Step    string // that failed; "" where it was none
+	Undo    bool   // it was the undo that failed
+	Outcome retry.Outcome
+	Status  int
+	Code    wire.Code
+	Detail  string // as in an [Entry]
+}

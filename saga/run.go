@@ -1,0 +1,206 @@
+package saga
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+)
+
+// A RunOption says more about one saga.
+type RunOption func(*StartRequest)
+
+// Scope keeps the sagas of tenants apart: the same key in two scopes is two
+// sagas. It comes from authentication and never from what a client sends. Calls
+// have it in their [Info]; their keys are derived from the saga's key alone,
+// since callees have scopes of their own. Without it the scope is "".
+func Scope(scope string) RunOption { return func(r *StartRequest) { r.Scope = scope } }
+
+// Request returns what starts the saga with that key and input: for journals
+// that store it as part of a transaction of yours. No engine drives it until
+// one claims it. Its errors are [ErrInvalidKey] and [ErrEncode].
+func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOption) (StartRequest, error) {
+	p := d.plan
+	req := StartRequest{Key: key, Name: p.name, Version: p.version, Plan: p.record.Hash, Timeout: p.timeout}
+	for _, option := range options {
+		option(&req)
+	}
+	switch {
+	case key.IsZero():
+		return req, fmt.Errorf("%w: %w: key", ErrInvalidKey, childkey.ErrEmpty)
+	case len(req.Scope) > MaxScopeBytes:
+		return req, fmt.Errorf("%w: scope of %d bytes, at most %d", ErrInvalidKey, len(req.Scope), MaxScopeBytes)
+	}
+	var err error
+	if req.Input, err = contract.Encode(in); err != nil {
+		return req, fmt.Errorf("%w: %w", ErrEncode, err)
+	}
+	if len(req.Input) > MaxInputBytes {
+		return req, fmt.Errorf("%w: %d bytes, at most %d", ErrEncode, len(req.Input), MaxInputBytes)
+	}
+	req.ID, req.InputHash = IDOf(req.Scope, key), sha256.Sum256(req.Input)
+	return req, nil
+}
+
+// Run runs the saga with that key: it starts it, attaches to it if it is under
+// way, here or in another process, or returns its stored result. It blocks until
+// the saga is over, or ctx ends; the saga goes on without ctx, and Run then
+// returns [ErrDetached].
+//
+// If the saga did not complete the error is an [*Error]: all is undone
+// ([ErrCompensated]), or it is [ErrStuck] or [ErrAbandoned]. [ErrKeyReused]
+// means that the key belongs to a saga of another name or with another input,
+// [ErrNoResult] that the saga completed and its result is not there. Errors
+// that match none of these, nor ErrDetached, mean that nothing was started,
+// unless they are [ErrFateUnknown].
+//
+// While the saga is Running, what is called and what is not has nothing to do
+// with who waits.
+func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Out, error) {
+	var none Out
+	r, drive, err := d.start(ctx, e, key, in, options)
+	if err != nil {
+		return none, err
+	}
+	if r, err = e.wait(ctx, r, drive); err != nil {
+		return none, err
+	}
+	return d.outcome(r)
+}
+
+// Start starts the saga with that key, or finds it, and returns as soon as that
+// is durable. Its errors are those of Run before it waits.
+func (d *Definition[In, Out]) Start(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Record, error) {
+	r, _, err := d.start(ctx, e, key, in, options)
+	return r, err
+}
+
+func (d *Definition[In, Out]) start(
+	ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption,
+) (Record, *drive, error) {
+	if ctx.Err() != nil {
+		return Record{}, nil, context.Cause(ctx)
+	}
+	if e.plans[d.plan.record.Hash] != d.plan {
+		return Record{}, nil, fmt.Errorf("%w: %s version %d is not among the engine's Definitions", ErrNoDefinition, d.plan.name, d.plan.version)
+	}
+	req, err := d.Request(key, in, options...)
+	if err != nil {
+		return Record{}, nil, err
+	}
+	return e.start(ctx, req)
+}
+
+// outcome returns what became of the saga in r, which is over or stuck.
+func (d *Definition[In, Out]) outcome(r Record) (Out, error) {
+	var out Out
+	switch {
+	case r.Status != Completed:
+		return out, newError(r)
+	case r.Result == nil:
+		return out, fmt.Errorf("%w: saga %s %s", ErrNoResult, r.Name, r.ID)
+	}
+	if err := contract.Decode(r.Result, &out); err != nil {
+		return out, fmt.Errorf("%w: saga %s %s: %w", ErrNoResult, r.Name, r.ID, err)
+	}
+	return out, nil
+}
+
+// start stores the saga of req, unless it is there, and returns it, with what
+// drives it in this process; nil if nothing does.
+func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, error) {
+	l := e.current()
+	select {
+	case <-e.closing:
+		return Record{}, nil, ErrClosed
+	default:
+	}
+	if !l.valid() {
+		return Record{}, nil, fmt.Errorf("saga: the engine has no lease now: %w", ErrLeaseLost)
+	}
+	req.Engine = l.id
+	r, created, err := e.journal.Start(ctx, req)
+	for n := 0; errors.Is(err, ErrFateUnknown) && n < 3 && pause(ctx, 50*time.Millisecond<<n); n++ {
+		r, created, err = e.journal.Start(ctx, req)
+	}
+	switch {
+	case errors.Is(err, ErrFateUnknown):
+		e.look() // if it is there it is ours, and the audit finds it
+		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
+	case err != nil:
+		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
+	case created:
+		e.observer.SagaMoved(ctx, MoveEvent{ID: r.ID, Name: r.Name, To: Running})
+		return r, e.adopt(l, r, true), nil
+	}
+	return r, e.driven(r.ID), same(r, req)
+}
+
+// same returns ErrKeyReused unless r is what req asks for. Another version of
+// the saga is the same one.
+func same(r Record, req StartRequest) error {
+	if r.Name != req.Name || r.InputHash != req.InputHash {
+		return fmt.Errorf("%w: saga %s %s", ErrKeyReused, r.Name, r.ID)
+	}
+	return nil
+}
+
+// wait returns the saga once it is over or stuck. r is how it was seen last,
+// and d what drives it in this process, if anything does.
+func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
+	next, failures := min(20*time.Millisecond, e.cfg.Poll), 0
+	for r.Status.Driven() {
+		if d != nil {
+			select {
+			case <-d.over:
+			case <-ctx.Done():
+				return r, detached(context.Cause(ctx))
+			}
+			if d.err == nil {
+				return d.final, nil
+			}
+		}
+		seen, err := e.journal.Read(ctx, r.ID)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return r, err
+		case err == nil:
+			r, failures = seen, 0
+		case failures == 2:
+			return r, detached(err)
+		default:
+			failures++
+		}
+		if err := e.mayWait(r); err != nil {
+			return r, err
+		}
+		if !pause(ctx, next) {
+			return r, detached(context.Cause(ctx))
+		}
+		next = min(2*next, e.cfg.Poll)
+		d = e.driven(r.ID)
+	}
+	return r, nil
+}
+
+// mayWait returns why it is no use to wait for r.
+func (e *Engine) mayWait(r Record) error {
+	if !r.Status.Driven() {
+		return nil
+	}
+	if e.plans[r.Plan] == nil {
+		return fmt.Errorf("%w: saga %s version %d is parked, or driven elsewhere", ErrNoDefinition, r.Name, r.Version)
+	}
+	select {
+	case <-e.closing:
+		return detached(ErrClosed)
+	default:
+		return nil
+	}
+}
+
+func detached(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }

@@ -1,0 +1,182 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+)
+
+// settle writes what is due before the decision is carried out: outcomes, and
+// in the same write where the saga goes because of them.
+func (d *drive) settle(decision decision) error {
+	if !d.must && decision.status == 0 {
+		return nil
+	}
+	g, now := d.progress, d.now()
+	w := Write{Revision: d.revision + 1, Status: decision.status, DeadlineAt: g.deadline}
+	w.Cause, w.StuckOn = decision.cause, decision.stuckOn
+	from := g.status
+	switch decision.status {
+	case Compensating:
+		w.Entries = g.turn(now)
+		w.DeadlineAt = g.deadline
+	case Completed:
+		w.Result, w.Keep = d.result(), d.engine.cfg.Keep
+	case Compensated:
+		w.Keep = d.engine.cfg.Keep
+	case 0:
+		if g.running == 0 && len(decision.start) == 0 {
+			w.WakeAt = decision.wake // nobody has anything to do before
+		}
+	default:
+	}
+	w.Entries = append(w.Entries, d.unwritten(w.Entries)...)
+	if err := d.append(w); err != nil {
+		return err
+	}
+	clear(d.dirty)
+	d.must = false
+	if decision.status != 0 {
+		d.moved(from, w)
+	}
+	return nil
+}
+
+// unwritten returns the entries for what is dirty, in the order of the plan,
+// but those that are in have.
+func (d *drive) unwritten(have []Entry) []Entry {
+	written := make(map[string]bool)
+	for _, e := range have {
+		written[e.Step] = true
+	}
+	var entries []Entry
+	for _, s := range d.plan.steps {
+		for _, t := range []task{{s, false}, {s, true}} {
+			if d.dirty[t] && (t.undo || !written[s.name]) {
+				entries = append(entries, d.progress.write(t))
+			}
+		}
+	}
+	return entries
+}
+
+// append writes w, however long that takes, as long as the saga is ours: what
+// calls returned is here and nowhere else.
+func (d *drive) append(w Write) error {
+	for n := 0; ; n++ {
+		err := d.engine.journal.Append(d.life.ctx, d.owner, w)
+		switch {
+		case err == nil:
+			d.revision = w.Revision
+			return nil
+		case errors.Is(err, ErrLeaseLost):
+			d.engine.tell(EngineEvent{Kind: EngineWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+			return err
+		case d.life.ctx.Err() != nil:
+			return context.Cause(d.life.ctx)
+		}
+		d.engine.tell(EngineEvent{Kind: EngineJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		if !pause(d.life.ctx, min(50*time.Millisecond<<min(n, 10), time.Second)) {
+			return context.Cause(d.life.ctx)
+		}
+	}
+}
+
+// moved remembers where the saga went, and tells of it.
+func (d *drive) moved(from Status, w Write) {
+	now := d.now()
+	failure := w.StuckOn
+	if w.Cause != nil {
+		failure, d.cause = w.Cause, w.Cause
+	}
+	d.engine.observer.SagaMoved(d.ctx, MoveEvent{
+		ID: d.owner.ID, Name: d.plan.name, From: from, To: w.Status, Failure: failure, Age: now.Sub(d.record.CreatedAt),
+	})
+	if w.Status == Compensating {
+		return
+	}
+	d.final = d.record
+	r := &d.final
+	r.Status, r.Revision, r.Entries = w.Status, w.Revision, d.entries()
+	r.Cause, r.StuckOn, r.Result = d.cause, w.StuckOn, w.Result
+	r.Now, r.FinishedAt = now, now
+	if d.progress != nil {
+		r.Turned, r.DeadlineAt = d.progress.turned, d.progress.deadline
+	}
+	if w.Status == Stuck && d.engine.cfg.OnStuck != nil {
+		d.engine.work.Go(d.callHook)
+	}
+}
+
+func (d *drive) callHook() {
+	ctx := context.WithoutCancel(d.ctx)
+	err := guarded(func() error {
+		d.engine.cfg.OnStuck(ctx, d.final)
+		return nil
+	})
+	if err != nil {
+		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+	}
+}
+
+// entries returns all that is known, as a journal would have it.
+func (d *drive) entries() []Entry {
+	if d.progress == nil {
+		return d.record.Entries
+	}
+	var entries []Entry
+	for _, s := range d.plan.steps {
+		for _, t := range []task{{s, false}, {s, true}} {
+			if d.progress.leg(t).known {
+				entries = append(entries, d.progress.write(t))
+			}
+		}
+	}
+	return entries
+}
+
+// quarantine makes a saga stuck that cannot be driven at all.
+func (d *drive) quarantine(reason Reason, cause error) error {
+	w := Write{
+		Revision: d.revision + 1, Status: Stuck,
+		StuckOn: &Failure{Reason: reason, Detail: detail(cause)},
+	}
+	from := d.record.Status
+	if d.progress != nil {
+		from = d.progress.status
+	}
+	if err := d.append(w); err != nil {
+		return err
+	}
+	d.moved(from, w)
+	return nil
+}
+
+// result returns what the saga results in; nil if that cannot be had.
+func (d *drive) result() []byte {
+	var data []byte
+	err := guarded(func() error {
+		var v any = struct{}{}
+		if d.plan.result != nil {
+			f, err := d.progress.facts(d.record.Input)
+			if err != nil {
+				return err
+			}
+			v = d.plan.result(f)
+		}
+		var err error
+		data, err = contract.Encode(v)
+		return err
+	})
+	if err == nil && len(data) > MaxResultBytes {
+		err = fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), MaxResultBytes)
+	}
+	if err != nil {
+		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		return nil
+	}
+	return data
+}
