@@ -210,8 +210,8 @@ func (d *draft) checkRetention() {
 	p := d.plan
 	need := p.timeout + p.undoBudget
 	for _, s := range p.steps {
-		undeclared := s.retention == 0 || s.address.shape == function
-		if p.edges && undeclared || s.retention > 0 && s.retention < need {
+		undeclared := p.edges && (s.retention == 0 || s.address.shape == function)
+		if undeclared || s.retention > 0 && s.retention < need {
 			have := s.retention
 			if undeclared {
 				have = 0

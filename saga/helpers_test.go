@@ -1,0 +1,134 @@
+package saga_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+var (
+	someone = saga.Audit{Actor: "ann", Reason: "a test"}
+	basket  = order{SKU: "a-1", Cents: 100}
+)
+
+// A stage is what a test of the engine plays on: in a bubble, where time is
+// virtual.
+type stage struct {
+	*testing.T
+	services *sagatest.Services
+	journal  *memjournal.Journal
+	events   *events
+}
+
+// inBubble plays a test in a bubble, with a fixed part of each random wait.
+func inBubble(t *testing.T, play func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		play(&stage{T: t, services: sagatest.NewServices(), journal: memjournal.New(), events: &events{}})
+	})
+}
+
+// open opens an engine, and closes it with the test.
+func (s *stage) open(definitions ...saga.AnyDefinition) *saga.Engine {
+	s.Helper()
+	return s.openWith(s.journal, saga.Config{Definitions: definitions})
+}
+
+func (s *stage) openWith(journal saga.Journal, cfg saga.Config) *saga.Engine {
+	s.Helper()
+	client, err := s.services.Client("inventory", "payment", "shipping", "mail")
+	require.NoError(s, err)
+	if cfg.Observer == nil {
+		cfg.Observer = s.events
+	}
+	cfg.Rand = func() float64 { return 0.5 }
+	e, err := saga.Open(s.Context(), journal, client, cfg)
+	require.NoError(s, err)
+	s.Cleanup(func() { _ = e.Close(context.Background()) })
+	return e
+}
+
+func key(t *testing.T, text string) childkey.Key {
+	t.Helper()
+	k, err := childkey.Parse(text)
+	require.NoError(t, err)
+	return k
+}
+
+func (s *stage) read(text string) saga.Record {
+	s.Helper()
+	r, err := s.journal.Read(s.Context(), saga.IDOf("", key(s.T, text)))
+	require.NoError(s, err)
+	return r
+}
+
+// until waits until the saga has that status.
+func (s *stage) until(text string, status saga.Status) saga.Record {
+	s.Helper()
+	for range 10_000 {
+		if r := s.read(text); r.Status == status {
+			return r
+		}
+		time.Sleep(time.Second)
+	}
+	s.Fatalf("saga is %v, want %v", s.read(text).Status, status)
+	return saga.Record{}
+}
+
+func (s *stage) effects(step string) (done, undone int) {
+	e := s.services.Effects(step)
+	return e.Done, e.Undone
+}
+
+func (s *stage) wantEffects(step string, done, undone int) {
+	s.Helper()
+	if d, u := s.effects(step); d != done || u != undone {
+		s.Errorf("%s took effect %d times and was undone %d times, want %d and %d", step, d, u, done, undone)
+	}
+}
+
+// events remembers what an observer hears.
+type events struct {
+	mu     sync.Mutex
+	tries  []saga.TryEvent
+	moves  []saga.MoveEvent
+	engine []saga.EngineEvent
+}
+
+func (e *events) TryEnded(_ context.Context, event saga.TryEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tries = append(e.tries, event)
+}
+
+func (e *events) SagaMoved(_ context.Context, event saga.MoveEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.moves = append(e.moves, event)
+}
+
+func (e *events) EngineEvent(_ context.Context, event saga.EngineEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.engine = append(e.engine, event)
+}
+
+func (e *events) count(kind saga.EngineEventKind) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range e.engine {
+		if event.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
