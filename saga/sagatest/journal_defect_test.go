@@ -1,0 +1,272 @@
+package sagatest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A defect is one way to break a journal, and laws that must notice.
+type defect struct {
+	name   string
+	mar    func(m *mutant)
+	breaks []string
+}
+
+var defects = []defect{
+	{"keeps the latest plan", func(m *mutant) {
+		m.plan = func(_ context.Context, p saga.PlanRecord) (saga.PlanRecord, error) { return p, nil }
+	}, []string{"plan: the first is kept"}},
+	{"gives an ended lease again", func(m *mutant) {
+		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+			_ = m.Journal.Beat(ctx, engine, lease)
+			return ctx.Err()
+		}
+	}, []string{"beat: a lease that ended is not given again"}},
+	{"extends no lease", func(m *mutant) {
+		seen := make(map[saga.EngineID]bool)
+		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+			if seen[engine] {
+				return nil
+			}
+			seen[engine] = true
+			return m.Journal.Beat(ctx, engine, lease)
+		}
+	}, []string{"beat: it extends a lease"}},
+	{"lets nobody leave", func(m *mutant) {
+		m.leave = func(context.Context, saga.EngineID) error { return nil }
+	}, []string{"leave: its sagas are orphans at once, and nobody died", "claim: not without a lease"}},
+	{"counts who leaves as a death", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Deaths = 1
+			}
+			return got, err
+		}
+	}, []string{"leave: its sagas are orphans at once, and nobody died", "start: nobody's saga is claimed at once", "claim: the run changes, the saga stays"}},
+	{"mixes the hashes up", func(m *mutant) {
+		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+			req.InputHash = req.Plan
+			return m.Journal.Start(ctx, req)
+		}
+	}, []string{"start: the saga is as it was asked for"}},
+	{"starts for everybody", func(m *mutant) {
+		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+			r, _, err := m.Journal.Start(ctx, req)
+			return r, true, err
+		}
+	}, []string{"start: one of 32 wins, 20 times", "start: a duplicate gets the saga and changes nothing", "start: nobody's saga is claimed at once"}},
+	{"does not know a repeated start", func(m *mutant) {
+		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+			if r, err := m.Journal.Read(ctx, req.ID); err == nil {
+				return r, false, nil
+			}
+			return m.Journal.Start(ctx, req)
+		}
+	}, []string{"start: repeated after a lost answer it knows itself"}},
+	{"cuts inputs off", func(m *mutant) {
+		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+			r, ok, err := m.Journal.Start(ctx, req)
+			r.Input = r.Input[:min(len(r.Input), 8<<10)]
+			return r, ok, err
+		}
+	}, []string{"start: large inputs and keys survive"}},
+	{"makes entries anew", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			for i := range w.Entries {
+				w.Entries[i].Forced = ""
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: what is written is there, and nothing else changes"}},
+	{"keeps WakeAt", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if r, err := m.Journal.Read(ctx, o.ID); err == nil && w.WakeAt.IsZero() {
+				w.WakeAt = r.WakeAt
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: what is written is there, and nothing else changes"}},
+	{"does not keep the turn", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if w.Status == saga.Compensating {
+				w.Status = 0
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: an outcome and the turn are one write"}},
+	{"loses why a saga is stuck", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			w.StuckOn = nil
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: how a saga ends"}},
+	{"does not know a repeated write", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if r, err := m.Journal.Read(ctx, o.ID); err == nil && r.Revision >= w.Revision {
+				return saga.ErrLeaseLost
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: repeated after a lost answer it knows itself"}},
+	{"forgets that it knew a write once the saga is over", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if r, err := m.Journal.Read(ctx, o.ID); err == nil && r.Status.Final() {
+				return saga.ErrLeaseLost
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: repeated after a lost answer it knows itself"}},
+	{"does not compare the fence", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if r, err := m.Journal.Read(ctx, o.ID); err == nil {
+				o = saga.Owner{ID: o.ID, Engine: r.Engine, Fence: r.Fence}
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: strangers and zombies change nothing"}},
+	{"does not compare the revision", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if r, err := m.Journal.Read(ctx, o.ID); err == nil {
+				w.Revision = r.Revision + 1
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: strangers and zombies change nothing"}},
+	{"says yes to zombies", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if err := m.Journal.Append(ctx, o, w); !errors.Is(err, saga.ErrLeaseLost) {
+				return err
+			}
+			return nil
+		}
+	}, []string{"append: what is over stays over", "append: beside a claim it is whole or refused"}},
+	{"refuses who is late", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if err := m.Journal.Beat(ctx, o.Engine, long); err != nil {
+				return err
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: who is late but was not taken over still owns the saga"}},
+	{"claims by a clock that is ahead", func(m *mutant) {
+		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+			if lease == brief {
+				lease = gone
+			}
+			return m.Journal.Beat(ctx, engine, lease)
+		}
+	}, []string{"claim: not before the lease ends by the journal's clock"}},
+	{"claims without a new fence", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Fence--
+			}
+			return got, err
+		}
+	}, []string{"claim: the fence grows, and deaths are counted until it gets on", "claim: of 4 engines each orphan goes to one"}},
+	{"never forgets a death", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			w.Entries = nil
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"claim: the fence grows, and deaths are counted until it gets on"}},
+	{"claims what is stuck", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			halted, _ := m.Journal.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 1})
+			return append(got, halted...), err
+		}
+	}, []string{"claim: only what there is something to do for"}},
+	{"does not let sleep", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			w.WakeAt = time.Time{}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"claim: not before it is to wake"}},
+	{"claims any plan", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.Plans = append(req.Plans, planOf("checkout"))
+			return m.Journal.Claim(ctx, req)
+		}
+	}, []string{"claim: only plans that the engine has"}},
+	{"claims the youngest, and all of them", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.Limit = 100
+			got, err := m.Journal.Claim(ctx, req)
+			slices.Reverse(got)
+			return got, err
+		}
+	}, []string{"claim: no more than asked for, the oldest first"}},
+	{"changes whatever there is", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			if r, err := m.Journal.Read(ctx, c.ID); err == nil {
+				c.Revision = r.Revision
+			}
+			return m.Journal.Change(ctx, c)
+		}
+	}, []string{"change: not of a saga that moved on"}},
+	{"names nobody in the audit log", func(m *mutant) {
+		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+			log, err := m.Journal.AuditLog(ctx, id, limit)
+			for i := range log {
+				log[i].Actor = ""
+			}
+			return log, err
+		}
+	}, []string{"change: it takes the saga from its owner, and is in the audit log"}},
+	{"forgets what was cancelled", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			r, won, err := m.Journal.Change(ctx, c)
+			r.Cancel = c.Cancel
+			return r, won, err
+		}
+	}, []string{"change: it ends and resumes"}},
+	{"shows the oldest lines of the audit log", func(m *mutant) {
+		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+			log, err := m.Journal.AuditLog(ctx, id, 1000)
+			slices.Reverse(log)
+			return log[:min(len(log), limit)], err
+		}
+	}, []string{"audit: the youngest first, as many as asked for"}},
+	{"lists what is over", func(m *mutant) {
+		m.list = func(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+			if len(req.Statuses) == 0 {
+				req.Statuses = []saga.Status{saga.Running, saga.Compensating, saga.Stuck, saga.Completed}
+			}
+			return m.Journal.List(ctx, req)
+		}
+	}, []string{"list: what matches, without what is large"}},
+	{"begins each page anew", func(m *mutant) {
+		m.list = func(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+			req.After = saga.Cursor{}
+			return m.Journal.List(ctx, req)
+		}
+	}, []string{"list: pages miss nothing and repeat nothing"}},
+	{"counts no orphans", func(m *mutant) {
+		m.stats = func(ctx context.Context) (saga.Stats, error) {
+			st, err := m.Journal.Stats(ctx)
+			st.Orphans = 0
+			return st, err
+		}
+	}, []string{"stats: they count"}},
+	{"sweeps what it should keep", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			w.Keep = gone
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"sweep: what is final and past its time, and nothing else"}},
+	{"sweeps all at once", func(m *mutant) {
+		m.sweep = func(ctx context.Context, _ int) (int, error) { return m.Journal.Sweep(ctx, 100) }
+	}, []string{"sweep: no more than asked for"}},
+	{"ignores a done context", func(m *mutant) {
+		m.leave = func(ctx context.Context, engine saga.EngineID) error {
+			return m.Journal.Leave(context.WithoutCancel(ctx), engine)
+		}
+	}, []string{"context: already done, nothing happens"}},
+}

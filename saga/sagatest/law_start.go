@@ -1,0 +1,165 @@
+package sagatest
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/saga"
+)
+
+var leaseLaws = []law{
+	{"plan: the first is kept", firstPlanIsKept},
+	{"beat: a lease that ended is not given again", endedLeaseStaysEnded},
+	{"beat: it extends a lease", beatExtends},
+	{"leave: its sagas are orphans at once, and nobody died", leaveMakesOrphans},
+}
+
+func firstPlanIsKept(c *check) {
+	plan := saga.PlanRecord{Name: "checkout", Version: 3, Hash: planOf("checkout"), Lines: []string{"a.b POST /", "c.d function"}}
+	for _, put := range []saga.PlanRecord{plan, plan, {Name: "checkout", Version: 3, Hash: planOf("other"), Lines: []string{"x"}}} {
+		got, err := c.journal.Plan(c.Context(), put)
+		c.must("Plan", err)
+		want(c, "stored hash", got.Hash, plan.Hash)
+		want(c, "stored lines", len(got.Lines), len(plan.Lines))
+		want(c, "stored line", got.Lines[1], plan.Lines[1])
+	}
+	next := saga.PlanRecord{Name: "checkout", Version: 4, Hash: planOf("next")}
+	got, err := c.journal.Plan(c.Context(), next)
+	c.must("Plan of another version", err)
+	want(c, "hash of another version", got.Hash, next.Hash)
+}
+
+func endedLeaseStaysEnded(c *check) {
+	engine := c.beat(gone)
+	c.eventually("the end of the lease", func() bool {
+		_, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
+		return err != nil
+	})
+	c.wantErr("Beat after the end of the lease", c.journal.Beat(c.Context(), engine, long), saga.ErrLeaseLost)
+	engine = c.beat(long)
+	c.must("Leave", c.journal.Leave(c.Context(), engine))
+	c.wantErr("Beat after Leave", c.journal.Beat(c.Context(), engine, long), saga.ErrLeaseLost)
+}
+
+func beatExtends(c *check) {
+	engine := c.beat(time.Second)
+	r := c.start(engine)
+	c.must("Beat again", c.journal.Beat(c.Context(), engine, long))
+	other := c.beat(long)
+	c.eventually("the end of the first lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > 1100*time.Millisecond })
+	want(c, "orphans of an engine that beats", len(c.claim(other, 10)), 0)
+}
+
+func leaveMakesOrphans(c *check) {
+	r := c.orphan()
+	claimed := c.claim(c.beat(long), 10)
+	want(c, "orphans of an engine that left", len(claimed), 1)
+	want(c, "Deaths", claimed[0].Deaths, 0)
+	want(c, "Fence", claimed[0].Fence, r.Fence+1)
+}
+
+var startLaws = []law{
+	{"start: the saga is as it was asked for", startIsRecorded},
+	{"start: one of 32 wins, 20 times", oneStartWins},
+	{"start: a duplicate gets the saga and changes nothing", duplicateStart},
+	{"start: repeated after a lost answer it knows itself", repeatedStart},
+	{"start: nobody's saga is claimed at once", startForNobody},
+	{"start: large inputs and keys survive", largeStart},
+}
+
+func startIsRecorded(c *check) {
+	req := request(c.beat(long))
+	r, _, err := c.journal.Start(c.Context(), req)
+	c.must("Start", err)
+	c.wantSame("the new saga", r, saga.Record{
+		ID: req.ID, Scope: req.Scope, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan,
+		InputHash: req.InputHash, Input: req.Input, Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1,
+		CreatedAt: r.CreatedAt, DeadlineAt: r.CreatedAt.Add(req.Timeout),
+	})
+	if age := r.Now.Sub(r.CreatedAt).Abs(); age > time.Second {
+		c.Fatalf("CreatedAt is %v from the journal's clock", age)
+	}
+	c.wantUnchanged(r)
+	_, err = c.journal.Read(c.Context(), saga.ID{1})
+	c.wantErr("Read of an absent saga", err, saga.ErrNotFound)
+}
+
+func oneStartWins(c *check) {
+	for range 20 {
+		req := request(saga.EngineID{})
+		var wins atomic.Int32
+		together(32, func(int) {
+			mine := req
+			mine.Engine = newEngine()
+			r, created, err := c.journal.Start(c.Context(), mine)
+			if err != nil {
+				c.Errorf("Start: error = %v, want none", err)
+				return
+			}
+			if created {
+				wins.Add(1)
+			}
+			if created != (r.Engine == mine.Engine) {
+				c.Errorf("created = %v, with engine %v, want it true for the saga's own engine only", created, r.Engine)
+			}
+		})
+		want(c, "winners", wins.Load(), 1)
+	}
+}
+
+func duplicateStart(c *check) {
+	for _, s := range situations {
+		was := s.put(c)
+		req := request(c.beat(long))
+		req.ID = was.ID
+		r, created, err := c.journal.Start(c.Context(), req)
+		c.must("Start of a saga that is "+s.name, err)
+		want(c, "Start of a saga that is "+s.name+": created", created, false)
+		c.wantSame("Start of a saga that is "+s.name, r, was)
+		c.wantUnchanged(was)
+	}
+}
+
+func repeatedStart(c *check) {
+	req := request(c.beat(long))
+	first, _, err := c.journal.Start(c.Context(), req)
+	c.must("Start", err)
+	again, created, err := c.journal.Start(c.Context(), req)
+	c.must("Start repeated", err)
+	want(c, "Start repeated: created", created, true)
+	c.wantSame("Start repeated", again, first)
+	c.append(first, saga.Write{Entries: []saga.Entry{ok("a.b")}})
+	_, created, err = c.journal.Start(c.Context(), req)
+	c.must("Start repeated after a write", err)
+	want(c, "Start repeated after a write: created", created, false)
+}
+
+func startForNobody(c *check) {
+	r := c.start(saga.EngineID{})
+	want(c, "Fence", r.Fence, 0)
+	_, created, err := c.journal.Start(c.Context(), func() saga.StartRequest {
+		req := request(saga.EngineID{})
+		req.ID = r.ID
+		return req
+	}())
+	c.must("Start repeated", err)
+	want(c, "Start repeated for nobody: created", created, false)
+	claimed := c.claim(c.beat(long), 10)
+	want(c, "claimed", len(claimed), 1)
+	want(c, "Fence of the first owner", claimed[0].Fence, 1)
+	want(c, "Deaths", claimed[0].Deaths, 0)
+}
+
+func largeStart(c *check) {
+	req := request(c.beat(long))
+	req.Input = bytes.Repeat([]byte("\x00x\xff\""), saga.MaxInputBytes/4)
+	r, _, err := c.journal.Start(c.Context(), req)
+	c.must("Start", err)
+	c.wantUnchanged(r)
+	e := ok("a.b")
+	e.Result = bytes.Repeat([]byte("r"), saga.MaxResultBytes)
+	r = c.append(r, saga.Write{Entries: []saga.Entry{e}})
+	want(c, "bytes of the result", len(r.Entries[0].Result), saga.MaxResultBytes)
+	want(c, "bytes of the input", len(r.Input), len(req.Input))
+}
