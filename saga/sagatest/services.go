@@ -44,7 +44,6 @@ type record struct {
 	body    []byte
 	effects int
 	undone  int // by undos that named it
-	cancels recordID
 }
 
 type state uint8
