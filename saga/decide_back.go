@@ -18,19 +18,19 @@ const (
 )
 
 // standing returns where step s stands, whatever stands in its way.
-func (g *progress) standing(s *step) standing {
+func (g *progress) standing(s *step, now time.Time) standing {
 	f, u := &g.forward[s.index], &g.undo[s.index]
 	switch {
 	case f.running || u.running:
 		return busy
 	case s.leavesNothing(), f.harmless(), !f.known && !f.maybe:
 		return cleared
-	case !f.final:
-		return g.openStanding(s)
-	case s.undo == nil:
-		return blocked // no plan that was checked gets here
 	case u.completed():
 		return cleared
+	case !f.final:
+		return g.openStanding(s, now)
+	case s.undo == nil:
+		return blocked // no plan that was checked gets here
 	case u.final || u.lost:
 		return blocked
 	default:
@@ -38,9 +38,14 @@ func (g *progress) standing(s *step) standing {
 	}
 }
 
+// resolveUntil is when a saga stops to find out what its calls did, and undoes
+// them unseen: a call that fails each time must not keep its undo from being
+// tried while there is time.
+func (g *progress) resolveUntil() time.Time { return g.turned.Add(g.plan.undoBudget / 4) }
+
 // openStanding is the standing of a step that may have been sent. To find out
 // it is sent again, so it needs its input, which it had when it was sent.
-func (g *progress) openStanding(s *step) standing {
+func (g *progress) openStanding(s *step, now time.Time) standing {
 	if g.forward[s.index].lost {
 		return blocked
 	}
@@ -54,7 +59,13 @@ func (g *progress) openStanding(s *step) standing {
 			return busy // its turn comes when that one is known
 		}
 	}
-	return unsolved
+	switch u := &g.undo[s.index]; {
+	case s.undo == nil || now.Before(g.resolveUntil()):
+		return unsolved
+	case u.final || u.lost:
+		return blocked
+	}
+	return undoable
 }
 
 // backward decides for a saga that goes back: first it is found out what had an
@@ -64,10 +75,11 @@ func (g *progress) openStanding(s *step) standing {
 func (g *progress) backward(now time.Time) decision {
 	var d decision
 	d.sooner(g.deadline, now)
+	d.sooner(g.resolveUntil(), now)
 	late := !now.Before(g.deadline)
 	all := make([]standing, len(g.plan.steps))
 	for i, s := range g.plan.steps {
-		all[i] = g.standing(s)
+		all[i] = g.standing(s, now)
 	}
 	done, alive := true, g.running > 0
 	for i := len(g.plan.steps) - 1; i >= 0; i-- {
@@ -110,7 +122,7 @@ func free(s *step, all []standing) bool {
 func (g *progress) obstacle(all []standing, late bool) *Failure {
 	for i := len(all) - 1; i >= 0; i-- {
 		s := g.plan.steps[i]
-		undo := s.undo != nil && g.forward[i].final
+		undo := s.undo != nil && (g.forward[i].final || g.undo[i].known)
 		t := task{s, undo}
 		switch {
 		case all[i] == blocked:

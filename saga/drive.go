@@ -25,8 +25,8 @@ type drive struct {
 	progress *progress
 	cause    *Failure // why the saga was turned
 
-	ended chan ending   // of calls
-	over  chan struct{} // closed when the drive ends
+	endings chan ending   // of calls
+	over    chan struct{} // closed when the drive ends
 
 	// What is not written yet.
 	dirty map[task]bool
@@ -51,7 +51,7 @@ func newDrive(e *Engine, l *life, p *plan, r Record, fresh bool) *drive {
 		engine: e, life: l, plan: p, record: r, fresh: fresh, ctx: ctx,
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		read:  time.Now(), revision: r.Revision,
-		ended: make(chan ending, 2*len(p.steps)), over: make(chan struct{}),
+		endings: make(chan ending, 2*len(p.steps)), over: make(chan struct{}),
 		dirty: make(map[task]bool),
 	}
 }
@@ -107,6 +107,16 @@ func (d *drive) drive() error {
 	}
 }
 
+// ended reports whether the drive is over.
+func (d *drive) ended() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
+}
+
 func (d *drive) closing() bool {
 	select {
 	case <-d.engine.closing:
@@ -129,7 +139,7 @@ func (d *drive) await(wake time.Time) error {
 		closing = nil // seen already
 	}
 	select {
-	case e := <-d.ended:
+	case e := <-d.endings:
 		d.book(e)
 	case <-timeout:
 	case <-closing:
@@ -138,7 +148,7 @@ func (d *drive) await(wake time.Time) error {
 	}
 	for { // what ended together is written together
 		select {
-		case e := <-d.ended:
+		case e := <-d.endings:
 			d.book(e)
 		default:
 			return nil

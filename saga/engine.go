@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -31,6 +32,7 @@ type Engine struct {
 	mu     sync.Mutex
 	life   *life
 	drives map[ID]*drive
+	news   chan struct{} // closed, and made anew, when a drive begins
 	closed bool
 }
 
@@ -55,7 +57,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e := &Engine{
 		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
 		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
-		closing: make(chan struct{}), drives: make(map[ID]*drive),
+		closing: make(chan struct{}), drives: make(map[ID]*drive), news: make(chan struct{}),
 	}
 	if err := e.register(ctx); err != nil {
 		return nil, err
@@ -163,6 +165,8 @@ func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
 	}
 	d := newDrive(e, l, p, r, fresh)
 	e.drives[r.ID] = d
+	close(e.news)
+	e.news = make(chan struct{})
 	e.work.Go(func() {
 		d.run()
 		e.mu.Lock()
@@ -179,6 +183,30 @@ func (e *Engine) driven(id ID) *drive {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.drives[id]
+}
+
+// pauseForNews waits for that long, or until the engine drives the saga; false if
+// ctx ended.
+func (e *Engine) pauseForNews(ctx context.Context, id ID, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		e.mu.Lock()
+		driven, news := e.drives[id], e.news
+		e.mu.Unlock()
+		if driven != nil && !driven.ended() {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-news:
+		case <-timer.C:
+			return ctx.Err() == nil
+		case <-e.closing:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // tell tells the observers of what concerns the engine.

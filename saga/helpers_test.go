@@ -132,3 +132,82 @@ func (e *events) count(kind saga.EngineEventKind) (n int) {
 	}
 	return n
 }
+
+// A tapped journal counts calls, and lets a test fail them: before they happen,
+// or after, as if the answer was lost.
+type tapped struct {
+	saga.Journal
+	mu     sync.Mutex
+	calls  map[string]int
+	before func(method string, n int) error // n counts from 1
+	after  func(method string, n int) error
+}
+
+func tap(j saga.Journal) *tapped { return &tapped{Journal: j, calls: make(map[string]int)} }
+
+func (j *tapped) count(method string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.calls[method]
+}
+
+func (j *tapped) enter(method string) (n int, err error) {
+	j.mu.Lock()
+	j.calls[method]++
+	n = j.calls[method]
+	j.mu.Unlock()
+	if j.before != nil {
+		err = j.before(method, n)
+	}
+	return n, err
+}
+
+func (j *tapped) leave(method string, n int, err error) error {
+	if err == nil && j.after != nil {
+		err = j.after(method, n)
+	}
+	return err
+}
+
+func (j *tapped) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	n, err := j.enter("Start")
+	if err != nil {
+		return saga.Record{}, false, err
+	}
+	r, created, err := j.Journal.Start(ctx, req)
+	return r, created, j.leave("Start", n, err)
+}
+
+func (j *tapped) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+	n, err := j.enter("Append")
+	if err != nil {
+		return err
+	}
+	return j.leave("Append", n, j.Journal.Append(ctx, o, w))
+}
+
+func (j *tapped) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	n, err := j.enter("Claim")
+	if err != nil {
+		return nil, err
+	}
+	claimed, err := j.Journal.Claim(ctx, req)
+	return claimed, j.leave("Claim", n, err)
+}
+
+func (j *tapped) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+	n, err := j.enter("Beat")
+	if err != nil {
+		return err
+	}
+	return j.leave("Beat", n, j.Journal.Beat(ctx, engine, lease))
+}
+
+func (j *tapped) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+	n, err := j.enter("Read")
+	if err != nil {
+		return saga.Record{}, err
+	}
+	r, err := j.Journal.Read(ctx, id)
+	return r, j.leave("Read", n, err)
+}

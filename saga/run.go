@@ -178,7 +178,7 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 		if err := e.mayWait(r); err != nil {
 			return r, err
 		}
-		if !pause(ctx, next) {
+		if !e.pauseForNews(ctx, r.ID, next) {
 			return r, detached(context.Cause(ctx))
 		}
 		next = min(2*next, e.cfg.Poll)

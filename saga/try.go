@@ -42,7 +42,7 @@ func (d *drive) begin(decision *decision) error {
 			if !tooOld {
 				result, err = d.try(t, known, output, resumed, first)
 			}
-			d.ended <- ending{task: t, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
+			d.endings <- ending{task: t, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
 		})
 	}
 	return nil

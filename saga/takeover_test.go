@@ -1,0 +1,509 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+// A dead is a journal that stops answering one process, as if that was killed.
+func dead(j saga.Journal, when func(method string, n int) bool) *tapped {
+	var killed atomic.Bool
+	d := tap(j)
+	d.before = func(method string, n int) error {
+		if killed.Load() || when(method, n) {
+			killed.Store(true)
+			return errors.New("this process is dead")
+		}
+		return nil
+	}
+	return d
+}
+
+// Another process goes on where the owner died, within its lease and a poll.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Answer("shipping.book", `{"Track":"t"}`)
+		first := dead(s.journal, func(method string, n int) bool { return method == "Append" && n == 2 })
+		e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		second := s.open(checkout)
+		s.services.Script("payment.charge", sagatest.Slow(time.Second))
+		begun := time.Now()
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		got, err := checkout.Run(s.Context(), second, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.Equal(s, receipt{"t"}, got)
+		took := time.Since(begun)
+		require.LessOrEqual(s, took, saga.DefaultLease+time.Second)
+		require.Greater(s, took, saga.DefaultLease/2)
+		for _, step := range checkout.Steps() {
+			s.wantEffects(step.Name, 1, 0)
+		}
+		require.EqualValues(s, 2, s.read("k").Fence)
+		sent := 0
+		for _, d := range s.services.Deliveries() {
+			if d.Step == "inventory.reserve" {
+				sent++
+			}
+		}
+		require.Equal(s, 1, sent, "what was written was sent again")
+	})
+}
+
+// What a new owner sends may have been sent before: that a gateway refuses it
+// now proves nothing.
+func TestTakeOver_resumesUnknown(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		first := dead(s.journal, func(method string, n int) bool { return method == "Append" && n == 1 })
+		s.services.Script("payment.charge", sagatest.Pass(), sagatest.Gateway(403))
+		e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		s.wantEffects("payment.charge", 1, 0)
+	})
+}
+
+// An owner that was cut off for longer than its lease begins no more calls, and
+// goes on under another name.
+func TestLease_lost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		var cut atomic.Bool
+		j := tap(s.journal)
+		j.before = func(string, int) error {
+			if cut.Load() {
+				return errors.New("no network")
+			}
+			return nil
+		}
+		s.services.Script("inventory.reserve", sagatest.Slow(time.Second))
+		s.services.Script("payment.charge", sagatest.Slow(20*time.Second))
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		cut.Store(true)
+		time.Sleep(30 * time.Second)
+		require.Equal(s, 1, s.events.count(saga.EngineLeaseLost))
+		_, err = checkout.Start(s.Context(), e, key(s.T, "other"), basket)
+		require.ErrorIs(s, err, saga.ErrLeaseLost)
+		cut.Store(false)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.Error(s, err, "there is no lease yet")
+		time.Sleep(5 * time.Second)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.EqualValues(s, 2, s.read("k").Fence)
+		for _, step := range checkout.Steps() {
+			s.wantEffects(step.Name, 1, 0)
+		}
+	})
+}
+
+// While beats are missing, no call begins.
+func TestLease_late(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		j := tap(s.journal)
+		j.before = func(method string, n int) error {
+			if method == "Beat" && n > 1 {
+				return errors.New("no network")
+			}
+			return nil
+		}
+		s.services.Script("inventory.reserve", sagatest.Slow(10*time.Second)) // over half of the lease
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		s.wantEffects("inventory.reserve", 1, 0)
+		s.wantEffects("shipping.book", 0, 0)
+	})
+}
+
+// The journal is away for a while: what calls returned is kept and written.
+func TestJournal_away(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		var cut atomic.Bool
+		j := tap(s.journal)
+		j.before = func(string, int) error {
+			if cut.Load() {
+				return errors.New("no network")
+			}
+			return nil
+		}
+		s.services.Script("shipping.book", sagatest.Slow(time.Second))
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Millisecond)
+		cut.Store(true)
+		time.Sleep(6 * time.Second)
+		cut.Store(false)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.EqualValues(s, 1, s.read("k").Fence)
+		require.Len(s, s.services.Deliveries(), 4)
+		require.Positive(s, s.events.count(saga.EngineJournalError))
+	})
+}
+
+// A write whose answer is lost is repeated, and finds itself.
+func TestJournal_answersLost(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Start", "Append", "Claim"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				j := tap(s.journal)
+				j.after = func(m string, n int) error {
+					if m == method && n%2 == 1 && n < 10 {
+						return saga.ErrFateUnknown
+					}
+					return nil
+				}
+				if method == "Claim" {
+					req, err := checkout.Request(key(s.T, "k"), basket)
+					require.NoError(s, err)
+					_, _, err = s.journal.Start(s.Context(), req)
+					require.NoError(s, err)
+				}
+				e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+				_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+				require.NoError(s, err)
+				require.EqualValues(s, 1, s.read("k").Fence)
+				require.Len(s, s.services.Deliveries(), 4)
+			})
+		})
+	}
+}
+
+// A start whose fate stays unknown is found by the audit.
+func TestJournal_startOfUnknownFate(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		j := tap(s.journal)
+		j.after = func(m string, _ int) error {
+			if m == "Start" {
+				return saga.ErrFateUnknown
+			}
+			return nil
+		}
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrFateUnknown)
+		s.until("k", saga.Completed)
+	})
+}
+
+// Before the plan is stored nothing is called.
+func TestStart_failed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		j := tap(s.journal)
+		broken := errors.New("no")
+		j.before = func(m string, _ int) error {
+			if m == "Start" {
+				return broken
+			}
+			return nil
+		}
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, broken)
+		time.Sleep(time.Hour)
+		require.Empty(s, s.services.Deliveries())
+	})
+}
+
+// N steps one after the other cost N + 1 writes; edges cost two.
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		edges bool
+		want  int
+	}{{false, 3}, {true, 1}} {
+		inBubble(t, func(s *stage) {
+			d := line(tt.edges)
+			j := tap(s.journal)
+			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}})
+			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+			require.Equal(s, 1, j.count("Start"))
+			require.Equal(s, tt.want, j.count("Append"))
+			require.Zero(s, j.count("Read"))
+		})
+	}
+}
+
+// line is three steps one after the other.
+func line(edges bool) *saga.Definition[order, nothing] {
+	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
+		keep := saga.DefaultTimeout + saga.DefaultUndoBudget
+		held := saga.Step(b, reserve, b.Input()).Undo(release).Retention(keep)
+		paid := saga.Step(b, pay, saga.Map2(b.Input(), held.Output(), func(o order, _ hold) order { return o })).Undo(refund).Retention(keep)
+		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), func(h hold, c charge) booking {
+			return booking{h.ID, c.ID}
+		})).Retention(keep)
+		if edges {
+			b.CheckpointEdges()
+		}
+	})
+}
+
+// With edges alone the journal knows nothing of what the dead owner did: the
+// new one sends everything again, and callees replay.
+func TestCheckpointEdges_takeOver(t *testing.T) {
+	t.Parallel()
+	for _, rejected := range []bool{false, true} {
+		inBubble(t, func(s *stage) {
+			d := line(true)
+			if rejected {
+				s.services.Script("shipping.book", sagatest.Reject(409))
+			}
+			first := dead(s.journal, func(method string, _ int) bool { return method == "Append" })
+			e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{d}})
+			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+			_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
+			if !rejected {
+				require.NoError(s, err)
+				s.wantEffects("payment.charge", 1, 0)
+				return
+			}
+			require.ErrorIs(s, err, saga.ErrCompensated)
+			s.wantEffects("payment.charge", 1, 1)
+			s.wantEffects("inventory.reserve", 1, 1)
+		})
+	}
+}
+
+// A wait of more than a second is in the journal: a new owner neither shortens
+// it nor begins it anew.
+func TestBackoff_isKept(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("mail.receipt", sagatest.Always(sagatest.Unavailable()))
+		first := s.open(checkout)
+		_, err := checkout.Start(s.Context(), first, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		var r saga.Record
+		for r = s.read("k"); r.WakeAt.Sub(r.Now) < 30*time.Second; r = s.read("k") {
+			time.Sleep(time.Second)
+		}
+		require.NoError(s, first.Close(s.Context()))
+		sent := len(s.services.Deliveries())
+		s.open(checkout)
+		time.Sleep(time.Until(r.WakeAt) - time.Second)
+		require.Len(s, s.services.Deliveries(), sent, "sent before its time")
+		time.Sleep(2 * time.Second)
+		require.Greater(s, len(s.services.Deliveries()), sent, "not sent when its time came")
+		require.Zero(s, s.read("k").Deaths)
+	})
+}
+
+// Close waits for calls under way, stores how they ended, and hands over.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("inventory.reserve", sagatest.Slow(5*time.Second))
+		e := s.open(checkout)
+		ran := make(chan error, 1)
+		go func() {
+			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			ran <- err
+		}()
+		time.Sleep(time.Second)
+		begun := time.Now()
+		require.NoError(s, e.Close(s.Context()))
+		require.Equal(s, 4*time.Second, time.Since(begun))
+		require.ErrorIs(s, <-ran, saga.ErrDetached)
+		require.ErrorIs(s, e.Close(s.Context()), saga.ErrClosed)
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrClosed)
+		require.Len(s, s.read("k").Entries, 2)
+		s.wantEffects("shipping.book", 0, 0)
+
+		begun = time.Now()
+		_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.Less(s, time.Since(begun), time.Second)
+		require.Len(s, s.services.Deliveries(), 4)
+	})
+}
+
+func TestClose_cutsOff(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.services.Script("inventory.reserve", sagatest.Slow(time.Minute/2))
+		e := s.open(checkout)
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(s, e.Close(ctx), context.DeadlineExceeded)
+		_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		s.wantEffects("inventory.reserve", 1, 0)
+	})
+}
+
+// Sagas of a version that nobody has are parked: not failed, not guessed at.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		first := s.open(checkout)
+		s.services.Script("mail.receipt", sagatest.Slow(time.Second))
+		_, err := checkout.Start(s.Context(), first, key(s.T, "old"), basket)
+		require.NoError(s, err)
+		require.NoError(s, first.Close(s.Context()))
+
+		next := saga.MustDefine("checkout", 2, shop)
+		second := s.open(next)
+		time.Sleep(5 * time.Minute)
+		require.Equal(s, saga.Running, s.read("old").Status)
+		require.Positive(s, s.events.count(saga.EngineParked))
+		_, err = next.Run(s.Context(), second, key(s.T, "old"), basket)
+		require.ErrorIs(s, err, saga.ErrNoDefinition)
+		_, err = next.Run(s.Context(), second, key(s.T, "new"), basket)
+		require.NoError(s, err)
+
+		both := s.open(checkout, next)
+		_, err = next.Run(s.Context(), both, key(s.T, "old"), basket) // the same saga, in its version
+		require.NoError(s, err)
+		require.Equal(s, 1, s.read("old").Version)
+	})
+}
+
+func TestOpen_changedPlan(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		s.open(checkout)
+		other := saga.MustDefine("checkout", 1, func(b *saga.Builder[order, receipt]) {
+			saga.Step(b, reserve, b.Input()).Undo(release)
+			saga.Step(b, pay, b.Input()).Undo(refund)
+			saga.Return(b, saga.Map(b.Input(), func(order) receipt { return receipt{} }))
+		})
+		client, err := s.services.Client("inventory", "payment")
+		require.NoError(s, err)
+		_, err = saga.Open(s.Context(), s.journal, client, saga.Config{Definitions: []saga.AnyDefinition{other}})
+		require.ErrorIs(s, err, saga.ErrPlanChanged)
+		require.ErrorContains(s, err, "\n\t- shipping.book POST /parcels pivot after inventory.reserve, payment.charge")
+		var changed *saga.PlanChangedError
+		require.ErrorAs(s, err, &changed)
+		require.Empty(s, changed.Added)
+		require.Len(s, changed.Removed, 2)
+	})
+}
+
+// A saga that takes its engines with it is stuck after a while, and harms no
+// other.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		req, err := checkout.Request(key(s.T, "k"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		for n := range 6 {
+			engine := saga.EngineID{byte(n + 1)}
+			require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
+			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{checkout.Plan().Hash}, Limit: 1})
+			require.NoError(s, err)
+			require.Len(s, claimed, 1)
+			time.Sleep(2 * time.Second)
+		}
+		told := make(chan saga.Record, 1)
+		e := s.openWith(s.journal, saga.Config{
+			Definitions: []saga.AnyDefinition{checkout},
+			OnStuck:     func(_ context.Context, r saga.Record) { told <- r },
+		})
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck)
+		require.Empty(s, s.services.Deliveries())
+		require.Equal(s, saga.ReasonPoisoned, (<-told).StuckOn.Reason)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "other"), basket)
+		require.NoError(s, err)
+		_, err = e.Retry(s.Context(), saga.IDOf("", key(s.T, "k")), someone)
+		require.NoError(s, err)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+	})
+}
+
+// A record that cannot be read is put aside, and no other saga suffers.
+func TestCorrupt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		mar  func(req *saga.StartRequest) []saga.Entry
+	}{
+		{"input", func(req *saga.StartRequest) []saga.Entry {
+			req.Input = []byte(`{"cents":"many"}`)
+			return nil
+		}},
+		{"an unknown step", func(*saga.StartRequest) []saga.Entry { return []saga.Entry{{Step: "no.such"}} }},
+		{"a result", func(*saga.StartRequest) []saga.Entry {
+			return []saga.Entry{{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`[`)}}
+		}},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(s *stage) {
+			req, err := checkout.Request(key(s.T, "k"), basket)
+			require.NoError(s, err)
+			entries := tt.mar(&req)
+			req.Engine = saga.EngineID{1}
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+			o := saga.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}
+			require.NoError(s, s.journal.Append(s.Context(), o, saga.Write{Revision: 2, Entries: entries}))
+			e := s.open(checkout)
+			r := s.until("k", saga.Stuck)
+			require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason, tt.name)
+			_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrStuck)
+			require.ErrorIs(s, err, saga.ErrCorrupt)
+			_, err = checkout.Run(s.Context(), e, key(s.T, "other"), basket)
+			require.NoError(s, err)
+		})
+	}
+}
+
+// Two processes share a thousand orphans, and drive none twice.
+func TestTakeOver_many(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		const orphans = 1000
+		for i := range orphans {
+			req, err := checkout.Request(key(s.T, fmt.Sprint("k-", i)), basket)
+			require.NoError(s, err)
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+		}
+		cfg := saga.Config{Definitions: []saga.AnyDefinition{checkout}, MaxActive: 50}
+		s.openWith(s.journal, cfg)
+		s.openWith(s.journal, cfg)
+		for i := range orphans {
+			r := s.until(fmt.Sprint("k-", i), saga.Completed)
+			if r.Fence != 1 {
+				s.Fatalf("fence = %d, want 1", r.Fence)
+			}
+		}
+		require.Len(s, s.services.Deliveries(), 4*orphans)
+	})
+}
