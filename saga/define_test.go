@@ -38,7 +38,11 @@ var (
 	notify  = contract.Post[parcel, struct{}]("mail", "receipt", "/receipts")
 )
 
+// undoBudget is short, since an engine in a bubble beats and polls all the time.
+const undoBudget = 2 * time.Hour
+
 func shop(b *saga.Builder[order, receipt]) {
+	b.UndoBudget(undoBudget)
 	held := saga.Step(b, reserve, b.Input()).Undo(release)
 	paid := saga.Step(b, pay, b.Input()).Undo(refund)
 	sent := saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), func(h hold, c charge) booking {

@@ -14,7 +14,12 @@ type Definition[In, Out any] struct{ plan *plan }
 // AnyDefinition is a [Definition] of any types.
 type AnyDefinition interface{ planned() *plan }
 
-func (d *Definition[In, Out]) planned() *plan { return d.plan }
+func (d *Definition[In, Out]) planned() *plan {
+	if d == nil {
+		return nil
+	}
+	return d.plan
+}
 
 // Define returns the saga that build declares. name is a name as childkey's
 // are; version is at least 1, and grows whenever the steps change or what the

@@ -26,7 +26,7 @@ type drive struct {
 	cause    *Failure // why the saga was turned
 
 	endings chan ending   // of calls
-	over    chan struct{} // closed when the drive ends
+	over    chan struct{} // closed when the drive has ended, and is the engine's no more
 
 	// What is not written yet.
 	dirty map[task]bool
@@ -61,7 +61,6 @@ func (d *drive) now() time.Time { return d.record.Now.Add(time.Since(d.read)) }
 
 // run drives the saga until it is final or stuck, or the drive is over.
 func (d *drive) run() {
-	defer close(d.over)
 	err := guarded(func() error { return d.drive() })
 	var panicked *PanicError
 	if errors.As(err, &panicked) {

@@ -168,14 +168,19 @@ func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
 	close(e.news)
 	e.news = make(chan struct{})
 	e.work.Go(func() {
+		defer close(d.over)
 		d.run()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.drives[r.ID] == d {
-			delete(e.drives, r.ID)
-		}
+		e.release(d)
 	})
 	return d
+}
+
+func (e *Engine) release(d *drive) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.drives[d.owner.ID] == d {
+		delete(e.drives, d.owner.ID)
+	}
 }
 
 // driven returns what drives the saga in this process; nil if nothing does.

@@ -26,8 +26,10 @@ type Error struct {
 	// StuckOn says what a stuck saga needs somebody for; nil if it is not.
 	StuckOn *Failure
 	// Cause is why: a [*retry.Error] rebuilt from what is stored, without key,
-	// header and body, or [ErrTimeout] or [ErrCancelled].
+	// attempts, header and body, or [ErrTimeout] or [ErrCancelled].
 	Cause error
+
+	detail string // in place of the cause's text; "": that one
 }
 
 // newError returns the error of a saga that is final or stuck.
@@ -39,6 +41,9 @@ func newError(r Record) *Error {
 	}
 	if failure != nil {
 		e.FailedStep, e.Outcome, e.Cause = failure.Step, failure.Outcome, failure.err()
+		if failure.Step != "" && failure.Detail != "" {
+			e.detail = fmt.Sprintf("%v (%s)", failure.Outcome, failure.Detail)
+		}
 	}
 	undone := make(map[string]bool)
 	for _, entry := range r.Entries {
@@ -76,7 +81,7 @@ func (f *Failure) err() error {
 	service, operation, _ := strings.Cut(f.Step, ".")
 	failed := &retry.Error{
 		Outcome: f.Outcome, Service: service, Operation: operation,
-		Status: f.Status, Code: f.Code, Err: errors.New(strings.TrimPrefix(f.Detail, "retry: ")),
+		Status: f.Status, Code: f.Code, Err: errors.New(f.Detail),
 	}
 	if f.Reason == ReasonTimeout {
 		return fmt.Errorf("%w: %w", ErrTimeout, failed)
@@ -91,7 +96,10 @@ func (e *Error) Error() string {
 	if e.FailedStep != "" {
 		fmt.Fprintf(&b, ", %s failed", e.FailedStep)
 	}
-	if e.Cause != nil {
+	switch {
+	case e.detail != "":
+		b.WriteString(": " + e.detail)
+	case e.Cause != nil:
 		b.WriteString(": " + e.Cause.Error())
 	}
 	if e.StuckOn != nil && e.StuckOn.Step != "" {

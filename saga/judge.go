@@ -63,6 +63,13 @@ func answered(status int) bool {
 // author's.
 func detail(err error) string {
 	text := err.Error()
+	var failed *retry.Error
+	if errors.As(err, &failed) && failed.Err != nil { // the rest has fields of its own
+		text = strings.ReplaceAll(failed.Err.Error(), "retry: ", "")
+		if failed.Evidence != "" {
+			text = failed.Evidence + ": " + text
+		}
+	}
 	if len(text) > MaxDetailBytes {
 		text = text[:MaxDetailBytes]
 	}

@@ -21,7 +21,7 @@ func TestPivot_retriableIsTriedOn(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		s.services.Script("mail.receipt", sagatest.Delay(time.Second, sagatest.Unavailable()), sagatest.Always(sagatest.Unavailable()))
 		e := s.open(checkout)
-		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Hour) // longer than the saga's Timeout
+		ctx, cancel := context.WithTimeout(s.Context(), 90*time.Minute) // longer than the saga's Timeout
 		defer cancel()
 		_, err := checkout.Run(ctx, e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrDetached)
@@ -42,7 +42,7 @@ func TestPivot_retriableIsStuckInTheEnd(t *testing.T) {
 		_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
 		require.ErrorIs(s, err, saga.ErrTimeout)
-		require.Equal(s, saga.DefaultUndoBudget, time.Since(begun))
+		require.Equal(s, undoBudget, time.Since(begun))
 		s.wantEffects("inventory.reserve", 1, 0)
 		s.wantEffects("shipping.book", 1, 0)
 	})
@@ -88,7 +88,7 @@ func TestPivot_unknownIsFoundOut(t *testing.T) {
 					_, err := e.Cancel(s.Context(), saga.IDOf("", key(s.T, "k")), someone)
 					require.NoError(s, err)
 				} else {
-					time.Sleep(2 * saga.DefaultTimeout)
+					time.Sleep(saga.DefaultTimeout + time.Minute)
 				}
 				require.Equal(s, saga.Running, s.read("k").Status)
 				s.wantEffects("inventory.reserve", 1, 0)
@@ -243,6 +243,7 @@ func TestPanics(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		bad := saga.MustDefine("bad", 1, func(b *saga.Builder[order1, nothing]) {
 			b.Timeout(time.Minute)
+			b.UndoBudget(undoBudget)
 			saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order1]) (nothing, error) { panic("boom") }).
 				UndoFunc("a.undo", func(_ context.Context, u saga.UndoCall[order1, nothing]) error {
 					require.Nil(s, u.Output)
@@ -267,7 +268,7 @@ func TestPanics(t *testing.T) {
 		begun := time.Now()
 		_, err = bad.Run(s.Context(), e, key(s.T, "bad"), "in")
 		require.ErrorIs(s, err, saga.ErrCompensated)
-		require.InDelta(s, saga.DefaultUndoBudget/4, time.Since(begun), float64(2*time.Minute))
+		require.InDelta(s, undoBudget/4, time.Since(begun), float64(2*time.Minute))
 		require.Positive(s, s.events.count(saga.EnginePanic))
 	})
 }

@@ -154,7 +154,7 @@ func same(r Record, req StartRequest) error {
 func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 	next, failures := min(20*time.Millisecond, e.cfg.Poll), 0
 	for r.Status.Driven() {
-		if d != nil {
+		if d != nil && d.owner.Fence >= r.Fence { // else it is one that is about to notice
 			select {
 			case <-d.over:
 			case <-ctx.Done():

@@ -1,0 +1,229 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+func id(t *testing.T, text string) saga.ID { return saga.IDOf("", key(t, text)) }
+
+// stuckUndo plays a saga whose refund is refused, until it is stuck.
+func stuckUndo(s *stage, e *saga.Engine) {
+	s.Helper()
+	s.services.Script("shipping.book", sagatest.Reject(409))
+	s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
+	_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+	var failed *saga.Error
+	require.ErrorAs(s, err, &failed)
+	require.ErrorIs(s, err, saga.ErrStuck)
+	require.ErrorIs(s, err, retry.ErrRejected)
+	require.Equal(s, "shipping.book", failed.FailedStep, "the first failure is lost")
+	require.Equal(s, "payment.charge", failed.StuckOn.Step)
+	require.True(s, failed.StuckOn.Undo)
+	require.Equal(s, []string{"inventory.reserve"}, failed.Undone, "an independent branch waited")
+	require.Equal(s, []string{"payment.charge"}, failed.Pending)
+	require.ErrorContains(s, err, "stuck on payment.charge's undo")
+	s.wantEffects("inventory.reserve", 1, 1)
+	s.wantEffects("payment.charge", 1, 0)
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		s.services.Script("shipping.book", sagatest.Reject(409))
+		s.services.ScriptUndo("payment.charge", sagatest.Always(sagatest.Unavailable()))
+		begun := time.Now()
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck)
+		require.Equal(s, undoBudget, time.Since(begun).Truncate(time.Second))
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck, "what is stuck moves by itself")
+		s.services.ScriptUndo("payment.charge")
+		r, err := e.Retry(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		require.Equal(s, saga.Compensating, r.Status)
+		_, err = e.Retry(s.Context(), id(s.T, "k"), someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		s.wantEffects("payment.charge", 1, 1)
+		log, err := e.AuditLog(s.Context(), id(s.T, "k"), 10)
+		require.NoError(s, err)
+		require.Len(s, log, 1)
+		require.Equal(s, saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: "a test"}, log[0].Audit)
+		require.Equal(s, saga.Stuck, log[0].From)
+	})
+}
+
+func TestForceUndone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		stuckUndo(s, e)
+		for _, step := range []string{"inventory.reserve", "shipping.book"} {
+			_, err := e.ForceUndone(s.Context(), id(s.T, "k"), step, someone)
+			require.ErrorIs(s, err, saga.ErrConflict, step)
+		}
+		_, err := e.ForceUndone(s.Context(), id(s.T, "k"), "no.such", someone)
+		require.ErrorIs(s, err, saga.ErrNoStep)
+		_, err = e.ForceUndone(s.Context(), id(s.T, "k"), "payment.charge", someone)
+		require.NoError(s, err)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		s.wantEffects("payment.charge", 1, 0)
+		for _, entry := range s.read("k").Entries {
+			require.Equal(s, entry.Step == "payment.charge" && entry.Undo, entry.Forced == "ann")
+		}
+	})
+}
+
+func TestForceOK(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		s.services.Script("mail.receipt", sagatest.Reject(422))
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck)
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", "no struct", someone)
+		require.ErrorIs(s, err, saga.ErrEncode)
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "shipping.book", parcel{}, someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		_, err = e.ForceUndone(s.Context(), id(s.T, "k"), "payment.charge", someone)
+		require.ErrorIs(s, err, saga.ErrConflict, "it does not go back")
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", nothing{}, someone)
+		require.NoError(s, err)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+	})
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		s.services.Script("inventory.reserve", sagatest.Slow(10*time.Second))
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Second)
+		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		require.ErrorIs(s, err, saga.ErrCancelled)
+		s.wantEffects("inventory.reserve", 1, 1)
+		s.wantEffects("payment.charge", 1, 1)
+		s.wantEffects("shipping.book", 0, 0)
+		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+	})
+}
+
+// A stuck saga that is not past its pivot can be cancelled too.
+func TestCancel_ofWhatIsStuck(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		s.services.Script("shipping.book", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck)
+		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		s.services.Script("shipping.book", sagatest.Always(sagatest.Reject(409)))
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		s.wantEffects("inventory.reserve", 1, 1)
+	})
+}
+
+func TestAbandon(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		stuckUndo(s, e)
+		_, err := e.Abandon(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrAbandoned)
+		for _, verb := range []func(context.Context, saga.ID, saga.Audit) (saga.Record, error){e.Abandon, e.Retry, e.Cancel} {
+			_, err = verb(s.Context(), id(s.T, "k"), someone)
+			require.ErrorIs(s, err, saga.ErrConflict)
+		}
+		time.Sleep(saga.DefaultKeep)
+		n, err := e.Sweep(s.Context(), 10)
+		require.NoError(s, err)
+		require.Equal(s, 1, n)
+		_, err = e.Lookup(s.Context(), id(s.T, "k"))
+		require.ErrorIs(s, err, saga.ErrNotFound)
+	})
+}
+
+func TestVerbs_badInput(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		verbs := map[string]func(id saga.ID, by saga.Audit) error{
+			"Retry": func(id saga.ID, by saga.Audit) error { _, err := e.Retry(s.Context(), id, by); return err },
+			"ForceOK": func(id saga.ID, by saga.Audit) error {
+				_, err := e.ForceOK(s.Context(), id, "a.b", nil, by)
+				return err
+			},
+			"ForceUndone": func(id saga.ID, by saga.Audit) error {
+				_, err := e.ForceUndone(s.Context(), id, "a.b", by)
+				return err
+			},
+			"Cancel":  func(id saga.ID, by saga.Audit) error { _, err := e.Cancel(s.Context(), id, by); return err },
+			"Abandon": func(id saga.ID, by saga.Audit) error { _, err := e.Abandon(s.Context(), id, by); return err },
+		}
+		for name, verb := range verbs {
+			for _, by := range []saga.Audit{
+				{}, {Actor: "ann"}, {Reason: "why not"},
+				{Actor: strings.Repeat("a", saga.MaxActorBytes+1), Reason: "r"},
+				{Actor: "ann", Reason: strings.Repeat("r", saga.MaxReasonBytes+1)},
+			} {
+				require.ErrorIs(s, verb(id(s.T, "k"), by), saga.ErrReasonRequired, name)
+			}
+			require.ErrorIs(s, verb(id(s.T, "absent"), someone), saga.ErrNotFound, name)
+		}
+	})
+}
+
+// A verb and the end of a saga at the same time: one wins, and the other hears
+// of it.
+func TestVerbs_race(t *testing.T) {
+	t.Parallel()
+	for wait := range 40 {
+		inBubble(t, func(s *stage) {
+			e := s.open(checkout)
+			s.services.Script("inventory.reserve", sagatest.Slow(10*time.Millisecond))
+			s.services.Script("shipping.book", sagatest.Slow(10*time.Millisecond))
+			_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+			time.Sleep(time.Duration(wait) * time.Millisecond)
+			_, cancelled := e.Cancel(s.Context(), id(s.T, "k"), someone)
+			_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			done, undone := s.effects("inventory.reserve")
+			switch {
+			case errors.Is(cancelled, saga.ErrConflict):
+				require.NoError(s, err)
+				require.Equal(s, 0, undone)
+			case err == nil: // the pivot was under way
+				require.Equal(s, 0, undone)
+			default:
+				require.ErrorIs(s, err, saga.ErrCancelled)
+				require.Equal(s, done, undone)
+			}
+		})
+	}
+}
