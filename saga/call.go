@@ -49,13 +49,13 @@ func operationCall[In, Out any](op contract.Operation[In, Out], path string) fun
 		}
 		resp, err := c.client.Send(ctx, sdk.Request{
 			Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
-			Method: op.Method(), Path: path, Body: body,
+			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(),
 		})
 		if err != nil {
 			return nil, err
 		}
 		var out Out
-		if err := contract.Decode(resp.Body, &out); err != nil {
+		if err := op.Codec().Decode(resp.Body, &out); err != nil {
 			return nil, &noResult{fmt.Errorf("%w: %w", ErrNoResult, err)}
 		}
 		return encodeResult(out)
@@ -80,7 +80,7 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to addre
 		}
 		_, err = c.client.Send(ctx, sdk.Request{
 			Service: to.service, Operation: to.operation, Discriminators: to.discriminators,
-			Method: op.Method(), Path: path, Body: body, Cancels: forward,
+			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward,
 		})
 		return err
 	}

@@ -135,6 +135,7 @@ type UndoOperation[In, Out any] interface {
 	Pattern() string
 	Discriminators() []string
 	Path() (string, error)
+	Codec() contract.Codec
 	Encode(in contract.Undo[In, Out]) ([]byte, error)
 }
 

@@ -62,7 +62,7 @@ func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operatio
 	if err != nil {
 		return nil, refuse(op.Service(), op.Name(), childkey.Key{}, err)
 	}
-	body, err := op.Codec().Encode(in)
+	body, err := op.Encode(in)
 	if err != nil {
 		return nil, refuse(op.Service(), op.Name(), childkey.Key{}, err)
 	}

@@ -96,9 +96,9 @@ func (op Operation[In, Out]) Pattern() string { return op.path }
 // Discriminators returns what [Operation.For] set; nil if it was not called.
 func (op Operation[In, Out]) Discriminators() []string { return slices.Clone(op.discriminators) }
 
-// Encode returns in as the body of a call, see the function [Encode]. It ties an
-// Operation to its input for code that has no use for the output's type.
-func (op Operation[In, Out]) Encode(in In) ([]byte, error) { return Encode(in) }
+// Encode returns in as the body of a call, as the operation's codec writes it. It
+// ties an Operation to its input for code that has no use for the output's type.
+func (op Operation[In, Out]) Encode(in In) ([]byte, error) { return op.Codec().Encode(in) }
 
 // Err returns what is wrong with the declaration or with what At and For
 // filled in, wrapping [ErrInvalid]; nil if nothing is.
