@@ -11,7 +11,9 @@ const (
 	Unknown Outcome = iota
 	// NotSent means that no attempt can have reached the callee.
 	NotSent
-	// Rejected means that the callee proved that the call had no effect.
+	// Rejected means that the callee proved that the call had no effect. It can
+	// speak only for attempts that this client knows of: where an earlier process
+	// may have made some, say so ([Call.Resumed]), or let sdk.Begin find out.
 	Rejected
 	// Completed means that the effect happened; its answer may be there or not.
 	Completed

@@ -3,20 +3,19 @@ package readme
 import (
 	"context"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/readme/inventoryapi"
 	"github.com/fanonce/fanonce/examples/readme/paymentapi"
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// PlaceOrder takes effect once per service. After an error, a crash or a
-// timeout, on this machine or another: call it again.
-func PlaceOrder(ctx context.Context, client *sdk.Client, orderID string, line inventoryapi.Line, cents int) (string, error) {
-	parent, err := childkey.FromParts("shop", orderID) // or the guarded handler's ctx, which has one
+// PlaceOrder takes effect once per service. After a crash, or an error that is
+// sdk.Resumable, call it again: on this machine or another.
+func PlaceOrder(ctx context.Context, client *sdk.Client, intents sdk.IntentStore, orderID string, line inventoryapi.Line, cents int) (string, error) {
+	ctx, err := sdk.Begin(ctx, intents, "shop", orderID) // a guarded handler's ctx has its parent key already
 	if err != nil {
 		return "", err
 	}
-	fan := client.Fanout(childkey.NewContext(ctx, parent))
+	fan := client.Fanout(ctx)
 	hold := sdk.Go(fan, inventoryapi.Reserve, line)
 	receipt := sdk.Go(fan, paymentapi.Charge, paymentapi.Payment{Cents: cents})
 	if err := fan.Wait(); err != nil {

@@ -31,13 +31,13 @@ func TestREADMEShowsThisCode(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	var sources string
-	for _, name := range []string{"callee.go", "caller.go", "inventoryapi/inventoryapi.go"} {
+	for _, name := range []string{"callee.go", "caller.go", "setup.go", "inventoryapi/inventoryapi.go"} {
 		file, err := os.ReadFile(name)
 		require.NoError(t, err)
 		sources += string(file) + "\n"
 	}
 	blocks := block.FindAllSubmatch(text, -1)
-	require.Len(t, blocks, 3, "contract, callee, caller")
+	require.Len(t, blocks, 4, "contract, callee, caller, set-up")
 	for _, b := range blocks {
 		code := string(b[1])
 		require.Contains(t, sources, code)
@@ -53,12 +53,9 @@ func TestPlaceOrderTwice(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.NewPool(t, func(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := pool.Exec(ctx, "create table holds (id bigserial primary key, sku text not null, count int not null)")
-		if err != nil {
-			return err
-		}
-		return pgstore.Migrate(ctx, pool)
+		return err
 	})
-	store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{AllowNonDurable: true})
+	store, err := readme.OpenStore(t.Context(), pool.Config().ConnString(), pgstore.Config{AllowNonDurable: true})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	inventory, err := readme.Inventory(store)
@@ -66,9 +63,9 @@ func TestPlaceOrderTwice(t *testing.T) {
 	client := newClient(t, inventory, newPayment(t))
 
 	line := inventoryapi.Line{SKU: "sku-1", Count: 2}
-	first, err := readme.PlaceOrder(t.Context(), client, "order-1042", line, 4200)
+	first, err := readme.PlaceOrder(t.Context(), client, store.Intents(), "order-1042", line, 4200)
 	require.NoError(t, err)
-	second, err := readme.PlaceOrder(t.Context(), client, "order-1042", line, 4200)
+	second, err := readme.PlaceOrder(t.Context(), client, store.Intents(), "order-1042", line, 4200)
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	var holds int
