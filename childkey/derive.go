@@ -49,6 +49,17 @@ func Sum(parent Key, service, operation string, discriminators ...string) (Hash,
 }
 
 func sumTuple(head, tail []string) Hash {
+	if boundTuple(head, tail) > shortTupleBytes {
+		return sumLongTuple(head, tail)
+	}
+	var buf [shortTupleBytes]byte
+	return sha256.Sum256(appendTuple(buf[:0], head, tail))
+}
+
+// sumLongTuple is apart because it takes a tenth of a derivation to clear its buffer.
+//
+//go:noinline
+func sumLongTuple(head, tail []string) Hash {
 	var buf [maxTupleBytes]byte
 	return sha256.Sum256(appendTuple(buf[:0], head, tail))
 }

@@ -2,7 +2,10 @@ package childkey_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -200,4 +203,21 @@ func FuzzDerive(f *testing.F) {
 			t.Fatalf("AppendChild = %q, %v, want %q", appended, appendErr, child.String())
 		}
 	})
+}
+
+// Short and long tuples are hashed by two functions: both sides of the border.
+func TestDerive_longTuples(t *testing.T) {
+	t.Parallel()
+	one := childkey.MustParse("p")
+	seen := make(map[childkey.Key]bool)
+	for n := 1; n <= childkey.MaxDiscriminatorBytes; n++ {
+		d := strings.Repeat("d", n)
+		got, err := childkey.Derive(one, "s", "o", d)
+		require.NoError(t, err)
+		tuple := fmt.Sprintf("11:childkey/v1,1:p,1:s,1:o,1:1,%d:%s,", n, d)
+		want := sha256.Sum256([]byte(tuple))
+		require.Equal(t, hex.EncodeToString(want[:16]), got.String(), "%d bytes", n)
+		require.False(t, seen[got])
+		seen[got] = true
+	}
 }

@@ -27,6 +27,21 @@ const (
 const maxTupleBytes = (len(domainKeyed) + 4) + (MaxNameBytes + 5) + (MaxKeyBytes + 5) + 2*(MaxNameBytes+5) +
 	4 + MaxDiscriminators*(MaxDiscriminatorBytes+5)
 
+// shortTupleBytes is the length of the longest tuple without long discriminators.
+const shortTupleBytes = 256
+
+// boundTuple returns a length that the tuple does not exceed.
+func boundTuple(head, tail []string) int {
+	n := 4 // the count
+	for _, s := range head {
+		n += len(s) + 5
+	}
+	for _, s := range tail {
+		n += len(s) + 5
+	}
+	return n
+}
+
 // appendTuple appends the netstrings of head, of the number of elements in
 // tail, and of tail. Whatever bytes the elements hold, different (head, tail)
 // give different bytes as long as heads are of one length: the tuple can be
