@@ -69,6 +69,8 @@ func TestRun_everyKeyOnce(t *testing.T) {
 			require.Equal(t, n, r.Accepted, "unaccepted: %v", r.Unaccepted)
 			require.Equal(t, tt.kills, r.Kills)
 			require.Len(t, r.Hops, len(services))
+			require.Equal(t, &report.Sagas{Orders: declined, Undone: declined, Reserved: r.Sagas.Reserved, Released: r.Sagas.Reserved}, r.Sagas)
+			require.Positive(t, r.Sagas.Reserved)
 			for _, hop := range r.Hops {
 				require.Equal(t, []int{n, 1, 1, 0}, []int{hop.Effects, hop.Min, hop.Max, hop.Lost}, "%+v", hop)
 				if tt.kills > 0 {

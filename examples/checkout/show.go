@@ -13,7 +13,7 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // show is one run: set the stage, let the customers buy while things break,
-// wait until all is quiet, and count. It leaves nothing behind.
+// have some orders undone, wait until all is quiet, and count. It leaves nothing behind.
 func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report, err error) {
 	defer func() {
 		if ctx.Err() != nil {
@@ -36,7 +36,14 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 	if err := s.perform(ctx, crowd, stderr); err != nil {
 		return nil, err
 	}
-	r, err := s.count(ctx, crowd)
+	var sagas *report.Sagas
+	if !opts.unsafe {
+		sagas = &report.Sagas{Orders: declined}
+		if sagas.Undone, err = s.placeDeclined(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.count(ctx, crowd, sagas)
 	if err != nil {
 		return nil, err
 	}
@@ -67,19 +74,23 @@ func (s *stage) perform(ctx context.Context, crowd *customers, stderr io.Writer)
 }
 
 // count reads the ledgers once nothing moves any more.
-func (s *stage) count(ctx context.Context, crowd *customers) (*report.Report, error) {
+func (s *stage) count(ctx context.Context, crowd *customers, sagas *report.Sagas) (*report.Report, error) {
 	if err := s.rest(ctx, restTimeout); err != nil {
 		return nil, err
 	}
 	r := &report.Report{
 		Seed: s.opts.seed, Faults: s.opts.faults, Unsafe: s.opts.unsafe,
 		Checkouts: s.opts.checkouts, Parallel: s.opts.parallel, Accepted: len(crowd.confirmations),
-		Drives: int(crowd.drives.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(),
+		Drives: int(crowd.drives.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(), Sagas: sagas,
 	}
 	for _, name := range services {
 		tallies, err := s.storages[name].Ledger.Tallies(ctx)
 		if err != nil {
 			return nil, err
+		}
+		tallies, ofSagas := split(tallies)
+		if sagas != nil {
+			auditSagas(sagas, name, ofSagas)
 		}
 		r.Hops = append(r.Hops, report.Audit(crowd.confirmations, report.Finding{
 			Name: name, Network: s.edges[name].Counts(), Ledger: tallies, Told: told[name],

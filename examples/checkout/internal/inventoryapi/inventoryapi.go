@@ -4,8 +4,12 @@ package inventoryapi
 
 import "github.com/fanonce/fanonce/childkey/contract"
 
-// Reserve puts the lines of an order aside.
-var Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
+var (
+	// Reserve puts the lines of an order aside.
+	Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
+	// Release undoes Reserve.
+	Release = contract.Post[contract.Undo[Lines, Hold], Released]("inventory", "release", "/reservations/release")
+)
 
 // Lines are what is reserved, for one order.
 type Lines struct {
@@ -23,4 +27,9 @@ type Item struct {
 // A Hold is a reservation.
 type Hold struct {
 	ID string `json:"id"`
+}
+
+// Released is a reservation that is no more.
+type Released struct {
+	ID string `json:"id"` // of the release; "" if there was nothing to release
 }

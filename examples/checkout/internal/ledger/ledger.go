@@ -15,6 +15,9 @@ type Entry struct {
 	Cents int64
 }
 
+// UndoOf is the Order of the entry that takes back what was done for an order.
+func UndoOf(order string) string { return "undo of " + order }
+
 // A Tally is the effects of one order.
 type Tally struct {
 	Order string

@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -74,6 +76,11 @@ func OpenMemory(unsafe bool) *Storage {
 		return &Storage{Ledger: ledger.UnguardedMemory{Memory: book}}
 	}
 	return &Storage{Ledger: book, store: memstore.New()}
+}
+
+// OpenJournal returns the journal of a service that runs sagas, beside its ledger.
+func (s *Storage) OpenJournal(context.Context) (saga.Journal, error) {
+	return memjournal.New(), nil
 }
 
 // Close frees what the storage holds. Stop its node first.

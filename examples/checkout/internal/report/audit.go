@@ -54,9 +54,10 @@ func Charges(book []ledger.Tally) []Charge {
 	return charges
 }
 
-// Judge sets OK: no key has two effects, and no accepted one has none.
+// Judge sets OK: no key has two effects, no accepted one has none, and of sagas that
+// were undone nothing is left.
 func (r *Report) Judge() {
-	r.OK = true
+	r.OK = r.Sagas.ok()
 	for _, hop := range r.Hops {
 		r.OK = r.OK && hop.Doubled == 0 && hop.Lost == 0
 	}

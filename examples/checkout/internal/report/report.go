@@ -35,7 +35,25 @@ type Report struct {
 	// Charged are the orders that were charged more than once.
 	Charged []Charge `json:"charged_more_than_once"`
 
+	// Sagas are orders whose payment was refused; nil in unsafe runs.
+	Sagas *Sagas `json:"sagas,omitempty"`
+
 	OK bool `json:"ok"`
+}
+
+// Sagas are orders that were placed as sagas with a card that is declined.
+type Sagas struct {
+	Orders   int `json:"orders"`
+	Undone   int `json:"undone"`   // that ended as compensated
+	Reserved int `json:"reserved"` // goods put aside
+	Released int `json:"released"` // and back
+	Wrong    int `json:"wrong"`    // charges, refunds, messages
+	Twice    int `json:"twice"`    // effects or undos that happened more than once
+}
+
+// ok reports whether nothing is left of the orders.
+func (s *Sagas) ok() bool {
+	return s == nil || s.Undone == s.Orders && s.Released == s.Reserved && s.Wrong == 0 && s.Twice == 0
 }
 
 // A Hop is one service, seen from its edge and from its ledger.

@@ -168,3 +168,28 @@ func TestReport_json(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b.Bytes(), &got))
 	require.Equal(t, doubled(), &got)
 }
+
+// Of a saga that was undone nothing may be left, and nothing may be undone twice.
+func TestJudge_sagas(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		sagas *report.Sagas
+		ok    bool
+	}{
+		{"none", nil, true},
+		{"all undone", &report.Sagas{Orders: 3, Undone: 3, Reserved: 2, Released: 2}, true},
+		{"one not undone", &report.Sagas{Orders: 3, Undone: 2, Reserved: 2, Released: 2}, false},
+		{"goods left aside", &report.Sagas{Orders: 3, Undone: 3, Reserved: 3, Released: 2}, false},
+		{"goods back that were never aside", &report.Sagas{Orders: 3, Undone: 3, Reserved: 2, Released: 3}, false},
+		{"charged", &report.Sagas{Orders: 3, Undone: 3, Reserved: 3, Released: 3, Wrong: 1}, false},
+		{"released twice", &report.Sagas{Orders: 3, Undone: 3, Reserved: 3, Released: 3, Twice: 1}, false},
+	} {
+		r := report.Report{Sagas: tt.sagas}
+		r.Judge()
+		require.Equal(t, tt.ok, r.OK, tt.name)
+		var text bytes.Buffer
+		require.NoError(t, r.WriteText(&text))
+		require.Equal(t, tt.sagas != nil, strings.Contains(text.String(), "as sagas"), tt.name)
+	}
+}

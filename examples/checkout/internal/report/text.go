@@ -30,6 +30,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\naccepted %d of %d in %d drives; payment %s %d times; %.1f s\n",
 		r.Accepted, r.Checkouts, r.Drives, r.killed(), r.Kills, r.Wall.Round(100*time.Millisecond).Seconds())
+	if s := r.Sagas; s != nil {
+		fmt.Fprintf(&b, "%d more as sagas, with a card that is declined: %d undone; goods put aside %d, and back %d; charges and messages %d\n",
+			s.Orders, s.Undone, s.Reserved, s.Released, s.Wrong)
+	}
 	r.list(&b)
 	b.WriteString(r.verdict() + "\n")
 	_, err := io.WriteString(w, b.String())
