@@ -53,8 +53,8 @@ func (s *service) write(w http.ResponseWriter, r *http.Request, db execer) {
 // undo takes back what the forward key did. The barrier says whether that key
 // ran, and keeps it from running once it has been undone.
 func (s *service) undo(w http.ResponseWriter, r *http.Request) {
-	var in input
-	if err := hosting.ReadJSON(r, &in); err != nil {
+	in, err := readUndo(r)
+	if err != nil {
 		hosting.WriteError(w, err)
 		return
 	}

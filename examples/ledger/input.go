@@ -26,3 +26,20 @@ func readForward(r *http.Request) (input, error) {
 	}
 	return in, nil
 }
+
+// readUndo reads the body of an undo: an input by itself, or that of the forward
+// call as a contract.Undo has it.
+func readUndo(r *http.Request) (input, error) {
+	var in struct {
+		input
+
+		Forward *input `json:"input"`
+	}
+	if err := hosting.ReadJSON(r, &in); err != nil {
+		return in.input, err
+	}
+	if in.Forward != nil {
+		return *in.Forward, nil
+	}
+	return in.input, nil
+}

@@ -100,3 +100,19 @@ func TestUndoWhileTheForwardCallRuns(t *testing.T) {
 	require.False(t, undone(t, untilFinal(t.Context(), undoOf(p, "u", "f"))), "the dead run left nothing")
 	require.Zero(t, effects(t, pool, "t", "f", kindDo)+effects(t, pool, "t", "f", kindUndo))
 }
+
+// The undo of a saga's step has the forward call's input, which says what it was for.
+func TestUndo_withTheForwardInput(t *testing.T) {
+	t.Parallel()
+	database := pgtest.URL(t)
+	p := ledger(t, database)
+	forward := blackboxtest.Request{URL: p.URL + "/v1/effect", Tenant: "t", Key: "f", Body: `{"fp":"a","saga":"s-1","kind":"do"}`}
+	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), forward).Status)
+	req := undoOf(p, "u", "f")
+	req.Body = `{"input":{"fp":"a","saga":"s-1","kind":"do"},"output":{"effect_id":"e"}}`
+	require.True(t, undone(t, blackboxtest.Post(t.Context(), req)))
+	var rows int
+	require.NoError(t, connect(t, database).QueryRow(t.Context(),
+		"select count(*) from effects where saga = 's-1' and fp = 'a' and kind = 'undo' and key = 'f'").Scan(&rows))
+	require.Equal(t, 1, rows)
+}

@@ -10,9 +10,9 @@ import (
 // bounded batches, so it may be as rare as the table's size allows.
 const sweepEvery = time.Minute
 
-// StartSweeping calls sweep from time to time until stop is called, which
+// StartSweeping calls each of sweeps from time to time until stop is called, which
 // waits for the call that is under way.
-func StartSweeping(sweep func(context.Context) (int, error)) (stop func()) {
+func StartSweeping(sweeps ...func(context.Context) (int, error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -25,8 +25,10 @@ func StartSweeping(sweep func(context.Context) (int, error)) (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			if n, err := sweep(ctx); err != nil && ctx.Err() == nil {
-				slog.Warn("sweep failed", "swept", n, "error", err)
+			for _, sweep := range sweeps {
+				if n, err := sweep(ctx); err != nil && ctx.Err() == nil {
+					slog.Warn("sweep failed", "swept", n, "error", err)
+				}
 			}
 		}
 	}()
