@@ -56,7 +56,7 @@ func Classify(err error) Failure {
 	switch connecting := errors.As(err, &connectErr); {
 	case errors.As(err, &pgErr) && (!connecting || byCode[pgErr.Code] != FailureNone):
 		return classifyAnswer(pgErr)
-	case connecting, pgconn.SafeToRetry(err), errors.Is(err, ErrStatement), errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
+	case connecting, pgconn.SafeToRetry(err), errors.Is(err, ErrStatement), errors.Is(err, ErrBusy), errors.Is(err, ErrQueueFull), errors.Is(err, ErrClosed):
 		return FailureNotSent
 	default:
 		return FailureLost

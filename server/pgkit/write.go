@@ -15,14 +15,19 @@ func Row[T any](ctx context.Context, w *Writer, st Statement, scan pgx.RowToFunc
 		row T
 		ok  bool
 	}
-	f, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (found, error) {
-		row, err := alone(ctx, conn, st, func(rows pgx.Rows) (T, error) { return pgx.CollectOneRow(rows, scan) })
-		if errors.Is(err, pgx.ErrNoRows) {
-			return found{}, nil
-		}
-		return found{row, err == nil}, err
+	f, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (f found, err error) {
+		f.row, f.ok, err = rowAlone(ctx, conn, st, scan)
+		return f, err
 	})
 	return f.row, f.ok, err
+}
+
+func rowAlone[T any](ctx context.Context, conn *pgx.Conn, st Statement, scan pgx.RowToFunc[T]) (T, bool, error) {
+	row, err := alone(ctx, conn, st, func(rows pgx.Rows) (T, error) { return pgx.CollectOneRow(rows, scan) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, false, nil
+	}
+	return row, err == nil, err
 }
 
 // Rows is [Row] for a statement that returns any number of rows.
@@ -75,6 +80,38 @@ func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect fun
 		return value, pgx.ErrNoRows
 	}
 	return value, nil
+}
+
+// A part is one statement of several, and what reads its rows.
+type part struct {
+	Statement
+
+	read func(pgx.Rows) error
+}
+
+// together sends the parts in one round trip, as one READ COMMITTED transaction.
+// Without a block around them the server takes what comes before a sync for one.
+func together(ctx context.Context, conn *pgx.Conn, parts []part) error {
+	block := !sessionOf(conn.PgConn()).readCommitted
+	batch := new(pgx.Batch)
+	if block {
+		batch.Queue("begin isolation level read committed")
+	}
+	for _, p := range parts {
+		if err := p.Err(); err != nil {
+			return err
+		}
+		batch.Queue(p.SQL, p.Args...).Query(p.read)
+	}
+	if block {
+		batch.Queue("commit")
+	}
+	err := conn.SendBatch(ctx, batch).Close()
+	var unsent pgx.ErrPreprocessingBatch
+	if errors.As(err, &unsent) {
+		return &nothingChanged{err} // the sync that commits was not sent
+	}
+	return err
 }
 
 // Tx runs body in a READ COMMITTED transaction and commits it. If body returns

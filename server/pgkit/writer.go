@@ -132,44 +132,59 @@ type Held interface {
 // transaction that is open on it. The connection is released, whatever happens;
 // a transaction that write leaves open is rolled back.
 func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
-	var none T
-	if err := w.begin(ctx, conn); err != nil {
+	var value, none T
+	if err := ctx.Err(); err != nil {
 		conn.Release()
 		return none, err
 	}
-	type outcome struct {
-		value T
-		err   error
-	}
 	left := make(chan struct{})
-	done := make(chan outcome, 1) // the writer never waits for a caller that left
-	go func() {
-		defer w.ended.Done()
-		value, err := run(context.WithoutCancel(ctx), conn.Conn(), write)
-		if Classify(err) == FailureReadOnly {
-			w.pool.Reset() // a new connection may find the new primary
-		}
-		w.end(conn, left)
-		done <- outcome{value, err}
-	}()
+	done := make(chan error, 1) // the writer never waits for a caller that left
+	err := w.launch(ctx, conn, left, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		value, err = write(ctx, conn)
+		return err
+	}, func(err error) { done <- err })
+	if err != nil {
+		return none, err
+	}
 	select {
-	case o := <-done:
-		return o.value, o.err
+	case err := <-done:
+		return value, err
 	case <-ctx.Done():
 	}
 	if !w.park(conn, left) {
-		o := <-done
-		return o.value, o.err
+		err := <-done
+		return value, err
 	}
 	return none, fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
 }
 
+// launch runs write in a goroutine of its own, releases conn, and calls done with
+// what is known about its fate. left tells whether everybody who wanted to know
+// has gone; see park. If launch returns an error nothing was sent, conn is
+// released, and done is not called.
+func (w *Writer) launch(ctx context.Context, conn Held, left chan struct{}, write func(context.Context, *pgx.Conn) error, done func(error)) error {
+	if err := w.begin(conn); err != nil {
+		conn.Release()
+		return err
+	}
+	go func() {
+		defer w.ended.Done()
+		err := run(context.WithoutCancel(ctx), conn.Conn(), write)
+		if Classify(err) == FailureReadOnly {
+			w.pool.Reset() // a new connection may find the new primary
+		}
+		w.end(conn, left)
+		done(err)
+	}()
+	return nil
+}
+
 // run calls write and finds out what is known about its fate.
-func run[T any](ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) error) error {
 	s := sessionOf(conn.PgConn())
 	s.waitCanceled = false
 	s.writing.Store(true)
-	value, err := write(ctx, conn)
+	err := write(ctx, conn)
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// Releasing it like this would close the connection.
 		_, _ = conn.Exec(ctx, "rollback")
@@ -178,13 +193,13 @@ func run[T any](ctx context.Context, conn *pgx.Conn, write func(context.Context,
 	var known *nothingChanged
 	switch {
 	case errors.As(err, &known):
-		return value, known.cause
+		return known.cause
 	case s.waitCanceled:
-		return value, fmt.Errorf("%w: the wait for a standby was canceled", ErrFateUnknown)
+		return fmt.Errorf("%w: the wait for a standby was canceled", ErrFateUnknown)
 	case Classify(err) == FailureLost:
-		return value, fmt.Errorf("%w: %w", ErrFateUnknown, err)
+		return fmt.Errorf("%w: %w", ErrFateUnknown, err)
 	}
-	return value, err
+	return err
 }
 
 // nothingChanged wraps an error that came before anything could become durable.
@@ -193,10 +208,7 @@ type nothingChanged struct{ cause error }
 func (e *nothingChanged) Error() string { return e.cause.Error() }
 func (e *nothingChanged) Unwrap() error { return e.cause }
 
-func (w *Writer) begin(ctx context.Context, conn Held) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (w *Writer) begin(conn Held) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

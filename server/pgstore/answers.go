@@ -71,7 +71,7 @@ func (l *high) put(d time.Duration) {
 // settleQuery returns the statement for a settlement, alone or as the last of a
 // transaction.
 func (s *Store) settleQuery(end server.Settlement, inTx bool) pgkit.Query {
-	apart := s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
+	apart := s.apart(end)
 	switch {
 	case apart && inTx:
 		return s.query.settleTxPartitioned
@@ -82,6 +82,11 @@ func (s *Store) settleQuery(end server.Settlement, inTx bool) pgkit.Query {
 	default:
 		return s.query.settle
 	}
+}
+
+// apart reports whether the answer goes to a partition.
+func (s *Store) apart(end server.Settlement) bool {
+	return s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
 }
 
 // An answerSweep is how far this process has come with dropping answers that are

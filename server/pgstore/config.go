@@ -39,6 +39,18 @@ const (
 	ConfirmNever
 )
 
+// Combining says whether claims and settlements that wait at the same time share
+// a commit.
+type Combining uint8
+
+const (
+	// CombiningOn sends them together. One that is alone is sent at once, as
+	// with CombiningOff; [pgkit.Combiner] says how the others go.
+	CombiningOn Combining = iota
+	// CombiningOff gives each a statement, a connection and a commit of its own.
+	CombiningOff
+)
+
 // A Config has the choices that a store leaves. Its zero value is ready to use.
 type Config struct {
 	// Schema is the Postgres schema that holds the tables. Empty means that
@@ -70,6 +82,19 @@ type Config struct {
 	// server by callers whose time was up. More are refused with
 	// [pgkit.ErrBusy]. Zero means half of the pool's connections.
 	MaxParked int
+
+	// Combining says whether writes share commits. Zero means [CombiningOn].
+	Combining Combining
+
+	// MaxFlushes is how many shared commits may be under way at once, each on a
+	// connection of its own. Zero means [pgkit.DefaultMaxFlushes], or half of
+	// the pool's connections if that is less.
+	MaxFlushes int
+
+	// MaxQueued is how many writes may wait to share a commit. More are refused
+	// with [pgkit.ErrQueueFull], and a guard answers 503 store-unavailable with
+	// Retry-After. Zero means [pgkit.DefaultMaxQueued].
+	MaxQueued int
 
 	// Isolation is the isolation level of the transactions that handlers run
 	// in. Empty means READ COMMITTED, whatever the database's default is. With
@@ -115,6 +140,12 @@ func (c Config) filled() (Config, error) {
 		return c, fmt.Errorf("%w: CloseTimeout %v is negative", ErrConfig, c.CloseTimeout)
 	case c.MaxParked < 0:
 		return c, fmt.Errorf("%w: MaxParked %d is negative", ErrConfig, c.MaxParked)
+	case c.Combining > CombiningOff:
+		return c, fmt.Errorf("%w: Combining %d", ErrConfig, c.Combining)
+	case c.MaxFlushes < 0 || (c.MaxFlushes > 0 && c.Combining == CombiningOff):
+		return c, fmt.Errorf("%w: MaxFlushes %d with Combining %d", ErrConfig, c.MaxFlushes, c.Combining)
+	case c.MaxQueued < 0 || (c.MaxQueued > 0 && c.Combining == CombiningOff):
+		return c, fmt.Errorf("%w: MaxQueued %d with Combining %d", ErrConfig, c.MaxQueued, c.Combining)
 	case !slices.Contains(isolations, c.Isolation):
 		return c, fmt.Errorf("%w: Isolation %q", ErrConfig, c.Isolation)
 	}

@@ -12,6 +12,7 @@ var queryFiles embed.FS
 // queries are the files of query/, ready for one schema.
 type queries struct {
 	claim, tooOld, read, confirm pgkit.Query
+	claimMany, settleMany        pgkit.Query
 	takeOver, bury               pgkit.Query
 	renew, renewLocked           pgkit.Query
 	settle, settleTx, settled    pgkit.Query
@@ -30,7 +31,7 @@ type queries struct {
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, confirmPartitioned    pgkit.Query
-	lockPartitioned                        pgkit.Query
+	lockPartitioned, settleManyPartitioned pgkit.Query
 }
 
 func loadQueries(schema string) (*queries, error) {
@@ -40,6 +41,7 @@ func loadQueries(schema string) (*queries, error) {
 		file string
 	}{
 		{&q.claim, "claim"},
+		{&q.claimMany, "claim_many"},
 		{&q.tooOld, "too_old"},
 		{&q.read, "read"},
 		{&q.confirm, "confirm"},
@@ -48,6 +50,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.renew, "renew"},
 		{&q.renewLocked, "renew_locked"},
 		{&q.settle, "settle"},
+		{&q.settleMany, "settle_many"},
 		{&q.settleTx, "settle_tx"},
 		{&q.settled, "settled"},
 		{&q.lock, "lock"},
@@ -76,6 +79,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.intentsPending, "intents_pending"},
 		{&q.intentsSweep, "intents_sweep"},
 		{&q.settlePartitioned, "settle_partitioned"},
+		{&q.settleManyPartitioned, "settle_many_partitioned"},
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},
 		{&q.readPartitioned, "read_partitioned"},
 		{&q.lockPartitioned, "lock_partitioned"},

@@ -13,7 +13,7 @@ import (
 
 // A rowWriter makes the two writes that every request needs durable. They come
 // one row at a time, and each answer is its own, so those of one process may
-// share a commit; singles sends each in one of its own.
+// share a commit, as combined makes them; singles sends each in one of its own.
 type rowWriter interface {
 	// claim inserts the record, and returns false if it did not.
 	claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error)
@@ -24,6 +24,12 @@ type rowWriter interface {
 // claimTimes are the parts of a new record that the server decides.
 type claimTimes struct{ created, leaseUntil, expires time.Time }
 
+// A settlement is what an owner asks for.
+type settlement struct {
+	owner server.Owner
+	end   server.Settlement
+}
+
 type singles struct {
 	writer      *pgkit.Writer
 	query       *queries
@@ -32,7 +38,16 @@ type singles struct {
 }
 
 func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
-	return pgkit.Row(ctx, w.writer, w.query.claim.Bind(pgx.NamedArgs{
+	return pgkit.Row(ctx, w.writer, claimOne(w.query, w.lockTimeout, req), scanClaimTimes)
+}
+
+func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
+	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
+	return ok, err
+}
+
+func claimOne(q *queries, lockTimeout string, req server.ClaimRequest) pgkit.Statement {
+	return q.claim.Bind(pgx.NamedArgs{
 		"key":                 uuid(req.ID),
 		"token":               uuid(req.Token),
 		"effect":              int16(req.Effect),
@@ -42,37 +57,38 @@ func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTime
 		"lease":               req.Lease,
 		"keep":                req.Keep,
 		"window":              req.Window,
-		"lock_timeout":        w.lockTimeout,
+		"lock_timeout":        lockTimeout,
 		"route":               routeOf(req),
 		"memo":                memoOf(req),
-	}), func(row pgx.CollectableRow) (t claimTimes, err error) {
-		return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 	})
 }
 
-func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
-	return ok, err
+func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
+	return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 }
 
 func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.NamedArgs {
-	args := pgx.NamedArgs{
+	status, envelope := answerOf(s)
+	return pgx.NamedArgs{
 		"key":          uuid(o.ID),
 		"token":        uuid(o.Token),
 		"fence":        o.Fence,
 		"state":        int16(s.State),
-		"status":       pgtype.Int4{},
-		"envelope":     []byte(nil),
+		"status":       status,
+		"envelope":     envelope,
 		"replay_for":   s.ReplayFor,
 		"keep_answer":  intervalOrNull(s.KeepAnswer),
 		"maybe_ran":    s.MaybeRan,
 		"lock_timeout": lockTimeout,
 	}
-	if s.State == server.StateCompleted {
-		args["status"] = pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true} //nolint:gosec // checkSettlement bounds it
-		args["envelope"] = s.Answer.Envelope
+}
+
+// answerOf is null where there is no answer to keep.
+func answerOf(s server.Settlement) (status pgtype.Int4, envelope []byte) {
+	if s.State != server.StateCompleted {
+		return status, nil
 	}
-	return args
+	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // checkSettlement bounds it
 }
 
 // routeOf and memoOf are null where no reconciler needs them.

@@ -21,6 +21,7 @@ type Store struct {
 	connector   driver.Connector // of the pool, for transactions
 	cfg         Config
 	writer      *pgkit.Writer
+	combiner    *pgkit.Combiner // nil with CombiningOff
 	rows        rowWriter
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
@@ -93,7 +94,15 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	}
 	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
 	s.lockTimeout = strconv.FormatInt(cfg.LockTimeout.Milliseconds(), 10)
-	s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
+	if cfg.Combining == CombiningOff {
+		s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
+		return s, nil
+	}
+	s.combiner, err = pgkit.NewCombiner(writer, pgkit.CombinerConfig{MaxFlushes: cfg.MaxFlushes, MaxQueued: cfg.MaxQueued})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	s.rows = newCombined(s, s.combiner)
 	return s, nil
 }
 
@@ -121,6 +130,9 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CloseTimeout)
 	defer cancel()
+	if s.combiner != nil {
+		_ = s.combiner.Close(ctx) // whoever was refused was told
+	}
 	_ = s.writer.Close(ctx) // whoever waited for a write that was broken was told
 	if s.ownsPool {
 		s.pool.Close()

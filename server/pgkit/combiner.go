@@ -1,0 +1,152 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrQueueFull: a [Combiner] has as many writes waiting as it may have; nothing
+// was sent.
+var ErrQueueFull = errors.New("pgkit: too many writes queued")
+
+// What a zero [CombinerConfig] means.
+const (
+	DefaultMaxFlushes = 4
+	DefaultMaxQueued  = 4096
+)
+
+const (
+	// perFlush is how many writes must be queued for each flush under way before
+	// a further one is opened. One that opens at once carries one write, and takes
+	// the server's time from those that carry many.
+	perFlush = 8
+	// maxEntries and maxBytes bound a flush: a larger one makes those in it wait
+	// longer than it saves.
+	maxEntries = 256
+	maxBytes   = 1 << 20
+	// stallAfter is when a flush that has no answer stops counting as one under
+	// way. It waits for a lock, a standby or a network, and those behind it need
+	// not.
+	stallAfter = 50 * time.Millisecond
+)
+
+// A CombinerConfig has the choices that a [Combiner] leaves. Its zero value is
+// ready to use.
+type CombinerConfig struct {
+	// MaxFlushes is how many flushes may be under way at once, each on a
+	// connection of its own; more than half of the pool's connections are used
+	// only if it says so. Zero means [DefaultMaxFlushes], or half of the pool's
+	// connections if that is less, and at least one.
+	MaxFlushes int
+
+	// MaxQueued is how many writes may wait for a flush. Further ones are
+	// refused at once with [ErrQueueFull]: a server that is so far behind is not
+	// helped by more. Zero means [DefaultMaxQueued].
+	MaxQueued int
+}
+
+// A Combiner sends writes that wait at the same time in one transaction, so that
+// they share a round trip and a commit. What can be sent through it, and how, is
+// said by its lanes; see [NewLane].
+//
+// The first write that comes is sent at once, as a statement of its own. Those
+// that come while it is under way wait for its end, and then go together: one of
+// their callers leads the flush. There is no timer and no goroutine between.
+//
+// A flush that failed and has changed nothing is taken apart: each of its
+// callers sends its own write alone, so that one that cannot succeed fails
+// nobody else's. One whose fate is unknown leaves the fate of all its writes
+// unknown; see [Writer].
+//
+// It is safe for concurrent use.
+type Combiner struct {
+	writer     *Writer
+	maxFlushes int
+	maxQueued  int
+	mostAtOnce int // of flushes, those that are stalled too
+	lanes      []flusher
+	idle       chan struct{} // closed when closed and without callers
+
+	mu      sync.Mutex
+	closed  bool
+	callers int // in [Lane.Do]
+	queue   []*entry
+	slots   int // of flushes under way, or about to be
+	stalled int // flushes under way that have no slot any more
+}
+
+// NewCombiner returns a combiner that sends through w. Make its lanes before its
+// first use. It returns an error that names the field of cfg and its value.
+func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
+	conns := int(w.pool.Config().MaxConns)
+	half := max(1, conns/2)
+	switch {
+	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > conns:
+		return nil, fmt.Errorf("pgkit: MaxFlushes %d is not between 0 and the pool's %d connections", cfg.MaxFlushes, conns)
+	case cfg.MaxQueued < 0:
+		return nil, fmt.Errorf("pgkit: MaxQueued %d is negative", cfg.MaxQueued)
+	}
+	if cfg.MaxFlushes == 0 {
+		cfg.MaxFlushes = min(DefaultMaxFlushes, half)
+	}
+	if cfg.MaxQueued == 0 {
+		cfg.MaxQueued = DefaultMaxQueued
+	}
+	return &Combiner{
+		writer:     w,
+		maxFlushes: cfg.MaxFlushes,
+		maxQueued:  cfg.MaxQueued,
+		mostAtOnce: max(cfg.MaxFlushes, half),
+		idle:       make(chan struct{}),
+	}, nil
+}
+
+// Queued returns how many writes wait for a flush at this moment.
+func (c *Combiner) Queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
+}
+
+// Close refuses further writes with [ErrClosed] and waits until those that came
+// before have their outcome, also those in the queue. When ctx ends it refuses
+// what is still queued, and returns ctx's error. Close the [Writer] after it: that
+// breaks what does not end. A second Close waits as well.
+func (c *Combiner) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.closed && c.callers == 0 {
+		close(c.idle)
+	}
+	c.closed = true
+	c.mu.Unlock()
+	select {
+	case <-c.idle:
+		return nil
+	case <-ctx.Done():
+		c.refuseQueued(ErrClosed)
+		return ctx.Err()
+	}
+}
+
+// arrive counts a caller, until it leaves.
+func (c *Combiner) arrive() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.callers++
+	return nil
+}
+
+func (c *Combiner) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.callers--
+	if c.closed && c.callers == 0 {
+		close(c.idle)
+	}
+}

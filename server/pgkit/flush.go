@@ -1,0 +1,205 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A flush is one transaction with the writes of several callers, or the one
+// statement of a single caller.
+type flush struct {
+	entries []*entry // the leader's first
+	conn    Held
+	left    chan struct{}
+	crash   *crash // read by the leader, once it is woken
+
+	// Under the combiner's lock:
+	live int  // callers that wait for it
+	slot bool // it counts as under way
+	over bool
+}
+
+// lead opens a flush for e, whose caller has a slot, and whatever is queued once
+// it has a connection. If it returns an error, that is e's outcome.
+func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
+	f := &flush{entries: []*entry{e}, left: make(chan struct{}), slot: true}
+	launched := false
+	defer func() {
+		if launched {
+			return
+		}
+		if f.conn != nil { // a lane failed to make its statement, perhaps with a panic
+			f.conn.Release()
+		}
+		c.finish(f, errAlone)
+	}()
+	conn, err := c.writer.acquire(ctx)
+	if err != nil {
+		c.noConnection(ctx, err)
+		return nil, err
+	}
+	f.conn = conn
+	c.fill(f)
+	write, err := c.compose(f)
+	if err != nil {
+		return nil, err
+	}
+	launched = true
+	if err := c.writer.launch(ctx, conn, f.left, write, func(err error) { c.finish(f, err) }); err != nil {
+		c.finish(f, err)
+	}
+	return f, nil
+}
+
+// noConnection spares those in the queue from finding out one after the other.
+// What has to do with the leader alone is none of their business.
+func (c *Combiner) noConnection(ctx context.Context, err error) {
+	switch {
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
+		c.refuseQueued(err)
+	case ctx.Err() == nil:
+		c.refuseQueued(errAlone)
+	}
+}
+
+// fill takes what is queued into f, as far as there is room.
+func (c *Combiner) fill(f *flush) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bytes, n := f.entries[0].bytes, 0
+	for n < len(c.queue) && n+1 < maxEntries && bytes+c.queue[n].bytes <= maxBytes {
+		bytes += c.queue[n].bytes
+		n++
+	}
+	f.entries = append(f.entries, c.queue[:n]...)
+	c.queue = slices.Delete(c.queue, 0, n)
+	for _, e := range f.entries {
+		e.stage, e.flush = stageSent, f
+	}
+	f.live = len(f.entries)
+}
+
+// oversee waits with the leader, and notices if the flush stalls.
+func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
+	stall := time.NewTimer(stallAfter)
+	defer stall.Stop()
+	for {
+		select {
+		case <-e.wake:
+			if f.crash != nil {
+				panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
+			}
+			return e.err
+		case <-stall.C:
+			c.mu.Lock()
+			c.giveUpSlot(f)
+			c.mu.Unlock()
+		case <-ctx.Done():
+			return c.abandon(ctx, e)
+		}
+	}
+}
+
+// giveUpSlot lets others go on while f is stalled. c.mu is held.
+func (c *Combiner) giveUpSlot(f *flush) {
+	if f.over || !f.slot {
+		return
+	}
+	f.slot = false
+	c.slots--
+	c.stalled++
+	c.callNext()
+}
+
+// abandonFlush: the caller of e has left f. c.mu is held.
+func (c *Combiner) abandonFlush(f *flush, e *entry) {
+	f.live--
+	if e == f.entries[0] {
+		c.giveUpSlot(f) // nobody is left to notice that it stalls
+	}
+	if f.live == 0 {
+		c.writer.park(f.conn, f.left)
+	}
+}
+
+// finish gives the callers of f their outcome, and its slot to the next.
+func (c *Combiner) finish(f *flush, err error) {
+	c.mu.Lock()
+	f.over = true
+	if f.slot {
+		c.slots--
+	} else {
+		c.stalled--
+	}
+	c.callNext()
+	err = f.outcome(err)
+	for _, e := range f.entries {
+		e.stage, e.err = stageEnded, err
+	}
+	c.mu.Unlock()
+	for _, e := range f.entries {
+		e.wake <- struct{}{}
+	}
+}
+
+// outcome is what each caller is told of a flush that ended with err.
+func (f *flush) outcome(err error) error {
+	switch {
+	case err == nil, len(f.entries) == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed):
+		return err
+	default:
+		return errAlone
+	}
+}
+
+// compose returns what sends f, with the statements made.
+func (c *Combiner) compose(f *flush) (func(context.Context, *pgx.Conn) error, error) {
+	if len(f.entries) == 1 {
+		e := f.entries[0]
+		write, err := e.lane.one(e)
+		return f.caught(write), err
+	}
+	var parts []part
+	for _, lane := range c.lanes {
+		var entries []*entry
+		for _, e := range f.entries {
+			if e.lane == lane {
+				entries = append(entries, e)
+			}
+		}
+		if len(entries) > 0 {
+			parts = append(parts, lane.many(entries))
+		}
+	}
+	return f.caught(func(ctx context.Context, conn *pgx.Conn) error { return together(ctx, conn, parts) }), nil
+}
+
+// A crash is a panic in a flush. It is raised again in the leader, if that still
+// waits; the others are told that their fate is unknown.
+type crash struct {
+	value any
+	stack []byte
+}
+
+func (p *crash) Error() string { return fmt.Sprintf("pgkit: panic in a flush: %v\n\n%s", p.value, p.stack) }
+
+// caught keeps a panic in write, as in a user's tracer, from ending the process
+// without a chance to recover, and from stranding those who wait.
+func (f *flush) caught(write func(context.Context, *pgx.Conn) error) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				f.crash = &crash{v, debug.Stack()}
+				_ = conn.Close(ctx) // in the middle of whatever it was
+				err = f.crash
+			}
+		}()
+		return write(ctx, conn)
+	}
+}

@@ -1,0 +1,126 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A LaneConfig says how writes of one kind are sent: each asks a Q, and is
+// answered by at most one row, an A.
+type LaneConfig[Q, A any] struct {
+	// One returns the statement that does q alone, and ScanOne reads its row.
+	One     func(q Q) Statement
+	ScanOne pgx.RowToFunc[A]
+
+	// Many returns one statement that does for all of qs what One does for each,
+	// with arrays for arguments, and a function that reads a row of it: to which of
+	// qs it is the answer, and the answer. A q without a row has none.
+	//
+	// The statement must lock rows in an order that is the same for all
+	// processes, as by key, and must not wait long for a lock: those behind it
+	// wait as well. Where it fails the callers send One.
+	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
+
+	// Bytes returns about how large q is; nil means that all are small. It keeps
+	// many large ones from going in one statement.
+	Bytes func(q Q) int
+}
+
+// A Lane sends writes of one kind through a [Combiner].
+type Lane[Q, A any] struct {
+	combiner *Combiner
+	cfg      LaneConfig[Q, A]
+}
+
+// NewLane adds a lane to c. In a flush the statements of lanes follow each other
+// in the order in which the lanes were made. It must be the same in all
+// processes, for the sake of the order in which rows are locked.
+func NewLane[Q, A any](c *Combiner, cfg LaneConfig[Q, A]) *Lane[Q, A] {
+	l := &Lane[Q, A]{c, cfg}
+	c.lanes = append(c.lanes, l)
+	return l
+}
+
+// Do is [Row] for q, which may share its transaction with writes of other
+// callers. It blocks until the outcome is known or ctx ends.
+//
+// If ctx ends before q was sent, Do returns ctx's error and q never will be;
+// later it returns an error wrapping [ErrFateUnknown], and those who share the
+// transaction do not notice. Other errors are those of [Row], and
+// [ErrQueueFull].
+func (l *Lane[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
+	var none A
+	if err := ctx.Err(); err != nil {
+		return none, false, err
+	}
+	if err := l.combiner.arrive(); err != nil {
+		return none, false, err
+	}
+	defer l.combiner.leave()
+	r := &request[Q, A]{q: q}
+	e := &entry{lane: l, of: r, wake: make(chan struct{}, 1)}
+	if l.cfg.Bytes != nil {
+		e.bytes = l.cfg.Bytes(q)
+	}
+	switch err := l.combiner.share(ctx, e); {
+	case err == errAlone: //nolint:errorlint // it never leaves this package, and is never wrapped
+		return Row(ctx, l.combiner.writer, l.cfg.One(q), l.cfg.ScanOne)
+	case err != nil:
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
+}
+
+// A request is what a lane knows of an entry. Its caller reads the answer after
+// the flush has ended well, and not before.
+type request[Q, A any] struct {
+	q      Q
+	answer A
+	ok     bool
+}
+
+// A flusher is a [Lane] of whatever types.
+type flusher interface {
+	one(e *entry) (func(context.Context, *pgx.Conn) error, error)
+	many(entries []*entry) part
+}
+
+var errStrayRow = errors.New("pgkit: a row answers no write of its flush")
+
+func (l *Lane[Q, A]) request(e *entry) *request[Q, A] {
+	return e.of.(*request[Q, A]) //nolint:errcheck,forcetypeassert // the lane made it
+}
+
+func (l *Lane[Q, A]) one(e *entry) (func(context.Context, *pgx.Conn) error, error) {
+	r := l.request(e)
+	st := l.cfg.One(r.q)
+	return func(ctx context.Context, conn *pgx.Conn) (err error) {
+		r.answer, r.ok, err = rowAlone(ctx, conn, st, l.cfg.ScanOne)
+		return err
+	}, st.Err()
+}
+
+func (l *Lane[Q, A]) many(entries []*entry) part {
+	qs := make([]Q, len(entries))
+	for i, e := range entries {
+		qs[i] = l.request(e).q
+	}
+	st, scan := l.cfg.Many(qs)
+	return part{st, func(rows pgx.Rows) error {
+		for rows.Next() {
+			i, answer, err := scan(rows)
+			if err != nil {
+				return err
+			}
+			if i < 0 || i >= len(entries) {
+				return fmt.Errorf("%w: %d of %d", errStrayRow, i, len(entries))
+			}
+			r := l.request(entries[i])
+			r.answer, r.ok = answer, true
+		}
+		return rows.Err()
+	}}
+}

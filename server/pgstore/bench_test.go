@@ -1,0 +1,91 @@
+package pgstore_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// slice is how long one way of sending has its turn. The machine's other load
+// changes more slowly than that, and so meets both ways alike.
+const slice = 500 * time.Millisecond
+
+// BenchmarkCombining measures claim and completion of fresh keys, durable, with
+// combining and without. The two take turns; an op of the benchmark is one turn of
+// each. Reported are medians over the turns: rates, their ratio, and that of the
+// median times.
+func BenchmarkCombining(b *testing.B) {
+	cluster, err := pgtest.Start(b.Context(), pgtest.Config{Durable: true, Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, cluster.Stop()) })
+	url, err := cluster.CreateDatabase(b.Context(), "keys")
+	require.NoError(b, err)
+	look, err := pgxpool.New(b.Context(), url)
+	require.NoError(b, err)
+	b.Cleanup(look.Close)
+	require.NoError(b, pgstore.Migrate(b.Context(), look))
+	size := func(cfg *pgxpool.Config) { cfg.MaxConns = 32 }
+	on := openOn(b, look, pgstore.Config{}, size)
+	off := openOn(b, look, pgstore.Config{Combining: pgstore.CombiningOff}, size)
+	for _, callers := range []int{1, 16, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			b.ReportAllocs()
+			var rates, ratios, offRates, medians []float64
+			for b.Loop() {
+				offRate, offMedian := turn(b, off, callers)
+				rate, median := turn(b, on, callers)
+				rates, offRates = append(rates, rate), append(offRates, offRate)
+				ratios, medians = append(ratios, rate/offRate), append(medians, float64(median)/float64(offMedian))
+			}
+			b.ReportMetric(middle(rates), "on-ops/s")
+			b.ReportMetric(middle(offRates), "off-ops/s")
+			b.ReportMetric(middle(ratios), "x-rate")
+			b.ReportMetric(middle(medians), "x-p50")
+		})
+	}
+}
+
+// turn lets so many callers work for a while, and returns how many claims and
+// completions a second they did, and the median time of one of both.
+func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.Duration) {
+	var mu sync.Mutex
+	var all []time.Duration
+	var wg sync.WaitGroup
+	end := time.Now().Add(slice)
+	for range callers {
+		wg.Go(func() {
+			var mine []time.Duration
+			for start := time.Now(); start.Before(end); start = time.Now() {
+				req := newClaim()
+				r, won, err := s.Claim(b.Context(), req)
+				if err == nil && won {
+					err = s.Settle(b.Context(), server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+				}
+				if err != nil || !won {
+					b.Errorf("won %v, error %v", won, err)
+					return
+				}
+				mine = append(mine, time.Since(start))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, mine...)
+		})
+	}
+	wg.Wait()
+	return float64(len(all)) / slice.Seconds(), middle(all)
+}
+
+func middle[T float64 | time.Duration](all []T) T {
+	slices.Sort(all)
+	return all[len(all)/2]
+}

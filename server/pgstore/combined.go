@@ -1,0 +1,135 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// manyLockTimeout is how long a statement for many waits for a lock. Most locks
+// are those of another process's flush, and gone with its commit. One that is held
+// longer is a user's transaction's: who needs it waits for it alone, and the
+// others go on. It is also less than any deadlock_timeout: a transaction that
+// waits for this one in turn gets on before the server looks for a victim.
+const manyLockTimeout = 50 * time.Millisecond
+
+// combined sends the writes that wait at the same time in one commit. Claims go
+// before settlements in all processes: a transaction that has locked records
+// waits for no key.
+type combined struct {
+	store       *Store
+	lockTimeout string // of a statement for many
+	claims      *pgkit.Lane[server.ClaimRequest, claimTimes]
+	settlements *pgkit.Lane[settlement, bool]
+	apart       *pgkit.Lane[settlement, bool] // those with answers in partitions
+}
+
+func newCombined(s *Store, c *pgkit.Combiner) *combined {
+	w := &combined{store: s}
+	w.lockTimeout = strconv.FormatInt(min(manyLockTimeout, s.cfg.LockTimeout).Milliseconds(), 10)
+	w.claims = pgkit.NewLane(c, pgkit.LaneConfig[server.ClaimRequest, claimTimes]{
+		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.lockTimeout, req) },
+		ScanOne: scanClaimTimes,
+		Many:    w.claimMany,
+		Bytes:   func(req server.ClaimRequest) int { return len(req.Memo) },
+	})
+	w.settlements = w.settleLane(c, s.query.settle, s.query.settleMany)
+	w.apart = w.settleLane(c, s.query.settlePartitioned, s.query.settleManyPartitioned)
+	return w
+}
+
+func (w *combined) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
+	return w.claims.Do(ctx, req)
+}
+
+func (w *combined) settle(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
+	lane := w.settlements
+	if w.store.apart(end) {
+		lane = w.apart
+	}
+	_, ok, err := lane.Do(ctx, settlement{o, end})
+	return ok, err
+}
+
+func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
+	n := len(reqs)
+	keys, tokens := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	effects, versions := make([]int16, n), make([]int16, n)
+	fingerprints, memos := make([][]byte, n), make([][]byte, n)
+	firstSents := make([]pgtype.Timestamptz, n)
+	leases, keeps, windows := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
+	routes := make([]pgtype.Text, n)
+	type claimant struct{ key, token [16]byte }
+	index := make(map[claimant]int, n)
+	for i, req := range slices.Backward(reqs) { // of two that are the same, the first wins
+		keys[i], tokens[i] = uuid(req.ID), uuid(req.Token)
+		effects[i], versions[i] = int16(req.Effect), int16(req.Fingerprint.Version)
+		fingerprints[i] = reqs[i].Fingerprint.Sum[:]
+		firstSents[i] = timestamp(req.FirstSent)
+		leases[i], keeps[i], windows[i] = req.Lease, req.Keep, req.Window
+		routes[i], memos[i] = routeOf(req), memoOf(req)
+		index[claimant{req.ID, req.Token}] = i
+	}
+	st := w.store.query.claimMany.Bind(pgx.NamedArgs{
+		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints,
+		"first_sents": firstSents, "leases": leases, "keeps": keeps, "windows": windows, "routes": routes, "memos": memos,
+		"lock_timeout": w.lockTimeout,
+	})
+	return st, func(row pgx.CollectableRow) (int, claimTimes, error) {
+		var key, token pgtype.UUID
+		var t claimTimes
+		err := row.Scan(&key, &token, &t.created, &t.leaseUntil, &t.expires)
+		i, ok := index[claimant{key.Bytes, token.Bytes}]
+		if !ok {
+			i = -1
+		}
+		return i, t, err
+	}
+}
+
+func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.Lane[settlement, bool] {
+	return pgkit.NewLane(c, pgkit.LaneConfig[settlement, bool]{
+		One: func(s settlement) pgkit.Statement {
+			return one.Bind(settleArgs(s.owner, s.end, w.store.lockTimeout))
+		},
+		ScanOne: pgx.RowTo[bool],
+		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+			return w.settleMany(many, all), scanNumber
+		},
+		Bytes: func(s settlement) int { return len(s.end.Answer.Envelope) },
+	})
+}
+
+func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statement {
+	n := len(all)
+	keys, tokens := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	fences, states := make([]int64, n), make([]int16, n)
+	statuses, envelopes := make([]pgtype.Int4, n), make([][]byte, n)
+	replayFors, keepAnswers := make([]time.Duration, n), make([]pgtype.Interval, n)
+	maybeRans := make([]bool, n)
+	for i, s := range all {
+		keys[i], tokens[i], fences[i] = uuid(s.owner.ID), uuid(s.owner.Token), s.owner.Fence
+		states[i], maybeRans[i] = int16(s.end.State), s.end.MaybeRan
+		statuses[i], envelopes[i] = answerOf(s.end)
+		replayFors[i], keepAnswers[i] = s.end.ReplayFor, intervalOrNull(s.end.KeepAnswer)
+	}
+	return many.Bind(pgx.NamedArgs{
+		"keys": keys, "tokens": tokens, "fences": fences, "states": states, "statuses": statuses, "envelopes": envelopes,
+		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans,
+		"lock_timeout": w.lockTimeout,
+	})
+}
+
+// scanNumber reads the number that a statement gave to one of its arguments.
+func scanNumber(row pgx.CollectableRow) (int, bool, error) {
+	var n int
+	err := row.Scan(&n)
+	return n - 1, true, err
+}

@@ -1,0 +1,28 @@
+-- SettleManyPartitioned is settle_many.sql with the answers in their time partitions.
+-- There must be one for each: who sends this knows that there is.
+with settled as (
+  update /*schema*/idempotency i
+  set state = o.state, status = o.status,
+    replay_until = case o.state when 2 then clock_timestamp() + o.replay_for end,
+    answer_until = clock_timestamp() + o.keep_answer,
+    answer_kept_until = case when o.envelope is not null
+      then coalesce(clock_timestamp() + o.keep_answer, greatest(i.expires_at, clock_timestamp() + o.replay_for)) end,
+    maybe_ran = i.maybe_ran or o.maybe_ran,
+    lease_until = case o.state when 4 then clock_timestamp() else i.lease_until end
+  from (
+    select u.*
+    from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+    cross join unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
+        @replay_fors::interval[], @keep_answers::interval[], @maybe_rans::boolean[])
+      with ordinality
+      as u (key, token, fence, state, status, envelope, replay_for, keep_answer, maybe_ran, n)
+    where s.lock_timeout is not null
+    order by u.key
+  ) o
+  where i.key = o.key and i.token = o.token and i.fence = o.fence and i.state = 1
+  returning i.key, i.answer_kept_until, o.envelope, o.n
+), kept as (
+  insert into /*schema*/idempotency_answer (kept_until, key, envelope)
+  select answer_kept_until, key, envelope from settled where answer_kept_until is not null
+)
+select n from settled
