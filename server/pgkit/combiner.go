@@ -37,8 +37,8 @@ const (
 // ready to use.
 type CombinerConfig struct {
 	// MaxFlushes is how many flushes may be under way at once, each on a
-	// connection of its own; more than half of the pool's connections are used
-	// only if it says so. Zero means [DefaultMaxFlushes], or half of the pool's
+	// connection of its own. One that has no answer after 50 ms does not count
+	// any more: it waits for a lock, a standby or a network. Zero means [DefaultMaxFlushes], or half of the pool's
 	// connections if that is less, and at least one.
 	MaxFlushes int
 
@@ -66,7 +66,6 @@ type Combiner struct {
 	writer     *Writer
 	maxFlushes int
 	maxQueued  int
-	mostAtOnce int // of flushes, those that are stalled too
 	lanes      []flusher
 	idle       chan struct{} // closed when closed and without callers
 
@@ -74,15 +73,13 @@ type Combiner struct {
 	closed  bool
 	callers int // in [Lane.Do]
 	queue   []*entry
-	slots   int // of flushes under way, or about to be
-	stalled int // flushes under way that have no slot any more
+	slots   int // of flushes under way or about to be, but for stalled ones
 }
 
 // NewCombiner returns a combiner that sends through w. Make its lanes before its
 // first use. It returns an error that names the field of cfg and its value.
 func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	conns := int(w.pool.Config().MaxConns)
-	half := max(1, conns/2)
 	switch {
 	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > conns:
 		return nil, fmt.Errorf("pgkit: MaxFlushes %d is not between 0 and the pool's %d connections", cfg.MaxFlushes, conns)
@@ -90,7 +87,7 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 		return nil, fmt.Errorf("pgkit: MaxQueued %d is negative", cfg.MaxQueued)
 	}
 	if cfg.MaxFlushes == 0 {
-		cfg.MaxFlushes = min(DefaultMaxFlushes, half)
+		cfg.MaxFlushes = min(DefaultMaxFlushes, max(1, conns/2))
 	}
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
@@ -99,7 +96,6 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 		writer:     w,
 		maxFlushes: cfg.MaxFlushes,
 		maxQueued:  cfg.MaxQueued,
-		mostAtOnce: max(cfg.MaxFlushes, half),
 		idle:       make(chan struct{}),
 	}, nil
 }

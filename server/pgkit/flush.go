@@ -113,7 +113,6 @@ func (c *Combiner) giveUpSlot(f *flush) {
 	}
 	f.slot = false
 	c.slots--
-	c.stalled++
 	c.callNext()
 }
 
@@ -134,10 +133,8 @@ func (c *Combiner) finish(f *flush, err error) {
 	f.over = true
 	if f.slot {
 		c.slots--
-	} else {
-		c.stalled--
+		c.callNext()
 	}
-	c.callNext()
 	err = f.outcome(err)
 	for _, e := range f.entries {
 		e.stage, e.err = stageEnded, err
@@ -187,7 +184,9 @@ type crash struct {
 	stack []byte
 }
 
-func (p *crash) Error() string { return fmt.Sprintf("pgkit: panic in a flush: %v\n\n%s", p.value, p.stack) }
+func (p *crash) Error() string {
+	return fmt.Sprintf("pgkit: panic in a flush: %v\n\n%s", p.value, p.stack)
+}
 
 // caught keeps a panic in write, as in a user's tracer, from ending the process
 // without a chance to recover, and from stranding those who wait.

@@ -76,7 +76,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 // mayLead reports whether so many waiting writes make a further flush worth
 // while. c.mu is held.
 func (c *Combiner) mayLead(waiting int) bool {
-	return c.slots < c.maxFlushes && c.slots+c.stalled < c.mostAtOnce && waiting >= perFlush*c.slots
+	return c.slots < c.maxFlushes && waiting >= perFlush*c.slots
 }
 
 // called reports whether who was woken is to lead; else it has its outcome.

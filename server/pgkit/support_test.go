@@ -16,12 +16,12 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// TestMain looks whether a writer left a goroutine behind.
+// TestMain looks whether a writer or a combiner left a goroutine behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	if bytes.Contains(stacks.Bytes(), []byte("pgkit.Finish")) {
+	if bytes.Contains(stacks.Bytes(), []byte("server/pgkit.")) {
 		fmt.Fprintf(os.Stderr, "a write was left running:\n%s", &stacks)
 		code = 1
 	}

@@ -51,8 +51,8 @@ func park(t *testing.T, pool *pgxpool.Pool, w *pgkit.Writer, blocked pgkit.State
 	return <-failed
 }
 
-func waiting(t *testing.T, pool *pgxpool.Pool) bool {
-	return queryRow[bool](t, pool, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
+func waiting(tb testing.TB, pool *pgxpool.Pool) bool {
+	return queryRow[bool](tb, pool, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')")
 }
 
 var free = pgkit.Statement{SQL: "update t set b = b + 1 where a = 2"}

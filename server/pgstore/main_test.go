@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	if bytes.Contains(stacks.Bytes(), []byte("pgkit.Finish")) {
+	if bytes.Contains(stacks.Bytes(), []byte("server/pgkit.")) {
 		fmt.Fprintf(os.Stderr, "a write was left running:\n%s", &stacks)
 		code = 1
 	}
