@@ -92,7 +92,7 @@ func putMany(puts []put) (pgkit.Statement, func(pgx.CollectableRow) (int, int, e
 		}
 	}
 	st := pgkit.Statement{
-		SQL: "insert into t select id, value, 'together' from unnest($1::int[], $2::int[]) as p (id, value) order by id " +
+		SQL: "insert into t select id, value, 'together, ' || current_setting('transaction_isolation') from unnest($1::int[], $2::int[]) as p (id, value) order by id " +
 			"on conflict do nothing returning id, " + column,
 		Args: []any{ids, values},
 	}

@@ -65,6 +65,35 @@ func TestCombiner_sharesACommit(t *testing.T) {
 			puts, commits := b.count(t)
 			require.Equal(t, 20, puts)
 			require.Equal(t, 2, commits, "one is of the row that was there before")
+			require.Equal(t, 19, queryRow[int](t, b.look, "select count(*) from t where sent = 'together, read committed'"))
+		})
+	}
+}
+
+// What is much goes in several flushes: so many writes, or such large ones.
+func TestCombiner_splits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name           string
+		writes, bytes  int
+		flushes, atEnd int // and how many are in the last
+	}{{"many", 300, 1, 2, 44}, {"large", 5, 500_000, 3, 1}, {"too large", 3, 5_000_000, 3, 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 1, pgkit.CombinerConfig{})
+			release := b.hold(t)
+			var done []<-chan given
+			for id := range tt.writes {
+				done = append(done, b.put(t.Context(), put{id, tt.bytes}))
+			}
+			until(t, "all wait", func() bool { return b.combiner.Queued() == tt.writes-1 })
+			release()
+			for _, d := range done {
+				require.NoError(t, (<-d).err)
+			}
+			_, commits := b.count(t)
+			require.Equal(t, tt.flushes, commits)
+			require.Equal(t, tt.atEnd, queryRow[int](t, b.look, "select min(n) from (select count(*) as n from t group by xmin::text) flush"))
 		})
 	}
 }

@@ -25,6 +25,11 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		{"lock timeout", pgstore.Config{LockTimeout: -1}, "LockTimeout -1ns"},
 		{"close timeout", pgstore.Config{CloseTimeout: -1}, "CloseTimeout -1ns"},
 		{"parked", pgstore.Config{MaxParked: -1}, "MaxParked -1"},
+		{"combining", pgstore.Config{Combining: 7}, "Combining 7"},
+		{"flushes", pgstore.Config{MaxFlushes: -1}, "MaxFlushes -1"},
+		{"flushes without combining", pgstore.Config{Combining: pgstore.CombiningOff, MaxFlushes: 2}, "MaxFlushes 2 with Combining 1"},
+		{"queued", pgstore.Config{MaxQueued: -1}, "MaxQueued -1"},
+		{"queue without combining", pgstore.Config{Combining: pgstore.CombiningOff, MaxQueued: 9}, "MaxQueued 9 with Combining 1"},
 		{"isolation", pgstore.Config{Isolation: "snapshot"}, "snapshot"},
 	}
 	nowhere, err := pgxpool.ParseConfig("postgres://127.0.0.1:1/none")
@@ -34,6 +39,10 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		require.ErrorIs(t, err, pgstore.ErrConfig, tt.name)
 		require.ErrorContains(t, err, tt.text, tt.name)
 	}
+	nowhere.MaxConns = 3
+	_, err = pgstore.Open(t.Context(), nowhere, pgstore.Config{MaxFlushes: 4})
+	require.ErrorIs(t, err, pgstore.ErrConfig)
+	require.ErrorContains(t, err, "MaxFlushes 4")
 	_, err = pgstore.Open(t.Context(), nil, pgstore.Config{})
 	require.ErrorIs(t, err, pgstore.ErrConfig)
 	_, err = pgstore.New(nil, pgstore.Config{})

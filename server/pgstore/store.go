@@ -123,6 +123,15 @@ func (s *Store) Check(ctx context.Context) error {
 	return wrap("check", err)
 }
 
+// Queued returns how many claims and settlements wait to share a commit at this
+// moment; see [Config].MaxQueued.
+func (s *Store) Queued() int {
+	if s.combiner == nil {
+		return 0
+	}
+	return s.combiner.Queued()
+}
+
 // Close refuses further writes, waits for those under way for at most
 // Config.CloseTimeout, then breaks their connections: what they wrote may be
 // durable or not. It closes the pool if [Open] made it. End the transactions that

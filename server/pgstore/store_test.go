@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -15,6 +16,17 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	servertest.TestStore(t, func(tb testing.TB) server.Store {
 		store, _ := open(tb, pgstore.Config{})
+		return store
+	})
+}
+
+// Without combining each write is what a lone one is with it, and more of them
+// meet in the server.
+func TestStore_combiningOff(t *testing.T) {
+	t.Parallel()
+	servertest.TestStore(t, func(tb testing.TB) server.Store {
+		store, _ := open(tb, pgstore.Config{Combining: pgstore.CombiningOff})
+		require.Zero(tb, store.Queued())
 		return store
 	})
 }

@@ -1,0 +1,286 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+func size(conns int32) func(*pgxpool.Config) {
+	return func(cfg *pgxpool.Config) { cfg.MaxConns = conns }
+}
+
+// Two stores, as of two processes, are asked for the same keys at once, each by
+// many callers and in no common order. One wins each key, and nobody hears of an
+// error; least of all of a deadlock.
+func TestCombining_contestedKeys(t *testing.T) {
+	t.Parallel()
+	const stores, callers, keys, share = 2, 128, 3000, 16 // each caller wants one key of 16
+	first, look := open(t, pgstore.Config{}, size(8))
+	all := [stores]*pgstore.Store{first, openOn(t, look, pgstore.Config{}, size(8))}
+	ids := make([]server.ID, keys)
+	for i := range ids {
+		ids[i] = random()
+	}
+	wins := make([]atomic.Int32, keys)
+	var wg sync.WaitGroup
+	for i := range stores * callers {
+		wg.Go(func() {
+			for _, k := range rand.Perm(keys) {
+				if k%share != i/stores%share {
+					continue
+				}
+				won, err := claimAndSettle(t.Context(), all[i%stores], ids[k])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if won {
+					wins[k].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range wins {
+		if got := wins[k].Load(); got != 1 {
+			t.Errorf("key %d was won %d times, want 1", k, got)
+		}
+	}
+	require.Equal(t, keys, queryRow[int](t, look, "select count(*) from idempotency where state = 2 and fence = 1 and envelope = 'answer'"))
+	require.Less(t, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"), keys, "nothing was combined")
+	first.Close() // a session reports what it did as it ends
+	all[1].Close()
+	require.Zero(t, queryRow[int](t, look, "select deadlocks from pg_stat_database where datname = current_database()"))
+}
+
+func claimAndSettle(ctx context.Context, s server.Store, id server.ID) (won bool, err error) {
+	req := claimOf(id)
+	r, won, err := s.Claim(ctx, req)
+	if err != nil || !won {
+		return false, err
+	}
+	return true, s.Settle(ctx, server.Owner{ID: id, Token: req.Token, Fence: r.Fence}, completion)
+}
+
+// flushing does all of it in one flush: it keeps the store's connections, so many
+// of them, until the others wait. wait returns what came of them.
+func flushing(t *testing.T, s *pgstore.Store, conns, n int, do func(i int) error) (wait func() []error) {
+	t.Helper()
+	held := make([]server.Tx, conns)
+	for i := range held {
+		held[i], _ = begin(t, s)
+	}
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	until(t, "all wait", func() bool { return s.Queued() == n-1 })
+	for _, tx := range held {
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+	return func() []error {
+		wg.Wait()
+		return errs
+	}
+}
+
+func flushed(t *testing.T, s *pgstore.Store, n int, do func(i int) error) []error {
+	t.Helper()
+	return flushing(t, s, 1, n, do)()
+}
+
+// What comes of many writes in one flush is what comes of each alone.
+func TestCombining_everyKindOfWrite(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, size(1))
+	taken := claim(t, s)
+	opaque := newClaim()
+	opaque.Effect, opaque.Route, opaque.Memo = server.Opaque, "POST /wire", []byte("memo")
+	sent := newClaim()
+	sent.FirstSent, sent.Window = time.Now().Add(-time.Minute), time.Hour
+	old := newClaim()
+	old.FirstSent, old.Window = time.Now().Add(-time.Hour), time.Minute
+	twice := newClaim()
+	claims := []server.ClaimRequest{newClaim(), opaque, sent, old, claimOf(taken.ID), twice, twice}
+	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
+	ends := []server.Settlement{
+		completion,
+		{State: server.StateReleased, MaybeRan: true},
+		{State: server.StateUnknown},
+		{State: server.StateCompleted, Answer: server.Answer{Status: 204}, ReplayFor: time.Hour, KeepAnswer: time.Minute},
+		completion,
+	}
+	owners[4].Token = random() // it lost its lease
+
+	records := make([]server.Record, len(claims))
+	won := make([]bool, len(claims))
+	errs := flushed(t, s, len(claims)+len(owners), func(i int) (err error) {
+		if i < len(claims) {
+			records[i], won[i], err = s.Claim(t.Context(), claims[i])
+			return err
+		}
+		return s.Settle(t.Context(), owners[i-len(claims)], ends[i-len(claims)])
+	})
+	want := []error{nil, nil, nil, server.ErrExpired, nil, nil, nil, nil, nil, nil, nil, server.ErrLeaseLost}
+	for i, err := range errs {
+		require.ErrorIs(t, err, want[i], "write %d", i)
+	}
+	require.Equal(t, []bool{true, true, true, false, false, true, true}, won, "a claim that is repeated knows itself")
+	for i, r := range records {
+		if i == 3 {
+			continue
+		}
+		stored, err := s.Read(t.Context(), claims[i].ID)
+		require.NoError(t, err)
+		r.Now, stored.Now = time.Time{}, time.Time{}
+		require.Equal(t, stored, r, "what claim %d returned", i)
+	}
+	for i, end := range ends {
+		r, err := s.Read(t.Context(), owners[i].ID)
+		require.NoError(t, err)
+		if i == 4 {
+			require.Equal(t, server.StateInProgress, r.State)
+			continue
+		}
+		require.Equal(t, end.State, r.State)
+		require.Equal(t, end.Answer, r.Answer)
+		require.Equal(t, end.MaybeRan, r.MaybeRan)
+		require.Equal(t, end.State == server.StateUnknown, r.LeaseLeft() <= 0)
+		require.Equal(t, end.State == server.StateCompleted, !r.ReplayUntil.IsZero())
+		require.Equal(t, end.KeepAnswer > 0, !r.AnswerUntil.IsZero())
+		if end.KeepAnswer > 0 {
+			require.WithinDuration(t, r.ReplayUntil.Add(end.KeepAnswer-end.ReplayFor), r.AnswerUntil, time.Second)
+		}
+	}
+	commits := queryRow[int](t, look, "select count(distinct xmin::text) from idempotency where key = any ($1)",
+		[][16]byte{claims[0].ID, claims[1].ID, claims[2].ID, twice.ID, owners[0].ID, owners[1].ID, owners[2].ID, owners[3].ID})
+	require.Equal(t, 1, commits)
+}
+
+// An undo's transaction may hold a key for as long as it likes. Who needs that key
+// waits for it alone.
+func TestCombining_lockedKey(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{LockTimeout: time.Hour}, size(2))
+	undo, _ := begin(t, openOn(t, look, pgstore.Config{}))
+	held := newClaim()
+	_, existed, err := undo.Cancel(t.Context(), server.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
+	require.NoError(t, err)
+	require.False(t, existed)
+	claims := []server.ClaimRequest{newClaim(), held, newClaim(), newClaim()}
+	others := make(chan error, len(claims))
+	wait := flushing(t, s, 2, len(claims), func(i int) error {
+		_, _, err := s.Claim(t.Context(), claims[i])
+		if i != 1 {
+			others <- err
+		}
+		return err
+	})
+	for range len(claims) - 1 {
+		require.NoError(t, <-others)
+	}
+	require.True(t, waits(t, look, "Lock"), "the one that needs the key still waits")
+	require.NoError(t, undo.Rollback(t.Context()))
+	require.NoError(t, wait()[1])
+}
+
+func TestCombining_queueFull(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{MaxQueued: 1}, size(1))
+	errs := flushed(t, s, 2, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
+	require.Equal(t, []error{nil, nil}, errs)
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
+	also := inBackground(func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
+	until(t, "the queue is full", func() bool { return s.Queued() == 1 })
+	_, _, err = s.Claim(t.Context(), newClaim())
+	require.ErrorIs(t, err, pgkit.ErrQueueFull)
+	require.NotErrorIs(t, err, server.ErrFateUnknown)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-done)
+	require.NoError(t, <-also)
+}
+
+// The answers of a flush go where each would have gone alone.
+func TestCombining_partitionedAnswers(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned}, size(1))
+	require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
+	owners := make([]server.Owner, 6)
+	ends := make([]server.Settlement, len(owners))
+	for i := range owners {
+		owners[i], ends[i] = claim(t, s), completion
+	}
+	ends[4].KeepAnswer, ends[4].ReplayFor = 1000*time.Hour, 1000*time.Hour // no partition reaches so far
+	ends[5] = server.Settlement{State: server.StateReleased}
+	errs := flushed(t, s, len(owners), func(i int) error { return s.Settle(t.Context(), owners[i], ends[i]) })
+	for i, o := range owners {
+		require.NoError(t, errs[i])
+		r, err := s.Read(t.Context(), o.ID)
+		require.NoError(t, err)
+		require.Equal(t, ends[i].State, r.State)
+		require.Equal(t, ends[i].Answer, r.Answer)
+	}
+	apart, inline := inPartitions(t, look)
+	require.Equal(t, []int{4, 1}, []int{apart, inline})
+	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"))
+}
+
+// A flush that the server does not vouch for is nobody's success, though pgx
+// reports no error.
+func TestCombining_waitForStandbyCanceled(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, size(1), func(p *pgxpool.Config) {
+		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	})
+	wait := flushing(t, s, 1, 5, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
+	exec(t, look, "select pg_cancel_backend($1)", backendWaiting(t, look))
+	for _, err := range wait() {
+		require.ErrorIs(t, err, server.ErrFateUnknown)
+	}
+	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from idempotency"), "and yet it is there to be seen")
+}
+
+// Close records what was queued before it: work whose record is lost is done
+// again.
+func TestCombining_closeDrains(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, size(1))
+	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s)}
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done := make([]<-chan error, len(owners))
+	for i, o := range owners {
+		done[i] = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
+	}
+	until(t, "they wait", func() bool { return s.Queued() == len(owners)-1 })
+	closed := inBackground(func() error { s.Close(); return nil })
+	until(t, "it takes no more", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, _, err := s.Claim(ctx, newClaim())
+		return errors.Is(err, pgkit.ErrClosed)
+	})
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, d := range done {
+		require.NoError(t, <-d)
+	}
+	require.NoError(t, <-closed)
+	require.Equal(t, len(owners), queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
+}
