@@ -46,6 +46,10 @@ type CombinerConfig struct {
 	// refused at once with [ErrQueueFull]: a server that is so far behind is not
 	// helped by more. Zero means [DefaultMaxQueued].
 	MaxQueued int
+
+	// Settings is sent first in each flush of several writes, for settings that
+	// are local to its transaction. The zero Statement sends nothing.
+	Settings Statement
 }
 
 // A Combiner sends writes that wait at the same time in one transaction, so that
@@ -63,11 +67,10 @@ type CombinerConfig struct {
 //
 // It is safe for concurrent use.
 type Combiner struct {
-	writer     *Writer
-	maxFlushes int
-	maxQueued  int
-	lanes      []flusher
-	idle       chan struct{} // closed when closed and without callers
+	writer *Writer
+	cfg    CombinerConfig
+	lanes  []flusher
+	idle   chan struct{} // closed when closed and without callers
 
 	mu      sync.Mutex
 	closed  bool
@@ -85,6 +88,8 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 		return nil, fmt.Errorf("pgkit: MaxFlushes %d is not between 0 and the pool's %d connections", cfg.MaxFlushes, conns)
 	case cfg.MaxQueued < 0:
 		return nil, fmt.Errorf("pgkit: MaxQueued %d is negative", cfg.MaxQueued)
+	case cfg.Settings.Err() != nil:
+		return nil, fmt.Errorf("pgkit: Settings: %w", cfg.Settings.Err())
 	}
 	if cfg.MaxFlushes == 0 {
 		cfg.MaxFlushes = min(DefaultMaxFlushes, max(1, conns/2))
@@ -92,12 +97,7 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	return &Combiner{
-		writer:     w,
-		maxFlushes: cfg.MaxFlushes,
-		maxQueued:  cfg.MaxQueued,
-		idle:       make(chan struct{}),
-	}, nil
+	return &Combiner{writer: w, cfg: cfg, idle: make(chan struct{})}, nil
 }
 
 // Queued returns how many writes wait for a flush at this moment.

@@ -163,6 +163,9 @@ func (c *Combiner) compose(f *flush) (func(context.Context, *pgx.Conn) error, er
 		return f.caught(write), err
 	}
 	var parts []part
+	if c.cfg.Settings.SQL != "" {
+		parts = append(parts, part{c.cfg.Settings, skip})
+	}
 	for _, lane := range c.lanes {
 		var entries []*entry
 		for _, e := range f.entries {

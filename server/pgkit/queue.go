@@ -66,7 +66,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 		c.slots++
 		e.stage = stageLeading
 		return true, nil
-	case len(c.queue) >= c.maxQueued:
+	case len(c.queue) >= c.cfg.MaxQueued:
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
 	c.queue = append(c.queue, e)
@@ -76,7 +76,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 // mayLead reports whether so many waiting writes make a further flush worth
 // while. c.mu is held.
 func (c *Combiner) mayLead(waiting int) bool {
-	return c.slots < c.maxFlushes && waiting >= perFlush*c.slots
+	return c.slots < c.cfg.MaxFlushes && waiting >= perFlush*c.slots
 }
 
 // called reports whether who was woken is to lead; else it has its outcome.

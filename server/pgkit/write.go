@@ -89,6 +89,11 @@ type part struct {
 	read func(pgx.Rows) error
 }
 
+func skip(rows pgx.Rows) error {
+	rows.Close()
+	return rows.Err()
+}
+
 // together sends the parts in one round trip, as one READ COMMITTED transaction.
 // Without a block around them the server takes what comes before a sync for one.
 func together(ctx context.Context, conn *pgx.Conn, parts []part) error {

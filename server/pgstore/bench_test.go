@@ -24,22 +24,13 @@ const slice = 500 * time.Millisecond
 // each. Reported are medians over the turns: rates, their ratio, and that of the
 // median times.
 func BenchmarkCombining(b *testing.B) {
-	cluster, err := pgtest.Start(b.Context(), pgtest.Config{Durable: true, Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, cluster.Stop()) })
-	url, err := cluster.CreateDatabase(b.Context(), "keys")
-	require.NoError(b, err)
-	look, err := pgxpool.New(b.Context(), url)
-	require.NoError(b, err)
-	b.Cleanup(look.Close)
-	require.NoError(b, pgstore.Migrate(b.Context(), look))
-	size := func(cfg *pgxpool.Config) { cfg.MaxConns = 32 }
-	on := openOn(b, look, pgstore.Config{}, size)
-	off := openOn(b, look, pgstore.Config{Combining: pgstore.CombiningOff}, size)
+	look := durable(b)
+	on := openOn(b, look, pgstore.Config{}, size(32))
+	off := openOn(b, look, pgstore.Config{Combining: pgstore.CombiningOff}, size(32))
 	for _, callers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			b.ReportAllocs()
-			var rates, ratios, offRates, medians []float64
+			var rates, offRates, ratios, medians []float64
 			for b.Loop() {
 				offRate, offMedian := turn(b, off, callers)
 				rate, median := turn(b, on, callers)
@@ -54,9 +45,52 @@ func BenchmarkCombining(b *testing.B) {
 	}
 }
 
+// BenchmarkMaxFlushes compares numbers of connections with that of one, in turns.
+func BenchmarkMaxFlushes(b *testing.B) {
+	look := durable(b)
+	numbers := []int{1, 2, 3, 4, 8}
+	stores := make([]*pgstore.Store, len(numbers))
+	for i, n := range numbers {
+		stores[i] = openOn(b, look, pgstore.Config{MaxFlushes: n}, size(32))
+	}
+	for _, callers := range []int{16, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			ratios := make([][]float64, len(numbers))
+			for b.Loop() {
+				one, _ := turn(b, stores[0], callers)
+				for i, s := range stores[1:] {
+					rate, _ := turn(b, s, callers)
+					ratios[i+1] = append(ratios[i+1], rate/one)
+				}
+			}
+			for i, n := range numbers[1:] {
+				b.ReportMetric(middle(ratios[i+1]), fmt.Sprintf("x-%d", n))
+			}
+		})
+	}
+}
+
+// durable is a server that keeps what it has acknowledged, with the tables.
+func durable(b *testing.B) (look *pgxpool.Pool) {
+	b.Helper()
+	cluster, err := pgtest.Start(b.Context(), pgtest.Config{Durable: true, Settings: map[string]string{
+		"shared_buffers": "256MB", "max_wal_size": "4GB",
+	}})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, cluster.Stop()) })
+	url, err := cluster.CreateDatabase(b.Context(), "keys")
+	require.NoError(b, err)
+	look, err = pgxpool.New(b.Context(), url)
+	require.NoError(b, err)
+	b.Cleanup(look.Close)
+	require.NoError(b, pgstore.Migrate(b.Context(), look))
+	return look
+}
+
 // turn lets so many callers work for a while, and returns how many claims and
 // completions a second they did, and the median time of one of both.
 func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.Duration) {
+	b.Helper()
 	var mu sync.Mutex
 	var all []time.Duration
 	var wg sync.WaitGroup

@@ -2,8 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,19 +11,18 @@ import (
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
-// manyLockTimeout is how long a statement for many waits for a lock. Most locks
+// flushLockTimeout is how long a flush waits for a lock. Most locks
 // are those of another process's flush, and gone with its commit. One that is held
 // longer is a user's transaction's: who needs it waits for it alone, and the
 // others go on. It is also less than any deadlock_timeout: a transaction that
 // waits for this one in turn gets on before the server looks for a victim.
-const manyLockTimeout = 50 * time.Millisecond
+const flushLockTimeout = 50 * time.Millisecond
 
 // combined sends the writes that wait at the same time in one commit. Claims go
 // before settlements in all processes: a transaction that has locked records
 // waits for no key.
 type combined struct {
 	store       *Store
-	lockTimeout string // of a statement for many
 	claims      *pgkit.Lane[server.ClaimRequest, claimTimes]
 	settlements *pgkit.Lane[settlement, bool]
 	apart       *pgkit.Lane[settlement, bool] // those with answers in partitions
@@ -33,7 +30,6 @@ type combined struct {
 
 func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w := &combined{store: s}
-	w.lockTimeout = strconv.FormatInt(min(manyLockTimeout, s.cfg.LockTimeout).Milliseconds(), 10)
 	w.claims = pgkit.NewLane(c, pgkit.LaneConfig[server.ClaimRequest, claimTimes]{
 		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.lockTimeout, req) },
 		ScanOne: scanClaimTimes,
@@ -68,7 +64,7 @@ func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(
 	routes := make([]pgtype.Text, n)
 	type claimant struct{ key, token [16]byte }
 	index := make(map[claimant]int, n)
-	for i, req := range slices.Backward(reqs) { // of two that are the same, the first wins
+	for i, req := range reqs {
 		keys[i], tokens[i] = uuid(req.ID), uuid(req.Token)
 		effects[i], versions[i] = int16(req.Effect), int16(req.Fingerprint.Version)
 		fingerprints[i] = reqs[i].Fingerprint.Sum[:]
@@ -80,7 +76,6 @@ func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(
 	st := w.store.query.claimMany.Bind(pgx.NamedArgs{
 		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints,
 		"first_sents": firstSents, "leases": leases, "keeps": keeps, "windows": windows, "routes": routes, "memos": memos,
-		"lock_timeout": w.lockTimeout,
 	})
 	return st, func(row pgx.CollectableRow) (int, claimTimes, error) {
 		var key, token pgtype.UUID
@@ -123,7 +118,6 @@ func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statemen
 	return many.Bind(pgx.NamedArgs{
 		"keys": keys, "tokens": tokens, "fences": fences, "states": states, "statuses": statuses, "envelopes": envelopes,
 		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans,
-		"lock_timeout": w.lockTimeout,
 	})
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +29,9 @@ func size(conns int32) func(*pgxpool.Config) {
 // error; least of all of a deadlock.
 func TestCombining_contestedKeys(t *testing.T) {
 	t.Parallel()
-	const stores, callers, keys, share = 2, 128, 3000, 16 // each caller wants one key of 16
+	// Each caller wants one key of 8, and they all get on from one window to the
+	// next, so that they meet.
+	const stores, callers, keys, share, window = 2, 128, 3000, 8, 50
 	first, look := open(t, pgstore.Config{}, size(8))
 	all := [stores]*pgstore.Store{first, openOn(t, look, pgstore.Config{}, size(8))}
 	ids := make([]server.ID, keys)
@@ -37,7 +42,7 @@ func TestCombining_contestedKeys(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range stores * callers {
 		wg.Go(func() {
-			for _, k := range rand.Perm(keys) {
+			for _, k := range inWindows(keys, window) {
 				if k%share != i/stores%share {
 					continue
 				}
@@ -63,6 +68,16 @@ func TestCombining_contestedKeys(t *testing.T) {
 	first.Close() // a session reports what it did as it ends
 	all[1].Close()
 	require.Zero(t, queryRow[int](t, look, "select deadlocks from pg_stat_database where datname = current_database()"))
+}
+
+// inWindows returns the numbers up to n, in random order within each window.
+func inWindows(n, window int) (all []int) {
+	for start := 0; start < n; start += window {
+		for _, i := range rand.Perm(window) {
+			all = append(all, start+i)
+		}
+	}
+	return all
 }
 
 func claimAndSettle(ctx context.Context, s server.Store, id server.ID) (won bool, err error) {
@@ -283,4 +298,52 @@ func TestCombining_closeDrains(t *testing.T) {
 	}
 	require.NoError(t, <-closed)
 	require.Equal(t, len(owners), queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
+}
+
+// By the planner's own estimate a flush is a reason to read a small table as a
+// whole, and in any order.
+func TestCombining_looksRecordsUp(t *testing.T) {
+	t.Parallel()
+	_, look := open(t, pgstore.Config{})
+	const rows = `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at)
+		select gen_random_uuid(), gen_random_uuid(), 1, 1, 2, 1, now(), now(), now() from generate_series(1, $1)`
+	for _, n := range []int{0, 10, 1_000, 20_000} {
+		exec(t, look, rows, n)
+		for _, file := range []string{"settle_many", "settle_many_partitioned"} {
+			for _, line := range plan(t, look, file) {
+				require.NotContains(t, line, "Seq Scan on idempotency", "%s with %d records", file, n)
+				if strings.Contains(line, "Scan using idempotency_pkey") {
+					require.Contains(t, line, "Index Cond: (key = o.key)", "%s with %d records", file, n)
+				}
+			}
+		}
+	}
+}
+
+// plan is how the server means to do it for 64 settlements, a line for each node.
+func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
+	t.Helper()
+	query := func(file string, args pgx.NamedArgs) pgkit.Statement {
+		q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
+		require.NoError(t, err)
+		require.NoError(t, q.Bind(args).Err())
+		return q.Bind(args)
+	}
+	tx, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	st := query("flush", pgx.NamedArgs{"lock_timeout": "50"})
+	_, err = tx.Exec(t.Context(), st.SQL, st.Args...)
+	require.NoError(t, err)
+	const n = 64
+	st = query(file, pgx.NamedArgs{
+		"keys": make([][16]byte, n), "tokens": make([][16]byte, n), "fences": make([]int64, n), "states": make([]int16, n),
+		"statuses": make([]int32, n), "envelopes": make([][]byte, n), "replay_fors": make([]time.Duration, n),
+		"keep_answers": make([]time.Duration, n), "maybe_rans": make([]bool, n),
+	})
+	lines, err := tx.Query(t.Context(), "explain "+st.SQL, st.Args...)
+	require.NoError(t, err)
+	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Split(strings.Join(text, " "), "->")
 }

@@ -12,7 +12,7 @@ var queryFiles embed.FS
 // queries are the files of query/, ready for one schema.
 type queries struct {
 	claim, tooOld, read, confirm pgkit.Query
-	claimMany, settleMany        pgkit.Query
+	flush, claimMany, settleMany pgkit.Query
 	takeOver, bury               pgkit.Query
 	renew, renewLocked           pgkit.Query
 	settle, settleTx, settled    pgkit.Query
@@ -41,6 +41,7 @@ func loadQueries(schema string) (*queries, error) {
 		file string
 	}{
 		{&q.claim, "claim"},
+		{&q.flush, "flush"},
 		{&q.claimMany, "claim_many"},
 		{&q.tooOld, "too_old"},
 		{&q.read, "read"},

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -93,18 +95,25 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 		return nil, wrap("new", err)
 	}
 	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
-	s.lockTimeout = strconv.FormatInt(cfg.LockTimeout.Milliseconds(), 10)
+	s.lockTimeout = milliseconds(cfg.LockTimeout)
 	if cfg.Combining == CombiningOff {
 		s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
 		return s, nil
 	}
-	s.combiner, err = pgkit.NewCombiner(writer, pgkit.CombinerConfig{MaxFlushes: cfg.MaxFlushes, MaxQueued: cfg.MaxQueued})
+	s.combiner, err = pgkit.NewCombiner(writer, pgkit.CombinerConfig{
+		MaxFlushes: cfg.MaxFlushes,
+		MaxQueued:  cfg.MaxQueued,
+		Settings:   query.flush.Bind(pgx.NamedArgs{"lock_timeout": milliseconds(min(flushLockTimeout, cfg.LockTimeout))}),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s.rows = newCombined(s, s.combiner)
 	return s, nil
 }
+
+// milliseconds is d as Postgres reads a timeout.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // Check asks the server whether it accepts writes and keeps them, and whether
 // the tables are there, and returns the errors of [Open]. It suits a readiness

@@ -1,5 +1,7 @@
--- SettleMany is settle.sql for several owners. It returns the number of each that it
--- did something for, counted from 1: of two that name the same owner, one.
+-- SettleMany is settle.sql for several owners, after flush.sql. It returns the number
+-- of each that it did something for, counted from 1: of two that name the same
+-- owner, one. A case in place of state = 1 keeps the planner from beginning with the
+-- records in progress, which it takes for few.
 update /*schema*/idempotency i
 set state = o.state, status = o.status, envelope = o.envelope,
   replay_until = case o.state when 2 then clock_timestamp() + o.replay_for end,
@@ -8,13 +10,11 @@ set state = o.state, status = o.status, envelope = o.envelope,
   lease_until = case o.state when 4 then clock_timestamp() else i.lease_until end
 from (
   select u.*
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  cross join unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
+  from unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
       @replay_fors::interval[], @keep_answers::interval[], @maybe_rans::boolean[])
     with ordinality
     as u (key, token, fence, state, status, envelope, replay_for, keep_answer, maybe_ran, n)
-  where s.lock_timeout is not null
   order by u.key
 ) o
-where i.key = o.key and i.token = o.token and i.fence = o.fence and i.state = 1
+where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
 returning o.n

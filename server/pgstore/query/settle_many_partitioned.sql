@@ -11,15 +11,13 @@ with settled as (
     lease_until = case o.state when 4 then clock_timestamp() else i.lease_until end
   from (
     select u.*
-    from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-    cross join unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
+    from unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
         @replay_fors::interval[], @keep_answers::interval[], @maybe_rans::boolean[])
       with ordinality
       as u (key, token, fence, state, status, envelope, replay_for, keep_answer, maybe_ran, n)
-    where s.lock_timeout is not null
     order by u.key
   ) o
-  where i.key = o.key and i.token = o.token and i.fence = o.fence and i.state = 1
+  where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
   returning i.key, i.answer_kept_until, o.envelope, o.n
 ), kept as (
   insert into /*schema*/idempotency_answer (kept_until, key, envelope)
