@@ -14,7 +14,7 @@ var ErrQueueFull = errors.New("pgkit: too many writes queued")
 
 // What a zero [CombinerConfig] means.
 const (
-	DefaultMaxFlushes = 4
+	DefaultMaxFlushes = 3
 	DefaultMaxQueued  = 4096
 )
 
