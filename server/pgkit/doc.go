@@ -1,9 +1,36 @@
 // Package pgkit is what the Postgres packages of this module share: writes whose
-// fate is never guessed, statements kept in files, numbered migrations, and the
-// checks that a server must pass before its word is taken for durable.
+// fate is never guessed, and that share commits where many wait, statements kept
+// in files, numbered migrations, and the checks that a server must pass before its
+// word is taken for durable.
 //
 // Start with [Prepare], which makes a pool's connections report what the rest
 // needs to see; [Writer], which sends writes through it; and [Migrations].
+//
+// # Combining
+//
+// A commit that is durable costs a flush of the server's log, whether it brings one
+// row or hundreds. A [Combiner] lets callers that wait at the same time share
+// one; each still gets its own answer, and fails alone. [NewLane] says how one kind
+// of write is sent by itself and how many are. A lane suits writes that touch
+// a row each and are complete in one statement; a transaction with work of the
+// user's in it, or one that has to hold a lock for long, does not belong there.
+//
+// The rules, in the order in which they decide:
+//
+//   - A write that finds nothing under way goes at once, as a statement of its
+//     own, sent by its caller. That costs what it costs without a combiner.
+//   - Else it is queued, and goes with all others that are queued when a flush
+//     ends. A further flush begins earlier, at eight queued for each that is under
+//     way: one that begins too early carries few.
+//   - A flush is one round trip and one transaction. Its leader is the caller that
+//     has waited longest. If the leader goes away, the flush does not.
+//   - A flush that changed nothing, for whatever reason, is taken apart: each
+//     caller sends its own write alone, under its own ctx.
+//   - A flush whose fate is unknown leaves each of its writes so, and each caller
+//     does what it does about a single write: it asks again.
+//   - A flush without an answer after 50 ms does not count as under way. It has met
+//     a lock, a dead standby or a dead connection, and those behind it need not.
+//   - Full is full: [ErrQueueFull], at once, and nothing was sent.
 //
 // The package knows Postgres and pgx, and nothing of keys, claims or sagas.
 // Nothing in it depends on a session, so that it works behind a pooler in

@@ -17,7 +17,9 @@ type LaneConfig[Q, A any] struct {
 
 	// Many returns one statement that does for all of qs what One does for each,
 	// with arrays for arguments, and a function that reads a row of it: to which of
-	// qs it is the answer, and the answer. A q without a row has none.
+	// qs it is the answer, and the answer. A q without a row has none. Two of qs can
+	// mean the same row, as where a caller asks again; each must get what it
+	// would get if they came one after the other.
 	//
 	// The statement must lock rows in an order that is the same for all
 	// processes, as by key, and must not wait long for a lock: those behind it

@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -185,52 +184,6 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 	require.Equal(t, 1, commits)
 }
 
-// An undo's transaction may hold a key for as long as it likes. Who needs that key
-// waits for it alone.
-func TestCombining_lockedKey(t *testing.T) {
-	t.Parallel()
-	s, look := open(t, pgstore.Config{LockTimeout: time.Hour}, size(2))
-	undo, _ := begin(t, openOn(t, look, pgstore.Config{}))
-	held := newClaim()
-	_, existed, err := undo.Cancel(t.Context(), server.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
-	require.NoError(t, err)
-	require.False(t, existed)
-	claims := []server.ClaimRequest{newClaim(), held, newClaim(), newClaim()}
-	others := make(chan error, len(claims))
-	wait := flushing(t, s, 2, len(claims), func(i int) error {
-		_, _, err := s.Claim(t.Context(), claims[i])
-		if i != 1 {
-			others <- err
-		}
-		return err
-	})
-	for range len(claims) - 1 {
-		require.NoError(t, <-others)
-	}
-	require.True(t, waits(t, look, "Lock"), "the one that needs the key still waits")
-	require.NoError(t, undo.Rollback(t.Context()))
-	require.NoError(t, wait()[1])
-}
-
-func TestCombining_queueFull(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t, pgstore.Config{MaxQueued: 1}, size(1))
-	errs := flushed(t, s, 2, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
-	require.Equal(t, []error{nil, nil}, errs)
-	tx, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
-	also := inBackground(func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
-	until(t, "the queue is full", func() bool { return s.Queued() == 1 })
-	_, _, err = s.Claim(t.Context(), newClaim())
-	require.ErrorIs(t, err, pgkit.ErrQueueFull)
-	require.NotErrorIs(t, err, server.ErrFateUnknown)
-	require.NoError(t, tx.Rollback(t.Context()))
-	require.NoError(t, <-done)
-	require.NoError(t, <-also)
-}
-
 // The answers of a flush go where each would have gone alone.
 func TestCombining_partitionedAnswers(t *testing.T) {
 	t.Parallel()
@@ -254,50 +207,6 @@ func TestCombining_partitionedAnswers(t *testing.T) {
 	apart, inline := inPartitions(t, look)
 	require.Equal(t, []int{4, 1}, []int{apart, inline})
 	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"))
-}
-
-// A flush that the server does not vouch for is nobody's success, though pgx
-// reports no error.
-func TestCombining_waitForStandbyCanceled(t *testing.T) {
-	t.Parallel()
-	look := ghostly(t)
-	s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, size(1), func(p *pgxpool.Config) {
-		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	})
-	wait := flushing(t, s, 1, 5, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
-	exec(t, look, "select pg_cancel_backend($1)", backendWaiting(t, look))
-	for _, err := range wait() {
-		require.ErrorIs(t, err, server.ErrFateUnknown)
-	}
-	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from idempotency"), "and yet it is there to be seen")
-}
-
-// Close records what was queued before it: work whose record is lost is done
-// again.
-func TestCombining_closeDrains(t *testing.T) {
-	t.Parallel()
-	s, look := open(t, pgstore.Config{}, size(1))
-	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s)}
-	tx, err := s.Begin(t.Context())
-	require.NoError(t, err)
-	done := make([]<-chan error, len(owners))
-	for i, o := range owners {
-		done[i] = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
-	}
-	until(t, "they wait", func() bool { return s.Queued() == len(owners)-1 })
-	closed := inBackground(func() error { s.Close(); return nil })
-	until(t, "it takes no more", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, _, err := s.Claim(ctx, newClaim())
-		return errors.Is(err, pgkit.ErrClosed)
-	})
-	require.NoError(t, tx.Rollback(t.Context()))
-	for _, d := range done {
-		require.NoError(t, <-d)
-	}
-	require.NoError(t, <-closed)
-	require.Equal(t, len(owners), queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
 }
 
 // By the planner's own estimate a flush is a reason to read a small table as a

@@ -1,0 +1,149 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// An undo's transaction may hold a key for as long as it likes. Who needs that key
+// waits for it alone.
+func TestCombining_lockedKey(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{LockTimeout: time.Hour}, size(2))
+	undo, _ := begin(t, openOn(t, look, pgstore.Config{}))
+	held := newClaim()
+	_, existed, err := undo.Cancel(t.Context(), server.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
+	require.NoError(t, err)
+	require.False(t, existed)
+	claims := []server.ClaimRequest{newClaim(), held, newClaim(), newClaim()}
+	others := make(chan error, len(claims))
+	wait := flushing(t, s, 2, len(claims), func(i int) error {
+		_, _, err := s.Claim(t.Context(), claims[i])
+		if i != 1 {
+			others <- err
+		}
+		return err
+	})
+	for range len(claims) - 1 {
+		require.NoError(t, <-others)
+	}
+	require.True(t, waits(t, look, "Lock"), "the one that needs the key still waits")
+	require.NoError(t, undo.Rollback(t.Context()))
+	require.NoError(t, wait()[1])
+}
+
+// Where too many wait, the next is told at once, and to come back.
+func TestCombining_queueFull(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{MaxQueued: 1}, size(1))
+	guard, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	ran := false
+	handler, err := guard.Handler(server.Keyed, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
+	require.NoError(t, err)
+	send := func() *httptest.ResponseRecorder {
+		req := httptest.NewRequest(http.MethodPost, "/orders", http.NoBody)
+		req.Header.Set(wire.HeaderKey, "order-42")
+		rec := httptest.NewRecorder()
+		handler.ServeHTTP(rec, req)
+		return rec
+	}
+	tx, _ := begin(t, s)
+	claims := func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err }
+	leads, waits := inBackground(claims), inBackground(claims)
+	until(t, "the queue is full", func() bool { return s.Queued() == 1 })
+	err = claims()
+	require.ErrorIs(t, err, pgkit.ErrQueueFull)
+	require.NotErrorIs(t, err, server.ErrFateUnknown)
+	refused := send()
+	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
+	require.Equal(t, "1", refused.Header().Get(wire.HeaderRetryAfter))
+	require.Contains(t, refused.Body.String(), string(wire.StoreUnavailable))
+	require.False(t, ran)
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-leads)
+	require.NoError(t, <-waits)
+	require.Equal(t, http.StatusOK, send().Code)
+	require.True(t, ran)
+}
+
+// A flush that the server does not vouch for is nobody's success, though pgx
+// reports no error.
+func TestCombining_waitForStandbyCanceled(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, size(1), func(p *pgxpool.Config) {
+		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	})
+	wait := flushing(t, s, 1, 5, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
+	exec(t, look, "select pg_cancel_backend($1)", backendWaiting(t, look))
+	for _, err := range wait() {
+		require.ErrorIs(t, err, server.ErrFateUnknown)
+	}
+	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from idempotency"), "and yet it is there to be seen")
+}
+
+// The session that sent a flush is ended between its commit and the answer. Each
+// of its callers asks again, and finds itself.
+func TestCombining_sessionEndedDuringCommit(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, size(1), func(p *pgxpool.Config) {
+		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	})
+	claims := make([]server.ClaimRequest, 5)
+	for i := range claims {
+		claims[i] = newClaim()
+	}
+	wait := flushing(t, s, 1, len(claims), func(i int) error { _, _, err := s.Claim(t.Context(), claims[i]); return err })
+	exec(t, look, "select pg_terminate_backend($1)", backendWaiting(t, look))
+	for _, err := range wait() {
+		require.ErrorIs(t, err, server.ErrFateUnknown)
+	}
+	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
+	until(t, "it is to be seen", func() bool { return queryRow[int](t, look, "select count(*) from idempotency") == len(claims) })
+	for _, req := range claims {
+		require.EqualValues(t, 1, claimAs(t, local, req).Fence)
+	}
+}
+
+// Close records what was queued before it: work whose record is lost is done
+// again.
+func TestCombining_closeDrains(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, size(1))
+	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s)}
+	tx, err := s.Begin(t.Context())
+	require.NoError(t, err)
+	done := make([]<-chan error, len(owners))
+	for i, o := range owners {
+		done[i] = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
+	}
+	until(t, "they wait", func() bool { return s.Queued() == len(owners)-1 })
+	closed := inBackground(func() error { s.Close(); return nil })
+	until(t, "it takes no more", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, _, err := s.Claim(ctx, newClaim())
+		return errors.Is(err, pgkit.ErrClosed)
+	})
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, d := range done {
+		require.NoError(t, <-d)
+	}
+	require.NoError(t, <-closed)
+	require.Equal(t, len(owners), queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
+}
