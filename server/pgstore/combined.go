@@ -11,11 +11,11 @@ import (
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
-// flushLockTimeout is how long a flush waits for a lock. Most locks
-// are those of another process's flush, and gone with its commit. One that is held
-// longer is a user's transaction's: who needs it waits for it alone, and the
-// others go on. It is also less than any deadlock_timeout: a transaction that
-// waits for this one in turn gets on before the server looks for a victim.
+// flushLockTimeout is how long a flush waits for a lock. Most are held by another
+// process's flush, and gone with its commit. One that is held longer is a
+// user's transaction's: who needs it waits for it alone, and the others go on. It
+// is also less than deadlock_timeout as servers have it: a transaction that waits
+// for the flush in turn gets on before the server looks for a victim.
 const flushLockTimeout = 50 * time.Millisecond
 
 // combined sends the writes that wait at the same time in one commit. Claims go

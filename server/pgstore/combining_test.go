@@ -30,7 +30,7 @@ func TestCombining_contestedKeys(t *testing.T) {
 	t.Parallel()
 	// Each caller wants one key of 8, and they all get on from one window to the
 	// next, so that they meet.
-	const stores, callers, keys, share, window = 2, 128, 3000, 8, 50
+	const stores, callers, keys, share, window = 2, 128, 2000, 8, 50
 	first, look := open(t, pgstore.Config{}, size(8))
 	all := [stores]*pgstore.Store{first, openOn(t, look, pgstore.Config{}, size(8))}
 	ids := make([]server.ID, keys)
