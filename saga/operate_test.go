@@ -150,7 +150,7 @@ func TestCancel_ofWhatIsStuck(t *testing.T) {
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		e := s.open(checkout)
+		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Keep: time.Hour})
 		stuckUndo(s, e)
 		_, err := e.Abandon(s.Context(), id(s.T, "k"), someone)
 		require.NoError(s, err)
@@ -160,7 +160,7 @@ func TestAbandon(t *testing.T) {
 			_, err = verb(s.Context(), id(s.T, "k"), someone)
 			require.ErrorIs(s, err, saga.ErrConflict)
 		}
-		time.Sleep(saga.DefaultKeep)
+		time.Sleep(time.Hour)
 		n, err := e.Sweep(s.Context(), 10)
 		require.NoError(s, err)
 		require.Equal(s, 1, n)

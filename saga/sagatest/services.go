@@ -31,6 +31,14 @@ type Services struct {
 	calls   map[string]int // deliveries, by step and direction
 	records map[recordID]*record
 	log     []Delivery
+	sent    []copied // what may still be under way somewhere
+	twice   bool     // each request
+}
+
+// copied is a request that the network could deliver again.
+type copied struct {
+	host string
+	Delivery
 }
 
 type recordID struct{ service, key string }
@@ -182,6 +190,11 @@ func (s *Services) deliver(req *http.Request, d Delivery) (*http.Response, error
 	if err != nil {
 		return nil, err
 	}
+	if fault.instead == nil && !fault.refused {
+		s.mu.Lock()
+		s.sent = append(s.sent, copied{req.URL.Host, d})
+		s.mu.Unlock()
+	}
 	var a answer
 	if fault.instead != nil {
 		a = *fault.instead
@@ -189,8 +202,8 @@ func (s *Services) deliver(req *http.Request, d Delivery) (*http.Response, error
 		if a, err = s.runFor(req, d, fault); err != nil {
 			return nil, err
 		}
-		if fault.twice {
-			a = s.run(req.URL.Host, d, Fault{})
+		if fault.twice || s.isTwice() {
+			a = s.run(req.URL.Host, d, fault)
 		}
 	}
 	switch {
@@ -207,6 +220,18 @@ func (s *Services) deliver(req *http.Request, d Delivery) (*http.Response, error
 }
 
 var errLost = errors.New("sagatest: the connection was lost")
+
+func (s *Services) setTwice(twice bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.twice = twice
+}
+
+func (s *Services) isTwice() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.twice
+}
 
 // next books a delivery and returns what its script has for it.
 func (s *Services) next(d Delivery) Fault {
@@ -261,6 +286,17 @@ func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, e
 		return a, nil
 	case <-req.Context().Done():
 		return answer{}, req.Context().Err()
+	}
+}
+
+// DeliverAgain delivers every request so far once more, as a network may that
+// is late: also those that were lost. Nothing may come of it.
+func (s *Services) DeliverAgain() {
+	s.mu.Lock()
+	sent := s.sent
+	s.mu.Unlock()
+	for _, c := range sent {
+		s.run(c.host, c.Delivery, Fault{})
 	}
 }
 

@@ -1,0 +1,220 @@
+package sagatest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// Explore runs the saga with that input in every way that it knows: with each
+// outcome of each call and undo, alone and before another step fails; and in
+// each of these runs with its process killed, paused for longer than its lease,
+// or cancelled by a person, before and after each write and each call. Another
+// process takes over. Then every request is delivered once more. Explore fails
+// the test for each run in which
+//
+//   - a call takes effect twice,
+//   - a completed saga lacks an effect, or has one undone,
+//   - a compensated saga has an effect that is not undone, or comes late,
+//   - something is undone past the pivot, before the saga turned, or although
+//     it was refused,
+//   - a call is made before the plan is stored,
+//   - a saga changes its status as it may not, its fence does not grow, or an
+//     owner that lost it writes to it,
+//   - the saga does not end, or is stuck without a reason,
+//   - requests that are delivered twice make it end otherwise.
+//
+// Callees are [Services]: they answer with [Answer]'s, else with the zero value
+// of a step's output, which the functions of the plan must bear. Steps that are
+// functions run as they are, and their effects are not counted; they must not
+// touch anything outside of the process, since time is virtual.
+//
+// A saga of four steps takes seconds. Options are [Answer]s.
+func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, options ...Option) {
+	t.Helper()
+	x := newExplorer(d, in, options)
+	found := x.explore(t)
+	for _, v := range found[:min(len(found), 10)] {
+		t.Error(v)
+	}
+	if len(found) > 10 {
+		t.Errorf("… and %d more", len(found)-10)
+	}
+	t.Logf("sagatest: explored %d runs", x.runs)
+}
+
+// An Option says more about an exploration.
+type Option func(*explorer)
+
+// Answer sets what the call of a step returns; v is encoded as JSON.
+func Answer(step string, v any) Option {
+	return func(x *explorer) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			x.mistakes = append(x.mistakes, fmt.Sprintf("Answer(%q): %v", step, err))
+		}
+		if !slices.ContainsFunc(x.steps, func(s saga.StepInfo) bool { return s.Name == step }) {
+			x.mistakes = append(x.mistakes, fmt.Sprintf("Answer(%q): no such step", step))
+		}
+		x.answers[step] = string(data)
+	}
+}
+
+// An explorer plays scenarios of one saga.
+type explorer struct {
+	definition saga.AnyDefinition
+	steps      []saga.StepInfo
+	run        func(ctx context.Context, e *saga.Engine, key childkey.Key) error
+	answers    map[string]string
+	mistakes   []string
+
+	// What tests of Explore break: what is between the monitor and the journal,
+	// and between processes and services.
+	breakJournal func(saga.Journal) saga.Journal
+	breakNetwork func(roundTripper) roundTripper
+	quick        bool // stop at the first violation
+
+	mu    sync.Mutex
+	runs  int
+	found []string
+}
+
+func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
+	x := &explorer{
+		definition: d, steps: d.Steps(), answers: make(map[string]string),
+		run: func(ctx context.Context, e *saga.Engine, key childkey.Key) error {
+			_, err := d.Run(ctx, e, key, in)
+			return err
+		},
+	}
+	for _, s := range x.steps {
+		x.answers[s.Name] = string(s.ZeroOutput)
+	}
+	for _, option := range options {
+		option(x)
+	}
+	return x
+}
+
+// explore plays all scenarios, on all processors, and returns what went wrong.
+func (x *explorer) explore(t *testing.T) []string {
+	if len(x.mistakes) > 0 {
+		return x.mistakes
+	}
+	queue := make(chan scenario)
+	t.Run("explore", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for s := range queue {
+					synctest.Test(t, func(t *testing.T) { x.everywhere(t.Context(), s) })
+				}
+			})
+		}
+		go func() {
+			for _, s := range x.scenarios() {
+				queue <- s
+			}
+			close(queue)
+		}()
+	})
+	return x.found
+}
+
+// maxPoints bounds where one scenario is disturbed: what is tried for a day and
+// more has very many points, and those at its end are like those before.
+const maxPoints = 40
+
+// everywhere plays a scenario as it is, with every request delivered twice, and
+// with each disturbance at each point, in one bubble.
+func (x *explorer) everywhere(ctx context.Context, s scenario) {
+	base := x.play(ctx, s)
+	s.twice = true
+	if twice := x.play(ctx, s); twice.status != base.status {
+		x.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
+	}
+	s.twice = false
+	for _, d := range []disturbance{kill, pause, cancel} {
+		for point := range min(base.points, maxPoints) {
+			if x.enough() {
+				return
+			}
+			s.disturbance, s.point = d, point+1
+			x.play(ctx, s)
+		}
+	}
+}
+
+func (x *explorer) enough() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.quick && len(x.found) > 0
+}
+
+func (x *explorer) report(s scenario, violations ...string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, v := range violations {
+		x.found = append(x.found, s.String()+": "+v)
+	}
+}
+
+// play plays one scenario.
+func (x *explorer) play(ctx context.Context, s scenario) outcome {
+	o := x.inBubble(ctx, s)
+	x.mu.Lock()
+	x.runs++
+	x.mu.Unlock()
+	x.report(s, o.violations...)
+	return o
+}
+
+// An outcome is how a scenario ended.
+type outcome struct {
+	status     saga.Status // 0: no saga was stored
+	points     int         // at which it could have been disturbed
+	violations []string
+}
+
+// A disturbance is what happens to the first process at one point.
+type disturbance uint8
+
+const (
+	none   disturbance = iota
+	kill               // it is gone
+	pause              // it stands still for longer than its lease, and goes on
+	cancel             // a person cancels the saga
+)
+
+// A scenario is one way to run the saga.
+type scenario struct {
+	name        string
+	faults      map[string][]Fault // by step
+	undoFaults  map[string][]Fault
+	mayStick    bool // there is a reason to be stuck
+	twice       bool
+	disturbance disturbance
+	point       int // counts from 1
+}
+
+func (s scenario) String() string {
+	var b strings.Builder
+	b.WriteString(s.name)
+	if s.twice {
+		b.WriteString(", each request delivered twice")
+	}
+	if s.disturbance != none {
+		what := map[disturbance]string{kill: "killed", pause: "paused", cancel: "cancelled"}[s.disturbance]
+		fmt.Fprintf(&b, ", %s at point %d", what, s.point)
+	}
+	return b.String()
+}

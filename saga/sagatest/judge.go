@@ -1,0 +1,179 @@
+package sagatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
+)
+
+const (
+	// An engine beats and polls all the time; a saga may take days of it.
+	exploreLease = 5 * time.Minute
+	explorePoll  = time.Minute
+	// patience is how long a saga may take, with all budgets used up.
+	patience = 30 * 24 * time.Hour
+)
+
+var exploreKey = childkey.MustParse("explore")
+
+// inBubble plays a scenario with two processes, and judges how it ended.
+func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
+	services := NewServices()
+	for step, body := range x.answers {
+		services.Answer(step, body)
+	}
+	for step, faults := range s.faults {
+		services.Script(step, faults...)
+	}
+	for step, faults := range s.undoFaults {
+		services.ScriptUndo(step, faults...)
+	}
+	services.setTwice(s.twice)
+	var journal saga.Journal = memjournal.New()
+	if x.breakJournal != nil {
+		journal = x.breakJournal(journal)
+	}
+	watch := &monitor{Journal: journal, network: services, id: saga.IDOf("", exploreKey), leases: make(map[saga.EngineID]time.Time)}
+
+	end := make(chan struct{})
+	first, err := x.process(ctx, watch, end)
+	if err != nil {
+		return outcome{violations: []string{err.Error()}}
+	}
+	second, err := x.process(ctx, watch, end)
+	if err != nil {
+		return outcome{violations: []string{err.Error()}}
+	}
+	first.disturb, first.point = s.disturbance, s.point
+	first.cancel = func() {
+		_, _ = second.engine.Cancel(ctx, watch.id, saga.Audit{Actor: "sagatest", Reason: "a scenario"})
+	}
+	err = x.drive(ctx, first, second)
+	r, readErr := journal.Read(ctx, watch.id)
+	close(end)
+	first.close()
+	second.close()
+	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
+
+	o := outcome{status: r.Status, points: first.points, violations: watch.violations}
+	if readErr != nil {
+		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
+		return o
+	}
+	o.violations = append(o.violations, x.judge(s, r, err, services)...)
+	if len(o.violations) == 0 && r.Status.Final() {
+		services.DeliverAgain()
+		for _, v := range x.judge(s, r, err, services) {
+			o.violations = append(o.violations, "after each request came once more, late: "+v)
+		}
+	}
+	return o
+}
+
+// A living is a process with its engine.
+type living struct {
+	*process
+	engine *saga.Engine
+}
+
+func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
+	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
+	if x.breakNetwork != nil {
+		p.network = x.breakNetwork(watch)
+	}
+	names := make(map[string]bool)
+	var services []string
+	for _, s := range x.steps {
+		if !s.Function && !names[s.Service] {
+			names[s.Service] = true
+			services = append(services, s.Service)
+		}
+	}
+	if len(services) == 0 {
+		services = []string{"none"} // a client needs one
+	}
+	client, err := newClient(p, services)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := saga.Open(ctx, p, client, saga.Config{
+		Definitions: []saga.AnyDefinition{x.definition}, Lease: exploreLease, Poll: explorePoll,
+		Backoff: retry.Backoff{Cap: time.Hour}, Rand: func() float64 { return 0.5 },
+	})
+	return &living{p, engine}, err
+}
+
+// close ends the process; a dead one cannot wait for anything.
+func (p *living) close() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = p.engine.Close(ctx)
+}
+
+// drive has the saga run in the first process, and then in the second, as a
+// caller does that tries again elsewhere. It returns what the second said.
+func (x *explorer) drive(ctx context.Context, first, second *living) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = x.run(ctx, first.engine, exploreKey)
+	}()
+	select {
+	case <-ended:
+	case <-first.dead:
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return x.run(ctx, second.engine, exploreKey)
+}
+
+// judge returns what is wrong with how a saga ended.
+func (x *explorer) judge(s scenario, r saga.Record, err error, services *Services) []string {
+	var wrong []string
+	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	pivot := false
+	for _, step := range x.steps {
+		e := services.Effects(step.Name)
+		pivot = pivot || step.Pivot && e.Done > 0
+		if e.Done > 1 {
+			note("%s took effect %d times", step.Name, e.Done)
+		}
+		x.judgeStep(note, step, e, r.Status)
+	}
+	for _, d := range services.Deliveries() {
+		if d.Undo && pivot {
+			note("%s was undone past the pivot", d.Step)
+		}
+		if d.Undo && services.Effects(d.Step).Refused {
+			note("%s was undone, and it had been refused", d.Step)
+		}
+	}
+	switch {
+	case !r.Status.Final() && r.Status != saga.Stuck:
+		note("the saga is %v after %v", r.Status, patience)
+	case r.Status == saga.Stuck && !s.mayStick:
+		note("the saga is stuck on %+v", r.StuckOn)
+	case (err == nil || errors.Is(err, saga.ErrNoResult)) != (r.Status == saga.Completed):
+		note("the saga is %v, and Run returned %v", r.Status, err)
+	}
+	return wrong
+}
+
+// judgeStep judges what became of a step in a saga that ended so.
+func (x *explorer) judgeStep(note func(string, ...any), step saga.StepInfo, e Effects, status saga.Status) {
+	switch {
+	case step.Function:
+	case status == saga.Completed && (e.Done != 1 || e.Undone != 0):
+		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
+	case status == saga.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
+		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
+	case e.Undone > e.Done:
+		note("%s was undone more often than it took effect", step.Name)
+	}
+}

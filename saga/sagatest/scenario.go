@@ -1,0 +1,99 @@
+package sagatest
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A trouble is something that can happen to a call.
+type trouble struct {
+	name   string
+	faults []Fault
+	// definite: the call surely fails. sticks: and if it is the pivot or behind
+	// it, or an undo, nothing can be done about it.
+	definite, sticks bool
+}
+
+func repeat(n int, f Fault) []Fault { return slices.Repeat([]Fault{f}, n) }
+
+// troubles are what can happen to the call of a step.
+var troubles = []trouble{
+	{"is refused", []Fault{Reject(http.StatusConflict)}, true, true},
+	{"is refused late", []Fault{Delay(5*time.Second, Reject(http.StatusConflict))}, true, true},
+	{"loses its request", []Fault{LoseRequest()}, false, false},
+	{"loses its answer", []Fault{LoseAnswer()}, false, false},
+	{"loses its answer often", repeat(6, LoseAnswer()), false, false},
+	{"finds no connection", repeat(6, NotSent()), false, false},
+	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
+	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false, false},
+	{"finds its answer gone", []Fault{LoseAnswer(), Always(Gone())}, false, true},
+	{"is forgotten after it ran", []Fault{Always(Forget(true))}, true, true},
+	{"is forgotten before it ran", []Fault{Always(Forget(false))}, true, true},
+	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
+}
+
+// before are the troubles of a step that are of interest when another one
+// fails.
+var before = []trouble{troubles[3], troubles[4], troubles[6], troubles[8], troubles[11]}
+
+// undoTroubles are what can happen to an undo.
+var undoTroubles = []trouble{
+	{"loses its request", []Fault{LoseRequest()}, false, false},
+	{"loses its answer", []Fault{LoseAnswer()}, false, false},
+	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
+	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
+	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, true},
+}
+
+// scenarios returns all that are played.
+func (x *explorer) scenarios() []scenario {
+	all := []scenario{{name: "all goes well"}}
+	add := func(s scenario) { all = append(all, s) }
+	for _, s := range x.steps {
+		if s.Function {
+			continue
+		}
+		for _, t := range troubles {
+			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: t.sticks && x.cannotTurn(s)})
+		}
+		failing, ok := x.failingAfter(s)
+		if !ok {
+			continue
+		}
+		refusal := troubles[0].faults
+		for _, t := range before {
+			add(scenario{
+				name:   s.Name + " " + t.name + ", and " + failing.Name + " is refused",
+				faults: map[string][]Fault{s.Name: t.faults, failing.Name: refusal},
+			})
+		}
+		for _, t := range undoTroubles {
+			if s.Undo != "" {
+				add(scenario{
+					name:       failing.Name + " is refused, and the undo of " + s.Name + " " + t.name,
+					faults:     map[string][]Fault{failing.Name: refusal},
+					undoFaults: map[string][]Fault{s.Name: t.faults}, mayStick: t.sticks,
+				})
+			}
+		}
+	}
+	return all
+}
+
+// cannotTurn reports whether a saga cannot go back because of this step.
+func (x *explorer) cannotTurn(s saga.StepInfo) bool { return s.Undo == "" }
+
+// failingAfter returns a step whose refusal makes the saga undo s: the pivot,
+// or the last that can fail.
+func (x *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
+	var found saga.StepInfo
+	for _, other := range x.steps {
+		if other.Name != s.Name && !other.Function && !other.Retriable && !found.Pivot {
+			found = other
+		}
+	}
+	return found, found.Name != "" && !s.Pivot && !s.Retriable
+}
