@@ -51,8 +51,8 @@ func (g *progress) openStanding(s *step, now time.Time) standing {
 	}
 	for _, b := range s.before {
 		switch before := &g.forward[b]; {
-		case before.harmless():
-			return cleared // then this one was never begun
+		case before.harmless(), before.neverAnswered():
+			return cleared // then this one was never begun, by any owner
 		case before.final && !before.completed(), before.lost, g.starved(s):
 			return blocked
 		case !before.final:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // A Definition is a saga that takes an In and results in an Out: a graph of
@@ -76,6 +77,9 @@ func (d *Definition[In, Out]) Name() string { return d.plan.name }
 
 // Version returns the definition's version.
 func (d *Definition[In, Out]) Version() int { return d.plan.version }
+
+// UndoBudget returns what [Builder.UndoBudget] set.
+func (d *Definition[In, Out]) UndoBudget() time.Duration { return d.plan.undoBudget }
 
 // Plan returns what a journal keeps of the definition.
 func (d *Definition[In, Out]) Plan() PlanRecord { return d.plan.record }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -45,6 +46,12 @@ func (l *leg) completed() bool { return l.final && l.outcome == retry.Completed 
 // harmless reports whether the leg ended without an effect.
 func (l *leg) harmless() bool {
 	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
+}
+
+// neverAnswered reports whether the callee says that no run of the call ever had
+// an answer: then no owner got one.
+func (l *leg) neverAnswered() bool {
+	return l.final && (l.entry.Code == wire.OutcomeUnknown || l.entry.Code == wire.Poisoned)
 }
 
 // load returns the progress of the saga in r. fresh says that no engine can

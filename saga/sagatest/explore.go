@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
@@ -73,6 +74,8 @@ func Answer(step string, v any) Option {
 type explorer struct {
 	definition saga.AnyDefinition
 	steps      []saga.StepInfo
+	undoBudget time.Duration
+	edges      bool // only its beginning and its end are in the journal
 	run        func(ctx context.Context, e *saga.Engine, key childkey.Key) error
 	answers    map[string]string
 	mistakes   []string
@@ -90,7 +93,8 @@ type explorer struct {
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	x := &explorer{
-		definition: d, steps: d.Steps(), answers: make(map[string]string),
+		definition: d, steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
+		edges: slices.Contains(d.Plan().Lines, "checkpoint edges"),
 		run: func(ctx context.Context, e *saga.Engine, key childkey.Key) error {
 			_, err := d.Run(ctx, e, key, in)
 			return err
@@ -130,9 +134,10 @@ func (x *explorer) explore(t *testing.T) []string {
 	return x.found
 }
 
-// maxPoints bounds where one scenario is disturbed: what is tried for a day and
-// more has very many points, and those at its end are like those before.
-const maxPoints = 40
+// A run with more points than maxPoints is one that was tried for a day and more.
+// It takes long to play, and its points are much like each other: it is only
+// killed, at the first of them.
+const maxPoints, firstPoints = 60, 20
 
 // everywhere plays a scenario as it is, with every request delivered twice, and
 // with each disturbance at each point, in one bubble.
@@ -143,8 +148,12 @@ func (x *explorer) everywhere(ctx context.Context, s scenario) {
 		x.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
 	s.twice = false
-	for _, d := range []disturbance{kill, pause, cancel} {
-		for point := range min(base.points, maxPoints) {
+	disturbances, points := []disturbance{kill, pause, cancel}, base.points
+	if points > maxPoints {
+		disturbances, points = disturbances[:1], firstPoints
+	}
+	for _, d := range disturbances {
+		for point := range points {
 			if x.enough() {
 				return
 			}

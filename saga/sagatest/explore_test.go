@@ -1,11 +1,14 @@
-package sagatest_test
+package sagatest
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 type (
@@ -17,7 +20,7 @@ type (
 
 var (
 	reserve = contract.Post[order, made]("inventory", "reserve", "/reservations")
-	release = contract.Post[contract.Undo[order, made], nothing]("inventory", "release", "/reservations/release")
+	unhold  = contract.Post[contract.Undo[order, made], nothing]("inventory", "release", "/reservations/release")
 	charge  = contract.Post[order, made]("payment", "charge", "/charges")
 	refund  = contract.Post[contract.Undo[order, made], nothing]("payment", "refund", "/charges/refund")
 	book    = contract.Post[booking, made]("shipping", "book", "/parcels")
@@ -29,14 +32,54 @@ func both(h, c made) booking { return booking{h.ID, c.ID} }
 
 // Two beside each other, a pivot, and one that is retriable.
 var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[order, made]) {
-	held := saga.Step(b, reserve, b.Input()).Undo(release)
+	held := saga.Step(b, reserve, b.Input()).Undo(unhold)
 	paid := saga.Step(b, charge, b.Input()).Undo(refund)
 	sent := saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Pivot()
 	saga.Step(b, notify, sent.Output()).Retriable()
 	saga.Return(b, sent.Output())
 })
 
+// Three in a line that can all be undone.
+func line(edges bool) *saga.Definition[order, nothing] {
+	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
+		const keep = saga.DefaultTimeout + saga.DefaultUndoBudget
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
+		paid := saga.Step(b, charge, saga.Map2(b.Input(), held.Output(), func(o order, _ made) order { return o })).Undo(refund).Retention(keep)
+		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Undo(unbook).Retention(keep)
+		if edges {
+			b.CheckpointEdges()
+		}
+	})
+}
+
 func TestExplore(t *testing.T) {
 	t.Parallel()
-	sagatest.Explore(t, checkout, order{"a-1"}, sagatest.Answer("shipping.book", made{"p-1"}))
+	Explore(t, checkout, order{"a-1"}, Answer("shipping.book", made{"p-1"}))
+}
+
+func TestExplore_line(t *testing.T) {
+	t.Parallel()
+	Explore(t, line(false), order{"a-1"})
+}
+
+func TestExplore_checkpointEdges(t *testing.T) {
+	t.Parallel()
+	Explore(t, line(true), order{"a-1"})
+}
+
+// A step that takes longer than it may, and one that is a function.
+func TestExplore_timeoutsAndFunctions(t *testing.T) {
+	t.Parallel()
+	Explore(t, saga.MustDefine("short", 1, func(b *saga.Builder[order, nothing]) {
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Timeout(2 * time.Second).TryTimeout(time.Second)
+		saga.StepFunc(b, "local.log", held.Output(), func(context.Context, saga.Call[made]) (nothing, error) { return nothing{}, nil }).ReadOnly()
+	}), order{"a-1"})
+}
+
+func TestExplore_badOptions(t *testing.T) {
+	t.Parallel()
+	x := newExplorer(checkout, order{}, []Option{Answer("no.such", 1), Answer("shipping.book", func() {})})
+	found := x.explore(t)
+	require.Len(t, found, 2)
+	require.Contains(t, found[0], "no such step")
 }

@@ -39,7 +39,10 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	if x.breakJournal != nil {
 		journal = x.breakJournal(journal)
 	}
-	watch := &monitor{Journal: journal, network: services, id: saga.IDOf("", exploreKey), leases: make(map[saga.EngineID]time.Time)}
+	watch := &monitor{
+		Journal: journal, network: services, id: saga.IDOf("", exploreKey), unseen: x.undoBudget / 4,
+		leases: make(map[saga.EngineID]time.Time),
+	}
 
 	end := make(chan struct{})
 	first, err := x.process(ctx, watch, end)

@@ -16,7 +16,8 @@ import (
 type monitor struct {
 	saga.Journal
 	network roundTripper
-	id      saga.ID // of the saga
+	id      saga.ID       // of the saga
+	unseen  time.Duration // after the turn, when what nobody could find out about may be undone
 
 	mu         sync.Mutex
 	leases     map[saga.EngineID]time.Time
@@ -45,6 +46,17 @@ func (m *monitor) Leave(ctx context.Context, engine saga.EngineID) error {
 	defer m.mu.Unlock()
 	delete(m.leases, engine)
 	return m.Journal.Leave(ctx, engine)
+}
+
+// Start implements [saga.Journal].
+func (m *monitor) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, created, err := m.Journal.Start(ctx, req)
+	if created {
+		m.fence = r.Fence
+	}
+	return r, created, err
 }
 
 // Claim implements [saga.Journal].
@@ -132,7 +144,7 @@ func (m *monitor) resolved(step string, r saga.Record) {
 		if e.Step != step || e.Undo {
 			continue
 		}
-		if e.Pending && r.Now.Sub(r.Turned) < time.Minute {
+		if e.Pending && r.Now.Sub(r.Turned) < m.unseen {
 			m.violation("%s is undone before it is known how its call ended", step)
 		}
 		return

@@ -12,26 +12,27 @@ import (
 type trouble struct {
 	name   string
 	faults []Fault
-	// definite: the call surely fails. sticks: and if it is the pivot or behind
-	// it, or an undo, nothing can be done about it.
-	definite, sticks bool
+	// sticks: if it is the pivot or behind it, or an undo, nothing can be done
+	// about it. breaks: a callee that answers so does not replay, which a saga
+	// with edges alone relies on.
+	sticks, breaks bool
 }
 
 func repeat(n int, f Fault) []Fault { return slices.Repeat([]Fault{f}, n) }
 
 // troubles are what can happen to the call of a step.
 var troubles = []trouble{
-	{"is refused", []Fault{Reject(http.StatusConflict)}, true, true},
-	{"is refused late", []Fault{Delay(5*time.Second, Reject(http.StatusConflict))}, true, true},
+	{"is refused", []Fault{Reject(http.StatusConflict)}, true, false},
+	{"is refused late", []Fault{Delay(5*time.Second, Reject(http.StatusConflict))}, true, false},
 	{"loses its request", []Fault{LoseRequest()}, false, false},
 	{"loses its answer", []Fault{LoseAnswer()}, false, false},
 	{"loses its answer often", repeat(6, LoseAnswer()), false, false},
 	{"finds no connection", repeat(6, NotSent()), false, false},
 	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
 	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false, false},
-	{"finds its answer gone", []Fault{LoseAnswer(), Always(Gone())}, false, true},
-	{"is forgotten after it ran", []Fault{Always(Forget(true))}, true, true},
-	{"is forgotten before it ran", []Fault{Always(Forget(false))}, true, true},
+	{"finds its answer gone", []Fault{LoseAnswer(), Always(Gone())}, true, true},
+	{"is forgotten after it ran", []Fault{Always(Forget(true))}, true, false},
+	{"is forgotten before it ran", []Fault{Always(Forget(false))}, true, false},
 	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
 }
 
@@ -45,7 +46,7 @@ var undoTroubles = []trouble{
 	{"loses its answer", []Fault{LoseAnswer()}, false, false},
 	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
 	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
-	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, true},
+	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, false},
 }
 
 // scenarios returns all that are played.
@@ -57,7 +58,7 @@ func (x *explorer) scenarios() []scenario {
 			continue
 		}
 		for _, t := range troubles {
-			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: t.sticks && x.cannotTurn(s)})
+			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: t.sticks && s.Undo == "" || t.breaks && x.edges})
 		}
 		failing, ok := x.failingAfter(s)
 		if !ok {
@@ -67,7 +68,7 @@ func (x *explorer) scenarios() []scenario {
 		for _, t := range before {
 			add(scenario{
 				name:   s.Name + " " + t.name + ", and " + failing.Name + " is refused",
-				faults: map[string][]Fault{s.Name: t.faults, failing.Name: refusal},
+				faults: map[string][]Fault{s.Name: t.faults, failing.Name: refusal}, mayStick: t.breaks && x.edges,
 			})
 		}
 		for _, t := range undoTroubles {
@@ -82,9 +83,6 @@ func (x *explorer) scenarios() []scenario {
 	}
 	return all
 }
-
-// cannotTurn reports whether a saga cannot go back because of this step.
-func (x *explorer) cannotTurn(s saga.StepInfo) bool { return s.Undo == "" }
 
 // failingAfter returns a step whose refusal makes the saga undo s: the pivot,
 // or the last that can fail.

@@ -1,0 +1,302 @@
+package sagatest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A broken journal stands for an engine that would not write, or would not
+// believe, what it should.
+type broken struct {
+	saga.Journal
+	beat   func(ctx context.Context, engine saga.EngineID, lease time.Duration) error
+	start  func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error)
+	append func(ctx context.Context, o saga.Owner, w saga.Write) error
+	claim  func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error)
+}
+
+func (b *broken) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+	if b.beat != nil {
+		return b.beat(ctx, engine, lease)
+	}
+	return b.Journal.Beat(ctx, engine, lease)
+}
+
+func (b *broken) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	if b.start != nil {
+		return b.start(ctx, req)
+	}
+	return b.Journal.Start(ctx, req)
+}
+
+func (b *broken) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+	if b.append != nil {
+		return b.append(ctx, o, w)
+	}
+	return b.Journal.Append(ctx, o, w)
+}
+
+func (b *broken) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	if b.claim != nil {
+		return b.claim(ctx, req)
+	}
+	return b.Journal.Claim(ctx, req)
+}
+
+// journal makes the defect of whoever changes b.
+func journal(mar func(b *broken)) func(x *explorer) {
+	return func(x *explorer) {
+		x.breakJournal = func(j saga.Journal) saga.Journal {
+			b := &broken{Journal: j}
+			mar(b)
+			return b
+		}
+	}
+}
+
+// writes makes the defect that edit is done to every write; now is the saga
+// before it.
+func writes(edit func(now saga.Record, w *saga.Write)) func(x *explorer) {
+	return journal(func(b *broken) {
+		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			now, err := b.Journal.Read(ctx, o.ID)
+			if err != nil {
+				return err
+			}
+			w.Entries = append([]saga.Entry(nil), w.Entries...)
+			edit(now, &w)
+			return b.Journal.Append(ctx, o, w)
+		}
+	})
+}
+
+// drop removes the entries that match.
+func drop(w *saga.Write, match func(e saga.Entry) bool) {
+	var rest []saga.Entry
+	for _, e := range w.Entries {
+		if !match(e) {
+			rest = append(rest, e)
+		}
+	}
+	w.Entries = rest
+}
+
+type tripFunc func(req *http.Request) (*http.Response, error)
+
+func (f tripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// answers makes the defect that edit is done to every answer.
+func answers(edit func(req *http.Request, resp *http.Response)) func(x *explorer) {
+	return func(x *explorer) {
+		x.breakNetwork = func(network roundTripper) roundTripper {
+			return tripFunc(func(req *http.Request) (*http.Response, error) {
+				resp, err := network.RoundTrip(req)
+				if err == nil {
+					edit(req, resp)
+				}
+				return resp, err
+			})
+		}
+	}
+}
+
+// requests makes the defect that edit is done to every request of a process.
+func requests(edit func(process int32, header http.Header)) func(x *explorer) {
+	var processes atomic.Int32
+	return func(x *explorer) {
+		x.breakNetwork = func(network roundTripper) roundTripper {
+			process := processes.Add(1)
+			return tripFunc(func(req *http.Request) (*http.Response, error) {
+				req = req.Clone(req.Context())
+				edit(process, req.Header)
+				return network.RoundTrip(req)
+			})
+		}
+	}
+}
+
+func proven(resp *http.Response, status int) {
+	resp.StatusCode = status
+	resp.Header.Set("Content-Type", "application/json")
+	resp.Header.Set(wire.HeaderReplayed, "true")
+	resp.Header.Del(wire.HeaderShouldRetry)
+	resp.Body = io.NopCloser(bytes.NewReader([]byte(`{}`)))
+	resp.ContentLength = 2
+}
+
+// plantedDefects are mistakes that saga engines have made, each as its effect
+// shows at a seam: in what is written, believed, sent or read.
+var plantedDefects = []struct {
+	name  string
+	plant func(x *explorer)
+}{
+	{"registers an undo once its call succeeded", writes(func(_ saga.Record, w *saga.Write) {
+		if w.Status == saga.Compensating {
+			drop(w, func(e saga.Entry) bool { return e.Pending })
+		}
+	})},
+	{"undoes what was refused", writes(func(_ saga.Record, w *saga.Write) {
+		for i, e := range w.Entries {
+			if !e.Undo && e.Outcome == retry.Rejected && !e.Pending {
+				w.Entries[i].Outcome = retry.Completed
+			}
+		}
+	})},
+	{"uses the forward key for the undo", requests(func(_ int32, header http.Header) {
+		if forward := header.Get(wire.HeaderCancels); forward != "" {
+			header.Set(wire.HeaderKey, forward)
+		}
+	})},
+	{"does not name the forward key", requests(func(_ int32, header http.Header) { header.Del(wire.HeaderCancels) })},
+	{"does not write the turn", writes(func(_ saga.Record, w *saga.Write) {
+		if w.Status == saga.Compensating {
+			w.Status, w.Cause = 0, nil
+		}
+	})},
+	{"loses siblings that complete late", writes(func(now saga.Record, w *saga.Write) {
+		if now.Status == saga.Compensating {
+			for i, e := range w.Entries {
+				if !e.Undo && e.Outcome == retry.Completed {
+					w.Entries[i].Outcome = retry.Rejected
+				}
+			}
+		}
+	})},
+	{"judges leases by a clock that is ahead", journal(func(b *broken) {
+		b.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+			return b.Journal.Beat(ctx, engine, lease/4)
+		}
+	})},
+	{"takes response-gone for a refusal", answers(func(_ *http.Request, resp *http.Response) {
+		if resp.StatusCode == http.StatusGone {
+			proven(resp, http.StatusNotFound)
+		}
+	})},
+	{"takes a gateway's 401 for proof", answers(func(_ *http.Request, resp *http.Response) {
+		if resp.StatusCode == http.StatusUnauthorized {
+			proven(resp, http.StatusUnauthorized)
+		}
+	})},
+	{"takes an undo that was refused for done", answers(func(req *http.Request, resp *http.Response) {
+		if req.Header.Get(wire.HeaderCancels) != "" && resp.StatusCode == http.StatusUnprocessableEntity {
+			proven(resp, http.StatusOK)
+		}
+	})},
+	{"takes 5xx for no effect", answers(func(_ *http.Request, resp *http.Response) {
+		if code := resp.Header.Get("Content-Type"); code == wire.ProblemContentType && resp.StatusCode == http.StatusConflict {
+			proven(resp, http.StatusConflict) // outcome-unknown
+		}
+	})},
+	{"does not compare fences", journal(func(b *broken) {
+		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if now, err := b.Journal.Read(ctx, o.ID); err == nil {
+				o.Fence, o.Engine, w.Revision = now.Fence, now.Engine, now.Revision+1
+			}
+			return b.Journal.Append(ctx, o, w)
+		}
+	})},
+	{"takes over without a new fence", journal(func(b *broken) {
+		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := b.Journal.Claim(ctx, req)
+			for i := range claimed {
+				claimed[i].Fence--
+			}
+			return claimed, err
+		}
+	})},
+	{"stores the plan with the first outcome", journal(func(b *broken) {
+		var mu sync.Mutex
+		var late *saga.StartRequest
+		b.start = func(_ context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			late = &req
+			now := time.Now()
+			return saga.Record{
+				ID: req.ID, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan, InputHash: req.InputHash, Input: req.Input,
+				Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, DeadlineAt: now.Add(req.Timeout),
+			}, true, nil
+		}
+		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, _, err := b.Journal.Start(ctx, *late); err != nil {
+				return err
+			}
+			return b.Journal.Append(ctx, o, w)
+		}
+	})},
+	{"undoes before it knows what happened", journal(func(b *broken) {
+		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := b.Journal.Claim(ctx, req)
+			for i := range claimed {
+				for k := range claimed[i].Entries {
+					if e := &claimed[i].Entries[k]; e.Pending && !e.Undo {
+						e.Pending = false
+					}
+				}
+			}
+			return claimed, err
+		}
+	})},
+	{"says compensated when it turns", writes(func(_ saga.Record, w *saga.Write) {
+		if w.Status == saga.Compensating {
+			w.Status, w.Keep = saga.Compensated, time.Hour
+		}
+	})},
+	{"makes its keys anew in each process", requests(func(process int32, header http.Header) {
+		if text := header.Get(wire.HeaderKey); text != "" {
+			header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
+		}
+	})},
+	{"never takes anything over", journal(func(b *broken) {
+		b.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
+	})},
+	{"forgets that the pivot completed", journal(func(b *broken) {
+		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := b.Journal.Claim(ctx, req)
+			for i := range claimed {
+				for k := range claimed[i].Entries {
+					if e := &claimed[i].Entries[k]; e.Step == "shipping.book" && e.Outcome == retry.Completed {
+						e.Outcome = retry.Rejected
+					}
+				}
+			}
+			return claimed, err
+		}
+	})},
+	{"says completed for what is still to do", writes(func(_ saga.Record, w *saga.Write) {
+		for _, e := range w.Entries {
+			if e.Step == "shipping.book" && e.Outcome == retry.Completed {
+				w.Status, w.Keep = saga.Completed, time.Hour
+			}
+		}
+	})},
+}
+
+func TestExplore_catchesDefects(t *testing.T) {
+	t.Parallel()
+	for _, d := range plantedDefects {
+		t.Run(d.name, func(t *testing.T) {
+			x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
+			x.quick = true
+			d.plant(x)
+			found := x.explore(t)
+			if len(found) == 0 {
+				t.Fatalf("a saga that %s passed %d runs", d.name, x.runs)
+			}
+			t.Logf("%d runs: %s", x.runs, found[0])
+		})
+	}
+}
