@@ -20,7 +20,8 @@ var (
 	// ErrFateUnknown: a write was sent, and whether it is durable is not known.
 	// It may also become durable later.
 	ErrFateUnknown = errors.New("saga: fate of the write unknown")
-	// ErrCorrupt: what is stored cannot be read.
+	// ErrCorrupt: what is stored cannot be read. Methods that return records
+	// say it of the one that it is true of; see [Record].Corrupt.
 	ErrCorrupt = errors.New("saga: corrupt record")
 )
 
@@ -67,7 +68,8 @@ type Journal interface {
 	// Compensating, past WakeAt, with no engine or one without a lease. The
 	// fence and the revision of each grow by one, and its Deaths too if its
 	// engine's lease ran out. Of many claims each orphan goes to one; none waits
-	// for another. It returns [ErrLeaseLost] if the engine itself has no lease.
+	// for another, nor for a write: a saga that is being written may be passed
+	// over. It returns [ErrLeaseLost] if the engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
 
 	// Read returns the saga, or [ErrNotFound].

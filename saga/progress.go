@@ -57,6 +57,9 @@ func (l *leg) neverAnswered() bool {
 // load returns the progress of the saga in r. fresh says that no engine can
 // have sent anything yet.
 func (p *plan) load(r Record, fresh bool) (*progress, error) {
+	if r.Corrupt != nil {
+		return nil, r.Corrupt
+	}
 	g := &progress{
 		plan: p, status: r.Status, cancel: r.Cancel,
 		created: later(r.CreatedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,

@@ -97,6 +97,11 @@ type Record struct {
 	ResumedAt  time.Time // when a verb last set it going; zero: never
 	FinishedAt time.Time // when its status became final or Stuck; zero: not yet
 	ExpiresAt  time.Time // a final saga is swept after it; zero: it is not final
+
+	// Corrupt is what of the saga cannot be read, and an [ErrCorrupt]; nil:
+	// nothing. Its entries are not all there then, and nothing is sent for it:
+	// whoever owns it makes it stuck.
+	Corrupt error
 }
 
 // An Entry is what is known of one call of a saga: a step's, or its undo's.

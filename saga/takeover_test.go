@@ -484,6 +484,47 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
+// An illegible journal cannot read what it has.
+type illegible struct{ saga.Journal }
+
+var errIllegible = fmt.Errorf("%w: torn page", saga.ErrCorrupt)
+
+func (j illegible) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+	r, err := j.Journal.Read(ctx, id)
+	r.Corrupt = errIllegible
+	return r, err
+}
+
+func (j illegible) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	claimed, err := j.Journal.Claim(ctx, req)
+	for i := range claimed {
+		claimed[i].Corrupt = errIllegible
+	}
+	return claimed, err
+}
+
+// What the journal cannot read is put aside as well, without a call, and a person
+// can end it.
+func TestCorrupt_record(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		req, err := checkout.Request(key(s.T, "k"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		e := s.openWith(illegible{s.journal}, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		r := s.until("k", saga.Stuck)
+		require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason)
+		require.Contains(s, r.StuckOn.Detail, "torn page")
+		require.Empty(s, s.services.Deliveries())
+		_, err = e.Cancel(s.Context(), r.ID, someone)
+		require.ErrorIs(s, err, saga.ErrCorrupt, "nobody knows whether it is past its pivot")
+		r, err = e.Abandon(s.Context(), r.ID, someone)
+		require.NoError(s, err)
+		require.Equal(s, saga.Abandoned, r.Status)
+	})
+}
+
 // Two processes share a thousand orphans, and drive none twice.
 func TestTakeOver_many(t *testing.T) {
 	t.Parallel()
