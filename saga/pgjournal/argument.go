@@ -1,0 +1,89 @@
+package pgjournal
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fanonce/fanonce/saga"
+)
+
+// Lengths of time are added to the server's clock, whose years end in 294276.
+const longest = 200 * 365 * 24 * time.Hour
+
+func checkStart(req saga.StartRequest) error {
+	switch {
+	case req.Timeout < time.Microsecond || req.Timeout > longest:
+		return fmt.Errorf("%w: Timeout %v", ErrArgument, req.Timeout)
+	case req.Key.IsZero():
+		return fmt.Errorf("%w: no Key", ErrArgument)
+	case req.Version < 0 || req.Version > math.MaxInt32:
+		return fmt.Errorf("%w: Version %d", ErrArgument, req.Version)
+	}
+	if err := checkText("Scope", req.Scope); err != nil {
+		return err
+	}
+	return checkText("Name", req.Name)
+}
+
+func checkWrite(w saga.Write) error {
+	if w.Status > saga.Abandoned {
+		return fmt.Errorf("%w: Status %d", ErrArgument, w.Status)
+	}
+	if err := checkTime("WakeAt", w.WakeAt); err != nil {
+		return err
+	}
+	if err := checkTime("DeadlineAt", w.DeadlineAt); err != nil {
+		return err
+	}
+	return checkLength("Keep", w.Keep)
+}
+
+func checkChange(c saga.Change) error {
+	if c.Status < saga.Running || c.Status > saga.Abandoned {
+		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
+	}
+	for _, f := range []struct{ name, text string }{
+		{"Verb", string(c.By.Verb)}, {"Step", c.By.Step}, {"Actor", c.By.Actor}, {"Reason", c.By.Reason},
+	} {
+		if err := checkText(f.name, f.text); err != nil {
+			return err
+		}
+	}
+	if err := checkLength("Deadline", c.Deadline); err != nil {
+		return err
+	}
+	return checkLength("Keep", c.Keep)
+}
+
+func checkLimit(limit int) error {
+	if limit <= 0 {
+		return fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
+	}
+	return nil
+}
+
+func checkLength(name string, d time.Duration) error {
+	if d < 0 || d > longest {
+		return fmt.Errorf("%w: %s %v", ErrArgument, name, d)
+	}
+	return nil
+}
+
+// checkText refuses what a column of text cannot hold. It does not say what that
+// is: it may be a secret.
+func checkText(name, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fmt.Errorf("%w: %s is not UTF-8 without NUL", ErrArgument, name)
+	}
+	return nil
+}
+
+func checkTime(name string, t time.Time) error {
+	if y := t.Year(); !t.IsZero() && (y < 1 || y > 9999) {
+		return fmt.Errorf("%w: %s in the year %d", ErrArgument, name, y)
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package pgjournal is a saga.Journal in Postgres, with pgx.
+//
+// [Open] is the main door: it makes a pool whose connections tell what the journal
+// needs to see, and refuses a server whose word is not good. [Migrate] brings the
+// tables there.
+//
+//	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+//	…
+//	journal, err := pgjournal.Open(ctx, cfg, pgjournal.Config{})
+//	…
+//	defer journal.Close()
+//	engine, err := saga.Open(ctx, journal, client, saga.Config{Definitions: …})
+//
+// [Start] and [StartSQL] store a saga as part of a transaction of yours: what
+// commits an order commits that it will be seen to. [Roles] splits the rights on
+// the tables.
+//
+// # Behind a pooler
+//
+// The journal needs nothing of a session: its tests pass through PgBouncer in
+// transaction mode. Connect to the pooler as to a server, and leave
+// DefaultQueryExecMode to [Prepare], which takes the modes away that prepare
+// statements by name; do not choose DescribeExec there, whose two round trips may
+// reach two sessions.
+//
+// The package knows records and owners, and nothing of plans, calls or what a
+// saga decides. DESIGN.md has the tables, the statements that each method sends,
+// what they cost, and what is not obvious.
+package pgjournal

@@ -1,0 +1,168 @@
+package pgjournal
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A saga's entries are a log in one column: each write appends its own, and of those
+// for one call the last counts. So a write need not know what there is, and the
+// server's own log gets little more than what is new.
+
+// largeResult is the length from which on a result goes into the side table: in its
+// saga's row every further step would write it again.
+const largeResult = 32 << 10
+
+// A logged entry is one as it is in the log.
+type logged struct {
+	saga.Entry
+
+	elsewhere place // of a Result in the side table
+}
+
+// A place is where in the side table a result is; the zero place is nowhere.
+type place struct {
+	revision int64
+	position int64 // from 1
+}
+
+// The marks of an entry say which of its parts follow. They are stored: a new one
+// takes the next bit.
+const (
+	markUndo = 1 << iota
+	markPending
+	markAt
+	markRetryAt
+	markResult
+	markElsewhere
+	markForced
+	markSeen // Status, Code and Detail
+)
+
+// logOf returns the entries as they are appended at a revision, and the results
+// among them that go into the side table.
+func logOf(entries []saga.Entry, revision int64) (log []byte, large [][]byte) {
+	log = []byte{}
+	for _, e := range entries {
+		l := logged{Entry: e}
+		if len(e.Result) > largeResult {
+			large = append(large, e.Result)
+			l.elsewhere, l.Result = place{revision, int64(len(large))}, nil
+		}
+		log = l.append(log)
+	}
+	return log, large
+}
+
+// append appends the entry to a log.
+func (l *logged) append(log []byte) []byte {
+	var marks uint64
+	mark := func(bit uint64, is bool) {
+		if is {
+			marks |= bit
+		}
+	}
+	mark(markUndo, l.Undo)
+	mark(markPending, l.Pending)
+	mark(markAt, !l.At.IsZero())
+	mark(markRetryAt, !l.RetryAt.IsZero())
+	mark(markResult, l.Result != nil)
+	mark(markElsewhere, l.elsewhere != place{})
+	mark(markForced, l.Forced != "")
+	mark(markSeen, l.Status != 0 || l.Code != "" || l.Detail != "")
+	b := packed{codecVersion}
+	b.uint(marks)
+	b.uint(uint64(l.Outcome))
+	b.int(int64(l.Tries))
+	b.text(l.Step)
+	if marks&markAt != 0 {
+		b.time(l.At)
+	}
+	if marks&markRetryAt != 0 {
+		b.time(l.RetryAt)
+	}
+	if marks&markResult != 0 {
+		b.bytes(l.Result)
+	}
+	if marks&markElsewhere != 0 {
+		b.int(l.elsewhere.revision)
+		b.int(l.elsewhere.position)
+	}
+	if marks&markForced != 0 {
+		b.text(l.Forced)
+	}
+	if marks&markSeen != 0 {
+		b.int(int64(l.Status))
+		b.text(string(l.Code))
+		b.text(l.Detail)
+	}
+	return (*packed)(&log).appended(b)
+}
+
+// parseLog returns the entries of a log: of each call the last, in the order in
+// which the calls came first.
+func parseLog(log []byte) ([]logged, error) {
+	var all []logged
+	r := unpacker{rest: log}
+	for len(r.rest) > 0 {
+		l, err := parseEntry(r.bytes())
+		if r.broken || err != nil {
+			return nil, fmt.Errorf("entry %d of %d bytes of entries cannot be read", len(all)+1, len(log))
+		}
+		i := slices.IndexFunc(all, func(have logged) bool { return have.Step == l.Step && have.Undo == l.Undo })
+		if i < 0 {
+			all = append(all, l)
+		} else {
+			all[i] = l
+		}
+	}
+	return all, nil
+}
+
+func parseEntry(data []byte) (l logged, err error) {
+	r := unpacker{rest: data}
+	r.version()
+	marks := r.uint()
+	outcome := r.uint()
+	l.Outcome, l.Tries, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
+	l.Undo, l.Pending = marks&markUndo != 0, marks&markPending != 0
+	if marks&markAt != 0 {
+		l.At = r.time()
+	}
+	if marks&markRetryAt != 0 {
+		l.RetryAt = r.time()
+	}
+	if marks&markResult != 0 {
+		l.Result = r.bytes()
+	}
+	if marks&markElsewhere != 0 {
+		l.elsewhere = place{r.int(), r.int()}
+	}
+	if marks&markForced != 0 {
+		l.Forced = r.text()
+	}
+	if marks&markSeen != 0 {
+		l.Status, l.Code, l.Detail = int(r.int()), wire.Code(r.text()), r.text()
+	}
+	if outcome > uint64(retry.Completed) || marks >= markSeen<<1 {
+		r.broken = true
+	}
+	return l, r.end()
+}
+
+// compacted returns the log without what was replaced.
+func compacted(log []byte) ([]byte, error) {
+	entries, err := parseLog(log)
+	if err != nil {
+		return nil, err
+	}
+	short := []byte{}
+	for i := range entries {
+		short = entries[i].append(short)
+	}
+	return short, nil
+}

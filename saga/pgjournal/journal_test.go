@@ -1,0 +1,99 @@
+package pgjournal_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+		j, _ := open(tb, pgjournal.Config{})
+		return j
+	})
+}
+
+// Without combining each write is what a lone one is with it, and more of them
+// meet in the server.
+func TestJournal_combiningOff(t *testing.T) {
+	t.Parallel()
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+		j, _ := open(tb, pgjournal.Config{Combining: pgjournal.CombiningOff})
+		require.Zero(tb, j.Queued())
+		return j
+	})
+}
+
+// serializable is the default of the database, not a choice of the journal's.
+func serializable(cfg *pgxpool.Config) {
+	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+}
+
+// Where SERIALIZABLE is the default, the loser of a start would get an error in
+// place of the saga.
+func TestJournal_serializableDefault(t *testing.T) {
+	t.Parallel()
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+		j, _ := open(tb, pgjournal.Config{}, serializable)
+		return j
+	})
+}
+
+// On a server whose standby's word counts, what is final is confirmed before it is
+// shown.
+func TestJournal_confirming(t *testing.T) {
+	t.Parallel()
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+		j, _ := open(tb, pgjournal.Config{Confirm: pgjournal.ConfirmAlways})
+		return j
+	})
+}
+
+// The whole law, where no two statements outside a transaction need meet the same
+// session.
+func TestJournal_throughPgBouncer(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+				j, _ := pooled(tb, level)
+				return j
+			})
+		})
+	}
+}
+
+// pooled returns a journal that reaches its database through a PgBouncer in
+// transaction mode, and a pool that looks at the database directly. level is the
+// default of the database.
+func pooled(tb testing.TB, level string) (*pgjournal.Journal, *pgxpool.Pool) {
+	tb.Helper()
+	look := pgtest.NewPool(tb, pgjournal.Migrate)
+	exec(tb, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
+	cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(tb, look.Config().ConnString()))
+	require.NoError(tb, err)
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	j, err := pgjournal.Open(tb.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
+	require.NoError(tb, err)
+	tb.Cleanup(j.Close)
+	return j, look
+}
+
+// Two services can keep their sagas apart in one database.
+func TestJournal_namedSchema(t *testing.T) {
+	t.Parallel()
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+		look := pgtest.NewPool(tb, nil)
+		require.NoError(tb, pgjournal.Migrations.Up(tb.Context(), look, "orders"))
+		return openOn(tb, look, pgjournal.Config{Schema: "orders"})
+	})
+}

@@ -1,0 +1,36 @@
+package pgjournal
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+//go:embed migration/*.sql
+var migrationFiles embed.FS
+
+// Migrations are the journal's tables, in numbered steps of plain SQL. Another
+// migration tool can run the files as they are.
+var Migrations = pgkit.Migrations{Component: "saga", Files: mustSub(migrationFiles, "migration")}
+
+// mustSub cannot fail for a folder that is embedded above.
+func mustSub(files fs.FS, dir string) fs.FS {
+	sub, err := fs.Sub(files, dir)
+	if err != nil {
+		panic(err) //nolint:forbidigo // at start-up, and only if the line above is wrong
+	}
+	return sub
+}
+
+// Migrate brings the tables to the version that this package needs, in the
+// first schema of the search_path; for another schema call
+// [Migrations].Up. It may run in several processes at once, and does nothing
+// where there is nothing to do. It returns a [*pgkit.SchemaError] if the tables
+// are newer than this package.
+func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	return Migrations.Up(ctx, pool, "")
+}

@@ -1,0 +1,105 @@
+-- Sagas, and who drives them. It names no schema: whoever runs it chooses one by
+-- the search_path.
+--
+-- What a saga is comes first and does not change; where it stands comes last. The
+-- server writes to its log what lies between the first and the last byte that an
+-- update changes: in this order a 3-step saga takes a third less of it than with
+-- the columns sorted by width.
+create table saga (
+  created_at  timestamptz not null,
+  version     integer     not null,
+  id          uuid        not null primary key,
+  plan        bytea       not null,
+  input_hash  bytea       not null,
+  name        text        not null,
+  scope       text        not null,
+  key         text        not null,
+  input       bytea       not null,
+  fence       bigint      not null,
+  engine      uuid        not null,
+  deadline_at timestamptz not null,
+  turned_at   timestamptz,
+  resumed_at  timestamptz,
+  cause       bytea,
+  stuck_on    bytea,
+  entry_room  integer     not null default 65536,
+  deaths      integer     not null default 0,
+  cancel      boolean     not null default false,
+  status      smallint    not null,
+  driven      boolean     not null generated always as (status in (1, 2)) stored,
+  wake_at     timestamptz,
+  finished_at timestamptz,
+  expires_at  timestamptz,
+  revision    bigint      not null,
+  entries     bytea       not null default '',
+  result      bytea,
+  constraint saga_status check (status between 1 and 6),
+  constraint saga_final check ((status in (3, 4, 6)) = (expires_at is not null))
+) with (fillfactor = 70);
+
+-- For claims and lists of what is not finished. Its columns change where a saga
+-- changes its owner or stops, and with no write of a step: driven, and not status,
+-- since that changes when a saga turns. So these writes are HOT.
+create index saga_unfinished on saga (driven, engine, created_at) where expires_at is null;
+-- For the sweep alone.
+create index saga_expires_at on saga (expires_at) where expires_at is not null;
+
+alter table saga set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+
+-- Results of steps that are too large to be written again with each step.
+create table saga_result (
+  revision bigint   not null,
+  saga     uuid     not null,
+  position smallint not null,
+  result   bytea    not null,
+  primary key (saga, revision, position)
+);
+
+-- lz4 packs JSON several times faster than the default. Not every server was
+-- built with it, and older or related ones do not know the words.
+do $$
+begin
+  execute 'alter table saga alter column input set compression lz4, alter column entries set compression lz4, alter column result set compression lz4';
+  execute 'alter table saga_result alter column result set compression lz4';
+exception when feature_not_supported or syntax_error then
+  null;
+end
+$$;
+
+-- One row per life of an engine: the lease of all sagas that it drives.
+create table saga_engine (
+  lease_until timestamptz not null,
+  id          uuid        not null primary key,
+  has_left    boolean     not null default false
+) with (fillfactor = 50);
+
+-- The plans that sagas were started with, for people and to refuse changed ones.
+create table saga_plan (
+  created_at timestamptz not null default clock_timestamp(),
+  version    integer     not null,
+  name       text        not null,
+  hash       bytea       not null,
+  lines      text[]      not null,
+  primary key (name, version)
+);
+
+-- What was done to sagas in somebody's name. It outlives the sagas.
+create table saga_audit (
+  id          bigint      generated always as identity primary key,
+  at          timestamptz not null default clock_timestamp(),
+  saga        uuid        not null,
+  verb        text        not null,
+  step        text        not null,
+  actor       text        not null,
+  reason      text        not null,
+  from_status smallint    not null,
+  to_status   smallint    not null,
+  fence       bigint      not null
+);
+create index saga_audit_saga on saga_audit (saga);
+
+create table saga_version (
+  version     integer     not null primary key,
+  migrated_at timestamptz not null default now()
+);
+insert into saga_version (version) values (1);

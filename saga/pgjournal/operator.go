@@ -1,0 +1,146 @@
+package pgjournal
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// List implements [saga.OperatorJournal]. It reads the unfinished sagas, or those of
+// one engine, by their index; where others are asked for, the whole table.
+func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+	if err := checkLimit(req.Limit); err != nil {
+		return nil, err
+	}
+	statuses, final := statusesOf(req.Statuses)
+	engine := uuid(req.Engine)
+	engine.Valid = !req.Engine.IsZero()
+	st := j.query.list.Bind(pgx.NamedArgs{
+		"statuses": statuses, "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans,
+		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
+	})
+	if err := st.Err(); err != nil {
+		return nil, wrap("list", err)
+	}
+	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return nil, wrap("list", err)
+	}
+	listed, err := pgx.CollectRows(rows, scanStored)
+	if err != nil {
+		return nil, wrap("list", err)
+	}
+	records := make([]saga.Record, len(listed))
+	for i, s := range listed {
+		records[i] = bare(s.Record)
+	}
+	return records, nil
+}
+
+// statusesOf also tells whether a final one is among them.
+func statusesOf(of []saga.Status) (numbers []int16, final bool) {
+	if len(of) == 0 {
+		of = []saga.Status{saga.Running, saga.Compensating, saga.Stuck}
+	}
+	for _, s := range of {
+		numbers = append(numbers, int16(s))
+		final = final || s.Final()
+	}
+	return numbers, final
+}
+
+// bare returns r without what may be large.
+func bare(r saga.Record) saga.Record {
+	r.Input, r.Result = nil, nil
+	for i := range r.Entries {
+		r.Entries[i].Result = nil
+	}
+	return r
+}
+
+// after is before every time where there is no page before.
+func after(t time.Time) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
+	}
+	return timestamp(t)
+}
+
+// Change implements [saga.OperatorJournal], in one statement if it does anything,
+// with its line in the audit log.
+func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+	if err := checkChange(c); err != nil {
+		return saga.Record{}, false, err
+	}
+	log, large := logOf(c.Entries, c.Revision+1)
+	if large == nil {
+		large = [][]byte{}
+	}
+	st := j.query.change.Bind(pgx.NamedArgs{
+		"id": uuid(c.ID), "revision": c.Revision, "entries": log, "large": large,
+		"status": int16(c.Status), "cancel": c.Cancel, "deadline": c.Deadline, "keep": c.Keep,
+		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": c.By.Reason,
+		"lock_timeout": j.lockTimeout,
+	})
+	type changed struct {
+		stored
+		ok bool
+	}
+	got, err := pgkit.RetryConflict(ctx, func() (changed, error) {
+		s, ok, err := pgkit.Row(ctx, j.writer, st, scanStored)
+		return changed{s, ok}, err
+	})
+	switch {
+	case err != nil:
+		return saga.Record{}, false, wrap("change", err)
+	case !got.ok:
+		r, err := j.Read(ctx, c.ID)
+		return r, false, err
+	}
+	r, err := j.completed(ctx, got.stored)
+	if err != nil { // it is changed all the same
+		return saga.Record{}, false, wrap("change", errors.Join(saga.ErrFateUnknown, err))
+	}
+	return r, true, nil
+}
+
+// AuditLog implements [saga.OperatorJournal].
+func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	of := uuid(id)
+	of.Valid = id != saga.ID{}
+	st := j.query.auditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
+	if err := st.Err(); err != nil {
+		return nil, wrap("audit log", err)
+	}
+	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return nil, wrap("audit log", err)
+	}
+	log, err := pgx.CollectRows(rows, scanAuditEntry)
+	return log, wrap("audit log", err)
+}
+
+func scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
+	var id pgtype.UUID
+	var verb string
+	var from, to int16
+	if err := row.Scan(&e.At, &id, &verb, &e.Step, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
+		return e, err
+	}
+	if from < 0 || from > math.MaxUint8 || to < 0 || to > math.MaxUint8 {
+		return e, errors.New("audit entry of no known status")
+	}
+	e.At, e.ID, e.Verb = e.At.UTC(), id.Bytes, saga.Verb(verb)
+	e.From, e.To = saga.Status(from), saga.Status(to)
+	return e, nil
+}

@@ -1,0 +1,34 @@
+-- Change does to a saga what a verb says, at the revision that it was decided for,
+-- and writes down who. It returns the saga if it did, and no row if the saga has
+-- moved on or is gone.
+with old as (
+  select i.id, i.status
+  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+  cross join /*schema*/saga i
+  where s.lock_timeout is not null and i.id = @id and i.revision = @revision
+  for update of i
+), changed as (
+  update /*schema*/saga i
+  set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + 1, revision = i.revision + 1,
+    entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
+    deaths = 0, wake_at = null, stuck_on = null, resumed_at = n.now,
+    deadline_at = case when @deadline::interval > interval '0' then n.now + @deadline::interval else i.deadline_at end,
+    turned_at = case @status::smallint when 2 then coalesce(i.turned_at, n.now) else i.turned_at end,
+    finished_at = case when @status::smallint > 2 then n.now end,
+    expires_at = case when @status::smallint in (3, 4, 6) then n.now + @keep::interval end
+  from old
+  cross join (select clock_timestamp() as now) n
+  where i.id = old.id
+  returning i.*, old.status as was
+), spilled as (
+  insert into /*schema*/saga_result (saga, revision, position, result)
+  select c.id, c.revision, r.n, r.result
+  from changed c
+  cross join unnest(@large::bytea[]) with ordinality as r (result, n)
+), logged as (
+  insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
+  select id, @verb, @step, @actor, @reason, was, status, fence from changed
+)
+select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel,
+  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now
+from changed

@@ -1,0 +1,42 @@
+-- Claim makes an engine the owner of orphans, and returns them. It returns no row
+-- if there are none, or if the engine has no lease: lease.sql tells which.
+-- Candidates are looked up by the engines whose lease is over, so that sagas with
+-- a living owner are not read. Nobody's are under the zero engine.
+-- There are more candidates than are wanted, since another claim may have locked the
+-- oldest; and each must still be at the revision that made it one: a lock that was
+-- waited for, or taken just after another claim, is on a saga that has an owner.
+with lapsed as materialized (
+  select id, not has_left as died
+  from /*schema*/saga_engine
+  where has_left or lease_until <= (select clock_timestamp())
+  union all
+  select '00000000-0000-0000-0000-000000000000'::uuid, false
+), candidate as materialized (
+  select c.id, c.revision, c.created_at, l.died
+  from lapsed l
+  cross join lateral (
+    select o.id, o.revision, o.created_at
+    from /*schema*/saga o
+    where o.driven and o.expires_at is null and o.engine = l.id
+      and o.plan = any (@plans::bytea[]) and (o.wake_at is null or o.wake_at <= clock_timestamp())
+    order by o.created_at
+    limit 8 * @limit) c
+  order by c.created_at, c.id
+  limit 8 * @limit
+), orphan as (
+  select o.id, c.died
+  from candidate c
+  join /*schema*/saga o on o.id = c.id and o.revision = c.revision
+  where exists (
+    select from /*schema*/saga_engine
+    where id = @engine and not has_left and lease_until > clock_timestamp())
+  order by c.created_at, c.id
+  limit @limit
+  for update of o skip locked
+)
+update /*schema*/saga s
+set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, deaths = s.deaths + o.died::integer
+from orphan o
+where s.id = o.id
+returning s.id, s.engine, s.plan, s.input_hash, s.name, s.version, s.scope, s.key, s.input, s.fence, s.revision, s.status, s.deaths, s.cancel,
+  s.created_at, s.deadline_at, s.turned_at, s.resumed_at, s.wake_at, s.finished_at, s.expires_at, s.entries, s.cause, s.stuck_on, s.result, clock_timestamp() as now

@@ -1,0 +1,11 @@
+-- Confirm returns the saga, or no row, and locks it. The lock is WAL, so its commit
+-- waits for the standbys as the saga's own commit should have: a write that
+-- became visible because somebody canceled that wait is not confirmed. The lock
+-- ends with the statement.
+select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel,
+  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now,
+  true as synchronous
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+cross join /*schema*/saga i
+where s.lock_timeout is not null and id = @id
+for no key update of i

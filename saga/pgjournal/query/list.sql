@@ -1,0 +1,15 @@
+-- List returns a page of sagas without what is large. Where only unfinished ones are
+-- asked for, it reads the index of those; else the whole table.
+select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, deaths, cancel,
+  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
+from /*schema*/saga s
+where status = any (@statuses::smallint[])
+  and (@any::boolean or expires_at is null)
+  and (@name::text = '' or name = @name)
+  and (@engine::uuid is null or (driven and expires_at is null and engine = @engine))
+  and (not @orphans::boolean or (driven and expires_at is null and not exists (
+    select from /*schema*/saga_engine e
+    where e.id = s.engine and not e.has_left and e.lease_until > clock_timestamp())))
+  and (created_at, id) > (@after_created_at::timestamptz, @after_id::uuid)
+order by created_at, id
+limit @limit

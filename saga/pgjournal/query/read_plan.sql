@@ -1,0 +1,4 @@
+-- ReadPlan returns a plan as it was first stored, or no row.
+select hash, lines
+from /*schema*/saga_plan
+where name = @name and version = @version

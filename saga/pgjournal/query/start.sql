@@ -1,0 +1,13 @@
+-- Start stores a new saga. It returns one row if it did, and none if there is one
+-- with that ID: then read.sql shows it. do nothing, not do update: a duplicate must
+-- write no WAL and lock no row.
+-- The lock timeout bounds the wait for a user's transaction that is about to store
+-- the same saga. Set here, it needs neither a session nor a round trip.
+insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
+  created_at, deadline_at)
+select @id, @engine, @plan, @input_hash, @name, @version, @scope, @key, @input, @fence, 1, 1,
+  s.now, s.now + @timeout::interval
+from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+where s.lock_timeout is not null
+on conflict (id) do nothing
+returning created_at, deadline_at

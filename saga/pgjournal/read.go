@@ -1,0 +1,140 @@
+package pgjournal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Read implements [saga.Journal], in one statement; a second one where results are
+// in the side table. It waits for no transaction, and sees what is committed. A saga
+// that is over or stuck is confirmed first where [Config].Confirm says so, which
+// waits for who holds it.
+func (j *Journal) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+	r, err := j.look(ctx, id, func(r saga.Record) bool { return !r.Status.Driven() })
+	return r, wrap("read", err)
+}
+
+// look reads the saga, and confirms it if somebody is to rely on it as it stands.
+func (j *Journal) look(ctx context.Context, id saga.ID, relied func(saga.Record) bool) (saga.Record, error) {
+	f, err := queryOne(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), scanFound)
+	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
+		f.stored, err = j.confirm(ctx, id)
+	}
+	if err != nil {
+		return saga.Record{}, notFound(err)
+	}
+	return j.completed(ctx, f.stored)
+}
+
+// always is for what is written twice: whoever repeats a write relies on it.
+func always(saga.Record) bool { return true }
+
+func (j *Journal) mustConfirm(synchronous bool) bool {
+	switch j.cfg.Confirm {
+	case ConfirmAlways:
+		return true
+	case ConfirmNever:
+		return false
+	default:
+		return synchronous
+	}
+}
+
+// confirm writes before it believes what it reads.
+func (j *Journal) confirm(ctx context.Context, id saga.ID) (stored, error) {
+	return pgkit.RetryConflict(ctx, func() (stored, error) {
+		st := j.query.confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.lockTimeout})
+		f, ok, err := pgkit.Row(ctx, j.writer, st, scanFound)
+		if err == nil && !ok {
+			err = pgx.ErrNoRows
+		}
+		return f.stored, err
+	})
+}
+
+// completed adds the results that are in the side table. They are written once and
+// deleted with their saga, so that they belong to it whenever they are read.
+func (j *Journal) completed(ctx context.Context, s stored) (saga.Record, error) {
+	if len(s.missing) == 0 {
+		return s.Record, nil
+	}
+	all, err := j.allCompleted(ctx, []stored{s})
+	if err != nil {
+		return saga.Record{}, err
+	}
+	return all[0], nil
+}
+
+func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]saga.Record, error) {
+	var ids []pgtype.UUID
+	index := make(map[[16]byte]*stored)
+	for i := range sagas {
+		if s := &sagas[i]; len(s.missing) > 0 {
+			ids = append(ids, uuid(s.ID))
+			index[s.ID] = s
+		}
+	}
+	if len(ids) > 0 {
+		if err := j.addResults(ctx, ids, index); err != nil {
+			return nil, err
+		}
+	}
+	records := make([]saga.Record, len(sagas))
+	for i, s := range sagas {
+		if len(s.missing) > 0 && s.Corrupt == nil {
+			s.Corrupt = fmt.Errorf("%w: saga %v: %d results are not there", saga.ErrCorrupt, s.ID, len(s.missing))
+		}
+		records[i] = s.Record
+	}
+	return records, nil
+}
+
+func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[16]byte]*stored) error {
+	st := j.query.results.Bind(pgx.NamedArgs{"ids": ids})
+	if err := st.Err(); err != nil {
+		return err
+	}
+	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return err
+	}
+	var id pgtype.UUID
+	var at place
+	var result []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &at.revision, &at.position, &result}, func() error {
+		s := index[id.Bytes]
+		if i, ok := s.missing[at]; ok { // else it was replaced by a later one
+			s.Entries[i].Result = result
+			delete(s.missing, at)
+		}
+		return nil
+	})
+	return err
+}
+
+// queryOne sends a statement that changes nothing.
+func queryOne[T any](ctx context.Context, db pgkit.Queryer, st pgkit.Statement, scan pgx.RowToFunc[T]) (T, error) {
+	var none T
+	if err := st.Err(); err != nil {
+		return none, err
+	}
+	rows, err := db.Query(ctx, st.SQL, st.Args...)
+	if err != nil {
+		return none, err
+	}
+	return pgx.CollectOneRow(rows, scan)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return saga.ErrNotFound
+	}
+	return err
+}

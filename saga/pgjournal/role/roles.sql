@@ -1,0 +1,54 @@
+-- Three roles for the tables of sagas: who may change the tables, who may use
+-- them, and who may look on. Run it in the tables' schema, as a superuser or as
+-- who owns the tables and may create roles; after each migration again: it can be
+-- run any number of times. They are the roles of the tables of keys, too, where a
+-- database has both.
+--
+-- Give the login roles of your services one of these: grant fanonce_runtime to
+-- orders. Migrations run as fanonce_owner.
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['fanonce_owner', 'fanonce_runtime', 'fanonce_observer'] loop
+    if not exists (select from pg_roles where rolname = name) then
+      execute format('create role %I nologin', name);
+    end if;
+  end loop;
+end
+$$;
+
+do $$
+begin
+  execute format('grant usage, create on schema %I to fanonce_owner', current_schema());
+  execute format('grant usage on schema %I to fanonce_runtime, fanonce_observer', current_schema());
+end
+$$;
+
+alter table saga owner to fanonce_owner;
+alter table saga_result owner to fanonce_owner;
+alter table saga_engine owner to fanonce_owner;
+alter table saga_plan owner to fanonce_owner;
+alter table saga_audit owner to fanonce_owner;
+alter table saga_version owner to fanonce_owner;
+
+revoke all on saga, saga_result, saga_engine, saga_plan, saga_audit, saga_version from public, fanonce_runtime, fanonce_observer;
+
+-- A service starts, drives, reads and sweeps. It cannot change what a saga was
+-- started as.
+grant select, insert, delete on saga to fanonce_runtime;
+grant update (fence, engine, deadline_at, turned_at, resumed_at, cause, stuck_on, entry_room, deaths, cancel, status,
+  wake_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
+grant select, insert, delete on saga_result to fanonce_runtime;
+grant select, insert, delete, update (lease_until, has_left) on saga_engine to fanonce_runtime;
+-- A plan stays what it was: sagas under way were started with it.
+grant select, insert on saga_plan to fanonce_runtime;
+-- It writes to the log, and never takes anything back.
+grant select, insert on saga_audit to fanonce_runtime;
+grant select on saga_version to fanonce_runtime, fanonce_observer;
+
+-- An observer sees where sagas stand and how old they are: no key to send calls
+-- with, no input, no result, and no hash to guess an input from.
+grant select (id, name, version, plan, created_at, fence, engine, revision, status, driven, deaths, cancel, deadline_at,
+  turned_at, resumed_at, wake_at, finished_at, expires_at) on saga to fanonce_observer;
+grant select on saga_engine, saga_plan, saga_audit to fanonce_observer;

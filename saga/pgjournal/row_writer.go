@@ -1,0 +1,128 @@
+package pgjournal
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// A rowWriter makes the two writes that every saga needs durable. They are of one
+// row each, so those of one process may share a commit, as combined makes them;
+// singles sends each in one of its own.
+type rowWriter interface {
+	// start inserts the saga, and returns false if it did not.
+	start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error)
+	// append writes what an owner's work came to, and returns false if it did not.
+	append(ctx context.Context, w owned) (bool, error)
+}
+
+type singles struct {
+	writer *pgkit.Writer
+	statements
+}
+
+func (s *singles) start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error) {
+	return pgkit.Row(ctx, s.writer, s.statements.start(req), scanStartTimes)
+}
+
+func (s *singles) append(ctx context.Context, w owned) (bool, error) {
+	_, ok, err := pgkit.Row(ctx, s.writer, s.statements.append(w), pgx.RowTo[bool])
+	return ok, err
+}
+
+// flushLockTimeout is how long a flush waits for a lock. Most locks are those of
+// another process's flush or claim, and gone with its commit. One that is held longer
+// is a user's transaction's: who needs it waits for it alone, and the others go on.
+const flushLockTimeout = 50 * time.Millisecond
+
+// combined sends the writes that wait at the same time in one commit. Starts go
+// before other writes in all processes: a transaction that has locked sagas waits
+// for no new one.
+type combined struct {
+	starts  *pgkit.Lane[saga.StartRequest, startTimes]
+	appends *pgkit.Lane[owned, bool]
+}
+
+func newCombined(c *pgkit.Combiner, s statements) *combined {
+	return &combined{
+		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, startTimes]{
+			One: s.start, ScanOne: scanStartTimes, Many: s.startMany,
+			Bytes: func(req saga.StartRequest) int { return len(req.Input) },
+		}),
+		appends: pgkit.NewLane(c, pgkit.LaneConfig[owned, bool]{
+			One: s.append, ScanOne: pgx.RowTo[bool], Many: s.appendMany,
+			Bytes: func(w owned) int { return len(w.log) + len(w.Result) },
+		}),
+	}
+}
+
+func (c *combined) start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error) {
+	return c.starts.Do(ctx, req)
+}
+
+func (c *combined) append(ctx context.Context, w owned) (bool, error) {
+	_, ok, err := c.appends.Do(ctx, w)
+	return ok, err
+}
+
+func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, startTimes, error)) {
+	n := len(reqs)
+	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	plans, hashes, inputs := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	names, scopes, keys := make([]string, n), make([]string, n), make([]string, n)
+	versions, fences, timeouts := make([]int32, n), make([]int64, n), make([]time.Duration, n)
+	type starter struct{ id, engine [16]byte }
+	index := make(map[starter]int, n)
+	for i, req := range reqs {
+		ids[i], engines[i] = uuid(req.ID), uuid(req.Engine)
+		plans[i], hashes[i], inputs[i] = reqs[i].Plan[:], reqs[i].InputHash[:], present(req.Input)
+		names[i], scopes[i], keys[i] = req.Name, req.Scope, req.Key.String()
+		versions[i], fences[i], timeouts[i] = int32(req.Version), firstFence(req), req.Timeout //nolint:gosec // checkStart bounds it
+		index[starter{req.ID, req.Engine}] = i
+	}
+	st := s.query.startMany.Bind(pgx.NamedArgs{
+		"ids": ids, "engines": engines, "plans": plans, "input_hashes": hashes, "names": names, "versions": versions,
+		"scopes": scopes, "keys": keys, "inputs": inputs, "fences": fences, "timeouts": timeouts,
+	})
+	return st, func(row pgx.CollectableRow) (int, startTimes, error) {
+		var id, engine pgtype.UUID
+		var t startTimes
+		err := row.Scan(&id, &engine, &t.created, &t.deadline)
+		i, ok := index[starter{id.Bytes, engine.Bytes}]
+		if !ok {
+			i = -1
+		}
+		return i, t, err
+	}
+}
+
+func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+	n := len(all)
+	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	fences, revisions, statuses := make([]int64, n), make([]int64, n), make([]pgtype.Int2, n)
+	deadlines, wakes := make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
+	logs, causes, stuckOns, results := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	keeps := make([]time.Duration, n)
+	for i, w := range all {
+		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
+		statuses[i], deadlines[i], wakes[i] = statusOrNull(w.Status), timestamp(w.DeadlineAt), timestamp(w.WakeAt)
+		logs[i], causes[i], stuckOns[i], results[i] = w.log, packFailure(w.Cause), packFailure(w.StuckOn), w.Result
+		keeps[i] = w.Keep
+	}
+	return s.query.appendMany.Bind(pgx.NamedArgs{
+		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "statuses": statuses,
+		"deadline_ats": deadlines, "wake_ats": wakes, "causes": causes, "stuck_ons": stuckOns, "results": results, "keeps": keeps,
+	}), scanNumber
+}
+
+// scanNumber reads the number that a statement gave to one of its arguments.
+func scanNumber(row pgx.CollectableRow) (int, bool, error) {
+	var n int
+	err := row.Scan(&n)
+	return n - 1, true, err
+}

@@ -1,0 +1,59 @@
+package pgjournal
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Start implements [saga.Journal]: one statement for a new saga, two for one that
+// is there, which write nothing. It waits, for at most Config.LockTimeout, where a
+// transaction is about to store the same saga.
+func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	if err := checkStart(req); err != nil {
+		return saga.Record{}, false, err
+	}
+	for {
+		r, created, err := j.start(ctx, req)
+		if errors.Is(err, saga.ErrNotFound) && ctx.Err() == nil {
+			continue // what was in the way has been swept since
+		}
+		return r, created, wrap("start", err)
+	}
+}
+
+func (j *Journal) start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	type inserted struct {
+		times startTimes
+		ok    bool
+	}
+	in, err := pgkit.RetryConflict(ctx, func() (inserted, error) {
+		times, ok, err := j.rows.start(ctx, req)
+		return inserted{times, ok}, err
+	})
+	if err != nil {
+		return saga.Record{}, false, err
+	}
+	if in.ok {
+		return newRecord(req, in.times), true, nil
+	}
+	// Its snapshot is younger than the conflict. Calls are sent on the strength of
+	// what it finds, or an answer given.
+	r, err := j.look(ctx, req.ID, always)
+	repeated := err == nil && !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1
+	return r, repeated, err
+}
+
+// newRecord is what the insert wrote.
+func newRecord(req saga.StartRequest, t startTimes) saga.Record {
+	return saga.Record{
+		ID: req.ID, Scope: req.Scope, Key: req.Key,
+		Name: req.Name, Version: req.Version, Plan: req.Plan,
+		InputHash: req.InputHash, Input: slices.Clone(req.Input),
+		Status: saga.Running, Engine: req.Engine, Fence: firstFence(req), Revision: 1,
+		Now: t.created.UTC(), CreatedAt: t.created.UTC(), DeadlineAt: t.deadline.UTC(),
+	}
+}

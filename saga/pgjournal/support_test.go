@@ -1,0 +1,133 @@
+package pgjournal_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// open returns a journal on a migrated database of tb's own, and an independent
+// pool to look at that database with.
+func open(tb testing.TB, cfg pgjournal.Config, changes ...func(*pgxpool.Config)) (*pgjournal.Journal, *pgxpool.Pool) {
+	tb.Helper()
+	look := pgtest.NewPool(tb, pgjournal.Migrate)
+	return openOn(tb, look, cfg, changes...), look
+}
+
+func openOn(tb testing.TB, look *pgxpool.Pool, cfg pgjournal.Config, changes ...func(*pgxpool.Config)) *pgjournal.Journal {
+	tb.Helper()
+	poolCfg := look.Config()
+	for _, change := range changes {
+		change(poolCfg)
+	}
+	cfg.AllowNonDurable = true
+	j, err := pgjournal.Open(tb.Context(), poolCfg, cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(j.Close)
+	return j
+}
+
+// openAt is open on a cluster of the test's own.
+func openAt(tb testing.TB, cluster *pgtest.Cluster, cfg pgjournal.Config) (*pgjournal.Journal, *pgxpool.Pool) {
+	tb.Helper()
+	url, err := cluster.CreateDatabase(tb.Context(), "sagas")
+	require.NoError(tb, err)
+	look, err := pgxpool.New(tb.Context(), url)
+	require.NoError(tb, err)
+	tb.Cleanup(look.Close)
+	require.NoError(tb, pgjournal.Migrate(tb.Context(), look))
+	return openOn(tb, look, cfg), look
+}
+
+var (
+	someone = saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: "a test"}
+	aPlan   = saga.PlanHash(sha256.Sum256([]byte("checkout")))
+)
+
+func newEngine() (id saga.EngineID) {
+	_, _ = rand.Read(id[:])
+	return id
+}
+
+// beat gives a new engine a lease.
+func beat(tb testing.TB, j saga.Journal, lease time.Duration) saga.EngineID {
+	tb.Helper()
+	engine := newEngine()
+	require.NoError(tb, j.Beat(tb.Context(), engine, lease))
+	return engine
+}
+
+func newRequest(engine saga.EngineID) saga.StartRequest {
+	key := childkey.MustNew()
+	input := []byte(`{"sku":"a-1","cents":100}`)
+	return saga.StartRequest{
+		ID: saga.IDOf("", key), Key: key, Name: "checkout", Version: 1, Plan: aPlan,
+		InputHash: sha256.Sum256(input), Input: input, Engine: engine, Timeout: time.Hour,
+	}
+}
+
+func start(tb testing.TB, j saga.Journal, engine saga.EngineID) saga.Record {
+	tb.Helper()
+	r, created, err := j.Start(tb.Context(), newRequest(engine))
+	require.NoError(tb, err)
+	require.True(tb, created)
+	return r
+}
+
+func ownerOf(r saga.Record) saga.Owner { return saga.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence} }
+
+func completed(step string) saga.Entry {
+	return saga.Entry{Step: step, Outcome: retry.Completed, Tries: 1, At: time.Now(), Result: []byte(`{}`)}
+}
+
+// write appends w as the next revision of r, and returns the saga then.
+func write(tb testing.TB, j saga.Journal, r saga.Record, w saga.Write) saga.Record {
+	tb.Helper()
+	w.Revision = r.Revision + 1
+	require.NoError(tb, j.Append(tb.Context(), ownerOf(r), w))
+	r, err := j.Read(tb.Context(), r.ID)
+	require.NoError(tb, err)
+	return r
+}
+
+func exec(tb testing.TB, pool *pgxpool.Pool, text string, args ...any) {
+	tb.Helper()
+	_, err := pool.Exec(tb.Context(), text, args...)
+	require.NoError(tb, err)
+}
+
+func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, text string, args ...any) (v T) {
+	tb.Helper()
+	require.NoError(tb, pool.QueryRow(tb.Context(), text, args...).Scan(&v))
+	return v
+}
+
+// until waits for a condition that something else brings about.
+func until(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// closeEngine ends an engine, however its test ended.
+func closeEngine(tb testing.TB, e *saga.Engine) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // tb's ctx is done
+	defer cancel()
+	if err := e.Close(ctx); err != nil {
+		tb.Logf("closing an engine: %v", err)
+	}
+}
