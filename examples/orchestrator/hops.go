@@ -1,14 +1,21 @@
 package main
 
 import (
+	"context"
+	"net/http"
+
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// An effectInput is what a hop is asked for.
+// An effectInput is what a hop is asked for. The last three are of sagas.
 type effectInput struct {
-	FP string `json:"fp"`
+	FP     string `json:"fp"`
+	Saga   string `json:"saga,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+	Reject bool   `json:"reject,omitempty"`
 }
 
 // An effect is what a hop answers: the effect that the call had.
@@ -22,14 +29,27 @@ var (
 	reserve = contract.Post[effectInput, effect]("inventory", "reserve", "/v1/effect")
 	charge  = contract.Post[effectInput, effect]("payment", "charge", "/v1/effect")
 	receipt = contract.Post[effectInput, effect]("notification", "receipt", "/v1/effect")
+
+	release = contract.Post[contract.Undo[effectInput, effect], effect]("inventory", "release", "/v1/undo")
+	refund  = contract.Post[contract.Undo[effectInput, effect], effect]("payment", "refund", "/v1/undo")
 )
 
 // newHops returns the client of the three hops; it passes the tenant on.
 func newHops(cfg config) (*sdk.Client, error) {
-	hop := func(url string) sdk.Service { return sdk.Service{URL: url, Prepare: hosting.Authorize} }
+	hop := func(url string) sdk.Service { return sdk.Service{URL: url, Prepare: authorize} }
 	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
 		"inventory":    hop(cfg.inventory),
 		"payment":      hop(cfg.payment),
 		"notification": hop(cfg.notification),
 	}})
+}
+
+// authorize passes the tenant on: that of the request that is being handled, or of
+// the saga that a call is made for, which nobody may be waiting for any more.
+func authorize(ctx context.Context, header http.Header) error {
+	if info, ok := saga.FromContext(ctx); ok {
+		header.Set("Authorization", hosting.Bearer(info.Scope))
+		return nil
+	}
+	return hosting.Authorize(ctx, header)
 }

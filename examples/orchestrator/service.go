@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 
 	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
 )
@@ -15,20 +18,23 @@ import (
 type service struct {
 	*http.ServeMux
 
+	cfg       config
 	database  *hosting.Database
 	guard     *server.Guard
 	hops      *sdk.Client
+	journal   *pgjournal.Journal
+	sagas     *saga.Engine
 	stopSweep func()
 }
 
 // open opens the service. Its error wraps [hosting.ErrNotYet] while the
 // database cannot be reached.
 func open(ctx context.Context, cfg config) (_ *service, err error) {
-	s := &service{ServeMux: http.NewServeMux()}
+	s := &service{ServeMux: http.NewServeMux(), cfg: cfg}
 	if s.hops, err = newHops(cfg); err != nil {
 		return nil, err
 	}
-	if s.database, err = hosting.OpenDatabase(ctx, cfg.database); err != nil {
+	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, pgjournal.Migrations); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -45,8 +51,25 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if err = s.routes(); err != nil {
 		return nil, err
 	}
-	s.stopSweep = hosting.StartSweeping(s.guard.Sweep)
+	if err = s.openSagas(ctx); err != nil {
+		return nil, err
+	}
+	s.stopSweep = hosting.StartSweeping(s.guard.Sweep, s.sweepSagas)
 	return s, nil
+}
+
+// openSagas is the last to open: it begins at once with what other processes left.
+func (s *service) openSagas(ctx context.Context) (err error) {
+	if s.journal, err = pgjournal.New(s.database.Pool, pgjournal.Config{AllowNonDurable: true}); err != nil {
+		return err
+	}
+	s.sagas, err = saga.Open(ctx, s.journal, s.hops, saga.Config{
+		Definitions: []saga.AnyDefinition{checkoutSaga}, Lease: s.cfg.lease, Logger: slog.Default(),
+	})
+	if err != nil {
+		s.journal.Close()
+	}
+	return err
 }
 
 func (s *service) routes() error {
@@ -56,13 +79,21 @@ func (s *service) routes() error {
 		return fmt.Errorf("/v1/checkout: %w", err)
 	}
 	s.Handle("POST /v1/checkout", hosting.WithAuthorization(guarded))
+	if guarded, err = s.guard.Handler(server.Keyed, http.HandlerFunc(s.startSaga)); err != nil {
+		return fmt.Errorf("/v1/sagas: %w", err)
+	}
+	s.Handle("POST /v1/sagas", guarded)
+	s.HandleFunc("GET /v1/sagas/{key}", s.showSaga)
 	return nil
 }
+
+func (s *service) sweepSagas(ctx context.Context) (int, error) { return s.sagas.Sweep(ctx, 1000) }
 
 // Close ends what open started: the runs first, then what they stand on.
 func (s *service) Close(ctx context.Context) error {
 	s.stopSweep()
-	err := s.guard.Shutdown(ctx)
+	err := errors.Join(s.guard.Shutdown(ctx), s.sagas.Close(ctx))
+	s.journal.Close()
 	s.database.Close()
 	return err
 }

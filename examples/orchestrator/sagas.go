@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/examples/internal/hosting"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A sagaRequest is the body of POST /v1/sagas.
+type sagaRequest struct {
+	FP     string `json:"fp"`
+	Reject string `json:"reject"`
+}
+
+// unaddressable are keys that no URL path can carry, however they are encoded: a
+// saga that nobody could ask for is not begun.
+var unaddressable = []string{".", "..", "/"}
+
+// startSaga begins the saga whose key is the request's, and does not wait for it. A
+// repeat, also in another process, finds the saga that the first one began.
+func (s *service) startSaga(w http.ResponseWriter, r *http.Request) {
+	in, key, err := readSaga(r)
+	if err != nil {
+		hosting.WriteError(w, err)
+		return
+	}
+	tenant, err := hosting.Tenant(r)
+	if err != nil {
+		hosting.WriteError(w, err)
+		return
+	}
+	input := order{FP: in.FP, Saga: key.String(), Reject: in.Reject}
+	if _, err := checkoutSaga.Start(r.Context(), s.sagas, key, input, saga.Scope(tenant)); err != nil {
+		slog.Warn("saga not started", "error", err)
+		w.Header().Set("Retry-After", "1") // it may have been: the next call finds out
+		hosting.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "not started"})
+		return
+	}
+	hosting.WriteJSON(w, http.StatusAccepted, map[string]string{"saga": key.String()})
+}
+
+func readSaga(r *http.Request) (in sagaRequest, key childkey.Key, err error) {
+	if err := hosting.ReadJSON(r, &in); err != nil {
+		return in, key, err
+	}
+	known := func(info saga.StepInfo) bool { return info.Name == in.Reject }
+	if in.Reject != "" && !slices.ContainsFunc(checkoutSaga.Steps(), known) {
+		return in, key, fmt.Errorf("%w: no step %q to reject", hosting.ErrBadInput, in.Reject)
+	}
+	key, ok := childkey.FromContext(r.Context())
+	if !ok {
+		return in, key, errors.New("no key in the handler's context")
+	}
+	if slices.Contains(unaddressable, key.String()) {
+		return in, key, fmt.Errorf("%w: the key cannot be in a path", hosting.ErrBadInput)
+	}
+	return in, key, nil
+}
+
+// A sagaView is the answer to GET /v1/sagas/{key}.
+type sagaView struct {
+	Saga   string     `json:"saga"`
+	Status string     `json:"status"`
+	Steps  []stepView `json:"steps"`
+}
+
+type stepView struct {
+	Step    string `json:"step"`
+	Outcome string `json:"outcome,omitempty"` // "": not known yet
+	Undo    string `json:"undo,omitempty"`    // "": not begun, or there is none
+}
+
+// showSaga says where a saga stands. Those of other tenants are not there.
+func (s *service) showSaga(w http.ResponseWriter, r *http.Request) {
+	tenant, err := hosting.Tenant(r)
+	if err != nil {
+		hosting.WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": err.Error()})
+		return
+	}
+	key, err := childkey.Parse(r.PathValue("key"))
+	if err != nil {
+		notFound(w)
+		return
+	}
+	record, err := s.sagas.Lookup(r.Context(), saga.IDOf(tenant, key))
+	switch {
+	case errors.Is(err, saga.ErrNotFound):
+		notFound(w)
+	case err != nil:
+		slog.Warn("saga not read", "error", err)
+		hosting.WriteError(w, err)
+	default:
+		hosting.WriteJSON(w, http.StatusOK, viewOf(record))
+	}
+}
+
+func notFound(w http.ResponseWriter) {
+	hosting.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no such saga"})
+}
+
+func viewOf(r saga.Record) sagaView {
+	view := sagaView{Saga: r.Key.String(), Status: r.Status.String(), Steps: []stepView{}}
+	for _, step := range checkoutSaga.Steps() {
+		v := stepView{Step: step.Name}
+		for _, e := range r.Entries {
+			switch {
+			case e.Step != step.Name:
+			case e.Undo:
+				v.Undo = outcomeText(e)
+			default:
+				v.Outcome = outcomeText(e)
+			}
+		}
+		view.Steps = append(view.Steps, v)
+	}
+	return view
+}
+
+func outcomeText(e saga.Entry) string {
+	if e.Pending {
+		return "Pending"
+	}
+	return e.Outcome.String()
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
+)
+
+func (w *town) saga(key, body string) blackboxtest.Request {
+	return blackboxtest.Request{URL: w.front.URL + "/v1/sagas", Tenant: "t", Key: key, Body: body}
+}
+
+// show returns the status of GET /v1/sagas/{key}, and what it shows.
+func show(t *testing.T, front *blackboxtest.Process, tenant, key string) (int, sagaView) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/v1/sagas/"+url.PathEscape(key), nil)
+	require.NoError(t, err)
+	if tenant != "" {
+		req.Header.Set("Authorization", "Bearer "+tenant)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, sagaView{}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	var view sagaView
+	if err == nil && resp.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, &view)
+	}
+	require.NoError(t, err, "%s", body)
+	return resp.StatusCode, view
+}
+
+// untilOver waits until the saga is neither running nor compensating.
+func untilOver(t *testing.T, front *blackboxtest.Process, key string) sagaView {
+	t.Helper()
+	var view sagaView
+	over := func() bool {
+		_, view = show(t, front, "t", key)
+		return view.Status != "" && view.Status != "running" && view.Status != "compensating"
+	}
+	require.Eventually(t, over, time.Minute, 10*time.Millisecond, "%v", &view)
+	return view
+}
+
+// ledgerOf counts what a hop did and undid for a saga.
+func (w *town) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
+	t.Helper()
+	require.NoError(t, w.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
+		count(*) filter (where kind = 'undo') from effects where saga = $1 and tenant = 't'`, saga).Scan(&do, &undo))
+	return do, undo
+}
+
+func TestSaga(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "30s")
+	for _, tt := range []struct {
+		name, key, reject, status string
+		do                        map[string]int
+	}{
+		{"completes", "s-1", "", "completed", map[string]int{"inventory": 1, "payment": 1, "notification": 1}},
+		{"reserve is refused", "s-2", "inventory.reserve", "compensated", map[string]int{"payment": 1}},
+		{"charge is refused", "s-3", "payment.charge", "compensated", map[string]int{"inventory": 1}},
+		{"receipt is refused", "s-4", "notification.receipt", "compensated", map[string]int{"inventory": 1, "payment": 1}},
+		{"a key that needs escaping", "a/b%2F?#", "", "completed", map[string]int{"inventory": 1, "payment": 1, "notification": 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			body, err := json.Marshal(sagaRequest{FP: "a", Reject: tt.reject})
+			require.NoError(t, err)
+			started := blackboxtest.Post(t.Context(), w.saga(tt.key, string(body)))
+			require.Equal(t, http.StatusAccepted, started.Status, started.Body)
+			require.JSONEq(t, `{"saga":`+quoted(t, tt.key)+`}`, started.Body)
+
+			view := untilOver(t, w.front, tt.key)
+			require.Equal(t, tt.status, view.Status)
+			require.Equal(t, tt.key, view.Saga)
+			require.Len(t, view.Steps, 3)
+			for service, operation := range operations {
+				do, undo := w.ledgerOf(t, service, tt.key)
+				require.LessOrEqual(t, do, 1)
+				if tt.status == "completed" {
+					require.Equal(t, tt.do[service], do, service)
+					require.Zero(t, undo, service)
+					continue
+				}
+				// What runs beside the step that is refused may have been done by then.
+				require.Equal(t, do, undo, service)
+				if service+"."+operation == tt.reject {
+					require.Zero(t, do, service)
+				}
+			}
+			again := blackboxtest.Post(t.Context(), w.saga(tt.key, string(body)))
+			require.True(t, again.Replayed())
+			require.Equal(t, started.Body, again.Body)
+		})
+	}
+}
+
+func quoted(t *testing.T, s string) string {
+	t.Helper()
+	b, err := json.Marshal(s)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestSaga_badInput(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "30s")
+	for _, tt := range []struct {
+		name, key, body string
+		status          int
+	}{
+		{"one dot", ".", `{"fp":"a"}`, http.StatusBadRequest},
+		{"two dots", "..", `{"fp":"a"}`, http.StatusBadRequest},
+		{"a slash", "/", `{"fp":"a"}`, http.StatusBadRequest},
+		{"no such step", "b-1", `{"fp":"a","reject":"payment.refund"}`, http.StatusBadRequest},
+		{"no JSON", "b-2", `{`, http.StatusBadRequest},
+		{"no key", "", `{"fp":"a"}`, http.StatusBadRequest},
+	} {
+		a := blackboxtest.Post(t.Context(), w.saga(tt.key, tt.body))
+		require.Equal(t, tt.status, a.Status, "%s: %s", tt.name, a.Body)
+	}
+	require.Equal(t, http.StatusAccepted, blackboxtest.Post(t.Context(), w.saga("b-3", `{"fp":"a"}`)).Status)
+	require.Equal(t, http.StatusUnprocessableEntity, blackboxtest.Post(t.Context(), w.saga("b-3", `{"fp":"b"}`)).Status)
+	require.Equal(t, http.StatusUnprocessableEntity, blackboxtest.Post(t.Context(), w.checkout("b-3")).Status)
+
+	for _, tt := range []struct {
+		name, tenant, key string
+		status            int
+	}{
+		{"there", "t", "b-3", http.StatusOK},
+		{"of another tenant", "u", "b-3", http.StatusNotFound},
+		{"of nobody", "", "b-3", http.StatusUnauthorized},
+		{"never begun", "t", "b-1", http.StatusNotFound},
+		{"no key", "t", "b 4", http.StatusNotFound},
+	} {
+		status, _ := show(t, w.front, tt.tenant, tt.key)
+		require.Equal(t, tt.status, status, tt.name)
+	}
+	untilOver(t, w.front, "b-3")
+}
+
+// Orchestrators are killed while they drive sagas, of which every third is refused
+// at the end. Whoever is there next brings each to its end.
+func TestSaga_orchestratorIsKilled(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "1s")
+	keys := make(map[string]string)
+	for i := range 12 {
+		key, body := "k-"+string(rune('a'+i)), `{"fp":"a"}`
+		keys[key] = "completed"
+		if i%3 == 0 {
+			keys[key], body = "compensated", `{"fp":"a","reject":"notification.receipt"}`
+		}
+		go func(ctx context.Context) { untilFinal(ctx, w.saga(key, body)) }(t.Context())
+	}
+	for range 4 {
+		time.Sleep(100 * time.Millisecond) // any moment will do
+		w.front.Kill()
+		w.front.Restart()
+	}
+	for key, status := range keys {
+		require.Equal(t, status, untilOver(t, w.front, key).Status, key)
+		for service := range operations {
+			do, undo := w.ledgerOf(t, service, key)
+			switch status {
+			case "completed":
+				require.Equal(t, [2]int{1, 0}, [2]int{do, undo}, "%s at %s", key, service)
+			default:
+				require.Equal(t, do, undo, "%s at %s", key, service)
+				require.LessOrEqual(t, do, 1)
+			}
+		}
+	}
+}
