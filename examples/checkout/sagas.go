@@ -42,10 +42,11 @@ func (s *stage) placeDeclined(ctx context.Context) (undone int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	journal, err := s.storages["checkout"].OpenJournal(ctx)
+	journal, done, err := s.storages["checkout"].OpenJournal(ctx)
 	if err != nil {
 		return 0, err
 	}
+	defer done()
 	engine, err := saga.Open(ctx, journal, client, saga.Config{
 		Definitions: []saga.AnyDefinition{checkout.Saga},
 		Backoff:     retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second},

@@ -9,6 +9,7 @@ import (
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -78,9 +79,19 @@ func OpenMemory(unsafe bool) *Storage {
 	return &Storage{Ledger: book, store: memstore.New()}
 }
 
-// OpenJournal returns the journal of a service that runs sagas, beside its ledger.
-func (s *Storage) OpenJournal(context.Context) (saga.Journal, error) {
-	return memjournal.New(), nil
+// OpenJournal returns a journal of sagas beside the ledger, and what closes it.
+func (s *Storage) OpenJournal(ctx context.Context) (_ saga.Journal, done func(), err error) {
+	if s.pool == nil {
+		return memjournal.New(), func() {}, nil
+	}
+	if err := pgjournal.Migrate(ctx, s.pool); err != nil {
+		return nil, nil, err
+	}
+	journal, err := pgjournal.New(s.pool, pgjournal.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return journal, journal.Close, nil
 }
 
 // Close frees what the storage holds. Stop its node first.
