@@ -31,13 +31,13 @@ func TestREADMEShowsThisCode(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	var sources string
-	for _, name := range []string{"callee.go", "caller.go", "setup.go", "inventoryapi/inventoryapi.go"} {
+	for _, name := range []string{"callee.go", "caller.go", "setup.go", "saga.go", "inventoryapi/inventoryapi.go"} {
 		file, err := os.ReadFile(name)
 		require.NoError(t, err)
 		sources += string(file) + "\n"
 	}
 	blocks := block.FindAllSubmatch(text, -1)
-	require.Len(t, blocks, 4, "contract, callee, caller, set-up")
+	require.Len(t, blocks, 5, "contract, callee, caller, saga, set-up")
 	for _, b := range blocks {
 		code := string(b[1])
 		require.Contains(t, sources, code)
