@@ -106,16 +106,6 @@ func (d *drive) drive() error {
 	}
 }
 
-// ended reports whether the drive is over.
-func (d *drive) ended() bool {
-	select {
-	case <-d.over:
-		return true
-	default:
-		return false
-	}
-}
-
 func (d *drive) closing() bool {
 	select {
 	case <-d.engine.closing:

@@ -32,7 +32,7 @@ type Engine struct {
 	mu     sync.Mutex
 	life   *life
 	drives map[ID]*drive
-	news   chan struct{} // closed, and made anew, when a drive begins
+	bells  map[ID]*bell // rung when a drive of the saga begins
 	closed bool
 }
 
@@ -57,7 +57,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e := &Engine{
 		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
 		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
-		closing: make(chan struct{}), drives: make(map[ID]*drive), news: make(chan struct{}),
+		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
 	}
 	if err := e.register(ctx); err != nil {
 		return nil, err
@@ -66,6 +66,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		return nil, fmt.Errorf("saga: open: %w", err)
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.look()
 	e.loops.Go(func() { e.beat(e.ctx) })
 	e.loops.Go(func() { e.claim(e.ctx) })
 	return e, nil
@@ -165,8 +166,10 @@ func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
 	}
 	d := newDrive(e, l, p, r, fresh)
 	e.drives[r.ID] = d
-	close(e.news)
-	e.news = make(chan struct{})
+	if b := e.bells[r.ID]; b != nil {
+		close(b.rung)
+		delete(e.bells, r.ID)
+	}
 	e.work.Go(func() {
 		defer close(d.over)
 		d.run()
@@ -190,28 +193,40 @@ func (e *Engine) driven(id ID) *drive {
 	return e.drives[id]
 }
 
-// pauseForNews waits for that long, or until the engine drives the saga; false if
-// ctx ended.
-func (e *Engine) pauseForNews(ctx context.Context, id ID, d time.Duration) bool {
+// A bell is what waits for a drive of a saga to begin.
+type bell struct {
+	rung    chan struct{}
+	waiting int
+}
+
+// pauseFor waits for that long, or until the engine drives the saga; false if ctx
+// ended.
+func (e *Engine) pauseFor(ctx context.Context, id ID, d time.Duration) bool {
+	e.mu.Lock()
+	b := e.bells[id]
+	if b == nil {
+		b = &bell{rung: make(chan struct{})}
+		e.bells[id] = b
+	}
+	b.waiting++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if b.waiting--; b.waiting == 0 && e.bells[id] == b {
+			delete(e.bells, id)
+		}
+	}()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for {
-		e.mu.Lock()
-		driven, news := e.drives[id], e.news
-		e.mu.Unlock()
-		if driven != nil && !driven.ended() {
-			return ctx.Err() == nil
-		}
-		select {
-		case <-news:
-		case <-timer.C:
-			return ctx.Err() == nil
-		case <-e.closing:
-			return true
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-b.rung:
+	case <-timer.C:
+	case <-e.closing:
+	case <-ctx.Done():
+		return false
 	}
+	return ctx.Err() == nil
 }
 
 // tell tells the observers of what concerns the engine.

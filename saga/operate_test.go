@@ -188,7 +188,9 @@ func TestVerbs_badInput(t *testing.T) {
 		}
 		for name, verb := range verbs {
 			for _, by := range []saga.Audit{
-				{}, {Actor: "ann"}, {Reason: "why not"},
+				{},
+				{Actor: "ann"},
+				{Reason: "why not"},
 				{Actor: strings.Repeat("a", saga.MaxActorBytes+1), Reason: "r"},
 				{Actor: "ann", Reason: strings.Repeat("r", saga.MaxReasonBytes+1)},
 			} {

@@ -178,7 +178,10 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 		if err := e.mayWait(r); err != nil {
 			return r, err
 		}
-		if !e.pauseForNews(ctx, r.ID, next) {
+		if d = e.driven(r.ID); d != nil && d.owner.Fence >= r.Fence {
+			continue
+		}
+		if !e.pauseFor(ctx, r.ID, next) {
 			return r, detached(context.Cause(ctx))
 		}
 		next = min(2*next, e.cfg.Poll)

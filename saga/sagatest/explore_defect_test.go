@@ -70,7 +70,7 @@ func journal(mar func(b *broken)) func(x *explorer) {
 func writes(edit func(now saga.Record, w *saga.Write)) func(x *explorer) {
 	return journal(func(b *broken) {
 		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			now, err := b.Journal.Read(ctx, o.ID)
+			now, err := b.Read(ctx, o.ID)
 			if err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ var plantedDefects = []struct {
 	})},
 	{"does not compare fences", journal(func(b *broken) {
 		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if now, err := b.Journal.Read(ctx, o.ID); err == nil {
+			if now, err := b.Read(ctx, o.ID); err == nil {
 				o.Fence, o.Engine, w.Revision = now.Fence, now.Engine, now.Revision+1
 			}
 			return b.Journal.Append(ctx, o, w)

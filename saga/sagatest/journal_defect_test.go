@@ -62,7 +62,7 @@ var defects = []defect{
 	}, []string{"start: one of 32 wins, 20 times", "start: a duplicate gets the saga and changes nothing", "start: nobody's saga is claimed at once"}},
 	{"does not know a repeated start", func(m *mutant) {
 		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
-			if r, err := m.Journal.Read(ctx, req.ID); err == nil {
+			if r, err := m.Read(ctx, req.ID); err == nil {
 				return r, false, nil
 			}
 			return m.Journal.Start(ctx, req)
@@ -85,7 +85,7 @@ var defects = []defect{
 	}, []string{"append: what is written is there, and nothing else changes"}},
 	{"keeps WakeAt", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Journal.Read(ctx, o.ID); err == nil && w.WakeAt.IsZero() {
+			if r, err := m.Read(ctx, o.ID); err == nil && w.WakeAt.IsZero() {
 				w.WakeAt = r.WakeAt
 			}
 			return m.Journal.Append(ctx, o, w)
@@ -107,7 +107,7 @@ var defects = []defect{
 	}, []string{"append: how a saga ends"}},
 	{"does not know a repeated write", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Journal.Read(ctx, o.ID); err == nil && r.Revision >= w.Revision {
+			if r, err := m.Read(ctx, o.ID); err == nil && r.Revision >= w.Revision {
 				return saga.ErrLeaseLost
 			}
 			return m.Journal.Append(ctx, o, w)
@@ -115,7 +115,7 @@ var defects = []defect{
 	}, []string{"append: repeated after a lost answer it knows itself"}},
 	{"forgets that it knew a write once the saga is over", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Journal.Read(ctx, o.ID); err == nil && r.Status.Final() {
+			if r, err := m.Read(ctx, o.ID); err == nil && r.Status.Final() {
 				return saga.ErrLeaseLost
 			}
 			return m.Journal.Append(ctx, o, w)
@@ -123,7 +123,7 @@ var defects = []defect{
 	}, []string{"append: repeated after a lost answer it knows itself"}},
 	{"does not compare the fence", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Journal.Read(ctx, o.ID); err == nil {
+			if r, err := m.Read(ctx, o.ID); err == nil {
 				o = saga.Owner{ID: o.ID, Engine: r.Engine, Fence: r.Fence}
 			}
 			return m.Journal.Append(ctx, o, w)
@@ -131,7 +131,7 @@ var defects = []defect{
 	}, []string{"append: strangers and zombies change nothing"}},
 	{"does not compare the revision", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Journal.Read(ctx, o.ID); err == nil {
+			if r, err := m.Read(ctx, o.ID); err == nil {
 				w.Revision = r.Revision + 1
 			}
 			return m.Journal.Append(ctx, o, w)
@@ -205,7 +205,7 @@ var defects = []defect{
 	}, []string{"claim: no more than asked for, the oldest first"}},
 	{"changes whatever there is", func(m *mutant) {
 		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
-			if r, err := m.Journal.Read(ctx, c.ID); err == nil {
+			if r, err := m.Read(ctx, c.ID); err == nil {
 				c.Revision = r.Revision
 			}
 			return m.Journal.Change(ctx, c)

@@ -63,7 +63,7 @@ func (m *monitor) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 func (m *monitor) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	was, _ := m.Journal.Read(ctx, m.id)
+	was, _ := m.Read(ctx, m.id)
 	claimed, err := m.Journal.Claim(ctx, req)
 	for _, r := range claimed {
 		if until := m.leases[was.Engine]; time.Now().Before(until) {
@@ -81,12 +81,12 @@ func (m *monitor) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 func (m *monitor) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	was, _ := m.Journal.Read(ctx, o.ID)
+	was, _ := m.Read(ctx, o.ID)
 	err := m.Journal.Append(ctx, o, w)
 	if err != nil {
 		return err
 	}
-	now, _ := m.Journal.Read(ctx, o.ID)
+	now, _ := m.Read(ctx, o.ID)
 	if o.Fence != was.Fence && now.Revision != was.Revision {
 		m.violation("an owner with fence %d wrote to a saga with fence %d", o.Fence, was.Fence)
 	}
@@ -98,15 +98,17 @@ func (m *monitor) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 
 // allowed reports whether a saga may move so by itself.
 func allowed(was, now saga.Record) bool {
-	switch {
-	case was.Status == now.Status:
+	if was.Status == now.Status {
 		return was.Status.Driven() || was.Revision == now.Revision
-	case was.Status == saga.Running:
-		return now.Status == saga.Completed || now.Status == saga.Compensating || now.Status == saga.Stuck
-	case was.Status == saga.Compensating:
-		return now.Status == saga.Compensated || now.Status == saga.Stuck
 	}
-	return false
+	switch was.Status {
+	case saga.Running:
+		return now.Status == saga.Completed || now.Status == saga.Compensating || now.Status == saga.Stuck
+	case saga.Compensating:
+		return now.Status == saga.Compensated || now.Status == saga.Stuck
+	default:
+		return false
+	}
 }
 
 // Change implements [saga.Journal].
@@ -124,7 +126,7 @@ func (m *monitor) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	info, _ := saga.FromContext(req.Context())
 	m.mu.Lock()
-	r, err := m.Journal.Read(req.Context(), m.id)
+	r, err := m.Read(req.Context(), m.id)
 	undo := req.Header.Get(wire.HeaderCancels) != ""
 	switch {
 	case err != nil:

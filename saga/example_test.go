@@ -1,0 +1,163 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+// What the services declare, in packages that they and their callers import.
+type (
+	Order   struct{ SKU, Card string }
+	Hold    struct{ ID string }
+	Charge  struct{ ID string }
+	Booking struct{ Hold, Charge string }
+	Parcel  struct{ Track string }
+)
+
+var (
+	Reserve  = contract.Post[Order, Hold]("inventory", "reserve", "/reservations")
+	Release  = contract.Post[contract.Undo[Order, Hold], struct{}]("inventory", "release", "/reservations/release")
+	Pay      = contract.Post[Order, Charge]("payment", "charge", "/charges")
+	Refund   = contract.Post[contract.Undo[Order, Charge], struct{}]("payment", "refund", "/charges/refund")
+	Book     = contract.Post[Booking, Parcel]("shipping", "book", "/parcels")
+	SendMail = contract.Post[Parcel, struct{}]("mail", "receipt", "/receipts")
+)
+
+// Checkout reserves and charges side by side; the booking needs both, and
+// decides: if it is refused both are undone, and after it only the mail is left,
+// which is tried until it works.
+var Checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[Order, string]) {
+	hold := saga.Step(b, Reserve, b.Input()).Undo(Release)
+	charge := saga.Step(b, Pay, b.Input()).Undo(Refund)
+	parcel := saga.Step(b, Book, saga.Map2(hold.Output(), charge.Output(), toBooking)).Pivot()
+	saga.Step(b, SendMail, parcel.Output()).Retriable()
+	saga.Return(b, saga.Map(parcel.Output(), func(p Parcel) string { return p.Track }))
+})
+
+func toBooking(h Hold, c Charge) Booking { return Booking{Hold: h.ID, Charge: c.ID} }
+
+// openExample opens an engine on services in memory. In a program the journal is
+// pgjournal's, and the client has the services' URLs.
+func openExample(services *sagatest.Services) (*saga.Engine, error) {
+	client, err := services.Client("inventory", "payment", "shipping", "mail")
+	if err != nil {
+		return nil, err
+	}
+	return saga.Open(context.Background(), memjournal.New(), client, saga.Config{
+		Definitions: []saga.AnyDefinition{Checkout},
+	})
+}
+
+func ExampleDefinition_Run() {
+	services := sagatest.NewServices()
+	services.Answer("shipping.book", `{"Track":"T-1"}`)
+	engine, err := openExample(services)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	defer engine.Close(ctx)
+
+	key := childkey.MustParse("order-1042") // of the request; the same when it is repeated
+	track, err := Checkout.Run(ctx, engine, key, Order{SKU: "a-1", Card: "visa"})
+	fmt.Println(track, err)
+	again, err := Checkout.Run(ctx, engine, key, Order{SKU: "a-1", Card: "visa"})
+	fmt.Println(again, err, len(services.Deliveries()))
+	// Output:
+	// T-1 <nil>
+	// T-1 <nil> 4
+}
+
+func ExampleError() {
+	services := sagatest.NewServices()
+	services.Script("shipping.book", sagatest.Reject(409))
+	engine, err := openExample(services)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	defer engine.Close(ctx)
+
+	_, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1043"), Order{})
+	var failed *saga.Error
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Status, failed.FailedStep, failed.Outcome, len(failed.Undone))
+	}
+	fmt.Println(errors.Is(err, saga.ErrCompensated), errors.Is(err, retry.ErrRejected))
+	fmt.Println(services.Effects("payment.charge"))
+	// Output:
+	// compensated shipping.book Rejected 2
+	// true true
+	// {1 1 false false}
+}
+
+func ExampleDefine() {
+	_, err := saga.Define("transfer", 1, func(b *saga.Builder[Order, struct{}]) {
+		hold := saga.Step(b, Reserve, b.Input())
+		saga.Step(b, Pay, saga.Map2(b.Input(), hold.Output(), func(o Order, _ Hold) Order { return o })).Undo(Refund)
+	})
+	fmt.Println(err)
+	// Output:
+	// saga: plan transfer version 1:
+	// 	step inventory.reserve has no undo, and payment.charge can fail after it
+}
+
+func ExampleStepFunc() {
+	transfer := saga.MustDefine("transfer", 1, func(b *saga.Builder[int, struct{}]) {
+		saga.StepFunc(b, "bank.transfer", b.Input(), func(_ context.Context, call saga.Call[int]) (string, error) {
+			// A bank of no HTTP: it takes the key, and books it once.
+			return fmt.Sprintf("booked %d under a key of %d bytes", call.Input, len(call.Key.String())), nil
+		}).UndoFunc("bank.recall", func(_ context.Context, undo saga.UndoCall[int, string]) error {
+			return nil // by undo.Forward, also where undo.Output is nil
+		})
+	})
+	fmt.Println(transfer.Steps()[0].Name, transfer.Steps()[0].Undo)
+	// Output: bank.transfer bank.recall
+}
+
+func ExampleEngine_ForceUndone() {
+	services := sagatest.NewServices()
+	services.Script("shipping.book", sagatest.Reject(409))
+	services.ScriptUndo("payment.charge", sagatest.Reject(422)) // which an undo must not do
+	engine, err := openExample(services)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	defer engine.Close(ctx)
+
+	key := childkey.MustParse("order-1044")
+	_, err = Checkout.Run(ctx, engine, key, Order{})
+	fmt.Println(errors.Is(err, saga.ErrStuck))
+	stuck, err := engine.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 10})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range stuck {
+		fmt.Println(r.Name, "is stuck on the undo of", r.StuckOn.Step, r.StuckOn.Status)
+	}
+
+	// Somebody paid it back by hand.
+	by := saga.Audit{Actor: "ann@example.com", Reason: "refunded by bank transfer, ticket 77"}
+	_, err = engine.ForceUndone(ctx, stuck[0].ID, "payment.charge", by)
+	fmt.Println(err)
+	_, err = Checkout.Run(ctx, engine, key, Order{})
+	fmt.Println(errors.Is(err, saga.ErrCompensated))
+	// Output:
+	// true
+	// checkout is stuck on the undo of payment.charge 422
+	// <nil>
+	// true
+}

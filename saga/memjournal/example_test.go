@@ -1,0 +1,34 @@
+package memjournal_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+func ExampleNew() {
+	greet := saga.MustDefine("greet", 1, func(b *saga.Builder[string, string]) {
+		done := saga.StepFunc(b, "local.greet", b.Input(), func(_ context.Context, call saga.Call[string]) (string, error) {
+			return "hello, " + call.Input, nil
+		}).ReadOnly()
+		saga.Return(b, done.Output())
+	})
+	client, err := sagatest.NewServices().Client("none")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	engine, err := saga.Open(ctx, memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{greet}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer engine.Close(ctx)
+	fmt.Println(greet.Run(ctx, engine, childkey.MustParse("k-1"), "world"))
+	// Output: hello, world <nil>
+}
