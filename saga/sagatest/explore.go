@@ -84,7 +84,9 @@ type explorer struct {
 	// and between processes and services.
 	breakJournal func(saga.Journal) saga.Journal
 	breakNetwork func(roundTripper) roundTripper
-	quick        bool // stop at the first violation
+	quick        bool   // stop at the first violation
+	only         string // scenario that is played; "": all
+	every        int    // play each so many scenarios; 0: all
 
 	mu    sync.Mutex
 	runs  int
@@ -125,8 +127,10 @@ func (x *explorer) explore(t *testing.T) []string {
 			})
 		}
 		go func() {
-			for _, s := range x.scenarios() {
-				queue <- s
+			for i, s := range x.scenarios() {
+				if (x.only == "" || x.only == s.name) && (x.every == 0 || i%x.every == 0) {
+					queue <- s
+				}
 			}
 			close(queue)
 		}()

@@ -139,32 +139,33 @@ func proven(resp *http.Response, status int) {
 // shows at a seam: in what is written, believed, sent or read.
 var plantedDefects = []struct {
 	name  string
+	only  string // the scenario that shows it
 	plant func(x *explorer)
 }{
-	{"registers an undo once its call succeeded", writes(func(_ saga.Record, w *saga.Write) {
+	{"registers an undo once its call succeeded", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
 		if w.Status == saga.Compensating {
 			drop(w, func(e saga.Entry) bool { return e.Pending })
 		}
 	})},
-	{"undoes what was refused", writes(func(_ saga.Record, w *saga.Write) {
+	{"undoes what was refused", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
 		for i, e := range w.Entries {
 			if !e.Undo && e.Outcome == retry.Rejected && !e.Pending {
 				w.Entries[i].Outcome = retry.Completed
 			}
 		}
 	})},
-	{"uses the forward key for the undo", requests(func(_ int32, header http.Header) {
+	{"uses the forward key for the undo", "inventory.reserve is refused", requests(func(_ int32, header http.Header) {
 		if forward := header.Get(wire.HeaderCancels); forward != "" {
 			header.Set(wire.HeaderKey, forward)
 		}
 	})},
-	{"does not name the forward key", requests(func(_ int32, header http.Header) { header.Del(wire.HeaderCancels) })},
-	{"does not write the turn", writes(func(_ saga.Record, w *saga.Write) {
+	{"does not name the forward key", "inventory.reserve is refused", requests(func(_ int32, header http.Header) { header.Del(wire.HeaderCancels) })},
+	{"does not write the turn", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
 		if w.Status == saga.Compensating {
 			w.Status, w.Cause = 0, nil
 		}
 	})},
-	{"loses siblings that complete late", writes(func(now saga.Record, w *saga.Write) {
+	{"loses siblings that complete late", "payment.charge is refused", writes(func(now saga.Record, w *saga.Write) {
 		if now.Status == saga.Compensating {
 			for i, e := range w.Entries {
 				if !e.Undo && e.Outcome == retry.Completed {
@@ -173,32 +174,32 @@ var plantedDefects = []struct {
 			}
 		}
 	})},
-	{"judges leases by a clock that is ahead", journal(func(b *broken) {
+	{"judges leases by a clock that is ahead", "all goes well", journal(func(b *broken) {
 		b.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
 			return b.Journal.Beat(ctx, engine, lease/4)
 		}
 	})},
-	{"takes response-gone for a refusal", answers(func(_ *http.Request, resp *http.Response) {
+	{"takes response-gone for a refusal", "inventory.reserve finds its answer gone", answers(func(_ *http.Request, resp *http.Response) {
 		if resp.StatusCode == http.StatusGone {
 			proven(resp, http.StatusNotFound)
 		}
 	})},
-	{"takes a gateway's 401 for proof", answers(func(_ *http.Request, resp *http.Response) {
+	{"takes a gateway's 401 for proof", "inventory.reserve is turned away by a gateway after it ran", answers(func(_ *http.Request, resp *http.Response) {
 		if resp.StatusCode == http.StatusUnauthorized {
 			proven(resp, http.StatusUnauthorized)
 		}
 	})},
-	{"takes an undo that was refused for done", answers(func(req *http.Request, resp *http.Response) {
+	{"takes an undo that was refused for done", "shipping.book is refused, and the undo of inventory.reserve is refused", answers(func(req *http.Request, resp *http.Response) {
 		if req.Header.Get(wire.HeaderCancels) != "" && resp.StatusCode == http.StatusUnprocessableEntity {
 			proven(resp, http.StatusOK)
 		}
 	})},
-	{"takes 5xx for no effect", answers(func(_ *http.Request, resp *http.Response) {
+	{"takes outcome-unknown for a refusal", "inventory.reserve is forgotten after it ran", answers(func(_ *http.Request, resp *http.Response) {
 		if code := resp.Header.Get("Content-Type"); code == wire.ProblemContentType && resp.StatusCode == http.StatusConflict {
-			proven(resp, http.StatusConflict) // outcome-unknown
+			proven(resp, http.StatusConflict)
 		}
 	})},
-	{"does not compare fences", journal(func(b *broken) {
+	{"does not compare fences", "inventory.reserve is refused", journal(func(b *broken) {
 		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			if now, err := b.Read(ctx, o.ID); err == nil {
 				o.Fence, o.Engine, w.Revision = now.Fence, now.Engine, now.Revision+1
@@ -206,7 +207,7 @@ var plantedDefects = []struct {
 			return b.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"takes over without a new fence", journal(func(b *broken) {
+	{"takes over without a new fence", "all goes well", journal(func(b *broken) {
 		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			claimed, err := b.Journal.Claim(ctx, req)
 			for i := range claimed {
@@ -215,7 +216,7 @@ var plantedDefects = []struct {
 			return claimed, err
 		}
 	})},
-	{"stores the plan with the first outcome", journal(func(b *broken) {
+	{"stores the plan with the first outcome", "all goes well", journal(func(b *broken) {
 		var mu sync.Mutex
 		var late *saga.StartRequest
 		b.start = func(_ context.Context, req saga.StartRequest) (saga.Record, bool, error) {
@@ -237,7 +238,7 @@ var plantedDefects = []struct {
 			return b.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"undoes before it knows what happened", journal(func(b *broken) {
+	{"undoes before it knows what happened", "payment.charge is refused", journal(func(b *broken) {
 		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			claimed, err := b.Journal.Claim(ctx, req)
 			for i := range claimed {
@@ -250,20 +251,20 @@ var plantedDefects = []struct {
 			return claimed, err
 		}
 	})},
-	{"says compensated when it turns", writes(func(_ saga.Record, w *saga.Write) {
+	{"says compensated when it turns", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
 		if w.Status == saga.Compensating {
 			w.Status, w.Keep = saga.Compensated, time.Hour
 		}
 	})},
-	{"makes its keys anew in each process", requests(func(process int32, header http.Header) {
+	{"makes its keys anew in each process", "all goes well", requests(func(process int32, header http.Header) {
 		if text := header.Get(wire.HeaderKey); text != "" {
 			header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
 		}
 	})},
-	{"never takes anything over", journal(func(b *broken) {
+	{"never takes anything over", "all goes well", journal(func(b *broken) {
 		b.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
 	})},
-	{"forgets that the pivot completed", journal(func(b *broken) {
+	{"forgets that the pivot completed", "all goes well", journal(func(b *broken) {
 		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			claimed, err := b.Journal.Claim(ctx, req)
 			for i := range claimed {
@@ -276,7 +277,7 @@ var plantedDefects = []struct {
 			return claimed, err
 		}
 	})},
-	{"says completed for what is still to do", writes(func(_ saga.Record, w *saga.Write) {
+	{"says completed for what is still to do", "all goes well", writes(func(_ saga.Record, w *saga.Write) {
 		for _, e := range w.Entries {
 			if e.Step == "shipping.book" && e.Outcome == retry.Completed {
 				w.Status, w.Keep = saga.Completed, time.Hour
@@ -290,7 +291,7 @@ func TestExplore_catchesDefects(t *testing.T) {
 	for _, d := range plantedDefects {
 		t.Run(d.name, func(t *testing.T) {
 			x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
-			x.quick = true
+			x.quick, x.only = true, d.only
 			d.plant(x)
 			found := x.explore(t)
 			if len(found) == 0 {

@@ -52,19 +52,27 @@ func line(edges bool) *saga.Definition[order, nothing] {
 	})
 }
 
+// sampled is Explore; with the race detector, which makes it ten times as slow, of
+// some scenarios.
+func sampled(x *explorer) {
+	if raced {
+		x.every = 5
+	}
+}
+
 func TestExplore(t *testing.T) {
 	t.Parallel()
-	Explore(t, checkout, order{"a-1"}, Answer("shipping.book", made{"p-1"}))
+	Explore(t, checkout, order{"a-1"}, Answer("shipping.book", made{"p-1"}), sampled)
 }
 
 func TestExplore_line(t *testing.T) {
 	t.Parallel()
-	Explore(t, line(false), order{"a-1"})
+	Explore(t, line(false), order{"a-1"}, sampled)
 }
 
 func TestExplore_checkpointEdges(t *testing.T) {
 	t.Parallel()
-	Explore(t, line(true), order{"a-1"})
+	Explore(t, line(true), order{"a-1"}, sampled)
 }
 
 // A step that takes longer than it may, and one that is a function.

@@ -64,7 +64,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	second.close()
 	time.Sleep(24 * time.Hour) // calls that nobody waits for end too
 
-	o := outcome{status: r.Status, points: first.seen(), violations: watch.violations}
+	o := outcome{status: r.Status, points: first.seen(), violations: watch.noted()}
 	if readErr != nil {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,13 @@ type monitor struct {
 
 func (m *monitor) violation(format string, args ...any) {
 	m.violations = append(m.violations, fmt.Sprintf(format, args...))
+}
+
+// noted returns the violations.
+func (m *monitor) noted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.violations)
 }
 
 // Beat implements [saga.Journal].

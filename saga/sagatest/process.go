@@ -50,13 +50,6 @@ func (p *process) pass() error {
 	}
 }
 
-// seen returns how many points there were.
-func (p *process) seen() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.points
-}
-
 // at is pass at a point.
 func (p *process) at() error {
 	p.mu.Lock()
@@ -73,6 +66,13 @@ func (p *process) at() error {
 		p.cancel()
 	}
 	return p.pass()
+}
+
+// seen returns how many points there were.
+func (p *process) seen() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.points
 }
 
 // Beat implements [saga.Journal].

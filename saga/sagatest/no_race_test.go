@@ -1,0 +1,5 @@
+//go:build !race
+
+package sagatest
+
+const raced = false
