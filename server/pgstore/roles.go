@@ -3,12 +3,12 @@ package pgstore
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server/pgkit"
 )
 
 // RolesSQL is role/roles.sql: plain SQL that makes the three roles of [Roles] with
@@ -33,42 +33,19 @@ type Roles struct {
 //
 // It returns an error wrapping [ErrConfig] for a name that cannot be.
 func (r Roles) Grant(ctx context.Context, pool *pgxpool.Pool) error {
-	text, err := r.SQL()
-	if err != nil {
-		return err
-	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if r.Schema != "" {
-			if _, err := tx.Exec(ctx, "select set_config('search_path', $1, true)", r.Schema); err != nil {
-				return err
-			}
-		}
-		_, err := tx.Conn().PgConn().Exec(ctx, text).ReadAll() // several statements
-		return err
-	})
-	return wrap("grant", err)
+	return wrap("grant", roleError(pgkit.Roles(r).Grant(ctx, pool, RolesSQL)))
 }
-
-var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // SQL returns what [Roles.Grant] runs. It names no schema: the search_path decides.
 func (r Roles) SQL() (string, error) {
-	text := RolesSQL
-	seen := make(map[string]bool)
-	for _, role := range []struct{ field, name, standard string }{
-		{"Owner", r.Owner, "fanonce_owner"}, {"Runtime", r.Runtime, "fanonce_runtime"}, {"Observer", r.Observer, "fanonce_observer"},
-	} {
-		if role.name == "" {
-			role.name = role.standard
-		}
-		if !roleName.MatchString(role.name) || strings.HasPrefix(role.name, "pg_") {
-			return "", fmt.Errorf("%w: Roles.%s %q", ErrConfig, role.field, role.name)
-		}
-		if seen[role.name] {
-			return "", fmt.Errorf("%w: Roles.%s %q is there twice", ErrConfig, role.field, role.name)
-		}
-		seen[role.name] = true
-		text = strings.ReplaceAll(text, role.standard, role.name)
+	text, err := pgkit.Roles(r).SQL(RolesSQL)
+	return text, roleError(err)
+}
+
+// roleError makes a name that cannot be an error of the configuration.
+func roleError(err error) error {
+	if errors.Is(err, pgkit.ErrRoleName) {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return text, nil
+	return err
 }

@@ -1,0 +1,66 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrRoleName: a role cannot have that name.
+var ErrRoleName = errors.New("pgkit: bad role name")
+
+// Roles are the database roles that share a component's tables. An empty name
+// means the default. A name matches ^[a-z_][a-z0-9_]{0,62}$ and does not start with
+// pg_; two cannot be the same.
+type Roles struct {
+	Owner    string // migrates; "fanonce_owner"
+	Runtime  string // what a service has; "fanonce_runtime"
+	Observer string // looks on; "fanonce_observer"
+	Schema   string // of the tables; empty: the search_path finds them
+}
+
+var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// SQL returns the component's statements, which name the default roles, for these.
+// Its error wraps [ErrRoleName] and says which.
+func (r Roles) SQL(statements string) (string, error) {
+	seen := make(map[string]bool)
+	for _, role := range []struct{ field, name, standard string }{
+		{"Owner", r.Owner, "fanonce_owner"}, {"Runtime", r.Runtime, "fanonce_runtime"}, {"Observer", r.Observer, "fanonce_observer"},
+	} {
+		if role.name == "" {
+			role.name = role.standard
+		}
+		if !roleName.MatchString(role.name) || strings.HasPrefix(role.name, "pg_") {
+			return "", fmt.Errorf("%w: Roles.%s %q", ErrRoleName, role.field, role.name)
+		}
+		if seen[role.name] {
+			return "", fmt.Errorf("%w: Roles.%s %q is there twice", ErrRoleName, role.field, role.name)
+		}
+		seen[role.name] = true
+		statements = strings.ReplaceAll(statements, role.standard, role.name)
+	}
+	return statements, nil
+}
+
+// Grant runs the component's statements for these roles, in one transaction.
+func (r Roles) Grant(ctx context.Context, pool *pgxpool.Pool, statements string) error {
+	text, err := r.SQL(statements)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if r.Schema != "" {
+			if _, err := tx.Exec(ctx, "select set_config('search_path', $1, true)", r.Schema); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Conn().PgConn().Exec(ctx, text).ReadAll() // several statements
+		return err
+	})
+}
