@@ -35,7 +35,7 @@ create table saga (
   result      bytea,
   constraint saga_status check (status between 1 and 6),
   constraint saga_final check ((status in (3, 4, 6)) = (expires_at is not null))
-) with (fillfactor = 70);
+) with (fillfactor = 50);
 
 -- For claims and lists of what is not finished. Its columns change where a saga
 -- changes its owner or stops, and with no write of a step: driven, and not status,

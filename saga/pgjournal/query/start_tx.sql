@@ -2,7 +2,7 @@
 -- alone. The row count is 1 if it stored the saga, and 0 if there is one.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
   created_at, deadline_at)
-select @id, @engine, @plan, @input_hash, @name, @version, @scope, @key, @input, 0, 1, 1,
+select @id, '00000000-0000-0000-0000-000000000000', @plan, @input_hash, @name, @version, @scope, @key, @input, 0, 1, 1,
   s.now, s.now + @timeout::interval
 from (select clock_timestamp() as now) s
 on conflict (id) do nothing

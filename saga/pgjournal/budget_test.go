@@ -1,0 +1,74 @@
+package pgjournal_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// together runs fn n times at once.
+func together(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { fn(i) })
+	}
+	wg.Wait()
+}
+
+// What sagas of three steps cost, run one at a time by an engine. The server is this
+// test's own: it counts commits and WAL for all that goes on in it, beats and looks
+// for orphans included.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		definition                     *saga.Definition[journey, ticket]
+		statements, commits, walPerRun float64
+	}{
+		{trip, 5, 4, 1500},
+		{idle, 5, 4, 1500},
+		{brisk, 3, 2, 1100},
+	} {
+		t.Run(tt.definition.Name(), func(t *testing.T) {
+			t.Parallel()
+			cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{
+				"autovacuum": "off", "checkpoint_timeout": "1h", "bgwriter_delay": "10s", "full_page_writes": "off",
+			}})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+			_, look := openAt(t, cluster, pgjournal.Config{})
+			c := new(counter)
+			j := openOn(t, look, pgjournal.Config{}, c.under, func(cfg *pgxpool.Config) { cfg.MaxConns = 4 })
+			e := engineWith(t, j, newTown(t), saga.Config{Poll: time.Hour, Lease: time.Hour})
+			run := func() {
+				key := childkey.MustNew()
+				_, err := tt.definition.Run(t.Context(), e, key, journey{Trip: key.String()})
+				require.NoError(t, err)
+			}
+			run() // opens connections
+			const runs = 200
+			lsn := queryRow[string](t, look, "select pg_current_wal_insert_lsn()::text")
+			xid := queryRow[int64](t, look, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+			statements := c.count(func() {
+				for range runs {
+					run()
+				}
+			})
+			commits := queryRow[int64](t, look, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint") - xid
+			wal := queryRow[float64](t, look, "select (pg_current_wal_insert_lsn() - $1::pg_lsn)::float8", lsn)
+			per := func(n float64) string { return fmt.Sprintf("%.2f", n/runs) }
+			t.Logf("per run: %s statements, %s commits that write, %s bytes of WAL", per(float64(statements)), per(float64(commits)), per(wal))
+			require.LessOrEqual(t, float64(statements)/runs, tt.statements, "statements")
+			require.LessOrEqual(t, float64(commits)/runs, tt.commits, "commits that write")
+			require.LessOrEqual(t, wal/runs, tt.walPerRun, "bytes of WAL")
+		})
+	}
+}

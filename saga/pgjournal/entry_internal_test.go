@@ -1,0 +1,131 @@
+package pgjournal
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// full has a value in every field, down to the microsecond that is kept.
+var full = saga.Entry{
+	Step: "a.b[x]", Undo: true, Outcome: retry.NotSent, Pending: true, Tries: 300,
+	RetryAt: time.UnixMicro(1700000000000001).UTC(), At: time.UnixMicro(-1).UTC(), Result: []byte("\x00{}"),
+	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff",
+}
+
+func entriesOf(t *testing.T, log []byte) []saga.Entry {
+	t.Helper()
+	parsed, err := parseLog(log)
+	require.NoError(t, err)
+	var entries []saga.Entry
+	for _, l := range parsed {
+		entries = append(entries, l.Entry)
+	}
+	return entries
+}
+
+func TestLog_roundTrip(t *testing.T) {
+	t.Parallel()
+	entries := []saga.Entry{full, {Step: "c.d"}, {Step: "e.f", Result: []byte{}}, {Step: "g.h", Outcome: retry.Completed, Status: 201}}
+	log, large := logOf(entries, 7)
+	require.Empty(t, large)
+	require.Equal(t, entries, entriesOf(t, log))
+	require.Nil(t, entriesOf(t, nil))
+}
+
+// Of each call the last entry counts, where its first one was.
+func TestLog_appended(t *testing.T) {
+	t.Parallel()
+	one, _ := logOf([]saga.Entry{{Step: "a.b", Pending: true}, {Step: "c.d"}}, 2)
+	two, _ := logOf([]saga.Entry{{Step: "a.b", Undo: true}, {Step: "a.b", Tries: 2}}, 3)
+	want := []saga.Entry{{Step: "a.b", Tries: 2}, {Step: "c.d"}, {Step: "a.b", Undo: true}}
+	log := append(one, two...)
+	require.Equal(t, want, entriesOf(t, log))
+	short, err := compacted(log)
+	require.NoError(t, err)
+	require.Equal(t, want, entriesOf(t, short))
+	require.Less(t, len(short), len(log))
+}
+
+func TestLog_largeResults(t *testing.T) {
+	t.Parallel()
+	big := bytes.Repeat([]byte("x"), largeResult+1)
+	log, large := logOf([]saga.Entry{{Step: "a.b", Result: big}, {Step: "c.d", Result: big[1:]}, {Step: "e.f", Result: big}}, 9)
+	require.Equal(t, [][]byte{big, big}, large)
+	require.Less(t, len(log), largeResult+100)
+	log, err := compacted(log)
+	require.NoError(t, err)
+	parsed, err := parseLog(log)
+	require.NoError(t, err)
+	require.Equal(t, place{9, 1}, parsed[0].elsewhere)
+	require.Equal(t, place{}, parsed[1].elsewhere)
+	require.Equal(t, place{9, 2}, parsed[2].elsewhere)
+}
+
+// The bytes are in databases: what was written once must be read for ever.
+func TestLog_golden(t *testing.T) {
+	t.Parallel()
+	log, _ := logOf([]saga.Entry{full, {Step: "c.d", Outcome: retry.Completed, Tries: 1, At: full.RetryAt, Result: []byte(`{}`)}}, 2)
+	want := "3901df0101d80406612e625b785d018280f2818389850603007b7d03616e6eee071173746f72652d756e617661696c61626c" +
+		"65066ec3a4680aff130114030203632e648280f28183898506027b7d"
+	require.Equal(t, want, hex.EncodeToString(log))
+}
+
+func TestFailure_roundTrip(t *testing.T) {
+	t.Parallel()
+	for _, f := range []*saga.Failure{nil, {}, {
+		Reason: saga.ReasonStep, Step: "a.b", Undo: true, Outcome: retry.Rejected, Status: 402, Code: wire.KeyReused, Detail: "no money",
+	}} {
+		got, err := unpackFailure(packFailure(f))
+		require.NoError(t, err)
+		require.Equal(t, f, got)
+	}
+}
+
+// Whatever is in the column: it is read as what was written, or refused.
+func FuzzParseLog(f *testing.F) {
+	log, _ := logOf([]saga.Entry{full, {Step: "a.b", Outcome: retry.Completed, Result: []byte(`{}`)}}, 3)
+	f.Add(log)
+	f.Add(append(slices.Clone(log), log...))
+	f.Add(log[:len(log)-1])
+	f.Add([]byte("\x05\x01\x00\x09\x00\x00"))     // an outcome that there is not
+	f.Add([]byte("\x05\x02\x00\x00\x00\x00"))     // another version
+	f.Add([]byte("\x06\x01\x00\x00\x00\x00\x00")) // more than an entry
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		parsed, err := parseLog(data)
+		if err != nil {
+			return
+		}
+		again := []byte{}
+		for i := range parsed {
+			again = parsed[i].append(again)
+		}
+		twice, err := parseLog(again)
+		require.NoError(t, err)
+		require.Equal(t, parsed, twice)
+	})
+}
+
+func FuzzUnpackFailure(f *testing.F) {
+	f.Add(packFailure(&saga.Failure{Reason: saga.ReasonTimeout, Step: "a.b", Detail: "d"}))
+	f.Add([]byte{})
+	f.Add([]byte("\x01\x00\x00\x00\x09\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		failure, err := unpackFailure(data)
+		if err != nil || failure == nil {
+			return
+		}
+		again, err := unpackFailure(packFailure(failure))
+		require.NoError(t, err)
+		require.Equal(t, failure, again)
+	})
+}

@@ -1,0 +1,207 @@
+package pgjournal_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+)
+
+func withResult(step string, result []byte) saga.Entry {
+	e := completed(step)
+	e.Result = result
+	return e
+}
+
+// Results above 32 KiB are written once: further steps do not write them again. They
+// are read wherever the saga is, and go with it.
+func TestResults_aside(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	small, large := bytes.Repeat([]byte("s"), 32<<10), bytes.Repeat([]byte("l"), 32<<10+1)
+	rows := func() int { return queryRow[int](t, look, "select count(*) from saga_result") }
+
+	engine := beat(t, j, time.Minute)
+	r := start(t, j, engine)
+	r = write(t, j, r, saga.Write{Entries: []saga.Entry{withResult("a.a", small)}})
+	require.Zero(t, rows())
+	r = write(t, j, r, saga.Write{Entries: []saga.Entry{withResult("b.b", large), completed("c.c"), withResult("d.d", large)}})
+	require.Equal(t, 2, rows())
+	check := func(what string, r saga.Record) {
+		t.Helper()
+		require.NoError(t, r.Corrupt, what)
+		require.Len(t, r.Entries, 4, what)
+		require.Equal(t, small, r.Entries[0].Result, what)
+		require.Equal(t, large, r.Entries[1].Result, what)
+		require.Equal(t, `{}`, string(r.Entries[2].Result), what)
+		require.Equal(t, large, r.Entries[3].Result, what)
+	}
+	check("read", r)
+	again, _, err := j.Start(t.Context(), saga.StartRequest{ID: r.ID, Key: r.Key, Timeout: time.Hour})
+	require.NoError(t, err)
+	check("started again", again)
+	require.NoError(t, j.Leave(t.Context(), engine))
+	other := beat(t, j, time.Minute)
+	claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: other, Plans: []saga.PlanHash{aPlan}, Limit: 10})
+	require.NoError(t, err)
+	check("claimed", claimed[0])
+	forced := withResult("b.b", bytes.Repeat([]byte("f"), 40<<10))
+	r, won, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: claimed[0].Revision, Status: saga.Running, Entries: []saga.Entry{forced}, By: someone})
+	require.NoError(t, err)
+	require.True(t, won)
+	require.Equal(t, forced.Result, r.Entries[1].Result, "the later one counts")
+	listed, err := j.List(t.Context(), saga.ListRequest{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, listed[0].Entries, 4)
+	require.Nil(t, listed[0].Entries[1].Result)
+
+	_, won, err = j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Abandoned, By: someone})
+	require.NoError(t, err)
+	require.True(t, won)
+	n, err := j.Sweep(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Zero(t, rows())
+}
+
+// A large write that is refused leaves no result behind.
+func TestResults_ofARefusedWrite(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	r := start(t, j, beat(t, j, time.Minute))
+	w := saga.Write{Revision: 2, Entries: []saga.Entry{withResult("a.b", make([]byte, 40<<10))}}
+	zombie := ownerOf(r)
+	zombie.Fence++
+	require.ErrorIs(t, j.Append(t.Context(), zombie, w), saga.ErrLeaseLost)
+	require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
+	require.NoError(t, j.Append(t.Context(), ownerOf(r), w), "repeated")
+	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from saga_result"))
+}
+
+// A call that is tried for weeks does not fill its saga's row: now and then what was
+// replaced is dropped, in an update that is no revision.
+func TestAppend_compacts(t *testing.T) {
+	t.Parallel()
+	for _, combining := range []pgjournal.Combining{pgjournal.CombiningOn, pgjournal.CombiningOff} {
+		t.Run(fmt.Sprint(combining), func(t *testing.T) {
+			t.Parallel()
+			c := new(counter)
+			j, look := open(t, pgjournal.Config{Combining: combining}, c.under)
+			r := start(t, j, beat(t, j, time.Hour))
+			keep := withResult("a.a", bytes.Repeat([]byte("k"), 20<<10))
+			r = write(t, j, r, saga.Write{Entries: []saga.Entry{keep}})
+			const tries = 300
+			statements := c.count(func() {
+				for n := range tries {
+					e := saga.Entry{Step: "b.b", Outcome: retry.Unknown, Pending: true, Tries: n, Detail: string(bytes.Repeat([]byte("d"), 1000))}
+					w := saga.Write{Revision: r.Revision + 1 + int64(n), Entries: []saga.Entry{e}}
+					require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
+				}
+			})
+			require.Less(t, statements, int64(tries+50), "statements for %d writes", tries)
+			size := queryRow[int](t, look, "select octet_length(entries) from saga")
+			require.Less(t, size, 120<<10)
+			r, err := j.Read(t.Context(), r.ID)
+			require.NoError(t, err)
+			require.EqualValues(t, 2+tries, r.Revision)
+			require.Len(t, r.Entries, 2)
+			require.Equal(t, keep.Result, r.Entries[0].Result)
+			require.Equal(t, tries-1, r.Entries[1].Tries)
+			large := withResult("c.c", bytes.Repeat([]byte("l"), 40<<10))
+			r = write(t, j, r, saga.Write{Entries: []saga.Entry{large}})
+			require.Equal(t, large.Result, r.Entries[2].Result)
+		})
+	}
+}
+
+// A row that no version of this package wrote is shown for what it is, and does not
+// keep others from being read, claimed or listed.
+func TestCorrupt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, mar string }{
+		{"entries", `update saga set entries = '\x0501ff' where id = $1`},
+		{"an entry cut off", `update saga set entries = substr(entries, 1, octet_length(entries) - 1) where id = $1`},
+		{"another version of entries", `update saga set entries = set_byte(entries, 1, 2) where id = $1`},
+		{"a cause", `update saga set cause = '\x00' where id = $1`},
+		{"a plan", `update saga set plan = plan || '\x00' where id = $1`},
+		{"a key", `update saga set key = 'secret key' where id = $1`},
+		{"a result that is gone", `delete from saga_result where saga = $1`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			j, look := open(t, pgjournal.Config{})
+			put := func() saga.Record {
+				r := start(t, j, beat(t, j, time.Minute))
+				return write(t, j, r, saga.Write{Entries: []saga.Entry{completed("a.a"), withResult("b.b", make([]byte, 40<<10))}})
+			}
+			bad, good := put(), put()
+			exec(t, look, tt.mar, [16]byte(bad.ID))
+			r, err := j.Read(t.Context(), bad.ID)
+			require.NoError(t, err)
+			require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt)
+			require.NotContains(t, r.Corrupt.Error(), "secret")
+			require.Equal(t, saga.Running, r.Status)
+			listed, err := j.List(t.Context(), saga.ListRequest{Limit: 10})
+			require.NoError(t, err)
+			require.Len(t, listed, 2)
+
+			exec(t, look, "update saga_engine set has_left = true")
+			exec(t, look, "update saga set plan = $1 where id = $2 and octet_length(plan) = 32", aPlan[:], [16]byte(good.ID))
+			claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: beat(t, j, time.Minute), Plans: []saga.PlanHash{aPlan}, Limit: 10})
+			require.NoError(t, err)
+			healthy := 0
+			for _, r := range claimed {
+				if r.Corrupt == nil {
+					healthy++
+					require.Equal(t, good.ID, r.ID)
+				}
+			}
+			require.Equal(t, 1, healthy)
+			r, err = j.Read(t.Context(), bad.ID)
+			require.NoError(t, err)
+			r, won, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Abandoned, By: someone})
+			require.NoError(t, err)
+			require.True(t, won, "a person can end it")
+			require.Equal(t, saga.Abandoned, r.Status)
+		})
+	}
+}
+
+// An engine puts it aside, and drives the others.
+func TestCorrupt_harmsNoOther(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+	c := newTown(t)
+	dead := beat(t, j, time.Minute)
+	var ids []saga.ID
+	for i := range 20 {
+		r := startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)})
+		ids = append(ids, r.ID)
+		if i == 7 {
+			exec(t, look, `update saga set entries = '\xff' where id = $1`, [16]byte(r.ID))
+		}
+	}
+	require.NoError(t, j.Leave(t.Context(), dead))
+	e := engineOn(t, j, c)
+	for i, id := range ids {
+		r := ended(t, j, id)
+		if i != 7 {
+			require.Equal(t, saga.Completed, r.Status)
+			c.check(t, fmt.Sprint(i), r.Status, "beside a corrupt one")
+			continue
+		}
+		require.Equal(t, saga.Stuck, r.Status)
+		require.Equal(t, saga.ReasonCorrupt, r.StuckOn.Reason)
+		require.Zero(t, c.done[place{"7", "train"}], "a call was sent for it")
+	}
+	r, err := e.Abandon(t.Context(), ids[7], someone)
+	require.NoError(t, err)
+	require.Equal(t, saga.Abandoned, r.Status)
+}

@@ -1,0 +1,196 @@
+package pgjournal_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+var (
+	sqlComment = regexp.MustCompile(`(?m)--.*$`)
+	// What belongs to a session is lost behind a pooler, or found by somebody
+	// else; notifications take one lock for the whole server at commit; now()
+	// stands still from BEGIN, and a lease must not.
+	sessionWords = regexp.MustCompile(`(?i)\b(listen|notify|pg_notify|advisory|prepare|temp|temporary|set\s+session|now\s*\(\))`)
+	localSetting = regexp.MustCompile(`set_config\([^)]*\)`)
+)
+
+func TestStatements_needNoSession(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(os.DirFS("."), "query/*.sql")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 20)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		sql := sqlComment.ReplaceAllString(string(text), "")
+		require.Empty(t, sessionWords.FindString(sql), file)
+		for _, call := range localSetting.FindAllString(sql, -1) {
+			require.True(t, strings.HasSuffix(call, ", true)"), "%s: %s outlives its transaction", file, call)
+		}
+		require.Truef(t, strings.HasPrefix(string(text), "-- "), "%s does not say what it does", file)
+		if !strings.Contains(file, "beat") && !strings.Contains(file, "leave") {
+			require.NotContains(t, sql, "do update", "%s: a duplicate would write", file)
+		}
+	}
+}
+
+// A counter counts the statements of a pool.
+type counter struct{ statements atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	return ctx
+}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counter) count(do func()) int64 {
+	before := c.statements.Load()
+	do()
+	return c.statements.Load() - before
+}
+
+func (c *counter) under(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = c }
+
+func TestStatementsPerMethod(t *testing.T) {
+	t.Parallel()
+	c := new(counter)
+	j, _ := open(t, pgjournal.Config{}, c.under)
+	engine := beat(t, j, time.Minute)
+	start(t, j, engine) // opens the connection
+	count := func(want int64, what string, do func() error) {
+		t.Helper()
+		require.Equal(t, want, c.count(func() { require.NoError(t, do(), what) }), what)
+	}
+	var r saga.Record
+	req := newRequest(engine)
+	count(1, "start", func() (err error) { r, _, err = j.Start(t.Context(), req); return err })
+	count(2, "start of a saga that is there: the insert that did nothing, and a read", func() error {
+		_, _, err := j.Start(t.Context(), req)
+		return err
+	})
+	w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+	count(1, "append", func() error { return j.Append(t.Context(), ownerOf(r), w) })
+	count(2, "append that is there: the update that did nothing, and a read", func() error {
+		return j.Append(t.Context(), ownerOf(r), w)
+	})
+	count(1, "read", func() error { _, err := j.Read(t.Context(), r.ID); return err })
+	count(1, "beat", func() error { return j.Beat(t.Context(), engine, time.Minute) })
+	for range 20 {
+		start(t, j, saga.EngineID{})
+	}
+	claim := func(n int) func() error {
+		return func() error {
+			claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 100})
+			require.Len(t, claimed, n)
+			return err
+		}
+	}
+	count(1, "claim of twenty", claim(20))
+	count(2, "claim of none: why?", claim(0))
+	r, err := j.Read(t.Context(), r.ID)
+	require.NoError(t, err)
+	count(1, "change", func() error {
+		_, _, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Running, By: someone})
+		return err
+	})
+	count(1, "leave", func() error { return j.Leave(t.Context(), engine) })
+}
+
+// Writes of steps, of turns and of undos change no indexed column, and find room on
+// their page, also where many sagas are written at once: all but the last of each
+// saga are HOT. The server is this test's own: a transaction in another database,
+// too, keeps dead rows in their place.
+func TestWritesAreHOT(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{"autovacuum": "off"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	_, look := openAt(t, cluster, pgjournal.Config{})
+	j := openOn(t, look, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+	const sagas, writes = 320, 6
+	engine := beat(t, j, time.Minute)
+	together(32, func(int) {
+		for range sagas / 32 {
+			r := start(t, j, engine)
+			for _, w := range []saga.Write{
+				{Entries: []saga.Entry{completed("inventory.reserve")}},
+				{Entries: []saga.Entry{completed("payment.charge")}, WakeAt: time.Now()},
+				{Entries: []saga.Entry{{Step: "shipping.book", Outcome: retry.Rejected}}, Status: saga.Compensating, Cause: &saga.Failure{Reason: saga.ReasonStep}},
+				{Entries: []saga.Entry{{Step: "payment.charge", Undo: true, Outcome: retry.Completed}}},
+				{Entries: []saga.Entry{{Step: "inventory.reserve", Undo: true, Outcome: retry.Completed}}},
+				{Status: saga.Compensated, Keep: time.Hour},
+			} {
+				r = write(t, j, r, w)
+			}
+		}
+	})
+	j.Close()                           // a session reports what it did as it ends
+	require.Eventually(t, func() bool { // and some time later if it is idle
+		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'saga'") == sagas*writes
+	}, 30*time.Second, 50*time.Millisecond)
+	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'saga'")
+	require.GreaterOrEqual(t, hot, sagas*(writes-1)*97/100, "HOT updates of %d", sagas*(writes-1))
+	t.Logf("%d of %d are HOT, %d bytes of the table a saga", hot, sagas*(writes-1), queryRow[int64](t, look, "select pg_relation_size('saga')")/sagas)
+	require.LessOrEqual(t, hot, sagas*(writes-1), "the last one takes the saga from an index")
+}
+
+// No other index than these three; none may come to name a column that the writes of
+// steps change.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	_, look := open(t, pgjournal.Config{})
+	columns := queryRow[[]string](t, look, `select array_agg(a.attname::text order by a.attname)
+		from pg_index i join pg_attribute a on a.attrelid = i.indexrelid
+		where i.indrelid = 'saga'::regclass`)
+	require.Equal(t, []string{"created_at", "driven", "engine", "expires_at", "id"}, columns)
+	predicates := queryRow[[]string](t, look, `select array_agg(pg_get_expr(indpred, indrelid) order by 1) from pg_index
+		where indrelid = 'saga'::regclass and indpred is not null`)
+	require.ElementsMatch(t, []string{"(expires_at IS NULL)", "(expires_at IS NOT NULL)"}, predicates)
+}
+
+// Claims and lists of what is under way read what is under way, however many sagas
+// are finished.
+func TestPlans_ofFinishedSagas(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	exec(t, look, `insert into saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, created_at, deadline_at, expires_at)
+		select gen_random_uuid(), gen_random_uuid(), $1, '', 'checkout', 1, '', 'k', '', 1, 1, 3, clock_timestamp(), clock_timestamp(), 'infinity'
+		from generate_series(1, 20000)`, aPlan[:])
+	exec(t, look, "vacuum analyze saga")
+	engine := beat(t, j, time.Minute)
+	for range 10 {
+		start(t, j, saga.EngineID{})
+	}
+	scanned := func() int64 {
+		exec(t, look, "select pg_stat_force_next_flush()")
+		return queryRow[int64](t, look, "select seq_tup_read from pg_stat_user_tables where relname = 'saga'")
+	}
+	before := scanned()
+	claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 5})
+	require.NoError(t, err)
+	require.Len(t, claimed, 5)
+	for _, req := range []saga.ListRequest{{Limit: 100}, {Limit: 100, Engine: engine}, {Limit: 100, Orphans: true}} {
+		_, err := j.List(t.Context(), req)
+		require.NoError(t, err)
+	}
+	_, err = j.Sweep(t.Context(), 100)
+	require.NoError(t, err)
+	j.Close()
+	require.Equal(t, before, scanned(), "rows of the table that were read one after the other")
+}
