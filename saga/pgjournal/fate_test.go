@@ -1,0 +1,158 @@
+package pgjournal_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// ghostly is a server whose only synchronous standby never comes: every commit
+// waits for it, but those of the pool that it returns to look with.
+func ghostly(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	cfg, err := pgxpool.ParseConfig(cluster.URL("postgres"))
+	require.NoError(t, err)
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "local"
+	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(look.Close)
+	require.NoError(t, pgjournal.Migrate(t.Context(), look))
+	exec(t, look, "alter system set synchronous_standby_names = 'ghost'")
+	require.NoError(t, cluster.Restart(t.Context())) // a reload takes effect some time later
+	look.Reset()
+	return look
+}
+
+// waiting is a journal whose commits wait for the standby.
+func waiting(t *testing.T, look *pgxpool.Pool, cfg pgjournal.Config) *pgjournal.Journal {
+	t.Helper()
+	cfg.CloseTimeout = time.Millisecond // what waits for the standby waits for ever
+	return openOn(t, look, cfg, func(p *pgxpool.Config) { p.ConnConfig.RuntimeParams["synchronous_commit"] = "on" })
+}
+
+func backendWaiting(t *testing.T, look *pgxpool.Pool) int {
+	t.Helper()
+	until(t, "a commit waits for the standby", func() bool {
+		return queryRow[bool](t, look, "select exists (select from pg_stat_activity where wait_event = 'SyncRep')")
+	})
+	return queryRow[int](t, look, "select pid from pg_stat_activity where wait_event = 'SyncRep'")
+}
+
+func inBackground(do func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	return done
+}
+
+// A caller that leaves a commit does not cancel its wait: that would show the saga
+// though no standby has it. Repeated, the start knows itself, and waits as well.
+func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	local := openOn(t, look, pgjournal.Config{Confirm: pgjournal.ConfirmNever})
+	j := waiting(t, look, pgjournal.Config{})
+	req := newRequest(beat(t, local, time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := inBackground(func() error { _, _, err := j.Start(ctx, req); return err })
+	pid := backendWaiting(t, look)
+	cancel()
+	require.ErrorIs(t, <-done, saga.ErrFateUnknown)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from saga"))
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on")
+	j.Close()
+	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on without its client")
+
+	exec(t, look, "alter system set synchronous_standby_names = ''")
+	exec(t, look, "select pg_reload_conf()")
+	until(t, "it is durable after all", func() bool { return queryRow[int](t, look, "select count(*) from saga") == 1 })
+	_, created, err := local.Start(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, created, "repeated, the start knows itself")
+}
+
+// pgx returns no error for a commit whose wait somebody canceled: the write is visible
+// here, and no standby has it. Nobody relies on it before it is confirmed.
+func TestFate_waitCanceledByAnother(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	local := openOn(t, look, pgjournal.Config{Confirm: pgjournal.ConfirmNever})
+	j := waiting(t, look, pgjournal.Config{})
+	canceled := func(what string, do func() error) {
+		t.Helper()
+		done := inBackground(do)
+		exec(t, look, "select pg_cancel_backend("+strconv.Itoa(backendWaiting(t, look))+")")
+		require.ErrorIs(t, <-done, saga.ErrFateUnknown, what)
+	}
+	engine := beat(t, local, time.Hour)
+	req := newRequest(engine)
+	begin := func() error { _, _, err := j.Start(t.Context(), req); return err }
+	canceled("start", begin)
+	canceled("start, repeated: its calls are not sent yet", begin)
+
+	r := start(t, local, engine)
+	w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+	step := func() error { return j.Append(t.Context(), ownerOf(r), w) }
+	canceled("append", step)
+	canceled("append, repeated", step)
+	canceled("beat", func() error { return j.Beat(t.Context(), engine, time.Hour) })
+	start(t, local, saga.EngineID{})
+	canceled("claim", func() error {
+		_, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 1})
+		return err
+	})
+	canceled("change", func() error {
+		_, _, err := j.Change(t.Context(), saga.Change{ID: req.ID, Revision: 1, Status: saga.Running, By: someone})
+		return err
+	})
+}
+
+// What is over may be visible on this server alone: it must not be handed out.
+func TestFate_confirmsWhatIsOver(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	local := openOn(t, look, pgjournal.Config{Confirm: pgjournal.ConfirmNever})
+	engine := beat(t, local, time.Hour)
+	running, over := start(t, local, engine), start(t, local, engine)
+	over = write(t, local, over, saga.Write{Status: saga.Completed, Keep: time.Hour})
+	for _, tt := range []struct {
+		name    string
+		confirm pgjournal.Confirm
+		id      saga.ID
+		waits   bool
+	}{
+		{"running", pgjournal.ConfirmAuto, running.ID, false},
+		{"over", pgjournal.ConfirmAuto, over.ID, true},
+		{"over, always", pgjournal.ConfirmAlways, over.ID, true},
+		{"over, never", pgjournal.ConfirmNever, over.ID, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j := waiting(t, look, pgjournal.Config{Confirm: tt.confirm})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := inBackground(func() error { _, err := j.Read(ctx, tt.id); return err })
+			if !tt.waits {
+				require.NoError(t, <-done)
+				return
+			}
+			pid := backendWaiting(t, look)
+			cancel()
+			require.ErrorIs(t, <-done, saga.ErrFateUnknown)
+			j.Close()
+			exec(t, look, "select pg_terminate_backend($1)", pid)
+			until(t, "nobody waits", func() bool {
+				return queryRow[bool](t, look, "select not exists (select from pg_stat_activity where wait_event = 'SyncRep')")
+			})
+		})
+	}
+}

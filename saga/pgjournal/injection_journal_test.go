@@ -1,0 +1,132 @@
+package pgjournal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+)
+
+// An operation of the journal, and the saga that it leaves when it has happened.
+type operation struct {
+	name string
+	// put leaves what the operation begins with, and returns a function that
+	// does it, with the same arguments every time.
+	put  func(t *testing.T, j saga.Journal) (id saga.ID, do func(ctx context.Context) error)
+	want func(r saga.Record, err error) bool
+}
+
+func at(status saga.Status, revision int64) func(saga.Record, error) bool {
+	return func(r saga.Record, err error) bool {
+		return err == nil && r.Status == status && r.Revision == revision
+	}
+}
+
+var operations = []operation{
+	{"start", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		req := newRequest(beat(t, j, time.Hour))
+		return req.ID, func(ctx context.Context) error {
+			_, created, err := j.Start(ctx, req)
+			if err == nil && !created {
+				err = errors.New("the saga is somebody else's")
+			}
+			return err
+		}
+	}, at(saga.Running, 1)},
+	{"append", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
+	}, at(saga.Running, 2)},
+	{"append of a large result", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		w := saga.Write{Revision: 2, Entries: []saga.Entry{withResult("a.b", make([]byte, 40<<10))}}
+		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
+	}, func(r saga.Record, err error) bool {
+		return err == nil && r.Revision == 2 && r.Corrupt == nil && len(r.Entries[0].Result) == 40<<10
+	}},
+	{"append of the end", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		w := saga.Write{Revision: 2, Status: saga.Completed, Result: []byte("1"), Keep: time.Hour}
+		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
+	}, at(saga.Completed, 2)},
+	{"beat", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		return r.ID, func(ctx context.Context) error { return j.Beat(ctx, r.Engine, time.Hour) }
+	}, at(saga.Running, 1)},
+	{"leave", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		return r.ID, func(ctx context.Context) error { return j.Leave(ctx, r.Engine) }
+	}, at(saga.Running, 1)},
+	{"claim", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r, engine := start(t, j, saga.EngineID{}), beat(t, j, time.Hour)
+		return r.ID, func(ctx context.Context) error {
+			claimed, err := j.Claim(ctx, saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 100})
+			if err != nil || len(claimed) > 0 {
+				return err
+			}
+			// What an engine does where it cannot know: it looks for what is its own.
+			mine, err := j.List(ctx, saga.ListRequest{Engine: engine, Limit: 100})
+			if err == nil && len(mine) == 0 {
+				err = errors.New("nobody's saga was not claimed")
+			}
+			return err
+		}
+	}, at(saga.Running, 2)},
+	{"sweep", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		r := start(t, j, beat(t, j, time.Hour))
+		require.NoError(t, j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Status: saga.Completed}))
+		return r.ID, func(ctx context.Context) error { _, err := j.Sweep(ctx, 1000); return err }
+	}, func(_ saga.Record, err error) bool { return errors.Is(err, saga.ErrNotFound) }},
+}
+
+// Each operation that failed in some round trip can be sent again, as it is, and
+// then has happened once.
+func TestInjection_operations(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations {
+		t.Run(op.name, func(t *testing.T) {
+			t.Parallel()
+			i := new(injector)
+			j, _ := open(t, pgjournal.Config{}, i.under)
+			for range 4 {
+				_, do := op.put(t, j)
+				require.NoError(t, do(t.Context()))
+			}
+			var id saga.ID
+			var do func(context.Context) error
+			everyFault(t, i, func() { id, do = op.put(t, j) }, func(ctx context.Context) {
+				_ = do(ctx) // it may have happened or not
+			}, func(t *testing.T, at string) {
+				require.Eventually(t, func() bool { return do(t.Context()) == nil }, time.Minute, 5*time.Millisecond, at)
+				r, err := j.Read(t.Context(), id)
+				require.True(t, op.want(r, err), "%s: record %+v, error %v", at, r, err)
+			})
+		})
+	}
+}
+
+// A verb is not repeated: whoever lost its answer looks. It happened once or not at
+// all, and so did its line in the audit log.
+func TestInjection_change(t *testing.T) {
+	t.Parallel()
+	i := new(injector)
+	j, look := open(t, pgjournal.Config{}, i.under)
+	var was saga.Record
+	everyFault(t, i, func() { was = start(t, j, beat(t, j, time.Hour)) }, func(ctx context.Context) {
+		_, _, _ = j.Change(ctx, saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})
+	}, func(t *testing.T, at string) {
+		r, won, err := j.Change(t.Context(), saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})
+		require.NoError(t, err, at)
+		require.Equal(t, saga.Abandoned, r.Status, at)
+		log, err := j.AuditLog(t.Context(), was.ID, 10)
+		require.NoError(t, err, at)
+		require.Len(t, log, 1, "%s: won %v", at, won)
+	})
+	require.Equal(t, queryRow[int](t, look, "select count(*) from saga where status = 6"), queryRow[int](t, look, "select count(*) from saga_audit"))
+}
