@@ -72,12 +72,15 @@ func (b *Budget) take(service string, now time.Time) bool {
 	return true
 }
 
-// earn books a success.
-func (b *Budget) earn(service string, now time.Time) {
+// earn books a success. It needs no clock: what time gives back is added when
+// somebody asks, and in which order the two come makes no difference. A service
+// without an account has all there is to have.
+func (b *Budget) earn(service string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.account(service, now)
-	t.left = min(t.left+b.cfg.Ratio, b.cfg.Reserve)
+	if t, ok := b.services[service]; ok {
+		t.left = min(t.left+b.cfg.Ratio, b.cfg.Reserve)
+	}
 }
 
 // account returns the service's tokens as of now; a clock that went back adds

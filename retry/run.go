@@ -187,7 +187,7 @@ func (r *run) attemptContext() (context.Context, context.CancelFunc) {
 }
 
 // budgetSuccess tells the budget that the service is well.
-func (r *run) budgetSuccess() { r.cfg.Budget.earn(r.task.Service, r.cfg.Now()) }
+func (r *run) budgetSuccess() { r.cfg.Budget.earn(r.task.Service) }
 
 // fail returns the call's error with what every kind of call knows. err is of
 // the last attempt, nil if there was none; stop is why there is no further one.
