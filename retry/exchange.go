@@ -2,8 +2,6 @@ package retry
 
 import (
 	"context"
-	"math"
-	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -16,8 +14,7 @@ type exchange struct {
 	run
 	call   Call
 	frozen frozen
-	loop   retryablehttp.Client
-	http   http.Client
+	follow bool // redirects
 
 	repeats int       // deliveries that net/http added to the attempt by itself
 	seen    *evidence // of the attempt's last request
@@ -26,18 +23,13 @@ type exchange struct {
 
 	last   *answer // of the call
 	vetoed bool    // the callee says that no further attempt can help
-	done   bool    // a verdict ended the call
 	err    *Error
 }
 
 // exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call Call, follow bool) *exchange {
 	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), call: call}
-	x.http = http.Client{Transport: attemptTransport{x}, CheckRedirect: noRedirect}
-	if follow {
-		x.http.CheckRedirect = checkRedirect
-	}
+	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), call: call, follow: follow}
 	x.make()
 	x.observeCall(x.last, x.err)
 	return x
@@ -58,32 +50,19 @@ func (x *exchange) make() {
 	x.send()
 }
 
-// send runs the attempts. The policy is per call and go-retryablehttp's is per
-// client, so each call has a client of its own.
+// send runs the attempts. What loop returns, check has seen before.
 func (x *exchange) send() {
-	x.loop = retryablehttp.Client{
-		HTTPClient:   &x.http,
-		RetryMax:     math.MaxInt, // check decides
-		CheckRetry:   x.check,
-		Backoff:      waitOfCheck,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	resp, err := x.loop.Do(&retryablehttp.Request{Request: x.frozen.request(x.caller)})
+	resp, _ := loop.Do(&retryablehttp.Request{Request: x.frozen.request(x.loopContext())})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}
-	if !x.done { // the wait was cut short
-		if stop := x.ended(time.Now()); stop != nil {
-			err = stop
-		}
-		x.fail(x.lastError(), err)
-	}
 }
 
-// check is go-retryablehttp's CheckRetry: what it is given was recorded by the
-// transport, with more detail. It returns no error, not even that of the
-// context: a complete answer wins.
-func (x *exchange) check(_ context.Context, _ *http.Response, err error) (bool, error) {
+// check says whether another attempt follows the one that just ended, when it
+// has waited for it. What go-retryablehttp knows of the attempt was recorded by
+// the transport, with more detail. The context's end is no reason by itself: a
+// complete answer wins.
+func (x *exchange) check(err error) bool {
 	if x.answer == nil && x.failed == nil {
 		x.failed = err // net/http refused the request before the transport saw it
 	}
@@ -91,25 +70,20 @@ func (x *exchange) check(_ context.Context, _ *http.Response, err error) (bool, 
 	cause := x.lastError()
 	wait, again, stop := x.end(v, 1+x.repeats, cause)
 	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
-	if again {
-		x.loop.RetryWaitMin = wait
-		return true, nil
-	}
-	x.done = true
-	if v.Outcome == Completed && x.answer != nil && x.answer.usable() {
+	switch {
+	case again && x.sleep(wait):
+		return true
+	case again:
+		x.fail(cause, x.ended(time.Now()))
+	case v.Outcome == Completed && x.answer != nil && x.answer.usable():
 		x.budgetSuccess()
-		return false, nil
+	case x.vetoed:
+		x.fail(cause, ErrVetoed)
+	default:
+		x.fail(cause, stop)
 	}
-	if x.vetoed {
-		stop = ErrVetoed
-	}
-	x.fail(cause, stop)
-	return false, nil
+	return false
 }
-
-// waitOfCheck is go-retryablehttp's Backoff: check has left the wait where
-// go-retryablehttp takes the least one from.
-func waitOfCheck(wait, _ time.Duration, _ int, _ *http.Response) time.Duration { return wait }
 
 // lastError returns the attempt's end as an error; nil after a usable answer.
 func (x *exchange) lastError() error {

@@ -11,11 +11,14 @@ import (
 // maxRedirects is how many redirects one attempt follows.
 const maxRedirects = 5
 
-// checkRedirect is the http.Client.CheckRedirect of calls that follow redirects:
-// what it declines is the attempt's answer. A redirect is followed only if the same request goes to
-// the same origin: the key must reach nobody else, and another method or body
-// is another call.
+// checkRedirect is the http.Client.CheckRedirect of loop: what it declines is
+// the attempt's answer. A redirect is followed only if the call asks for it, and
+// the same request goes to the same origin: the key must reach nobody else, and
+// another method or body is another call.
 func checkRedirect(req *http.Request, via []*http.Request) error {
+	if !exchangeOf(req.Context()).follow {
+		return http.ErrUseLastResponse // its caller follows them
+	}
 	first := via[0]
 	if len(via) > maxRedirects || req.Method != first.Method || !sameOrigin(req.URL, first.URL) {
 		return http.ErrUseLastResponse
@@ -28,9 +31,6 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 	return nil
 }
-
-// noRedirect is that of calls whose caller follows them.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // keepsRequest reports whether a redirect of this status repeats the request as
 // it is (RFC 9110 section 15.4).

@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// An attemptTransport makes the attempts of a call: an attempt ends with the
+// An attemptTransport makes the attempts of calls: an attempt ends with the
 // last byte of its answer, so the answer is read here. It has no
 // CloseIdleConnections: go-retryablehttp would call it after every call that
 // failed, and empty the pool for all the others.
-type attemptTransport struct{ *exchange }
+type attemptTransport struct{}
 
-func (t attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := t.exchange
+func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
 	if req.Response == nil { // else a redirect led here, within the attempt
 		x.begin()
 		x.repeats = 0
