@@ -34,7 +34,7 @@ func New(cfg Config) (*Client, error) {
 // they keep the method, stay on the same origin and are not the stored answer
 // of a handler.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
-	x := c.exchange(ctx, call, true)
+	x := c.exchange(ctx, &call, true)
 	if x.err != nil {
 		return nil, x.err
 	}

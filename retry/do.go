@@ -20,7 +20,8 @@ func Do[T any](
 	ctx context.Context, c *Client, task Task,
 	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
 ) (T, error) {
-	r := c.newRun(ctx, task, !task.Key.IsZero())
+	r := run{task: task, safe: !task.Key.IsZero()}
+	r.open(ctx, c)
 	if classify == nil {
 		classify = Classify[T]
 	}

@@ -12,7 +12,6 @@ import (
 // values, as every call makes one.
 type exchange struct {
 	run
-	call   Call
 	frozen frozen
 	follow bool // redirects
 
@@ -27,18 +26,19 @@ type exchange struct {
 }
 
 // exchange makes the call; follow says whether it follows redirects itself.
-func (c *Client) exchange(ctx context.Context, call Call, follow bool) *exchange {
-	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-	x := &exchange{run: c.newRun(ctx, task, !call.Key.IsZero() || idempotent(call.Method)), call: call, follow: follow}
-	x.make()
+func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
+	x := &exchange{follow: follow}
+	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
+	x.safe = !call.Key.IsZero() || idempotent(call.Method)
+	x.open(ctx, c)
+	x.make(call)
 	x.observeCall(x.last, x.err)
 	return x
 }
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
-func (x *exchange) make() {
-	var err error
-	if x.frozen, err = freeze(&x.call); err != nil {
+func (x *exchange) make(call *Call) {
+	if err := x.frozen.freeze(call); err != nil {
 		x.fail(nil, err)
 		return
 	}

@@ -14,12 +14,20 @@ import (
 
 // A frozen is a call as every attempt sends it.
 type frozen struct {
-	method string
-	url    *url.URL
-	host   string      // for the Host header; empty: the URL's
-	header http.Header // the caller's
-	body   payload
-	fixed  []field // the headers of ours that stay the same
+	method    string
+	url       *url.URL
+	host      string  // for the Host header; empty: the URL's
+	header    []line  // the caller's
+	fixed     []field // the headers of ours that stay the same
+	keyHeader string  // the name of the one with the key
+	body      payload
+	judge     func(Answer) (Verdict, bool) // nil: the status decides
+}
+
+// A line is a header of the caller's.
+type line struct {
+	name   string
+	values []string
 }
 
 // A field is a header that the client owns.
@@ -33,44 +41,51 @@ var ours = []string{
 }
 
 // freeze checks the call and copies it. Its error wraps ErrInvalid.
-func freeze(call *Call) (frozen, error) {
+func (f *frozen) freeze(call *Call) error {
 	if !token(call.Method) || call.Method == http.MethodConnect {
-		return frozen{}, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
+		return fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
-	f := frozen{method: call.Method, host: call.host}
+	f.method, f.host, f.judge = call.Method, call.host, call.Judge
 	var err error
 	if f.url, err = call.parsedURL(); err != nil {
-		return frozen{}, err
+		return err
 	}
 	if host := cmp.Or(f.host, f.url.Host); !validHost(host) {
-		return frozen{}, fmt.Errorf("%w: host %q", ErrInvalid, host)
+		return fmt.Errorf("%w: host %q", ErrInvalid, host)
 	}
-	name := keyHeader(call)
-	if !token(name) {
-		return frozen{}, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, name)
+	f.keyHeader = keyHeader(call)
+	if !token(f.keyHeader) {
+		return fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, f.keyHeader)
 	}
-	if f.header, err = freezeHeader(call, name); err != nil {
-		return frozen{}, err
+	if f.header, err = freezeHeader(call, f.keyHeader); err != nil {
+		return err
 	}
-	f.fixed = fixedFields(call, name)
+	f.fixed = fixedFields(call, f.keyHeader)
+	return f.freezeBody(call)
+}
+
+func (f *frozen) freezeBody(call *Call) error {
 	switch {
 	case call.Stream == nil && call.owned:
 		f.body = bytesPayload(call.Body)
 	case call.Stream == nil:
 		f.body = bytesPayload(slices.Clone(call.Body))
 	case call.Body != nil:
-		return frozen{}, fmt.Errorf("%w: Body and Stream are both set", ErrInvalid)
+		return fmt.Errorf("%w: Body and Stream are both set", ErrInvalid)
 	case call.Stream.open == nil:
-		return frozen{}, errZeroStream
+		return errZeroStream
 	default:
 		f.body.stream = call.Stream
 	}
-	return f, nil
+	return nil
 }
 
 // freezeHeader checks the caller's header and copies it, names in one spelling.
-func freezeHeader(call *Call, keyName string) (http.Header, error) {
-	frozen := make(http.Header, len(call.Header))
+func freezeHeader(call *Call, keyName string) ([]line, error) {
+	if len(call.Header) == 0 {
+		return nil, nil
+	}
+	frozen := make([]line, 0, len(call.Header))
 	for h, values := range call.Header {
 		if isOurs(h, keyName) {
 			if call.owned {
@@ -81,8 +96,7 @@ func freezeHeader(call *Call, keyName string) (http.Header, error) {
 		if err := checkHeader(h, values); err != nil {
 			return nil, err
 		}
-		h = http.CanonicalHeaderKey(h)
-		frozen[h] = append(frozen[h], values...)
+		frozen = append(frozen, line{http.CanonicalHeaderKey(h), slices.Clone(values)})
 	}
 	return frozen, nil
 }

@@ -36,8 +36,8 @@ func (x *exchange) judge(a *answer) Verdict {
 		}
 		return v
 	}
-	if x.call.Judge != nil && a.status/100 != 2 {
-		if v, ok := x.call.Judge(Answer{Status: a.status, Header: a.header, Body: a.body}); ok {
+	if x.frozen.judge != nil && a.status/100 != 2 {
+		if v, ok := x.frozen.judge(Answer{Status: a.status, Header: a.header, Body: a.body}); ok {
 			return v
 		}
 	}

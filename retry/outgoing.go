@@ -5,21 +5,25 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// request returns the request that go-retryablehttp repeats: what is the same
-// for all attempts, without body and the client's own headers.
+// request returns the request that go-retryablehttp repeats: what net/http has
+// to know to follow redirects, without body and headers.
 func (f *frozen) request(ctx context.Context) *http.Request {
 	return (&http.Request{
-		Method: f.method, URL: f.url, Host: f.host, Header: f.header,
+		Method: f.method, URL: f.url, Host: f.host, Header: noHeader,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 }
 
+// noHeader is the header of every such request; nobody writes into it.
+var noHeader = http.Header{}
+
 // outgoing returns the request of one hop of one attempt: a copy with the
-// client's headers and the frozen body, as Prepare leaves it.
+// frozen headers and the frozen body, as Prepare leaves it.
 func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
 	if x.attempt.Number > 1 {
 		if err := x.frozen.body.unchanged(); err != nil {
@@ -41,11 +45,18 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	return out, nil
 }
 
-// header returns given, copied, with the client's own headers.
-func (x *exchange) header(given http.Header) http.Header {
-	header := make(http.Header, len(given)+len(x.frozen.fixed)+3)
-	for name, values := range given {
-		header[name] = append([]string(nil), values...)
+// header returns the frozen headers, copied, with the attempt's and what
+// net/http added, where the caller has none: Referer, and Authorization of a URL
+// with a user.
+func (x *exchange) header(added http.Header) http.Header {
+	header := make(http.Header, len(added)+len(x.frozen.header)+len(x.frozen.fixed)+3)
+	for _, l := range x.frozen.header {
+		header[l.name] = append(header[l.name], l.values...)
+	}
+	for name, values := range added {
+		if _, given := header[name]; !given {
+			header[name] = slices.Clone(values)
+		}
 	}
 	values := make([]string, 0, len(x.frozen.fixed)+3) // one array for all
 	set := func(name, value string) {

@@ -48,7 +48,7 @@ func (x *exchange) checkPrepared(given, out *http.Request) error {
 // checkOwnHeaders compares the headers that belong to the client, in whatever
 // case they are spelled: a second spelling would be a second line on the wire.
 func (x *exchange) checkOwnHeaders(given, got http.Header) error {
-	keyName := keyHeader(&x.call)
+	keyName := x.frozen.keyHeader
 	count := 0
 	for name, values := range got {
 		if err := checkHeader(name, values); err != nil {

@@ -39,16 +39,17 @@ type run struct {
 	retryable bool
 }
 
-// newRun starts the clock of a call.
-func (c *Client) newRun(ctx context.Context, task Task, safe bool) run {
-	now := time.Now()
-	if c.tracer != nil {
-		ctx = c.tracer.CallStarted(ctx, CallStart{Service: task.Service, Operation: task.Operation, Key: task.Key})
+// open starts the clock of the call that r.task is.
+func (r *run) open(ctx context.Context, c *Client) {
+	r.cfg, r.observer, r.tracer = &c.cfg, c.observer, c.tracer
+	r.start = time.Now()
+	r.deadline = r.start.Add(c.cfg.Timeout)
+	if r.tracer != nil {
+		ctx = r.tracer.CallStarted(ctx, CallStart{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
 	}
-	r := run{cfg: &c.cfg, observer: c.observer, tracer: c.tracer, task: task, safe: safe, caller: ctx, attempting: ctx, start: now, deadline: now.Add(c.cfg.Timeout)}
-	r.tally = tally{maybe: task.Resumed}
-	if task.Resumed {
-		r.tally.why = "an earlier process may have sent it"
+	r.caller, r.attempting = ctx, ctx
+	if r.task.Resumed {
+		r.tally.maybe, r.tally.why = true, "an earlier process may have sent it"
 	}
 	allowance := c.cfg.Allowance
 	in, inbound := wire.FromContext(ctx)
@@ -63,7 +64,6 @@ func (c *Client) newRun(ctx context.Context, task Task, safe bool) run {
 	if inbound && !in.Deadline.IsZero() && in.Deadline.Before(r.deadline) {
 		r.deadline = in.Deadline
 	}
-	return r
 }
 
 // begin opens the next attempt and works out what it may tell the callee.

@@ -43,7 +43,7 @@ func (c *Client) standard(req *http.Request, follow bool) (*http.Response, error
 	if err != nil {
 		return nil, &Error{Outcome: NotSent, Key: call.Key, Err: err}
 	}
-	x := c.exchange(req.Context(), call, follow)
+	x := c.exchange(req.Context(), &call, follow)
 	if x.err != nil && (x.answer == nil || x.answer.tooLong || x.err.Retryable) {
 		return nil, x.err
 	}
