@@ -38,7 +38,8 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
 func (x *exchange) make(call *Call) {
-	if err := x.frozen.freeze(call); err != nil {
+	u, err := x.frozen.freeze(call)
+	if err != nil {
 		x.fail(nil, err)
 		return
 	}
@@ -47,12 +48,8 @@ func (x *exchange) make(call *Call) {
 		x.fail(nil, stop)
 		return
 	}
-	x.send()
-}
-
-// send runs the attempts. What loop returns, check has seen before.
-func (x *exchange) send() {
-	resp, _ := loop.Do(&retryablehttp.Request{Request: x.frozen.request(x.loopContext())})
+	// What loop returns, check has seen before.
+	resp, _ := loop.Do(&retryablehttp.Request{Request: call.request(x.loopContext(), u)})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}

@@ -14,12 +14,11 @@ import (
 
 // A frozen is a call as every attempt sends it.
 type frozen struct {
-	method    string
-	url       *url.URL
-	host      string  // for the Host header; empty: the URL's
-	header    []line  // the caller's
-	fixed     []field // the headers of ours that stay the same
-	keyHeader string  // the name of the one with the key
+	header    []line // the caller's
+	keyHeader string // the name of the header with the key
+	key       string // as it is sent; empty: not at all, as those that follow
+	cancels   string
+	firstSent string
 	body      payload
 	judge     func(Answer) (Verdict, bool) // nil: the status decides
 }
@@ -30,9 +29,6 @@ type line struct {
 	values []string
 }
 
-// A field is a header that the client owns.
-type field struct{ name, value string }
-
 // ours are the request headers that belong to the client. Prefer does not: it
 // is the caller's wish.
 var ours = []string{
@@ -40,28 +36,29 @@ var ours = []string{
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 
-// freeze checks the call and copies it. Its error wraps ErrInvalid.
-func (f *frozen) freeze(call *Call) error {
+// freeze checks the call, copies it and returns its URL. Its error wraps
+// ErrInvalid.
+func (f *frozen) freeze(call *Call) (*url.URL, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
-		return fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
+		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
-	f.method, f.host, f.judge = call.Method, call.host, call.Judge
-	var err error
-	if f.url, err = call.parsedURL(); err != nil {
-		return err
+	u, err := call.parsedURL()
+	if err != nil {
+		return nil, err
 	}
-	if host := cmp.Or(f.host, f.url.Host); !validHost(host) {
-		return fmt.Errorf("%w: host %q", ErrInvalid, host)
+	if host := cmp.Or(call.host, u.Host); !validHost(host) {
+		return nil, fmt.Errorf("%w: host %q", ErrInvalid, host)
 	}
 	f.keyHeader = keyHeader(call)
 	if !token(f.keyHeader) {
-		return fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, f.keyHeader)
+		return nil, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, f.keyHeader)
 	}
 	if f.header, err = freezeHeader(call, f.keyHeader); err != nil {
-		return err
+		return nil, err
 	}
-	f.fixed = fixedFields(call, f.keyHeader)
-	return f.freezeBody(call)
+	f.freezeFields(call)
+	f.judge = call.Judge
+	return u, f.freezeBody(call)
 }
 
 func (f *frozen) freezeBody(call *Call) error {
@@ -132,22 +129,21 @@ func keyHeader(call *Call) string {
 	return http.CanonicalHeaderKey(call.KeyHeader.Name)
 }
 
-func fixedFields(call *Call, keyName string) []field {
-	fields := make([]field, 0, 3)
-	if !call.Key.IsZero() && !call.KeyHeader.Absent {
-		value := call.Key.Quoted()
-		if call.KeyHeader.Bare {
-			value = call.Key.String()
-		}
-		fields = append(fields, field{keyName, value})
+// freezeFields spells the headers of ours that stay the same.
+func (f *frozen) freezeFields(call *Call) {
+	switch {
+	case call.Key.IsZero() || call.KeyHeader.Absent:
+	case call.KeyHeader.Bare:
+		f.key = call.Key.String()
+	default:
+		f.key = call.Key.Quoted()
 	}
 	if !call.Cancels.IsZero() {
-		fields = append(fields, field{wire.HeaderCancels, call.Cancels.Quoted()})
+		f.cancels = call.Cancels.Quoted()
 	}
 	if !call.FirstSent.IsZero() {
-		fields = append(fields, field{wire.HeaderFirstSent, wire.FormatFirstSent(call.FirstSent)})
+		f.firstSent = wire.FormatFirstSent(call.FirstSent)
 	}
-	return fields
 }
 
 // isOurs reports whether the header, in any case, is the client's own.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -12,9 +13,9 @@ import (
 
 // request returns the request that go-retryablehttp repeats: what net/http has
 // to know to follow redirects, without body and headers.
-func (f *frozen) request(ctx context.Context) *http.Request {
+func (c *Call) request(ctx context.Context, u *url.URL) *http.Request {
 	return (&http.Request{
-		Method: f.method, URL: f.url, Host: f.host, Header: noHeader,
+		Method: c.Method, URL: u, Host: c.host, Header: noHeader,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 }
@@ -37,7 +38,7 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	if err := x.setBody(out); err != nil {
 		return nil, err
 	}
-	if x.cfg.Prepare != nil {
+	if x.client.cfg.Prepare != nil {
 		if err := x.prepare(out); err != nil {
 			return nil, err
 		}
@@ -45,12 +46,16 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	return out, nil
 }
 
+// maxOwn is how many headers of an attempt are the client's own.
+const maxOwn = 6
+
 // header returns the frozen headers, copied, with the attempt's and what
 // net/http added, where the caller has none: Referer, and Authorization of a URL
 // with a user.
 func (x *exchange) header(added http.Header) http.Header {
-	header := make(http.Header, len(added)+len(x.frozen.header)+len(x.frozen.fixed)+3)
-	for _, l := range x.frozen.header {
+	f := &x.frozen
+	header := make(http.Header, len(added)+len(f.header)+maxOwn)
+	for _, l := range f.header {
 		header[l.name] = append(header[l.name], l.values...)
 	}
 	for name, values := range added {
@@ -58,17 +63,20 @@ func (x *exchange) header(added http.Header) http.Header {
 			header[name] = slices.Clone(values)
 		}
 	}
-	values := make([]string, 0, len(x.frozen.fixed)+3) // one array for all
+	values := make([]string, 0, maxOwn) // one array for all
 	set := func(name, value string) {
+		if value == "" {
+			return
+		}
 		values = append(values, value)
 		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	for _, h := range x.frozen.fixed {
-		set(h.name, h.value)
-	}
+	set(f.keyHeader, f.key)
+	set(wire.HeaderCancels, f.cancels)
+	set(wire.HeaderFirstSent, f.firstSent)
 	set(wire.HeaderRetryAttempt, wire.FormatRetryAttempt(x.attempt.Number))
 	set(wire.HeaderRetryAllowance, wire.FormatRetryAllowance(x.attempt.Allowance))
-	set(wire.HeaderRequestTimeout, wire.FormatRequestTimeout(x.attempt.Timeout-x.cfg.TimeoutMargin))
+	set(wire.HeaderRequestTimeout, wire.FormatRequestTimeout(x.attempt.Timeout-x.client.cfg.TimeoutMargin))
 	return header
 }
 

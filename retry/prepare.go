@@ -20,7 +20,7 @@ func (x *exchange) prepare(out *http.Request) error {
 	given := *out
 	u := *out.URL
 	given.URL, given.Header = &u, out.Header.Clone()
-	err := x.cfg.Prepare(x.attempt.Number, out)
+	err := x.client.cfg.Prepare(x.attempt.Number, out)
 	if err != nil {
 		err = &prepareError{err}
 	} else {

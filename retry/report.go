@@ -5,7 +5,7 @@ import "time"
 // observeAttempt tells the observer how the attempt ended; a is nil if it has
 // no complete answer.
 func (r *run) observeAttempt(v Verdict, deliveries int, wait time.Duration, a *answer, err error) {
-	if r.observer == nil {
+	if r.client.observer == nil {
 		return
 	}
 	e := AttemptEvent{
@@ -16,13 +16,13 @@ func (r *run) observeAttempt(v Verdict, deliveries int, wait time.Duration, a *a
 	if a != nil {
 		e.Status, e.Code = a.status, a.code
 	}
-	r.observer.AttemptEnded(r.attempting, e)
+	r.client.observer.AttemptEnded(r.attempting, e)
 }
 
 // observeCall tells the observer how the call ended; a is its last complete
 // answer, nil if there is none, and failed its error, nil if there is none.
 func (r *run) observeCall(a *answer, failed *Error) {
-	if r.observer == nil {
+	if r.client.observer == nil {
 		return
 	}
 	e := CallEvent{
@@ -35,5 +35,5 @@ func (r *run) observeCall(a *answer, failed *Error) {
 	if a != nil {
 		e.Status, e.Code, e.Replayed = a.status, a.code, a.replayed()
 	}
-	r.observer.CallEnded(r.caller, e)
+	r.client.observer.CallEnded(r.caller, e)
 }

@@ -12,6 +12,6 @@ func (x *exchange) retryAfter(a *answer) time.Duration {
 	if a.problem != nil && a.problem.RetryAfter() > 0 {
 		return a.problem.RetryAfter()
 	}
-	wait, _ := wire.RetryAfter(a.header, x.cfg.Now())
+	wait, _ := wire.RetryAfter(a.header, x.client.cfg.Now())
 	return wait
 }

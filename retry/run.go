@@ -12,11 +12,8 @@ import (
 // A run is the state of one call under the client's policy, over HTTP or
 // anything else. It belongs to the goroutine of the call.
 type run struct {
-	cfg      *Config
-	observer Observer
-	tracer   Tracer
-	task     Task
-	safe     bool // may be sent again although it may have taken effect
+	client *Client
+	task   Task
 
 	caller   context.Context // the caller's, as the tracer left it
 	start    time.Time
@@ -29,23 +26,25 @@ type run struct {
 	limit    int // of attempts that are not polls
 	units    int // attempts still allowed here and at every hop below
 	spent    int // units that the attempt under way may use up
-	polling  bool
+
+	safe      bool // may be sent again although it may have taken effect
+	polling   bool
+	retryable bool
 
 	attempt    Attempt         // under way
 	attempting context.Context // in it; caller's before the first
 	begun      time.Time
 
-	asked     time.Duration // the last Retry-After
-	retryable bool
+	asked time.Duration // the last Retry-After
 }
 
 // open starts the clock of the call that r.task is.
 func (r *run) open(ctx context.Context, c *Client) {
-	r.cfg, r.observer, r.tracer = &c.cfg, c.observer, c.tracer
+	r.client = c
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
-	if r.tracer != nil {
-		ctx = r.tracer.CallStarted(ctx, CallStart{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
+	if c.tracer != nil {
+		ctx = c.tracer.CallStarted(ctx, CallStart{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
 	}
 	r.caller, r.attempting = ctx, ctx
 	if r.task.Resumed {
@@ -70,7 +69,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 func (r *run) begin() {
 	r.attempts++
 	r.begun = time.Now()
-	a := Attempt{Number: r.attempts, Timeout: min(r.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
+	a := Attempt{Number: r.attempts, Timeout: min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
 	r.spent = 0
 	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
 		left := max(min(r.limit-r.retries, r.units), 1)
@@ -79,8 +78,8 @@ func (r *run) begin() {
 		r.units -= r.spent
 	}
 	r.attempt, r.attempting = a, r.caller
-	if r.tracer != nil {
-		r.attempting = r.tracer.AttemptStarted(r.caller, AttemptStart{
+	if r.client.tracer != nil {
+		r.attempting = r.client.tracer.AttemptStarted(r.caller, AttemptStart{
 			Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key, Attempt: a,
 		})
 	}
@@ -118,20 +117,20 @@ func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, aga
 func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 	r.polling = v.Action == Wait
 	if r.polling {
-		if r.polls == r.cfg.MaxPolls {
+		if r.polls == r.client.cfg.MaxPolls {
 			return 0, false, ErrStillInProgress
 		}
-		wait = r.cfg.Poll.wait(r.polls+1, r.cfg.Rand())
+		wait = r.client.cfg.Poll.wait(r.polls+1, r.client.cfg.Rand())
 	} else {
 		if r.retries+1 >= r.limit || r.units < 1 {
 			return 0, false, r.whyLimited()
 		}
-		wait = r.cfg.Backoff.wait(r.retries+1, r.cfg.Rand())
+		wait = r.client.cfg.Backoff.wait(r.retries+1, r.client.cfg.Rand())
 	}
-	if v.RetryAfter > r.cfg.RetryAfterCap {
-		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.cfg.RetryAfterCap)
+	if v.RetryAfter > r.client.cfg.RetryAfterCap {
+		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.client.cfg.RetryAfterCap)
 	}
-	wait = max(wait, later(v.RetryAfter, r.cfg.Rand()))
+	wait = max(wait, later(v.RetryAfter, r.client.cfg.Rand()))
 	if wait >= r.remaining() {
 		return 0, false, ErrDeadline
 	}
@@ -139,7 +138,7 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		r.polls++
 		return wait, true, nil
 	}
-	if !r.cfg.Budget.take(r.task.Service, r.cfg.Now()) {
+	if !r.client.cfg.Budget.take(r.task.Service, r.client.cfg.Now()) {
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++
@@ -148,7 +147,7 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 
 // whyLimited names the inbound allowance if it, and not MaxAttempts, ended the call.
 func (r *run) whyLimited() error {
-	if r.limit < r.cfg.MaxAttempts || r.retries+1 < r.limit {
+	if r.limit < r.client.cfg.MaxAttempts || r.retries+1 < r.limit {
 		return ErrAllowance
 	}
 	return nil
@@ -179,7 +178,7 @@ func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
 // then that one's error as its cause. No other context has the call's end: no
 // wait begins that would reach it.
 func (r *run) attemptContext() (context.Context, context.CancelFunc) {
-	ends, cause := r.begun.Add(r.cfg.AttemptTimeout), ErrAttemptTimeout
+	ends, cause := r.begun.Add(r.client.cfg.AttemptTimeout), ErrAttemptTimeout
 	if !ends.Before(r.deadline) {
 		ends, cause = r.deadline, ErrDeadline
 	}
@@ -187,7 +186,7 @@ func (r *run) attemptContext() (context.Context, context.CancelFunc) {
 }
 
 // budgetSuccess tells the budget that the service is well.
-func (r *run) budgetSuccess() { r.cfg.Budget.earn(r.task.Service) }
+func (r *run) budgetSuccess() { r.client.cfg.Budget.earn(r.task.Service) }
 
 // fail returns the call's error with what every kind of call knows. err is of
 // the last attempt, nil if there was none; stop is why there is no further one.

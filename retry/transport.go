@@ -35,7 +35,7 @@ func (x *exchange) hop(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.cfg.Transport.RoundTrip(out)
+	resp, err := x.client.cfg.Transport.RoundTrip(out)
 	x.repeats += x.seen.deliveries(resp) - 1
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
@@ -46,7 +46,7 @@ func (x *exchange) hop(req *http.Request) (*http.Response, error) {
 	case resp == nil:
 		return nil, errNoResponse
 	}
-	a, err := readAnswer(resp, x.cfg.MaxResponseBytes)
+	a, err := readAnswer(resp, x.client.cfg.MaxResponseBytes)
 	if err != nil {
 		return nil, blame(ctx, err)
 	}
