@@ -49,7 +49,7 @@ func (x *exchange) make(call *Call) {
 		return
 	}
 	// What loop returns, check has seen before.
-	resp, _ := loop.Do(&retryablehttp.Request{Request: call.request(x.loopContext(), u)})
+	resp, _ := loop.Do(&retryablehttp.Request{Request: call.request((*loopContext)(x), u)})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // loop runs the attempts of every call. Its policy belongs to a client and ours
-// to a call, so it has none: each of its hooks finds its call in the context of
-// the request, which carries nothing else and never ends.
+// to a call, so it has none: each of its hooks finds its call by the context of
+// the request.
 var loop = &retryablehttp.Client{
 	HTTPClient: &http.Client{Transport: attemptTransport{}, CheckRedirect: checkRedirect},
 	RetryMax:   math.MaxInt, // check decides
@@ -22,12 +22,14 @@ var loop = &retryablehttp.Client{
 	ErrorHandler: retryablehttp.PassthroughErrorHandler,
 }
 
-type exchangeKey struct{}
+// A loopContext is an exchange as the context of loop's requests. It never ends,
+// and carries nothing: what ends and carries is the context of an attempt.
+type loopContext exchange
 
 // exchangeOf returns the call that a request of loop belongs to.
-func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+func exchangeOf(ctx context.Context) *exchange { return (*exchange)(ctx.(*loopContext)) }
 
-// loopContext is the context by which loop's hooks find the call.
-func (x *exchange) loopContext() context.Context {
-	return context.WithValue(context.Background(), exchangeKey{}, x)
-}
+func (*loopContext) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+func (*loopContext) Done() <-chan struct{}             { return nil }
+func (*loopContext) Err() error                        { return nil }
+func (*loopContext) Value(any) any                     { return nil }

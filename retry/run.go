@@ -67,8 +67,10 @@ func (r *run) open(ctx context.Context, c *Client) {
 
 // begin opens the next attempt and works out what it may tell the callee.
 func (r *run) begin() {
-	r.attempts++
-	r.begun = time.Now()
+	r.begun = r.start
+	if r.attempts++; r.attempts > 1 {
+		r.begun = time.Now()
+	}
 	a := Attempt{Number: r.attempts, Timeout: min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
 	r.spent = 0
 	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
