@@ -15,10 +15,10 @@ type exchange struct {
 	frozen frozen
 	follow bool // redirects
 
-	repeats int       // deliveries that net/http added to the attempt by itself
-	seen    *evidence // of the attempt's last request
-	answer  *answer   // of the attempt; nil: none that is complete
-	failed  error     // why there is none
+	repeats int     // deliveries that net/http added to the attempt by itself
+	hop     *hop    // the attempt's last
+	answer  *answer // of the attempt; nil: none that is complete
+	failed  error   // why there is none
 
 	last   *answer // of the call
 	vetoed bool    // the callee says that no further attempt can help

@@ -32,9 +32,9 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 		}
 	}
 	out := req.WithContext(ctx)
-	u := *req.URL // WithContext shares it, and transports have been seen to rewrite it
-	out.URL, out.Header = &u, x.header(req.Header)
-	fill(&out.Host, u.Host)
+	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
+	out.URL, out.Header = &x.hop.url, x.header(req.Header)
+	fill(&out.Host, out.URL.Host)
 	if err := x.setBody(out); err != nil {
 		return nil, err
 	}
@@ -46,15 +46,16 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	return out, nil
 }
 
-// maxOwn is how many headers of an attempt are the client's own.
-const maxOwn = 6
+// usualOwn is how many headers of an attempt are the client's own: the key and the
+// attempt's three. A few more find room, where there are any.
+const usualOwn = 4
 
 // header returns the frozen headers, copied, with the attempt's and what
 // net/http added, where the caller has none: Referer, and Authorization of a URL
 // with a user.
 func (x *exchange) header(added http.Header) http.Header {
 	f := &x.frozen
-	header := make(http.Header, len(added)+len(f.header)+maxOwn)
+	header := make(http.Header, len(added)+len(f.header)+usualOwn)
 	for _, l := range f.header {
 		header[l.name] = append(header[l.name], l.values...)
 	}
@@ -63,7 +64,7 @@ func (x *exchange) header(added http.Header) http.Header {
 			header[name] = slices.Clone(values)
 		}
 	}
-	values := make([]string, 0, maxOwn) // one array for all
+	values := make([]string, 0, usualOwn) // one array for all
 	set := func(name, value string) {
 		if value == "" {
 			return
@@ -93,7 +94,7 @@ func (x *exchange) setBody(out *http.Request) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, left := x.seen, x.limit-x.retries-x.repeats
+	seen, left := &x.hop.seen, x.limit-x.retries-x.repeats
 	out.GetBody = func() (io.ReadCloser, error) {
 		if written := int(seen.written.Load()); written > 0 && written >= left {
 			return nil, errNoRepeat

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 )
 
 // An attemptTransport makes the attempts of calls: an attempt ends with the
@@ -18,7 +19,7 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		x.begin()
 		x.repeats = 0
 	}
-	resp, err := x.hop(req)
+	resp, err := x.sendHop(req)
 	if err != nil {
 		x.answer, x.failed = nil, err
 		return nil, err
@@ -26,17 +27,24 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// hop sends one request of the attempt and reads its answer.
-func (x *exchange) hop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.seen = nil, nil, &evidence{}
+// A hop is one request of an attempt: its first, or where a redirect led. It
+// shares nothing with the next, since a transport may still hold it then.
+type hop struct {
+	seen evidence
+	url  url.URL
+}
+
+// sendHop sends one request of the attempt and reads its answer.
+func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
+	x.answer, x.failed, x.hop = nil, nil, &hop{}
 	ctx, cancel := x.attemptContext()
 	defer cancel()
-	out, err := x.outgoing(x.seen.trace(ctx), req)
+	out, err := x.outgoing(x.hop.seen.trace(ctx), req)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := x.client.cfg.Transport.RoundTrip(out)
-	x.repeats += x.seen.deliveries(resp) - 1
+	x.repeats += x.hop.seen.deliveries(resp) - 1
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()
