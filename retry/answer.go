@@ -44,16 +44,16 @@ func (a *answer) err() error {
 	}
 }
 
-// readAnswer reads resp to its end, up to the cap of its kind, and closes it.
+// read reads resp to its end, up to the cap of its kind, and closes it.
 // An answer that breaks off is no answer: its error wraps ErrTruncated.
-func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
-	a := &answer{status: resp.StatusCode, header: resp.Header, raw: resp}
+func (a *answer) read(resp *http.Response, maxBytes int64) error {
+	a.status, a.header, a.raw = resp.StatusCode, resp.Header, resp
 	if resp.Body == nil {
-		return a, nil
+		return nil
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read to where we want it
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return a, nil // its body is the connection, and has no end
+		return nil // its body is the connection, and has no end
 	}
 	success := a.status/100 == 2
 	if !success {
@@ -61,7 +61,7 @@ func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
 	}
 	body, whole, err := readBody(resp.Body, resp.ContentLength, maxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("%w: status %d: %w", ErrTruncated, a.status, err)
+		return fmt.Errorf("%w: status %d: %w", ErrTruncated, a.status, err)
 	}
 	switch {
 	case success && !whole:
@@ -74,7 +74,7 @@ func readAnswer(resp *http.Response, maxBytes int64) (*answer, error) {
 			a.problem, a.code = &p, p.Code
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // readBody reads at most maxBytes; whole says that this was all. It trusts an

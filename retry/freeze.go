@@ -112,11 +112,13 @@ func (c *Call) parsedURL() (*url.URL, error) {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%w: URL: scheme %q is neither http nor https", ErrInvalid, u.Scheme)
-	case u.Host == "" || u.Hostname() == "":
+	case u.Hostname() == "":
 		return nil, fmt.Errorf("%w: URL: no host", ErrInvalid)
 	}
-	if _, err := strconv.ParseUint(port(u), 10, 16); err != nil {
-		return nil, fmt.Errorf("%w: URL: port %s", ErrInvalid, u.Port())
+	if given := u.Port(); given != "" {
+		if _, err := strconv.ParseUint(given, 10, 16); err != nil {
+			return nil, fmt.Errorf("%w: URL: port %s", ErrInvalid, given)
+		}
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -35,7 +36,7 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
 	out.URL, out.Header = &x.hop.url, x.header(req.Header)
 	fill(&out.Host, out.URL.Host)
-	if err := x.setBody(out); err != nil {
+	if err := x.setBody(out, &x.hop.body); err != nil {
 		return nil, err
 	}
 	if x.client.cfg.Prepare != nil {
@@ -81,16 +82,17 @@ func (x *exchange) header(added http.Header) http.Header {
 	return header
 }
 
-// setBody gives out a reader of the frozen body, and net/http a way to begin
-// again: without one it could not even repeat what was never written.
-func (x *exchange) setBody(out *http.Request) error {
+// setBody gives out a reader of the frozen body, which is r if that is in memory,
+// and net/http a way to begin again: without one it could not even repeat what
+// was never written.
+func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 	body := &x.frozen.body
 	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
 	if out.ContentLength == 0 {
 		return nil
 	}
 	var err error
-	if out.Body, err = body.reader(); err != nil {
+	if out.Body, err = body.reader(r); err != nil {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
@@ -99,7 +101,7 @@ func (x *exchange) setBody(out *http.Request) error {
 		if written := int(seen.written.Load()); written > 0 && written >= left {
 			return nil, errNoRepeat
 		}
-		return body.reader()
+		return body.reader(new(bytes.Reader))
 	}
 	return nil
 }

@@ -42,10 +42,11 @@ func (p *payload) unchanged() error {
 	return nil
 }
 
-// reader returns the payload for one delivery.
-func (p *payload) reader() (io.ReadCloser, error) {
+// reader returns the payload for one delivery; of bytes it is r.
+func (p *payload) reader(r *bytes.Reader) (io.ReadCloser, error) {
 	if p.stream != nil {
 		return p.stream.Open()
 	}
-	return io.NopCloser(bytes.NewReader(p.bytes)), nil // a type that net/http knows: it then writes headers and body at once
+	r.Reset(p.bytes)
+	return io.NopCloser(r), nil // a type that net/http knows: it then writes headers and body at once
 }

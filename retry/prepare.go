@@ -32,7 +32,7 @@ func (x *exchange) prepare(out *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return x.setBody(out)
+	return x.setBody(out, new(bytes.Reader))
 }
 
 func (x *exchange) checkPrepared(given, out *http.Request) error {

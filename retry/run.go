@@ -158,20 +158,21 @@ func (r *run) whyLimited() error {
 // ended returns why no further attempt may begin at the time now: the caller's
 // own reason before the client's.
 func (r *run) ended(now time.Time) error {
-	err, cause := r.caller.Err(), context.Cause(r.caller)
-	switch {
-	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded):
+	err := r.caller.Err()
+	if err == nil {
+		if !now.Before(r.deadline) {
+			return ErrDeadline
+		}
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return ErrDeadline
-	case errors.Is(cause, err):
+	}
+	cause := context.Cause(r.caller)
+	if errors.Is(cause, err) {
 		return cause
-	default:
-		return fmt.Errorf("%w: %w", err, cause)
 	}
-	if !now.Before(r.deadline) {
-		return ErrDeadline
-	}
-	return nil
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 func (r *run) remaining() time.Duration { return time.Until(r.deadline) }

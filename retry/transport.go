@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -30,8 +31,10 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // A hop is one request of an attempt: its first, or where a redirect led. It
 // shares nothing with the next, since a transport may still hold it then.
 type hop struct {
-	seen evidence
-	url  url.URL
+	seen   evidence
+	url    url.URL
+	body   bytes.Reader // of the first to read a body that is in memory
+	answer answer
 }
 
 // sendHop sends one request of the attempt and reads its answer.
@@ -54,8 +57,8 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	case resp == nil:
 		return nil, errNoResponse
 	}
-	a, err := readAnswer(resp, x.client.cfg.MaxResponseBytes)
-	if err != nil {
+	a := &x.hop.answer
+	if err := a.read(resp, x.client.cfg.MaxResponseBytes); err != nil {
 		return nil, blame(ctx, err)
 	}
 	x.answer, x.last = a, a
