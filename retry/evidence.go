@@ -21,16 +21,14 @@ type evidence struct {
 
 // trace returns ctx with hooks that collect evidence, beside those that it has.
 func (e *evidence) trace(ctx context.Context) context.Context {
-	e.hooks = httptrace.ClientTrace{
-		GetConn: func(string) { e.asked.Store(true) },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err != nil {
-				e.handshake.Store(true)
-			}
-		},
-		GotConn:      func(httptrace.GotConnInfo) { e.got.Add(1) },
-		WroteHeaders: func() { e.written.Add(1) },
+	e.hooks.GetConn = func(string) { e.asked.Store(true) }
+	e.hooks.TLSHandshakeDone = func(_ tls.ConnectionState, err error) {
+		if err != nil {
+			e.handshake.Store(true)
+		}
 	}
+	e.hooks.GotConn = func(httptrace.GotConnInfo) { e.got.Add(1) }
+	e.hooks.WroteHeaders = func() { e.written.Add(1) }
 	return httptrace.WithClientTrace(ctx, &e.hooks)
 }
 

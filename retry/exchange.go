@@ -27,7 +27,8 @@ type exchange struct {
 
 // exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
-	x := &exchange{follow: follow}
+	x := new(exchange)
+	x.follow = follow
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
 	x.open(ctx, c)

@@ -65,7 +65,7 @@ func (x *exchange) header(added http.Header) http.Header {
 			header[name] = slices.Clone(values)
 		}
 	}
-	values := make([]string, 0, usualOwn) // one array for all
+	values := x.hop.values[:0] // one array for all
 	set := func(name, value string) {
 		if value == "" {
 			return

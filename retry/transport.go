@@ -33,7 +33,8 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 type hop struct {
 	seen   evidence
 	url    url.URL
-	body   bytes.Reader // of the first to read a body that is in memory
+	values [usualOwn]string // of the client's headers
+	body   bytes.Reader     // of the first to read a body that is in memory
 	answer answer
 }
 
