@@ -1,9 +1,11 @@
 package retry_test
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -136,4 +138,43 @@ func TestSend_malformedLocationIsAnAnswer(t *testing.T) {
 	failed := failure(t, newClient(t, over(script(status(307, "Location: http://%zz")))), post(stubURL))
 	require.Equal(t, retry.Rejected, failed.Outcome)
 	require.Equal(t, 307, failed.Status)
+}
+
+// Where a redirect leads, the request has the header of the first: the caller's,
+// the client's, and what net/http adds where the caller says nothing else.
+func TestSend_redirectKeepsHeader(t *testing.T) {
+	t.Parallel()
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:secret"))
+	for _, tt := range []struct {
+		name                   string
+		given                  http.Header
+		authorization, referer string
+	}{
+		{"none of them given", http.Header{}, basic, stubURL},
+		{"given", http.Header{"Authorization": {"Bearer t"}, "Referer": {"http://from.test/"}}, "Bearer t", "http://from.test/"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var hops []http.Header
+			rt := roundTrip(func(req *http.Request) (*http.Response, error) {
+				hops = append(hops, req.Header)
+				if len(hops) == 1 {
+					return status(307, "Location: /there")(req)
+				}
+				return status(200)(req)
+			})
+			call := post(strings.Replace(stubURL, "://", "://me:secret@", 1))
+			call.Header = tt.given
+			call.Header["X-Trace"] = []string{"a", "b"}
+			_, err := newClient(t, over(rt)).Send(t.Context(), call)
+			require.NoError(t, err)
+			require.Len(t, hops, 2)
+			for _, h := range hops {
+				require.Equal(t, []string{"a", "b"}, h["X-Trace"])
+				require.Equal(t, []string{tt.authorization}, h["Authorization"])
+				require.Equal(t, []string{`"k-1"`}, h[wire.HeaderKey])
+			}
+			require.Equal(t, []string{tt.referer}, hops[1]["Referer"])
+		})
+	}
 }
