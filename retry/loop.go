@@ -27,7 +27,9 @@ var loop = &retryablehttp.Client{
 type loopContext exchange
 
 // exchangeOf returns the call that a request of loop belongs to.
-func exchangeOf(ctx context.Context) *exchange { return (*exchange)(ctx.(*loopContext)) }
+func exchangeOf(ctx context.Context) *exchange {
+	return (*exchange)(ctx.(*loopContext)) //nolint:errcheck // loop has no other requests
+}
 
 func (*loopContext) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
 func (*loopContext) Done() <-chan struct{}             { return nil }
