@@ -157,6 +157,11 @@ func (d *drive) quarantine(reason Reason, cause error) error {
 
 // result returns what the saga results in; nil if that cannot be had.
 func (d *drive) result() []byte {
+	for _, i := range d.plan.resultNeeds {
+		if d.progress.forward[i].result == nil {
+			return nil // it would be made from a zero value
+		}
+	}
 	var data []byte
 	err := guarded(func() error {
 		var v any = struct{}{}

@@ -302,9 +302,13 @@ func TestBackoff_isKept(t *testing.T) {
 		_, err := checkout.Start(s.Context(), first, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		var r saga.Record
-		for r = s.read("k"); r.WakeAt.Sub(r.Now) < 30*time.Second; r = s.read("k") {
+		for range 3600 {
+			if r = s.read("k"); r.WakeAt.Sub(r.Now) > 30*time.Second {
+				break
+			}
 			time.Sleep(time.Second)
 		}
+		require.Greater(s, r.WakeAt.Sub(r.Now), 30*time.Second, "the wait is not in the journal")
 		require.NoError(s, first.Close(s.Context()))
 		sent := len(s.services.Deliveries())
 		s.open(checkout)

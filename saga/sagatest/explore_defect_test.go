@@ -142,7 +142,7 @@ var plantedDefects = []struct {
 	only  string // the scenario that shows it
 	plant func(x *explorer)
 }{
-	{"registers an undo once its call succeeded", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
+	{"registers an undo once its call succeeded", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(_ saga.Record, w *saga.Write) {
 		if w.Status == saga.Compensating {
 			drop(w, func(e saga.Entry) bool { return e.Pending })
 		}
@@ -165,7 +165,7 @@ var plantedDefects = []struct {
 			w.Status, w.Cause = 0, nil
 		}
 	})},
-	{"loses siblings that complete late", "payment.charge is refused", writes(func(now saga.Record, w *saga.Write) {
+	{"loses siblings that complete late", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(now saga.Record, w *saga.Write) {
 		if now.Status == saga.Compensating {
 			for i, e := range w.Entries {
 				if !e.Undo && e.Outcome == retry.Completed {
@@ -238,7 +238,7 @@ var plantedDefects = []struct {
 			return b.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"undoes before it knows what happened", "payment.charge is refused", journal(func(b *broken) {
+	{"undoes before it knows what happened", "inventory.reserve takes long, and payment.charge is refused beside it", journal(func(b *broken) {
 		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			claimed, err := b.Journal.Claim(ctx, req)
 			for i := range claimed {

@@ -81,7 +81,40 @@ func (x *explorer) scenarios() []scenario {
 			}
 		}
 	}
+	return slices.Concat(all, x.besides())
+}
+
+// besides returns the scenarios of a step that is under way, or lost on the way
+// back, when one beside it is refused.
+func (x *explorer) besides() []scenario {
+	var all []scenario
+	for _, s := range x.steps {
+		for _, other := range x.steps {
+			if s.Name == other.Name || s.Function || other.Function || other.Retriable || x.after(s, other) || x.after(other, s) {
+				continue
+			}
+			for _, late := range []trouble{
+				{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
+				{"loses its answer late", []Fault{Delay(3*time.Second, LoseAnswer())}, false, false},
+			} {
+				all = append(all, scenario{
+					name:   s.Name + " " + late.name + ", and " + other.Name + " is refused beside it",
+					faults: map[string][]Fault{s.Name: late.faults, other.Name: troubles[0].faults},
+				})
+			}
+		}
+	}
 	return all
+}
+
+// after reports whether s runs after other, directly or not.
+func (x *explorer) after(s, other saga.StepInfo) bool {
+	for _, step := range x.steps {
+		if slices.Contains(s.After, step.Name) && (step.Name == other.Name || x.after(step, other)) {
+			return true
+		}
+	}
+	return false
 }
 
 // failingAfter returns a step whose refusal makes the saga undo s: the pivot,
