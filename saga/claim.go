@@ -16,7 +16,7 @@ var anyKey = childkey.MustParse("any")
 
 // claim takes orphans over until ctx ends.
 func (e *Engine) claim(ctx context.Context) {
-	next := time.Now() // of the next audit
+	next := time.Now() // when to reconcile
 	for e.pauseOrPoke(ctx) {
 		l := e.current()
 		if !l.valid() || l.late() {
@@ -26,7 +26,7 @@ func (e *Engine) claim(ctx context.Context) {
 		if sure && time.Now().Before(next) {
 			continue
 		}
-		if err := e.audit(ctx, l); err != nil && ctx.Err() == nil {
+		if err := e.reconcile(ctx, l); err != nil && ctx.Err() == nil {
 			e.tell(EngineEvent{Kind: EngineJournalError, Engine: l.id, Err: err})
 		}
 		next = time.Now().Add(4 * e.cfg.Lease)
@@ -90,11 +90,11 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 	}
 }
 
-// audit looks for sagas that are this engine's by the journal and that it does
+// reconcile looks for sagas that are this engine's by the journal and that it does
 // not drive: those of a start or a claim whose answer was lost. They would wait
 // for as long as the engine lives. And it counts what nobody drives for want of
 // a definition.
-func (e *Engine) audit(ctx context.Context, l *life) error {
+func (e *Engine) reconcile(ctx context.Context, l *life) error {
 	err := e.each(ctx, ListRequest{Engine: l.id, Limit: 1000}, func(r Record) error {
 		if e.driven(r.ID) != nil {
 			return nil

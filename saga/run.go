@@ -129,7 +129,7 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 	}
 	switch {
 	case errors.Is(err, ErrFateUnknown):
-		e.look() // if it is there it is ours, and the audit finds it
+		e.look() // if it is there it is ours, and will be found
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
 	case err != nil:
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)

@@ -192,7 +192,7 @@ func TestJournal_answersLost(t *testing.T) {
 	}
 }
 
-// A start whose fate stays unknown is found by the audit.
+// A start whose fate stays unknown is found all the same.
 func TestJournal_startOfUnknownFate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
