@@ -8,8 +8,12 @@ import (
 	"testing"
 )
 
-// TestMain looks whether a journal or an engine left something running.
+// TestMain is the entry of the processes that tests start, too, and looks whether a
+// journal or an engine left something running.
 func TestMain(m *testing.M) {
+	if role := os.Getenv(processRole); role != "" {
+		os.Exit(process(role))
+	}
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)

@@ -3,6 +3,7 @@ package pgjournal_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
@@ -74,6 +76,7 @@ type town struct {
 	mu     sync.Mutex
 	done   map[place]int
 	undone map[place]int
+	sent   map[string]int // by Idempotency-Key
 }
 
 // A place is where an effect is: a trip's, at a service.
@@ -81,7 +84,7 @@ type place struct{ trip, service string }
 
 func newTown(tb testing.TB) *town {
 	tb.Helper()
-	c := &town{done: make(map[place]int), undone: make(map[place]int)}
+	c := &town{done: make(map[place]int), undone: make(map[place]int), sent: make(map[string]int)}
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	require.NoError(tb, err)
 	mux := http.NewServeMux()
@@ -92,7 +95,12 @@ func newTown(tb testing.TB) *town {
 		require.NoError(tb, server.Handle(mux, guard, s.book, server.Keyed, c.book(s.book.Service())))
 		require.NoError(tb, server.Handle(mux, guard, s.drop, server.Keyed, c.drop(s.book.Service())))
 	}
-	srv := httptest.NewServer(mux)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		c.sent[r.Header.Get(wire.HeaderKey)]++
+		c.mu.Unlock()
+		mux.ServeHTTP(w, r)
+	}))
 	tb.Cleanup(srv.Close)
 	c.url = srv.URL
 	return c
@@ -138,6 +146,13 @@ func (c *town) check(tb testing.TB, trip string, ended saga.Status, at string) {
 			tb.Errorf("%s: %s of a saga that is %v was done %d times and undone %d times", at, service, ended, done, undone)
 		}
 	}
+}
+
+// deliveries returns how often each key was sent.
+func (c *town) deliveries() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.sent)
 }
 
 // client returns a client of the town's services.

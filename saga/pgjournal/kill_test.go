@@ -1,0 +1,253 @@
+package pgjournal_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// For a longer run: go test -run 'TestKill|TestDrain' -kills 100 -orphans 10000 -timeout 2h.
+var (
+	kills   = flag.Int("kills", 3, "how often a process is killed at each point")
+	orphans = flag.Int("orphans", 500, "how many orphans two processes share")
+)
+
+// A process dies at each point between two things that the database or a callee sees:
+// before and after each statement, before each call and after its answer, and when all
+// is done. A living one takes over. Each call and each undo happens once at most, and
+// every saga ends.
+func TestKill_atEachPoint(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+	c := newTown(t)
+	peer := engineOn(t, j, c)
+	t.Run("points", func(t *testing.T) {
+		for _, refuse := range []bool{false, true} {
+			for _, when := range []string{beforeStatement, afterStatement, atStepBoundary} {
+				t.Run(fmt.Sprintf("%s, refused %v", when, refuse), func(t *testing.T) {
+					t.Parallel()
+					for round := range *kills {
+						k := &killed{T: t, journal: j, look: look, town: c, peer: peer}
+						for k.at(killPoint{When: when, N: int64(len(k.trips) + 1)}, refuse, round) {
+						}
+						// A statement or two calls' ends for each of three steps and, of one
+						// that is refused, two undos; a start, or the end.
+						require.GreaterOrEqual(t, len(k.trips), map[bool]int{false: 4, true: 6}[refuse])
+						if when == atStepBoundary {
+							require.Len(t, k.trips, map[bool]int{false: 2*3 + 1, true: 2*5 + 1}[refuse])
+						}
+						k.checkAll()
+					}
+				})
+			}
+		}
+	})
+}
+
+// killed is what became of the sagas of one way to be killed.
+type killed struct {
+	*testing.T
+	journal saga.Journal
+	look    *pgxpool.Pool
+	town    *town
+	peer    *saga.Engine
+	trips   []journey
+	deaths  []time.Time
+}
+
+// at reports whether a process was killed there; else it came to its end.
+func (k *killed) at(point killPoint, refuse bool, round int) bool {
+	k.Helper()
+	in := journey{Trip: fmt.Sprintf("%s %d %v %d", point.When, point.N, refuse, round), Refuse: refuse}
+	c := spawn(k.T, roleRun, job{
+		Database: k.look.Config().ConnString(), Town: k.town.url, In: in, Kill: point, Lease: quickLease, MaxDeaths: 1000,
+	})
+	err := <-c.done
+	if err == nil {
+		require.Empty(k, c.out.String())
+		return false
+	}
+	require.ErrorContains(k, err, "killed", "%s", &c.out)
+	k.trips, k.deaths = append(k.trips, in), append(k.deaths, time.Now())
+	return true
+}
+
+// checkAll has the caller call again, which attaches to what is taken over.
+func (k *killed) checkAll() {
+	k.Helper()
+	var slowest time.Duration
+	for i, in := range k.trips {
+		key, err := childkey.FromParts("trip", in.Trip)
+		require.NoError(k, err)
+		_, err = trip.Run(k.Context(), k.peer, key, in)
+		if in.Refuse {
+			require.ErrorIs(k, err, saga.ErrCompensated, in.Trip)
+		} else {
+			require.NoError(k, err, in.Trip)
+		}
+		r, err := k.journal.Read(k.Context(), saga.IDOf("", key))
+		require.NoError(k, err)
+		k.town.check(k, in.Trip, r.Status, in.Trip)
+		if r.Fence > 1 {
+			slowest = max(slowest, r.FinishedAt.Sub(k.deaths[i]))
+		}
+	}
+	k.Logf("%d sagas; the last one taken over was over %v after its owner's death, of a lease of %v", len(k.trips), slowest.Round(time.Millisecond), quickLease)
+}
+
+// Two processes share orphans: each goes to one of them, and each call is sent once.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+	c := newTown(t)
+	dead := beat(t, j, time.Hour)
+	together(32, func(n int) {
+		for i := n; i < *orphans; i += 32 {
+			startTrip(t, j, dead, journey{Trip: fmt.Sprint(i), Refuse: i%10 == 0})
+		}
+	})
+	require.NoError(t, j.Leave(t.Context(), dead))
+	begun := time.Now()
+	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: 15 * time.Second}
+	first, second := spawn(t, roleDrain, todo), spawn(t, roleDrain, todo)
+	for left := int64(1); left > 0; time.Sleep(20 * time.Millisecond) { // for as long as the test may take
+		st, err := j.Stats(t.Context())
+		require.NoError(t, err)
+		left = st.ByStatus[saga.Running] + st.ByStatus[saga.Compensating]
+	}
+	t.Logf("%d orphans in %v", *orphans, time.Since(begun).Round(time.Millisecond))
+	first.end(t)
+	second.end(t)
+	require.Equal(t, *orphans, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and deaths = 0"))
+	require.Equal(t, 2, queryRow[int](t, look, "select count(distinct engine) from saga"), "processes that drove some")
+	for i := range *orphans {
+		ended := saga.Completed
+		if i%10 == 0 {
+			ended = saga.Compensated
+		}
+		c.check(t, fmt.Sprint(i), ended, "of two processes")
+	}
+	for key, n := range c.deliveries() {
+		if n != 1 {
+			t.Errorf("a call was sent %d times, want 1 (key %s)", n, key)
+		}
+	}
+}
+
+// A saga under which every process dies is put aside after a few of them, and the
+// others get on.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+	c := newTown(t)
+	const others = 50
+	request := func(trip string) saga.ID {
+		key, err := childkey.FromParts("trip", trip)
+		require.NoError(t, err)
+		req, err := deadly.Request(key, journey{Trip: trip})
+		require.NoError(t, err)
+		_, _, err = j.Start(t.Context(), req)
+		require.NoError(t, err)
+		return req.ID
+	}
+	poison := request("poison")
+	for i := range others {
+		request(fmt.Sprint(i))
+	}
+	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: 300 * time.Millisecond, MaxDeaths: 3}
+	for deaths := 0; ; deaths++ { // a supervisor
+		p := spawn(t, roleDrain, todo)
+		r, err := p.until(t, j, poison, saga.Stuck)
+		if err == nil {
+			p.end(t)
+			require.Equal(t, todo.MaxDeaths, deaths, "processes that died")
+			require.Equal(t, saga.ReasonPoisoned, r.StuckOn.Reason)
+			break
+		}
+		require.ErrorContains(t, err, "killed", "%s", &p.out)
+	}
+	require.Equal(t, others, queryRow[int](t, look, "select count(*) from saga where status = 3"))
+}
+
+// until waits until the saga has that status, or the process is dead.
+func (c *child) until(t *testing.T, j saga.Journal, id saga.ID, status saga.Status) (saga.Record, error) {
+	t.Helper()
+	for {
+		select {
+		case err := <-c.done:
+			return saga.Record{}, err
+		case <-time.After(10 * time.Millisecond):
+		}
+		r, err := j.Read(t.Context(), id)
+		require.NoError(t, err)
+		if r.Status == status {
+			return r, nil
+		}
+	}
+}
+
+// Postgres is restarted, and killed, while sagas are under way: the engine goes on where
+// it was, and nothing is lost or done twice.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	j, _ := openAt(t, cluster, pgjournal.Config{})
+	c := newTown(t)
+	e := engineWith(t, j, c, saga.Config{Poll: quickPoll})
+	const sagas = 60
+	var over atomic.Int32
+	const callers = 6
+	together(1+callers, func(n int) {
+		if n == callers {
+			breakServer(t, cluster, &over, sagas)
+			return
+		}
+		for i := n; i < sagas; i += callers {
+			in := journey{Trip: fmt.Sprint(i), Refuse: i%5 == 0}
+			key, err := childkey.FromParts("trip", in.Trip)
+			if err != nil {
+				t.Error(err)
+			}
+			for { // as a caller does: again, with the same key
+				_, err = trip.Run(t.Context(), e, key, in)
+				if err == nil || errors.Is(err, saga.ErrCompensated) || t.Context().Err() != nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			over.Add(1)
+			r := ended(t, j, saga.IDOf("", key))
+			c.check(t, in.Trip, r.Status, "while Postgres was restarted")
+		}
+	})
+}
+
+// breakServer restarts the server when a third of the sagas is over, and kills it when two
+// thirds are.
+func breakServer(t *testing.T, cluster *pgtest.Cluster, over *atomic.Int32, sagas int32) {
+	for over.Load() < sagas/3 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cluster.Restart(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for over.Load() < 2*sagas/3 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(cluster.Kill(), cluster.Restart(t.Context())); err != nil {
+		t.Error(err)
+	}
+}

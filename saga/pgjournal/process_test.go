@@ -1,0 +1,205 @@
+package pgjournal_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	osexec "os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+)
+
+// The environment of a process that a test starts.
+const (
+	processRole = "PGJOURNAL_TEST_ROLE"
+	processJob  = "PGJOURNAL_TEST_JOB"
+
+	roleRun   = "run"   // runs one saga, and may die meanwhile
+	roleDrain = "drain" // takes over what it finds, until its standard input ends
+)
+
+// A job is what a process is told.
+type job struct {
+	Database, Town string
+	In             journey
+	Kill           killPoint
+	Lease          time.Duration
+	MaxDeaths      int
+}
+
+// A killPoint is where a process ends itself by SIGKILL: at the N-th of something,
+// counted from when its engine is open. The zero one is nowhere.
+type killPoint struct {
+	When string
+	N    int64
+}
+
+const (
+	beforeStatement = "before a statement is sent"
+	afterStatement  = "after a statement was answered"
+	atStepBoundary  = "before a call is sent, or after it was answered"
+)
+
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // until it arrives
+}
+
+// A killer counts down to the end of its process.
+type killer struct {
+	point killPoint
+	armed atomic.Bool
+	count atomic.Int64
+}
+
+func (k *killer) pass(when string) {
+	if k.armed.Load() && when == k.point.When && k.count.Add(1) == k.point.N {
+		die()
+	}
+}
+
+// A deadlyConn is a connection to the server. One Write of pgx is one round trip.
+type deadlyConn struct {
+	net.Conn
+	killer  *killer
+	written atomic.Bool
+}
+
+func (c *deadlyConn) Write(b []byte) (int, error) {
+	c.killer.pass(beforeStatement)
+	c.written.Store(true)
+	return c.Conn.Write(b)
+}
+
+func (c *deadlyConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.written.Swap(false) {
+		c.killer.pass(afterStatement)
+	}
+	return n, err
+}
+
+// RoundTrip makes a killer the transport of a client.
+func (k *killer) RoundTrip(req *http.Request) (*http.Response, error) {
+	k.pass(atStepBoundary)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	k.pass(atStepBoundary)
+	return resp, err
+}
+
+// deadly takes the process with it that runs it for the trip called poison.
+var deadly = saga.MustDefine("deadly", 1, func(b *saga.Builder[journey, nothing]) {
+	saga.StepFunc(b, "x.x", b.Input(), func(_ context.Context, c saga.Call[journey]) (nothing, error) {
+		if c.Input.Trip == "poison" {
+			die()
+		}
+		return nothing{}, nil
+	}).ReadOnly()
+})
+
+// process is the main function of a process that a test starts.
+func process(role string) int {
+	var todo job
+	err := json.Unmarshal([]byte(os.Getenv(processJob)), &todo)
+	if err == nil {
+		err = work(role, todo)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+func work(role string, todo job) error {
+	ctx := context.Background()
+	k := &killer{point: todo.Kill}
+	cfg, err := pgxpool.ParseConfig(todo.Database)
+	if err != nil {
+		return err
+	}
+	cfg.MaxConns = 4
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip a statement
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &deadlyConn{Conn: conn, killer: k}, err
+	}
+	j, err := pgjournal.Open(ctx, cfg, pgjournal.Config{AllowNonDurable: true})
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	c, err := newClient(todo.Town, k)
+	if err != nil {
+		return err
+	}
+	poll := quickPoll
+	if role == roleRun {
+		poll = time.Hour // its statements are those of its saga
+	}
+	e, err := saga.Open(ctx, j, c, saga.Config{
+		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths,
+	})
+	if err != nil {
+		return err
+	}
+	k.armed.Store(true)
+	if role == roleDrain {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return e.Close(ctx)
+	}
+	key, err := childkey.FromParts("trip", todo.In.Trip)
+	if err != nil {
+		return err
+	}
+	if _, err := trip.Run(ctx, e, key, todo.In); err != nil && !todo.In.Refuse {
+		return err
+	}
+	k.pass(atStepBoundary)
+	k.armed.Store(false)
+	return e.Close(ctx)
+}
+
+// A child is a process that a test started.
+type child struct {
+	stdin io.Closer
+	out   bytes.Buffer // after done
+	done  chan error   // how it ended
+}
+
+func spawn(t *testing.T, role string, todo job) *child {
+	t.Helper()
+	data, err := json.Marshal(todo)
+	require.NoError(t, err)
+	c := &child{done: make(chan error, 1)}
+	cmd := osexec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), processRole+"="+role, processJob+"="+string(data))
+	cmd.Stdout, cmd.Stderr = &c.out, &c.out
+	c.stdin, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	go func() { c.done <- cmd.Wait() }()
+	return c
+}
+
+// end tells a process that drains to end, and waits for that.
+func (c *child) end(t *testing.T) {
+	t.Helper()
+	_ = c.stdin.Close()
+	require.NoError(t, <-c.done, "%s", &c.out)
+}
