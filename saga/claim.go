@@ -63,11 +63,17 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 	for {
 		e.mu.Lock()
 		limit := min(e.cfg.MaxActive-len(e.drives), claimBatch)
+		suspects := 1
+		for _, d := range e.drives {
+			if d.suspect.Load() {
+				suspects = 0
+			}
+		}
 		e.mu.Unlock()
 		if limit <= 0 {
 			return true
 		}
-		claimed, err := e.journal.Claim(ctx, ClaimRequest{Engine: l.id, Plans: e.hashes, Limit: limit})
+		claimed, err := e.journal.Claim(ctx, ClaimRequest{Engine: l.id, Plans: e.hashes, Limit: limit, Suspects: suspects})
 		switch {
 		case errors.Is(err, ErrLeaseLost):
 			l.lose(ErrLeaseLost)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -18,7 +19,9 @@ type drive struct {
 	owner  Owner
 	record Record // as it was taken; it does not change
 	fresh  bool
-	ctx    context.Context // of its calls
+	// suspect: engines died under it, and it has not got any further yet.
+	suspect atomic.Bool
+	ctx     context.Context // of its calls
 
 	read     time.Time // when, by this process's clock, the record was read
 	revision int64
@@ -47,12 +50,21 @@ type ending struct {
 
 func newDrive(e *Engine, l *life, p *plan, r Record, fresh bool) *drive {
 	ctx := childkey.NewContext(l.ctx, r.Key)
-	return &drive{
+	d := &drive{
 		engine: e, life: l, plan: p, record: r, fresh: fresh, ctx: ctx,
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		read:  time.Now(), revision: r.Revision,
 		endings: make(chan ending, 2*len(p.steps)), over: make(chan struct{}),
 		dirty: make(map[task]bool),
+	}
+	d.suspect.Store(r.Deaths >= SuspectDeaths)
+	return d
+}
+
+// acquit lets the engine take the next suspect over.
+func (d *drive) acquit() {
+	if d.suspect.CompareAndSwap(true, false) {
+		d.engine.look()
 	}
 }
 

@@ -184,6 +184,7 @@ func (e *Engine) release(d *drive) {
 	if e.drives[d.owner.ID] == d {
 		delete(e.drives, d.owner.ID)
 	}
+	d.acquit()
 }
 
 // driven returns what drives the saga in this process; nil if nothing does.

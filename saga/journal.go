@@ -67,7 +67,7 @@ type Journal interface {
 	// first, and returns them: sagas of the given plans, Running or
 	// Compensating, past WakeAt, with no engine or one without a lease. The
 	// fence and the revision of each grow by one, and its Deaths too if its
-	// engine's lease ran out. Of many claims each orphan goes to one; none waits
+	// engine's lease ran out. No more than req.Suspects of them are suspects. Of many claims each orphan goes to one; none waits
 	// for another, nor for a write: a saga that is being written may be passed
 	// over. It returns [ErrLeaseLost] if the engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
@@ -148,11 +148,19 @@ type Write struct {
 	Keep time.Duration
 }
 
+// SuspectDeaths is how many engines must have died under a saga, without getting it
+// any further, before it is a suspect. An engine drives one of these at a time: what
+// dies beside it would else become a suspect too, and in the end be stuck for nothing.
+const SuspectDeaths = 2
+
 // A ClaimRequest asks for orphans.
 type ClaimRequest struct {
 	Engine EngineID
 	Plans  []PlanHash // that the engine can drive; none gets nothing
 	Limit  int        // at least 1
+	// Suspects is how many of them at most may have [SuspectDeaths] or more, this
+	// claim's own count included.
+	Suspects int
 }
 
 // A ListRequest says which sagas [OperatorJournal].List returns.

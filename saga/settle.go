@@ -71,6 +71,9 @@ func (d *drive) append(w Write) error {
 		switch {
 		case err == nil:
 			d.revision = w.Revision
+			if len(w.Entries) > 0 {
+				d.acquit()
+			}
 			return nil
 		case errors.Is(err, ErrLeaseLost):
 			d.engine.tell(EngineEvent{Kind: EngineWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})

@@ -427,7 +427,7 @@ func TestPoison(t *testing.T) {
 		for n := range 6 {
 			engine := saga.EngineID{byte(n + 1)}
 			require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
-			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{checkout.Plan().Hash}, Limit: 1})
+			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{checkout.Plan().Hash}, Limit: 1, Suspects: 1})
 			require.NoError(s, err)
 			require.Len(s, claimed, 1)
 			time.Sleep(2 * time.Second)
@@ -486,6 +486,55 @@ func TestCorrupt(t *testing.T) {
 			require.NoError(s, err)
 		})
 	}
+}
+
+// Sagas under which two engines died are driven one at a time: if one of them takes
+// its engine with it, it takes no other's good name. What is no suspect runs beside.
+func TestPoison_oneSuspectAtATime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		const suspects = 5
+		var now, most atomic.Int32
+		slow := saga.MustDefine("slow", 1, func(b *saga.Builder[order, nothing]) {
+			saga.StepFunc(b, "a.a", b.Input(), func(_ context.Context, c saga.Call[order]) (nothing, error) {
+				if c.Input.Cents == 0 { // a suspect
+					most.Store(max(most.Load(), now.Add(1)))
+					defer now.Add(-1)
+				}
+				time.Sleep(time.Second)
+				return nothing{}, nil
+			}).ReadOnly()
+		})
+		start := func(text string, in order) {
+			req, err := slow.Request(key(s.T, text), in)
+			require.NoError(s, err)
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+		}
+		for i := range suspects {
+			start(fmt.Sprint("k-", i), order{})
+		}
+		for n := range saga.SuspectDeaths {
+			engine := saga.EngineID{byte(n + 1)}
+			require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
+			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{slow.Plan().Hash}, Limit: 10, Suspects: 10})
+			require.NoError(s, err)
+			require.Len(s, claimed, suspects)
+			time.Sleep(2 * time.Second)
+		}
+		start("innocent", order{Cents: 1})
+		begun := time.Now()
+		s.open(slow)
+		for s.read("innocent").Status != saga.Completed {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(s, time.Since(begun), 2*time.Second, "it waited for suspects")
+		for i := range suspects {
+			s.until(fmt.Sprint("k-", i), saga.Completed)
+		}
+		require.EqualValues(s, 1, most.Load(), "suspects at a time")
+		require.Less(s, time.Since(begun), 20*time.Second, "the next one is taken when one got on")
+	})
 }
 
 // An illegible journal cannot read what it has.

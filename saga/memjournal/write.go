@@ -119,15 +119,23 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	var found []saga.Record
 	for _, r := range j.sagas {
 		if j.orphan(r, now) && !now.Before(r.WakeAt) && slices.Contains(req.Plans, r.Plan) {
+			if !r.Engine.IsZero() && !j.engines[r.Engine].left {
+				r.Deaths++
+			}
 			found = append(found, r)
 		}
 	}
 	slices.SortFunc(found, func(a, b saga.Record) int { return compare(cursor(a), cursor(b)) })
+	suspects := 0
+	found = slices.DeleteFunc(found, func(r saga.Record) bool {
+		if r.Deaths < saga.SuspectDeaths {
+			return false
+		}
+		suspects++
+		return suspects > req.Suspects
+	})
 	found = found[:min(len(found), req.Limit)]
 	for i, r := range found {
-		if !r.Engine.IsZero() && !j.engines[r.Engine].left {
-			r.Deaths++
-		}
 		r.Engine = req.Engine
 		r.Fence++
 		r.Revision++

@@ -81,7 +81,9 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	for i := range req.Plans {
 		plans[i] = req.Plans[i][:]
 	}
-	st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(req.Engine), "plans": plans, "limit": int64(req.Limit)})
+	st := j.query.claim.Bind(pgx.NamedArgs{
+		"engine": uuid(req.Engine), "plans": plans, "limit": int64(req.Limit), "suspects": int64(req.Suspects), "suspect_deaths": int32(saga.SuspectDeaths),
+	})
 	claimed, err := pgkit.RetryConflict(ctx, func() ([]stored, error) {
 		return pgkit.Rows(ctx, j.writer, st, scanStored)
 	})

@@ -170,6 +170,9 @@ func TestPoison(t *testing.T) {
 		p := spawn(t, roleDrain, todo)
 		r, err := p.until(t, j, poison, saga.Stuck)
 		if err == nil {
+			until(t, "the others are over", func() bool {
+				return queryRow[int](t, look, "select count(*) from saga where status = 3") == others
+			})
 			p.end(t)
 			require.Equal(t, todo.MaxDeaths, deaths, "processes that died")
 			require.Equal(t, saga.ReasonPoisoned, r.StuckOn.Reason)
@@ -177,7 +180,6 @@ func TestPoison(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "killed", "%s", &p.out)
 	}
-	require.Equal(t, others, queryRow[int](t, look, "select count(*) from saga where status = 3"))
 }
 
 // until waits until the saga has that status, or the process is dead.

@@ -203,6 +203,12 @@ var defects = []defect{
 			return got, err
 		}
 	}, []string{"claim: no more than asked for, the oldest first"}},
+	{"takes any number of suspects", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.Suspects = req.Limit
+			return m.Journal.Claim(ctx, req)
+		}
+	}, []string{"claim: no more suspects than asked for"}},
 	{"changes whatever there is", func(m *mutant) {
 		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
 			if r, err := m.Read(ctx, c.ID); err == nil {

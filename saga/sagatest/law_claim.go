@@ -18,6 +18,7 @@ var claimLaws = []law{
 	{"claim: only plans that the engine has", claimOfPlans},
 	{"claim: of 4 engines each orphan goes to one", claimOnce},
 	{"claim: no more than asked for, the oldest first", claimLimit},
+	{"claim: no more suspects than asked for", claimSuspects},
 	{"claim: not without a lease", claimWithoutLease},
 }
 
@@ -58,7 +59,7 @@ func claimCountsDeaths(c *check) {
 		engine := newEngine()
 		c.eventually("the claim", func() bool {
 			engine = c.beat(brief)
-			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
+			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1, Suspects: 1})
 			if errors.Is(err, saga.ErrLeaseLost) {
 				return false // on a slow machine its own lease was over first
 			}
@@ -199,4 +200,44 @@ func claimWithoutLease(c *check) {
 		c.wantErr("Claim without a lease", err, saga.ErrLeaseLost)
 	}
 	c.wantUnchanged(r)
+}
+
+func claimSuspects(c *check) {
+	engine := c.beat(gone)
+	for range 3 {
+		c.start(engine)
+	}
+	for range saga.SuspectDeaths - 1 { // each engine dies with all three
+		claimed := make(map[saga.ID]bool)
+		c.eventually("the claim of all", func() bool {
+			got, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
+				Engine: c.beat(brief), Plans: []saga.PlanHash{planOf("checkout")}, Limit: 3 - len(claimed), Suspects: 0,
+			})
+			if errors.Is(err, saga.ErrLeaseLost) {
+				return false // on a slow machine its own lease was over first
+			}
+			c.must("Claim", err)
+			for _, r := range got {
+				claimed[r.ID] = true
+			}
+			return len(claimed) == 3
+		})
+	}
+	innocent := c.orphan()
+	other := c.beat(long)
+	claim := func(suspects int) []saga.Record {
+		c.Helper()
+		got, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
+			Engine: other, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 10, Suspects: suspects,
+		})
+		c.must("Claim", err)
+		return got
+	}
+	got := claim(0)
+	want(c, "claimed without suspects", len(got), 1)
+	want(c, "claimed", got[0].ID, innocent.ID)
+	c.eventually("the end of the last lease", func() bool { got = claim(1); return len(got) > 0 })
+	want(c, "suspects claimed", len(got), 1)
+	want(c, "Deaths", got[0].Deaths, saga.SuspectDeaths)
+	want(c, "suspects claimed then", len(claim(10)), 2)
 }

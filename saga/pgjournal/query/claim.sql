@@ -5,6 +5,7 @@
 -- There are more candidates than are wanted, since another claim may have locked the
 -- oldest; and each must still be at the revision that made it one: a lock that was
 -- waited for, or taken just after another claim, is on a saga that has an owner.
+-- Suspects are looked for apart, so that many of them hide no other saga.
 with lapsed as materialized (
   select id, not has_left as died
   from /*schema*/saga_engine
@@ -12,27 +13,37 @@ with lapsed as materialized (
   union all
   select '00000000-0000-0000-0000-000000000000'::uuid, false
 ), candidate as materialized (
-  select c.id, c.revision, c.created_at, l.died
+  select c.id, c.revision, c.created_at, c.suspect, l.died
   from lapsed l
+  cross join (values (false, @limit::bigint), (true, @suspects::bigint)) as kind (suspect, wanted)
   cross join lateral (
-    select o.id, o.revision, o.created_at
+    select o.id, o.revision, o.created_at, kind.suspect
     from /*schema*/saga o
     where o.driven and o.expires_at is null and o.engine = l.id
       and o.plan = any (@plans::bytea[]) and (o.wake_at is null or o.wake_at <= clock_timestamp())
+      and (o.deaths + l.died::integer >= @suspect_deaths::integer) = kind.suspect
     order by o.created_at
-    limit 8 * @limit) c
-  order by c.created_at, c.id
-  limit 8 * @limit
+    limit 8 * kind.wanted) c
+), healthy as (
+  select o.id, c.died, c.created_at
+  from (select * from candidate where not suspect order by created_at, id) c
+  cross join lateral (
+    select s.id from /*schema*/saga s where s.id = c.id and s.revision = c.revision for update skip locked) o
+  limit @limit
+), suspect as (
+  select o.id, c.died, c.created_at
+  from (select * from candidate where suspect order by created_at, id) c
+  cross join lateral (
+    select s.id from /*schema*/saga s where s.id = c.id and s.revision = c.revision for update skip locked) o
+  limit @suspects
 ), orphan as (
-  select o.id, c.died
-  from candidate c
-  join /*schema*/saga o on o.id = c.id and o.revision = c.revision
+  select id, died
+  from (select * from healthy union all select * from suspect) o
   where exists (
     select from /*schema*/saga_engine
     where id = @engine and not has_left and lease_until > clock_timestamp())
-  order by c.created_at, c.id
+  order by created_at, id
   limit @limit
-  for update of o skip locked
 )
 update /*schema*/saga s
 set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, deaths = s.deaths + o.died::integer
