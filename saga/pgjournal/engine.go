@@ -77,6 +77,9 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	if err := checkLimit(req.Limit); err != nil {
 		return nil, err
 	}
+	if req.Suspects < 0 {
+		return nil, fmt.Errorf("%w: Suspects %d", ErrArgument, req.Suspects)
+	}
 	plans := make([][]byte, len(req.Plans))
 	for i := range req.Plans {
 		plans[i] = req.Plans[i][:]

@@ -19,6 +19,9 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 	if err := checkLimit(req.Limit); err != nil {
 		return nil, err
 	}
+	if err := checkText("Name", req.Name); err != nil {
+		return nil, err
+	}
 	statuses, final := statusesOf(req.Statuses)
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
