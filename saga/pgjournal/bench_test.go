@@ -1,0 +1,78 @@
+package pgjournal_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// durable is a server that keeps what it has acknowledged, with the tables.
+func durable(b *testing.B) (look *pgxpool.Pool) {
+	b.Helper()
+	cluster, err := pgtest.Start(b.Context(), pgtest.Config{Durable: true, Settings: map[string]string{
+		"shared_buffers": "256MB", "max_wal_size": "4GB",
+	}})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, cluster.Stop()) })
+	url, err := cluster.CreateDatabase(b.Context(), "sagas")
+	require.NoError(b, err)
+	look, err = pgxpool.New(b.Context(), url)
+	require.NoError(b, err)
+	b.Cleanup(look.Close)
+	require.NoError(b, pgjournal.Migrate(b.Context(), look))
+	return look
+}
+
+// BenchmarkRun runs sagas of three steps that do nothing, one after the other: an op is
+// a saga of each of the callers.
+func BenchmarkRun(b *testing.B) {
+	look := durable(b)
+	c := newTown(b)
+	for _, combining := range []pgjournal.Combining{pgjournal.CombiningOn, pgjournal.CombiningOff} {
+		for _, callers := range []int{1, 32} {
+			b.Run(fmt.Sprintf("combining=%v/callers=%d", combining == pgjournal.CombiningOn, callers), func(b *testing.B) {
+				j := openOn(b, look, pgjournal.Config{Combining: combining}, func(cfg *pgxpool.Config) { cfg.MaxConns = 16 })
+				e := engineWith(b, j, c, saga.Config{})
+				b.ReportAllocs()
+				var runs atomic.Int64
+				for b.Loop() {
+					together(callers, func(int) {
+						key := childkey.MustNew()
+						if _, err := idle.Run(b.Context(), e, key, journey{Trip: "t"}); err != nil {
+							b.Error(err)
+						}
+						runs.Add(1)
+					})
+				}
+				b.ReportMetric(float64(runs.Load())/b.Elapsed().Seconds(), "sagas/s")
+			})
+		}
+	}
+}
+
+// BenchmarkTakeOver measures how long after the death of its owner a saga is over: with
+// a lease of a second, and a living engine that looks for orphans every 50 ms.
+func BenchmarkTakeOver(b *testing.B) {
+	j, _ := open(b, pgjournal.Config{})
+	c := newTown(b)
+	engineOn(b, j, c)
+	var all []time.Duration
+	for b.Loop() {
+		dead := beat(b, j, quickLease)
+		died := time.Now()
+		r := startTrip(b, j, dead, journey{Trip: childkey.MustNew().String()})
+		ended(b, j, r.ID)
+		all = append(all, time.Since(died))
+	}
+	b.ReportMetric(float64(slices.Max(all).Milliseconds()), "max-ms")
+}
