@@ -17,10 +17,10 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// For a longer run: go test -run 'TestKill|TestDrain' -kills 100 -orphans 10000 -timeout 2h.
+// For a longer run: go test -run 'TestKill|TestDrain' -pgjournal.kills 100 -pgjournal.orphans 10000 -timeout 2h.
 var (
-	kills   = flag.Int("kills", 3, "how often a process is killed at each point")
-	orphans = flag.Int("orphans", 500, "how many orphans two processes share")
+	kills   = flag.Int("pgjournal.kills", 3, "how often a process is killed at each point")
+	orphans = flag.Int("pgjournal.orphans", 500, "how many orphans two processes share")
 )
 
 // A process dies at each point between two things that the database or a callee sees:

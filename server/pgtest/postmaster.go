@@ -94,9 +94,14 @@ func (p *postmaster) initdb(ctx context.Context) error {
 	if err := p.acct.chown(secret); err != nil {
 		return fmt.Errorf("pgtest: initdb: %w", err)
 	}
-	var output strings.Builder
-	cmd := p.command("initdb", "--pgdata", p.folder.data(), "--username", "postgres", "--pwfile", secret, "--auth", "scram-sha-256",
+	return p.run(ctx, "initdb", "--pgdata", p.folder.data(), "--username", "postgres", "--pwfile", secret, "--auth", "scram-sha-256",
 		"--no-sync", "--no-instructions", "--locale", "C", "--encoding", "UTF8")
+}
+
+// run runs a program of Postgres' to its end, which ctx may bring about.
+func (p *postmaster) run(ctx context.Context, program string, args ...string) error {
+	var output strings.Builder
+	cmd := p.command(program, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	run, err := launch(cmd)
 	if err != nil {
@@ -105,10 +110,10 @@ func (p *postmaster) initdb(ctx context.Context) error {
 	select {
 	case <-run.done:
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("pgtest: initdb: %w", context.Cause(ctx)), run.signal(syscall.SIGKILL))
+		return errors.Join(fmt.Errorf("pgtest: %s: %w", program, context.Cause(ctx)), run.signal(syscall.SIGKILL))
 	}
 	if run.err != nil {
-		return fmt.Errorf("pgtest: initdb: %w: %s", run.err, strings.TrimSpace(output.String()))
+		return fmt.Errorf("pgtest: %s: %w: %s", program, run.err, strings.TrimSpace(output.String()))
 	}
 	return nil
 }

@@ -1,0 +1,105 @@
+package pgstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// failover is a primary with a synchronous standby, a URL that finds who accepts
+// writes, and what makes that the standby.
+func failover(t *testing.T) (url string, fail func()) {
+	t.Helper()
+	primary, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, primary.Stop()) })
+	_, err = primary.CreateDatabase(t.Context(), "shop")
+	require.NoError(t, err)
+	standby, err := primary.StartStandby(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, standby.Stop()) })
+	url, err = pgtest.FailoverURL("shop", primary, standby)
+	require.NoError(t, err)
+	return url, func() {
+		if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The primary is lost while callers work. What was acknowledged was also on the
+// standby: nobody's effect is lost or made twice, and every retry gets the answer that
+// was given.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	url, fail := failover(t)
+	cfg, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	look, err := pgxpool.NewWithConfig(t.Context(), cfg.Copy())
+	require.NoError(t, err)
+	t.Cleanup(look.Close)
+	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	exec(t, look, "create table effect (key text, id text)")
+	store, err := pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{Lease: time.Second})
+	require.NoError(t, err)
+
+	charge := func(ctx context.Context, key string) (string, error) {
+		task := server.Task{Name: "charge", Scope: "tenant", Effect: server.Transactional, Wait: -1}
+		id, _, err := server.Do(ctx, g, task, keyOf(t, key), key, func(ctx context.Context, key string) (string, error) {
+			id := rand.Text()
+			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect values ($1, $2)", key, id)
+			return id, err
+		})
+		return id, err
+	}
+	const keys, callers = 240, 8
+	var acknowledged sync.Map
+	var count atomic.Int32
+	var all sync.WaitGroup
+	for n := range callers {
+		all.Go(func() {
+			for i := n; i < keys; i += callers {
+				key := fmt.Sprint("order-", i)
+				for id, err := charge(t.Context(), key); ; id, err = charge(t.Context(), key) {
+					if err == nil {
+						acknowledged.Store(key, id)
+						count.Add(1)
+						break
+					}
+					if t.Context().Err() != nil {
+						t.Errorf("%s: %v", key, err)
+						return
+					}
+					time.Sleep(5 * time.Millisecond) // as a caller backs off
+				}
+			}
+		})
+	}
+	until(t, "a third is done", func() bool { return count.Load() > keys/3 })
+	fail()
+	all.Wait()
+
+	require.Equal(t, keys, queryRow[int](t, look, "select count(*) from effect"))
+	acknowledged.Range(func(key, id any) bool {
+		require.Equal(t, id, queryRow[string](t, look, "select id from effect where key = $1", key))
+		again, err := charge(t.Context(), key.(string))
+		require.NoError(t, err)
+		require.Equal(t, id, again)
+		return true
+	})
+}
