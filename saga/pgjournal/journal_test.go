@@ -22,11 +22,12 @@ func TestJournal(t *testing.T) {
 }
 
 // Without combining each write is what a lone one is with it, and more of them
-// meet in the server.
+// meet in the server. And what is relied on is confirmed, as where a standby's word
+// counts.
 func TestJournal_combiningOff(t *testing.T) {
 	t.Parallel()
 	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j, _ := open(tb, pgjournal.Config{Combining: pgjournal.CombiningOff})
+		j, _ := open(tb, pgjournal.Config{Combining: pgjournal.CombiningOff, Confirm: pgjournal.ConfirmAlways})
 		require.Zero(tb, j.Queued())
 		return j
 	})
@@ -43,16 +44,6 @@ func TestJournal_serializableDefault(t *testing.T) {
 	t.Parallel()
 	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
 		j, _ := open(tb, pgjournal.Config{}, serializable)
-		return j
-	})
-}
-
-// On a server whose standby's word counts, what is final is confirmed before it is
-// shown.
-func TestJournal_confirming(t *testing.T) {
-	t.Parallel()
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j, _ := open(tb, pgjournal.Config{Confirm: pgjournal.ConfirmAlways})
 		return j
 	})
 }
