@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
+)
+
+// A contender is one way to have three steps run, one after the other, by an
+// engine that would finish them after a crash.
+type contender struct {
+	name string
+	// open returns an engine on a database of its own, which is empty.
+	open func(context.Context, *pgxpool.Config) (engine, error)
+}
+
+// An engine runs sagas, or what others call workflows: of steps that each add
+// one to what they are given.
+type engine interface {
+	// run runs a new one with that input, and returns its result.
+	run(ctx context.Context, in int) (int, error)
+	// close ends the engine and its connections.
+	close(ctx context.Context) error
+}
+
+// steps is how many there are in each.
+const steps = 3
+
+var (
+	ourSteps  = contender{"saga", openSteps}
+	ourEdges  = contender{"saga, CheckpointEdges", openEdges}
+	dbosSteps = contender{"DBOS", openDBOSSteps}
+	dbosEdges = contender{"DBOS, a workflow without steps", openDBOSEdges}
+	workflows = contender{"go-workflows", openWorkflows}
+)
+
+// These connect as the others do, with statements that the server has prepared.
+// By itself pgjournal prepares none, so that it works behind any pooler.
+var (
+	ourStepsPrepared = contender{"saga, prepared statements", prepared(openSteps)}
+	ourEdgesPrepared = contender{"saga, CheckpointEdges, prepared statements", prepared(openEdges)}
+)
+
+// contenders are in the order of the report. Preparing changes no count.
+var (
+	costContenders = []contender{ourSteps, ourEdges, dbosSteps, dbosEdges, workflows}
+	rateContenders = []contender{ourSteps, ourStepsPrepared, ourEdges, ourEdgesPrepared, dbosSteps, dbosEdges, workflows}
+)
+
+// start opens the contender on a database of its own.
+func (c contender) start(ctx context.Context, on *cluster) (*entrant, error) {
+	config, err := on.database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	database := config.ConnConfig.Database
+	running, err := c.open(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return &entrant{c.name, running, func(ctx context.Context) (cpuTime, error) { return on.cpu(ctx, database) }}, nil
+}
+
+// An entrant is a contender that runs.
+type entrant struct {
+	name string
+	engine
+	// used returns the processor time that it has used so far.
+	used func(context.Context) (cpuTime, error)
+}
+
+// increment is what a step does.
+func increment(n int) int { return n + 1 }
+
+// runOnce runs one saga and checks its result.
+func runOnce(ctx context.Context, e engine, in int) error {
+	out, err := e.run(ctx, in)
+	if err == nil && out != in+steps {
+		err = fmt.Errorf("%d steps made %d of %d", steps, out, in)
+	}
+	return err
+}
+
+// closeTimeout bounds the end of an engine.
+const closeTimeout = 30 * time.Second
+
+// end closes the engine, also if ctx is over.
+func end(ctx context.Context, e engine) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return e.close(ctx)
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/dbos-inc/dbos-transact-golang/dbos"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// dbosEngine is DBOS with one workflow.
+type dbosEngine struct {
+	runtime  dbos.Context
+	workflow dbos.Workflow[int, int]
+}
+
+func openDBOSSteps(ctx context.Context, config *pgxpool.Config) (engine, error) {
+	return openDBOS(ctx, config, dbosStepsWorkflow)
+}
+
+// dbosStepsWorkflow keeps what each step returned.
+func dbosStepsWorkflow(ctx dbos.Context, n int) (int, error) {
+	for _, name := range [steps]string{"first", "second", "third"} {
+		in := n
+		out, err := dbos.RunAsStep(ctx, func(context.Context) (int, error) { return increment(in), nil }, dbos.WithStepName(name))
+		if err != nil {
+			return 0, err
+		}
+		n = out
+	}
+	return n, nil
+}
+
+// openDBOSEdges has a workflow whose calls are not steps: as with
+// CheckpointEdges, all are made again after a crash, under the same keys.
+func openDBOSEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
+	client, err := stubClient()
+	if err != nil {
+		return nil, err
+	}
+	return openDBOS(ctx, config, func(ctx dbos.Context, n int) (int, error) {
+		id, err := dbos.GetWorkflowID(ctx)
+		if err != nil {
+			return 0, err
+		}
+		key, err := childkey.Parse(id)
+		if err != nil {
+			return 0, err
+		}
+		keyed := childkey.NewContext(ctx, key)
+		for _, op := range [steps]contract.Operation[int, int]{first, second, third} {
+			if n, err = sdk.Call(keyed, client, op, n); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	})
+}
+
+func openDBOS(ctx context.Context, config *pgxpool.Config, workflow dbos.Workflow[int, int]) (engine, error) {
+	// Its lifetime is that of the engine, and not of ctx.
+	runtime, err := dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
+		AppName: "bench", DatabaseURL: config.ConnString(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	dbos.RegisterWorkflow(runtime, workflow, dbos.WithWorkflowName("steps"))
+	if err := dbos.Launch(runtime); err != nil {
+		_ = dbos.Shutdown(runtime, closeTimeout) // the first error says more
+		return nil, err
+	}
+	return &dbosEngine{runtime, workflow}, nil
+}
+
+func (d *dbosEngine) run(_ context.Context, in int) (int, error) {
+	handle, err := dbos.RunWorkflow(d.runtime, d.workflow, in, dbos.WithWorkflowID(uuid.NewString()))
+	if err != nil {
+		return 0, err
+	}
+	return handle.GetResult()
+}
+
+func (d *dbosEngine) close(context.Context) error { return dbos.Shutdown(d.runtime, closeTimeout) }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// The operations of a callee that remembers keys, as CheckpointEdges needs.
+var (
+	first      = contract.Post[int, int]("callee", "first", "/first")
+	second     = contract.Post[int, int]("callee", "second", "/second")
+	third      = contract.Post[int, int]("callee", "third", "/third")
+	undoFirst  = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-first", "/first/undo")
+	undoSecond = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-second", "/second/undo")
+)
+
+// remembered is longer than the saga can take, with its undo budget.
+const remembered = 48 * time.Hour
+
+var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
+	b.CheckpointEdges()
+	one := saga.Step(b, first, b.Input()).Retention(remembered).Undo(undoFirst)
+	two := saga.Step(b, second, one.Output()).Retention(remembered).Undo(undoSecond)
+	three := saga.Step(b, third, two.Output()).Retention(remembered)
+	saga.Return(b, three.Output())
+})
+
+func openEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
+	return openSagas(ctx, config, edgesSaga)
+}
+
+// stubClient returns a client whose callee answers in its place, at once.
+func stubClient() (*sdk.Client, error) {
+	config := sdk.Config{Services: map[string]sdk.Service{"callee": {URL: "http://callee.test"}}}
+	config.Retry.Transport = stubTransport{}
+	return sdk.New(config)
+}
+
+// stubTransport is the callee, without a network.
+type stubTransport struct{}
+
+func (stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var in int
+	err := json.NewDecoder(req.Body).Decode(&in)
+	_ = req.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	answer := strconv.Itoa(increment(in))
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
+		ContentLength: int64(len(answer)), Body: io.NopCloser(strings.NewReader(answer)),
+	}, nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+func rateConditions(e effort) string {
+	return fmt.Sprintf("All engines at once on one server, taking turns: in each of %d rounds every one of them has %v for as many callers as said, each of which"+
+		" runs one saga after the other and waits for its result. Medians of the rounds, and their range; CPU is processor time of one saga,"+
+		" in this process and in the server's that serve it; \"by DBOS\" is the rate in parts of DBOS' in the same round. %d connections for each.", e.rounds, e.turn, connections)
+}
+
+// rateGoals are of the rate by DBOS', by contender and number of callers.
+var rateGoals = map[string]map[int]*goal{
+	ourSteps.name: {1: atLeast(2), 32: atLeast(4)},
+	ourEdges.name: {1: atLeast(4), 32: atLeast(8)},
+}
+
+// A lap is how one contender did in one round.
+type lap struct {
+	rate float64       // sagas a second
+	wait time.Duration // the median of a caller's
+	// Processor time of one saga.
+	client, server time.Duration
+}
+
+func measureRates(ctx context.Context, c *cluster, e effort) (figures []figure, err error) {
+	var entrants []*entrant
+	defer func() {
+		for _, each := range entrants {
+			err = errors.Join(err, end(ctx, each))
+		}
+	}()
+	for _, contender := range rateContenders {
+		each, err := contender.start(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		entrants = append(entrants, each)
+	}
+	for _, callers := range e.callers {
+		laps, err := contest(ctx, e, callers, entrants)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, rateFigures(entrants, laps, callers)...)
+	}
+	return figures, nil
+}
+
+func rateFigures(entrants []*entrant, laps map[string][]lap, callers int) []figure {
+	var figures []figure
+	others := laps[dbosSteps.name]
+	for _, each := range entrants {
+		mine := laps[each.name]
+		f := figure{Name: fmt.Sprintf("%s, callers: %d", each.name, callers), Measures: []measure{
+			spreadOf(mine, lap.perSecond).measure("rate", "/s", nil),
+			spreadOf(mine, lap.waiting).measure("wait", milliseconds, nil),
+			spreadOf(mine, lap.clientCPU).measure("CPU here", milliseconds, nil),
+			spreadOf(mine, lap.serverCPU).measure("CPU of the server", milliseconds, nil),
+		}}
+		if each.name != dbosSteps.name {
+			parts := ratios(mine, others, lap.perSecond)
+			f.Measures = append(f.Measures, parts.measure("by DBOS", "x", rateGoals[each.name][callers]))
+		}
+		figures = append(figures, f)
+	}
+	return figures
+}
+
+func (l lap) perSecond() float64 { return l.rate }
+func (l lap) waiting() float64   { return inMilliseconds(l.wait) }
+func (l lap) clientCPU() float64 { return inMilliseconds(l.client) }
+func (l lap) serverCPU() float64 { return inMilliseconds(l.server) }
+
+// contest lets the entrants take turns, each once in every round: what else the
+// machine does then hits all of them alike, and a ratio within a round is worth
+// more than one of two long runs. A round ahead of the others warms them up.
+func contest(ctx context.Context, e effort, callers int, entrants []*entrant) (map[string][]lap, error) {
+	laps := make(map[string][]lap, len(entrants))
+	for round := -1; round < e.rounds; round++ {
+		for turns := range entrants {
+			each := entrants[(turns+round+1)%len(entrants)] // nobody always comes first
+			l, err := turn(ctx, each, callers, e.turn)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", each.name, err)
+			}
+			if round >= 0 {
+				laps[each.name] = append(laps[each.name], l)
+			}
+		}
+	}
+	return laps, nil
+}
+
+// turn lets so many callers run sagas until the time is up, and at least one each.
+// What they began they finish, and its time counts.
+func turn(ctx context.Context, e *entrant, callers int, length time.Duration) (lap, error) {
+	waits, errs := make([][]time.Duration, callers), make([]error, callers)
+	before, err := e.used(ctx)
+	if err != nil {
+		return lap{}, err
+	}
+	var running sync.WaitGroup
+	start := time.Now()
+	for i := range callers {
+		running.Go(func() {
+			for n := 0; errs[i] == nil && (n == 0 || time.Since(start) < length); n++ {
+				began := time.Now()
+				errs[i] = runOnce(ctx, e, n)
+				waits[i] = append(waits[i], time.Since(began))
+			}
+		})
+	}
+	running.Wait()
+	took := time.Since(start)
+	after, err := e.used(ctx)
+	all := slices.Concat(waits...)
+	n := time.Duration(len(all))
+	return lap{
+		rate: float64(n) / took.Seconds(), wait: median(all),
+		client: (after.client - before.client) / n, server: (after.server - before.server) / n,
+	}, errors.Join(errors.Join(errs...), err)
+}
