@@ -1,0 +1,134 @@
+package sagatest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+type recordID struct{ service, key string }
+
+// A record is what a service knows of a key.
+type record struct {
+	step    string // that the call was made for
+	undo    bool
+	state   state
+	status  int
+	body    []byte
+	effects int
+	undone  int // by undos that named it
+}
+
+type state uint8
+
+const (
+	running state = iota + 1
+	done
+	tombstone
+	unknown // it ran, and the service lost track of it
+)
+
+// runFor is run, taking as long as the fault says. The work goes on without
+// the caller.
+func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, error) {
+	if fault.slow == 0 {
+		return s.run(req.URL.Host, d, fault), nil
+	}
+	id := recordID{req.URL.Host, d.Key.String()}
+	s.mu.Lock()
+	first := s.records[id] == nil
+	if first {
+		s.records[id] = &record{step: d.Step, undo: d.Undo, state: running}
+	}
+	s.mu.Unlock()
+	if !first {
+		return s.run(req.URL.Host, d, fault), nil
+	}
+	ended := make(chan answer, 1)
+	go func() {
+		time.Sleep(fault.slow)
+		s.mu.Lock()
+		delete(s.records, id)
+		s.mu.Unlock()
+		ended <- s.run(req.URL.Host, d, fault)
+	}()
+	select {
+	case a := <-ended:
+		return a, nil
+	case <-req.Context().Done():
+		return answer{}, req.Context().Err()
+	}
+}
+
+// DeliverAgain delivers every request so far once more, as a network may that
+// is late: also those that were lost. Nothing may come of it.
+func (s *Services) DeliverAgain() {
+	s.mu.Lock()
+	sent := s.sent
+	s.mu.Unlock()
+	for _, c := range sent {
+		s.run(c.host, c.Delivery, Fault{})
+	}
+}
+
+// run does what a guarded service does with a key.
+func (s *Services) run(service string, d Delivery, fault Fault) answer {
+	id := recordID{service, d.Key.String()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.records[id]; r != nil {
+		return r.repeat(fault)
+	}
+	r := &record{step: d.Step, undo: d.Undo, state: done, status: http.StatusOK, body: s.answers[d.Step]}
+	if d.Undo || r.body == nil {
+		r.body = []byte("{}")
+	}
+	if fault.refusal != 0 {
+		r.status, r.body = fault.refusal, []byte(`{"refused":true}`)
+	} else if !d.Cancels.IsZero() {
+		if !s.cancel(recordID{service, d.Cancels.String()}, d) {
+			return problem(wire.InProgress)
+		}
+	} else if !fault.noEffect {
+		r.effects = 1
+	}
+	s.records[id] = r
+	if fault.forgets {
+		r.state = unknown
+		return problem(wire.OutcomeUnknown)
+	}
+	return answer{status: r.status, body: r.body, replayed: "false"}
+}
+
+// cancel undoes the call with the forward key, or keeps it from ever running;
+// false while it runs.
+func (s *Services) cancel(forward recordID, d Delivery) bool {
+	switch r := s.records[forward]; {
+	case r == nil:
+		s.records[forward] = &record{step: d.Step, state: tombstone}
+	case r.state == running:
+		return false
+	default:
+		r.undone += r.effects - r.undone // what is undone stays undone
+		if r.state == unknown {
+			r.state = tombstone
+		}
+	}
+	return true
+}
+
+// repeat answers a further delivery of a key.
+func (r *record) repeat(fault Fault) answer {
+	switch {
+	case r.state == tombstone:
+		return problem(wire.KeyCancelled)
+	case r.state == running:
+		return problem(wire.InProgress)
+	case r.state == unknown:
+		return problem(wire.OutcomeUnknown)
+	case fault.gone && r.status < 300:
+		return problem(wire.ResponseGone)
+	}
+	return answer{status: r.status, body: r.body, replayed: "true"}
+}
