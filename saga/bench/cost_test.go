@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,7 +30,9 @@ func TestCluster_isDurable(t *testing.T) {
 // What is counted of statements that are known.
 func TestCluster_sample(t *testing.T) {
 	t.Parallel()
-	c := startTestCluster(t, costSettings)
+	settings := maps.Clone(costSettings)
+	settings["autovacuum"] = "off" // its transactions would be counted
+	c := startTestCluster(t, settings)
 	require.NoError(t, c.startCounting(t.Context()))
 	config, err := c.database(t.Context())
 	require.NoError(t, err)
@@ -65,7 +68,9 @@ func TestCluster_sample(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tt.statements, after.statements-before.statements, "statements of %s", tt.name)
 		require.Equal(t, tt.commits, after.transactions-before.transactions, "commits of %s", tt.name)
-		require.Equal(t, tt.commits > 0, after.walBytes > before.walBytes, "log of %s", tt.name)
+		if tt.commits > 0 {
+			require.Greater(t, after.walBytes, before.walBytes, "log of %s", tt.name)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -46,16 +47,15 @@ func openWorkflows(ctx context.Context, config *pgxpool.Config) (engine, error) 
 	options := worker.DefaultOptions
 	options.WorkflowExecutorCacheSize = executorCache
 	w := worker.New(b, &options)
-	if err := w.RegisterWorkflow(stepsWorkflow); err != nil {
-		return nil, err
-	}
-	if err := w.RegisterActivity(stepActivity); err != nil {
-		return nil, err
-	}
+	// Its lifetime is that of the engine, and not of ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	if err := w.Start(running); err != nil {
+	err := errors.Join(w.RegisterWorkflow(stepsWorkflow), w.RegisterActivity(stepActivity))
+	if err == nil {
+		err = w.Start(running)
+	}
+	if err != nil {
 		stop()
-		return nil, err
+		return nil, errors.Join(err, b.Close())
 	}
 	return &workflowsEngine{client.New(b), b, w, stop}, nil
 }
