@@ -59,7 +59,7 @@ func TestKillOfOpaqueWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&n) == nil && n == 1
-	}, 30*time.Second, 10*time.Millisecond, "never claimed")
+	}, 2*time.Minute, 10*time.Millisecond, "never claimed")
 	slow.Kill()
 	<-ended
 
@@ -68,7 +68,7 @@ func TestKillOfOpaqueWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		last = blackboxtest.Post(t.Context(), req)
 		return last.Header.Get("Idempotency-Should-Retry") == "false"
-	}, 30*time.Second, 20*time.Millisecond, "the lease never ended")
+	}, 2*time.Minute, 20*time.Millisecond, "the lease never ended")
 	require.Equal(t, http.StatusConflict, last.Status)
 	require.Contains(t, last.Body, "outcome-unknown")
 	require.Zero(t, effects(t, pool, "t", "k", kindDo))

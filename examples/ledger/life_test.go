@@ -53,7 +53,7 @@ func TestStartsBeforeItsDatabase(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return blackboxtest.Status(t.Context(), p.URL+"/healthz") == http.StatusServiceUnavailable
 	},
-		30*time.Second, 10*time.Millisecond, "listens before the database is there")
+		2*time.Minute, 10*time.Millisecond, "listens before the database is there")
 	early := blackboxtest.Post(t.Context(), blackboxtest.Request{URL: p.URL + "/v1/effect", Tenant: "t", Key: "k", Body: `{"fp":"a"}`})
 	require.Equal(t, http.StatusServiceUnavailable, early.Status)
 	require.NotEmpty(t, early.Header.Get("Retry-After"))
@@ -80,7 +80,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&n) == nil && n == 1
-	}, 30*time.Second, 5*time.Millisecond, "never claimed")
+	}, 2*time.Minute, 5*time.Millisecond, "never claimed")
 	p.Signal(syscall.SIGTERM)
 	require.Equal(t, http.StatusCreated, (<-answered).Status)
 	require.NoError(t, p.Wait(), "a drained ledger exits with status 0")

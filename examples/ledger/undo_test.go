@@ -88,7 +88,7 @@ func TestUndoWhileTheForwardCallRuns(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&n) == nil && n == 1
-	}, 30*time.Second, 10*time.Millisecond, "never claimed")
+	}, 2*time.Minute, 10*time.Millisecond, "never claimed")
 
 	busy := blackboxtest.Post(t.Context(), undoOf(p, "u", "f"))
 	require.Equal(t, http.StatusConflict, busy.Status)

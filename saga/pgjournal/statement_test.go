@@ -143,7 +143,7 @@ func TestWritesAreHOT(t *testing.T) {
 	j.Close()                           // a session reports what it did as it ends
 	require.Eventually(t, func() bool { // and some time later if it is idle
 		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'saga'") == sagas*writes
-	}, 30*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'saga'")
 	require.GreaterOrEqual(t, hot, sagas*(writes-1)*90/100, "HOT updates of %d; an index on what one of them changes would leave four fifths", sagas*(writes-1))
 	t.Logf("%d of %d are HOT, %d bytes of the table a saga", hot, sagas*(writes-1), queryRow[int64](t, look, "select pg_relation_size('saga')")/sagas)

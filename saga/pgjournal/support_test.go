@@ -116,7 +116,7 @@ func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, text string, args ...any
 // until waits for a condition that something else brings about.
 func until(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("waited too long until %s", what)
 		}

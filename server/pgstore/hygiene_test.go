@@ -26,7 +26,7 @@ func TestCompletionsAreHOT(t *testing.T) {
 	s.Close()                           // a session reports what it did as it ends
 	require.Eventually(t, func() bool { // and some time later if it is idle
 		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'idempotency'") == n
-	}, 30*time.Second, 50*time.Millisecond)
+	}, 2*time.Minute, 50*time.Millisecond)
 	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'idempotency'")
 	require.GreaterOrEqual(t, hot, n*99/100, "HOT updates of %d", n)
 }

@@ -111,7 +111,7 @@ func TestInbox_consumerDies(t *testing.T) {
 			require.Eventually(t, func() bool {
 				got, err = deliver(func() {})
 				return got != server.DeliveryBusy // the lease of the dead
-			}, 30*time.Second, 20*time.Millisecond)
+			}, 2*time.Minute, 20*time.Millisecond)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 			require.Equal(t, 1, queryRow[int](t, look, "select count(*) from shipments"))

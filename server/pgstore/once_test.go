@@ -105,7 +105,7 @@ func TestOnce_rollsBackWithItsTransaction(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return queryRow[int](t, pool, "select count(*) from pg_locks where not granted") > 0
-	}, 30*time.Second, 5*time.Millisecond, "the other never waited")
+	}, 2*time.Minute, 5*time.Millisecond, "the other never waited")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.True(t, <-waits, "who waited is the first")
 }
