@@ -290,14 +290,21 @@ func TestExplore_catchesDefects(t *testing.T) {
 	t.Parallel()
 	for _, d := range plantedDefects {
 		t.Run(d.name, func(t *testing.T) {
-			x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
-			x.quick, x.only = true, d.only
-			d.plant(x)
-			found := x.explore(t)
-			if len(found) == 0 {
-				t.Fatalf("a saga that %s passed %d runs", d.name, x.runs)
+			// Calls beside each other end in either order, and some defects show in
+			// one alone: this plays one scenario of many, so it plays it again.
+			runs := 0
+			for range 20 {
+				x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
+				x.quick, x.only = true, d.only
+				d.plant(x)
+				found := x.explore(t)
+				runs += x.runs
+				if len(found) > 0 {
+					t.Logf("%d runs: %s", runs, found[0])
+					return
+				}
 			}
-			t.Logf("%d runs: %s", x.runs, found[0])
+			t.Fatalf("a saga that %s passed %d runs", d.name, runs)
 		})
 	}
 }
