@@ -77,7 +77,8 @@ type Config struct {
 	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call.
 	Prepare func(attempt int, req *http.Request) error
 
-	// Observer hears of every attempt and call; nil means nobody does.
+	// Observer hears of every attempt and call, and of their beginnings if it is a
+	// [Tracer]; nil means nobody does.
 	Observer Observer
 	// Logger logs every retry at debug level, every call that ends Unknown at
 	// warn, and a reused key at error. Nil is silent. Keys are logged as

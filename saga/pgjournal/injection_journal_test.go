@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // An operation of the journal, and the saga that it leaves when it has happened.
@@ -92,15 +93,15 @@ func TestInjection_operations(t *testing.T) {
 	for _, op := range operations {
 		t.Run(op.name, func(t *testing.T) {
 			t.Parallel()
-			i := new(injector)
-			j, _ := open(t, pgjournal.Config{}, i.under)
+			i := new(pgtest.Injector)
+			j, _ := open(t, pgjournal.Config{}, i.Under)
 			for range 4 {
 				_, do := op.put(t, j)
 				require.NoError(t, do(t.Context()))
 			}
 			var id saga.ID
 			var do func(context.Context) error
-			everyFault(t, i, func() { id, do = op.put(t, j) }, func(ctx context.Context) {
+			i.EveryFault(t, func() { id, do = op.put(t, j) }, func(ctx context.Context) {
 				_ = do(ctx) // it may have happened or not
 			}, func(t *testing.T, at string) {
 				require.Eventually(t, func() bool { return do(t.Context()) == nil }, time.Minute, 5*time.Millisecond, at)
@@ -115,10 +116,10 @@ func TestInjection_operations(t *testing.T) {
 // all, and so did its line in the audit log.
 func TestInjection_change(t *testing.T) {
 	t.Parallel()
-	i := new(injector)
-	j, look := open(t, pgjournal.Config{}, i.under)
+	i := new(pgtest.Injector)
+	j, look := open(t, pgjournal.Config{}, i.Under)
 	var was saga.Record
-	everyFault(t, i, func() { was = start(t, j, beat(t, j, time.Hour)) }, func(ctx context.Context) {
+	i.EveryFault(t, func() { was = start(t, j, beat(t, j, time.Hour)) }, func(ctx context.Context) {
 		_, _, _ = j.Change(ctx, saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})
 	}, func(t *testing.T, at string) {
 		r, won, err := j.Change(t.Context(), saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})

@@ -16,21 +16,22 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // A faultyService is a guard whose database fails when it is told to, with a
 // route for each effect class, and an undo. Each run leaves one row.
 type faultyService struct {
-	injector *injector
+	injector *pgtest.Injector
 	look     *pgxpool.Pool
 	mux      *http.ServeMux
 }
 
 func newFaultyService(t *testing.T) *faultyService {
 	t.Helper()
-	s := &faultyService{injector: new(injector), mux: http.NewServeMux()}
+	s := &faultyService{injector: new(pgtest.Injector), mux: http.NewServeMux()}
 	var store *pgstore.Store
-	store, s.look = open(t, pgstore.Config{}, s.injector.under)
+	store, s.look = open(t, pgstore.Config{}, s.injector.Under)
 	exec(t, s.look, "create table effect (key text, what text)")
 	g, err := server.NewGuard(store, server.Unscoped, server.Config{
 		Lease: 200 * time.Millisecond, MaxDeaths: 100, SettleTimeout: 2 * time.Second,
@@ -118,7 +119,7 @@ func TestInjection_requests(t *testing.T) {
 			var first *httptest.ResponseRecorder
 			var key string
 			attempts := 0
-			everyFault(t, s.injector, func() {
+			s.injector.EveryFault(t, func() {
 				attempts++
 				key = fmt.Sprintf("key-%d", attempts)
 			}, func(ctx context.Context) {
@@ -160,7 +161,7 @@ func TestInjection_undo(t *testing.T) {
 			}
 			var key string
 			attempts := 0
-			everyFault(t, s.injector, func() {
+			s.injector.EveryFault(t, func() {
 				attempts++
 				key = fmt.Sprintf("key-%d", attempts)
 				if ran {

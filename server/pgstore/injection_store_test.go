@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // An operation of the store, and the record that it leaves when it has happened.
@@ -107,15 +108,15 @@ func TestInjection_operations(t *testing.T) {
 	for _, op := range operations {
 		t.Run(op.name, func(t *testing.T) {
 			t.Parallel()
-			i := new(injector)
-			s, look := open(t, pgstore.Config{}, i.under)
+			i := new(pgtest.Injector)
+			s, look := open(t, pgstore.Config{}, i.Under)
 			for range 4 {
 				_, do := op.put(t, s)
 				require.NoError(t, do(t.Context()))
 			}
 			var id server.ID
 			var do func(context.Context) error
-			everyFault(t, i, func() { id, do = op.put(t, s) }, func(ctx context.Context) {
+			i.EveryFault(t, func() { id, do = op.put(t, s) }, func(ctx context.Context) {
 				_ = do(ctx) // it may have happened or not
 			}, func(t *testing.T, at string) {
 				require.Eventually(t, func() bool { return do(t.Context()) == nil }, time.Minute, 5*time.Millisecond, at)

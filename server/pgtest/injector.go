@@ -1,4 +1,4 @@
-package pgjournal_test
+package pgtest
 
 import (
 	"bytes"
@@ -32,9 +32,10 @@ var faultKinds = []faultKind{faultCut, faultLost, faultConflict, faultCanceled}
 // errInjected is what a connection that was broken on purpose returns.
 var errInjected = errors.New("injected: connection reset by peer")
 
-// An injector makes one round trip fail: the one with the number that it is armed
-// with, counted over all connections from then on.
-type injector struct {
+// An Injector makes one round trip to the server fail: the one with the number that
+// it is armed with, counted over all connections from then on. [Injector.EveryFault]
+// tries each. The zero Injector is ready; it is safe for concurrent use.
+type Injector struct {
 	mu    sync.Mutex
 	kind  faultKind
 	left  int // round trips until the fault; 0: disarmed
@@ -44,7 +45,7 @@ type injector struct {
 }
 
 // arm returns a ctx for the caller, which faultCanceled ends.
-func (i *injector) arm(ctx context.Context, kind faultKind, n int) context.Context {
+func (i *Injector) arm(ctx context.Context, kind faultKind, n int) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -54,7 +55,7 @@ func (i *injector) arm(ctx context.Context, kind faultKind, n int) context.Conte
 }
 
 // disarm reports whether the fault happened.
-func (i *injector) disarm() bool {
+func (i *Injector) disarm() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.left = 0
@@ -63,7 +64,7 @@ func (i *injector) disarm() bool {
 }
 
 // next counts a round trip, and returns the fault that it is to have, if any.
-func (i *injector) next() faultKind {
+func (i *Injector) next() faultKind {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.left == 0 {
@@ -79,8 +80,8 @@ func (i *injector) next() faultKind {
 	return i.kind
 }
 
-// under is a change of a pool's configuration.
-func (i *injector) under(cfg *pgxpool.Config) {
+// Under makes the connections of a pool those that fail. It also caps them at four.
+func (i *Injector) Under(cfg *pgxpool.Config) {
 	cfg.MaxConns = 4
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -94,7 +95,7 @@ func (i *injector) under(cfg *pgxpool.Config) {
 // A faultyConn is a connection to the server. One Write of pgx is one round trip.
 type faultyConn struct {
 	net.Conn
-	injector *injector
+	injector *Injector
 	swallow  atomic.Bool
 }
 
@@ -147,10 +148,12 @@ func (c *faultyConn) untilReady(begun []byte) {
 	}
 }
 
-// everyFault runs a case for each kind of fault in each round trip of what it
-// does, until it does it without reaching the fault. attempt runs with the fault,
-// prepare before and check after it without.
-func everyFault(t *testing.T, i *injector, prepare func(), attempt func(ctx context.Context), check func(t *testing.T, at string)) {
+// EveryFault runs attempt with each kind of fault in each of its round trips, until
+// it ends without reaching one: the connection breaks before the server sees it, it
+// takes effect and the answer is lost, it is a serialization failure, the caller's ctx
+// ends at that moment. prepare runs before it and check after it, without a fault; at
+// names the fault and its place.
+func (i *Injector) EveryFault(t *testing.T, prepare func(), attempt func(ctx context.Context), check func(t *testing.T, at string)) {
 	t.Helper()
 	for _, kind := range faultKinds {
 		for n := 1; ; n++ {
