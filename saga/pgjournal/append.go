@@ -69,7 +69,7 @@ func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
 // try of the write finds that out.
 func (j *Journal) compact(ctx context.Context, w owned) error {
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
-		log, err := queryOne(ctx, j.pool, j.query.entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
+		log, err := pgkit.One(ctx, j.pool, j.query.entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}

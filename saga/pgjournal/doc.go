@@ -19,9 +19,10 @@
 //
 // The journal needs nothing of a session: its tests pass through PgBouncer in
 // transaction mode. Connect to the pooler as to a server, and leave
-// DefaultQueryExecMode to [Prepare], which takes the modes away that prepare
-// statements by name; do not choose DescribeExec there, whose two round trips may
-// reach two sessions.
+// DefaultQueryExecMode as it is: [Prepare] takes away what a pooler cannot do, and
+// statements are prepared by name only where the server itself answers, which
+// makes them faster there. Any other mode means that none is. Do not choose
+// DescribeExec behind a pooler: its two round trips may reach two sessions.
 //
 // The package knows records and owners, and nothing of plans, calls or what a
 // saga decides. DESIGN.md has the tables, the statements that each method sends,

@@ -35,7 +35,7 @@ func (j *Journal) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanReco
 		return saga.PlanRecord{}, wrap("plan", err)
 	}
 	read := j.query.readPlan.Bind(pgx.NamedArgs{"name": plan.Name, "version": int32(plan.Version)}) //nolint:gosec // checked above
-	found, err := queryOne(ctx, j.pool, read, func(row pgx.CollectableRow) (saga.PlanRecord, error) {
+	found, err := pgkit.One(ctx, j.pool, read, func(row pgx.CollectableRow) (saga.PlanRecord, error) {
 		found := saga.PlanRecord{Name: plan.Name, Version: plan.Version}
 		var hash []byte
 		err := row.Scan(&hash, &found.Lines)
@@ -104,7 +104,7 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 }
 
 func (j *Journal) checkLease(ctx context.Context, engine saga.EngineID) error {
-	alive, err := queryOne(ctx, j.pool, j.query.lease.Bind(pgx.NamedArgs{"engine": uuid(engine)}), pgx.RowTo[bool])
+	alive, err := pgkit.One(ctx, j.pool, j.query.lease.Bind(pgx.NamedArgs{"engine": uuid(engine)}), pgx.RowTo[bool])
 	if err == nil && !alive {
 		err = saga.ErrLeaseLost
 	}

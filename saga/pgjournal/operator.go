@@ -29,14 +29,7 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 		"statuses": statuses, "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
-	if err := st.Err(); err != nil {
-		return nil, wrap("list", err)
-	}
-	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return nil, wrap("list", err)
-	}
-	listed, err := pgx.CollectRows(rows, scanStored)
+	listed, err := pgkit.All(ctx, j.pool, st, scanStored)
 	if err != nil {
 		return nil, wrap("list", err)
 	}
@@ -122,14 +115,7 @@ func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.A
 	of := uuid(id)
 	of.Valid = id != saga.ID{}
 	st := j.query.auditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
-	if err := st.Err(); err != nil {
-		return nil, wrap("audit log", err)
-	}
-	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return nil, wrap("audit log", err)
-	}
-	log, err := pgx.CollectRows(rows, scanAuditEntry)
+	log, err := pgkit.All(ctx, j.pool, st, scanAuditEntry)
 	return log, wrap("audit log", err)
 }
 

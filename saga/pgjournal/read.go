@@ -23,7 +23,7 @@ func (j *Journal) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
 
 // look reads the saga, and confirms it if somebody is to rely on it as it stands.
 func (j *Journal) look(ctx context.Context, id saga.ID, relied func(saga.Record) bool) (saga.Record, error) {
-	f, err := queryOne(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), scanFound)
+	f, err := pgkit.One(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), scanFound)
 	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
 		f.stored, err = j.confirm(ctx, id)
 	}
@@ -117,19 +117,6 @@ func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[
 		return nil
 	})
 	return err
-}
-
-// queryOne sends a statement that changes nothing.
-func queryOne[T any](ctx context.Context, db pgkit.Queryer, st pgkit.Statement, scan pgx.RowToFunc[T]) (T, error) {
-	var none T
-	if err := st.Err(); err != nil {
-		return none, err
-	}
-	rows, err := db.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return none, err
-	}
-	return pgx.CollectOneRow(rows, scan)
 }
 
 func notFound(err error) error {

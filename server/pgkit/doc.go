@@ -35,5 +35,6 @@
 // The package knows Postgres and pgx, and nothing of keys, claims or sagas.
 // Nothing in it depends on a session, so that it works behind a pooler in
 // transaction mode: no LISTEN, no session-level advisory lock, no SET outside a
-// transaction, no named prepared statement.
+// transaction. Statements are prepared by name only on connections that no pooler
+// stands behind, and are sent without where a name turns out to be lost.
 package pgkit

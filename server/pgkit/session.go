@@ -29,6 +29,11 @@ type session struct {
 	conflict atomic.Bool
 	// writing: a write is under way, or was when the connection broke.
 	writing atomic.Bool
+	// named: statements may be prepared by name; names are those that were.
+	named bool
+	names map[string]struct{}
+	// misnamed: the server refused to use a name.
+	misnamed bool
 }
 
 const sessionKey = "github.com/fanonce/fanonce/server/pgkit"
@@ -50,24 +55,29 @@ func sessionOf(conn *pgconn.PgConn) *session {
 //     is visible but not confirmed by a standby. pgx reports no error then.
 //   - OnPgError notes serialization failures and deadlocks, on whatever path a
 //     statement took.
-//   - AfterConnect asks for the default isolation level, once per connection.
+//   - AfterConnect asks for the default isolation level and for the server process
+//     behind the connection, once per connection.
 //   - BeforeConnect keeps pgx from sending a cancel request for a connection that
 //     broke during a write: it would end the write's wait for a standby.
 //   - The exec mode, if it is pgx's default, becomes
 //     [pgx.QueryExecModeCacheDescribe]: pgx's default uses named prepared
-//     statements, which a pooler in transaction mode loses.
+//     statements, which a pooler in transaction mode loses. This module's own
+//     statements are prepared by name all the same where the server process is the one
+//     that answered the connection, which a pooler is not. Another mode is a
+//     choice: nothing is prepared by name then.
 func Prepare(cfg *pgxpool.Config) {
 	if Prepared(cfg) {
 		return
 	}
 	conn := cfg.ConnConfig
-	if conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+	mayName := conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	if mayName {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	conn.OnNotice = watchNotices(conn.OnNotice)
 	conn.OnPgError = watchErrors(conn.OnPgError)
 	cfg.BeforeConnect = forbidCancel(cfg.BeforeConnect)
-	cfg.AfterConnect = askIsolation(cfg.AfterConnect)
+	cfg.AfterConnect = askSession(cfg.AfterConnect, mayName)
 }
 
 // CheckPool returns an error wrapping [ErrNotPrepared] unless the pool's
@@ -130,6 +140,9 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 		if byCode[err.Code] == FailureConflict {
 			sessionOf(conn).conflict.Store(true)
 		}
+		if misnamed(err) {
+			sessionOf(conn).misnamed = true
+		}
 		if next != nil {
 			return next(conn, err)
 		}
@@ -169,7 +182,9 @@ func forbidCancel(next func(context.Context, *pgx.ConnConfig) error) func(contex
 	}
 }
 
-func askIsolation(next func(context.Context, *pgx.Conn) error) func(context.Context, *pgx.Conn) error {
+// askSession finds out how statements can be sent. A pooler gives its clients
+// process numbers of its own making.
+func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(context.Context, *pgx.Conn) error {
 	return func(ctx context.Context, conn *pgx.Conn) error {
 		if next != nil {
 			if err := next(ctx, conn); err != nil {
@@ -177,10 +192,14 @@ func askIsolation(next func(context.Context, *pgx.Conn) error) func(context.Cont
 			}
 		}
 		var level string
-		if err := conn.QueryRow(ctx, "show default_transaction_isolation").Scan(&level); err != nil {
-			return fmt.Errorf("pgkit: default isolation level: %w", err)
+		var process uint32
+		const ask = "select current_setting('default_transaction_isolation'), pg_backend_pid()"
+		if err := conn.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&level, &process); err != nil {
+			return fmt.Errorf("pgkit: ask a new session: %w", err)
 		}
-		sessionOf(conn.PgConn()).readCommitted = level == string(pgx.ReadCommitted)
+		s := sessionOf(conn.PgConn())
+		s.readCommitted = level == string(pgx.ReadCommitted)
+		s.named = mayName && process == conn.PgConn().PID()
 		return nil
 	}
 }

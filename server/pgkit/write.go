@@ -50,17 +50,20 @@ func Exec(ctx context.Context, w *Writer, st Statement) (int64, error) {
 // alone sends st outside a transaction block where that means READ COMMITTED,
 // and in a block of its own where a database or role has another default.
 func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
-	var value T
 	if err := st.Err(); err != nil {
-		return value, err
+		var none T
+		return none, err
 	}
-	if sessionOf(conn.PgConn()).readCommitted {
-		rows, err := conn.Query(ctx, st.SQL, st.Args...)
-		if err != nil {
-			return value, err
+	return named(ctx, conn, func() (T, error) {
+		if sessionOf(conn.PgConn()).readCommitted {
+			return send(ctx, conn, st, collect)
 		}
-		return collect(rows)
-	}
+		return sendInBlock(ctx, conn, st, collect)
+	}, st.SQL)
+}
+
+func sendInBlock[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
+	var value T
 	empty := false
 	batch := new(pgx.Batch)
 	batch.Queue("begin isolation level read committed")
@@ -97,15 +100,24 @@ func skip(rows pgx.Rows) error {
 // together sends the parts in one round trip, as one READ COMMITTED transaction.
 // Without a block around them the server takes what comes before a sync for one.
 func together(ctx context.Context, conn *pgx.Conn, parts []part) error {
+	statements := make([]string, len(parts))
+	for i, p := range parts {
+		if err := p.Err(); err != nil {
+			return err
+		}
+		statements[i] = p.SQL
+	}
+	_, err := named(ctx, conn, func() (struct{}, error) { return struct{}{}, sendTogether(ctx, conn, parts) }, statements...)
+	return err
+}
+
+func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
 	block := !sessionOf(conn.PgConn()).readCommitted
 	batch := new(pgx.Batch)
 	if block {
 		batch.Queue("begin isolation level read committed")
 	}
 	for _, p := range parts {
-		if err := p.Err(); err != nil {
-			return err
-		}
 		batch.Queue(p.SQL, p.Args...).Query(p.read)
 	}
 	if block {

@@ -189,6 +189,9 @@ func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.C
 		// Releasing it like this would close the connection.
 		_, _ = conn.Exec(ctx, "rollback")
 	}
+	if s.misnamed && !conn.IsClosed() { // in a transaction, where it could not be sent again
+		_ = unname(ctx, conn)
+	}
 	s.writing.Store(conn.IsClosed())
 	var known *nothingChanged
 	switch {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -39,6 +40,28 @@ func BenchmarkCombining(b *testing.B) {
 			}
 			b.ReportMetric(middle(rates), "on-ops/s")
 			b.ReportMetric(middle(offRates), "off-ops/s")
+			b.ReportMetric(middle(ratios), "x-rate")
+			b.ReportMetric(middle(medians), "x-p50")
+		})
+	}
+}
+
+// BenchmarkNames compares statements that the server knows by name with such that
+// it parses and plans each time, in turns.
+func BenchmarkNames(b *testing.B) {
+	look := durable(b)
+	named := openOn(b, look, pgstore.Config{}, size(32))
+	described := openOn(b, look, pgstore.Config{}, size(32), func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	})
+	for _, callers := range []int{1, 16, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			var ratios, medians []float64
+			for b.Loop() {
+				without, slow := turn(b, described, callers)
+				with, fast := turn(b, named, callers)
+				ratios, medians = append(ratios, with/without), append(medians, float64(fast)/float64(slow))
+			}
 			b.ReportMetric(middle(ratios), "x-rate")
 			b.ReportMetric(middle(medians), "x-p50")
 		})

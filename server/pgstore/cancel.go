@@ -41,7 +41,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req server.CancelRequest)
 	}
 	if b.existed && cancellable(b.record) {
 		st := s.query.cancel.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
-		if _, err := queryOne(ctx, tx, st, pgx.RowTo[bool]); err != nil {
+		if _, err := pgkit.One(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequ
 	}
 	for {
 		st := lock.Bind(pgx.NamedArgs{"key": uuid(req.ID)})
-		f, err := queryOne(ctx, tx, st, scanFound)
+		f, err := pgkit.One(ctx, tx, st, scanFound)
 		if err == nil {
 			return before{f.Record, true}, nil
 		}
@@ -71,7 +71,7 @@ func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequ
 			return before{}, err
 		}
 		st = s.query.cancelAbsent.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
-		_, err = queryOne(ctx, tx, st, pgx.RowTo[bool])
+		_, err = pgkit.One(ctx, tx, st, pgx.RowTo[bool])
 		if err == nil {
 			return before{}, nil
 		}

@@ -59,7 +59,7 @@ func (s *Store) whyAbsent(ctx context.Context, req server.ClaimRequest) error {
 		return errVanished
 	}
 	st := s.query.tooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
-	tooOld, err := queryOne(ctx, s.pool, st, pgx.RowTo[bool])
+	tooOld, err := pgkit.One(ctx, s.pool, st, pgx.RowTo[bool])
 	switch {
 	case err != nil:
 		return err

@@ -28,10 +28,12 @@
 //
 // The store needs nothing of a session: its tests pass through PgBouncer in
 // transaction mode. Connect to the pooler as to a server, and leave
-// DefaultQueryExecMode to [Prepare], which takes the modes away that prepare
-// statements by name; do not choose DescribeExec there, whose two round trips may
-// reach two sessions. A Transactional handler holds one of the pooler's connections
-// to the server for as long as it runs; no other statement does.
+// DefaultQueryExecMode as it is: [Prepare] takes away what a pooler cannot do, and
+// statements are prepared by name only where the server itself answers, which
+// makes them faster there. Any other mode means that none is. Do not choose
+// DescribeExec behind a pooler: its two round trips may reach two sessions. A
+// Transactional handler holds one of the pooler's connections to the server for as
+// long as it runs; no other statement does.
 //
 // The package knows records and owners, and nothing of HTTP, keys or what is in
 // an answer. It keeps to what a pooler in transaction mode allows. DESIGN.md has

@@ -50,7 +50,7 @@ func (i *Intents) Begin(ctx context.Context, parent childkey.Key, namespace stri
 			return began, false, wrap("begin", err)
 		}
 		read := i.store.query.intent.Bind(pgx.NamedArgs{"key": parent.String()})
-		began, err = queryOne(ctx, i.store.pool, read, pgx.RowTo[time.Time])
+		began, err = pgkit.One(ctx, i.store.pool, read, pgx.RowTo[time.Time])
 		if !errors.Is(err, pgx.ErrNoRows) { // else it was swept in between
 			return began, true, wrap("begin", err)
 		}
@@ -115,14 +115,7 @@ func (i *Intents) Pending(ctx context.Context, age time.Duration, limit int) ([]
 		return nil, fmt.Errorf("%w: limit %d", ErrArgument, limit)
 	}
 	st := i.store.query.intentsPending.Bind(pgx.NamedArgs{"age": age, "limit": int64(limit)})
-	if err := st.Err(); err != nil {
-		return nil, wrap("pending", err)
-	}
-	rows, err := i.store.pool.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return nil, wrap("pending", err)
-	}
-	intents, err := pgx.CollectRows(rows, scanIntent)
+	intents, err := pgkit.All(ctx, i.store.pool, st, scanIntent)
 	return intents, wrap("pending", err)
 }
 

@@ -33,14 +33,7 @@ func (s *Store) List(ctx context.Context, req server.ListRequest) ([]server.Reco
 		args["effect"] = int16(req.Effect)
 	}
 	st := query.Bind(args)
-	if err := st.Err(); err != nil {
-		return nil, wrap("list", err)
-	}
-	rows, err := s.pool.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return nil, wrap("list", err)
-	}
-	found, err := pgx.CollectRows(rows, scanRecord)
+	found, err := pgkit.All(ctx, s.pool, st, scanRecord)
 	return found, wrap("list", err)
 }
 
@@ -122,14 +115,7 @@ func (s *Store) AuditLog(ctx context.Context, id server.ID, limit int) ([]server
 	key := uuid(id)
 	key.Valid = id != server.ID{}
 	st := s.query.auditLog.Bind(pgx.NamedArgs{"key": key, "limit": int64(limit)})
-	if err := st.Err(); err != nil {
-		return nil, wrap("audit log", err)
-	}
-	rows, err := s.pool.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return nil, wrap("audit log", err)
-	}
-	found, err := pgx.CollectRows(rows, scanAuditEntry)
+	found, err := pgkit.All(ctx, s.pool, st, scanAuditEntry)
 	return found, wrap("audit log", err)
 }
 

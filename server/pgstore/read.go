@@ -25,7 +25,7 @@ func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
 	}
 	// A read of partitions can be the victim of a deadlock with their maintenance.
 	f, err := pgkit.RetryConflict(ctx, func() (found, error) {
-		return queryOne(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+		return pgkit.One(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
 	})
 	if err != nil {
 		return server.Record{}, notFound(err)
@@ -66,19 +66,6 @@ func (s *Store) mustConfirm(f found) bool {
 	default:
 		return f.synchronous
 	}
-}
-
-// queryOne sends a statement that changes nothing.
-func queryOne[T any](ctx context.Context, db pgkit.Queryer, st pgkit.Statement, scan pgx.RowToFunc[T]) (T, error) {
-	var none T
-	if err := st.Err(); err != nil {
-		return none, err
-	}
-	rows, err := db.Query(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return none, err
-	}
-	return pgx.CollectOneRow(rows, scan)
 }
 
 func notFound(err error) error {

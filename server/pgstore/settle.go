@@ -29,7 +29,7 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 // settledBefore returns nil if o's own completion is what the record holds.
 func (s *Store) settledBefore(ctx context.Context, o server.Owner) error {
 	st := s.query.settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
-	_, err := queryOne(ctx, s.pool, st, pgx.RowTo[bool])
+	_, err := pgkit.One(ctx, s.pool, st, pgx.RowTo[bool])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return server.ErrLeaseLost
 	}

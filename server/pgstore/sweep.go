@@ -51,6 +51,6 @@ func (s *Store) Stats(ctx context.Context) (server.Stats, error) {
 	if err != nil {
 		return server.Stats{}, wrap("stats", err)
 	}
-	stats.Bytes, err = queryOne(ctx, s.pool, s.query.size.Bind(nil), pgx.RowTo[int64])
+	stats.Bytes, err = pgkit.One(ctx, s.pool, s.query.size.Bind(nil), pgx.RowTo[int64])
 	return stats, wrap("stats", err)
 }

@@ -154,6 +154,9 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Ow
 	if err := st.Err(); err != nil {
 		return err
 	}
+	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
+		return err
+	}
 	batch := new(pgx.Batch)
 	batch.Queue(st.SQL, st.Args...)
 	batch.Queue("commit")

@@ -1,0 +1,76 @@
+package pgkit
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// named calls send with the statements prepared on conn by name, where that can
+// last: the server parses and plans them once, and not each time. It must be
+// outside a transaction block, as send is called again, without names, if the
+// server turns out not to know one: what it refused has changed nothing.
+func named[T any](ctx context.Context, conn *pgx.Conn, send func() (T, error), statements ...string) (T, error) {
+	var value T
+	err := Name(ctx, conn, statements...)
+	if err == nil {
+		value, err = send()
+	}
+	if err == nil || !sessionOf(conn.PgConn()).misnamed {
+		return value, err
+	}
+	if conn.PgConn().TxStatus() != 'I' { // send makes a block of its own
+		if _, err := conn.Exec(ctx, "rollback"); err != nil {
+			return value, &nothingChanged{err}
+		}
+	}
+	if err := unname(ctx, conn); err != nil {
+		return value, &nothingChanged{err}
+	}
+	return send()
+}
+
+// Name prepares statements by name on conn, so that pgx uses the names from now on
+// wherever it is given one of these texts. It does so once per connection, in a
+// round trip each, and nothing where a session may not last; see [Prepare].
+func Name(ctx context.Context, conn *pgx.Conn, statements ...string) error {
+	s := sessionOf(conn.PgConn())
+	if !s.named {
+		return nil
+	}
+	for _, sql := range statements {
+		if _, ok := s.names[sql]; ok {
+			continue
+		}
+		if _, err := conn.Prepare(ctx, sql, sql); err != nil {
+			return &nothingChanged{err}
+		}
+		if s.names == nil {
+			s.names = make(map[string]struct{})
+		}
+		s.names[sql] = struct{}{}
+	}
+	return nil
+}
+
+// unname goes on without names on conn: somebody took them away, or the tables
+// have changed under them, or there is a pooler after all.
+func unname(ctx context.Context, conn *pgx.Conn) error {
+	s := sessionOf(conn.PgConn())
+	s.named, s.misnamed = false, false
+	for sql := range s.names {
+		if err := conn.Deallocate(ctx, sql); err != nil {
+			return err
+		}
+	}
+	s.names = nil
+	return nil
+}
+
+// misnamed reports that the server has no statement of that name, has one already,
+// or cannot use it any more, since a table's columns have another type. The last
+// has no code of its own, and its text may be translated.
+func misnamed(err *pgconn.PgError) bool {
+	return err.Code == "26000" || err.Code == "42P05" || err.Routine == "RevalidateCachedQuery"
+}
