@@ -18,21 +18,26 @@ func readBody(r *http.Request, limit int64) ([]byte, wire.Code) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, ""
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case int64(len(body)) > limit, errors.As(err, &tooLarge):
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), maxTrustedLength)) + bytes.MinRead)
+	_, err := body.ReadFrom(io.LimitReader(r.Body, limit+1))
+	switch n := int64(body.Len()); {
+	case n > limit, err != nil && errors.As(err, new(*http.MaxBytesError)):
 		return nil, wire.BodyTooLarge
-	case err != nil, r.ContentLength > int64(len(body)):
+	case err != nil, r.ContentLength > n:
 		return nil, wire.BodyIncomplete
 	}
-	return body, ""
+	return body.Bytes(), ""
 }
+
+// maxTrustedLength bounds the memory that a client gets for announcing a body
+// that it has not sent yet.
+const maxTrustedLength = 64 << 10
 
 // A body gives a handler the bytes that were hashed. It has no other method
 // than these two: a handler could change the bytes through WriterTo.
 type body struct {
-	r      *bytes.Reader
+	r      bytes.Reader
 	closed bool
 }
 
@@ -40,7 +45,9 @@ func newBody(b []byte) io.ReadCloser {
 	if len(b) == 0 {
 		return http.NoBody
 	}
-	return &body{r: bytes.NewReader(b)}
+	read := new(body)
+	read.r.Reset(b)
+	return read
 }
 
 func (b *body) Read(p []byte) (int, error) {

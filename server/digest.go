@@ -51,8 +51,26 @@ type subject struct {
 // fingerprint returns the plain fingerprint, or with a secret the keyed one (HMAC,
 // RFC 2104) of that version.
 func (s *subject) fingerprint(version uint8, secret []byte) Fingerprint {
-	b := make([]byte, 0, 1024)
-	for _, field := range []string{
+	if secret == nil && len(s.body) <= maxCopiedBody {
+		b := append(s.appendFields(make([]byte, 0, 2*maxCopiedBody)), s.body...)
+		return Fingerprint{Version: version, Sum: sha256.Sum256(b)}
+	}
+	h := sha256.New()
+	if secret != nil {
+		h = hmac.New(sha256.New, secret)
+	}
+	h.Write(s.appendFields(nil)) // a hash never fails
+	h.Write(s.body)
+	return Fingerprint{Version: version, Sum: [sha256.Size]byte(h.Sum(nil))}
+}
+
+// maxCopiedBody is how long a body may be to be hashed with the fields before it
+// from one buffer: on the stack, which a [hash.Hash] does not leave it on.
+const maxCopiedBody = 1024
+
+// appendFields appends all that the fingerprint covers before the body itself.
+func (s *subject) appendFields(b []byte) []byte {
+	for _, field := range [...]string{
 		"fanonce/fingerprint/v1",
 		s.scope, s.namespace, s.key,
 		s.method, s.path, s.query,
@@ -60,16 +78,7 @@ func (s *subject) fingerprint(version uint8, secret []byte) Fingerprint {
 	} {
 		b = appendField(b, field)
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(len(s.body)))
-	h := sha256.New()
-	if secret != nil {
-		h = hmac.New(sha256.New, secret)
-	}
-	h.Write(b) // a hash never fails
-	h.Write(s.body)
-	fp := Fingerprint{Version: version}
-	h.Sum(fp.Sum[:0])
-	return fp
+	return binary.BigEndian.AppendUint64(b, uint64(len(s.body)))
 }
 
 // appendField appends a field behind its length: no two lists of fields give

@@ -28,16 +28,15 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	expose(w, r)
-	route := h.route
-	route.Name = cmp.Or(route.Name, r.Pattern, "default")
-	c, body, refusal := h.admit(r, &route)
+	route := h.named(r)
+	c, body, refusal := h.admit(r, route)
 	if refusal != nil {
-		h.refuse(w, r, &route, *refusal)
+		h.refuse(w, r, route, *refusal)
 		return
 	}
 	var rec *recorder
 	c.work = func(ctx context.Context) result {
-		rec = newRecorder(w, &route, h.guard.cfg.MaxResponseBytes)
+		rec = newRecorder(w, route, h.guard.cfg.MaxResponseBytes)
 		turn := withBody(r.Clone(ctx), body)
 		defer removeForm(turn)
 		h.next.ServeHTTP(rec, turn)
@@ -49,6 +48,16 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.respond(w, r, c, rec, out)
+}
+
+// named returns the route with a name: it may serve several patterns of a mux.
+func (h *guarded) named(r *http.Request) *Route {
+	if h.route.Name != "" {
+		return &h.route
+	}
+	route := h.route
+	route.Name = cmp.Or(r.Pattern, "default")
+	return &route
 }
 
 // keyless reports whether the request goes without a guard because it has no
@@ -184,12 +193,26 @@ func pathOf(r *http.Request) string {
 // mediaType returns a Content-Type in one spelling. The boundary of a
 // multipart body is left out: it is in the body.
 func mediaType(header string) string {
+	if isPlainType(header) {
+		return header
+	}
 	kind, params, err := mime.ParseMediaType(header)
 	if err != nil {
 		return header
 	}
 	delete(params, "boundary")
 	return cmp.Or(mime.FormatMediaType(kind, params), header)
+}
+
+// isPlainType reports whether a Content-Type has one spelling only: most are like
+// application/json, and parsing costs more than hashing them.
+func isPlainType(header string) bool {
+	for i := range len(header) {
+		if c := header[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("/+-.", c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // removeForm removes the files of a form that the handler parsed: net/http

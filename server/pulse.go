@@ -16,7 +16,7 @@ type pulse struct {
 	guard *Guard
 
 	mu    sync.Mutex
-	runs  map[Token]*beating
+	runs  map[Token]beating
 	next  *time.Timer // nil while nothing runs
 	round int         // tells a beat that its timer was stopped too late
 }
@@ -26,7 +26,7 @@ type beating struct {
 	alarm *time.Timer
 }
 
-func newPulse(g *Guard) *pulse { return &pulse{guard: g, runs: make(map[Token]*beating)} }
+func newPulse(g *Guard) *pulse { return &pulse{guard: g, runs: make(map[Token]beating)} }
 
 // margin is how long before the end of its lease an owner stops that could not
 // renew it: time for the handler to notice.
@@ -42,7 +42,7 @@ func (p *pulse) hold(asked time.Time) time.Duration {
 func (p *pulse) add(r *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.runs[r.owner.Token] = &beating{run: r, alarm: time.AfterFunc(p.hold(r.asked), r.lose)}
+	p.runs[r.owner.Token] = beating{run: r, alarm: time.AfterFunc(p.hold(r.asked), r.lose)}
 	if p.next == nil {
 		p.schedule(p.guard.cfg.Lease / 3)
 	}
@@ -51,7 +51,7 @@ func (p *pulse) add(r *run) {
 func (p *pulse) remove(r *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b := p.runs[r.owner.Token]; b != nil {
+	if b, ok := p.runs[r.owner.Token]; ok {
 		b.alarm.Stop()
 		delete(p.runs, r.owner.Token)
 	}
@@ -112,9 +112,9 @@ func (p *pulse) renewed(owners, lost []Owner, asked time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range owners {
-		b := p.runs[o.Token]
+		b, ok := p.runs[o.Token]
 		switch {
-		case b == nil: // settled meanwhile
+		case !ok: // settled meanwhile
 		case slices.Contains(lost, o):
 			b.run.lose()
 		default:

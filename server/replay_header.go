@@ -9,11 +9,11 @@ import (
 
 // DefaultReplayHeaders returns the headers that are stored with an answer and
 // replayed: those that describe the answer itself.
-func DefaultReplayHeaders() []string {
-	return []string{
-		"Content-Type", "Content-Language", "Content-Encoding", "Content-Disposition", "Content-Location",
-		"Location", "Etag", "Last-Modified", "Link",
-	}
+func DefaultReplayHeaders() []string { return slices.Clone(defaultReplayHeaders) }
+
+var defaultReplayHeaders = []string{ // in canonical form
+	"Content-Type", "Content-Language", "Content-Encoding", "Content-Disposition", "Content-Location",
+	"Location", "Etag", "Last-Modified", "Link",
 }
 
 // neverReplayed reports whether no option can make the header, in canonical

@@ -60,8 +60,8 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 		return false
 	}
 	header := w.Header()
-	for _, name := range DefaultReplayHeaders() { // what an outer layer set describes another body
-		header.Del(name)
+	for _, name := range defaultReplayHeaders { // what an outer layer set describes another body
+		delete(header, name)
 	}
 	header["Content-Type"] = nil // not sniffed, unless it is stored
 	for name, values := range stored.Header {
@@ -135,6 +135,9 @@ func (h *guarded) log(r *http.Request, route *Route, p wire.Problem, out outcome
 	level := slog.LevelDebug
 	if p.Status >= http.StatusInternalServerError {
 		level = slog.LevelWarn
+	}
+	if !h.guard.cfg.Logger.Enabled(r.Context(), level) {
+		return
 	}
 	attrs := []slog.Attr{slog.String("code", string(p.Code)), slog.String("route", route.Name), slog.String("reference", p.Instance)}
 	if key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey)); present && err == nil {

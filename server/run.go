@@ -154,11 +154,12 @@ func (r *run) completion(t *turn, res result) Settlement {
 
 // completed is the outcome of a completion that the store answered with err.
 func (r *run) completed(s Settlement, err error) outcome {
-	var failed *hookError
-	switch {
-	case err == nil:
+	if err == nil {
 		r.land(s.Answer)
 		return outcome{ran: true}
+	}
+	var failed *hookError
+	switch {
 	case errors.Is(err, ErrLeaseLost):
 		r.lose()
 		return outcome{code: wire.LeaseLost, retryAfter: time.Second, err: err}
@@ -220,10 +221,9 @@ func (r *run) settle(s Settlement) error {
 // the settle timeout.
 func (r *run) insist(try func(context.Context) error) error {
 	r.seat.settling()
-	ctx, cancel := r.detached(r.guard.cfg.SettleTimeout)
-	defer cancel()
+	end := time.Now().Add(r.guard.cfg.SettleTimeout)
 	for wait := pollFirst; ; wait = min(2*wait, pollLast) {
-		once, stop := context.WithTimeout(ctx, r.guard.cfg.StoreTimeout)
+		once, stop := r.detached(min(time.Until(end), r.guard.cfg.StoreTimeout))
 		err := try(once)
 		stop()
 		if err == nil {
@@ -233,7 +233,9 @@ func (r *run) insist(try func(context.Context) error) error {
 		if isAnswer(err) {
 			return err
 		}
-		if !sleep(ctx, wait/2+rand.N(wait/2)) {
+		pause, left := wait/2+rand.N(wait/2), time.Until(end)
+		time.Sleep(min(pause, left))
+		if pause >= left {
 			return err
 		}
 		r.guard.observe(Event{Kind: EventSettleRetry, Route: r.call.route.Name, ID: r.owner.ID})

@@ -57,7 +57,7 @@ func (r *run) transaction(last bool) (out outcome, conflict bool) {
 		return storeRefusal(err), false
 	}
 	t := &turn{run: r, tx: tx}
-	defer t.discard() // after a commit it does nothing
+	defer t.discard()
 	res := t.work(tx.NewContext(r.ctx), func() {
 		r.guard.observe(Event{Kind: EventPanic, Route: r.call.route.Name, ID: r.owner.ID})
 		t.discard()
@@ -93,6 +93,7 @@ func (r *run) commit(t *turn, res result, last bool) (out outcome, conflict bool
 	ctx, cancel := r.detached(r.guard.cfg.SettleTimeout)
 	defer cancel()
 	err := t.tx.Settle(ctx, r.owner, s)
+	t.committed = err == nil
 	switch {
 	case errors.Is(err, ErrConflict) && !last:
 		return outcome{}, true
@@ -109,8 +110,11 @@ func (r *run) commit(t *turn, res result, last bool) (out outcome, conflict bool
 	return r.completed(s, err), false
 }
 
-// discard rolls the turn's transaction back.
+// discard rolls the turn's transaction back, unless it was committed.
 func (t *turn) discard() {
+	if t.committed {
+		return
+	}
 	ctx, cancel := t.run.detached(t.run.guard.cfg.StoreTimeout)
 	defer cancel()
 	if err := t.tx.Rollback(ctx); err != nil { // the database forgets it by itself
@@ -170,5 +174,7 @@ func (r *run) tryHooks(ctx context.Context, hooks []func(context.Context) error,
 			return &hookError{err}
 		}
 	}
-	return tx.Settle(ctx, r.owner, s)
+	err = tx.Settle(ctx, r.owner, s)
+	t.committed = err == nil
+	return err
 }

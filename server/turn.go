@@ -15,6 +15,8 @@ type turn struct {
 	run *run
 	tx  Tx // of a Transactional run
 
+	committed bool // tx, for certain
+
 	mu        sync.Mutex
 	over      bool
 	rollback  bool
