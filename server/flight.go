@@ -37,7 +37,7 @@ type flight struct {
 	record     Record
 	started    time.Time // of the run
 	waiting    int
-	changed    chan struct{} // closed and replaced at every change
+	changed    chan struct{} // closed at the next change; nil if nobody looks out for it
 	hurry      chan struct{} // a follower cannot use record, it is older than itself
 }
 
@@ -67,7 +67,7 @@ func (a *flights) join(id ID) *seat {
 	defer a.mu.Unlock()
 	f := a.byID[id]
 	if f == nil {
-		f = &flight{changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+		f = &flight{hurry: make(chan struct{}, 1)}
 		if a.byID == nil {
 			a.byID = make(map[ID]*flight)
 		}
@@ -172,6 +172,9 @@ func (s *seat) admit(perKey, all int) bool {
 
 func (s *seat) view() (v view) {
 	s.update(func(f *flight) bool {
+		if f.changed == nil {
+			f.changed = make(chan struct{})
+		}
 		v = view{
 			phase: f.phase, led: f.led, final: f.final, fresh: f.seen > s.joined,
 			record: f.record, started: f.started, changed: f.changed,
@@ -185,9 +188,9 @@ func (s *seat) view() (v view) {
 func (s *seat) update(change func(*flight) bool) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if change(s.f) {
+	if change(s.f) && s.f.changed != nil {
 		close(s.f.changed)
-		s.f.changed = make(chan struct{})
+		s.f.changed = nil
 	}
 }
 
