@@ -11,7 +11,7 @@ type contextKey struct{}
 
 // NewContext implements [server.Tx], for [Tx].
 func (t *tx) NewContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, contextKey{}, &handlerTx{root: t, tx: t.tx, refuse: ErrTxOwned})
+	return context.WithValue(ctx, contextKey{}, &handlerTx{root: t, refuse: ErrTxOwned})
 }
 
 // Tx returns the transaction of the run that ctx belongs to. What it writes is
@@ -21,6 +21,13 @@ func (t *tx) NewContext(ctx context.Context) context.Context {
 // Commit and Rollback return [ErrTxOwned], because the guard ends it. Its Begin
 // makes a savepoint, which can be committed and rolled back. Close all rows
 // before the handler returns. After the run every method returns [ErrTxEnded].
+//
+// The first statement takes a connection from the pool, for which it may have to
+// wait, and begins the transaction. A Query, a QueryRow, an Exec with arguments and
+// a SendBatch do that in their own round trip (what traces queries sees a batch);
+// the others need one more. Where it does not succeed the transaction has failed,
+// as after any statement that fails. Conn and LargeObjects begin it, too: Conn
+// returns nil where that fails.
 //
 // Where ctx carries no transaction, outside a Transactional run or a completion
 // hook, every method returns [ErrNoTx], Conn returns nil, and the LargeObjects
@@ -34,64 +41,102 @@ func Tx(ctx context.Context) pgx.Tx {
 
 // handlerTx is the transaction, or a savepoint in it, as handlers see it.
 type handlerTx struct {
-	root   *tx
-	tx     pgx.Tx
-	refuse error // to end it; nil for a savepoint
+	root      *tx
+	savepoint pgx.Tx // nil: the transaction itself
+	refuse    error  // to end it; nil for a savepoint
 }
 
-// current stands between a goroutine that outlived its run and a connection
-// that may belong to another run by now.
-func (t *handlerTx) current() pgx.Tx {
-	if t.root.ended.Load() {
-		return refusedTx{ErrTxEnded}
+// current is where a statement goes that does not begin the transaction.
+func (t *handlerTx) current(ctx context.Context) pgx.Tx {
+	tx := t.root.current(ctx)
+	if _, refused := tx.(refusedTx); refused || t.savepoint == nil {
+		return tx
 	}
-	return t.tx
+	return t.savepoint
 }
 
 // ending is current for the methods that end the transaction or savepoint.
-func (t *handlerTx) ending() pgx.Tx {
+func (t *handlerTx) ending(ctx context.Context) pgx.Tx {
 	if t.refuse != nil {
 		return refusedTx{t.refuse}
 	}
-	return t.current()
+	return t.current(ctx)
+}
+
+// begins reports whether a statement with these arguments can be sent together
+// with BEGIN, and is due to. Options among them say how a statement is sent alone.
+func (t *handlerTx) begins(args []any) bool {
+	for _, arg := range args {
+		switch arg.(type) {
+		case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID:
+			return false
+		}
+	}
+	return t.root.idle()
 }
 
 // Begin makes a savepoint.
 func (t *handlerTx) Begin(ctx context.Context) (pgx.Tx, error) {
-	savepoint, err := t.current().Begin(ctx)
+	savepoint, err := t.current(ctx).Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &handlerTx{root: t.root, tx: savepoint}, nil
+	return &handlerTx{root: t.root, savepoint: savepoint}, nil
 }
 
-func (t *handlerTx) Commit(ctx context.Context) error   { return t.ending().Commit(ctx) }
-func (t *handlerTx) Rollback(ctx context.Context) error { return t.ending().Rollback(ctx) }
+func (t *handlerTx) Commit(ctx context.Context) error   { return t.ending(ctx).Commit(ctx) }
+func (t *handlerTx) Rollback(ctx context.Context) error { return t.ending(ctx).Rollback(ctx) }
 
 func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
-	return t.current().CopyFrom(ctx, table, columns, rows)
+	return t.current(ctx).CopyFrom(ctx, table, columns, rows)
 }
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	return t.current().SendBatch(ctx, b)
+	// One that begins a transaction itself is refused inside of one. It can only
+	// be recognized by what it makes of a failure.
+	if b.Len() == 0 || pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil || !t.root.idle() {
+		return t.current(ctx).SendBatch(ctx, b)
+	}
+	results, err := t.root.beginWith(ctx, b.QueuedQueries...)
+	if err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
+	return firstResults{results}
 }
 
-func (t *handlerTx) LargeObjects() pgx.LargeObjects { return t.current().LargeObjects() }
+func (t *handlerTx) LargeObjects() pgx.LargeObjects { return t.current(t.root.runs).LargeObjects() }
 
 func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	return t.current().Prepare(ctx, name, sql)
+	return t.current(ctx).Prepare(ctx, name, sql)
 }
 
+// Exec without arguments may have several statements: pgx uses the simple protocol
+// for it, which batches have not.
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return t.current().Exec(ctx, sql, args...)
+	if len(args) == 0 || !t.begins(args) {
+		return t.current(ctx).Exec(ctx, sql, args...)
+	}
+	rows, err := t.root.beginQuery(ctx, sql, args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	rows.Close()
+	return rows.CommandTag(), rows.Err()
 }
 
 func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.current().Query(ctx, sql, args...)
+	if sql == "" || !t.begins(args) {
+		return t.current(ctx).Query(ctx, sql, args...)
+	}
+	return t.root.beginQuery(ctx, sql, args)
 }
 
 func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return t.current().QueryRow(ctx, sql, args...)
+	if sql == "" || !t.begins(args) {
+		return t.current(ctx).QueryRow(ctx, sql, args...)
+	}
+	rows, _ := t.root.beginQuery(ctx, sql, args) // its error is the rows'
+	return firstRow{rows}
 }
 
-func (t *handlerTx) Conn() *pgx.Conn { return t.current().Conn() }
+func (t *handlerTx) Conn() *pgx.Conn { return t.current(t.root.runs).Conn() }

@@ -25,7 +25,8 @@ import (
 // [sql.ErrTxDone].
 //
 // It returns [ErrNoTx] where ctx carries no transaction, and [ErrTxEnded] after
-// the run. It sends nothing.
+// the run. It sends nothing: the first statement begins the transaction, as with
+// [Tx], in its own round trip if it is an Exec with arguments.
 func SQLTx(ctx context.Context) (*sql.Tx, error) {
 	t, ok := ctx.Value(contextKey{}).(*handlerTx)
 	if !ok {
@@ -55,7 +56,7 @@ func (h *held) Conn() *pgx.Conn { return h.std.Conn() }
 func (h *held) Release() { _ = h.std.Close() } // back to the pool: nothing can fail
 
 // sqlView is a transaction as database/sql sees it: a pool of one connection, on
-// which the transaction has been begun already.
+// which the transaction seems to have been begun already.
 type sqlView struct {
 	mu sync.Mutex
 	db *sql.DB
@@ -66,12 +67,12 @@ func (v *sqlView) open(root *tx) (*sql.Tx, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case root.ended.Load():
+	case root.hasEnded():
 		return nil, ErrTxEnded
 	case v.tx != nil:
 		return v.tx, nil
 	}
-	db := sql.OpenDB(&begunConnector{root.conn.std})
+	db := sql.OpenDB(&runConnector{root})
 	// Its own ctx must not end it: the run's may end before the run does.
 	tx, err := db.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -92,38 +93,80 @@ func (v *sqlView) close() {
 	_ = v.db.Close()    // of one connection, which is not closed
 }
 
-// A begunConnector hands out a connection that is in a transaction.
-type begunConnector struct{ conn *stdlib.Conn }
+// A runConnector hands out the connection of a run, which may not have one yet.
+type runConnector struct{ root *tx }
 
-func (c *begunConnector) Connect(context.Context) (driver.Conn, error) {
-	return &begunConn{c.conn}, nil
-}
+func (c *runConnector) Connect(context.Context) (driver.Conn, error) { return &runConn{c.root}, nil }
 
-func (c *begunConnector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
+func (c *runConnector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
-// A begunConn is the connection without its beginning and its end: both are the
+// A runConn is the connection without its beginning and its end: both are the
 // run's.
-type begunConn struct{ *stdlib.Conn }
+type runConn struct{ root *tx }
 
 var (
-	_ driver.ConnBeginTx       = (*begunConn)(nil)
-	_ driver.QueryerContext    = (*begunConn)(nil)
-	_ driver.ExecerContext     = (*begunConn)(nil)
-	_ driver.NamedValueChecker = (*begunConn)(nil)
+	_ driver.ConnBeginTx        = (*runConn)(nil)
+	_ driver.ConnPrepareContext = (*runConn)(nil)
+	_ driver.QueryerContext     = (*runConn)(nil)
+	_ driver.ExecerContext      = (*runConn)(nil)
+	_ driver.NamedValueChecker  = (*runConn)(nil)
 )
 
-func (c *begunConn) Begin() (driver.Tx, error) { return begunTx{}, nil }
+// begun returns the driver's own connection, with the transaction begun.
+func (c *runConn) begun(ctx context.Context) (*stdlib.Conn, error) {
+	if refused, ok := c.root.current(ctx).(refusedTx); ok {
+		return nil, refused.err
+	}
+	return c.root.conn.std, nil
+}
 
-func (c *begunConn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+// ExecContext does what the driver's does, and begins the transaction if it is the
+// first statement.
+func (c *runConn) ExecContext(ctx context.Context, query string, named []driver.NamedValue) (driver.Result, error) {
+	args := make([]any, len(named))
+	for i, n := range named {
+		args[i] = n.Value
+	}
+	tag, err := (&handlerTx{root: c.root}).Exec(ctx, query, args...)
+	return driver.RowsAffected(tag.RowsAffected()), err
+}
+
+// QueryContext cannot: the rows are the driver's.
+func (c *runConn) QueryContext(ctx context.Context, query string, named []driver.NamedValue) (driver.Rows, error) {
+	conn, err := c.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.QueryContext(ctx, query, named)
+}
+
+func (c *runConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	conn, err := c.begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.PrepareContext(ctx, query)
+}
+
+func (c *runConn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(c.root.runs, query)
+}
+
+// CheckNamedValue leaves arguments to pgx, as the driver does.
+func (c *runConn) CheckNamedValue(*driver.NamedValue) error { return nil }
+
+func (c *runConn) Begin() (driver.Tx, error) { return begunTx{}, nil }
+
+func (c *runConn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
 	return begunTx{}, nil
 }
 
-func (c *begunConn) Close() error { return nil }
+func (c *runConn) Close() error { return nil }
 
 // ResetSession and IsValid keep database/sql from pinging.
-func (c *begunConn) ResetSession(context.Context) error { return nil }
+func (c *runConn) ResetSession(context.Context) error { return nil }
 
-func (c *begunConn) IsValid() bool { return true }
+func (c *runConn) IsValid() bool { return true }
 
 type begunTx struct{}
 

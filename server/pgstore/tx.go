@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,43 +17,36 @@ import (
 // that does not answer within it is given up, and the server rolls back.
 const rollbackTimeout = 5 * time.Second
 
-// tx is a transaction as the guard drives it. It holds a connection until it
-// has ended.
+// tx is a transaction as the guard drives it.
 type tx struct {
-	store    *Store
-	conn     *held
-	tx       pgx.Tx
-	conflict func() bool // while conn is ours
-	lost     bool        // to a conflict; once it is not
-	ended    atomic.Bool // also read by what a handler left running
-	sql      sqlView     // what SQLTx made of it, if it was asked
+	beginning
+
+	store *Store
+	lost  bool    // to a conflict; once it has ended, or could not begin
+	sql   sqlView // what SQLTx made of it, if it was asked
+	// runs is for what takes no ctx: a handler's Conn and LargeObjects.
+	runs context.Context //nolint:containedctx // it is the run's
 }
 
 var _ server.Tx = (*tx)(nil)
 
-// Begin implements [server.TxStore]: it takes a connection from the pool, and
-// one round trip. The level is Config.Isolation.
+// Begin implements [server.TxStore]. It sends nothing: the first statement takes
+// a connection from the pool, and BEGIN with it. So a transaction that is never
+// used costs nothing, and a pool that is exhausted, or a server that is gone, is
+// noticed by the handler. The level is Config.Isolation.
 func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := s.hold(ctx)
-	if err != nil {
-		return nil, wrap("begin", err)
-	}
-	conflict := pgkit.WatchConflicts(conn.Conn())
-	pgxTx, err := conn.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: s.cfg.Isolation})
-	if err != nil {
-		conn.Release()
-		return nil, wrap("begin", err)
-	}
-	return &tx{store: s, conn: conn, tx: pgxTx, conflict: conflict}, nil
+	return &tx{store: s, runs: ctx}, nil
 }
 
 // Conflict implements [server.Tx]. Every error of the connection counts, also
 // one that the handler did not look at.
 func (t *tx) Conflict() bool {
-	if t.ended.Load() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.stage != stageBegun {
 		return t.lost
 	}
 	return t.conflict()
@@ -65,17 +57,17 @@ func (t *tx) Cancel(ctx context.Context, req server.CancelRequest) (server.Recor
 	if err := checkLength("Keep", req.Keep); err != nil {
 		return server.Record{}, false, err
 	}
-	if t.ended.Load() {
-		return server.Record{}, false, ErrTxEnded
+	b, err := t.store.cancel(ctx, &handlerTx{root: t, refuse: ErrTxOwned}, req)
+	if errors.Is(err, ErrTxEnded) {
+		return server.Record{}, false, err
 	}
-	b, err := t.store.cancel(ctx, t.tx, req)
 	return b.record, b.existed, wrap("cancel", conflict(err))
 }
 
 // Rollback implements [server.Tx]. It does not stop where ctx ends: a connection
 // that still is in a transaction is of no use to others.
 func (t *tx) Rollback(ctx context.Context) error {
-	if !t.end() {
+	if stage, ok := t.end(); !ok || stage != stageBegun {
 		return nil
 	}
 	defer t.conn.Release()
@@ -90,35 +82,46 @@ func (t *tx) Rollback(ctx context.Context) error {
 	return wrap("rollback", t.tx.Rollback(ctx))
 }
 
-// end makes what the handler may have left running fail, and reports false if
-// it did so before.
-func (t *tx) end() bool {
-	if t.ended.Load() {
-		return false
+// end makes what the handler may have left running fail, and returns how far the
+// transaction had come; false if it had ended before. Who is at the first statement
+// finds out, and gives up the connection.
+func (t *tx) end() (stage, bool) {
+	t.mu.Lock()
+	ended := t.ended
+	t.ended = true
+	switch {
+	case ended:
+	case t.stage == stageBegun:
+		t.lost = t.conflict()
+	case t.stage == stageBeginning && t.conn != nil:
+		_ = t.conn.Conn().PgConn().Conn().Close() // which its user notices at the next read
 	}
-	t.lost = t.conflict()
-	t.ended.Store(true)
-	t.sql.close()
-	return true
+	stage := t.stage
+	t.mu.Unlock()
+	if !ended {
+		t.sql.close()
+	}
+	return stage, !ended
 }
 
 // Settle implements [server.Tx]: the settlement and COMMIT, in one round trip.
+// Where the transaction was never used the settlement is as that of any run.
 //
 // Besides the errors that the interface names it returns [ErrTxFailed],
 // [ErrTxBusy] and [ErrTxOwned] for what a handler did to the transaction;
 // nothing of it is committed then, unless the handler itself sent a COMMIT.
 func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
-	if t.ended.Load() {
-		return ErrTxEnded
-	}
 	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {
+		if errors.Is(err, ErrTxEnded) {
+			return ErrTxEnded
+		}
 		return errors.Join(err, t.Rollback(ctx))
 	}
-	t.end()
-	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		return struct{}{}, t.store.settleAndCommit(ctx, conn, o, end)
-	})
-	err = conflict(err)
+	stage, ok := t.end()
+	if !ok {
+		return ErrTxEnded
+	}
+	err := conflict(t.settle(ctx, stage, o, end))
 	t.lost = t.lost || errors.Is(err, server.ErrConflict)
 	if errors.Is(err, server.ErrLeaseLost) {
 		return err
@@ -126,10 +129,43 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 	return wrap("settle", err)
 }
 
+func (t *tx) settle(ctx context.Context, from stage, o server.Owner, end server.Settlement) error {
+	if from != stageBegun {
+		return t.store.settleUnused(ctx, o, end)
+	}
+	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		return struct{}{}, t.store.settleAndCommit(ctx, conn, o, end)
+	})
+	return err
+}
+
+// settleUnused settles a run whose transaction was never begun.
+func (s *Store) settleUnused(ctx context.Context, o server.Owner, end server.Settlement) error {
+	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) { return s.rows.settle(ctx, o, end) })
+	if err == nil && !ok {
+		return server.ErrLeaseLost
+	}
+	return err
+}
+
 // committable says what the handler left behind that a COMMIT would hide.
 // Postgres answers a COMMIT in a failed transaction with a ROLLBACK, and no
 // error.
 func (t *tx) committable() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.ended:
+		return ErrTxEnded
+	case t.stage == stageIdle:
+		return nil
+	case t.stage == stageBeginning:
+		return ErrTxBusy
+	case t.stage == stageFailed && t.lost:
+		return server.ErrConflict
+	case t.stage == stageFailed:
+		return t.failure()
+	}
 	conn := t.conn.Conn().PgConn()
 	switch {
 	case conn.IsClosed():
