@@ -162,7 +162,9 @@ type Stats struct {
 // need.
 type TxStore interface {
 	Store
-	// Begin opens a transaction; it holds one connection until it ends.
+	// Begin opens a transaction. It holds at most one connection until it ends;
+	// a store may take that, and report that there is none, with the first
+	// statement.
 	Begin(ctx context.Context) (Tx, error)
 }
 
