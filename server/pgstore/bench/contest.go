@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A variant is one way to do what others do as well, on a server that runs.
+type variant struct {
+	name   string
+	server *postgres // nil: none
+	// turn works for about so long.
+	turn func(ctx context.Context, length time.Duration) (work, error)
+	// check compares what is in the database with the operations of all turns.
+	check func(ctx context.Context, operations int) error
+	close func() error
+}
+
+// A work is what was done in a turn.
+type work struct {
+	operations int
+	took       time.Duration
+	waits      []time.Duration // of each operation; nil where they are not known
+}
+
+// A cell is what one variant did in one round.
+type cell struct {
+	work
+
+	cpu time.Duration // of all processes of ours
+	wal float64       // bytes
+}
+
+func (c *cell) rate() float64    { return float64(c.operations) / c.took.Seconds() }
+func (c *cell) perCPU() float64  { return float64(c.operations) / c.cpu.Seconds() }
+func (c *cell) cpuEach() float64 { return inMicroseconds(c.cpu) / float64(c.operations) }
+func (c *cell) walEach() float64 { return c.wal / float64(c.operations) }
+func (c *cell) p50() float64     { return inMicroseconds(percentile(c.waits, 0.5)) }
+func (c *cell) p99() float64     { return inMicroseconds(percentile(c.waits, 0.99)) }
+func (c *cell) add(w work, u usage, wal float64) {
+	c.operations += w.operations
+	c.took += w.took
+	c.waits = append(c.waits, w.waits...)
+	c.cpu += u.ours
+	c.wal += wal
+}
+
+// results are the cells of each variant, round by round.
+type results map[string][]*cell
+
+// contest lets the variants take turns: what else the machine does then hits all of
+// them alike, and a ratio within a round is worth more than one of two long runs.
+// It closes the variants.
+func (l *lab) contest(ctx context.Context, e effort, variants ...*variant) (_ results, err error) {
+	defer func() { err = errors.Join(err, closeAll(variants)) }()
+	all, operations := make(results), make(map[string]int)
+	for round := -1; round < e.rounds; round++ { // the first warms up
+		cells := make(map[string]*cell)
+		for _, v := range variants {
+			cells[v.name] = new(cell)
+		}
+		for slice := range e.slices {
+			for i := range variants {
+				v := variants[(i+slice+round+1)%len(variants)] // nobody always comes first
+				n, err := l.turn(ctx, v, e.slice, cells[v.name])
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", v.name, err)
+				}
+				operations[v.name] += n
+			}
+			if round < 0 {
+				break
+			}
+		}
+		for name, c := range cells {
+			if round >= 0 {
+				all[name] = append(all[name], c)
+			}
+		}
+	}
+	for _, v := range variants {
+		if err := v.check(ctx, operations[v.name]); err != nil {
+			return nil, fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	return all, nil
+}
+
+// turn lets the variant work for one slice, and adds what it did to the cell.
+func (l *lab) turn(ctx context.Context, v *variant, length time.Duration, to *cell) (operations int, err error) {
+	var before, after position
+	if v.server != nil {
+		if before, err = v.server.position(ctx); err != nil {
+			return 0, err
+		}
+	}
+	start, err := readUsage()
+	if err != nil {
+		return 0, err
+	}
+	w, err := v.turn(ctx, length)
+	if err != nil {
+		return 0, err
+	}
+	end, err := readUsage()
+	if err != nil {
+		return 0, err
+	}
+	if v.server != nil {
+		if after, err = v.server.position(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if w.operations == 0 {
+		return 0, errors.New("it did nothing in its turn")
+	}
+	u := end.since(start)
+	l.usage = l.usage.plus(u)
+	to.add(w, u, after.wal-before.wal)
+	return w.operations, nil
+}
+
+func closeAll(variants []*variant) (err error) {
+	for _, v := range variants {
+		err = errors.Join(err, v.close())
+	}
+	return err
+}
+
+// of returns what value finds in each round of a variant.
+func (r results) of(name string, value func(*cell) float64) spread {
+	var values []float64
+	for _, c := range r[name] {
+		values = append(values, value(c))
+	}
+	return spreadOf(values)
+}
+
+// ratio is the same in parts of another's in the same round.
+func (r results) ratio(name, other string, value func(*cell) float64) spread {
+	var values []float64
+	for i, c := range r[name] {
+		values = append(values, value(c)/value(r[other][i]))
+	}
+	return spreadOf(values)
+}

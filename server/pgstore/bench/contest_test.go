@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// canned is a variant that does a number of operations in each turn, in no time.
+func canned(name string, operations int, turns *[]string) *variant {
+	return &variant{
+		name: name,
+		turn: func(_ context.Context, length time.Duration) (work, error) {
+			*turns = append(*turns, name)
+			return work{operations: operations, took: length, waits: []time.Duration{length}}, nil
+		},
+		check: func(context.Context, int) error { return nil },
+		close: func() error { *turns = append(*turns, "close "+name); return nil },
+	}
+}
+
+func TestContest(t *testing.T) {
+	t.Parallel()
+	var turns []string
+	total := 0
+	a, b := canned("a", 10, &turns), canned("b", 5, &turns)
+	a.check = func(_ context.Context, operations int) error { total = operations; return nil }
+	e := effort{rounds: 2, slices: 3, slice: time.Second}
+	r, err := new(lab).contest(t.Context(), e, a, b)
+	require.NoError(t, err)
+	require.Equal(t, "ab ba ab ba ab ba ab", pairs(turns[:14]))
+	require.Equal(t, []string{"close a", "close b"}, turns[14:])
+	require.Equal(t, 70, total, "the round that warms up counts too: its rows are there")
+	require.Len(t, r["a"], 2)
+	require.Equal(t, spread{10, 10, 10}, r.of("a", (*cell).rate))
+	require.Equal(t, spread{2, 2, 2}, r.ratio("a", "b", (*cell).rate))
+	require.Equal(t, 30, r["a"][0].operations)
+	require.Len(t, r["a"][0].waits, 3)
+}
+
+func pairs(turns []string) string {
+	var b strings.Builder
+	for i, name := range turns {
+		if i > 0 && i%2 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+var errBroken = errors.New("broken")
+
+func TestContest_failures(t *testing.T) {
+	t.Parallel()
+	e := effort{rounds: 1, slices: 1, slice: time.Second}
+	tests := []struct {
+		name  string
+		spoil func(*variant)
+		want  string
+	}{
+		{"a turn fails", func(v *variant) {
+			v.turn = func(context.Context, time.Duration) (work, error) { return work{}, errBroken }
+		}, "b: broken"},
+		{"a turn does nothing", func(v *variant) {
+			v.turn = func(context.Context, time.Duration) (work, error) { return work{}, nil }
+		}, "b: it did nothing"},
+		{"rows do not match", func(v *variant) { v.check = func(context.Context, int) error { return errBroken } }, "b: broken"},
+		{"it cannot be closed", func(v *variant) { v.close = func() error { return errBroken } }, "broken"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var turns []string
+			a, b := canned("a", 1, &turns), canned("b", 1, &turns)
+			tt.spoil(b)
+			_, err := new(lab).contest(t.Context(), e, a, b)
+			require.ErrorContains(t, err, tt.want)
+			require.Contains(t, turns, "close a")
+		})
+	}
+}
+
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	w, err := callers(3, func(context.Context) error { return nil })(t.Context(), time.Millisecond)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, w.operations, 3, "each of them does one")
+	require.Len(t, w.waits, w.operations)
+	_, err = callers(3, func(context.Context) error { return errBroken })(t.Context(), time.Hour)
+	require.ErrorIs(t, err, errBroken)
+}

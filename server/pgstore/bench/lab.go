@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+)
+
+// A lab has the servers that benches share, each started when it is first asked
+// for.
+type lab struct {
+	fast, slow         *postgres
+	slowFolder         string
+	memory, appendonly *redisServer
+	usage              usage // of what was measured, since it was last taken
+}
+
+func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {
+	if l.fast == nil {
+		l.fast, err = startPostgres(ctx, "")
+	}
+	return l.fast, err
+}
+
+func (l *lab) slowPostgres(ctx context.Context) (*postgres, error) {
+	fast, err := l.postgres(ctx)
+	if err == nil && l.slow == nil {
+		l.slow, l.slowFolder, err = startSlowPostgres(ctx, fast)
+	}
+	return l.slow, err
+}
+
+func (l *lab) redisMemory(ctx context.Context) (_ *redisServer, err error) {
+	if l.memory == nil {
+		l.memory, err = startRedis(ctx, redisMemory)
+	}
+	return l.memory, err
+}
+
+func (l *lab) redisAlways(ctx context.Context) (_ *redisServer, err error) {
+	if l.appendonly == nil {
+		l.appendonly, err = startRedis(ctx, redisAlways)
+	}
+	return l.appendonly, err
+}
+
+// name writes into a report what was started.
+func (l *lab) name(on *machine) {
+	if l.fast != nil {
+		on.Postgres = l.fast.version
+	}
+	for _, r := range []*redisServer{l.memory, l.appendonly} {
+		if r != nil {
+			on.Redis = r.version
+		}
+	}
+}
+
+// others returns what part of the machine others took while something was
+// measured, in percent, and begins anew.
+func (l *lab) others() float64 {
+	u := l.usage
+	l.usage = usage{}
+	return u.others()
+}
+
+// close ends the servers and removes what they left.
+func (l *lab) close() (err error) {
+	for _, p := range []*postgres{l.slow, l.fast} {
+		if p != nil {
+			err = errors.Join(err, p.stop())
+		}
+	}
+	for _, r := range []*redisServer{l.memory, l.appendonly} {
+		if r != nil {
+			err = errors.Join(err, r.stop())
+		}
+	}
+	if l.slowFolder != "" {
+		err = errors.Join(err, os.RemoveAll(l.slowFolder))
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+// Bench measures how fast package pgstore is beside what others do: Postgres' own
+// pgbench, the algorithms that articles recommend, and Redis.
+//
+//	go run .                  everything, with verdicts; half an hour
+//	go run . -run 'combined'  the figures whose names match
+//	go run . -short           everything in three minutes, without verdicts
+//	go run . -json            for machines
+//
+// README.md says what each figure means. It exits with 1 if a figure falls short of
+// its goal or could not be measured for want of Redis, and with 2 if a measurement
+// failed. It needs Linux, Postgres with pgbench, a C compiler and redis-server.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+const (
+	exitOK = iota
+	exitShort
+	exitNoVerdict
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// A bench answers one question.
+type bench struct {
+	name  string // as -run takes it
+	title string
+	// conditions are what a reader has to know to believe the figures.
+	conditions string
+	measure    func(context.Context, *lab, effort) ([]figure, error)
+}
+
+var benches = []bench{
+	combined64, combined256, articles64, redisAlways64, alone,
+}
+
+// options are the flags, parsed and checked.
+type options struct {
+	only  *regexp.Regexp // names of benches
+	short bool
+	json  bool
+}
+
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	var o options
+	var only string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&only, "run", "", "a regular expression that names what to run, such as combined64|alone (default: all)")
+	flags.BoolVar(&o.short, "short", false, "do a little of everything, and judge nothing")
+	flags.BoolVar(&o.json, "json", false, "print JSON in place of Markdown")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("bench: %q is not a flag", flags.Arg(0))
+	}
+	var err error
+	if o.only, err = regexp.Compile(only); err != nil {
+		return o, fmt.Errorf("bench: -run: %w", err)
+	}
+	if len(o.chosen()) == 0 {
+		return o, fmt.Errorf("bench: -run: nothing matches %q", only)
+	}
+	return o, nil
+}
+
+func (o options) chosen() (chosen []bench) {
+	for _, b := range benches {
+		if o.only.MatchString(b.name) {
+			chosen = append(chosen, b)
+		}
+	}
+	return chosen
+}
+
+// run is the program without the process around it: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parseOptions(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitNoVerdict
+	}
+	r, err := measureAll(ctx, opts, stderr)
+	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
+	switch {
+	case err != nil:
+		_, _ = fmt.Fprintln(stderr, "bench:", err)
+		return exitNoVerdict
+	case r.short():
+		return exitShort
+	}
+	return exitOK
+}
+
+func measureAll(ctx context.Context, opts options, progress io.Writer) (r report, err error) {
+	amount := full
+	if opts.short {
+		amount = brief
+	}
+	r = report{Machine: thisMachine(), Judged: !opts.short, Rounds: amount.String()}
+	var l lab
+	defer func() { err = errors.Join(err, l.close()) }()
+	for _, b := range opts.chosen() {
+		_, _ = fmt.Fprintln(progress, "bench:", b.name)
+		err := r.add(ctx, &l, b, amount)
+		if errors.Is(err, errNoRedis) {
+			r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s (%v)", b.name, err))
+			_, _ = fmt.Fprintln(progress, "bench: left out:", b.name, err)
+			continue
+		}
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return r, nil
+}
+
+// add measures one bench into the report.
+func (r *report) add(ctx context.Context, l *lab, b bench, amount effort) error {
+	figures, err := b.measure(ctx, l, amount)
+	if err == nil {
+		err = context.Cause(ctx) // figures of runs that were cut short are none
+	}
+	if err != nil {
+		return err
+	}
+	s := newSection(b, figures, r.Judged)
+	s.Others, s.Load = l.others(), load()
+	r.Sections = append(r.Sections, s)
+	l.name(&r.Machine)
+	return nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+//go:embed script
+var scripts embed.FS
+
+// What Postgres' own client does with the store's table and rows, as a program in C
+// without keys to hash or answers to encode.
+const (
+	insertAlone = "insert.sql"
+	twoCommits  = "two_commits.sql"
+	oneCommit   = "one_commit.sql"
+	batches     = "batches.sql"
+)
+
+// completed counts the rows that are finished and whole.
+const completed = "select count(*) from idempotency where state = 2 and status = 200 and length(envelope) = 200"
+
+// A pgbench is one that runs, stopped but for its turns: it connects only once.
+type pgbench struct {
+	*database
+
+	child       *child
+	folder      string
+	connections int
+	done        string // the query that counts what it did
+	counted     int    // by it, when pgbench was last stopped
+}
+
+// pgbenchVariant is a pgbench with its best number of connections among those
+// that the effort names.
+func (l *lab) pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file string) (*variant, error) {
+	db, err := server.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	best, err := bestConnections(ctx, e, db, file)
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	b, err := startPgbench(ctx, db, file, best)
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	before := b.counted
+	return &variant{
+		name: name, server: server, turn: b.turn,
+		check: func(ctx context.Context, operations int) error { return b.check(ctx, before+operations) },
+		close: func() error { return errors.Join(b.stop(), db.drop()) },
+	}, nil
+}
+
+// bestConnections tries each number for a turn, and returns that which does most.
+func bestConnections(ctx context.Context, e effort, db *database, file string) (best int, err error) {
+	if len(e.connections) == 1 {
+		return e.connections[0], nil
+	}
+	var most float64
+	for _, n := range e.connections {
+		b, err := startPgbench(ctx, db, file, n)
+		if err != nil {
+			return 0, err
+		}
+		w, err := b.turn(ctx, e.slice/2) // warm
+		if err == nil {
+			w, err = b.turn(ctx, e.slice)
+		}
+		if err := errors.Join(err, b.stop()); err != nil {
+			return 0, err
+		}
+		if rate := float64(w.operations) / w.took.Seconds(); rate > most {
+			most, best = rate, n
+		}
+	}
+	return best, nil
+}
+
+func startPgbench(ctx context.Context, db *database, file string, connections int) (_ *pgbench, err error) {
+	program, err := db.server.program("pgbench")
+	if err != nil {
+		return nil, err
+	}
+	b := &pgbench{database: db, done: completed, connections: connections}
+	if file == insertAlone {
+		b.done = "select count(*) from idempotency"
+	}
+	if b.folder, err = os.MkdirTemp("", "fanonce-bench-"); err != nil {
+		return nil, err
+	}
+	before, err := b.finished(ctx)
+	if err == nil {
+		b.child, err = b.launch(program, file)
+	}
+	if err == nil { // it begins when all are connected
+		err = until(ctx, b.child, "start pgbench", func() (bool, error) {
+			n, err := b.finished(ctx)
+			return n > before, err
+		})
+	}
+	if err == nil {
+		err = b.pause(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.stop())
+	}
+	return b, nil
+}
+
+func (b *pgbench) launch(program, file string) (*child, error) {
+	text, err := scripts.ReadFile("script/" + file)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(b.folder, file)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(b.url)
+	if err != nil {
+		return nil, err
+	}
+	password, _ := u.User.Password()
+	cmd := exec.Command(program, "-n", "-M", "prepared", "-T", "86400", "-c", strconv.Itoa(b.connections), "-j", strconv.Itoa(min(4, b.connections)), //nolint:noctx // it is ended by stop
+		"-f", path, "-h", b.server.socket, "-p", u.Query().Get("port"), "-U", u.User.Username(), b.name)
+	// It may read the table as a whole otherwise to find 256 rows.
+	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "PGOPTIONS=-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off")
+	return launch(cmd)
+}
+
+func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
+
+// turn lets pgbench go on for a while. What its server is at when the time is up
+// counts.
+func (b *pgbench) turn(ctx context.Context, length time.Duration) (work, error) {
+	before, start := b.counted, time.Now()
+	if err := b.child.process.Signal(syscall.SIGCONT); err != nil {
+		return work{}, err
+	}
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+	case <-b.child.done:
+		return work{}, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
+	}
+	took := time.Since(start)
+	err := b.pause(ctx)
+	return work{operations: b.counted - before, took: took}, err
+}
+
+// pause stops pgbench, waits until the server has done what it was asked, and
+// counts. A statement that the server has not begun by then counts the next time.
+func (b *pgbench) pause(ctx context.Context) error {
+	if err := b.child.process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	err := until(ctx, b.child, "stop pgbench", func() (bool, error) {
+		n, err := b.count(ctx, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgbench' and state = 'active'")
+		return n == 0, err
+	})
+	if err == nil {
+		b.counted, err = b.finished(ctx)
+	}
+	return err
+}
+
+// check looks whether the rows that were counted are all that there are, but for
+// what came behind the last count.
+func (b *pgbench) check(ctx context.Context, operations int) error {
+	n, err := b.finished(ctx)
+	if err == nil && (n < operations || n > operations+256*b.connections) {
+		err = fmt.Errorf("%d rows are finished, %d operations were counted", n, operations)
+	}
+	return err
+}
+
+func (b *pgbench) stop() (err error) {
+	if b.child != nil {
+		err = b.child.stop(syscall.SIGKILL)
+	}
+	return errors.Join(err, os.RemoveAll(b.folder))
+}

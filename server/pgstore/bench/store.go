@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// answer is what every variant stores: 200 bytes.
+var answer = func() []byte {
+	text := make([]byte, 200)
+	for i := range text {
+		text[i] = 'a' + byte(i%26)
+	}
+	return text
+}()
+
+// keep is how long all keys are kept.
+const keep = 24 * time.Hour
+
+var errNotFirst = errors.New("bench: a key that nobody used was claimed before")
+
+// storeVariant is the library's own store, to claim and complete as many keys as
+// callers can.
+func (l *lab) storeVariant(ctx context.Context, on *postgres, name string, n int, cfg pgstore.Config) (*variant, error) {
+	s, err := openStore(ctx, on, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s.variant(name, callers(n, s.claimAndComplete)), nil
+}
+
+// A keyStore is a store on a database of its own.
+type keyStore struct {
+	*pgstore.Store
+	*database
+}
+
+func openStore(ctx context.Context, on *postgres, cfg pgstore.Config) (*keyStore, error) {
+	db, err := on.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	config, err := db.config(connections)
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	store, err := pgstore.Open(ctx, config, cfg)
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	return &keyStore{store, db}, nil
+}
+
+func (s *keyStore) variant(name string, turn func(context.Context, time.Duration) (work, error)) *variant {
+	return &variant{name: name, server: s.server, turn: turn, check: s.check, close: s.close}
+}
+
+func (s *keyStore) close() error {
+	s.Close()
+	return s.drop()
+}
+
+// check looks whether each operation left a row, and nothing else did.
+func (s *keyStore) check(ctx context.Context, operations int) error {
+	return s.holds(ctx, operations, completed+" and fence = 1", "select count(*) from idempotency")
+}
+
+// holds checks that each of the queries counts so many.
+func (d *database) holds(ctx context.Context, operations int, queries ...string) error {
+	for _, query := range queries {
+		n, err := d.count(ctx, query)
+		if err != nil {
+			return err
+		}
+		if n != operations {
+			return fmt.Errorf("%d operations were counted, but %s: %d", operations, query, n)
+		}
+	}
+	return nil
+}
+
+func random() (b [16]byte) {
+	_, _ = rand.Read(b[:]) // never fails
+	return b
+}
+
+func claimOf(id server.ID) server.ClaimRequest {
+	return server.ClaimRequest{
+		ID: id, Token: random(), Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{7}},
+		Effect: server.Keyed, Lease: time.Minute, Keep: keep,
+	}
+}
+
+// claimAndComplete is what a callee's two durable steps cost, for a fresh key.
+func (s *keyStore) claimAndComplete(ctx context.Context) error {
+	return complete(ctx, s, random())
+}
+
+func complete(ctx context.Context, s server.Store, id server.ID) error {
+	req := claimOf(id)
+	r, won, err := s.Claim(ctx, req)
+	if err != nil {
+		return err
+	}
+	if !won {
+		return errNotFirst
+	}
+	return s.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+}
+
+var completion = server.Settlement{
+	State: server.StateCompleted, Answer: server.Answer{Status: 200, Envelope: answer}, ReplayFor: keep,
+}
