@@ -23,12 +23,12 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.match(ctx, e,
-		func() (*variant, error) { return l.storeVariant(ctx, on, ours, 1, pgstore.Config{}) },
+	r, err := match(ctx, e,
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 1, pgstore.Config{}) },
 		func() (*variant, error) {
-			return l.storeVariant(ctx, on, oursAlone, 1, pgstore.Config{Combining: pgstore.CombiningOff})
+			return storeVariant(ctx, on, oursAlone, 1, pgstore.Config{Combining: pgstore.CombiningOff})
 		},
-		func() (*variant, error) { return l.bareVariant(ctx, on) },
+		func() (*variant, error) { return bareVariant(ctx, on) },
 	)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 }
 
 // bareVariant does with a connection what a key's two steps are at the least.
-func (l *lab) bareVariant(ctx context.Context, on *postgres) (*variant, error) {
+func bareVariant(ctx context.Context, on *postgres) (*variant, error) {
 	db, err := on.database(ctx, pgstore.Migrate)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ var (
 )
 
 // articleVariant is the algorithm for so many callers.
-func (l *lab) articleVariant(ctx context.Context, on *postgres, a article, n int) (*variant, error) {
+func articleVariant(ctx context.Context, on *postgres, a article, n int) (*variant, error) {
 	db, err := on.database(ctx, script(a.tables))
 	if err != nil {
 		return nil, err

@@ -30,14 +30,14 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.match(ctx, e,
-		func() (*variant, error) { return l.storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
+	r, err := match(ctx, e,
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
 		func() (*variant, error) {
-			return l.storeVariant(ctx, on, oursAlone, 64, pgstore.Config{Combining: pgstore.CombiningOff})
+			return storeVariant(ctx, on, oursAlone, 64, pgstore.Config{Combining: pgstore.CombiningOff})
 		},
-		func() (*variant, error) { return l.pgbenchVariant(ctx, e, on, base, twoCommits) },
-		func() (*variant, error) { return l.pgbenchVariant(ctx, e, on, baseInsert, insertAlone) },
-		func() (*variant, error) { return l.pgbenchVariant(ctx, e, on, baseOne, oneCommit) },
+		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
+		func() (*variant, error) { return pgbenchVariant(ctx, e, on, baseInsert, insertAlone) },
+		func() (*variant, error) { return pgbenchVariant(ctx, e, on, baseOne, oneCommit) },
 	)
 	if err != nil {
 		return nil, err
@@ -68,11 +68,11 @@ func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error)
 	}
 	few := e // at that size a connection more only waits
 	few.connections = fewConnections(e.connections)
-	r, err := l.match(ctx, e,
-		func() (*variant, error) { return l.storeVariant(ctx, on, ours, 256, pgstore.Config{}) },
-		func() (*variant, error) { return l.pgbenchVariant(ctx, e, on, base, twoCommits) },
+	r, err := match(ctx, e,
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) },
+		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
 		func() (*variant, error) { return redisVariant(ctx, redis, memoryRedis, 256) },
-		func() (*variant, error) { return l.pgbenchVariant(ctx, few, on, limit, batches) },
+		func() (*variant, error) { return pgbenchVariant(ctx, few, on, limit, batches) },
 	)
 	if err != nil {
 		return nil, err
@@ -108,13 +108,13 @@ func measureArticles(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		return nil, err
 	}
 	make := []func() (*variant, error){
-		func() (*variant, error) { return l.storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
-		func() (*variant, error) { return l.articleVariant(ctx, on, singleStatements, 64) },
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
+		func() (*variant, error) { return articleVariant(ctx, on, singleStatements, 64) },
 	}
 	for _, a := range articles {
-		make = append(make, func() (*variant, error) { return l.articleVariant(ctx, on, a, 64) })
+		make = append(make, func() (*variant, error) { return articleVariant(ctx, on, a, 64) })
 	}
-	r, err := l.match(ctx, e, make...)
+	r, err := match(ctx, e, make...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func measureRedisAlways(ctx context.Context, l *lab, e effort) ([]figure, error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.match(ctx, e,
-		func() (*variant, error) { return l.storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
+	r, err := match(ctx, e,
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
 		func() (*variant, error) { return redisVariant(ctx, redis, alwaysRedis, 64) },
 	)
 	if err != nil {
@@ -163,7 +163,7 @@ func measureRedisAlways(ctx context.Context, l *lab, e effort) ([]figure, error)
 }
 
 // match makes the variants, and has them contest.
-func (l *lab) match(ctx context.Context, e effort, make ...func() (*variant, error)) (results, error) {
+func match(ctx context.Context, e effort, make ...func() (*variant, error)) (results, error) {
 	var variants []*variant
 	for _, m := range make {
 		v, err := m()
@@ -172,7 +172,7 @@ func (l *lab) match(ctx context.Context, e effort, make ...func() (*variant, err
 		}
 		variants = append(variants, v)
 	}
-	return l.contest(ctx, e, variants...)
+	return contest(ctx, e, variants...)
 }
 
 // describe is a figure that says how a variant did, without a goal; by another's

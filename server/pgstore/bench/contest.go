@@ -53,7 +53,7 @@ type results map[string][]*cell
 // contest lets the variants take turns: what else the machine does then hits all of
 // them alike, and a ratio within a round is worth more than one of two long runs.
 // It closes the variants.
-func (l *lab) contest(ctx context.Context, e effort, variants ...*variant) (_ results, err error) {
+func contest(ctx context.Context, e effort, variants ...*variant) (_ results, err error) {
 	defer func() { err = errors.Join(err, closeAll(variants)) }()
 	all, operations := make(results), make(map[string]int)
 	for round := -1; round < e.rounds; round++ { // the first warms up
@@ -64,7 +64,7 @@ func (l *lab) contest(ctx context.Context, e effort, variants ...*variant) (_ re
 		for slice := range e.slices {
 			for i := range variants {
 				v := variants[(i+slice+round+1)%len(variants)] // nobody always comes first
-				n, err := l.turn(ctx, v, e.slice, cells[v.name])
+				n, err := takeTurn(ctx, v, e.slice, cells[v.name])
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", v.name, err)
 				}
@@ -88,8 +88,8 @@ func (l *lab) contest(ctx context.Context, e effort, variants ...*variant) (_ re
 	return all, nil
 }
 
-// turn lets the variant work for one slice, and adds what it did to the cell.
-func (l *lab) turn(ctx context.Context, v *variant, length time.Duration, to *cell) (operations int, err error) {
+// takeTurn lets the variant work for one slice, and adds what it did to the cell.
+func takeTurn(ctx context.Context, v *variant, length time.Duration, to *cell) (operations int, err error) {
 	var before, after position
 	if v.server != nil {
 		if before, err = v.server.position(ctx); err != nil {
@@ -116,9 +116,7 @@ func (l *lab) turn(ctx context.Context, v *variant, length time.Duration, to *ce
 	if w.operations == 0 {
 		return 0, errors.New("it did nothing in its turn")
 	}
-	u := end.since(start)
-	l.usage = l.usage.plus(u)
-	to.add(w, u, after.wal-before.wal)
+	to.add(w, end.since(start), after.wal-before.wal)
 	return w.operations, nil
 }
 

@@ -30,7 +30,7 @@ func TestContest(t *testing.T) {
 	a, b := canned("a", 10, &turns), canned("b", 5, &turns)
 	a.check = func(_ context.Context, operations int) error { total = operations; return nil }
 	e := effort{rounds: 2, slices: 3, slice: time.Second}
-	r, err := new(lab).contest(t.Context(), e, a, b)
+	r, err := contest(t.Context(), e, a, b)
 	require.NoError(t, err)
 	require.Equal(t, "ab ba ab ba ab ba ab", pairs(turns[:14]))
 	require.Equal(t, []string{"close a", "close b"}, turns[14:])
@@ -78,7 +78,7 @@ func TestContest_failures(t *testing.T) {
 			var turns []string
 			a, b := canned("a", 1, &turns), canned("b", 1, &turns)
 			tt.spoil(b)
-			_, err := new(lab).contest(t.Context(), e, a, b)
+			_, err := contest(t.Context(), e, a, b)
 			require.ErrorContains(t, err, tt.want)
 			require.Contains(t, turns, "close a")
 		})

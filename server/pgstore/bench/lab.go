@@ -12,7 +12,6 @@ type lab struct {
 	fast, slow         *postgres
 	slowFolder         string
 	memory, appendonly *redisServer
-	usage              usage // of what was measured, since it was last taken
 }
 
 func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {
@@ -54,14 +53,6 @@ func (l *lab) name(on *machine) {
 			on.Redis = r.version
 		}
 	}
-}
-
-// others returns what part of the machine others took while something was
-// measured, in percent, and begins anew.
-func (l *lab) others() float64 {
-	u := l.usage
-	l.usage = usage{}
-	return u.others()
 }
 
 // close ends the servers and removes what they left.

@@ -47,7 +47,7 @@ type bench struct {
 }
 
 var benches = []bench{
-	combined64, combined256, articles64, redisAlways64, alone,
+	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, cached,
 }
 
 // options are the flags, parsed and checked.
@@ -137,6 +137,10 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (r report
 
 // add measures one bench into the report.
 func (r *report) add(ctx context.Context, l *lab, b bench, amount effort) error {
+	before, err := readUsage()
+	if err != nil {
+		return err
+	}
 	figures, err := b.measure(ctx, l, amount)
 	if err == nil {
 		err = context.Cause(ctx) // figures of runs that were cut short are none
@@ -144,8 +148,12 @@ func (r *report) add(ctx context.Context, l *lab, b bench, amount effort) error 
 	if err != nil {
 		return err
 	}
+	after, err := readUsage()
+	if err != nil {
+		return err
+	}
 	s := newSection(b, figures, r.Judged)
-	s.Others, s.Load = l.others(), load()
+	s.Others, s.Load = after.since(before).others(), load()
 	r.Sections = append(r.Sections, s)
 	l.name(&r.Machine)
 	return nil

@@ -44,7 +44,7 @@ type pgbench struct {
 
 // pgbenchVariant is a pgbench with its best number of connections among those
 // that the effort names.
-func (l *lab) pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file string) (*variant, error) {
+func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file string) (*variant, error) {
 	db, err := server.database(ctx, pgstore.Migrate)
 	if err != nil {
 		return nil, err

@@ -48,12 +48,12 @@ func TestReport_write(t *testing.T) {
 	r := report{Machine: machine{"go1", "os", "cpu", 4, "15", "7"}, Judged: true, Rounds: "Rounds."}
 	require.NoError(t, r.add(t.Context(), new(lab), cannedBench(6.5), brief))
 	r.LeftOut = []string{"that"}
-	r.Sections[0].Load = 1.25
+	r.Sections[0].Load, r.Sections[0].Others = 1.25, 3.5
 	require.True(t, r.short())
 
 	var text bytes.Buffer
 	require.NoError(t, r.write(&text, false))
-	require.Equal(t, "go1, os, 4 cores, cpu, Postgres 15, Redis 7\n\nRounds.\n\n## it: Canned\n\nNone. Others took 0 % of the machine; load 1.2.\n\n"+
+	require.Equal(t, "go1, os, 4 cores, cpu, Postgres 15, Redis 7\n\nRounds.\n\n## it: Canned\n\nNone. Others took 4 % of the machine; load 1.2.\n\n"+
 		"| figure | value | goal | verdict | prototype |\n| --- | --- | --- | --- | --- |\n"+
 		"| it | time 6.5 ms (1–12.35) | time ≤ 5 ms | SHORT | 5 |\n\nLeft out: that\n", text.String())
 

@@ -27,7 +27,7 @@ var errNotFirst = errors.New("bench: a key that nobody used was claimed before")
 
 // storeVariant is the library's own store, to claim and complete as many keys as
 // callers can.
-func (l *lab) storeVariant(ctx context.Context, on *postgres, name string, n int, cfg pgstore.Config) (*variant, error) {
+func storeVariant(ctx context.Context, on *postgres, name string, n int, cfg pgstore.Config) (*variant, error) {
 	s, err := openStore(ctx, on, cfg)
 	if err != nil {
 		return nil, err

@@ -23,10 +23,6 @@ func (u usage) since(before usage) usage {
 	return usage{u.ours - before.ours, u.busy - before.busy, u.all - before.all}
 }
 
-func (u usage) plus(more usage) usage {
-	return usage{u.ours + more.ours, u.busy + more.busy, u.all + more.all}
-}
-
 // others is the part of the machine that programs took which are not ours, in percent.
 func (u usage) others() float64 {
 	if u.all == 0 {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+var cached = bench{
+	name: "cache", title: "replay from the cache in the process",
+	conditions: "One caller of server.Do with one key, the key's digest, the fingerprint and the decoding of the answer included; the mean of a run.",
+	measure:    measureCache,
+}
+
+func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := on.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	var counter statements
+	g, err := openGuard(ctx, db, server.Config{CacheBytes: 1 << 20}, counter.watch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close(ctx)) }()
+	key := newKey()
+	if _, err := g.again(ctx, 2, key); err != nil { // the first runs, the second is cached
+		return nil, err
+	}
+	before := counter.load()
+	var each []float64
+	for range e.rounds {
+		took, err := g.again(ctx, e.loops, key)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, inMicroseconds(took)/float64(e.loops))
+	}
+	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: []measure{
+		spreadOf(each).measure("replay", microseconds, atMost(1)),
+		number("statements", float64(counter.load()-before), "", atMost(0)),
+	}}}, nil
+}
+
+// again calls so often with one key, and returns how long that took.
+func (g *guarded) again(ctx context.Context, n int, key childkey.Key) (time.Duration, error) {
+	start := time.Now()
+	for range n {
+		out, _, err := server.Do(ctx, g.guard, task(server.Keyed), key, 1, func(context.Context, int) (string, error) { return string(answer), nil })
+		if err != nil {
+			return 0, err
+		}
+		if len(out) != len(answer) {
+			return 0, errNoReplay
+		}
+	}
+	return time.Since(start), nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// A guarded is a guard over a store, both of which a caller can look into.
+type guarded struct {
+	*database
+
+	guard *server.Guard
+	store *pgstore.Store
+	pool  *pgxpool.Pool // of the store
+}
+
+// openGuard makes one on a database that has the store's tables. Changes are made to
+// the pool's configuration before the store's own.
+func openGuard(ctx context.Context, db *database, cfg server.Config, changes ...func(*pgxpool.Config)) (*guarded, error) {
+	config, err := db.config(connections)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range changes {
+		change(config)
+	}
+	pgstore.Prepare(config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	store, err := pgstore.New(pool, pgstore.Config{})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	g := &guarded{database: db, store: store, pool: pool}
+	if g.guard, err = server.NewGuard(store, server.Unscoped, cfg); err != nil {
+		return nil, errors.Join(err, g.close(ctx))
+	}
+	return g, nil
+}
+
+func (g *guarded) close(ctx context.Context) (err error) {
+	if g.guard != nil {
+		err = g.guard.Shutdown(context.WithoutCancel(ctx))
+	}
+	g.store.Close()
+	g.pool.Close()
+	return err
+}
+
+// newKey is one that nobody has used.
+func newKey() childkey.Key {
+	id := random()
+	return childkey.MustParse(hex.EncodeToString(id[:]))
+}
+
+// task is one of the same name and scope for all.
+func task(effect server.Effect) server.Task {
+	return server.Task{Name: "bench", Scope: "bench", Effect: effect}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+const (
+	businessAlone   = "business transaction alone"
+	transactional   = "Transactional"
+	onceInteractive = "Once, interactive"
+	oncePipelined   = "Once, pipelined"
+	barrierRow      = "barrier row, as dtm's"
+	joinedCallers   = 32
+)
+
+var joined = bench{
+	name: "joined", title: "with a business transaction, 32 callers",
+	conditions: "The business is one insert of 100 bytes. Alone it is BEGIN, INSERT, COMMIT, in three round trips; interactive is BEGIN, Once, INSERT, COMMIT; pipelined is Once and INSERT in one round trip. 32 connections.",
+	measure:    measureJoined,
+}
+
+func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	make := []func() (*variant, error){func() (*variant, error) { return transactionalVariant(ctx, on) }}
+	for _, j := range []join{{businessAlone, "", alone3}, {onceInteractive, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
+		make = append(make, func() (*variant, error) { return j.variant(ctx, on) })
+	}
+	r, err := match(ctx, e, make...)
+	if err != nil {
+		return nil, err
+	}
+	goalOf := func(name string, least float64) measure {
+		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, atLeast(least))
+	}
+	return []figure{
+		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{
+			goalOf(transactional, 0.60), goalOf(onceInteractive, 0.70), goalOf(oncePipelined, 1.0),
+		}},
+		r.describe(businessAlone), r.describe(transactional), r.describe(onceInteractive), r.describe(oncePipelined),
+		r.describe(barrierRow, businessAlone),
+	}, nil
+}
+
+// businessTables are those of the business, and dtm's.
+const businessTables = `create table business (id bigint generated always as identity primary key, payload bytea not null);
+	create table barrier (key text not null, branch text not null, op text not null, reason text not null,
+		created_at timestamptz not null default now(), primary key (key, branch, op))`
+
+const insertBusiness = "insert into business (payload) values ($1)"
+
+var payload = answer[:100]
+
+func businessDatabase(ctx context.Context, on *postgres) (*database, error) {
+	return on.database(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
+		return errors.Join(pgstore.Migrate(ctx, pool), script(businessTables)(ctx, pool))
+	})
+}
+
+const (
+	countBusiness = "select count(*) from business where length(payload) = 100"
+	completedOnce = "select count(*) from idempotency where state = 2"
+)
+
+// A join is one way to do the business once.
+type join struct {
+	name string
+	keys string // the query that counts the keys; "" where there are none
+	do   func(ctx context.Context, pool *pgxpool.Pool) error
+}
+
+func (j join) variant(ctx context.Context, on *postgres) (*variant, error) {
+	db, err := businessDatabase(ctx, on)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.pool(ctx, connections)
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	queries := []string{countBusiness}
+	if j.keys != "" {
+		queries = append(queries, j.keys)
+	}
+	return &variant{
+		name: j.name, server: on,
+		turn:  callers(joinedCallers, func(ctx context.Context) error { return j.do(ctx, pool) }),
+		check: func(ctx context.Context, operations int) error { return db.holds(ctx, operations, queries...) },
+		close: func() error { pool.Close(); return db.drop() },
+	}, nil
+}
+
+// transactionalVariant is a guarded task whose handler does the business.
+func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
+	db, err := businessDatabase(ctx, on)
+	if err != nil {
+		return nil, err
+	}
+	g, err := openGuard(ctx, db, server.Config{})
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	once := func(ctx context.Context) error {
+		_, _, err := server.Do(ctx, g.guard, task(server.Transactional), newKey(), 1, func(ctx context.Context, in int) (int, error) {
+			_, err := pgstore.Tx(ctx).Exec(ctx, insertBusiness, payload)
+			return in, err
+		})
+		return err
+	}
+	return &variant{
+		name: transactional, server: on, turn: callers(joinedCallers, once),
+		check: func(ctx context.Context, operations int) error {
+			return db.holds(ctx, operations, countBusiness, completedOnce)
+		},
+		close: func() error { return errors.Join(g.close(ctx), db.drop()) },
+	}, nil
+}
+
+func alone3(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, insertBusiness, payload)
+		return err
+	})
+}
+
+func once4(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		first, err := pgstore.Once(ctx, tx, onceRequest())
+		if err == nil && !first {
+			err = errNotFirst
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, insertBusiness, payload)
+		}
+		return err
+	})
+}
+
+func once1(ctx context.Context, pool *pgxpool.Pool) error {
+	batch := new(pgx.Batch)
+	if err := onceRequest().Queue(batch); err != nil {
+		return err
+	}
+	batch.Queue(insertBusiness, payload)
+	return pgstore.OnceError(pool.SendBatch(ctx, batch).Close())
+}
+
+func onceRequest() pgstore.OnceRequest {
+	return pgstore.OnceRequest{Scope: "bench", Name: "bench", Key: newKey(), Keep: keep}
+}
+
+// barrier4 is what dtm does for a branch of a saga: a row that only the first can
+// insert, in the business transaction.
+func barrier4(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := changed(ctx, tx, "insert into barrier (key, branch, op, reason) values ($1, '01', 'action', 'action') on conflict do nothing", newKey().String())
+		if err == nil {
+			_, err = tx.Exec(ctx, insertBusiness, payload)
+		}
+		return err
+	})
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+const (
+	selectOne    = "SELECT 1"
+	selectByKey  = "SELECT by key"
+	replays      = "duplicate's claim"
+	replayers    = 64
+	replayWindow = 500 * time.Millisecond // of one look at what duplicates write
+)
+
+var replay = bench{
+	name: "replay", title: "replay of a completed key",
+	conditions: "Duplicates of completed keys with answers of 200 bytes. SELECT 1 and SELECT by key: prepared by name, on one connection of pgx for one caller, on 32 for 64.",
+	measure:    measureReplay,
+}
+
+func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := filled(ctx, on, e.replayKeys, "1 day")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	config, err := db.config(connections)
+	if err != nil {
+		return nil, err
+	}
+	s, err := pgstore.Open(ctx, config, pgstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	d := &duplicates{store: s, database: db, keys: e.replayKeys}
+	one, err := d.contest(ctx, e, 1)
+	if err != nil {
+		return nil, err
+	}
+	many, err := d.contest(ctx, e, replayers)
+	if err != nil {
+		return nil, err
+	}
+	wal, transactions, err := d.writes(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{Name: "replay, 1 caller", Prototype: "3.5 (function), select by key 1.95", Measures: []measure{
+			one.ratio(replays, selectOne, (*cell).p50).measure("p50 by SELECT 1", times, atMost(2.2)),
+			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
+		}},
+		{Name: "replay, what it writes", Prototype: "0", Measures: []measure{
+			wal.measure("WAL", byteCount, atMost(0)), transactions.measure("transaction ids", "", atMost(0)),
+		}},
+		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
+			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
+			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
+		}},
+		one.describe(replays), one.describe(selectOne), many.describe(replays), many.describe(selectOne), many.describe(selectByKey),
+	}, nil
+}
+
+// duplicates ask for keys that are completed.
+type duplicates struct {
+	*database
+
+	store *pgstore.Store
+	keys  int
+}
+
+var errNoReplay = errors.New("bench: a completed key did not give its answer")
+
+func (d *duplicates) claim(ctx context.Context) error {
+	r, won, err := d.store.Claim(ctx, claimOf(bulkKey(rand.IntN(d.keys))))
+	if err == nil && (won || len(r.Answer.Envelope) != len(answer)) {
+		err = errNoReplay
+	}
+	return err
+}
+
+// contest has duplicates and bare statements take turns.
+func (d *duplicates) contest(ctx context.Context, e effort, n int) (_ results, err error) {
+	pool, err := d.pool(ctx, int32(min(n, connections))) //nolint:gosec // at most 32
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	var db querier = pool
+	if n == 1 {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Release()
+		db = conn
+	}
+	bare := func(ctx context.Context) error {
+		var one int
+		return db.QueryRow(ctx, "select 1").Scan(&one)
+	}
+	byKey := func(ctx context.Context) error {
+		var body []byte
+		return db.QueryRow(ctx, "select envelope from idempotency where key = $1", [16]byte(bulkKey(rand.IntN(d.keys)))).Scan(&body)
+	}
+	return contest(ctx, e, d.variant(replays, n, d.claim), d.variant(selectOne, n, bare), d.variant(selectByKey, n, byKey))
+}
+
+func (d *duplicates) variant(name string, n int, operation func(context.Context) error) *variant {
+	return &variant{
+		name: name, server: d.server, turn: callers(n, operation),
+		check: func(ctx context.Context, _ int) error {
+			return d.holds(ctx, d.keys, "select count(*) from idempotency")
+		},
+		close: func() error { return nil },
+	}
+}
+
+// writes returns what the server wrote while there was nothing but duplicates. The
+// server has a life of its own, which is in some rounds and not in the median.
+func (d *duplicates) writes(ctx context.Context, e effort) (wal, transactions spread, err error) {
+	var allWAL, allTransactions []float64
+	for range max(e.rounds, 3) {
+		before, err := d.server.position(ctx)
+		if err != nil {
+			return wal, transactions, err
+		}
+		if _, err := callers(replayers, d.claim)(ctx, min(replayWindow, e.slice)); err != nil {
+			return wal, transactions, err
+		}
+		after, err := d.server.position(ctx)
+		if err != nil {
+			return wal, transactions, err
+		}
+		allWAL = append(allWAL, after.wal-before.wal)
+		allTransactions = append(allTransactions, after.transactions-before.transactions)
+	}
+	return spreadOf(allWAL), spreadOf(allTransactions), nil
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+var slow256 = bench{
+	name: "slow256", title: "slow disk, 256 callers",
+	conditions: "Each flush of the WAL takes 1 ms longer, as on a disk behind a network: a library in front of the server's fdatasync waits so long.",
+	measure:    measureSlow,
+}
+
+func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
+	on, err := l.slowPostgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := match(ctx, e,
+		func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) },
+		func() (*variant, error) { return articleVariant(ctx, on, singleStatements, 256) },
+		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{Name: "slow256", Prototype: "5.2", Measures: []measure{
+			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(5.5)),
+		}},
+		r.describe(ours), r.describe(singleStatements.name, base), r.describe(base),
+	}, nil
+}

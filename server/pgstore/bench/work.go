@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+const (
+	workers  = 256
+	workTime = 20 * time.Millisecond
+)
+
+var work20ms = bench{
+	name: "work20ms", title: "handlers of 20 ms, 256 callers, 32 connections",
+	conditions: "Each handler of a Keyed task waits 20 ms, so that 12,800 a second would be all that 256 callers can have. The connections are counted while all 256 are in their handlers.",
+	measure:    measureWork,
+}
+
+func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := on.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	g, err := openGuard(ctx, db, server.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.close(ctx)) }()
+	r, err := contest(ctx, e, &variant{
+		name: ours, server: on, turn: callers(workers, g.work),
+		check: func(ctx context.Context, operations int) error {
+			return db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
+		},
+		close: func() error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	held, err := g.held(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ceiling := workers / workTime.Seconds()
+	return []figure{
+		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
+			r.of(ours, func(c *cell) float64 { return 100 * c.rate() / ceiling }).measure("of 256/20 ms", percent, atLeast(85)),
+			number("connections held", float64(held), "", atMost(0)),
+		}},
+		r.describe(ours),
+	}, nil
+}
+
+func (g *guarded) work(ctx context.Context) error {
+	_, replayed, err := server.Do(ctx, g.guard, task(server.Keyed), newKey(), 1, func(context.Context, int) (string, error) {
+		time.Sleep(workTime)
+		return string(answer), nil
+	})
+	if err == nil && replayed {
+		err = errNotFirst
+	}
+	return err
+}
+
+// held returns how many connections are taken from the pool while as many handlers
+// run as there are callers, and nothing else does.
+func (g *guarded) held(ctx context.Context) (int, error) {
+	var arrived, ended sync.WaitGroup
+	leave := make(chan struct{})
+	errs := make([]error, workers)
+	arrived.Add(workers)
+	for i := range workers {
+		ended.Go(func() {
+			var once sync.Once
+			_, _, errs[i] = server.Do(ctx, g.guard, task(server.Keyed), newKey(), 1, func(context.Context, int) (int, error) {
+				once.Do(arrived.Done)
+				<-leave
+				return 1, nil
+			})
+			once.Do(arrived.Done) // one that never ran must not be waited for
+		})
+	}
+	arrived.Wait()
+	taken := int(g.pool.Stat().AcquiredConns())
+	close(leave)
+	ended.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, fmt.Errorf("connections held: %w", err)
+	}
+	return taken, nil
+}
