@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var sweep = bench{
+	name: "sweep", title: "sweep of expired rows under load",
+	conditions: "Claims and completions come in an open loop, and are timed from when they were due. Each pair of rounds begins with a table filled anew: first nobody sweeps, then Guard.Sweep does, until all expired rows are gone.",
+	measure:    measureSweep,
+}
+
+func measureSweep(ctx context.Context, l *lab, e effort) ([]figure, error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ratios, baseline, swept, seconds []float64
+	for range e.sweepPairs {
+		p, err := sweepPair(ctx, on, e)
+		if err != nil {
+			return nil, err
+		}
+		ratios = append(ratios, float64(p.swept)/float64(p.baseline))
+		baseline = append(baseline, inMilliseconds(p.baseline))
+		swept = append(swept, inMilliseconds(p.swept))
+		seconds = append(seconds, p.took.Seconds())
+	}
+	return []figure{{Name: "sweep", Prototype: "within noise at 150 k", Measures: []measure{
+		spreadOf(ratios).measure(fmt.Sprintf("p99 with a sweep of %d rows by that without", e.sweepRows), times, atMost(1.25)),
+		spreadOf(baseline).measure("p99 without", milliseconds, nil),
+		spreadOf(swept).measure("p99 with", milliseconds, nil),
+		spreadOf(seconds).measure("the sweep took", "s", nil),
+	}}}, nil
+}
+
+// A pairOfRounds has the p99 of two rounds, and how long the sweep was.
+type pairOfRounds struct{ baseline, swept, took time.Duration }
+
+func sweepPair(ctx context.Context, on *postgres, e effort) (p pairOfRounds, err error) {
+	db, err := filled(ctx, on, e.sweepRows, "-1 hour")
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	g, err := openGuard(ctx, db, server.Config{})
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, g.close(ctx)) }()
+	foreground := func(ctx context.Context) error { return complete(ctx, g.store, random()) }
+	// Connections are open, plans are made.
+	if _, err := callers(16, foreground)(ctx, e.slice); err != nil {
+		return p, err
+	}
+	waits, err := during(ctx, e, foreground, func() error {
+		select {
+		case <-time.After(e.sweepLength):
+		case <-ctx.Done():
+		}
+		return context.Cause(ctx)
+	})
+	if err != nil {
+		return p, err
+	}
+	p.baseline = percentile(waits, 0.99)
+	start := time.Now()
+	waits, err = during(ctx, e, foreground, func() error {
+		n, err := g.guard.Sweep(ctx)
+		if err == nil && n != e.sweepRows {
+			err = fmt.Errorf("%d of %d rows were swept", n, e.sweepRows)
+		}
+		return err
+	})
+	p.swept, p.took = percentile(waits, 0.99), time.Since(start)
+	if err != nil {
+		return p, err
+	}
+	return p, db.holds(ctx, 0, "select count(*) from idempotency where expires_at < now()")
+}
+
+// during returns the waits of the foreground while something else is done.
+func during(ctx context.Context, e effort, foreground func(context.Context) error, do func() error) ([]time.Duration, error) {
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- do()
+		close(stop)
+	}()
+	waits, err := openLoop(ctx, e.sweepRate, stop, foreground)
+	return waits, errors.Join(err, <-done)
+}

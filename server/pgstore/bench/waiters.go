@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+var waiting = bench{
+	name: "waiters", title: "duplicates that wait in another process",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' pool sent, with what it asked for all of them together. No connection listens.",
+	measure:    measureWaiters,
+}
+
+func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := on.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	pair, err := openPair(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pair.close(ctx)) }()
+	var p50, p99, sent []float64
+	for round := -1; round < e.rounds; round++ {
+		before := pair.sent.load()
+		waits, err := pair.wait(ctx, e.waiters)
+		if err != nil {
+			return nil, err
+		}
+		if round < 0 { // connections are open, plans are made
+			continue
+		}
+		p50 = append(p50, inMilliseconds(percentile(waits, 0.5)))
+		p99 = append(p99, inMilliseconds(percentile(waits, 0.99)))
+		sent = append(sent, float64(pair.sent.load()-before)/float64(e.waiters))
+	}
+	return []figure{{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: []measure{
+		spreadOf(p50).measure("p50", milliseconds, nil),
+		spreadOf(p99).measure("p99", milliseconds, atMost(10)),
+		spreadOf(sent).measure("statements per waiter", "", atMost(3)),
+	}}}, nil
+}
+
+// A pair is what two processes have: one owns keys, the other's callers wait for
+// them.
+type pair struct {
+	owner, waiter *guarded
+	sent          statements // by the waiter
+}
+
+func openPair(ctx context.Context, db *database) (_ *pair, err error) {
+	p := &pair{}
+	if p.owner, err = openGuard(ctx, db, server.Config{}); err != nil {
+		return nil, err
+	}
+	if p.waiter, err = openGuard(ctx, db, server.Config{}, p.sent.watch); err != nil {
+		return nil, errors.Join(err, p.owner.close(ctx))
+	}
+	return p, nil
+}
+
+func (p *pair) close(ctx context.Context) error {
+	return errors.Join(p.owner.close(ctx), p.waiter.close(ctx))
+}
+
+// The handlers' times are spread evenly between these.
+const leastWork, mostWork = 20 * time.Millisecond, 120 * time.Millisecond
+
+// wait returns how long after the owner each of n waiters had the answer.
+func (p *pair) wait(ctx context.Context, n int) ([]time.Duration, error) {
+	waits, errs := make([]time.Duration, n), make([]error, 2*n)
+	var running sync.WaitGroup
+	for i := range n {
+		key := newKey()
+		claimed, owned := make(chan struct{}), make(chan time.Time, 1)
+		work := leastWork + (mostWork-leastWork)*time.Duration(i)/time.Duration(n)
+		running.Go(func() {
+			errs[i] = own(ctx, p.owner.guard, key, func() {
+				close(claimed)
+				time.Sleep(work)
+			})
+			owned <- time.Now()
+		})
+		running.Go(func() {
+			select {
+			case <-claimed:
+			case done := <-owned: // it never got so far
+				owned <- done
+				return
+			}
+			errs[n+i] = await(ctx, p.waiter.guard, key)
+			now := time.Now()
+			waits[i] = max(0, now.Sub(<-owned))
+		})
+	}
+	running.Wait()
+	return waits, errors.Join(errs...)
+}
+
+// own runs a handler that does the work.
+func own(ctx context.Context, g *server.Guard, key childkey.Key, work func()) error {
+	_, replayed, err := server.Do(ctx, g, task(server.Keyed), key, 1, func(context.Context, int) (string, error) {
+		work()
+		return string(answer), nil
+	})
+	if err == nil && replayed {
+		err = errNotFirst
+	}
+	return err
+}
+
+// await returns when it has the answer of another's run.
+func await(ctx context.Context, g *server.Guard, key childkey.Key) error {
+	t := task(server.Keyed)
+	t.Wait = server.DefaultWaitCap
+	out, replayed, err := server.Do(ctx, g, t, key, 1, func(context.Context, int) (string, error) { return "", errNoReplay })
+	if err == nil && (!replayed || len(out) != len(answer)) {
+		err = errNoReplay
+	}
+	return err
+}
