@@ -58,11 +58,11 @@ var combined256 = bench{
 }
 
 func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error) {
-	on, err := l.postgres(ctx)
+	redis, err := l.redisMemory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	redis, err := l.redisMemory(ctx)
+	on, err := l.postgres(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +139,11 @@ var redisAlways64 = bench{
 }
 
 func measureRedisAlways(ctx context.Context, l *lab, e effort) ([]figure, error) {
-	on, err := l.postgres(ctx)
+	redis, err := l.redisAlways(ctx)
 	if err != nil {
 		return nil, err
 	}
-	redis, err := l.redisAlways(ctx)
+	on, err := l.postgres(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +186,9 @@ func (r results) describe(name string, other ...string) figure {
 		f.Measures = append(f.Measures, r.of(name, (*cell).p50).measure("p50", microseconds, nil), r.of(name, (*cell).p99).measure("p99", microseconds, nil))
 	}
 	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).measure("CPU", microseconds, nil))
+	if n := r[name][0].connections; n > 0 {
+		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
+	}
 	if r[name][0].wal > 0 {
 		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).measure("WAL", byteCount, nil))
 	}

@@ -9,8 +9,9 @@ import (
 
 // A variant is one way to do what others do as well, on a server that runs.
 type variant struct {
-	name   string
-	server *postgres // nil: none
+	name        string
+	server      *postgres // nil: none
+	connections int       // that were its best; 0: nobody tried
 	// turn works for about so long.
 	turn func(ctx context.Context, length time.Duration) (work, error)
 	// check compares what is in the database with the operations of all turns.
@@ -29,8 +30,9 @@ type work struct {
 type cell struct {
 	work
 
-	cpu time.Duration // of all processes of ours
-	wal float64       // bytes
+	connections int           // of the variant
+	cpu         time.Duration // of all processes of ours
+	wal         float64       // bytes
 }
 
 func (c *cell) rate() float64    { return float64(c.operations) / c.took.Seconds() }
@@ -59,7 +61,7 @@ func contest(ctx context.Context, e effort, variants ...*variant) (_ results, er
 	for round := -1; round < e.rounds; round++ { // the first warms up
 		cells := make(map[string]*cell)
 		for _, v := range variants {
-			cells[v.name] = new(cell)
+			cells[v.name] = &cell{connections: v.connections}
 		}
 		for slice := range e.slices {
 			for i := range variants {

@@ -15,6 +15,12 @@ type figure struct {
 	Prototype string `json:"prototype,omitempty"`
 }
 
+// at is the figure with what its name has to say besides.
+func (f figure) at(where string) figure {
+	f.Name += ", " + where
+	return f
+}
+
 // A verdict says whether a figure meets its goals; "" where it has none or
 // nobody judges.
 type verdict string

@@ -32,7 +32,13 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := exitOK
+	if os.Getenv(roleVariable) == "" {
+		code = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	} else if err := play(ctx, os.Stdin, os.Stdout); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		code = exitNoVerdict
+	}
 	stop()
 	os.Exit(code)
 }
@@ -48,7 +54,7 @@ type bench struct {
 
 var benches = []bench{
 	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, cached,
-	waiting, notify, wal, sizes, sweep, partition, rows,
+	waiting, notify, wal, sizes, sweep, partition, contested, rows, ledger,
 }
 
 // options are the flags, parsed and checked.

@@ -38,7 +38,7 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		name      string
 		prototype string
 		server    *postgres
-	}{{"notify", "no loss (always-NOTIFY 0.24)", fast}, {"notify, slow disk", "no loss (always-NOTIFY 0.05)", slow}} {
+	}{{"notify, fast disk", "no loss (always-NOTIFY 0.24)", fast}, {"notify, slow disk", "no loss (always-NOTIFY 0.05)", slow}} {
 		r, err := match(ctx, e,
 			func() (*variant, error) { return waitedVariant(ctx, disk.server, waitersOnSome, true) },
 			func() (*variant, error) { return waitedVariant(ctx, disk.server, nobodyWaits, false) },
@@ -48,7 +48,7 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		}
 		figures = append(figures, figure{Name: disk.name, Prototype: disk.prototype, Measures: []measure{
 			r.ratio(waitersOnSome, nobodyWaits, (*cell).rate).measure("rate by that without waiters", times, atLeast(0.97)),
-		}}, r.describe(waitersOnSome), r.describe(nobodyWaits))
+		}}, r.describe(waitersOnSome).at(disk.name), r.describe(nobodyWaits).at(disk.name))
 	}
 	return figures, nil
 }

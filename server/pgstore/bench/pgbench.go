@@ -59,7 +59,7 @@ func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file 
 	}
 	before := b.counted
 	return &variant{
-		name: name, server: server, turn: b.turn,
+		name: name, server: server, connections: best, turn: b.turn,
 		check: func(ctx context.Context, operations int) error { return b.check(ctx, before+operations) },
 		close: func() error { return errors.Join(b.stop(), db.drop()) },
 	}, nil

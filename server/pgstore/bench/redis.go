@@ -62,7 +62,7 @@ func (r *redisServer) socket() string { return filepath.Join(r.folder, "socket")
 
 // client has as many connections as other variants.
 func (r *redisServer) client() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket(), PoolSize: connections, DisableIndentity: true})
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket(), PoolSize: connections, DisableIdentity: true})
 }
 
 func (r *redisServer) stop() error {

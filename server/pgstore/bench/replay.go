@@ -67,7 +67,8 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
 			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
 		}},
-		one.describe(replays), one.describe(selectOne), many.describe(replays), many.describe(selectOne), many.describe(selectByKey),
+		one.describe(replays).at("1 caller"), one.describe(selectOne).at("1 caller"), one.describe(selectByKey).at("1 caller"),
+		many.describe(replays).at("64 callers"), many.describe(selectOne).at("64 callers"), many.describe(selectByKey).at("64 callers"),
 	}, nil
 }
 

@@ -110,6 +110,26 @@ func TestRun_badFlags(t *testing.T) {
 	require.Equal(t, exitOK, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
 }
 
+// Not parallel: it sets the environment.
+func TestRun_withoutRedis(t *testing.T) {
+	t.Setenv("PATH", "")
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"-run", "redis-always|combined256", "-short"}, exitOK},
+		{[]string{"-run", "redis-always|combined256"}, exitShort},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, tt.want, run(t.Context(), tt.args, &stdout, &stderr), "%q", tt.args)
+		for _, name := range []string{"redis-always", "combined256"} {
+			require.Contains(t, stdout.String(), "Left out: "+name)
+			require.Contains(t, stderr.String(), "left out: "+name)
+		}
+		require.Contains(t, stderr.String(), "install redis-server")
+	}
+}
+
 func TestRun_interrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
