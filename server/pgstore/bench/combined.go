@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -94,103 +93,4 @@ func fewConnections(all []int) []int {
 		return []int{4}
 	}
 	return []int{2, 4, 8}
-}
-
-var articles64 = bench{
-	name: "articles", title: "beside the algorithms that articles recommend, 64 callers",
-	conditions: "Each as it is described, for a fresh key, with pgx and 32 connections; nothing between claim and completion.",
-	measure:    measureArticles,
-}
-
-func measureArticles(ctx context.Context, l *lab, e effort) ([]figure, error) {
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	make := []func() (*variant, error){
-		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
-		func() (*variant, error) { return articleVariant(ctx, on, singleStatements, 64) },
-	}
-	for _, a := range articles {
-		make = append(make, func() (*variant, error) { return articleVariant(ctx, on, a, 64) })
-	}
-	r, err := match(ctx, e, make...)
-	if err != nil {
-		return nil, err
-	}
-	best, others := articles[0].name, []figure{r.describe(ours)}
-	for _, a := range articles {
-		if r.of(a.name, (*cell).rate).median > r.of(best, (*cell).rate).median {
-			best = a.name
-		}
-		others = append(others, r.describe(a.name, ours))
-	}
-	others = append(others, r.describe(singleStatements.name, ours))
-	return append([]figure{{Name: "articles", Prototype: "2.8", Measures: []measure{
-		r.ratio(ours, best, (*cell).rate).measure("rate by the best ("+best+")", times, atLeast(3)),
-		r.ratio(ours, best, (*cell).p99).measure("p99 by its", times, nil),
-	}}}, others...), nil
-}
-
-var redisAlways64 = bench{
-	name: "redis-always", title: "beside Redis that keeps what it acknowledged, 64 callers",
-	conditions: "SET NX and SET by go-redis, not pipelined, 32 connections, appendfsync always.",
-	measure:    measureRedisAlways,
-}
-
-func measureRedisAlways(ctx context.Context, l *lab, e effort) ([]figure, error) {
-	redis, err := l.redisAlways(ctx)
-	if err != nil {
-		return nil, err
-	}
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r, err := match(ctx, e,
-		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
-		func() (*variant, error) { return redisVariant(ctx, redis, alwaysRedis, 64) },
-	)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{
-		{Name: "redis-always", Prototype: "1.9", Measures: []measure{
-			r.ratio(ours, alwaysRedis, (*cell).rate).measure("rate by Redis, appendfsync always", times, atLeast(2)),
-		}},
-		r.describe(ours), r.describe(alwaysRedis),
-	}, nil
-}
-
-// match makes the variants, and has them contest.
-func match(ctx context.Context, e effort, make ...func() (*variant, error)) (results, error) {
-	var variants []*variant
-	for _, m := range make {
-		v, err := m()
-		if err != nil {
-			return nil, errors.Join(err, closeAll(variants))
-		}
-		variants = append(variants, v)
-	}
-	return contest(ctx, e, variants...)
-}
-
-// describe is a figure that says how a variant did, without a goal; by another's
-// rate if there is one.
-func (r results) describe(name string, other ...string) figure {
-	f := figure{Name: "… " + name, Measures: []measure{r.of(name, (*cell).rate).measure("rate", perSecond, nil)}}
-	for _, o := range other {
-		f.Measures = append(f.Measures, r.ratio(name, o, (*cell).rate).measure("by "+o, times, nil))
-	}
-	if r[name][0].waits != nil {
-		f.Measures = append(f.Measures, r.of(name, (*cell).p50).measure("p50", microseconds, nil), r.of(name, (*cell).p99).measure("p99", microseconds, nil))
-	}
-	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).measure("CPU", microseconds, nil))
-	if n := r[name][0].connections; n > 0 {
-		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
-	}
-	if r[name][0].wal > 0 {
-		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).measure("WAL", byteCount, nil))
-	}
-	return f
 }

@@ -26,32 +26,6 @@ type work struct {
 	waits      []time.Duration // of each operation; nil where they are not known
 }
 
-// A cell is what one variant did in one round.
-type cell struct {
-	work
-
-	connections int           // of the variant
-	cpu         time.Duration // of all processes of ours
-	wal         float64       // bytes
-}
-
-func (c *cell) rate() float64    { return float64(c.operations) / c.took.Seconds() }
-func (c *cell) perCPU() float64  { return float64(c.operations) / c.cpu.Seconds() }
-func (c *cell) cpuEach() float64 { return inMicroseconds(c.cpu) / float64(c.operations) }
-func (c *cell) walEach() float64 { return c.wal / float64(c.operations) }
-func (c *cell) p50() float64     { return inMicroseconds(percentile(c.waits, 0.5)) }
-func (c *cell) p99() float64     { return inMicroseconds(percentile(c.waits, 0.99)) }
-func (c *cell) add(w work, u usage, wal float64) {
-	c.operations += w.operations
-	c.took += w.took
-	c.waits = append(c.waits, w.waits...)
-	c.cpu += u.ours
-	c.wal += wal
-}
-
-// results are the cells of each variant, round by round.
-type results map[string][]*cell
-
 // contest lets the variants take turns: what else the machine does then hits all of
 // them alike, and a ratio within a round is worth more than one of two long runs.
 // It closes the variants.
@@ -129,20 +103,15 @@ func closeAll(variants []*variant) (err error) {
 	return err
 }
 
-// of returns what value finds in each round of a variant.
-func (r results) of(name string, value func(*cell) float64) spread {
-	var values []float64
-	for _, c := range r[name] {
-		values = append(values, value(c))
+// match opens the variants, and has them contest.
+func match(ctx context.Context, e effort, open ...func() (*variant, error)) (results, error) {
+	var variants []*variant
+	for _, o := range open {
+		v, err := o()
+		if err != nil {
+			return nil, errors.Join(err, closeAll(variants))
+		}
+		variants = append(variants, v)
 	}
-	return spreadOf(values)
-}
-
-// ratio is the same in parts of another's in the same round.
-func (r results) ratio(name, other string, value func(*cell) float64) spread {
-	var values []float64
-	for i, c := range r[name] {
-		values = append(values, value(c)/value(r[other][i]))
-	}
-	return spreadOf(values)
+	return contest(ctx, e, variants...)
 }

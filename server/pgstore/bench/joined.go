@@ -31,11 +31,11 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	make := []func() (*variant, error){func() (*variant, error) { return transactionalVariant(ctx, on) }}
+	open := []func() (*variant, error){func() (*variant, error) { return transactionalVariant(ctx, on) }}
 	for _, j := range []join{{businessAlone, "", alone3}, {onceInteractive, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
-		make = append(make, func() (*variant, error) { return j.variant(ctx, on) })
+		open = append(open, func() (*variant, error) { return j.variant(ctx, on) })
 	}
-	r, err := match(ctx, e, make...)
+	r, err := match(ctx, e, open...)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type postgres struct {
 func startPostgres(ctx context.Context, bin string) (*postgres, error) {
 	cluster, err := pgtest.Start(ctx, pgtest.Config{Durable: true, Bin: bin, Settings: map[string]string{
 		"shared_buffers":  sharedBuffers(),
-		"max_connections": "600",
+		"max_connections": "1000",
 		// A checkpoint amid a round makes its first writes log whole pages.
 		"max_wal_size": "8GB", "checkpoint_timeout": "1h",
 		"wal_sync_method": "fdatasync",

@@ -1,0 +1,67 @@
+package main
+
+import "time"
+
+// A cell is what one variant did in one round.
+type cell struct {
+	work
+
+	connections int           // of the variant
+	cpu         time.Duration // of all processes of ours
+	wal         float64       // bytes
+}
+
+func (c *cell) rate() float64    { return float64(c.operations) / c.took.Seconds() }
+func (c *cell) perCPU() float64  { return float64(c.operations) / max(c.cpu, tick).Seconds() }
+func (c *cell) cpuEach() float64 { return inMicroseconds(c.cpu) / float64(c.operations) }
+func (c *cell) walEach() float64 { return c.wal / float64(c.operations) }
+func (c *cell) p50() float64     { return inMicroseconds(percentile(c.waits, 0.5)) }
+func (c *cell) p99() float64     { return inMicroseconds(percentile(c.waits, 0.99)) }
+func (c *cell) add(w work, u usage, wal float64) {
+	c.operations += w.operations
+	c.took += w.took
+	c.waits = append(c.waits, w.waits...)
+	c.cpu += u.ours
+	c.wal += wal
+}
+
+// results are the cells of each variant, round by round.
+type results map[string][]*cell
+
+// of returns what value finds in each round of a variant.
+func (r results) of(name string, value func(*cell) float64) spread {
+	var values []float64
+	for _, c := range r[name] {
+		values = append(values, value(c))
+	}
+	return spreadOf(values)
+}
+
+// ratio is the same in parts of another's in the same round.
+func (r results) ratio(name, other string, value func(*cell) float64) spread {
+	var values []float64
+	for i, c := range r[name] {
+		values = append(values, value(c)/value(r[other][i]))
+	}
+	return spreadOf(values)
+}
+
+// describe is a figure that says how a variant did, without a goal; by another's
+// rate if there is one.
+func (r results) describe(name string, other ...string) figure {
+	f := figure{Name: "… " + name, Measures: []measure{r.of(name, (*cell).rate).measure("rate", perSecond, nil)}}
+	for _, o := range other {
+		f.Measures = append(f.Measures, r.ratio(name, o, (*cell).rate).measure("by "+o, times, nil))
+	}
+	if r[name][0].waits != nil {
+		f.Measures = append(f.Measures, r.of(name, (*cell).p50).measure("p50", microseconds, nil), r.of(name, (*cell).p99).measure("p99", microseconds, nil))
+	}
+	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).measure("CPU", microseconds, nil))
+	if n := r[name][0].connections; n > 0 {
+		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
+	}
+	if r[name][0].wal > 0 {
+		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).measure("WAL", byteCount, nil))
+	}
+	return f
+}
