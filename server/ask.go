@@ -29,7 +29,7 @@ type finding struct {
 func (g *Guard) ask(ctx context.Context, c *call) (finding, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
-	started := time.Now()
+	started, window := time.Now(), g.claimWatch.now()
 	f, err := g.claim(ctx, c)
 	for range maxLostRaces {
 		if errors.Is(err, ErrNotFound) { // swept in between
@@ -49,7 +49,9 @@ func (g *Guard) ask(ctx context.Context, c *call) (finding, error) {
 		f.decision = decision{verdict: verdictWait} // alive, or contended: somebody else is at it
 	}
 	if err == nil && f.mine {
-		g.observe(Event{Kind: EventClaimed, Route: c.route.Name, ID: c.id, Duration: time.Since(started)})
+		took := time.Since(started)
+		window.add(took)
+		g.observe(Event{Kind: EventClaimed, Route: c.route.Name, ID: c.id, Duration: took})
 	}
 	return f, err
 }

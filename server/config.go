@@ -21,6 +21,9 @@ const (
 	DefaultMaxResponseBytes = 1 << 20
 	DefaultMaxDeaths        = 5
 	DefaultSweepBatch       = 1000
+	DefaultMinSweepPause    = 5 * time.Millisecond
+	DefaultMaxSweepPause    = time.Second
+	DefaultSweepInterval    = time.Minute
 	DefaultMaxWaitersPerKey = 256
 	DefaultMaxWaiters       = 4096
 	DefaultCacheFor         = time.Minute
@@ -90,9 +93,17 @@ type Config struct {
 	// MaxDeaths is how many owners of a key may die before it is quarantined
 	// as poisoned. Zero means [DefaultMaxDeaths].
 	MaxDeaths int
-	// SweepBatch is how many records one statement of [Guard.Sweep] deletes.
-	// Zero means [DefaultSweepBatch].
+	// SweepBatch is how many records one statement of [Guard.Sweep] deletes, and
+	// at most one of [Guard.RunSweeper]. Zero means [DefaultSweepBatch].
 	SweepBatch int
+	// MinSweepPause and MaxSweepPause bound the pauses between batches of
+	// [Guard.RunSweeper], give or take a quarter. Within them a pause is as long
+	// as the batch before it took, and longer where requests feel it. Zero means
+	// [DefaultMinSweepPause] and [DefaultMaxSweepPause].
+	MinSweepPause, MaxSweepPause time.Duration
+	// SweepInterval is how long after the beginning of a round [Guard.RunSweeper]
+	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
+	SweepInterval time.Duration
 	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
 	// of one key, and of all keys of this process; further ones are refused
 	// with in-progress at once. Zero means [DefaultMaxWaitersPerKey] and

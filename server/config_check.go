@@ -57,6 +57,12 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MinKeyBytes, 1)
 	orDefault(&c.MaxDeaths, DefaultMaxDeaths)
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
+	if c.MaxSweepPause > 0 {
+		orDefault(&c.MinSweepPause, min(DefaultMinSweepPause, c.MaxSweepPause))
+	}
+	orDefault(&c.MinSweepPause, DefaultMinSweepPause)
+	orDefault(&c.MaxSweepPause, max(DefaultMaxSweepPause, c.MinSweepPause))
+	orDefault(&c.SweepInterval, DefaultSweepInterval)
 	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
 	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
 	orDefault(&c.CacheFor, DefaultCacheFor)
@@ -90,6 +96,9 @@ func (c Config) check() error {
 		{"MinKeyBytes", int64(c.MinKeyBytes)},
 		{"MaxDeaths", int64(c.MaxDeaths)},
 		{"SweepBatch", int64(c.SweepBatch)},
+		{"MinSweepPause", int64(c.MinSweepPause)},
+		{"MaxSweepPause", int64(c.MaxSweepPause)},
+		{"SweepInterval", int64(c.SweepInterval)},
 		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
 		{"CacheBytes", c.CacheBytes},
@@ -115,6 +124,8 @@ func (c Config) checkTimes() error {
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
 	case c.BodyRetention != 0 && (c.BodyRetention < c.Lease || c.BodyRetention > c.Retention):
 		return reject("Config.BodyRetention", c.BodyRetention, fmt.Sprintf("must be 0, or Lease to Retention, %v to %v", c.Lease, c.Retention))
+	case c.MinSweepPause > c.MaxSweepPause:
+		return reject("Config.MinSweepPause", c.MinSweepPause, fmt.Sprintf("must not be longer than MaxSweepPause, %v", c.MaxSweepPause))
 	case c.window() <= 0:
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
 	case c.Wait < 0 || c.Wait > c.WaitCap:
@@ -160,4 +171,12 @@ func (c Config) replayFor() time.Duration {
 		return c.BodyRetention
 	}
 	return c.Retention
+}
+
+// keepAnswers is how long an answer is kept at most.
+func (c Config) keepAnswers() time.Duration {
+	if c.BodyRetention > 0 {
+		return c.BodyRetention
+	}
+	return c.AuditRetention
 }

@@ -19,8 +19,8 @@
 // for undos, [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
 // People and reconcilers end what no run can: [Guard.ListStuck], [Guard.Resolve],
 // [Guard.Forget], [Route].Reconcile; callers look with [Guard.LookupHandler] and
-// read the rules from [Guard.PolicyHandler]. Call [Guard.Sweep] every few minutes
-// and [Guard.Shutdown] at the end.
+// read the rules from [Guard.PolicyHandler]. Let [Guard.RunSweeper] run beside the
+// requests, and call [Guard.Shutdown] at the end, which ends it too.
 //
 // What it does not promise: an effect outside the store's database is made
 // once only if the next hop deduplicates by our child key (Keyed). Otherwise

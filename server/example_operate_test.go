@@ -74,3 +74,15 @@ func ExampleGuard_LookupHandler() {
 	// 201  replayed: false
 	// 201 replayed: "true"
 }
+
+// What a service starts beside its listener, and ends with it.
+func ExampleGuard_RunSweeper() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	go guard.RunSweeper(context.Background())
+	// … http.Server.ListenAndServe, until it is shut down
+	fmt.Println(guard.Shutdown(context.Background())) // ends the sweeper, too
+	// Output: <nil>
+}

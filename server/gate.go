@@ -66,8 +66,8 @@ func (g *gate) isClosed() bool {
 }
 
 // Shutdown ends the guard: new requests and waiting duplicates are refused
-// with store-unavailable, a claim that has not begun to run is released, and
-// Shutdown blocks until every run has been settled. If ctx ends first, the
+// with store-unavailable, a claim that has not begun to run is released,
+// [Guard.RunSweeper] ends, and Shutdown blocks until every run has been settled. If ctx ends first, the
 // runs still going have their ctx cancelled with cause [ErrShutdown] and
 // Shutdown returns ctx's error at once; they are settled by their effect
 // class when they return, and calling Shutdown again waits for them.

@@ -23,6 +23,7 @@ type Guard struct {
 	reconcilers  reconcilers
 	gate         *gate
 	pulse        *pulse
+	claimWatch   claimWatch
 }
 
 // NewGuard returns a guard over store. scope says whose keys a request uses;
@@ -93,8 +94,8 @@ func (g *Guard) checkRoute(r Route) error {
 
 // Sweep deletes records that nobody can need any more, in batches of
 // [Config.SweepBatch], until a batch is not full. It returns how many it
-// deleted, also with an error. Then it calls [Guard.Reconcile] once. Call it
-// every few minutes, from one process or from several.
+// deleted, also with an error. Then it calls [Guard.Reconcile] once. It is for a
+// job that runs from time to time; in a service, let [Guard.RunSweeper] do it.
 func (g *Guard) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {

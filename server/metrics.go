@@ -37,7 +37,7 @@ func (m *Metrics) Observe(e Event) {
 		return
 	}
 	r := m.route(e.Route)
-	r.counts[e.Kind].Add(1)
+	r.counts[e.Kind].Add(e.times())
 	switch e.Kind {
 	case EventClaimed:
 		r.claim.observe(e.Duration)
@@ -50,6 +50,14 @@ func (m *Metrics) Observe(e Event) {
 	if e.Code != "" {
 		r.refuse(e.Code)
 	}
+}
+
+// times is how often the event counts.
+func (e Event) times() int64 {
+	if e.Kind == EventSwept {
+		return int64(e.Count)
+	}
+	return 1
 }
 
 func (m *Metrics) route(name string) *routeMetrics {
@@ -72,7 +80,7 @@ type Snapshot map[string]RouteSnapshot
 
 // A RouteSnapshot is the counts of one route. Its values are the caller's.
 type RouteSnapshot struct {
-	Counts     map[string]int64    `json:"counts"`  // by [EventKind]'s name; all kinds are there
+	Counts     map[string]int64    `json:"counts"`  // by [EventKind]'s name; all kinds are there; of records, for swept
 	Refused    map[wire.Code]int64 `json:"refused"` // by code; only those that occurred
 	Claim      HistogramSnapshot   `json:"claim"`
 	Wait       HistogramSnapshot   `json:"wait"`

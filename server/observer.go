@@ -40,10 +40,12 @@ const (
 	EventSealError   // an answer or memo could not be sealed, or opened; Err says how
 	EventRedactError // Route.Redact failed, and the answer is not stored; Err says how
 	EventFailedOpen  // the store failed and the call runs unguarded; Err says how it failed
+	EventSweepError  // something of what Guard.RunSweeper does failed, and is tried again; Err says how
 
 	EventClaimed // a key was claimed; Duration is what the store took
 	EventWaited  // a call waited for another's run; Duration is how long it took in all
 	EventSettled // a run was completed; Duration is how long the key was pending, since its first claim
+	EventSwept   // Guard.RunSweeper deleted Count records; Duration is what the store took
 
 	eventKinds
 )
@@ -55,6 +57,7 @@ var eventNames = [eventKinds]string{
 	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventRedactError: "redact_error", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
+	EventSweepError: "sweep_error", EventSwept: "swept",
 }
 
 // String returns the name of the kind in snake case, as metrics show it.
@@ -72,6 +75,7 @@ type Event struct {
 	ID       ID            // for traces and logs; too many different ones for a metric's label
 	Code     wire.Code     // of a refusal
 	Duration time.Duration // where the kind says so
+	Count    int           // where the kind says so
 	Err      error         // where the kind says so
 }
 

@@ -103,7 +103,7 @@ func (r *reconcilers) setCursor(to Cursor) {
 // next call goes on where this one ended, also if ctx ended it. It returns how
 // many were resolved, also with an error, which joins what went wrong with single
 // ones: these stay unknown, and are asked about again later. Several processes may
-// call it at once; of each run one asks. [Guard.Sweep] calls it.
+// call it at once; of each run one asks. [Guard.RunSweeper] calls it.
 func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	if g.reconcilers.none() {
 		return 0, nil

@@ -28,6 +28,7 @@ type flaky struct {
 	renew    func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error)
 	settle   func(context.Context, server.Owner, server.Settlement) error
 	begin    func(context.Context) (server.Tx, error)
+	sweep    func(context.Context, int) (int, error)
 	asked    atomic.Int64 // calls of Claim
 }
 
@@ -65,6 +66,13 @@ func (f *flaky) Begin(ctx context.Context) (server.Tx, error) {
 		return f.begin(ctx)
 	}
 	return f.TxStore.Begin(ctx)
+}
+
+func (f *flaky) Sweep(ctx context.Context, limit int) (int, error) {
+	if f.sweep != nil {
+		return f.sweep(ctx, limit)
+	}
+	return f.TxStore.Sweep(ctx, limit)
 }
 
 // A plainStore hides that a store has transactions.

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// window has one claim of each duration.
+func window(claims ...time.Duration) *claimTimes {
+	w := new(claimTimes)
+	for _, d := range claims {
+		w.add(d)
+	}
+	return w
+}
+
+// steady is a window of n claims of which slow took tenfold.
+func steady(n, slow int, d time.Duration) *claimTimes {
+	w := new(claimTimes)
+	for i := range n {
+		if i < slow {
+			w.add(10 * d)
+		} else {
+			w.add(d)
+		}
+	}
+	return w
+}
+
+func TestFelt(t *testing.T) {
+	t.Parallel()
+	const usual = 4 * time.Millisecond
+	for _, tt := range []struct {
+		name  string
+		busy  *claimTimes
+		quiet []*claimTimes
+		want  bool
+	}{
+		{"nobody", window(), nil, false},
+		{"nobody before", steady(100, 100, usual), []*claimTimes{window()}, false},
+		{"too few before", steady(100, 100, usual), []*claimTimes{steady(19, 0, usual)}, false},
+		{"as before", steady(100, 0, usual), []*claimTimes{steady(20, 0, usual)}, false},
+		{"a fifth more", steady(100, 0, usual*6/5), []*claimTimes{steady(20, 0, usual)}, false},
+		{"half more", steady(100, 0, usual*3/2), []*claimTimes{steady(20, 0, usual)}, true},
+		{"half more of next to nothing", steady(100, 0, 150*time.Microsecond), []*claimTimes{steady(20, 0, 100*time.Microsecond)}, false},
+		{"one in 25 is slow", steady(100, 4, usual), []*claimTimes{steady(100, 0, usual)}, false},
+		{"one in 12 is slow", steady(100, 8, usual), []*claimTimes{steady(100, 0, usual)}, true},
+		{"one in 12, as before", steady(100, 8, usual), []*claimTimes{steady(100, 9, usual)}, false},
+		{"none comes through", window(), []*claimTimes{steady(100, 0, usual)}, true},
+		{"windows count together", steady(100, 0, usual*2), []*claimTimes{steady(10, 0, usual), steady(10, 0, usual)}, true},
+	} {
+		if got := felt(tt.busy, tt.quiet); got != tt.want {
+			t.Errorf("%s: felt = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	cfg := Config{}.withDefaults()
+	quiet := []*claimTimes{steady(100, 0, time.Millisecond)}
+	slow, same := steady(100, 0, 2*time.Millisecond), steady(100, 0, time.Millisecond)
+	const took = 10 * time.Millisecond
+
+	p := newPace(&cfg)
+	require.Equal(t, DefaultSweepBatch/8, p.limit(), "it begins carefully")
+	for range 7 {
+		require.Less(t, p.limit(), DefaultSweepBatch)
+		p = p.after(same, quiet)
+	}
+	require.Equal(t, DefaultSweepBatch, p.limit())
+	require.Equal(t, took, p.pause(took))
+	require.Equal(t, p, p.after(same, quiet), "there is no more than full speed")
+
+	half := p.after(slow, quiet)
+	require.Equal(t, DefaultSweepBatch/2, half.limit())
+	require.Equal(t, 2*took, half.pause(took))
+	for range 20 {
+		p = p.after(slow, quiet)
+	}
+	require.Equal(t, p.stumbled(), p)
+	require.Equal(t, DefaultSweepBatch/32, p.limit(), "it never stands still")
+	require.Equal(t, 32*took, p.pause(took))
+	require.Equal(t, DefaultMaxSweepPause, p.pause(time.Minute))
+	require.Equal(t, DefaultMinSweepPause, p.pause(0))
+	require.Equal(t, 1, pace{share: slowest, batch: 1}.limit())
+}
+
+// Whatever the duration, its bucket ends above it, by a sixteenth at most.
+func TestClaimBuckets(t *testing.T) {
+	t.Parallel()
+	all := []time.Duration{-1, 0, 1, 15, 16, 17, 31, 32, 33, time.Microsecond, time.Second, time.Minute}
+	for range 1000 {
+		all = append(all, time.Duration(rand.Int64N(1<<rand.IntN(40)+1)))
+	}
+	for _, d := range all {
+		bucket := claimBucket(d)
+		end := claimBucketEnd(bucket)
+		require.Greater(t, end, d)
+		require.LessOrEqual(t, end-1, max(d, 0)+max(d, 0)/16, d)
+		require.Equal(t, bucket+1, claimBucket(end), "%v ends where the next begins", d)
+		require.Equal(t, end, quantile(0.5, window(d)))
+	}
+	require.Equal(t, claimBuckets-1, claimBucket(24*time.Hour), "the last has all that is longer")
+	require.Zero(t, quantile(0.5))
+	hundred := new(claimTimes)
+	for i := range 100 {
+		hundred.add(time.Duration(i+1) * time.Second)
+	}
+	require.InDelta(t, 95, quantile(0.95, hundred).Seconds(), 95.0/16)
+	require.InDelta(t, 100, quantile(1, hundred).Seconds(), 100.0/16)
+	var none *claimTimes
+	none.add(time.Second) // nobody watches
+}

@@ -1,0 +1,357 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// sweeping runs g's sweeper for a while.
+func sweeping(g *server.Guard, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	g.RunSweeper(ctx)
+}
+
+// A busyStore always has more to sweep, and its claims can feel it: one that
+// comes while a batch is deleted takes longer.
+type busyStore struct {
+	*flaky
+	feels    atomic.Bool
+	deleting atomic.Int64 // records of the batch that is under way
+
+	mu      sync.Mutex
+	batches []int
+	beside  int // claims that came while a batch was deleted
+	claims  int
+}
+
+const (
+	perRecord = 20 * time.Microsecond // of a sweep
+	claimTime = 2 * time.Millisecond
+)
+
+func newBusyStore() *busyStore {
+	s := &busyStore{flaky: &flaky{TxStore: memstore.New()}}
+	s.sweep = func(_ context.Context, limit int) (int, error) {
+		s.mu.Lock()
+		s.batches = append(s.batches, limit)
+		s.mu.Unlock()
+		s.deleting.Store(int64(limit))
+		defer s.deleting.Store(0)
+		time.Sleep(time.Duration(limit) * perRecord)
+		return limit, nil
+	}
+	s.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		beside := s.deleting.Load() > 0
+		s.mu.Lock()
+		s.claims++
+		if beside {
+			s.beside++
+		}
+		s.mu.Unlock()
+		time.Sleep(claimTime)
+		if beside && s.feels.Load() {
+			time.Sleep(claimTime)
+		}
+		return s.TxStore.Claim(ctx, req)
+	}
+	return s
+}
+
+// since returns what happened after the last call: how large the batches were on
+// average, how many records were deleted, and the share of claims beside a batch.
+func (s *busyStore) since() (batch float64, deleted int, beside float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.batches {
+		deleted += n
+	}
+	batch, beside = float64(deleted)/float64(len(s.batches)), float64(s.beside)/float64(s.claims)
+	s.batches, s.beside, s.claims = nil, 0, 0
+	return batch, deleted, beside
+}
+
+// requests come to g at times that are due, whatever becomes of those before, until
+// stop is called.
+func requests(t *testing.T, g *server.Guard, each time.Duration) (stop func()) {
+	h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			wg.Go(func() {
+				if got := send(h, fmt.Sprint("k-", n), "b").Code; got != http.StatusCreated {
+					t.Errorf("request %d: status = %d, want %d", n, got, http.StatusCreated)
+				}
+			})
+			time.Sleep(each)
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// The sweeper gives way to requests that feel it, and takes the speed that it can
+// have: when nobody feels it, and when nobody is there.
+func TestRunSweeper_givesWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newBusyStore()
+		g := newGuard(t, s, server.Config{})
+		stop := requests(t, g, 5*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { g.RunSweeper(ctx) })
+		defer wg.Wait()
+		defer cancel()
+
+		time.Sleep(10 * time.Second)
+		s.since()
+		time.Sleep(10 * time.Second)
+		fast, most, _ := s.since()
+		require.InDelta(t, server.DefaultSweepBatch, fast, 0, "records in a batch that nobody feels")
+
+		s.feels.Store(true)
+		time.Sleep(10 * time.Second)
+		s.since()
+		time.Sleep(20 * time.Second)
+		slow, least, beside := s.since()
+		require.Less(t, slow, fast/2)
+		require.Less(t, beside, 0.25, "share of requests that felt it")
+		require.Greater(t, least/3, most/100, "it goes on")
+
+		stop()
+		time.Sleep(20 * time.Second)
+		s.since()
+		time.Sleep(10 * time.Second)
+		alone, _, _ := s.since()
+		require.InDelta(t, server.DefaultSweepBatch, alone, 0, "records in a batch when nobody is there")
+	})
+}
+
+// What has expired is gone a round later, and while there is nothing to do a round
+// is one question.
+func TestRunSweeper_rounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sweeps atomic.Int64
+		store := &flaky{TxStore: memstore.New()}
+		store.sweep = func(ctx context.Context, limit int) (int, error) {
+			sweeps.Add(1)
+			return store.TxStore.Sweep(ctx, limit)
+		}
+		seen, metrics := new(witness), server.NewMetrics()
+		g := newGuard(t, store, server.Config{Observer: both{seen, metrics}})
+		var runs atomic.Int64
+		h := newRoute(t, g, server.Keyed, slow(0, &runs))
+		for n := range 300 {
+			send(h, fmt.Sprint("k-", n), "b")
+		}
+		sweeping(g, time.Hour)
+		require.InDelta(t, 60, sweeps.Load(), 20)
+		require.Zero(t, seen.count(server.EventSwept), "nothing was deleted")
+
+		time.Sleep(server.DefaultAuditRetention)
+		sweeping(g, 10*time.Second)
+		stats, err := store.Stats(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, stats.ByState)
+		deleted := 0
+		for _, e := range seen.all(server.EventSwept) {
+			deleted += e.Count
+		}
+		require.Equal(t, 300, deleted)
+		require.EqualValues(t, 300, metrics.Snapshot()[""].Counts["swept"])
+	})
+}
+
+// both are two observers.
+type both [2]server.Observer
+
+func (b both) Observe(e server.Event) {
+	for _, o := range b {
+		o.Observe(e)
+	}
+}
+
+// Where answers go before their records, nobody can tell how many are due.
+func TestRunSweeper_answersGoEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sweeps atomic.Int64
+		store := &flaky{TxStore: memstore.New()}
+		store.sweep = func(context.Context, int) (int, error) { return 0, errIf(sweeps.Add(1) < 0) }
+		sweeping(newGuard(t, store, server.Config{BodyRetention: time.Hour}), time.Hour)
+		require.InDelta(t, 2900, sweeps.Load(), 300)
+	})
+}
+
+func errIf(fails bool) error {
+	if fails {
+		return errDown
+	}
+	return nil
+}
+
+// A store that is down is asked ever more rarely, the failures are told, and when it
+// is back all goes on.
+func TestRunSweeper_failures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		var sweeps atomic.Int64
+		store := &flaky{TxStore: memstore.New()}
+		store.sweep = func(context.Context, int) (int, error) {
+			sweeps.Add(1)
+			return 0, errIf(down.Load())
+		}
+		down.Store(true)
+		seen := new(witness)
+		var log bytes.Buffer
+		g := newGuard(t, store, server.Config{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		sweeping(g, time.Hour)
+		require.InDelta(t, 65, sweeps.Load(), 25)
+		failures := seen.all(server.EventSweepError)
+		require.Len(t, failures, int(sweeps.Load()))
+		require.ErrorIs(t, failures[0].Err, errDown)
+		require.Contains(t, log.String(), "sweep failed")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { time.Sleep(5 * time.Minute); down.Store(false) }()
+		go func() { time.Sleep(time.Hour); cancel() }()
+		g.RunSweeper(ctx)
+		require.InDelta(t, 55, int(sweeps.Load())-seen.count(server.EventSweepError), 20)
+	})
+}
+
+// A store that hangs is given up for the time being.
+func TestRunSweeper_storeHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		store.sweep = func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+		seen := new(witness)
+		sweeping(newGuard(t, store, server.Config{Observer: seen}), time.Hour)
+		require.Greater(t, seen.count(server.EventSweepError), 30)
+		require.ErrorIs(t, seen.all(server.EventSweepError)[0].Err, context.DeadlineExceeded)
+	})
+}
+
+// A partitionedStore wants its partitions maintained.
+type partitionedStore struct {
+	*flaky
+	mu    sync.Mutex
+	calls []time.Duration // what each was asked to keep
+	err   error
+}
+
+func (s *partitionedStore) MaintainPartitions(_ context.Context, keep time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, keep)
+	return s.err
+}
+
+var _ server.PartitionStore = (*partitionedStore)(nil)
+
+func TestRunSweeper_maintainsPartitions(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		cfg  server.Config
+		want time.Duration
+	}{
+		{"defaults", server.Config{}, server.DefaultAuditRetention},
+		{"audit", server.Config{AuditRetention: 30 * 24 * time.Hour}, 30 * 24 * time.Hour},
+		{"body", server.Config{BodyRetention: time.Hour}, time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &partitionedStore{flaky: &flaky{TxStore: memstore.New()}}
+			sweeping(newGuard(t, s, tt.cfg), time.Hour)
+			require.InDelta(t, 60, len(s.calls), 20, tt.name)
+			require.Equal(t, tt.want, s.calls[0], tt.name)
+		})
+	}
+}
+
+// Maintenance that fails, and a bank that does not answer, keep nobody from
+// sweeping.
+func TestRunSweeper_goesOnBesideFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		errLocked := errors.New("locked")
+		s := &partitionedStore{flaky: &flaky{TxStore: memstore.New()}, err: errLocked}
+		var sweeps atomic.Int64
+		s.sweep = func(context.Context, int) (int, error) { sweeps.Add(1); return 0, nil }
+		seen := new(witness)
+		silent := &bank{}
+		g, h, _ := charges(t, s, silent, server.Config{Observer: seen, HandlerTimeout: 24 * time.Hour})
+		hangs := make(chan struct{})
+		silent.says = func(server.Case) (server.Judgement, error) { <-hangs; return server.NeverHappened(), nil }
+		send(h, "k", "b")
+		go func() { time.Sleep(2 * time.Hour); close(hangs) }()
+		sweeping(g, time.Hour) // and until the bank has answered
+		require.Equal(t, 1, silent.calls())
+		require.Greater(t, sweeps.Load(), int64(40))
+		require.ErrorIs(t, seen.all(server.EventSweepError)[0].Err, errLocked)
+	})
+}
+
+// Shutdown ends the sweeper, and waits for the batch that is under way.
+func TestRunSweeper_shutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		var ended atomic.Bool
+		store.sweep = func(context.Context, int) (int, error) {
+			time.Sleep(3 * time.Second)
+			ended.Store(true)
+			return 0, nil
+		}
+		seen := new(witness)
+		g := newGuard(t, store, server.Config{Observer: seen})
+		go g.RunSweeper(context.Background())
+		time.Sleep(time.Second)
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.True(t, ended.Load(), "Shutdown did not wait")
+		require.Empty(t, seen.events, "it did not fail")
+		start := time.Now()
+		g.RunSweeper(t.Context())
+		require.Zero(t, time.Since(start), "nothing begins after Shutdown")
+	})
+}
+
+// Several sweepers, of one guard and of two, do no harm to each other.
+func TestRunSweeper_several(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		cfg := server.Config{SweepBatch: 10, Retention: time.Minute, AuditRetention: 10 * time.Minute}
+		one, other := newGuard(t, store, cfg), newGuard(t, store, cfg)
+		stop := requests(t, one, 2*time.Second)
+		var wg sync.WaitGroup
+		for _, g := range []*server.Guard{one, one, other} {
+			wg.Go(func() { sweeping(g, 31*time.Minute) })
+		}
+		time.Sleep(30 * time.Minute)
+		stats, err := store.Stats(t.Context())
+		require.NoError(t, err)
+		// One every other second for the ten minutes that they are kept, and until the next round.
+		require.InDelta(t, 315, stats.ByState[server.StateCompleted], 30)
+		stop()
+		wg.Wait()
+	})
+}
