@@ -2,16 +2,9 @@ package server
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
-)
-
-// The backoff of a leader that waits for a run in another process.
-const (
-	pollFirst = 25 * time.Millisecond
-	pollLast  = 500 * time.Millisecond
 )
 
 // do answers a call: it is the one door of the engine. It returns when the
@@ -79,13 +72,14 @@ func (p *patience) start(g *Guard, s *seat) bool {
 // lead asks the store, as often as the call's patience allows, and runs if the
 // key becomes its own.
 func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome {
-	poll := pollFirst
-	for {
+	w := g.newWatch()
+	defer w.end()
+	for known := false; ; known = true {
 		if ctx.Err() != nil { // nobody listens, and nothing was claimed
 			return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: context.Cause(ctx)}
 		}
 		s.asking()
-		f, err := g.ask(ctx, c)
+		f, err := g.ask(ctx, c, known)
 		if err != nil {
 			g.observeStoreError(c, err)
 			return g.unclaimed(c, err)
@@ -105,27 +99,9 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		if !p.start(g, s) {
 			return busy
 		}
-		if !g.pause(ctx, s, min(p.left(), poll/2+rand.N(poll/2))) {
+		if !w.pause(ctx, s, &f.record, p.left()) {
 			return busy // a follower takes the lead
 		}
-		poll = min(2*poll, pollLast)
-	}
-}
-
-// pause waits before the leader asks again: for d, or until a follower needs
-// to know. It returns false if the leader should not wait any more.
-func (g *Guard) pause(ctx context.Context, s *seat, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.f.hurry:
-		return true
-	case <-g.gate.closing:
-		return false
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 // [NewGuard]; routes come from [Handle], [Guard.Handler] or [Guard.Route]. It
 // is safe for concurrent use.
 type Guard struct {
-	store   Store
-	txStore TxStore // store, if it is one
-	scope   ScopeFunc
-	cfg     Config
-	headers headerPolicy
-	flights flights
-	cache   *cache // nil: none
+	store      Store
+	txStore    TxStore    // store, if it is one
+	watchStore WatchStore // store, if it is one
+	scope      ScopeFunc
+	cfg        Config
+	headers    headerPolicy
+	flights    flights
+	cache      *cache // nil: none
 
 	fingerprints fingerprinter
 	reconcilers  reconcilers
@@ -42,6 +43,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	}
 	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.txStore, _ = store.(TxStore)
+	g.watchStore, _ = store.(WatchStore)
 	g.pulse = newPulse(g)
 	g.fingerprints = newFingerprinter(cfg.FingerprintKeys)
 	g.cache = newCache(cfg.CacheBytes, cfg.CacheFor)

@@ -157,6 +157,26 @@ type Stats struct {
 	Bytes            int64         // of the table with its indexes; 0 if the store cannot tell
 }
 
+// A WatchStore is a [Store] that can tell when a run in another process has
+// ended. A guard over one waits to be told, where it would ask the store again
+// and again. What it is told decides nothing: it reads the record. So to be told
+// late, or for nothing, costs time and no more.
+type WatchStore interface {
+	Store
+	// Watch returns a channel that is closed when the record is no longer in
+	// progress at fence: settled, taken over, buried, cancelled, resolved or gone.
+	// If it was not so to begin with the channel is closed at once, or soon. A
+	// lease that ends is no news: nobody writes it down, and the caller knows when
+	// it does.
+	//
+	// A store that cannot tell any more, for it is closed or its server does not
+	// answer, closes the channel as well.
+	//
+	// Watch does not block. The caller calls stop, once or more often, when it does
+	// not want to know any more, also after the channel was closed.
+	Watch(id ID, fence int64) (ended <-chan struct{}, stop func())
+}
+
 // A TxStore is a [Store] that can settle a run inside the transaction which
 // holds the run's effects: what [Transactional] routes and completion hooks
 // need.

@@ -24,12 +24,13 @@ import (
 type flaky struct {
 	server.TxStore
 	claim    func(context.Context, server.ClaimRequest) (server.Record, bool, error)
+	read     func(context.Context, server.ID) (server.Record, error)
 	takeOver func(context.Context, server.ClaimRequest, int64) (server.Record, bool, error)
 	renew    func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error)
 	settle   func(context.Context, server.Owner, server.Settlement) error
 	begin    func(context.Context) (server.Tx, error)
 	sweep    func(context.Context, int) (int, error)
-	asked    atomic.Int64 // calls of Claim
+	asked    atomic.Int64 // calls of Claim and Read
 }
 
 func (f *flaky) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
@@ -38,6 +39,14 @@ func (f *flaky) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 		return f.claim(ctx, req)
 	}
 	return f.TxStore.Claim(ctx, req)
+}
+
+func (f *flaky) Read(ctx context.Context, id server.ID) (server.Record, error) {
+	f.asked.Add(1)
+	if f.read != nil {
+		return f.read(ctx, id)
+	}
+	return f.TxStore.Read(ctx, id)
 }
 
 func (f *flaky) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {

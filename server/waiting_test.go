@@ -124,11 +124,18 @@ func TestWait_oneAsksForAll(t *testing.T) {
 
 		store := &flaky{TxStore: shared}
 		var at, most atomic.Int64
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		atTheStore := func() (leave func()) {
 			most.Store(max(most.Load(), at.Add(1)))
-			defer at.Add(-1)
 			time.Sleep(time.Millisecond)
+			return func() { at.Add(-1) }
+		}
+		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			defer atTheStore()()
 			return shared.Claim(ctx, req)
+		}
+		store.read = func(ctx context.Context, id server.ID) (server.Record, error) {
+			defer atTheStore()()
+			return shared.Read(ctx, id)
 		}
 		seen := &witness{}
 		h := newRoute(t, newGuard(t, store, server.Config{MaxWaitersPerKey: 500, Observer: seen}), server.Keyed, slow(0, &runs))

@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 		return server.Record{}, false, server.ErrExpired
 	}
 	r := claimed(req, now)
-	s.records[req.ID] = r
+	s.put(r)
 	return shown(r, now), true, nil
 }
 
@@ -61,7 +61,7 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 		return server.Record{}, false, server.ErrExpired
 	}
 	r = takenOver(r, req, now)
-	s.records[req.ID] = r
+	s.put(r)
 	return shown(r, now), true, nil
 }
 
@@ -83,6 +83,6 @@ func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record
 		return shown(r, now), false, nil
 	}
 	r = buried(r, req, now)
-	s.records[req.ID] = r
+	s.put(r)
 	return shown(r, now), true, nil
 }

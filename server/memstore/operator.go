@@ -64,7 +64,7 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 		}
 		from := r.State
 		r = resolved(r, req, now)
-		s.records[r.ID] = r
+		s.put(r)
 		s.audit = append(s.audit, server.AuditEntry{At: now, ID: r.ID, Audit: req.By, From: from, To: r.State, Fence: r.Fence})
 		return r, true
 	})
@@ -76,7 +76,7 @@ func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.
 		if r.Fence != from || (r.State == server.StateInProgress && !dead(r, now)) {
 			return r, false
 		}
-		delete(s.records, id)
+		s.remove(id)
 		s.audit = append(s.audit, server.AuditEntry{At: now, ID: id, Audit: by, From: r.State, Fence: r.Fence})
 		return r, true
 	})
@@ -92,7 +92,7 @@ func (s *Store) Defer(ctx context.Context, id server.ID, from int64, d time.Dura
 			return r, false
 		}
 		r.LeaseUntil = now.Add(d)
-		s.records[id] = r
+		s.put(r)
 		return r, true
 	})
 	return won, err

@@ -47,11 +47,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		switch {
 		case s.locks[id] != nil:
 		case swept < limit && sweepable(r, now):
-			delete(s.records, id)
+			s.remove(id)
 			swept++
 		case dropped < limit && stale(r, now):
 			r.Answer.Envelope = nil
-			s.records[id] = r
+			s.put(r)
 			dropped++
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Dur
 			continue
 		}
 		r.LeaseUntil = until
-		s.records[o.ID] = r
+		s.put(r)
 	}
 	return lost, nil
 }
@@ -50,7 +50,7 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 	if err != nil {
 		return err
 	}
-	s.records[o.ID] = r
+	s.put(r)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (s *Store) Cancel(ctx context.Context, req server.CancelRequest) (server.Re
 	now := s.clock()
 	before, ok := s.records[req.ID]
 	if after, changed := cancel(before, ok, req, now); changed {
-		s.records[req.ID] = after
+		s.put(after)
 	}
 	if !ok {
 		return server.Record{}, false, nil

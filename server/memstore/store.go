@@ -44,11 +44,12 @@ type Store struct {
 	now         func() time.Time
 	lockTimeout time.Duration
 
-	mu      sync.Mutex
-	records map[server.ID]server.Record
-	locks   map[server.ID]*tx // who holds the record until it ends
-	queue   []*tx             // who waits for one, first come first
-	audit   []server.AuditEntry
+	mu       sync.Mutex
+	records  map[server.ID]server.Record
+	watchers map[server.ID][]*watcher // who waits for the end of a run
+	locks    map[server.ID]*tx        // who holds the record until it ends
+	queue    []*tx                    // who waits for one, first come first
+	audit    []server.AuditEntry
 }
 
 var _ server.TxStore = (*Store)(nil)
@@ -59,6 +60,7 @@ func New() *Store {
 		now:         time.Now,
 		lockTimeout: DefaultLockTimeout,
 		records:     make(map[server.ID]server.Record),
+		watchers:    make(map[server.ID][]*watcher),
 		locks:       make(map[server.ID]*tx),
 	}
 }

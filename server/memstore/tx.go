@@ -88,8 +88,8 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 	for _, write := range t.writes {
 		write()
 	}
-	for id, r := range t.pending {
-		s.records[id] = r
+	for _, r := range t.pending {
+		s.put(r)
 	}
 	return nil
 }

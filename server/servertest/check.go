@@ -26,7 +26,8 @@ const (
 type check struct {
 	testing.TB
 	store   server.Store
-	txs     server.TxStore // nil outside the laws of transactions
+	txs     server.TxStore    // nil outside the laws of transactions
+	watches server.WatchStore // nil outside the laws of watching
 	effects Effects
 	// expiring makes the records of claimNew, claimDead and cancel past their
 	// retention at once.

@@ -32,6 +32,7 @@ type mutant struct {
 	forget   func(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error)
 	deferral func(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error)
 	auditLog func(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error)
+	watch    func(id server.ID, fence int64) (ended <-chan struct{}, stop func())
 	show     func(r server.Record) server.Record // what every method returns of a record
 }
 
@@ -162,6 +163,13 @@ func (m *mutant) AuditLog(ctx context.Context, id server.ID, limit int) ([]serve
 		return m.auditLog(ctx, id, limit)
 	}
 	return m.Store.AuditLog(ctx, id, limit)
+}
+
+func (m *mutant) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+	if m.watch != nil {
+		return m.watch(id, fence)
+	}
+	return m.Store.Watch(id, fence)
 }
 
 func (m *mutant) Begin(ctx context.Context) (server.Tx, error) {

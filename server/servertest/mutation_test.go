@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
+var allLaws = slices.Concat(laws, txLaws, watchLaws)
+
 // TestLaws_healthy is the control: what the mutants are made of breaks no law.
 func TestLaws_healthy(t *testing.T) {
 	t.Parallel()
-	for _, l := range slices.Concat(laws, txLaws) {
+	for _, l := range allLaws {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMutant(t)
-			r := watch(l, &check{TB: t, store: m, txs: m, effects: &m.marred})
+			r := watch(l, &check{TB: t, store: m, txs: m, watches: m, effects: &m.marred})
 			if r.Failed() {
 				t.Errorf("a healthy store broke the law:\n%s", r.report())
 			}
@@ -26,12 +28,12 @@ func TestLaws_healthy(t *testing.T) {
 // bubble time stands still unless everybody waits.
 func TestLaws_inABubble(t *testing.T) {
 	t.Parallel()
-	for _, l := range slices.Concat(laws, txLaws) {
+	for _, l := range allLaws {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				m := newMutant(t)
-				l.holds(&check{TB: t, store: m, txs: m, effects: &m.marred})
+				l.holds(&check{TB: t, store: m, txs: m, watches: m, effects: &m.marred})
 			})
 		})
 	}
@@ -62,7 +64,7 @@ func TestLaws_catchMutants(t *testing.T) {
 // as well be empty.
 func TestLaws_eachBites(t *testing.T) {
 	t.Parallel()
-	for _, l := range slices.Concat(laws, txLaws) {
+	for _, l := range allLaws {
 		bites := slices.ContainsFunc(defects, func(d defect) bool { return slices.Contains(d.breaks, l.name) })
 		if !bites {
 			t.Errorf("no defect breaks %q", l.name)
@@ -74,15 +76,14 @@ func TestLaws_eachBites(t *testing.T) {
 func try(tb testing.TB, d defect, l law) *recorder {
 	m := newMutant(tb)
 	d.mar(m)
-	return watch(l, &check{TB: tb, store: m, txs: m, effects: &m.marred, patience: 300 * time.Millisecond})
+	return watch(l, &check{TB: tb, store: m, txs: m, watches: m, effects: &m.marred, patience: 300 * time.Millisecond})
 }
 
 func lawNamed(t *testing.T, name string) law {
 	t.Helper()
-	all := slices.Concat(laws, txLaws)
-	i := slices.IndexFunc(all, func(l law) bool { return l.name == name })
+	i := slices.IndexFunc(allLaws, func(l law) bool { return l.name == name })
 	if i < 0 {
 		t.Fatalf("no law is named %q", name)
 	}
-	return all[i]
+	return allLaws[i]
 }

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -11,7 +12,8 @@ import (
 // TestStore runs every law as a parallel subtest, each on a store of its own:
 // open returns an empty one and leaves its closing to tb.Cleanup. If the store
 // is a [server.TxStore], the laws of transactions run too, with none but the
-// store's own effects; see [TestTxStore].
+// store's own effects; see [TestTxStore]. If it is a [server.WatchStore], so do those of
+// watching.
 //
 // It takes less than 20 seconds with calls of a millisecond.
 func TestStore(t *testing.T, open func(tb testing.TB) server.Store) {
@@ -22,17 +24,26 @@ func TestStore(t *testing.T, open func(tb testing.TB) server.Store) {
 			l.holds(&check{TB: t, store: open(t)})
 		})
 	}
-	if _, ok := open(t).(server.TxStore); !ok {
+	optionally(t, open, txLaws, func(c *check, store server.TxStore) { c.txs, c.effects = store, noEffects{} })
+	optionally(t, open, watchLaws, func(c *check, store server.WatchStore) { c.watches = store })
+}
+
+// optionally runs the laws for stores that are an S.
+func optionally[S server.Store](t *testing.T, open func(tb testing.TB) server.Store, laws []law, give func(*check, S)) {
+	t.Helper()
+	if _, ok := open(t).(S); !ok {
 		return
 	}
-	for _, l := range txLaws {
+	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			store, ok := open(t).(server.TxStore)
+			store, ok := open(t).(S)
 			if !ok {
-				t.Fatal("open does not always return a server.TxStore")
+				t.Fatalf("open does not always return a %v", reflect.TypeFor[S]())
 			}
-			l.holds(&check{TB: t, store: store, txs: store, effects: noEffects{}})
+			c := &check{TB: t, store: store}
+			give(c, store)
+			l.holds(c)
 		})
 	}
 }

@@ -1,0 +1,72 @@
+package memstore
+
+import (
+	"slices"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+var _ server.WatchStore = (*Store)(nil)
+
+// A watcher waits for the end of one run. Store.mu guards it.
+type watcher struct {
+	fence int64
+	ended chan struct{}
+}
+
+// Watch implements [server.WatchStore].
+func (s *Store) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &watcher{fence: fence, ended: make(chan struct{})}
+	if r, ok := s.records[id]; !ok || !runs(r, fence) {
+		close(w.ended)
+		return w.ended, func() {}
+	}
+	s.watchers[id] = append(s.watchers[id], w)
+	return w.ended, func() { s.unwatch(id, w) }
+}
+
+func (s *Store) unwatch(id server.ID, w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keepWatchers(id, func(other *watcher) bool { return other != w })
+}
+
+// put stores r. Every change of a record comes through it or through remove, so
+// that nobody waits for a run that has ended. s.mu is held.
+func (s *Store) put(r server.Record) {
+	s.records[r.ID] = r
+	s.tell(r.ID, func(w *watcher) bool { return runs(r, w.fence) })
+}
+
+// remove deletes the record. s.mu is held.
+func (s *Store) remove(id server.ID) {
+	delete(s.records, id)
+	s.tell(id, func(*watcher) bool { return false })
+}
+
+// tell wakes who waits for a run that does not go on.
+func (s *Store) tell(id server.ID, goesOn func(*watcher) bool) {
+	s.keepWatchers(id, func(w *watcher) bool {
+		if goesOn(w) {
+			return true
+		}
+		close(w.ended)
+		return false
+	})
+}
+
+func (s *Store) keepWatchers(id server.ID, keep func(*watcher) bool) {
+	left := slices.DeleteFunc(s.watchers[id], func(w *watcher) bool { return !keep(w) })
+	if len(left) == 0 {
+		delete(s.watchers, id)
+		return
+	}
+	s.watchers[id] = left
+}
+
+// runs reports that the run with this fence goes on, as far as the record knows.
+func runs(r server.Record, fence int64) bool {
+	return r.State == server.StateInProgress && r.Fence == fence
+}

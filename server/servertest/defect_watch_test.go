@@ -1,0 +1,105 @@
+package servertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+func closed() <-chan struct{} {
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}
+
+var watchDefects = []defect{
+	{"tells nobody anything", func(m *mutant) {
+		m.watch = func(server.ID, int64) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
+	}, []string{
+		"watch: however a run ends, who watches it is told",
+		"watch: of what is over already, one is told as well",
+		"watch: all who watch a run are told, but for who stopped",
+		"watch: no end falls between the look and the watch",
+	}},
+	{"tells everybody at once", func(m *mutant) {
+		m.watch = func(server.ID, int64) (<-chan struct{}, func()) { return closed(), func() {} }
+	}, []string{
+		"watch: a run that goes on is no news",
+		"watch: of what is over already, one is told as well",
+	}},
+	{"tells of completions only", func(m *mutant) {
+		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+			ended, stop := m.Store.Watch(id, fence)
+			told := make(chan struct{})
+			go func() {
+				<-ended
+				if r, err := m.Store.Read(context.Background(), id); err == nil && r.State == server.StateCompleted {
+					close(told)
+				}
+			}()
+			return told, stop
+		}
+	}, []string{"watch: however a run ends, who watches it is told"}},
+	{"tells of renewals", func(m *mutant) {
+		var mu sync.Mutex
+		news := make(map[server.ID]chan struct{})
+		m.watch = func(id server.ID, _ int64) (<-chan struct{}, func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			news[id] = make(chan struct{})
+			return news[id], func() {}
+		}
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, o := range owners {
+				if ended := news[o.ID]; ended != nil {
+					close(ended)
+				}
+			}
+			return m.Store.Renew(ctx, owners, lease)
+		}
+	}, []string{"watch: a run that goes on is no news"}},
+	{"watches what comes, and does not look at what is", func(m *mutant) {
+		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+			ended, stop := m.Store.Watch(id, fence)
+			select {
+			case <-ended:
+				return make(chan struct{}), stop
+			default:
+				return ended, stop
+			}
+		}
+	}, []string{
+		"watch: of what is over already, one is told as well",
+		"watch: no end falls between the look and the watch",
+	}},
+	{"does not tell the runs of a key apart", func(m *mutant) {
+		m.watch = func(id server.ID, _ int64) (<-chan struct{}, func()) {
+			r, err := m.Store.Read(context.Background(), id)
+			if err != nil {
+				return closed(), func() {}
+			}
+			return m.Store.Watch(id, r.Fence)
+		}
+	}, []string{"watch: of what is over already, one is told as well"}},
+	{"stops all who watch with the first who does not want to", func(m *mutant) {
+		var mu sync.Mutex
+		stops := make(map[server.ID][]func())
+		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+			ended, stop := m.Store.Watch(id, fence)
+			mu.Lock()
+			defer mu.Unlock()
+			stops[id] = append(stops[id], stop)
+			return ended, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, stop := range stops[id] {
+					stop()
+				}
+			}
+		}
+	}, []string{"watch: all who watch a run are told, but for who stopped"}},
+}
