@@ -47,11 +47,12 @@ func Decode(data []byte, v any) error {
 		return nil
 	}
 	err := json.Unmarshal(data, v)
+	if err == nil {
+		return nil
+	}
 	var syntax *json.SyntaxError
 	var wrongType *json.UnmarshalTypeError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &syntax):
 		return &bodyError{fmt.Sprintf("no JSON from offset %d on", syntax.Offset), err}
 	case errors.As(err, &wrongType):
