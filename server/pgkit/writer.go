@@ -169,6 +169,7 @@ func (w *Writer) launch(ctx context.Context, conn Held, left chan struct{}, writ
 	}
 	go func() {
 		defer w.ended.Done()
+		growStack()
 		err := run(context.WithoutCancel(ctx), conn.Conn(), write)
 		if Classify(err) == FailureReadOnly {
 			w.pool.Reset() // a new connection may find the new primary
