@@ -38,7 +38,7 @@ func (d *draft) positive(field string, v int64, text any) {
 
 // Input is the saga's input.
 func (b *Builder[In, Out]) Input() Value[In] {
-	return Value[In]{&node{draft: b.draft, eval: func(f *facts) any { return f.input }}}
+	return Value[In]{&node{draft: b.draft, input: true, eval: func(f *facts) any { return f.input }}}
 }
 
 // Timeout is how long after its start a saga is compensated that has not

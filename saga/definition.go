@@ -48,7 +48,7 @@ func Define[In, Out any](name string, version int, build func(b *Builder[In, Out
 	}
 	switch {
 	case d.result != nil:
-		d.plan.result, d.plan.resultNeeds = d.result.eval, d.result.needs
+		d.plan.result = d.result
 		for _, i := range d.result.needs {
 			d.plan.steps[i].needed = true
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // A drive is one owner's work on one saga. Its goroutine decides, writes, and
-// begins calls; calls run in goroutines of their own and report to it.
+// begins calls. It makes a call that is the only one by itself; others run in
+// goroutines of their own. All report to it in the same way.
 type drive struct {
 	engine *Engine
 	life   *life
@@ -28,12 +29,11 @@ type drive struct {
 	progress *progress
 	cause    *Failure // why the saga was turned
 
-	endings chan ending   // of calls
+	endings chan *ending  // of calls
+	alarm   *time.Timer   // of await; nil until it is needed
 	over    chan struct{} // closed when the drive has ended, and is the engine's no more
 
-	// What is not written yet.
-	dirty map[task]bool
-	must  bool // it must be, before anything else is begun
+	must bool // what is dirty must be written before anything else is begun
 
 	// Set before over is closed.
 	final Record // where the saga ended, or got stuck
@@ -54,8 +54,7 @@ func newDrive(e *Engine, l *life, p *plan, r Record, fresh bool) *drive {
 		engine: e, life: l, plan: p, record: r, fresh: fresh, ctx: ctx,
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		read:  time.Now(), revision: r.Revision,
-		endings: make(chan ending, 2*len(p.steps)), over: make(chan struct{}),
-		dirty: make(map[task]bool),
+		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
 	}
 	d.suspect.Store(r.Deaths >= SuspectDeaths)
 	return d
@@ -70,6 +69,15 @@ func (d *drive) acquit() {
 
 // now is the journal's clock, as far as this process can tell.
 func (d *drive) now() time.Time { return d.record.Now.Add(time.Since(d.read)) }
+
+func (d *drive) isOver() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
+}
 
 // run drives the saga until it is final or stuck, or the drive is over.
 func (d *drive) run() {
@@ -86,12 +94,13 @@ func (d *drive) drive() error {
 	if d.record.Deaths >= d.engine.cfg.MaxDeaths {
 		return d.quarantine(ReasonPoisoned, fmt.Errorf("saga: %d engines died under it", d.record.Deaths))
 	}
-	progress, err := d.plan.load(d.record, d.fresh)
-	if err != nil {
-		return d.quarantine(ReasonCorrupt, err)
+	if d.progress == nil {
+		progress, err := d.plan.load(d.record, d.fresh)
+		if err != nil {
+			return d.quarantine(ReasonCorrupt, err)
+		}
+		d.progress, d.cause = progress, d.record.Cause
 	}
-	d.progress = progress
-	d.cause = d.record.Cause
 	for {
 		decision := d.progress.decide(d.now())
 		if err := d.settle(decision); err != nil {
@@ -131,9 +140,8 @@ func (d *drive) closing() bool {
 func (d *drive) await(wake time.Time) error {
 	var timeout <-chan time.Time
 	if !wake.IsZero() {
-		timer := time.NewTimer(wake.Sub(d.now()))
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = d.ringAt(wake)
+		defer d.alarm.Stop()
 	}
 	closing := d.engine.closing
 	if d.closing() {
@@ -157,8 +165,20 @@ func (d *drive) await(wake time.Time) error {
 	}
 }
 
+// ringAt sets the drive's alarm. A saga waits once for each of its steps, mostly
+// for its own deadline, so that it keeps the timer.
+func (d *drive) ringAt(t time.Time) <-chan time.Time {
+	left := t.Sub(d.now())
+	if d.alarm == nil {
+		d.alarm = time.NewTimer(left)
+	} else {
+		d.alarm.Reset(left)
+	}
+	return d.alarm.C
+}
+
 // book takes in how a call ended.
-func (d *drive) book(e ending) {
+func (d *drive) book(e *ending) {
 	g, now := d.progress, d.now()
 	l := g.leg(e.task)
 	wait := d.engine.cfg.wait(l.tries+1, e.verdict.after)
@@ -169,12 +189,12 @@ func (d *drive) book(e ending) {
 	}
 	switch {
 	case l.final:
-		d.dirty[e.task] = true
+		l.dirty = true
 		// A saga that keeps its edges only writes more once it does not go well.
 		d.must = d.must || !d.plan.edges || g.status != Running
 		wait = 0
 	case wait > time.Second:
-		d.dirty[e.task], d.must = true, true
+		l.dirty, d.must = true, true
 	}
 	d.engine.observer.TryEnded(d.ctx, TryEvent{
 		ID: d.owner.ID, Name: d.plan.name, Step: e.task.step.name, Undo: e.task.undo, Try: l.tries,

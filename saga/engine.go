@@ -170,12 +170,30 @@ func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
-	e.work.Go(func() {
-		defer close(d.over)
-		d.run()
-		e.release(d)
-	})
+	e.carryOn(d)
 	return d
+}
+
+// carryOn runs d in a goroutine, and in another one if a step's function ended that.
+func (e *Engine) carryOn(d *drive) {
+	e.work.Go(func() {
+		growStack()
+		returned := false
+		defer func() {
+			switch {
+			case returned:
+			case len(d.endings) > 0: // of that step
+				e.carryOn(d)
+				return
+			default:
+				d.err = &PanicError{Value: "runtime.Goexit"}
+			}
+			e.release(d)
+			close(d.over)
+		}()
+		d.run()
+		returned = true
+	})
 }
 
 func (e *Engine) release(d *drive) {

@@ -20,8 +20,7 @@ type plan struct {
 
 	record      PlanRecord
 	decodeInput func([]byte) (any, error)
-	result      func(*facts) any // nil: none
-	resultNeeds []int            // steps whose outputs it is made from
+	result      *node // nil: none
 }
 
 // A step is one step of a plan.

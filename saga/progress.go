@@ -32,6 +32,7 @@ type leg struct {
 	// one before it. Only what proves the opposite turns it.
 	maybe   bool
 	lost    bool // too old to be sent again, and nobody knows how it ended
+	dirty   bool // the journal does not have it yet
 	outcome retry.Outcome
 	result  []byte
 	tries   int
@@ -168,8 +169,14 @@ func (g *progress) finalFor(t task, v verdict) bool {
 	}
 }
 
-// write returns the entry for a leg as it stands.
+// write returns the entry for a leg that is about to be written.
 func (g *progress) write(t task) Entry {
+	g.leg(t).dirty = false
+	return g.entry(t)
+}
+
+// entry returns the entry for a leg as it stands.
+func (g *progress) entry(t task) Entry {
 	l := g.leg(t)
 	e := l.entry
 	e.Step, e.Undo = t.step.name, t.undo
@@ -214,19 +221,50 @@ func (g *progress) turn(now time.Time) []Entry {
 	return entries
 }
 
-// facts returns what the saga knows: its input and the outputs so far.
-func (g *progress) facts(input []byte) (*facts, error) {
+// facts returns what the saga knows of what the nodes are made from.
+func (g *progress) facts(input []byte, nodes ...*node) (*facts, error) {
 	f := &facts{outputs: make([]any, len(g.plan.steps))}
-	var err error
-	if f.input, err = g.plan.decodeInput(input); err != nil {
-		return nil, err
-	}
-	for i, s := range g.plan.steps {
-		if l := &g.forward[i]; l.completed() && l.result != nil && s.needed {
-			if f.outputs[i], err = s.decode(l.result); err != nil {
-				return nil, fmt.Errorf("output of %s: %w", s.name, err)
+	for _, n := range nodes {
+		if n.input && f.input == nil {
+			var err error
+			if f.input, err = g.plan.decodeInput(input); err != nil {
+				return nil, err
+			}
+		}
+		for _, i := range n.needs {
+			if err := g.decode(f, i); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return f, nil
+}
+
+// decode adds the output of step i to f, if there is one.
+func (g *progress) decode(f *facts, i int) (err error) {
+	l, s := &g.forward[i], g.plan.steps[i]
+	if f.outputs[i] != nil || !l.completed() || l.result == nil {
+		return nil
+	}
+	if f.outputs[i], err = s.decode(l.result); err != nil {
+		return fmt.Errorf("output of %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// legible returns an error if the journal has something that nobody can read, and
+// that is needed now or later: then nothing more is called.
+func (g *progress) legible(input []byte) error {
+	if _, err := g.plan.decodeInput(input); err != nil {
+		return err
+	}
+	f := &facts{outputs: make([]any, len(g.plan.steps))}
+	for i, s := range g.plan.steps {
+		if s.needed {
+			if err := g.decode(f, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -157,10 +157,11 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 		if d != nil && d.owner.Fence >= r.Fence { // else it is one that is about to notice
 			select {
 			case <-d.over:
+			case <-d.life.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
 				return r, detached(context.Cause(ctx))
 			}
-			if d.err == nil {
+			if d.isOver() && d.err == nil {
 				return d.final, nil
 			}
 		}
@@ -178,7 +179,7 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 		if err := e.mayWait(r); err != nil {
 			return r, err
 		}
-		if d = e.driven(r.ID); d != nil && d.owner.Fence >= r.Fence {
+		if d = e.driven(r.ID); d != nil && d.owner.Fence >= r.Fence && d.life.ctx.Err() == nil {
 			continue
 		}
 		if !e.pauseFor(ctx, r.ID, next) {

@@ -33,11 +33,10 @@ func (d *drive) settle(decision decision) error {
 		}
 	default:
 	}
-	w.Entries = append(w.Entries, d.unwritten(w.Entries)...)
+	w.Entries = d.unwritten(w.Entries)
 	if err := d.append(w); err != nil {
 		return err
 	}
-	clear(d.dirty)
 	d.must = false
 	if decision.status != 0 {
 		d.moved(from, w)
@@ -45,17 +44,11 @@ func (d *drive) settle(decision decision) error {
 	return nil
 }
 
-// unwritten returns the entries for what is dirty, in the order of the plan,
-// but those that are in have.
-func (d *drive) unwritten(have []Entry) []Entry {
-	written := make(map[string]bool)
-	for _, e := range have {
-		written[e.Step] = true
-	}
-	var entries []Entry
+// unwritten appends the entries for what is dirty, in the order of the plan.
+func (d *drive) unwritten(entries []Entry) []Entry {
 	for _, s := range d.plan.steps {
-		for _, t := range []task{{s, false}, {s, true}} {
-			if d.dirty[t] && (t.undo || !written[s.name]) {
+		for _, t := range [...]task{{s, false}, {s, true}} {
+			if d.progress.leg(t).dirty {
 				entries = append(entries, d.progress.write(t))
 			}
 		}
@@ -130,11 +123,11 @@ func (d *drive) entries() []Entry {
 	if d.progress == nil {
 		return d.record.Entries
 	}
-	var entries []Entry
+	entries := make([]Entry, 0, len(d.plan.steps))
 	for _, s := range d.plan.steps {
-		for _, t := range []task{{s, false}, {s, true}} {
+		for _, t := range [...]task{{s, false}, {s, true}} {
 			if d.progress.leg(t).known {
-				entries = append(entries, d.progress.write(t))
+				entries = append(entries, d.progress.entry(t))
 			}
 		}
 	}
@@ -160,23 +153,22 @@ func (d *drive) quarantine(reason Reason, cause error) error {
 
 // result returns what the saga results in; nil if that cannot be had.
 func (d *drive) result() []byte {
-	for _, i := range d.plan.resultNeeds {
+	result := d.plan.result
+	if result == nil {
+		return []byte("{}")
+	}
+	for _, i := range result.needs {
 		if d.progress.forward[i].result == nil {
 			return nil // it would be made from a zero value
 		}
 	}
 	var data []byte
 	err := guarded(func() error {
-		var v any = struct{}{}
-		if d.plan.result != nil {
-			f, err := d.progress.facts(d.record.Input)
-			if err != nil {
-				return err
-			}
-			v = d.plan.result(f)
+		f, err := d.progress.facts(d.record.Input, result)
+		if err != nil {
+			return err
 		}
-		var err error
-		data, err = contract.Encode(v)
+		data, err = contract.Encode(result.eval(f))
 		return err
 	})
 	if err == nil && len(data) > MaxResultBytes {

@@ -23,29 +23,74 @@ func (d *drive) begin(decision *decision) error {
 		return nil
 	}
 	// Outputs are decoded as any other owner would decode them.
-	known, err := d.progress.facts(d.record.Input)
+	if !d.fresh {
+		if err := d.progress.legible(d.record.Input); err != nil {
+			return err
+		}
+	}
+	inputs := make([]*node, len(decision.start))
+	for i, t := range decision.start {
+		inputs[i] = t.step.input
+	}
+	known, err := d.progress.facts(d.record.Input, inputs...)
 	if err != nil {
 		return err
 	}
+	alone := d.alone(decision)
 	for _, t := range decision.start {
-		resumed := d.progress.leg(t).maybe
-		var output []byte
+		a := attempt{task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t)}
 		if t.undo {
-			output = d.progress.forward[t.step.index].result
+			a.output = d.progress.forward[t.step.index].result
 		}
-		first := d.firstSent(t)
-		tooOld := resumed && !t.undo && d.tooOld(t.step, first)
+		a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
 		d.progress.begin(t)
+		if alone {
+			d.carryOut(a)
+			continue
+		}
 		d.engine.work.Go(func() {
-			begun := time.Now()
-			result, err := []byte(nil), tooOldError(t.step)
-			if !tooOld {
-				result, err = d.try(t, known, output, resumed, first)
-			}
-			d.endings <- ending{task: t, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
+			growStack()
+			d.carryOut(a)
 		})
 	}
 	return nil
+}
+
+// alone reports whether the drive has nothing else to do or to wait for than the
+// one call of the decision: that is made in the drive's own goroutine, which saves
+// two changes of goroutine per step. A call ends by the end of its time, and with
+// the drive's life.
+func (d *drive) alone(decision *decision) bool {
+	if len(decision.start) != 1 || d.progress.running > 0 {
+		return false
+	}
+	return decision.wake.IsZero() || decision.wake.Sub(d.now()) > decision.start[0].step.tryTimeout
+}
+
+// An attempt is one try of a task that is about to be made.
+type attempt struct {
+	task
+
+	known   *facts
+	output  []byte // of the call to undo; nil: none
+	resumed bool
+	first   time.Time // when it can have been sent first
+	tooOld  bool      // to be sent again
+}
+
+// carryOut makes the attempt and reports how it ended, also if it ends the goroutine.
+func (d *drive) carryOut(a attempt) {
+	begun := time.Now()
+	var result []byte
+	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns
+	defer func() {
+		d.endings <- &ending{task: a.task, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
+	}()
+	if a.tooOld {
+		err = tooOldError(a.step)
+		return
+	}
+	result, err = d.try(a)
 }
 
 // firstSent returns when the call can first have been sent, from what is in the
@@ -69,31 +114,31 @@ func tooOldError(s *step) error {
 	}
 }
 
-// try makes one try of t.
-func (d *drive) try(t task, known *facts, output []byte, resumed bool, first time.Time) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, t.step.tryTimeout)
+// try makes the attempt.
+func (d *drive) try(a attempt) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, a.step.tryTimeout)
 	defer cancel()
-	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: first, Rerun: resumed, Allowance: -1})
+	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Allowance: -1})
 	ctx = context.WithValue(ctx, infoKey{}, Info{
-		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.name, Version: d.plan.version, Step: t.step.name, Undo: t.undo,
+		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.name, Version: d.plan.version, Step: a.step.name, Undo: a.undo,
 	})
-	c := &call{client: d.engine.client, key: d.record.Key, step: t.step, output: output}
+	c := &call{client: d.engine.client, key: d.record.Key, step: a.step, output: a.output}
 	var result []byte
 	err := guarded(func() error {
-		c.input = t.step.input.eval(known)
+		c.input = a.step.input.eval(a.known)
 		return nil
 	})
 	if err != nil { // nothing was sent, by this try
-		err = fmt.Errorf("input of %s: %w", t.step.name, err)
+		err = fmt.Errorf("input of %s: %w", a.step.name, err)
 		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		return nil, &retry.Error{Outcome: retry.NotSent, Evidence: "the input could not be made", Retryable: true, Err: err}
 	}
 	err = guarded(func() error {
-		if t.undo {
-			return t.step.undoCall(ctx, c)
+		if a.undo {
+			return a.step.undoCall(ctx, c)
 		}
 		var err error
-		result, err = t.step.call(ctx, c)
+		result, err = a.step.call(ctx, c)
 		return err
 	})
 	return result, err

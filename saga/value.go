@@ -11,13 +11,14 @@ type Value[T any] struct{ node *node }
 // A node is a Value without its type.
 type node struct {
 	draft *draft // whose value it is
+	input bool   // it is made from the saga's input
 	needs []int  // indexes of the steps whose outputs it is made from
 	eval  func(*facts) any
 }
 
-// facts are what a run of a saga knows so far. They are decoded from what the
-// journal has, in the process that started the saga as in any other, so that
-// all of them compute the same.
+// facts are what a run of a saga knows so far, as far as somebody asks. They are
+// decoded from what the journal has, in the process that started the saga as in
+// any other, and each time anew, so that all of them compute the same.
 type facts struct {
 	input   any
 	outputs []any // by index of the step; nil where there is none yet
@@ -71,6 +72,7 @@ func join(from ...*node) *node {
 			return nil
 		}
 		joined.draft = n.draft
+		joined.input = joined.input || n.input
 		joined.needs = append(joined.needs, n.needs...)
 	}
 	return joined
