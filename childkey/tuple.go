@@ -59,10 +59,15 @@ func appendTuple(b []byte, head, tail []string) []byte {
 }
 
 func appendNetstring(b []byte, s string) []byte {
-	b = strconv.AppendInt(b, int64(len(s)), 10)
-	b = append(b, ':')
-	b = append(b, s...)
-	return append(b, ',')
+	switch n := len(s); {
+	case n < 10:
+		b = append(b, '0'+byte(n), ':')
+	case n < 100:
+		b = append(b, '0'+byte(n/10), '0'+byte(n%10), ':')
+	default:
+		b = append(strconv.AppendInt(b, int64(n), 10), ':')
+	}
+	return append(append(b, s...), ',')
 }
 
 // CheckDiscriminators returns nil if [Derive] takes these discriminators;
