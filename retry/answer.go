@@ -28,7 +28,7 @@ func (a *answer) usable() bool { return a.status/100 == 2 && !a.tooLong }
 
 // replayed reports whether the callee says that an earlier attempt had run.
 func (a *answer) replayed() bool {
-	replayed, _ := wire.ParseFlag(a.header.Values(wire.HeaderReplayed))
+	replayed, _ := wire.ParseFlag(a.header[wire.HeaderReplayed]) // Values would spell the name anew
 	return replayed
 }
 

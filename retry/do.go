@@ -80,7 +80,8 @@ func attempts[T any](
 
 func attempt[T any](r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
 	r.begin()
-	ctx, cancel := r.attemptContext()
+	ends, cause := r.attemptEnd()
+	ctx, cancel := context.WithDeadlineCause(r.attempting, ends, cause)
 	defer cancel()
 	value, err := fn(ctx, r.attempt)
 	if err != nil {

@@ -12,24 +12,24 @@ import (
 // Its fields are atomic because HTTP/2 may still write when RoundTrip has
 // returned.
 type evidence struct {
-	hooks     httptrace.ClientTrace // here, as every request needs both
-	asked     atomic.Bool           // the transport calls httptrace hooks
-	handshake atomic.Bool           // a TLS handshake failed
-	got       atomic.Int32          // how often there was a connection to write to
-	written   atomic.Int32          // how often the headers were written to one
+	asked     atomic.Bool  // the transport calls httptrace hooks
+	handshake atomic.Bool  // a TLS handshake failed
+	got       atomic.Int32 // how often there was a connection to write to
+	written   atomic.Int32 // how often the headers were written to one
 }
 
 // trace returns ctx with hooks that collect evidence, beside those that it has.
 func (e *evidence) trace(ctx context.Context) context.Context {
-	e.hooks.GetConn = func(string) { e.asked.Store(true) }
-	e.hooks.TLSHandshakeDone = func(_ tls.ConnectionState, err error) {
-		if err != nil {
-			e.handshake.Store(true)
-		}
-	}
-	e.hooks.GotConn = func(httptrace.GotConnInfo) { e.got.Add(1) }
-	e.hooks.WroteHeaders = func() { e.written.Add(1) }
-	return httptrace.WithClientTrace(ctx, &e.hooks)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { e.asked.Store(true) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err != nil {
+				e.handshake.Store(true)
+			}
+		},
+		GotConn:      func(httptrace.GotConnInfo) { e.got.Add(1) },
+		WroteHeaders: func() { e.written.Add(1) },
+	})
 }
 
 // nothingSent reports whether no byte of the request can have left: the

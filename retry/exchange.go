@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -13,16 +14,17 @@ import (
 type exchange struct {
 	run
 	frozen frozen
-	follow bool // redirects
+	looped http.Request // by loop
+	follow bool         // redirects
+	vetoed bool         // the callee says that no further attempt can help
 
 	repeats int     // deliveries that net/http added to the attempt by itself
 	hop     *hop    // the attempt's last
 	answer  *answer // of the attempt; nil: none that is complete
 	failed  error   // why there is none
 
-	last   *answer // of the call
-	vetoed bool    // the callee says that no further attempt can help
-	err    *Error
+	last *answer // of the call
+	err  *Error
 }
 
 // exchange makes the call; follow says whether it follows redirects itself.
@@ -50,7 +52,7 @@ func (x *exchange) make(call *Call) {
 		return
 	}
 	// What loop returns, check has seen before.
-	resp, _ := loop.Do(&retryablehttp.Request{Request: call.request((*loopContext)(x), u)})
+	resp, _ := loop.Do(&retryablehttp.Request{Request: x.request(call, u)})
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}

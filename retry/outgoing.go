@@ -14,11 +14,12 @@ import (
 
 // request returns the request that go-retryablehttp repeats: what net/http has
 // to know to follow redirects, without body and headers.
-func (c *Call) request(ctx context.Context, u *url.URL) *http.Request {
-	return (&http.Request{
-		Method: c.Method, URL: u, Host: c.host, Header: noHeader,
+func (x *exchange) request(call *Call, u *url.URL) *http.Request {
+	x.looped = *(&http.Request{
+		Method: call.Method, URL: u, Host: call.host, Header: noHeader,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
+	}).WithContext((*loopContext)(x))
+	return &x.looped
 }
 
 // noHeader is the header of every such request; nobody writes into it.
@@ -32,7 +33,8 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 			return nil, err
 		}
 	}
-	out := req.WithContext(ctx)
+	out := &x.hop.request
+	*out = *req.WithContext(ctx)
 	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
 	out.URL, out.Header = &x.hop.url, x.header(req.Header)
 	fill(&out.Host, out.URL.Host)

@@ -177,15 +177,15 @@ func (r *run) ended(now time.Time) error {
 
 func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
 
-// attemptContext returns the ctx of the attempt under way: it ends with the attempt's time or the call's, whichever is first, and has
-// then that one's error as its cause. No other context has the call's end: no
-// wait begins that would reach it.
-func (r *run) attemptContext() (context.Context, context.CancelFunc) {
-	ends, cause := r.begun.Add(r.client.cfg.AttemptTimeout), ErrAttemptTimeout
-	if !ends.Before(r.deadline) {
-		ends, cause = r.deadline, ErrDeadline
+// attemptEnd returns when the attempt under way must end: with its own time or
+// the call's, whichever is first; and that one's error as the cause. No other
+// context has the call's end: no wait begins that would reach it.
+func (r *run) attemptEnd() (at time.Time, cause error) {
+	at = r.begun.Add(r.client.cfg.AttemptTimeout)
+	if !at.Before(r.deadline) {
+		return r.deadline, ErrDeadline
 	}
-	return context.WithDeadlineCause(r.attempting, ends, cause)
+	return at, ErrAttemptTimeout
 }
 
 // budgetSuccess tells the budget that the service is well.

@@ -31,19 +31,29 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // A hop is one request of an attempt: its first, or where a redirect led. It
 // shares nothing with the next, since a transport may still hold it then.
 type hop struct {
-	seen   evidence
-	url    url.URL
-	values [usualOwn]string // of the client's headers
-	body   bytes.Reader     // of the first to read a body that is in memory
-	answer answer
+	ctx     hopContext
+	seen    evidence
+	request http.Request
+	url     url.URL
+	values  [usualOwn]string // of the client's headers
+	body    bytes.Reader     // of the first to read a body that is in memory
+	answer  answer
+}
+
+// newHop returns a hop of the attempt under way.
+func (r *run) newHop() *hop {
+	ends, cause := r.attemptEnd()
+	h := &hop{ctx: hopContext{parent: r.attempting, ends: ends, cause: cause}}
+	h.ctx.seen = &h.seen
+	return h
 }
 
 // sendHop sends one request of the attempt and reads its answer.
 func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.hop = nil, nil, &hop{}
-	ctx, cancel := x.attemptContext()
-	defer cancel()
-	out, err := x.outgoing(x.hop.seen.trace(ctx), req)
+	x.answer, x.failed, x.hop = nil, nil, x.newHop()
+	ctx := &x.hop.ctx
+	defer ctx.end()
+	out, err := x.outgoing(ctx, req)
 	if err != nil {
 		return nil, err
 	}
