@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -177,4 +178,44 @@ func TestSend_redirectKeepsHeader(t *testing.T) {
 			require.Equal(t, []string{tt.referer}, hops[1]["Referer"])
 		})
 	}
+}
+
+// A GET stays a GET, whichever redirect leads it on, so it stays the same request
+// (RFC 9110 section 15.4): the body goes with it, and what describes the body.
+// net/http's client drops both, and where it is the one that follows, it does.
+func TestSend_redirectedGetKeepsItsBody(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, p protocol) {
+		arrived := make(chan string, 1)
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			if code, _ := strconv.Atoi(r.URL.Query().Get("code")); code > 0 {
+				http.Redirect(w, r, "/there", code)
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			arrived <- fmt.Sprintf("%s %q %q %d %v", r.Method, body, r.Header.Values("Content-Type"), r.ContentLength, r.TransferEncoding)
+		})
+		client := newClient(t, cfg)
+		kept, dropped := `GET "{\"amount\":5}" ["application/json"] 12 []`, `GET "" [] 0 []`
+		for _, tt := range []struct {
+			name string
+			do   func(*http.Request) (*http.Response, error)
+			want string
+		}{
+			{"Client.Do", client.Do, kept},
+			{"RoundTripper", (&http.Client{Transport: client.RoundTripper()}).Do, dropped},
+			{"net/http", (&http.Client{Transport: cfg.Transport}).Do, dropped},
+		} {
+			for _, code := range []string{"301", "302", "303"} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"?code="+code, strings.NewReader(`{"amount":5}`))
+				require.NoError(t, err)
+				req.Header.Set("Content-Type", "application/json")
+				resp, err := tt.do(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.Equal(t, tt.want, <-arrived, "%s %s", tt.name, code)
+			}
+		}
+	})
 }
