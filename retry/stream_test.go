@@ -189,6 +189,8 @@ func TestStream_breaksWhileItIsSent(t *testing.T) {
 	require.ErrorIs(t, failed, broken)
 	require.Equal(t, retry.Unknown, failed.Outcome)
 	require.False(t, failed.Retryable)
+	// The client does not wait for a server that has not yet turned to the request.
+	require.Eventually(t, func() bool { return hits.Load() > 0 }, time.Minute, time.Millisecond)
 	srv.Close()
 	require.EqualValues(t, 1, hits.Load())
 	s.requireClosed(t)
