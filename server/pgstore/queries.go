@@ -25,6 +25,7 @@ type queries struct {
 	once, onceOrFail, onceRecord pgkit.Query
 	partitions, dropAnswers      pgkit.Query
 	detachedPartitions           pgkit.Query
+	ownsAnswers, clock           pgkit.Query
 	intentBegin, intent          pgkit.Query
 	intentDone, intentsPending   pgkit.Query
 	intentsSweep                 pgkit.Query
@@ -73,6 +74,8 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.onceRecord, "once_record"},
 		{&q.partitions, "partitions"},
 		{&q.detachedPartitions, "detached_partitions"},
+		{&q.ownsAnswers, "owns_answers"},
+		{&q.clock, "clock"},
 		{&q.dropAnswers, "drop_answers"},
 		{&q.intentBegin, "intent_begin"},
 		{&q.intent, "intent"},

@@ -29,6 +29,7 @@ type Store struct {
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
 	partitioned partitioned
+	swept       position
 	answers     answerSweep
 }
 
@@ -127,7 +128,7 @@ func (s *Store) Check(ctx context.Context) error {
 		err = Migrations.Check(ctx, s.pool, s.cfg.Schema)
 	}
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
-		_, err = s.lookAtPartitions(ctx)
+		_, err = s.lookAtPartitions(ctx, s.pool)
 	}
 	return wrap("check", err)
 }

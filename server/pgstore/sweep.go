@@ -3,9 +3,11 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -15,19 +17,72 @@ import (
 // and once they are fewer than limit another for answers: a limit of a thousand or
 // so keeps each short. It passes over records that a transaction
 // holds, so that sweeps in several processes share the work.
+//
+// It goes on where the last call of this process ended, and from the start once
+// nothing is left there. Else each call would pass over what all before it deleted,
+// for as long as no vacuum may clear that away, and over what must stay.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
 	}
-	st := s.query.sweep.Bind(pgx.NamedArgs{"limit": int64(limit)})
-	n, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, s.writer, st) })
-	if err == nil && int(n) < limit {
+	from := s.swept.get()
+	n, err := s.sweepFrom(ctx, from, limit)
+	if err == nil && n < limit && !from.IsZero() {
+		var more int
+		more, err = s.sweepFrom(ctx, time.Time{}, limit-n)
+		n += more
+	}
+	if err == nil && n < limit {
 		err = s.dropAnswers(ctx, limit)
+		if err == nil && s.cfg.Answers == AnswersPartitioned {
+			_, err = s.lookAtPartitions(ctx, s.pool) // somebody else may have made some
+		}
 	}
-	if err == nil && s.cfg.Answers == AnswersPartitioned {
-		_, err = s.lookAtPartitions(ctx) // somebody else may have made some
+	return n, wrap("sweep", err)
+}
+
+// sweepFrom deletes at most limit records that expired at from or later. If these
+// are fewer the next call begins at the start.
+func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, error) {
+	type batch struct {
+		count int
+		last  pgtype.Timestamptz // null: it deleted none
 	}
-	return int(n), wrap("sweep", err)
+	st := s.query.sweep.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
+	b, err := pgkit.RetryConflict(ctx, func() (batch, error) {
+		b, _, err := pgkit.Row(ctx, s.writer, st, func(row pgx.CollectableRow) (b batch, err error) {
+			return b, row.Scan(&b.count, &b.last)
+		})
+		return b, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	next := time.Time{}
+	if b.count == limit {
+		next = b.last.Time
+	}
+	s.swept.put(next)
+	return b.count, nil
+}
+
+// A position is where the next sweep of this process begins: the time that the last
+// one came to, zero for the start. It is safe for concurrent use.
+type position struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (p *position) get() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+func (p *position) put(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = at
 }
 
 // Stats implements [server.Store]. It reads the whole table.

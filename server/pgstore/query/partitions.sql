@@ -1,6 +1,6 @@
 -- Partitions returns the partitions of the answers with their bounds, in the words of
--- the catalog; also one that somebody began to detach.
-select c.relname, pg_get_expr(c.relpartbound, c.oid)
+-- the catalog; also one that somebody began to detach, and says so.
+select c.relname, pg_get_expr(c.relpartbound, c.oid), i.inhdetachpending
 from pg_inherits i
 join pg_class c on c.oid = i.inhrelid
 where i.inhparent = '/*schema*/idempotency_answer'::regclass

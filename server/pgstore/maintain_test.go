@@ -1,0 +1,222 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// partitionNames are those of the answers, in order.
+func partitionNames(tb testing.TB, look *pgxpool.Pool) []string {
+	tb.Helper()
+	return queryRow[[]string](tb, look, "select coalesce(array_agg(inhrelid::regclass::text order by inhrelid::regclass::text), '{}') from pg_inherits"+answers)
+}
+
+// holding leaves a transaction open in which these statements were executed, until end
+// is called.
+func holding(tb testing.TB, look *pgxpool.Pool, options pgx.TxOptions, statements ...string) (end func()) {
+	tb.Helper()
+	tx, err := look.BeginTx(tb.Context(), options)
+	require.NoError(tb, err)
+	end = func() { _ = tx.Rollback(context.Background()) }
+	tb.Cleanup(end)
+	for _, statement := range statements {
+		_, err := tx.Exec(tb.Context(), statement)
+		require.NoError(tb, err)
+	}
+	return end
+}
+
+// Of the processes that maintain at the same time one does the work. The others look,
+// and go on.
+func TestMaintain_one(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	end := holding(t, look, pgx.TxOptions{}, `select pg_advisory_xact_lock(hashtext('"idempotency_answer"'))`)
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Empty(t, partitionNames(t, look))
+	end()
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.GreaterOrEqual(t, len(partitionNames(t, look)), 4, "today's, and those of the next three days")
+
+	other := openOn(t, look, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	holding(t, look, pgx.TxOptions{}, `select pg_advisory_xact_lock(hashtext('"idempotency_answer"'))`)
+	require.NoError(t, other.MaintainPartitions(t.Context(), time.Hour))
+	require.NoError(t, other.Settle(t.Context(), claim(t, other), completion))
+	apart, _ := inPartitions(t, look)
+	require.Equal(t, 1, apart, "what one made the other uses")
+}
+
+// The pool can be as small as it likes.
+func TestMaintain_poolOfOne(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: time.Hour}, size(1))
+	require.NoError(t, s.MaintainPartitions(t.Context(), 24*time.Hour))
+	require.Greater(t, len(partitionNames(t, look)), 24)
+}
+
+// A lock that somebody holds for long makes maintenance fail soon, and nobody wait.
+func TestMaintain_locked(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	end := holding(t, look, pgx.TxOptions{}, "lock table idempotency_answer in share update exclusive mode") // as analyze does
+	err := s.MaintainPartitions(t.Context(), time.Hour)
+	require.True(t, isLockTimeout(err), err)
+	require.Contains(t, err.Error(), "pgstore: partitions: make partitions idempotency_answer_p")
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	end()
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	apart, inline := inPartitions(t, look)
+	require.Equal(t, []int{1, 1}, []int{apart, inline})
+}
+
+// partman makes a partition as pg_partman does, for the interval that begins so many
+// intervals from now.
+func partman(tb testing.TB, look *pgxpool.Pool, format string, interval time.Duration, n int) (name string) {
+	tb.Helper()
+	from := time.Now().UTC().Truncate(interval).Add(time.Duration(n) * interval)
+	name = "idempotency_answer_p" + from.Format(format)
+	exec(tb, look, "create table "+name+" (like idempotency_answer including all)")
+	exec(tb, look, fmt.Sprintf("alter table idempotency_answer attach partition %s for values from ('%s') to ('%s')",
+		name, from.Format(time.RFC3339), from.Add(interval).Format(time.RFC3339)))
+	return name
+}
+
+// A backup, or another transaction that saw a partition, keeps it from going for as long
+// as it lasts: nobody else notices, and then it goes.
+func TestMaintain_readerStays(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	old := partman(t, look, "20060102", 24*time.Hour, -2)
+	older := partman(t, look, "20060102", 24*time.Hour, -3)
+	end := holding(t, look, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, "select count(*) from idempotency_answer")
+	for range 2 {
+		err := s.MaintainPartitions(t.Context(), time.Hour)
+		require.True(t, isLockTimeout(err), err)
+		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	}
+	apart, _ := inPartitions(t, look)
+	require.Equal(t, 2, apart)
+	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from pg_inherits"+answers+" and inhdetachpending"))
+	end()
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.NotContains(t, partitionNames(t, look), old)
+	require.NotContains(t, partitionNames(t, look), older)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relname = any($1)", []string{old, older}))
+}
+
+// What pg_partman makes and drops, by days or by hours: ours fit in, under the same
+// names, and go alike.
+func TestMaintain_besidePartman(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, format     string
+		theirs, interval time.Duration
+	}{
+		{"days", "20060102", 24 * time.Hour, 24 * time.Hour},
+		{"hours", "20060102_150405", time.Hour, time.Hour},
+		{"theirs by days, ours by hours", "20060102", 24 * time.Hour, time.Hour},
+		{"theirs by hours, ours by days", "20060102_150405", time.Hour, 24 * time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: tt.interval})
+			past := partman(t, look, tt.format, tt.theirs, -2)
+			now, ahead := partman(t, look, tt.format, tt.theirs, 0), partman(t, look, tt.format, tt.theirs, 3)
+			detached := partman(t, look, tt.format, tt.theirs, -1) // with retention_keep_table, its default
+			exec(t, look, "alter table idempotency_answer detach partition "+detached)
+
+			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
+			there := partitionNames(t, look)
+			require.NotContains(t, there, past)
+			require.Contains(t, there, now)
+			require.Contains(t, there, ahead)
+			require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relname = $1", detached))
+			require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+			apart, _ := inPartitions(t, look)
+			require.Equal(t, 1, apart)
+			require.Zero(t, queryRow[int](t, look, "select count(*) from unnest($1::text[]) n where n !~ '^idempotency_answer_p[0-9]{8}(_[0-9]{6})?$'", there))
+			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
+			require.Equal(t, there, partitionNames(t, look), "again there is nothing to do")
+		})
+	}
+}
+
+// Beside a default partition none can be detached concurrently: pg_partman makes one
+// unless it is told not to.
+func TestMaintain_defaultPartition(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	exec(t, look, "create table idempotency_answer_default partition of idempotency_answer default")
+	err := s.MaintainPartitions(t.Context(), time.Hour)
+	require.ErrorIs(t, err, pgstore.ErrConfig)
+	require.ErrorContains(t, err, "idempotency_answer_default is a default partition")
+	require.ErrorIs(t, s.Check(t.Context()), pgstore.ErrConfig)
+}
+
+// Another's table has the name of a partition that is missing: the others are made.
+func TestMaintain_inTheWay(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	name := "idempotency_answer_p" + time.Now().UTC().AddDate(0, 0, 3).Format("20060102")
+	exec(t, look, "create view "+name+" as select 1")
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Greater(t, len(partitionNames(t, look)), 2)
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+	apart, _ := inPartitions(t, look)
+	require.Equal(t, 1, apart)
+}
+
+// Where services do not own the tables their owner maintains, and they look. They
+// tell when it is late, and not before.
+func TestMaintain_asRuntime(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	r := roles(t, look)
+	cfg := pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: time.Hour}
+	owner, service := openOn(t, look, cfg, as(r.Owner)), openOn(t, look, cfg, as(r.Runtime))
+	require.ErrorContains(t, service.MaintainPartitions(t.Context(), time.Hour), "does not own the tables")
+	require.NoError(t, owner.MaintainPartitions(t.Context(), time.Hour))
+	require.NoError(t, service.MaintainPartitions(t.Context(), time.Hour))
+	require.NoError(t, service.MaintainPartitions(t.Context(), 3*time.Hour), "what is only made ahead is nothing to tell of")
+	require.NoError(t, service.Settle(t.Context(), claim(t, service), completion))
+	apart, _ := inPartitions(t, look)
+	require.Equal(t, 1, apart)
+}
+
+// A pooler in transaction mode would lose the timeout, or leave it to somebody else.
+func TestMaintain_throughPgBouncer(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(t, look.Config().ConnString()))
+	require.NoError(t, err)
+	s, err := pgstore.Open(t.Context(), cfg, pgstore.Config{Answers: pgstore.AnswersPartitioned, AllowNonDurable: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	require.ErrorContains(t, s.MaintainPartitions(t.Context(), time.Hour), "lock_timeout")
+	require.Empty(t, partitionNames(t, look))
+}
+
+// The guard's sweeper maintains them.
+func TestMaintain_byTheSweeper(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); g.RunSweeper(ctx) }()
+	until(t, "there are partitions", func() bool { return len(partitionNames(t, look)) >= 7 })
+	cancel()
+	<-done
+}
