@@ -5,6 +5,7 @@
 //	go run . -run 'combined'  the figures whose names match
 //	go run . -short           everything in three minutes, without verdicts
 //	go run . -json            for machines
+//	go run . -cpuprofile f    with a profile of the client
 //
 // README.md says what each figure means. It exits with 1 if a figure falls short of
 // its goal or could not be measured for want of Redis, and with 2 if a measurement
@@ -62,6 +63,8 @@ type options struct {
 	only  *regexp.Regexp // names of benches
 	short bool
 	json  bool
+	// profile is the file for the processor time of this process; "": none.
+	profile string
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -72,6 +75,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&only, "run", "", "a regular expression that names what to run, such as combined64|alone (default: all)")
 	flags.BoolVar(&o.short, "short", false, "do a little of everything, and judge nothing")
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of Markdown")
+	flags.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to the file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -107,7 +111,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitNoVerdict
 	}
+	stop, err := startProfile(opts.profile)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "bench:", err)
+		return exitNoVerdict
+	}
 	r, err := measureAll(ctx, opts, stderr)
+	err = errors.Join(err, stop())
 	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
 	switch {
 	case err != nil:
