@@ -27,7 +27,7 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
 	var counter statements
-	g, err := openGuard(ctx, db, server.Config{CacheBytes: 1 << 20}, counter.watch)
+	g, err := openGuard(ctx, db, guardOptions{guard: server.Config{CacheBytes: 1 << 20}, tracer: &counter})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func openCallee(ctx context.Context, db *database, guarded bool) (http.Handler, 
 		}
 		return effectHandler(func(context.Context) execer { return pool }), func() error { pool.Close(); return nil }, nil
 	}
-	g, err := openGuard(ctx, db, server.Config{})
+	g, err := openGuard(ctx, db, guardOptions{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -21,28 +22,32 @@ type guarded struct {
 	pool  *pgxpool.Pool // of the store
 }
 
-// openGuard makes one on a database that has the store's tables. Changes are made to
-// the pool's configuration before the store's own.
-func openGuard(ctx context.Context, db *database, cfg server.Config, changes ...func(*pgxpool.Config)) (*guarded, error) {
+// guardOptions are all the choices that there are. The zero one has the defaults.
+type guardOptions struct {
+	guard  server.Config
+	store  pgstore.Config
+	tracer pgx.QueryTracer
+}
+
+// openGuard makes one on a database that has the store's tables.
+func openGuard(ctx context.Context, db *database, o guardOptions) (*guarded, error) {
 	config, err := db.config(connections)
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range changes {
-		change(config)
-	}
+	config.ConnConfig.Tracer = o.tracer
 	pgstore.Prepare(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	store, err := pgstore.New(pool, pgstore.Config{})
+	store, err := pgstore.New(pool, o.store)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
 	g := &guarded{database: db, store: store, pool: pool}
-	if g.guard, err = server.NewGuard(store, server.Unscoped, cfg); err != nil {
+	if g.guard, err = server.NewGuard(store, server.Unscoped, o.guard); err != nil {
 		return nil, errors.Join(err, g.close(ctx))
 	}
 	return g, nil

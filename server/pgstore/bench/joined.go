@@ -105,7 +105,7 @@ func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := openGuard(ctx, db, server.Config{})
+	g, err := openGuard(ctx, db, guardOptions{})
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestReport_writeError(t *testing.T) {
 
 func TestRun_badFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-run", "nosuch"}, {"-run", "("}, {"alone"}, {"-fast"}} {
+	for _, args := range [][]string{{"-run", "nosuch"}, {"-run", "("}, {"alone"}, {"-fast"}, {"-cpuprofile", "/no/such/folder/f"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitNoVerdict, run(t.Context(), args, io.Discard, &stderr), "%q", args)
 		require.NotEmpty(t, stderr.String())
@@ -128,6 +129,21 @@ func TestRun_withoutRedis(t *testing.T) {
 		}
 		require.Contains(t, stderr.String(), "install redis-server")
 	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	profile := filepath.Join(t.TempDir(), "cpu")
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitOK, run(t.Context(), []string{"-short", "-json", "-run", "^cache$", "-cpuprofile", profile}, &stdout, &stderr), stderr.String())
+	var r report
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r))
+	require.False(t, r.Judged)
+	require.NotEmpty(t, r.Machine.Postgres)
+	require.Len(t, r.Sections, 1)
+	require.Equal(t, "cache", r.Sections[0].Figures[0].Name)
+	require.Positive(t, r.Sections[0].Figures[0].Measures[0].Value)
+	require.FileExists(t, profile)
 }
 
 func TestRun_interrupted(t *testing.T) {

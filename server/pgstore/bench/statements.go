@@ -5,15 +5,12 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // statements counts what a pool sends.
 type statements struct{ n atomic.Int64 }
 
 func (s *statements) load() int64 { return s.n.Load() }
-
-func (s *statements) watch(config *pgxpool.Config) { config.ConnConfig.Tracer = s }
 
 // TraceQueryStart implements [pgx.QueryTracer].
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/fanonce/fanonce/server"
 )
 
 var sweep = bench{
@@ -49,7 +47,7 @@ func sweepPair(ctx context.Context, on *postgres, e effort) (p pairOfRounds, err
 		return p, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	g, err := openGuard(ctx, db, server.Config{})
+	g, err := openGuard(ctx, db, guardOptions{})
 	if err != nil {
 		return p, err
 	}

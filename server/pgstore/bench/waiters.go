@@ -62,10 +62,10 @@ type pair struct {
 
 func openPair(ctx context.Context, db *database) (_ *pair, err error) {
 	p := &pair{}
-	if p.owner, err = openGuard(ctx, db, server.Config{}); err != nil {
+	if p.owner, err = openGuard(ctx, db, guardOptions{}); err != nil {
 		return nil, err
 	}
-	if p.waiter, err = openGuard(ctx, db, server.Config{}, p.sent.watch); err != nil {
+	if p.waiter, err = openGuard(ctx, db, guardOptions{tracer: &p.sent}); err != nil {
 		return nil, errors.Join(err, p.owner.close(ctx))
 	}
 	return p, nil

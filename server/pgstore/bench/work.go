@@ -32,7 +32,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	g, err := openGuard(ctx, db, server.Config{})
+	g, err := openGuard(ctx, db, guardOptions{})
 	if err != nil {
 		return nil, err
 	}
