@@ -25,6 +25,7 @@ type call struct {
 	firstSent    time.Time
 	inbound      wire.Inbound
 	wait         time.Duration // for somebody else's run
+	claimed      bool          // it was tried: there is a record by now, if none was swept
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
@@ -70,6 +71,28 @@ func (c *call) claim(g *Guard) ClaimRequest {
 		Window: g.cfg.window(),
 		Route:  c.route.Name,
 		Memo:   c.memo,
+		Repeat: c.claimed || c.repeats(g.cfg.Lease),
+	}
+}
+
+// repeatAge is how old a request must be to be taken for a retry, where its caller
+// does not count attempts.
+const repeatAge = time.Second
+
+// repeats guesses whether the key has been claimed before. Who says that this is
+// the first attempt is believed while its lease would last: a call can be young though
+// the request that it is made for is not. Past it, an earlier process of the caller may
+// have gone as far.
+func (c *call) repeats(lease time.Duration) bool {
+	switch age := time.Since(c.firstSent); {
+	case c.inbound.Attempt > 1:
+		return true
+	case c.firstSent.IsZero():
+		return false
+	case c.inbound.Attempt == 1:
+		return age > lease
+	default:
+		return age > repeatAge
 	}
 }
 

@@ -46,6 +46,10 @@ type ClaimRequest struct {
 	// Route and Memo become the record's if it is Opaque.
 	Route string
 	Memo  []byte
+	// Repeat says that the key has probably been claimed before: a store may then
+	// look for a record before it claims. It is a guess, and decides nothing: wrong
+	// either way, it costs a look.
+	Repeat bool
 }
 
 // A BuryRequest takes a dead run's key out of use.

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -114,23 +115,26 @@ func durable(b *testing.B) (look *pgxpool.Pool) {
 // completions a second they did, and the median time of one of both.
 func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.Duration) {
 	b.Helper()
+	return turnOf(b, callers, func(ctx context.Context) error {
+		req := newClaim()
+		r, won, err := s.Claim(ctx, req)
+		if err != nil || !won {
+			return fmt.Errorf("won %v, error %w", won, err)
+		}
+		return s.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+	})
+}
+
+// inTurn returns how long each took that so many callers did until the turn ended,
+// or one of theirs was not done.
+func inTurn(callers int, do func() bool) (all []time.Duration) {
 	var mu sync.Mutex
-	var all []time.Duration
 	var wg sync.WaitGroup
 	end := time.Now().Add(slice)
 	for range callers {
 		wg.Go(func() {
 			var mine []time.Duration
-			for start := time.Now(); start.Before(end); start = time.Now() {
-				req := newClaim()
-				r, won, err := s.Claim(b.Context(), req)
-				if err == nil && won {
-					err = s.Settle(b.Context(), server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
-				}
-				if err != nil || !won {
-					b.Errorf("won %v, error %v", won, err)
-					return
-				}
+			for start := time.Now(); start.Before(end) && do(); start = time.Now() {
 				mine = append(mine, time.Since(start))
 			}
 			mu.Lock()
@@ -139,7 +143,7 @@ func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.
 		})
 	}
 	wg.Wait()
-	return float64(len(all)) / slice.Seconds(), middle(all)
+	return all
 }
 
 func middle[T float64 | time.Duration](all []T) T {

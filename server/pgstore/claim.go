@@ -11,7 +11,8 @@ import (
 )
 
 // Claim implements [server.Store]: one statement for the first caller of a key,
-// two for a duplicate, which writes nothing. It waits, for at most
+// two for a duplicate, which writes nothing. Where req.Repeat says which of the two
+// to expect it is one for the duplicate, and two for the first. It waits, for at most
 // Config.LockTimeout, where a transaction is about to make the absent key a
 // tombstone.
 func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
@@ -32,6 +33,11 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 var errVanished = errors.New("record vanished")
 
 func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	if req.Repeat {
+		if r, err := s.read(ctx, req.ID); !errors.Is(err, server.ErrNotFound) {
+			return r, err == nil && repeated(r, req), err
+		}
+	}
 	type claimed struct {
 		times claimTimes
 		won   bool
@@ -50,7 +56,12 @@ func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.
 	if errors.Is(err, server.ErrNotFound) {
 		return server.Record{}, false, s.whyAbsent(ctx, req)
 	}
-	return r, err == nil && r.State == server.StateInProgress && r.Token == req.Token, err
+	return r, err == nil && repeated(r, req), err
+}
+
+// repeated reports that r is what req itself made: its answer was lost.
+func repeated(r server.Record, req server.ClaimRequest) bool {
+	return r.State == server.StateInProgress && r.Token == req.Token
 }
 
 // whyAbsent: the insert did nothing, and yet there is no record.

@@ -126,8 +126,7 @@ func TestCombining_closeDrains(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(1))
 	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s)}
-	tx, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	tx, _ := begin(t, s)
 	done := make([]<-chan error, len(owners))
 	for i, o := range owners {
 		done[i] = inBackground(func() error { return s.Settle(t.Context(), o, completion) })

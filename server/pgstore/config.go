@@ -40,14 +40,15 @@ const (
 )
 
 // Combining says whether claims and settlements that wait at the same time share
-// a commit.
+// a commit, and reads a statement.
 type Combining uint8
 
 const (
 	// CombiningOn sends them together. One that is alone is sent at once, as
 	// with CombiningOff; [pgkit.Combiner] says how the others go.
 	CombiningOn Combining = iota
-	// CombiningOff gives each a statement, a connection and a commit of its own.
+	// CombiningOff gives each a statement and a connection of its own, and each
+	// write a commit.
 	CombiningOff
 )
 
@@ -83,7 +84,8 @@ type Config struct {
 	// [pgkit.ErrBusy]. Zero means half of the pool's connections.
 	MaxParked int
 
-	// Combining says whether writes share commits. Zero means [CombiningOn].
+	// Combining says whether writes share commits, and reads statements. Zero means
+	// [CombiningOn].
 	Combining Combining
 
 	// MaxFlushes is how many shared commits may be under way at once, each on a

@@ -104,8 +104,7 @@ func TestFate_waitCanceledByAnother(t *testing.T) {
 	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement")
 
 	o = claim(t, local)
-	tx, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	tx, _ := begin(t, s)
 	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	cancelWait()
 	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement in a transaction")
@@ -182,8 +181,7 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 
 	// The same for the end of a transaction, whose rows stand or fall with it.
 	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
-	tx, err := s.Begin(t.Context())
-	require.NoError(t, err)
+	tx, _ := begin(t, s)
 	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
 	require.ErrorIs(t, <-done, server.ErrFateUnknown)

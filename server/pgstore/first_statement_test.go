@@ -224,7 +224,7 @@ func TestTx_unusedAndLost(t *testing.T) {
 	s, _ := open(t, pgstore.Config{})
 	o := claim(t, s)
 	require.NoError(t, s.Settle(t.Context(), o, server.Settlement{State: server.StateReleased}))
-	tx, _ := begin(t, s)
+	tx, _ := unbegun(t, s)
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrLeaseLost)
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxEnded)
 }
@@ -232,7 +232,7 @@ func TestTx_unusedAndLost(t *testing.T) {
 func TestTx_firstStatementHasTheLevel(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{Isolation: pgx.RepeatableRead})
-	_, ctx := begin(t, s)
+	_, ctx := unbegun(t, s)
 	for range 2 {
 		var level string
 		require.NoError(t, pgstore.Tx(ctx).QueryRow(ctx, "select current_setting('transaction_isolation')").Scan(&level))
@@ -278,7 +278,7 @@ func TestTx_firstStatementFails(t *testing.T) {
 				"QueryRow": func(ctx context.Context) error { return pgstore.Tx(ctx).QueryRow(ctx, f.sql, f.args...).Scan(nil) },
 			} {
 				o := claim(t, s)
-				tx, ctx := begin(t, s)
+				tx, ctx := unbegun(t, s)
 				err := do(ctx)
 				require.Error(t, err, "%s %s in mode %v", f.name, way, mode)
 				require.NotErrorIs(t, err, pgx.ErrNoRows)
@@ -295,6 +295,32 @@ func TestTx_firstStatementFails(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, queryRow[int](t, look, "select count(*) from entry"))
+	}
+}
+
+func TestTx_firstStatementConflicts(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	exec(t, look, "create function conflict(int) returns int language plpgsql as $$ begin raise exception 'x' using errcode = '40001'; end $$")
+	for name, do := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"Exec": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "select conflict($1)", 1)
+			return err
+		},
+		"QueryRow": func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, "select conflict(1)").Scan(nil) },
+		"SendBatch": func(ctx context.Context, tx pgx.Tx) error {
+			batch := new(pgx.Batch)
+			batch.Queue("select conflict(1)")
+			return tx.SendBatch(ctx, batch).Close()
+		},
+	} {
+		o := claim(t, s)
+		tx, ctx := unbegun(t, s)
+		require.False(t, tx.Conflict())
+		require.Error(t, do(ctx, pgstore.Tx(ctx)), name)
+		require.True(t, tx.Conflict(), name)
+		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict, name)
+		require.True(t, tx.Conflict(), "also after the end")
 	}
 }
 
@@ -321,7 +347,7 @@ func TestTx_firstRowDoesNotFit(t *testing.T) {
 		},
 	} {
 		o := claim(t, s)
-		tx, ctx := begin(t, s)
+		tx, ctx := unbegun(t, s)
 		require.Error(t, do(ctx), name)
 		var n int
 		require.NoError(t, pgstore.Tx(ctx).QueryRow(ctx, "select 1").Scan(&n), name)
@@ -335,7 +361,7 @@ func TestTx_firstStatementTooLate(t *testing.T) {
 	s, look := open(t, pgstore.Config{})
 	exec(t, look, "create table entry (id int primary key, what text)")
 	o := claim(t, s)
-	tx, ctx := begin(t, s)
+	tx, ctx := unbegun(t, s)
 	late, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := pgstore.Tx(ctx).Exec(late, insertEntry, 1)
@@ -352,13 +378,11 @@ func TestTx_noConnection(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
 	o := claim(t, s)
-	holder, holding := begin(t, s)
-	_, err := pgstore.Tx(holding).Exec(holding, "select $1::int", 1)
-	require.NoError(t, err)
-	tx, ctx := begin(t, s)
+	holder, _ := begin(t, s)
+	tx, ctx := unbegun(t, s)
 	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	_, err = pgstore.Tx(ctx).Exec(soon, insertEntry, 1)
+	_, err := pgstore.Tx(ctx).Exec(soon, insertEntry, 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, holder.Rollback(t.Context()))
 	_, err = pgstore.Tx(ctx).Exec(ctx, insertEntry, 1)
@@ -399,15 +423,15 @@ func TestTx_firstStatementOutlivesTheRun(t *testing.T) {
 	}
 	for name, end := range ends {
 		for _, where := range []string{"waits for a connection", "waits for a lock"} {
-			holder, holding := begin(t, s)
+			holder, holding := unbegun(t, s)
 			_, err := pgstore.Tx(holding).Exec(holding, "lock table entry")
 			require.NoError(t, err)
-			other, elsewhere := begin(t, s)
+			other, elsewhere := unbegun(t, s)
 			if where == "waits for a connection" {
 				_, err = pgstore.Tx(elsewhere).Exec(elsewhere, "select 1")
 				require.NoError(t, err)
 			}
-			tx, ctx := begin(t, s)
+			tx, ctx := unbegun(t, s)
 			left := make(chan error)
 			asked := &askedContext{Context: ctx, asked: make(chan struct{})}
 			go func() {
@@ -455,7 +479,7 @@ func TestTx_runEndsAsItBegins(t *testing.T) {
 		cfg.ConnConfig.Tracer = tracer
 	})
 	exec(t, look, "create table entry (id int primary key, what text)")
-	tx, ctx := begin(t, s)
+	tx, ctx := unbegun(t, s)
 	tracer.end = func() { require.NoError(t, tx.Rollback(t.Context())) }
 	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into entry values (1, 'x')")
 	require.ErrorIs(t, err, pgstore.ErrTxEnded)

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -99,6 +100,9 @@ func everyRequest(ctx context.Context, s *pgstore.Store) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
+	}
+	if _, err := pgstore.Tx(tx.NewContext(ctx)).Exec(ctx, "select $1::int", 1); err != nil {
+		return fmt.Errorf("first statement: %w", errors.Join(err, tx.Rollback(ctx)))
 	}
 	if err := tx.Settle(ctx, o, completion); err != nil {
 		return fmt.Errorf("settle: %w", err)

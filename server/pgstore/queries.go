@@ -13,6 +13,7 @@ var queryFiles embed.FS
 type queries struct {
 	claim, tooOld, read, confirm pgkit.Query
 	flush, claimMany, settleMany pgkit.Query
+	readMany                     pgkit.Query
 	takeOver, bury               pgkit.Query
 	renew, renewLocked           pgkit.Query
 	settle, settleTx, settled    pgkit.Query
@@ -31,7 +32,8 @@ type queries struct {
 	intentsSweep                 pgkit.Query
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
-	readPartitioned, confirmPartitioned    pgkit.Query
+	readPartitioned, readManyPartitioned   pgkit.Query
+	confirmPartitioned                     pgkit.Query
 	lockPartitioned, settleManyPartitioned pgkit.Query
 }
 
@@ -46,6 +48,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.claimMany, "claim_many"},
 		{&q.tooOld, "too_old"},
 		{&q.read, "read"},
+		{&q.readMany, "read_many"},
 		{&q.confirm, "confirm"},
 		{&q.takeOver, "take_over"},
 		{&q.bury, "bury"},
@@ -86,6 +89,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.settleManyPartitioned, "settle_many_partitioned"},
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},
 		{&q.readPartitioned, "read_partitioned"},
+		{&q.readManyPartitioned, "read_many_partitioned"},
 		{&q.lockPartitioned, "lock_partitioned"},
 		{&q.confirmPartitioned, "confirm_partitioned"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -19,21 +20,59 @@ func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
 }
 
 func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
-	query := s.query.read
-	if s.cfg.Answers != AnswersInline {
-		query = s.query.readPartitioned
-	}
 	// A read of partitions can be the victim of a deadlock with their maintenance.
-	f, err := pgkit.RetryConflict(ctx, func() (found, error) {
-		return pgkit.One(ctx, s.pool, query.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
-	})
+	f, err := pgkit.RetryConflict(ctx, func() (found, error) { return s.find(ctx, id) })
 	if err != nil {
-		return server.Record{}, notFound(err)
+		return server.Record{}, err
 	}
 	if !s.mustConfirm(f) {
 		return f.Record, nil
 	}
 	return s.confirm(ctx, id)
+}
+
+// find reads a record together with what others read at this time.
+func (s *Store) find(ctx context.Context, id server.ID) (found, error) {
+	if s.reads == nil {
+		f, err := pgkit.One(ctx, s.pool, s.readOne(id), scanFound)
+		return f, notFound(err)
+	}
+	f, ok, err := s.reads.Do(ctx, id)
+	if err == nil && !ok {
+		err = server.ErrNotFound
+	}
+	return f, err
+}
+
+// newReads gathers the reads of records.
+func (s *Store) newReads() *pgkit.Gatherer[server.ID, found] {
+	return pgkit.NewGatherer(s.pool, pgkit.LaneConfig[server.ID, found]{
+		One:     s.readOne,
+		ScanOne: scanFound,
+		Many: func(ids []server.ID) (pgkit.Statement, func(pgx.CollectableRow) (int, found, error)) {
+			return s.readMany(ids), scanNumberedFound
+		},
+	})
+}
+
+func (s *Store) readOne(id server.ID) pgkit.Statement {
+	query := s.query.read
+	if s.cfg.Answers != AnswersInline {
+		query = s.query.readPartitioned
+	}
+	return query.Bind(pgx.NamedArgs{"key": uuid(id)})
+}
+
+func (s *Store) readMany(ids []server.ID) pgkit.Statement {
+	query := s.query.readMany
+	if s.cfg.Answers != AnswersInline {
+		query = s.query.readManyPartitioned
+	}
+	keys := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		keys[i] = uuid(id)
+	}
+	return query.Bind(pgx.NamedArgs{"keys": keys})
 }
 
 // confirm writes before it believes what it reads.

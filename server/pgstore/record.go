@@ -37,6 +37,17 @@ func scanFound(row pgx.CollectableRow) (f found, err error) {
 	return f, err
 }
 
+// scanNumberedFound is scanFound for a record with the number of its key, counted
+// from 1, in front.
+func scanNumberedFound(row pgx.CollectableRow) (i int, f found, err error) {
+	c := new(columns)
+	if err := row.Scan(append(append([]any{&i}, c.targets()...), &f.synchronous)...); err != nil {
+		return -1, f, err
+	}
+	f.Record, err = c.record()
+	return i - 1, f, err
+}
+
 // columns takes one row.
 type columns struct {
 	key, token                            pgtype.UUID

@@ -25,6 +25,7 @@ type Store struct {
 	writer      *pgkit.Writer
 	combiner    *pgkit.Combiner // nil with CombiningOff
 	rows        rowWriter
+	reads       *pgkit.Gatherer[server.ID, found] // nil with CombiningOff
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
@@ -109,7 +110,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s.rows = newCombined(s, s.combiner)
+	s.rows, s.reads = newCombined(s, s.combiner), s.newReads()
 	return s, nil
 }
 

@@ -87,7 +87,17 @@ var completion = server.Settlement{
 	ReplayFor: time.Hour,
 }
 
+// begin returns a transaction that has been begun, and holds its connection.
 func begin(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
+	tb.Helper()
+	tx, ctx := unbegun(tb, s)
+	_, err := pgstore.Tx(ctx).Exec(ctx, "select 1")
+	require.NoError(tb, err)
+	return tx, ctx
+}
+
+// unbegun returns a transaction that waits for its first statement.
+func unbegun(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
 	tb.Helper()
 	tx, err := s.Begin(tb.Context())
 	require.NoError(tb, err)

@@ -70,7 +70,8 @@ func newFingerprint() server.Fingerprint {
 	return f
 }
 
-// request returns a claim of id by a new token, with a long lease.
+// request returns a claim of id by a new token, with a long lease. Its guess about
+// the key is as often wrong as right: no law depends on it.
 func request(id server.ID) server.ClaimRequest {
 	return server.ClaimRequest{
 		ID:          id,
@@ -79,6 +80,7 @@ func request(id server.ID) server.ClaimRequest {
 		Effect:      server.Keyed,
 		Lease:       long,
 		Keep:        keep,
+		Repeat:      rand.IntN(2) == 0,
 	}
 }
 

@@ -57,6 +57,15 @@ var ownerDefects = []defect{
 			return m.Store.TakeOver(ctx, req, from)
 		}
 	}, []string{"take-over: the window counts from the first claim"}},
+	{"takes a guess for a fact", func(m *mutant) {
+		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			if !req.Repeat {
+				return m.Store.Claim(ctx, req)
+			}
+			r, err := m.Store.Read(ctx, req.ID)
+			return r, err == nil && r.Token == req.Token, err
+		}
+	}, []string{"claim: a guess about the key decides nothing"}},
 	{"takes over what is absent", func(m *mutant) {
 		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
 			r, won, err := m.Store.TakeOver(ctx, req, from)

@@ -16,6 +16,7 @@ var claimLaws = []law{
 	{"claim: a token that lost the key is a stranger", formerOwnerIsAStranger},
 	{"claim: a key first sent before the window never runs", oldKeyNeverRuns},
 	{"claim: the window is for absent keys only", windowIsForAbsentKeys},
+	{"claim: a guess about the key decides nothing", guessDecidesNothing},
 }
 
 func claimIsRecorded(c *check) {
@@ -159,4 +160,33 @@ func windowIsForAbsentKeys(c *check) {
 	}
 	c.must("Claim", err)
 	want(c, "status of the completed key", got.Answer.Status, 201)
+}
+
+func guessDecidesNothing(c *check) {
+	now := c.storeNow()
+	for _, repeat := range []bool{true, false} {
+		absent := request(newID())
+		absent.Repeat = repeat
+		c.claim(absent)
+		c.claim(absent) // knows itself
+
+		old := request(newID())
+		old.Repeat, old.FirstSent, old.Window = repeat, now.Add(-time.Hour), time.Minute
+		_, _, err := c.store.Claim(c.Context(), old)
+		c.wantErr("Claim of a key that is too old", err, server.ErrExpired)
+		c.wantAbsent(old.ID)
+
+		for _, s := range everyState {
+			before := s.put(c)
+			req := request(before.ID)
+			req.Repeat = repeat
+			r, won, err := c.store.Claim(c.Context(), req)
+			c.must("Claim of a key "+s.name, err)
+			want(c, "Claim of a key "+s.name+": won", won, false)
+			if diff := difference(r, before); diff != "" {
+				c.Errorf("Claim of a key %s: %s", s.name, diff)
+			}
+			c.wantUnchanged(before)
+		}
+	}
 }

@@ -39,6 +39,7 @@ type step struct {
 	window      time.Duration // shorter or longer than agedFor
 	grave       server.State
 	verdict     server.State // of a resolution
+	repeat      bool         // a claim's guess
 	deaths      int
 	end         server.Settlement
 }
@@ -51,7 +52,7 @@ func (s step) String() string {
 func (s step) request() server.ClaimRequest {
 	return server.ClaimRequest{
 		ID: s.id, Token: s.token, Fingerprint: s.fingerprint, Effect: s.effect,
-		Lease: s.lease, Keep: s.keep, FirstSent: s.firstSent, Window: s.window,
+		Lease: s.lease, Keep: s.keep, FirstSent: s.firstSent, Window: s.window, Repeat: s.repeat,
 	}
 }
 
@@ -96,6 +97,7 @@ func (r *script) next(m model) step {
 		window: pick(r.Rand, agedFor/2, 2*agedFor, 2*agedFor),
 		grave:  pick(r.Rand, server.StateUnknown, server.StatePoisoned),
 		deaths: r.IntN(3),
+		repeat: r.IntN(2) == 0,
 	}
 	s.fingerprint = server.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}
 	s.firstSent = pick(r.Rand, time.Time{}, s.old, r.now)

@@ -1,0 +1,223 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// maxGathered bounds a shared read. Its answers come together: a longer one would
+// let all wait for the largest.
+const maxGathered = 64
+
+// A Gatherer sends reads that wait at the same time in one statement. It is to
+// reads what a [Combiner] is to writes, and simpler: a read has no fate. The first
+// that comes is sent at once, by its caller and under its ctx, as a statement of its
+// own; those that come while it is under way share the next, which one of their
+// callers sends. One that fails, for whatever reason, is taken apart: each of the
+// others sends its own read alone.
+//
+// It is safe for concurrent use. It starts no goroutine, and needs no end.
+type Gatherer[Q, A any] struct {
+	db  Queryer
+	cfg LaneConfig[Q, A]
+
+	mu    sync.Mutex
+	queue []*gathered[Q, A]
+	slots int // of statements under way or about to be, but for stalled ones
+}
+
+// NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes is not
+// used, and statements must change nothing and lock nothing. Each is sent after the
+// reads in it were asked for, and sees what was committed until then.
+func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
+	return &Gatherer[Q, A]{db: db, cfg: cfg}
+}
+
+// A gathered is a caller's read.
+type gathered[Q, A any] struct {
+	q      Q
+	answer A
+	ok     bool
+	wake   chan struct{} // of size 1: it is to lead, or has ended
+
+	// Under the gatherer's lock, and fixed when wake is sent:
+	stage stage
+	alone bool // its shared statement failed
+}
+
+// Do returns the row that answers q, and false if there is none. It blocks until
+// the server has answered or ctx ends. Errors are pgx's.
+func (g *Gatherer[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
+	e := &gathered[Q, A]{q: q, wake: make(chan struct{}, 1)}
+	if err := ctx.Err(); err != nil {
+		return e.none(), false, err
+	}
+	if !g.enter(e) {
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			g.abandon(e)
+			return e.none(), false, ctx.Err()
+		}
+	}
+	if e.stage == stageLeading {
+		return g.lead(ctx, e)
+	}
+	if e.alone {
+		return g.one(ctx, q)
+	}
+	return e.answer, e.ok, nil
+}
+
+func (e *gathered[Q, A]) none() (none A) { return none }
+
+// enter queues e, unless its caller is to lead.
+func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mayLead(len(g.queue) + 1) {
+		g.slots++
+		e.stage = stageLeading
+		return true
+	}
+	g.queue = append(g.queue, e)
+	return false
+}
+
+// mayLead is the rule of the combiner. g.mu is held.
+func (g *Gatherer[Q, A]) mayLead(waiting int) bool {
+	return g.slots < DefaultMaxFlushes && waiting >= perFlush*g.slots
+}
+
+// giveUpSlot lets who has waited longest lead the next statement, if one may be
+// sent. g.mu is held.
+func (g *Gatherer[Q, A]) giveUpSlot() {
+	g.slots--
+	if len(g.queue) == 0 || !g.mayLead(len(g.queue)) {
+		return
+	}
+	e := g.queue[0]
+	g.queue = slices.Delete(g.queue, 0, 1)
+	g.slots++
+	e.stage = stageLeading
+	e.wake <- struct{}{}
+}
+
+// abandon: the caller of e has gone. If e was sent, nobody waits for its answer.
+func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch e.stage {
+	case stageQueued:
+		i := slices.Index(g.queue, e)
+		g.queue = slices.Delete(g.queue, i, i+1)
+	case stageLeading:
+		g.giveUpSlot()
+	}
+}
+
+// lead sends e, together with what is queued.
+func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, error) {
+	others := g.fill(e)
+	var once sync.Once // its slot is given up where it stalls, or at its end
+	giveUp := func() {
+		once.Do(func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.giveUpSlot()
+		})
+	}
+	stall := time.AfterFunc(stallAfter, giveUp)
+	failed := true // a tracer may panic
+	defer func() {
+		stall.Stop()
+		giveUp()
+		g.finish(others, failed)
+	}()
+	if len(others) == 0 {
+		return g.one(ctx, e.q)
+	}
+	if err := g.many(ctx, append(others, e)); err != nil {
+		g.finish(others, true)
+		others = nil
+		return g.one(ctx, e.q)
+	}
+	failed = false
+	return e.answer, e.ok, nil
+}
+
+// fill takes out of the queue what goes with e.
+func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) []*gathered[Q, A] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.queue), maxGathered-1)
+	others := slices.Clone(g.queue[:n])
+	g.queue = slices.Delete(g.queue, 0, n)
+	for _, o := range others {
+		o.stage = stageSent
+	}
+	e.stage = stageSent
+	return others
+}
+
+// finish tells those that somebody else led what came of it.
+func (g *Gatherer[Q, A]) finish(questions []*gathered[Q, A], failed bool) {
+	g.mu.Lock()
+	for _, e := range questions {
+		e.stage, e.alone = stageEnded, failed
+	}
+	g.mu.Unlock()
+	for _, e := range questions {
+		e.wake <- struct{}{}
+	}
+}
+
+func (g *Gatherer[Q, A]) one(ctx context.Context, q Q) (A, bool, error) {
+	var none A
+	rows, err := g.query(ctx, g.cfg.One(q))
+	if err != nil {
+		return none, false, err
+	}
+	answer, err := pgx.CollectOneRow(rows, g.cfg.ScanOne)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none, false, nil
+	}
+	return answer, err == nil, err
+}
+
+func (g *Gatherer[Q, A]) many(ctx context.Context, questions []*gathered[Q, A]) error {
+	qs := make([]Q, len(questions))
+	for i, e := range questions {
+		qs[i] = e.q
+	}
+	st, scan := g.cfg.Many(qs)
+	rows, err := g.query(ctx, st)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		i, answer, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if i < 0 || i >= len(questions) {
+			return fmt.Errorf("%w: %d of %d", errStrayRow, i, len(questions))
+		}
+		questions[i].answer, questions[i].ok = answer, true
+	}
+	return rows.Err()
+}
+
+func (g *Gatherer[Q, A]) query(ctx context.Context, st Statement) (pgx.Rows, error) {
+	if err := st.Err(); err != nil {
+		return nil, err
+	}
+	return g.db.Query(ctx, st.SQL, st.Args...)
+}
