@@ -94,7 +94,7 @@ func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.L
 		One: func(s settlement) pgkit.Statement {
 			return one.Bind(settleArgs(s.owner, s.end, w.store.lockTimeout))
 		},
-		ScanOne: pgx.RowTo[bool],
+		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
 			return w.settleMany(many, all), scanNumber
 		},

@@ -98,10 +98,21 @@ type Config struct {
 	// Retry-After. Zero means [pgkit.DefaultMaxQueued].
 	MaxQueued int
 
+	// Listen makes the store listen on a connection of its own for notifications
+	// that runs in other processes have ended, which it is the first to hear of
+	// within about a millisecond. Else, and while that connection is broken, it asks
+	// (see [Store.Watch]). The connection needs a session: it must not go through a
+	// pooler in transaction mode. It must come from [pgx.ParseConfig], be to the
+	// pool's database, and find the same tables; its role needs no more than usage of
+	// the schema. Whoever completes a key then sends a notification if somebody listens
+	// and waits for it, whatever the Listen of its own store. nil: none.
+	Listen *pgx.ConnConfig
+
 	// Isolation is the isolation level of the transactions that handlers run
 	// in. Empty means READ COMMITTED, whatever the database's default is. With
 	// a higher one a run that takes longer than a third of its lease conflicts
-	// with the renewal of that lease, and is run again.
+	// with the renewal of that lease, and is run again; and so does one that somebody
+	// waits for who listens, so that no store with these tables can have a Listen.
 	Isolation pgx.TxIsoLevel
 
 	// AllowNonDurable lets [Open] accept a server with fsync or
@@ -151,5 +162,19 @@ func (c Config) filled() (Config, error) {
 	case !slices.Contains(isolations, c.Isolation):
 		return c, fmt.Errorf("%w: Isolation %q", ErrConfig, c.Isolation)
 	}
+	return c.listening()
+}
+
+// listening returns c with a Listen of its own.
+func (c Config) listening() (Config, error) {
+	switch {
+	case c.Listen == nil:
+		return c, nil
+	case c.Listen.DialFunc == nil || c.Listen.LookupFunc == nil: // pgx panics, and much later
+		return c, fmt.Errorf("%w: Listen does not come from pgx.ParseConfig", ErrConfig)
+	case c.Isolation != pgx.ReadCommitted:
+		return c, fmt.Errorf("%w: Listen with Isolation %q", ErrConfig, c.Isolation)
+	}
+	c.Listen = c.Listen.Copy()
 	return c, nil
 }

@@ -24,6 +24,13 @@
 // shared cores; DESIGN.md has the conditions, and what is not combined).
 // [Config].Combining turns it off.
 //
+// # Waiting
+//
+// A duplicate that waits for a run in another process holds no connection and costs
+// three statements, however long it waits (one more for each lease that passes): one
+// poll asks for all of a process ([Store.Watch]). With [Config].Listen the database tells, and a duplicate has
+// the answer a moment after the first caller (BenchmarkWait).
+//
 // # Behind a pooler
 //
 // The store needs nothing of a session: its tests pass through PgBouncer in
@@ -33,7 +40,8 @@
 // makes them faster there. Any other mode means that none is. Do not choose
 // DescribeExec behind a pooler: its two round trips may reach two sessions. A
 // Transactional handler holds one of the pooler's connections to the server for as
-// long as it runs; no other statement does.
+// long as it runs; no other statement does. Leave [Config].Listen out, or let it
+// connect directly.
 //
 // The package knows records and owners, and nothing of HTTP, keys or what is in
 // an answer. It keeps to what a pooler in transaction mode allows. DESIGN.md has

@@ -31,6 +31,25 @@ func TestCompletionsAreHOT(t *testing.T) {
 	require.GreaterOrEqual(t, hot, n*99/100, "HOT updates of %d", n)
 }
 
+// Nor does a note that somebody waits, and a completion after it.
+func TestNotesAreHOT(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	const n = 500
+	for range n {
+		o := claim(t, s)
+		exec(t, look, "update idempotency set waiters = true where key = $1", [16]byte(o.ID))
+		require.NoError(t, s.Settle(t.Context(), o, completion))
+	}
+	s.Close()
+	look.Reset() // its sessions report, too
+	require.Eventually(t, func() bool {
+		return queryRow[int](t, look, "select n_tup_upd from pg_stat_user_tables where relname = 'idempotency'") == 2*n
+	}, 2*time.Minute, 50*time.Millisecond)
+	hot := queryRow[int](t, look, "select n_tup_hot_upd from pg_stat_user_tables where relname = 'idempotency'")
+	require.GreaterOrEqual(t, hot, 2*n*99/100, "HOT updates of %d", 2*n)
+}
+
 // No other index than these three; none may come to name a column that changes.
 func TestIndexes(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMain is the entry of the processes that tests start, too, and looks
-// whether a store left a write running.
+// whether a store left a goroutine running.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
@@ -26,9 +26,11 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	if bytes.Contains(stacks.Bytes(), []byte("server/pgkit.")) {
-		fmt.Fprintf(os.Stderr, "a write was left running:\n%s", &stacks)
-		code = 1
+	for _, ours := range []string{"server/pgkit.", "pgstore.(*poller)", "pgstore.(*listener)"} {
+		if bytes.Contains(stacks.Bytes(), []byte(ours)) {
+			fmt.Fprintf(os.Stderr, "%s was left running:\n%s", ours, &stacks)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }

@@ -86,7 +86,7 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 	if due.there, err = s.lookAtPartitions(ctx, db); err != nil {
 		return due, err
 	}
-	now, err := queryOne(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time])
+	now, err := pgkit.One(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time])
 	if err != nil {
 		return due, err
 	}
@@ -164,7 +164,7 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // maintain does what is due, as far as it can: one thing that fails, mostly for
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
-	owner, err := queryOne(ctx, conn, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
+	owner, err := pgkit.One(ctx, conn, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
 	if err != nil {
 		return err
 	}

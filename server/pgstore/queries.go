@@ -30,6 +30,8 @@ type queries struct {
 	intentBegin, intent          pgkit.Query
 	intentDone, intentsPending   pgkit.Query
 	intentsSweep                 pgkit.Query
+	ended, expect                pgkit.Query
+	channel, notify              pgkit.Query
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, readManyPartitioned   pgkit.Query
@@ -85,6 +87,10 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.intentDone, "intent_done"},
 		{&q.intentsPending, "intents_pending"},
 		{&q.intentsSweep, "intents_sweep"},
+		{&q.ended, "ended"},
+		{&q.expect, "expect"},
+		{&q.channel, "channel"},
+		{&q.notify, "notify"},
 		{&q.settlePartitioned, "settle_partitioned"},
 		{&q.settleManyPartitioned, "settle_many_partitioned"},
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},

@@ -92,6 +92,7 @@ func TestRoles_refuse(t *testing.T) {
 		{"select version from idempotency_version", allowed, allowed},
 		{"select * from idempotency_audit", allowed, allowed},
 		{"update idempotency set lease_until = now() where false", allowed, denied},
+		{"update idempotency set waiters = true where false", allowed, denied},
 		{"update idempotency set fingerprint = null where false", denied, denied},
 		{"update idempotency set created_at = now() where false", denied, denied},
 		{"update idempotency set key = key where false", denied, denied},

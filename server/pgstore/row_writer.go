@@ -42,7 +42,7 @@ func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTime
 }
 
 func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), pgx.RowTo[bool])
+	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), scanSettled)
 	return ok, err
 }
 
@@ -82,6 +82,10 @@ func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.Nam
 		"lock_timeout": lockTimeout,
 	}
 }
+
+// scanSettled is for statements that return a row, with nothing in it that counts, if
+// they settled.
+func scanSettled(pgx.CollectableRow) (bool, error) { return true, nil }
 
 // answerOf is null where there is no answer to keep.
 func answerOf(s server.Settlement) (status pgtype.Int4, envelope []byte) {

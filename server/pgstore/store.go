@@ -26,6 +26,7 @@ type Store struct {
 	combiner    *pgkit.Combiner // nil with CombiningOff
 	rows        rowWriter
 	reads       *pgkit.Gatherer[server.ID, found] // nil with CombiningOff
+	poller      *poller
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
@@ -48,6 +49,7 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 // [pgxpool.ParseConfig], connects, and checks the server: it must accept writes,
 // not forget them in a crash, and have the tables at the right version. Several
 // hosts with target_session_attrs=read-write find the primary after a failover.
+// With Config.Listen it also finds out whether a notification gets through.
 //
 // It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
 // [pgkit.ErrNotDurable], or a [*pgkit.SchemaError]; see [Migrate]. End the store
@@ -71,7 +73,11 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 		return nil, err
 	}
 	s.ownsPool = true
-	if err := s.Check(ctx); err != nil {
+	err = s.Check(ctx)
+	if err == nil {
+		err = s.checkListen(ctx)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -97,6 +103,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 		return nil, wrap("new", err)
 	}
 	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
+	s.poller = newPoller(s, cfg.Listen)
 	s.lockTimeout = milliseconds(cfg.LockTimeout)
 	if cfg.Combining == CombiningOff {
 		s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
@@ -143,13 +150,14 @@ func (s *Store) Queued() int {
 	return s.combiner.Queued()
 }
 
-// Close refuses further writes, waits for those under way for at most
+// Close tells all who wait for a run, refuses further writes, waits for those under way for at most
 // Config.CloseTimeout, then breaks their connections: what they wrote may be
 // durable or not. It closes the pool if [Open] made it. End the transactions that
 // were begun before: it waits for them without a bound then.
 func (s *Store) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CloseTimeout)
 	defer cancel()
+	s.poller.close()
 	if s.combiner != nil {
 		_ = s.combiner.Close(ctx) // whoever was refused was told
 	}

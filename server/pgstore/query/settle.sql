@@ -1,7 +1,9 @@
--- Settle ends the owner's run. It returns one row if it did, and none if the
+-- Settle ends the owner's run. It returns one row if it did (whatever is in it), and none if the
 -- caller does not own the record: then settled.sql asks whether it did before.
 -- An unknown record is free to be looked into at once: its lease ends.
 -- expires_at stays: it has an index, and the update would not be HOT.
+-- Only if somebody waits for it (expect.sql) is there a notification: it takes a lock
+-- that every other commit with one waits for, until this one is on the disk.
 update /*schema*/idempotency
 set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
@@ -11,4 +13,4 @@ set state = @state, status = @status, envelope = @envelope,
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null
   and key = @key and token = @token and fence = @fence and state = 1
-returning true
+returning case when waiters then pg_notify('fanonce_' || tableoid, key::text) end

@@ -18,7 +18,8 @@ with settled as (
     order by u.key
   ) o
   where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
-  returning i.key, i.answer_kept_until, o.envelope, o.n
+  returning i.key, i.answer_kept_until, o.envelope, o.n,
+    case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end
 ), kept as (
   insert into /*schema*/idempotency_answer (kept_until, key, envelope)
   select answer_kept_until, key, envelope from settled where answer_kept_until is not null

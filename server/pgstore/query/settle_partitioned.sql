@@ -12,7 +12,7 @@ with settled as (
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
   where s.lock_timeout is not null
     and key = @key and token = @token and fence = @fence and state = 1
-  returning key, answer_kept_until
+  returning key, answer_kept_until, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
 ), kept as (
   insert into /*schema*/idempotency_answer (kept_until, key, envelope)
   select answer_kept_until, key, @envelope from settled where answer_kept_until is not null

@@ -14,7 +14,7 @@ with settled as (
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
   where s.lock_timeout is not null
     and key = @key and token = @token and fence = @fence and state = 1
-  returning key
+  returning key, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
 )
 select case count(*) when 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
 from settled

@@ -2,11 +2,12 @@
 -- progress past its lease. It returns the record if it won, and no row if the
 -- record has moved on, is gone, or was first sent too long ago.
 -- Only a dead owner counts as a death; only a transactional one left no effect.
+-- Who waited waited for the run before.
 update /*schema*/idempotency
 set token = @token, fence = fence + 1, state = 1, effect = @effect,
   deaths = deaths + case state when 1 then 1 else 0 end,
   maybe_ran = maybe_ran or (state = 1 and effect <> 1),
-  lease_until = clock_timestamp() + @lease::interval, route = @route, memo = @memo
+  lease_until = clock_timestamp() + @lease::interval, route = @route, memo = @memo, waiters = false
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null and key = @key and fence = @from
   and (state = 3 or (state = 1 and lease_until <= clock_timestamp()))

@@ -36,7 +36,7 @@ revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_in
 -- first used for, nor when.
 grant select, insert, delete on idempotency to fanonce_runtime;
 grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until, answer_until,
-  status, envelope, answer_kept_until, route, memo) on idempotency to fanonce_runtime;
+  status, envelope, answer_kept_until, route, memo, waiters) on idempotency to fanonce_runtime;
 -- Partitions are made and dropped by their owner.
 grant select, insert, delete on idempotency_answer to fanonce_runtime;
 -- It begins, ends and sweeps intents, whose parent keys the observer does not see.

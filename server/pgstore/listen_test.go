@@ -1,0 +1,360 @@
+package pgstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/servertest"
+)
+
+// openListening is openOn with a listening connection.
+func openListening(tb testing.TB, look *pgxpool.Pool, changes ...func(*pgxpool.Config)) *pgstore.Store {
+	tb.Helper()
+	cfg := look.Config()
+	for _, change := range changes {
+		change(cfg)
+	}
+	return openOn(tb, look, pgstore.Config{Listen: cfg.ConnConfig}, changes...)
+}
+
+// listens returns once the store hears notifications; somebody must have waited.
+func listens(tb testing.TB, s *pgstore.Store) {
+	tb.Helper()
+	o := claim(tb, s)
+	_, stop := s.Watch(o.ID, o.Fence)
+	defer stop()
+	until(tb, "the store listens", s.Listening)
+}
+
+// An ear is a connection that hears what is notified in a database.
+type ear struct {
+	look    *pgxpool.Pool
+	conn    *pgx.Conn
+	channel string
+}
+
+func newEar(tb testing.TB, look *pgxpool.Pool) *ear {
+	tb.Helper()
+	conn, err := pgx.ConnectConfig(tb.Context(), look.Config().ConnConfig)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = conn.Close(context.Background()) })
+	e := &ear{look: look, conn: conn, channel: queryRow[string](tb, look, "select 'fanonce_' || 'idempotency'::regclass::oid")}
+	_, err = conn.Exec(tb.Context(), "listen "+e.channel)
+	require.NoError(tb, err)
+	return e
+}
+
+// heard returns all keys that were notified until now. Notifications come in the order
+// of their commits, so that the last one says that there are no more.
+func (e *ear) heard(tb testing.TB) (keys []server.ID) {
+	tb.Helper()
+	exec(tb, e.look, "select pg_notify($1, 'enough')", e.channel)
+	for {
+		n, err := e.conn.WaitForNotification(tb.Context())
+		require.NoError(tb, err)
+		if n.Payload == "enough" {
+			return keys
+		}
+		var key pgtype.UUID
+		if n.Payload != "" { // a store that was opened
+			require.NoError(tb, key.Scan(n.Payload))
+			keys = append(keys, key.Bytes)
+		}
+	}
+}
+
+// The whole law, with no more rights than a service has.
+func TestStore_listening(t *testing.T) {
+	t.Parallel()
+	servertest.TestStore(t, func(tb testing.TB) server.Store {
+		look := pgtest.NewPool(tb, pgstore.Migrate)
+		return openListening(tb, look, as(roles(tb, look).Runtime))
+	})
+}
+
+// However a run ends, there is a notification if somebody waits, and else none.
+func TestListen_whoSettlesNotifies(t *testing.T) {
+	t.Parallel()
+	released := server.Settlement{State: server.StateReleased}
+	unknown := server.Settlement{State: server.StateUnknown}
+	alone := func(end server.Settlement) func(*testing.T, *pgstore.Store, []server.Owner) {
+		return func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+			for _, o := range owners {
+				require.NoError(t, s.Settle(t.Context(), o, end))
+			}
+		}
+	}
+	inTx := func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+		for _, o := range owners {
+			tx, _ := begin(t, s)
+			require.NoError(t, tx.Settle(t.Context(), o, completion))
+		}
+	}
+	together := func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+		for _, err := range flushed(t, s, len(owners), func(i int) error { return s.Settle(t.Context(), owners[i], completion) }) {
+			require.NoError(t, err)
+		}
+	}
+	inline, apart := pgstore.Config{}, pgstore.Config{Answers: pgstore.AnswersPartitioned}
+	for _, tt := range []struct {
+		name string
+		cfg  pgstore.Config
+		end  func(*testing.T, *pgstore.Store, []server.Owner)
+	}{
+		{"completed", inline, alone(completion)},
+		{"released", inline, alone(released)},
+		{"unknown", inline, alone(unknown)},
+		{"not combined", pgstore.Config{Combining: pgstore.CombiningOff}, alone(completion)},
+		{"in a transaction", inline, inTx},
+		{"in one flush", inline, together},
+		{"completed, to a partition", apart, alone(completion)},
+		{"in a transaction, to a partition", apart, inTx},
+		{"in one flush, to partitions", apart, together},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, look := open(t, tt.cfg, size(1))
+			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
+			e := newEar(t, look)
+			owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
+			exec(t, look, "update idempotency set waiters = true where key = any ($1)", [][16]byte{owners[1].ID, owners[2].ID})
+			tt.end(t, s, owners)
+			require.ElementsMatch(t, []server.ID{owners[1].ID, owners[2].ID}, e.heard(t))
+		})
+	}
+}
+
+// A notification takes a lock that all commits would wait for in turn.
+func TestListen_silentWhileNobodyWaits(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	s := openListening(t, look)
+	listens(t, s)
+	e := newEar(t, look)
+	const n = 1000
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range n / 8 {
+				if _, err := claimAndSettle(t.Context(), s, random()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(t, e.heard(t))
+	require.Equal(t, n, queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
+	require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency where state = 2 and waiters"))
+}
+
+// A deafTest is two stores on one table of which one waits and has one connection.
+type deafTest struct {
+	look           *pgxpool.Pool
+	table          string
+	owner, waiting *pgstore.Store
+	pool           *pgxpool.Pool // of the one that waits
+}
+
+func newDeafTest(t *testing.T, look *pgxpool.Pool, schema, table string) *deafTest {
+	t.Helper()
+	d := &deafTest{look: look, table: table, owner: openOn(t, look, pgstore.Config{Schema: schema})}
+	cfg := look.Config()
+	cfg.MaxConns = 1
+	pgstore.Prepare(cfg)
+	var err error
+	d.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(d.pool.Close)
+	listen := look.Config().ConnConfig
+	listen.RuntimeParams["application_name"] = "listens"
+	d.waiting, err = pgstore.New(d.pool, pgstore.Config{Schema: schema, Listen: listen})
+	require.NoError(t, err)
+	t.Cleanup(d.waiting.Close)
+	return d
+}
+
+// noted watches a new run, and returns when its record says so.
+func (d *deafTest) noted(t *testing.T) (o server.Owner, ended <-chan struct{}) {
+	t.Helper()
+	o = claim(t, d.owner)
+	ended, stop := d.waiting.Watch(o.ID, o.Fence)
+	t.Cleanup(stop)
+	until(t, "it is noted", func() bool {
+		return queryRow[bool](t, d.look, "select waiters from "+d.table+" where key = $1", [16]byte(o.ID))
+	})
+	return o, ended
+}
+
+// hears shows that the store is notified: it cannot poll, for its only connection is
+// taken, and it did not give up, for which three polls would have had to fail.
+func (d *deafTest) hears(t *testing.T) {
+	t.Helper()
+	listens(t, d.waiting)
+	o, ended := d.noted(t)
+	tx, _ := begin(t, d.waiting)
+	before := d.pool.Stat().CanceledAcquireCount()
+	require.NoError(t, d.owner.Settle(t.Context(), o, completion))
+	told(t, "the end of the run", ended)
+	require.Less(t, d.pool.Stat().CanceledAcquireCount()-before, int64(3))
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+// The connection that listens breaks, time and again. What ends meanwhile is found
+// by polling, and the connection is made anew.
+func TestListen_connectionBreaks(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	d := newDeafTest(t, look, "", "idempotency")
+	d.hears(t)
+	for range 3 {
+		listens(t, d.waiting)
+		o, ended := d.noted(t)
+		require.Equal(t, 1, queryRow[int](t, look, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+			where datname = current_database() and application_name = 'listens'`))
+		require.NoError(t, d.owner.Settle(t.Context(), o, completion))
+		told(t, "what ended while nobody listened", ended)
+	}
+	d.hears(t)
+}
+
+// Runs end in the moment in which it is noted that somebody waits for them. Who waits
+// is told, by a notification if the note came first, and else there is none.
+func TestListen_noteRacesSettlement(t *testing.T) {
+	t.Parallel()
+	owner, look := open(t, pgstore.Config{})
+	waiting := openListening(t, look)
+	listens(t, waiting)
+	e := newEar(t, look)
+	const callers, each = 32, 100
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				req := newClaim()
+				r, _, err := owner.Claim(t.Context(), req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ended, stop := waiting.Watch(req.ID, r.Fence)
+				time.Sleep(time.Duration(rand.IntN(12_000)) * time.Microsecond) // a poll comes after 5 ms or so
+				if err := owner.Settle(t.Context(), server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion); err != nil {
+					t.Error(err)
+				}
+				told(t, "a run that ended as it was noted", ended)
+				stop()
+			}
+		})
+	}
+	wg.Wait()
+	rows, err := look.Query(t.Context(), "select key from idempotency where waiters and state = 2")
+	require.NoError(t, err)
+	noted, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	require.NoError(t, err)
+	want := make([]server.ID, len(noted))
+	for i, key := range noted {
+		want[i] = key
+	}
+	require.ElementsMatch(t, want, e.heard(t))
+	require.NotEmpty(t, noted, "none was noted in time")
+	require.Less(t, len(noted), callers*each, "none ended before it was noted")
+}
+
+// A record that an undo holds for the length of its transaction is passed over, and
+// nobody waits with it.
+func TestListen_passesOverLockedRecords(t *testing.T) {
+	t.Parallel()
+	owner, look := open(t, pgstore.Config{})
+	waiting := openListening(t, look)
+	listens(t, waiting)
+	locked, free := claim(t, owner), claim(t, owner)
+	tx, _ := begin(t, owner)
+	_, _, err := tx.Cancel(t.Context(), server.CancelRequest{ID: locked.ID, Token: random(), Keep: time.Hour})
+	require.NoError(t, err)
+	_, stop := waiting.Watch(locked.ID, locked.Fence)
+	defer stop()
+	_, stopFree := waiting.Watch(free.ID, free.Fence)
+	defer stopFree()
+	noted := func(o server.Owner) func() bool {
+		return func() bool {
+			return queryRow[bool](t, look, "select waiters from idempotency where key = $1", [16]byte(o.ID))
+		}
+	}
+	until(t, "the free one is noted", noted(free))
+	require.False(t, noted(locked)())
+	require.NoError(t, tx.Rollback(t.Context()))
+	until(t, "the other is noted", noted(locked))
+}
+
+// Who waited for the run before has been told. The next one begins without.
+func TestListen_takeOverForgetsWhoWaited(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	o := claim(t, s)
+	exec(t, look, "update idempotency set waiters = true")
+	require.NoError(t, s.Settle(t.Context(), o, server.Settlement{State: server.StateReleased}))
+	_, won, err := s.TakeOver(t.Context(), claimOf(o.ID), o.Fence)
+	require.NoError(t, err)
+	require.True(t, won)
+	require.False(t, queryRow[bool](t, look, "select waiters from idempotency"))
+}
+
+// Two tables in one database, as of two schemas: each has a channel of its own.
+func TestListen_schemas(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	require.NoError(t, pgstore.Migrations.Up(t.Context(), look, "other"))
+	e := newEar(t, look)
+	newDeafTest(t, look, "other", "other.idempotency").hears(t)
+	require.Empty(t, e.heard(t))
+}
+
+// What would never hear anything is found out at once.
+func TestOpen_listen(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	b := random()
+	elsewhere := "elsewhere_" + hex.EncodeToString(b[:6])
+	exec(t, look, "create schema "+elsewhere)
+	parse := func(url string) *pgx.ConnConfig {
+		cfg, err := pgx.ParseConfig(url)
+		require.NoError(t, err)
+		return cfg
+	}
+	path := look.Config().ConnConfig
+	path.RuntimeParams["search_path"] = elsewhere
+	for _, tt := range []struct {
+		name string
+		cfg  pgstore.Config
+		want string
+	}{
+		{"not from ParseConfig", pgstore.Config{Listen: new(pgx.ConnConfig)}, "Listen does not come from pgx.ParseConfig"},
+		{"isolation", pgstore.Config{Listen: look.Config().ConnConfig, Isolation: pgx.RepeatableRead}, `Listen with Isolation "repeatable read"`},
+		{"nobody there", pgstore.Config{Listen: parse("postgres://127.0.0.1:1/none")}, "listen"},
+		{"other tables", pgstore.Config{Listen: path}, "listen"},
+		{"pooler", pgstore.Config{Listen: parse(pgtest.PooledURL(t, look.Config().ConnString()))}, "is not heard"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.cfg.AllowNonDurable = true
+			_, err := pgstore.Open(t.Context(), look.Config(), tt.cfg)
+			require.ErrorContains(t, err, tt.want)
+			if tt.want != "listen" {
+				require.ErrorIs(t, err, pgstore.ErrConfig)
+			}
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package pgstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+const (
+	// pollFirst is the shortest time from one poll to the next.
+	pollFirst = 5 * time.Millisecond
+	// pollLast is the longest, and that for a run whose end will be notified: the
+	// notification may get lost.
+	pollLast = 250 * time.Millisecond
+	// pollShare: a run's end is noticed late by one part in so many of what the run
+	// took.
+	pollShare = 32
+	// pollTimeout bounds one poll.
+	pollTimeout = 5 * time.Second
+	// pollFailures is how many polls in a row may fail before all are told to look
+	// for themselves.
+	pollFailures = 3
+)
+
+// A poller waits for the ends of runs in other processes, of all that this process
+// waits for, and asks about them together. It has a goroutine while somebody waits.
+type poller struct {
+	store    *Store
+	listener *listener       // nil without Config.Listen
+	ctx      context.Context //nolint:containedctx // it is the poller's life
+	stop     context.CancelFunc
+	news     chan struct{} // something is due sooner than it was
+
+	mu      sync.Mutex
+	watches map[server.ID][]*watched
+	polling bool // there is a goroutine
+	hears   bool // the listener is connected
+	closed  bool
+	ended   sync.WaitGroup
+}
+
+func newPoller(s *Store, listen *pgx.ConnConfig) *poller {
+	p := &poller{store: s, news: make(chan struct{}, 1), watches: make(map[server.ID][]*watched)}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	if listen != nil {
+		p.listener = &listener{cfg: listen, channel: s.query.channel}
+	}
+	return p
+}
+
+// start starts what does not run yet. p.mu is held.
+func (p *poller) start() {
+	if !p.polling {
+		p.polling = true
+		p.ended.Go(p.run)
+	}
+	if p.listener != nil && !p.listener.started {
+		p.listener.started = true
+		p.ended.Go(func() { p.listener.run(p.ctx, p) })
+	}
+	p.poke()
+}
+
+func (p *poller) poke() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// close wakes everybody, and waits for the goroutines.
+func (p *poller) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.tellAll()
+	p.poke()
+	p.mu.Unlock()
+	p.stop()
+	p.ended.Wait()
+}
+
+// run polls until nobody waits. The database has as long to itself as a poll took.
+func (p *poller) run() {
+	failures := 0
+	notBefore := time.Now().Add(pollFirst)
+	for {
+		next, ok := p.next()
+		if !ok {
+			return
+		}
+		if next.Before(notBefore) {
+			next = notBefore
+		}
+		if wait := time.Until(next); wait > 0 {
+			p.rest(wait)
+			continue
+		}
+		began := time.Now()
+		if err := p.poll(began); err == nil {
+			failures = 0
+			notBefore = began.Add(max(pollFirst, 2*time.Since(began)))
+			continue
+		}
+		notBefore = time.Now().Add(pollLast)
+		if failures++; failures == pollFailures {
+			failures = 0
+			p.giveUp()
+		}
+	}
+}
+
+// next returns when the next poll is due. It returns false if there is none, and the
+// goroutine must end.
+func (p *poller) next() (next time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.all() {
+		if !ok || w.due.Before(next) {
+			next, ok = w.due, true
+		}
+	}
+	p.polling = ok
+	return next, ok
+}
+
+func (p *poller) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.news:
+	}
+}
+
+// giveUp makes everybody look for themselves, and hear what is wrong.
+func (p *poller) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tellAll()
+}
+
+// poll looks at the runs that are due, and notes on the records of those that are not
+// noted yet that somebody listens.
+func (p *poller) poll(now time.Time) error {
+	ctx, cancel := context.WithTimeout(p.ctx, pollTimeout)
+	defer cancel()
+	known, unknown := p.take(now)
+	if err := p.expect(ctx, now, unknown); err != nil {
+		return err
+	}
+	return p.look(ctx, known)
+}
+
+// take returns the runs that are due: those that only have to be looked at, and
+// those that are to be noted. What is due soon is taken as well, so that runs come
+// to be polled together.
+func (p *poller) take(now time.Time) (known, unknown []*watched) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.all() {
+		if w.due.After(now.Add(pollFirst / 2)) {
+			continue
+		}
+		w.due = now.Add(w.interval(now, p.hears))
+		if p.hears && !w.noted {
+			unknown = append(unknown, w)
+		} else {
+			known = append(known, w)
+		}
+	}
+	return known, unknown
+}
+
+// look asks which runs have ended.
+func (p *poller) look(ctx context.Context, runs []*watched) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	st := p.store.query.ended.Bind(runArgs(runs))
+	ended, err := pgkit.RetryConflict(ctx, func() ([]int, error) { return pgkit.All(ctx, p.store.pool, st, pgx.RowTo[int]) })
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range ended {
+		p.tell(runs[n-1])
+	}
+	return nil
+}
+
+// expect notes on the records that somebody waits. One that is locked has neither
+// ended nor is it noted: it is due again.
+func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	type answer struct {
+		n     int
+		ended bool
+	}
+	st := p.store.query.expect.Bind(runArgs(runs))
+	answers, err := pgkit.RetryConflict(ctx, func() ([]answer, error) {
+		return pgkit.Rows(ctx, p.store.writer, st, func(row pgx.CollectableRow) (a answer, err error) {
+			return a, row.Scan(&a.n, &a.ended)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range answers {
+		w := runs[a.n-1]
+		if a.ended {
+			p.tell(w)
+			continue
+		}
+		w.noted = true
+		w.due = now.Add(w.interval(now, p.hears))
+	}
+	return nil
+}
+
+func runArgs(runs []*watched) pgx.NamedArgs {
+	keys, fences := make([]pgtype.UUID, len(runs)), make([]int64, len(runs))
+	for i, w := range runs {
+		keys[i], fences[i] = uuid(w.id), w.fence
+	}
+	return pgx.NamedArgs{"keys": keys, "fences": fences}
+}
