@@ -1,0 +1,160 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// BenchmarkWait measures how long after a run's completion, in one process, a
+// duplicate in another one has the answer: told by a notification, and by polling.
+// The two take turns; an op is one round of each, of 300 keys with a duplicate each,
+// whose runs end 20 to 120 ms after all wait. Reported are percentiles over all
+// rounds.
+func BenchmarkWait(b *testing.B) {
+	look := durable(b)
+	owner := newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
+	listening := openOn(b, look, pgstore.Config{Listen: look.Config().ConnConfig}, size(16))
+	listens(b, listening)
+	told, polls := newProcess(b, listening), newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
+	b.ReportAllocs()
+	var byNotify, byPoll []time.Duration
+	for b.Loop() {
+		byNotify = append(byNotify, waitRound(b, owner, told)...)
+		byPoll = append(byPoll, waitRound(b, owner, polls)...)
+	}
+	for name, all := range map[string][]time.Duration{"notify": byNotify, "poll": byPoll} {
+		b.ReportMetric(milli(middle(all)), name+"-p50-ms") // sorts
+		b.ReportMetric(milli(all[len(all)*99/100]), name+"-p99-ms")
+	}
+}
+
+func milli(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// A process is a guard that counts its waiters.
+type process struct {
+	*pgstore.Store
+
+	guard *server.Guard
+	waits chan struct{} // one for each watch
+}
+
+func newProcess(b *testing.B, s *pgstore.Store) *process {
+	b.Helper()
+	p := &process{Store: s, waits: make(chan struct{}, waitKeys)}
+	var err error
+	p.guard, err = server.NewGuard(p, server.Unscoped, server.Config{Wait: time.Minute, WaitCap: time.Minute})
+	require.NoError(b, err)
+	return p
+}
+
+func (p *process) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+	defer func() { p.waits <- struct{}{} }()
+	return p.Store.Watch(id, fence)
+}
+
+// call runs fn under key, or waits for who does.
+func (p *process) call(b *testing.B, key childkey.Key, fn func()) {
+	task := server.Task{Name: "run", Scope: "tenant", Effect: server.Keyed}
+	_, _, err := server.Do(b.Context(), p.guard, task, key, 0, func(context.Context, int) (int, error) {
+		fn()
+		return 0, nil
+	})
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+const waitKeys = 300
+
+// waitRound lets owner run the keys, and waiting ask for the same. It returns how
+// long after each completion the other answer came.
+func waitRound(b *testing.B, owner, waiting *process) []time.Duration {
+	b.Helper()
+	var began, done sync.WaitGroup
+	allWait := make(chan struct{})
+	ended, answered := make([]time.Time, waitKeys), make([]time.Time, waitKeys)
+	keys := make([]childkey.Key, waitKeys)
+	for i := range keys {
+		keys[i] = childkey.MustNew()
+		began.Add(1)
+		done.Go(func() {
+			owner.call(b, keys[i], func() {
+				began.Done()
+				<-allWait
+				time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
+			})
+			ended[i] = time.Now()
+		})
+	}
+	began.Wait()
+	for i := range keys {
+		done.Go(func() {
+			waiting.call(b, keys[i], func() { b.Error("run twice") })
+			answered[i] = time.Now()
+		})
+	}
+	for range keys {
+		<-waiting.waits
+	}
+	close(allWait)
+	done.Wait()
+	late := make([]time.Duration, waitKeys)
+	for i := range late {
+		late[i] = answered[i].Sub(ended[i])
+	}
+	return late
+}
+
+// BenchmarkNotify measures what it costs all others that somebody waits for one key of
+// a hundred: claims and completions with 64 callers, in turns with and without. Whoever
+// has such a key also notes on its record that somebody waits. Reported is the median
+// ratio of the rates.
+func BenchmarkNotify(b *testing.B) {
+	look := durable(b)
+	s := openOn(b, look, pgstore.Config{}, size(32))
+	listening := openOn(b, look, pgstore.Config{Listen: look.Config().ConnConfig})
+	listens(b, listening)
+	const note = "with s as (select set_config('synchronous_commit', 'off', true)) update idempotency set waiters = true from s where key = $1"
+	for _, percent := range []int{0, 1, 100} {
+		b.Run(fmt.Sprintf("percent=%d", percent), func(b *testing.B) {
+			b.ReportAllocs()
+			var rates, ratios []float64
+			for b.Loop() {
+				without, _ := turn(b, s, 64)
+				rate, _ := turn(b, &noting{Store: s, note: func(id server.ID) error {
+					if rand.IntN(100) >= percent {
+						return nil
+					}
+					_, err := look.Exec(b.Context(), note, [16]byte(id))
+					return err
+				}}, 64)
+				rates, ratios = append(rates, rate), append(ratios, rate/without)
+			}
+			b.ReportMetric(middle(rates), "ops/s")
+			b.ReportMetric(middle(ratios), "x-rate")
+		})
+	}
+}
+
+// A noting store does something between the claim and the completion.
+type noting struct {
+	server.Store
+	note func(server.ID) error
+}
+
+func (s *noting) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+	if err := s.note(o.ID); err != nil {
+		return err
+	}
+	return s.Store.Settle(ctx, o, end)
+}
