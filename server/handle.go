@@ -149,7 +149,7 @@ func decodeBody(codec contract.Codec, r *http.Request, in any) error {
 // ofKind reports whether a body of this type is the codec's. One that says nothing
 // is taken for it, and every +json for JSON (RFC 6839 section 3.1).
 func ofKind(contentType string, codec contract.Codec) bool {
-	if contentType == "" {
+	if contentType == "" || contentType == codec.ContentType() {
 		return true
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
