@@ -7,21 +7,23 @@ type cell struct {
 	work
 
 	connections int           // of the variant
-	cpu         time.Duration // of all processes of ours
+	cpu, here   time.Duration // of all processes of ours, and of this one
 	wal         float64       // bytes
 }
 
-func (c *cell) rate() float64    { return float64(c.operations) / c.took.Seconds() }
-func (c *cell) perCPU() float64  { return float64(c.operations) / max(c.cpu, tick).Seconds() }
-func (c *cell) cpuEach() float64 { return inMicroseconds(c.cpu) / float64(c.operations) }
-func (c *cell) walEach() float64 { return c.wal / float64(c.operations) }
-func (c *cell) p50() float64     { return inMicroseconds(percentile(c.waits, 0.5)) }
-func (c *cell) p99() float64     { return inMicroseconds(percentile(c.waits, 0.99)) }
+func (c *cell) rate() float64     { return float64(c.operations) / c.took.Seconds() }
+func (c *cell) perCPU() float64   { return float64(c.operations) / max(c.cpu, tick).Seconds() }
+func (c *cell) cpuEach() float64  { return inMicroseconds(c.cpu) / float64(c.operations) }
+func (c *cell) hereEach() float64 { return inMicroseconds(c.here) / float64(c.operations) }
+func (c *cell) walEach() float64  { return c.wal / float64(c.operations) }
+func (c *cell) p50() float64      { return inMicroseconds(percentile(c.waits, 0.5)) }
+func (c *cell) p99() float64      { return inMicroseconds(percentile(c.waits, 0.99)) }
 func (c *cell) add(w work, u usage, wal float64) {
 	c.operations += w.operations
 	c.took += w.took
 	c.waits = append(c.waits, w.waits...)
 	c.cpu += u.ours
+	c.here += u.self
 	c.wal += wal
 }
 
@@ -57,6 +59,9 @@ func (r results) describe(name string, other ...string) figure {
 		f.Measures = append(f.Measures, r.of(name, (*cell).p50).measure("p50", microseconds, nil), r.of(name, (*cell).p99).measure("p99", microseconds, nil))
 	}
 	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).measure("CPU", microseconds, nil))
+	if r[name][0].waits != nil { // else this process only watches
+		f.Measures = append(f.Measures, r.of(name, (*cell).hereEach).measure("of it here", microseconds, nil))
+	}
 	if n := r[name][0].connections; n > 0 {
 		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -14,13 +15,18 @@ const tick = 10 * time.Millisecond
 
 // A usage is processor time since the machine was started.
 type usage struct {
-	ours time.Duration // of this process and of all that it started, servers included
+	self time.Duration // of this process
+	ours time.Duration // of it and of all that it started, servers included
 	busy time.Duration // of everybody
 	all  time.Duration // busy and idle, of all processors
+
+	reading time.Duration // what it took this process to find out
 }
 
+// since leaves out what the reading before took.
 func (u usage) since(before usage) usage {
-	return usage{u.ours - before.ours, u.busy - before.busy, u.all - before.all}
+	self, ours := u.self-before.self-before.reading, u.ours-before.ours-before.reading
+	return usage{self: self, ours: max(0, ours), busy: u.busy - before.busy, all: u.all - before.all}
 }
 
 // others is the part of the machine that programs took which are not ours, in percent.
@@ -31,8 +37,10 @@ func (u usage) others() float64 {
 	return max(0, 100*float64(u.busy-u.ours)/float64(u.all))
 }
 
-func readUsage() (usage, error) {
-	var u usage
+func readUsage() (u usage, err error) {
+	if u.self, err = selfTime(); err != nil {
+		return u, err
+	}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return u, fmt.Errorf("bench: this needs the /proc of Linux: %w", err)
@@ -41,8 +49,22 @@ func readUsage() (usage, error) {
 		return u, err
 	}
 	processes, err := readProcesses()
+	if err != nil {
+		return u, err
+	}
 	u.ours = processes.tree(os.Getpid())
+	after, err := selfTime()
+	u.reading = after - u.self
 	return u, err
+}
+
+// selfTime is what this process has used, without its children that ended.
+func selfTime() (time.Duration, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0, err
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), nil
 }
 
 // parseMachine reads the first line of proc(5)'s stat: user, nice, system, idle,

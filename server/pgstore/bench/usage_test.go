@@ -60,3 +60,21 @@ func TestUsage_others(t *testing.T) {
 	require.Zero(t, usage{}.others())
 	require.Zero(t, usage{ours: 2 * time.Second, busy: time.Second, all: 4 * time.Second}.others(), "ticks are coarse")
 }
+
+func TestUsage_since(t *testing.T) {
+	t.Parallel()
+	before := usage{self: time.Second, ours: 2 * time.Second, busy: 3 * time.Second, all: 4 * time.Second, reading: 100 * time.Millisecond}
+	after := usage{self: 2 * time.Second, ours: 4 * time.Second, busy: 6 * time.Second, all: 9 * time.Second, reading: time.Hour}
+	require.Equal(t, usage{self: 900 * time.Millisecond, ours: 1900 * time.Millisecond, busy: 3 * time.Second, all: 5 * time.Second}, after.since(before))
+	require.Zero(t, before.since(before).ours, "never less than nothing: ticks are coarse")
+}
+
+func TestReadUsage(t *testing.T) {
+	t.Parallel()
+	u, err := readUsage()
+	require.NoError(t, err)
+	require.Positive(t, u.self)
+	require.Positive(t, u.busy)
+	require.Greater(t, u.all, u.busy)
+	require.GreaterOrEqual(t, load(), 0.0)
+}
