@@ -144,22 +144,31 @@ func (b *pgbench) launch(program, file string) (*child, error) {
 
 func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
 
-// turn lets pgbench go on for a while. What its server is at when the time is up
-// counts.
-func (b *pgbench) turn(ctx context.Context, length time.Duration) (work, error) {
-	before, start := b.counted, time.Now()
+// turn lets pgbench go on for a while, and on a slow machine until it has done
+// something. What its server is at when the time is up counts.
+func (b *pgbench) turn(ctx context.Context, length time.Duration) (w work, err error) {
+	for before := b.counted; err == nil && w.operations == 0; w.operations = b.counted - before {
+		var took time.Duration
+		took, err = b.resume(ctx, length)
+		w.took += took
+	}
+	return w, err
+}
+
+// resume lets pgbench go on for a while, and returns how long that was.
+func (b *pgbench) resume(ctx context.Context, length time.Duration) (took time.Duration, err error) {
+	start := time.Now()
 	if err := b.child.process.Signal(syscall.SIGCONT); err != nil {
-		return work{}, err
+		return 0, err
 	}
 	select {
 	case <-time.After(length):
 	case <-ctx.Done():
 	case <-b.child.done:
-		return work{}, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
+		return 0, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
 	}
-	took := time.Since(start)
-	err := b.pause(ctx)
-	return work{operations: b.counted - before, took: took}, err
+	took = time.Since(start)
+	return took, b.pause(ctx)
 }
 
 // pause stops pgbench, waits until the server has done what it was asked, and

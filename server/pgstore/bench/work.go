@@ -91,7 +91,11 @@ func (g *guarded) held(ctx context.Context) (int, error) {
 		})
 	}
 	arrived.Wait()
-	taken := int(g.pool.Stat().AcquiredConns())
+	taken := workers
+	for range 10 { // who has just been answered may not have given its own back yet
+		taken = min(taken, int(g.pool.Stat().AcquiredConns()))
+		time.Sleep(time.Millisecond)
+	}
 	close(leave)
 	ended.Wait()
 	if err := errors.Join(errs...); err != nil {
