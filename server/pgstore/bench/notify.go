@@ -20,7 +20,7 @@ const (
 
 var notify = bench{
 	name: "notify", title: "what waiters cost everybody else, 64 callers",
-	conditions: "Every hundredth key's handler takes 5 ms, in both variants; in one of them a caller in another process waits for each of those.",
+	conditions: "Every hundredth key's handler takes 5 ms, in both variants; in one of them a caller in another process, which listens, waits for each of those.",
 	measure:    measureNotify,
 }
 
@@ -59,7 +59,7 @@ func waitedVariant(ctx context.Context, on *postgres, name string, waited bool) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := openPair(ctx, db)
+	p, err := openPair(ctx, db, true)
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}

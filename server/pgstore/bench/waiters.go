@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -13,7 +15,7 @@ import (
 
 var waiting = bench{
 	name: "waiters", title: "duplicates that wait in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' pool sent, with what it asked for all of them together. No connection listens.",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' pool sent, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
 	measure:    measureWaiters,
 }
 
@@ -27,30 +29,53 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	pair, err := openPair(ctx, db)
+	polled, err := waitsOf(ctx, db, e, false)
 	if err != nil {
 		return nil, err
 	}
+	heard, err := waitsOf(ctx, db, e, true)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: []measure{
+			spreadOf(heard.p50).measure("p50", milliseconds, atMost(1)),
+			spreadOf(heard.p99).measure("p99", milliseconds, atMost(3)),
+			spreadOf(heard.sent).measure("statements per waiter", "", atMost(3)),
+		}},
+		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: []measure{
+			spreadOf(polled.p50).measure("p50", milliseconds, nil),
+			spreadOf(polled.p99).measure("p99", milliseconds, atMost(10)),
+			spreadOf(polled.sent).measure("statements per waiter", "", atMost(3)),
+		}},
+	}, nil
+}
+
+// waits are what rounds of waiters were like, in milliseconds and in statements by
+// waiter.
+type waits struct{ p50, p99, sent []float64 }
+
+// waitsOf has waiters whose store listens or does not.
+func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits, err error) {
+	pair, err := openPair(ctx, db, listen)
+	if err != nil {
+		return w, err
+	}
 	defer func() { err = errors.Join(err, pair.close(ctx)) }()
-	var p50, p99, sent []float64
 	for round := -1; round < e.rounds; round++ {
 		before := pair.sent.load()
-		waits, err := pair.wait(ctx, e.waiters)
+		waited, err := pair.wait(ctx, e.waiters)
 		if err != nil {
-			return nil, err
+			return w, err
 		}
 		if round < 0 { // connections are open, plans are made
 			continue
 		}
-		p50 = append(p50, inMilliseconds(percentile(waits, 0.5)))
-		p99 = append(p99, inMilliseconds(percentile(waits, 0.99)))
-		sent = append(sent, float64(pair.sent.load()-before)/float64(e.waiters))
+		w.p50 = append(w.p50, inMilliseconds(percentile(waited, 0.5)))
+		w.p99 = append(w.p99, inMilliseconds(percentile(waited, 0.99)))
+		w.sent = append(w.sent, float64(pair.sent.load()-before)/float64(e.waiters))
 	}
-	return []figure{{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: []measure{
-		spreadOf(p50).measure("p50", milliseconds, nil),
-		spreadOf(p99).measure("p99", milliseconds, atMost(10)),
-		spreadOf(sent).measure("statements per waiter", "", atMost(3)),
-	}}}, nil
+	return w, nil
 }
 
 // A pair is what two processes have: one owns keys, the other's callers wait for
@@ -60,12 +85,18 @@ type pair struct {
 	sent          statements // by the waiter
 }
 
-func openPair(ctx context.Context, db *database) (_ *pair, err error) {
+func openPair(ctx context.Context, db *database, listen bool) (_ *pair, err error) {
 	p := &pair{}
+	o := guardOptions{tracer: &p.sent}
+	if listen {
+		if o.store.Listen, err = pgx.ParseConfig(db.url); err != nil {
+			return nil, err
+		}
+	}
 	if p.owner, err = openGuard(ctx, db, guardOptions{}); err != nil {
 		return nil, err
 	}
-	if p.waiter, err = openGuard(ctx, db, guardOptions{tracer: &p.sent}); err != nil {
+	if p.waiter, err = openGuard(ctx, db, o); err != nil {
 		return nil, errors.Join(err, p.owner.close(ctx))
 	}
 	return p, nil
