@@ -12,14 +12,15 @@ import (
 const (
 	selectOne    = "SELECT 1"
 	selectByKey  = "SELECT by key"
-	replays      = "duplicate's claim"
+	replays      = "retry's claim"
+	unexpected   = "duplicate's claim"
 	replayers    = 64
 	replayWindow = 500 * time.Millisecond // of one look at what duplicates write
 )
 
 var replay = bench{
 	name: "replay", title: "replay of a completed key",
-	conditions: "Duplicates of completed keys with answers of 200 bytes. SELECT 1 and SELECT by key: prepared by name, on one connection of pgx for one caller, on 32 for 64.",
+	conditions: "Claims of completed keys with answers of 200 bytes. A retry's says that it is a repeat, as a guard knows by the attempt's number; a duplicate's does not. SELECT 1 and SELECT by key: prepared by name, on one connection of pgx for one caller, on 32 for 64.",
 	measure:    measureReplay,
 }
 
@@ -55,10 +56,11 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
+	figures := []figure{
 		{Name: "replay, 1 caller", Prototype: "3.5 (function), select by key 1.95", Measures: []measure{
 			one.ratio(replays, selectOne, (*cell).p50).measure("p50 by SELECT 1", times, atMost(2.2)),
 			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
+			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
 		}},
 		{Name: "replay, what it writes", Prototype: "0", Measures: []measure{
 			wal.measure("WAL", byteCount, atMost(0)), transactions.measure("transaction ids", "", atMost(0)),
@@ -66,10 +68,13 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
 			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
 			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
+			many.ratio(unexpected, selectOne, (*cell).rate).measure("a duplicate's by SELECT 1", times, nil),
 		}},
-		one.describe(replays).at("1 caller"), one.describe(selectOne).at("1 caller"), one.describe(selectByKey).at("1 caller"),
-		many.describe(replays).at("64 callers"), many.describe(selectOne).at("64 callers"), many.describe(selectByKey).at("64 callers"),
-	}, nil
+	}
+	for _, name := range []string{replays, unexpected, selectOne, selectByKey} {
+		figures = append(figures, one.describe(name).at("1 caller"), many.describe(name).at("64 callers"))
+	}
+	return figures, nil
 }
 
 // duplicates ask for keys that are completed.
@@ -82,12 +87,17 @@ type duplicates struct {
 
 var errNoReplay = errors.New("bench: a completed key did not give its answer")
 
-func (d *duplicates) claim(ctx context.Context) error {
-	r, won, err := d.store.Claim(ctx, claimOf(bulkKey(rand.IntN(d.keys))))
-	if err == nil && (won || len(r.Answer.Envelope) != len(answer)) {
-		err = errNoReplay
+// claim returns an operation: one of a retry, or of a duplicate that says nothing.
+func (d *duplicates) claim(repeat bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		req := claimOf(bulkKey(rand.IntN(d.keys)))
+		req.Repeat = repeat
+		r, won, err := d.store.Claim(ctx, req)
+		if err == nil && (won || len(r.Answer.Envelope) != len(answer)) {
+			err = errNoReplay
+		}
+		return err
 	}
-	return err
 }
 
 // contest has duplicates and bare statements take turns.
@@ -114,7 +124,8 @@ func (d *duplicates) contest(ctx context.Context, e effort, n int) (_ results, e
 		var body []byte
 		return db.QueryRow(ctx, "select envelope from idempotency where key = $1", [16]byte(bulkKey(rand.IntN(d.keys)))).Scan(&body)
 	}
-	return contest(ctx, e, d.variant(replays, n, d.claim), d.variant(selectOne, n, bare), d.variant(selectByKey, n, byKey))
+	return contest(ctx, e, d.variant(replays, n, d.claim(true)), d.variant(unexpected, n, d.claim(false)),
+		d.variant(selectOne, n, bare), d.variant(selectByKey, n, byKey))
 }
 
 func (d *duplicates) variant(name string, n int, operation func(context.Context) error) *variant {
@@ -127,16 +138,17 @@ func (d *duplicates) variant(name string, n int, operation func(context.Context)
 	}
 }
 
-// writes returns what the server wrote while there was nothing but duplicates. The
+// writes returns what the server wrote while there was nothing but repeats of either
+// kind. The
 // server has a life of its own, which is in some rounds and not in the median.
 func (d *duplicates) writes(ctx context.Context, e effort) (wal, transactions spread, err error) {
 	var allWAL, allTransactions []float64
-	for range max(e.rounds, 3) {
+	for round := range max(e.rounds, 3) {
 		before, err := d.server.position(ctx)
 		if err != nil {
 			return wal, transactions, err
 		}
-		if _, err := callers(replayers, d.claim)(ctx, min(replayWindow, e.slice)); err != nil {
+		if _, err := callers(replayers, d.claim(round%2 == 0))(ctx, min(replayWindow, e.slice)); err != nil {
 			return wal, transactions, err
 		}
 		after, err := d.server.position(ctx)
