@@ -37,17 +37,27 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 		return nil, err
 	}
 	before := counter.load()
-	var each []float64
+	var each, cpu []float64
 	for range e.rounds {
+		began, err := selfTime()
+		if err != nil {
+			return nil, err
+		}
 		took, err := g.again(ctx, e.loops, key)
 		if err != nil {
 			return nil, err
 		}
+		ended, err := selfTime()
+		if err != nil {
+			return nil, err
+		}
 		each = append(each, inMicroseconds(took)/float64(e.loops))
+		cpu = append(cpu, inMicroseconds(ended-began)/float64(e.loops))
 	}
 	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: []measure{
 		spreadOf(each).measure("replay", microseconds, atMost(1)),
 		number("statements", float64(counter.load()-before), "", atMost(0)),
+		spreadOf(cpu).measure("CPU", microseconds, nil),
 	}}}, nil
 }
 
