@@ -55,7 +55,7 @@ func (l *lab) name(on *machine) {
 	}
 }
 
-// close ends the servers and removes what they left.
+// close ends the servers and removes what they left. A second close does nothing.
 func (l *lab) close() (err error) {
 	for _, p := range []*postgres{l.slow, l.fast} {
 		if p != nil {
