@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -215,10 +216,14 @@ func settleAndRead(t *testing.T, s *pgstore.Store, n int, keep time.Duration) er
 		Answer: server.Answer{Status: 200, Envelope: fmt.Appendf(nil, "answer %d", n)},
 	}
 	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	began := time.Now()
 	if err := s.Settle(t.Context(), o, end); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	got, err := s.Read(t.Context(), req.ID)
+	if errors.Is(err, server.ErrNotFound) && time.Since(began) >= keep {
+		return nil // the machine is slow, and the sweep was faster
+	}
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}

@@ -1,0 +1,123 @@
+package pgstore_test
+
+import (
+	"context"
+	"flag"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+var expiredRows = flag.Int("pgstore.expired", 20_000, "records that BenchmarkSweep deletes in each round, and answers that BenchmarkDropPartition drops")
+
+// deleted ends something when so many records were swept.
+type deleted struct {
+	left atomic.Int64
+	all  context.CancelFunc
+}
+
+func (d *deleted) Observe(e server.Event) {
+	if e.Kind == server.EventSwept && d.left.Add(-int64(e.Count)) <= 0 {
+		d.all()
+	}
+}
+
+// BenchmarkSweep measures what 500 requests a second take, from the moment that each is
+// due, while expired records are swept and while they are not: before and after. An op
+// is one round of both. Reported are the medians over the rounds of the 99th
+// percentiles, of their ratio, and of the records swept a second.
+func BenchmarkSweep(b *testing.B) {
+	look := durable(b)
+	s := openOn(b, look, pgstore.Config{}, size(32))
+	for _, way := range []struct {
+		name  string
+		sweep func(context.Context, *server.Guard)
+	}{
+		{"way=sweeper", func(ctx context.Context, g *server.Guard) { g.RunSweeper(ctx) }},
+		{"way=at-once", func(ctx context.Context, g *server.Guard) {
+			_, err := g.Sweep(ctx)
+			require.NoError(b, err)
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			var quiets, swepts, ratios, rates []float64
+			for b.Loop() {
+				quiet, swept, took := sweepRound(b, s, look, way.sweep)
+				quiets, swepts = append(quiets, quiet), append(swepts, swept)
+				ratios = append(ratios, swept/quiet)
+				rates = append(rates, float64(*expiredRows)/took.Seconds())
+			}
+			b.ReportMetric(middle(quiets), "quiet-p99-ms")
+			b.ReportMetric(middle(swepts), "swept-p99-ms")
+			b.ReportMetric(middle(ratios), "x-p99")
+			b.ReportMetric(middle(rates), "records/s")
+			b.Logf("x-p99 of the rounds: %.2f", ratios)
+		})
+	}
+}
+
+// sweepRound returns the 99th percentiles without and with a sweep, in milliseconds, and
+// what the sweep took.
+func sweepRound(b *testing.B, s server.Store, look *pgxpool.Pool, sweep func(context.Context, *server.Guard)) (quiet, swept float64, took time.Duration) {
+	b.Helper()
+	exec(b, look, "truncate idempotency")
+	addExpired(b, look, *expiredRows)
+	exec(b, look, "vacuum analyze idempotency")
+	exec(b, look, "checkpoint")
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	done := &deleted{all: cancel}
+	done.left.Store(int64(*expiredRows))
+	g, h := ordering(b, s, server.Config{Observer: done})
+	requests := func(ctx context.Context) []time.Duration { return load(ctx, b, h, 500) }
+	baseline := max(time.Second, time.Duration(*expiredRows)*10*time.Microsecond)
+	before := during(b.Context(), baseline, requests)
+
+	began := time.Now()
+	go func() { sweep(ctx, g); cancel() }()
+	beside := requests(ctx)
+	took = time.Since(began)
+	require.Zero(b, queryRow[int](b, look, "select count(*) from idempotency where expires_at < now()"))
+
+	after := during(b.Context(), baseline, requests)
+	require.NoError(b, g.Shutdown(b.Context()))
+	return p99(append(before, after...)), p99(beside), took
+}
+
+func during(ctx context.Context, d time.Duration, requests func(context.Context) []time.Duration) []time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return requests(ctx)
+}
+
+func p99(all []time.Duration) float64 {
+	slices.Sort(all)
+	return float64(all[len(all)*99/100].Microseconds()) / 1000
+}
+
+// BenchmarkDropPartition measures how long it takes until a partition that is full of
+// answers is gone.
+func BenchmarkDropPartition(b *testing.B) {
+	look := durable(b)
+	s := openOn(b, look, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	require.NoError(b, s.MaintainPartitions(b.Context(), time.Hour))
+	var took []time.Duration
+	for b.Loop() {
+		past := partman(b, look, "20060102", 24*time.Hour, -2)
+		exec(b, look, "insert into "+past+` (kept_until, key, envelope)
+			select now() - interval '2 days', gen_random_uuid(), convert_to(repeat('answer', 33), 'utf8') from generate_series(1, $1)`, *expiredRows)
+		exec(b, look, "checkpoint")
+		began := time.Now()
+		require.NoError(b, s.MaintainPartitions(b.Context(), time.Hour))
+		took = append(took, time.Since(began))
+		require.NotContains(b, partitionNames(b, look), past)
+	}
+	b.ReportMetric(float64(middle(took).Microseconds())/1000, "drop-ms")
+}
