@@ -16,11 +16,10 @@ import (
 type service struct {
 	*http.ServeMux
 
-	cfg       config
-	database  *hosting.Database
-	guard     *server.Guard
-	sink      *sdk.Client // nil where SINK_URL is unset
-	stopSweep func()
+	cfg      config
+	database *hosting.Database
+	guard    *server.Guard
+	sink     *sdk.Client // nil where SINK_URL is unset
 }
 
 // open opens the service. Its error wraps [hosting.ErrNotYet] while the
@@ -47,7 +46,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if err = s.routes(); err != nil {
 		return nil, err
 	}
-	s.stopSweep = hosting.StartSweeping(s.guard.Sweep)
+	go s.guard.RunSweeper(context.WithoutCancel(ctx)) // until Shutdown
 	return s, nil
 }
 
@@ -76,7 +75,6 @@ func (s *service) handle(path string, effect server.Effect, handler http.Handler
 
 // Close ends what open started: the runs first, then what they stand on.
 func (s *service) Close(ctx context.Context) error {
-	s.stopSweep()
 	err := s.guard.Shutdown(ctx)
 	s.database.Close()
 	return err

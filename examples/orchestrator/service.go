@@ -54,7 +54,8 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if err = s.openSagas(ctx); err != nil {
 		return nil, err
 	}
-	s.stopSweep = hosting.StartSweeping(s.guard.Sweep, s.sweepSagas)
+	go s.guard.RunSweeper(context.WithoutCancel(ctx)) // until Shutdown
+	s.stopSweep = hosting.StartSweeping(s.sweepSagas)
 	return s, nil
 }
 

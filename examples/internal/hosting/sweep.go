@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// sweepEvery is how often expired keys are deleted. Each round deletes in
-// bounded batches, so it may be as rare as the table's size allows.
+// sweepEvery is how often sweep is called.
 const sweepEvery = time.Minute
 
-// StartSweeping calls each of sweeps from time to time until stop is called, which
-// waits for the call that is under way.
-func StartSweeping(sweeps ...func(context.Context) (int, error)) (stop func()) {
+// StartSweeping calls sweep from time to time until stop is called, which waits for
+// the call that is under way. A guard sweeps by itself.
+func StartSweeping(sweep func(context.Context) (int, error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -25,10 +24,8 @@ func StartSweeping(sweeps ...func(context.Context) (int, error)) (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			for _, sweep := range sweeps {
-				if n, err := sweep(ctx); err != nil && ctx.Err() == nil {
-					slog.Warn("sweep failed", "swept", n, "error", err)
-				}
+			if n, err := sweep(ctx); err != nil && ctx.Err() == nil {
+				slog.Warn("sweep failed", "swept", n, "error", err)
 			}
 		}
 	}()
