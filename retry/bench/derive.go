@@ -64,7 +64,7 @@ func measureDerive(_ context.Context, e effort) ([]figure, error) {
 			}}
 			if op.name != nameFormula {
 				f.Measures[1].Goal = atMost(map[string]float64{nameDerive: 1, nameAppend: 0}[op.name])
-				f.Measures = append(f.Measures, s.ratio(all[nameFormula]).measure("time by the formula's", "x", atMost(1.3)))
+				f.Measures = append(f.Measures, s.times("the formula's", all[nameFormula], atMost(1.3))...)
 			}
 			figures = append(figures, f)
 		}

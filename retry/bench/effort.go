@@ -17,7 +17,7 @@ type effort struct {
 
 var (
 	full = effort{
-		rounds: 100, turn: 20 * time.Millisecond, curveCalls: 20000,
+		rounds: 400, turn: 5 * time.Millisecond, curveCalls: 20000,
 		before: time.Second, outage: 3 * time.Second, after: 4 * time.Second,
 		leakCalls: 100, chaosCalls: 20000, deadlineCalls: 20,
 	}

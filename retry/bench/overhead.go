@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"time"
 
@@ -19,25 +20,52 @@ import (
 
 func overheadConditions(e effort) string {
 	return fmt.Sprintf("POST of 256 bytes, answered at once with 64 by a stub in place of the network. The calls of package retry have a key and"+
-		" a deadline, the others have not, unless said. Medians of %d rounds in which each client calls for %v, and their range.", e.rounds, e.turn)
+		" a deadline, the others have not, unless said. Medians of %d rounds in which each client calls for %v, and their range."+
+		" The last lines are of a stub that asks of the request's context what net/http's transport does.", e.rounds, e.turn)
 }
 
 const (
-	stubURL      = "http://callee.test/effects"
+	stubHost     = "callee.test"
+	stubURL      = "http://" + stubHost + "/effects"
 	requestBytes = 256
 	answerText   = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
 // stubTransport answers at once; its own part is the same for everybody.
-type stubTransport struct{}
+type stubTransport struct {
+	asks bool // of the request's context, what net/http's transport does
+}
 
-func (stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if s.asks {
+		if err := ask(req.Context()); err != nil {
+			return nil, err
+		}
+	}
 	_, _ = io.Copy(io.Discard, req.Body)
 	_ = req.Body.Close()
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(answerText)), Request: req,
 		Body: io.NopCloser(strings.NewReader(answerText)),
 	}, nil
+}
+
+// ask looks for a trace, derives a context that ends with the request, and looks
+// whether it has ended: what net/http's transport does before it does anything else.
+func ask(ctx context.Context) error {
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil {
+		trace.GetConn(stubHost)
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.WroteHeaders()
+	}
+	derived, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	select {
+	case <-derived.Done():
+		return context.Cause(derived)
+	default:
+		return nil
+	}
 }
 
 // The names that ratios refer to.
@@ -48,25 +76,28 @@ const (
 	nameFailsafeEnd = "failsafehttp, ctx with a deadline"
 )
 
-// nameSend is the operation that has goals: the others of ours make an
-// *http.Request and its answer of the same call, besides.
-const nameSend = "retry, Client.Send"
+// The operations that have goals: the others of ours make an *http.Request and
+// its answer of the same call, besides. The second ends by the same ctx as failsafehttp's.
+const (
+	nameSend    = "retry, Client.Send"
+	nameSendEnd = "retry, Client.Send, ctx with a deadline"
+)
 
-// overheadOperations makes the same call through each client.
-func overheadOperations(ctx context.Context) ([]operation, error) {
+// overheadOperations makes the same call through each client over the stub.
+func overheadOperations(ctx context.Context, stub stubTransport) ([]operation, error) {
 	body := bytes.Repeat([]byte("x"), requestBytes)
-	others := otherOverhead(ctx, body)
-	ours, err := ourOverhead(ctx, body)
+	others := otherOverhead(ctx, stub, body)
+	ours, err := ourOverhead(ctx, stub, body)
 	return append(others, ours...), err
 }
 
-func otherOverhead(ctx context.Context, body []byte) []operation {
-	plain := &http.Client{Transport: stubTransport{}}
+func otherOverhead(ctx context.Context, stub stubTransport, body []byte) []operation {
+	plain := &http.Client{Transport: stub}
 	retryable := retryablehttp.NewClient()
-	retryable.Logger, retryable.HTTPClient = nil, &http.Client{Transport: stubTransport{}}
+	retryable.Logger, retryable.HTTPClient = nil, &http.Client{Transport: stub}
 	standard := retryable.StandardClient()
 	policy := failsafehttp.NewRetryPolicyBuilder().Build() //nolint:bodyclose // a policy for answers is no answer
-	failsafe := &http.Client{Transport: failsafehttp.NewRoundTripper(stubTransport{}, policy)}
+	failsafe := &http.Client{Transport: failsafehttp.NewRoundTripper(stub, policy)}
 	return []operation{
 		{namePlain, func() error { return doPlain(ctx, plain, body) }},
 		{nameRetryableDo, func() error {
@@ -86,8 +117,8 @@ func otherOverhead(ctx context.Context, body []byte) []operation {
 	}
 }
 
-func ourOverhead(ctx context.Context, body []byte) ([]operation, error) {
-	client, err := retry.New(retry.Config{Transport: stubTransport{}})
+func ourOverhead(ctx context.Context, stub stubTransport, body []byte) ([]operation, error) {
+	client, err := retry.New(retry.Config{Transport: stub})
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +146,12 @@ func ourOverhead(ctx context.Context, body []byte) ([]operation, error) {
 			_, err := client.Send(ctx, call)
 			return err
 		}},
+		{nameSendEnd, func() error {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, err := client.Send(ctx, call)
+			return err
+		}},
 		{"retry, Client.Do", do(client.Do)},
 		{"retry, RoundTripper", do(standard.Do)},
 	}, nil
@@ -139,7 +176,22 @@ func discard(resp *http.Response, err error) error {
 }
 
 func measureOverhead(ctx context.Context, e effort) ([]figure, error) {
-	operations, err := overheadOperations(ctx)
+	figures, err := overheadFigures(ctx, e, stubTransport{})
+	if err != nil {
+		return nil, err
+	}
+	asked, err := overheadFigures(ctx, e, stubTransport{asks: true})
+	for i := range asked {
+		asked[i].Name += "; a stub that asks"
+		for j := range asked[i].Measures {
+			asked[i].Measures[j].Goal = nil // the goals are of the stub that does nothing
+		}
+	}
+	return append(figures, asked...), err
+}
+
+func overheadFigures(ctx context.Context, e effort, stub stubTransport) ([]figure, error) {
+	operations, err := overheadOperations(ctx, stub)
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +209,11 @@ func measureOverhead(ctx context.Context, e effort) ([]figure, error) {
 		}}
 		if op.name == nameSend {
 			f.Measures[1].Goal = atMost(retryable.allocs() + 22)
+			f.Measures = append(f.Measures, s.times("go-retryablehttp's Do", retryable, atMost(2))...)
+		}
+		if op.name == nameSend || op.name == nameSendEnd {
+			f.Measures = append(f.Measures, s.times("failsafehttp's with a deadline", failsafe, below(1))...)
 			f.Measures = append(f.Measures,
-				s.ratio(retryable).measure("time by go-retryablehttp's Do", "x", atMost(2)),
-				s.ratio(failsafe).measure("time by failsafehttp's with a deadline", "x", below(1)),
 				measure{Name: "allocations by failsafehttp's with a deadline", Value: s.allocs() / failsafe.allocs(), Unit: "x", Goal: below(1)})
 		}
 		figures = append(figures, f)

@@ -123,7 +123,13 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, spread{3, 1, 9}, spreadOf([]float64{9, 3, 1}))
 	require.Zero(t, spreadOf(nil))
 	twice := &series{nanoseconds: []float64{2, 30, 8}}
-	require.Equal(t, spread{2, 1, 3}, twice.ratio(&series{nanoseconds: []float64{1, 10, 8}}))
+	other := &series{nanoseconds: []float64{1, 10, 8}}
+	require.Equal(t, spread{2, 1, 3}, twice.ratio(other))
+	goal := atMost(2)
+	require.Equal(t, []measure{
+		{Name: "least time by the other's", Value: 2, Unit: "x", Goal: goal}, // 2 by 1, of whatever rounds
+		{Name: "time by the other's", Value: 2, Unit: "x", Low: 1, High: 3},
+	}, twice.times("the other's", other, goal))
 	waits := []time.Duration{4 * time.Millisecond, time.Millisecond, 3 * time.Millisecond, 2 * time.Millisecond}
 	require.InDelta(t, 3, percentile(waits, 0.5), 0)
 	require.InDelta(t, 4, percentile(waits, 1), 0)

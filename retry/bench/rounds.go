@@ -113,6 +113,15 @@ func (s *series) ratio(other *series) spread {
 	return spreadOf(parts)
 }
 
+// times are the measures of s beside other, whose name is what. Only the ratio of
+// the least times has a goal: what else the machine does can only add to a turn.
+func (s *series) times(what string, other *series, goal *goal) []measure {
+	return []measure{
+		{Name: "least time by " + what, Value: s.time().low / other.time().low, Unit: "x", Goal: goal},
+		s.ratio(other).measure("time by "+what, "x", nil),
+	}
+}
+
 func spreadOf(values []float64) spread {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
