@@ -5,8 +5,8 @@
 #	./test.sh -run Claim -v      any flags of go test
 #
 # Postgres is the server of DATABASE_URL, else the binaries of this machine, else
-# what apt-get installs now, and so is PgBouncer. No server has to run: each test binary
-# starts its own.
+# what apt-get installs now, and so are PgBouncer and Redis, which one benchmark compares
+# with. No server has to run: each test binary starts its own.
 set -eu
 cd "$(dirname "$0")"
 
@@ -30,6 +30,8 @@ have_pgbouncer() {
 	[ -n "${PGTEST_PGBOUNCER:-}" ] && return # the tests say what is wrong with it
 	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || [ -x /usr/local/sbin/pgbouncer ]
 }
+
+have_redis() { command -v redis-server >/dev/null 2>&1; }
 
 # install PACKAGE WAYS installs a Debian package; WAYS is what else a person can do.
 install() {
@@ -75,6 +77,7 @@ race() {
 command -v go >/dev/null 2>&1 || fail "no Go: install the toolchain that go.mod names"
 have_postgres || install postgresql "install the PostgreSQL server (initdb on PATH), or set DATABASE_URL to a server whose role may create databases"
 have_pgbouncer || install pgbouncer "install PgBouncer (pgbouncer on PATH), or set PGTEST_PGBOUNCER to its file"
+have_redis || install redis-server "install Redis (redis-server on PATH)"
 race=$(race)
 
 # shellcheck disable=SC2086 # empty race: no argument
