@@ -70,7 +70,6 @@ func (g *Guard) claim(ctx context.Context, c *call) (finding, error) {
 	f := finding{asked: time.Now()}
 	var err error
 	f.record, f.mine, err = g.store.Claim(ctx, c.claim(g))
-	c.claimed = true
 	if errors.Is(err, ErrFateUnknown) && ctx.Err() == nil {
 		f.asked = time.Now()
 		f.record, f.mine, err = g.store.Claim(ctx, c.claim(g))

@@ -25,7 +25,6 @@ type call struct {
 	firstSent    time.Time
 	inbound      wire.Inbound
 	wait         time.Duration // for somebody else's run
-	claimed      bool          // it was tried: there is a record by now, if none was swept
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
@@ -71,7 +70,7 @@ func (c *call) claim(g *Guard) ClaimRequest {
 		Window: g.cfg.window(),
 		Route:  c.route.Name,
 		Memo:   c.memo,
-		Repeat: c.claimed || c.repeats(g.cfg.Lease),
+		Repeat: c.repeats(g.cfg.Lease),
 	}
 }
 

@@ -32,6 +32,8 @@
 //     a lock, a dead standby or a dead connection, and those behind it need not.
 //   - Full is full: [ErrQueueFull], at once, and nothing was sent.
 //
+// A [Gatherer] does the same for reads, which have no commit to share and no fate.
+//
 // The package knows Postgres and pgx, and nothing of keys, claims or sagas.
 // Nothing in it depends on a session, so that it works behind a pooler in
 // transaction mode: no LISTEN, no session-level advisory lock, no SET outside a

@@ -77,6 +77,13 @@ func (g *Gatherer[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 
 func (e *gathered[Q, A]) none() (none A) { return none }
 
+// Queued returns how many reads wait for a statement at this moment.
+func (g *Gatherer[Q, A]) Queued() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.queue)
+}
+
 // enter queues e, unless its caller is to lead.
 func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
 	g.mu.Lock()
@@ -119,6 +126,7 @@ func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
 		g.queue = slices.Delete(g.queue, i, i+1)
 	case stageLeading:
 		g.giveUpSlot()
+	case stageSent, stageEnded:
 	}
 }
 

@@ -133,6 +133,12 @@ func TestFate_confirmsReplays(t *testing.T) {
 		waits   bool
 	}{
 		{"claim", pgstore.ConfirmAuto, claimAgain(o.ID), true},
+		{"claim of a repeat", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error {
+			req := claimOf(o.ID)
+			req.Repeat = true
+			_, _, err := s.Claim(ctx, req)
+			return err
+		}, true},
 		{"claim, always", pgstore.ConfirmAlways, claimAgain(o.ID), true},
 		{"claim, never", pgstore.ConfirmNever, claimAgain(o.ID), false},
 		{"claim of a key in progress", pgstore.ConfirmAuto, claimAgain(running.ID), false},

@@ -78,16 +78,16 @@ func TestDuplicatesWriteNothing(t *testing.T) {
 	require.NoError(t, s.Settle(t.Context(), claimAs(t, s, done), completion))
 	claimAs(t, s, running)
 	duplicates := func(n int) {
-		for range n {
+		for i := range n {
 			for _, req := range []server.ClaimRequest{done, running} {
-				req.Token = random()
+				req.Token, req.Repeat = random(), i%2 == 1
 				_, won, err := s.Claim(t.Context(), req)
 				require.NoError(t, err)
 				require.False(t, won)
 			}
 		}
 	}
-	duplicates(1) // hint bits and caches
+	duplicates(2) // hint bits and caches
 	xids := "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 	before := queryRow[int64](t, look, xids)
 	var wrote bool
