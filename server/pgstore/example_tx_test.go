@@ -72,6 +72,30 @@ func ExampleOnce() {
 	// 1 <nil>
 }
 
+// Work that is known beforehand, its key and the commit in one round trip.
+func ExampleStore_SendOnce() {
+	ctx := context.Background()
+	store, stop, err := openExample(ctx)
+	if stop != nil {
+		defer stop()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	request := pgstore.OnceRequest{Scope: "acme", Name: "payout", Key: childkey.MustParse("payout-7"), Payload: []byte("4200")}
+	for range 2 {
+		batch := new(pgx.Batch)
+		batch.Queue("insert into entry values ($1)", 4200)
+		first, err := store.SendOnce(ctx, request, batch)
+		fmt.Println(first, err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
 // An undo in a transaction of its own. The call that it undoes never came, and
 // never will.
 func ExampleBarrier() {

@@ -92,9 +92,7 @@ func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 }
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	// One that begins a transaction itself is refused inside of one. It can only
-	// be recognized by what it makes of a failure.
-	if b.Len() == 0 || pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil || !t.root.idle() {
+	if b.Len() == 0 || begins(b) || !t.root.idle() { // one that begins a transaction is refused inside of one
 		return t.current(ctx).SendBatch(ctx, b)
 	}
 	results, err := t.root.beginWith(ctx, b.QueuedQueries...)

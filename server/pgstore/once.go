@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,12 +81,16 @@ func OnceSQL(ctx context.Context, tx *sql.Tx, req OnceRequest) (first bool, err 
 // Queue appends [Once] to a batch whose first statement it must be, so that the
 // work goes with it in one round trip; with COMMIT at the end of the batch, or
 // outside a transaction, in one commit. Where the key was used before the whole
-// batch fails and rolls back: [OnceError] says so.
+// batch fails and rolls back: [OnceError] says so. [Store.SendOnce] does all of it.
 func (req OnceRequest) Queue(batch *pgx.Batch) error {
 	p, err := prepare(&req)
 	if err != nil {
 		return err
 	}
+	return p.queue(batch)
+}
+
+func (p *prepared) queue(batch *pgx.Batch) error {
 	st := p.query.onceOrFail.Bind(p.args)
 	if err := st.Err(); err != nil {
 		return wrap("once", err)
@@ -94,16 +99,64 @@ func (req OnceRequest) Queue(batch *pgx.Batch) error {
 	return nil
 }
 
+// SendOnce is [Once] for work that is known beforehand: the key, the queries of
+// batch and the commit go in one round trip. It reports false, and nothing of batch
+// has happened, where the key was used before for the same; that costs one more. The
+// functions of batch are called with what comes back; that one fails does not
+// prevent the commit.
+//
+// The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
+// req is not used. Besides the errors of Once it returns what the server says of a
+// query that fails, and [server.ErrFateUnknown] if the answer was lost: send the same
+// again, and it finds out. batch is as it was, and can be.
+func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
+	if batch == nil || batch.Len() == 0 || begins(batch) {
+		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
+	}
+	req.Schema = s.cfg.Schema
+	p, err := prepare(&req)
+	if err != nil {
+		return false, err
+	}
+	sent := new(pgx.Batch)
+	if err := p.queue(sent); err != nil {
+		return false, err
+	}
+	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
+	for {
+		err := OnceError(pgkit.SendBatch(ctx, s.writer, sent))
+		if !errors.Is(err, ErrDuplicate) {
+			return err == nil, wrap("once", err)
+		}
+		st := p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
+		r, err := pgkit.One(ctx, s.pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
+		switch {
+		case err == nil:
+			return false, r.refusal(p.fingerprint)
+		case !errors.Is(err, pgx.ErrNoRows): // else it was swept in between
+			return false, wrap("once", err)
+		}
+	}
+}
+
+// begins reports whether b begins a transaction by itself. It can only be
+// recognized by what it makes of a failure.
+func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil }
+
 // OnceError returns [ErrDuplicate] if err is how a batch failed because of
 // [OnceRequest.Queue], and err itself otherwise. Whether the key was used for the
 // same is for [Once] to say.
 func OnceError(err error) error {
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == "22P02" {
+	if errors.As(err, &pgErr) && pgErr.Code == "22P02" && strings.Contains(pgErr.Message, notTheFirst) {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
 }
+
+// notTheFirst is what once_or_fail.sql asks the server to read as a number, and
+// what it quotes when it cannot. Without it the failure is one of the work's.
+const notTheFirst = "fanonce: not the first"
 
 // prepared is a request that has been checked.
 type prepared struct {
