@@ -52,14 +52,10 @@ func (c *child) stop(sig os.Signal) error {
 }
 
 // until asks again and again whether something has come to be, as long as the
-// process runs; a nil process runs for ever.
+// process runs and for at most a minute.
 func until(ctx context.Context, c *child, what string, ready func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var ended <-chan struct{}
-	if c != nil {
-		ended = c.done
-	}
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -68,7 +64,7 @@ func until(ctx context.Context, c *child, what string, ready func() (bool, error
 			return err
 		}
 		select {
-		case <-ended:
+		case <-c.done:
 			return fmt.Errorf("bench: %s: the process ended: %w", what, c.err)
 		case <-ctx.Done():
 			return fmt.Errorf("bench: %s: %w", what, context.Cause(ctx))
