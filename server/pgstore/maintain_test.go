@@ -98,13 +98,13 @@ func TestMaintain_readerStays(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
 	old := partman(t, look, "20060102", 24*time.Hour, -2)
-	older := partman(t, look, "20060102", 24*time.Hour, -3)
 	end := holding(t, look, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, "select count(*) from idempotency_answer")
 	for range 2 {
 		err := s.MaintainPartitions(t.Context(), time.Hour)
 		require.True(t, isLockTimeout(err), err)
 		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
 	}
+	older := partman(t, look, "20060102", 24*time.Hour, -3) // cannot leave before the one that is about to
 	apart, _ := inPartitions(t, look)
 	require.Equal(t, 2, apart)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from pg_inherits"+answers+" and inhdetachpending"))
@@ -131,6 +131,7 @@ func TestMaintain_besidePartman(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: tt.interval})
+			hour := time.Now().Truncate(time.Hour)
 			past := partman(t, look, tt.format, tt.theirs, -2)
 			now, ahead := partman(t, look, tt.format, tt.theirs, 0), partman(t, look, tt.format, tt.theirs, 3)
 			detached := partman(t, look, tt.format, tt.theirs, -1) // with retention_keep_table, its default
@@ -139,7 +140,6 @@ func TestMaintain_besidePartman(t *testing.T) {
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
 			there := partitionNames(t, look)
 			require.NotContains(t, there, past)
-			require.Contains(t, there, now)
 			require.Contains(t, there, ahead)
 			require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relname = $1", detached))
 			require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
@@ -147,7 +147,10 @@ func TestMaintain_besidePartman(t *testing.T) {
 			require.Equal(t, 1, apart)
 			require.Zero(t, queryRow[int](t, look, "select count(*) from unnest($1::text[]) n where n !~ '^idempotency_answer_p[0-9]{8}(_[0-9]{6})?$'", there))
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
-			require.Equal(t, there, partitionNames(t, look), "again there is nothing to do")
+			if time.Now().Truncate(time.Hour).Equal(hour) {
+				require.Contains(t, there, now)
+				require.Equal(t, there, partitionNames(t, look), "again there is nothing to do")
+			}
 		})
 	}
 }
