@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fanonce/fanonce/server"
+
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
@@ -58,18 +57,30 @@ func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) erro
 	if n := s.partitioned.answers.get() / s.cfg.PartitionInterval; n > maxPartitions {
 		return fmt.Errorf("%w: PartitionInterval %v needs %d partitions, the most is %d", ErrArgument, s.cfg.PartitionInterval, n, maxPartitions)
 	}
+	return wrap("partitions", s.maintainPartitions(ctx))
+}
+
+func (s *Store) maintainPartitions(ctx context.Context) error {
 	due, err := s.dueMaintenance(ctx, s.pool)
-	if err == nil && !due.nothing() {
-		err = s.alone(ctx, func(conn *pgx.Conn) error {
-			if due, err = s.dueMaintenance(ctx, conn); err != nil { // another process may have been faster
-				return err
-			}
-			return s.maintain(ctx, conn, due)
-		})
-		_, lookErr := s.lookAtPartitions(ctx, s.pool)
-		err = errors.Join(err, lookErr)
+	if err != nil || due.nothing() {
+		return err
 	}
-	return wrap("partitions", err)
+	owner, err := pgkit.One(ctx, s.pool, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
+	if err != nil {
+		return err
+	}
+	if !owner {
+		return s.lateFor(due.missing)
+	}
+	err = s.alone(ctx, func(conn *pgx.Conn) error {
+		due, err := s.dueMaintenance(ctx, conn) // another process may have been faster
+		if err != nil {
+			return err
+		}
+		return s.maintain(ctx, conn, due)
+	})
+	_, lookErr := s.lookAtPartitions(ctx, s.pool)
+	return errors.Join(err, lookErr)
 }
 
 // A maintenance is what there is to do.
@@ -121,12 +132,14 @@ func (s *Store) detached(ctx context.Context, db querier) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// alone calls work with a connection for it, which need not be one of the pool's,
-// as this may be its last; unless another process is at the same.
+// alone calls work unless another process maintains at this moment. work gets a
+// connection that is not of the pool, whose last one the lock may have.
+//
 // The lock belongs to a transaction that does nothing else: it cannot outlive this
-// process, nor get lost behind a pooler. That it is open keeps nobody waiting, as it
-// has no lock on a table, and no snapshot: so the simple protocol, as the extended one
-// leaves a portal open, and finalize would wait for its snapshot.
+// process, nor get lost behind a pooler. The transaction keeps nobody waiting, as it
+// has no lock on a table and no snapshot. That is why its statement is sent in the
+// simple protocol: the extended one leaves a portal open until the end, and with it a
+// snapshot, which finalize would wait for.
 func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
 	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -164,13 +177,6 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // maintain does what is due, as far as it can: one thing that fails, mostly for
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
-	owner, err := pgkit.One(ctx, conn, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
-	if err != nil {
-		return err
-	}
-	if !owner {
-		return s.lateFor(due.missing)
-	}
 	failures := []error{s.makePartitions(ctx, conn, due)}
 	for _, p := range due.past {
 		failures = append(failures, s.detachPartition(ctx, conn, p.name))
@@ -207,79 +213,4 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn, due maintena
 		s.partitioned.until.Store(reach(there, time.Now()).Unix())
 	}
 	return nil
-}
-
-// attachEach is for partitions some of which are there in some form, or overlap with
-// others: somebody else makes partitions, too.
-func (s *Store) attachEach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
-	for i := range missing {
-		if err := s.attach(ctx, conn, missing[i:i+1]); err != nil && !inTheWay(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-func inTheWay(err error) bool { return hasCode(err, "42P07", "42P17") }
-
-// attach makes tables and attaches them, in one round trip and one commit: attaching
-// locks out other maintenance only, creating a partition at once would lock out
-// everybody.
-func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
-	parent := s.table("idempotency_answer")
-	var statements strings.Builder
-	for _, p := range missing {
-		name := s.table(p.name)
-		statements.WriteString("create table " + name +
-			" (like " + parent + " including defaults including constraints including storage including compression);\n" +
-			"alter table " + parent + " attach partition " + name +
-			" for values from ('" + p.from.Format(catalogTime) + "') to ('" + p.to.Format(catalogTime) + "');\n")
-	}
-	if err := again(ctx, conn, statements.String()); err != nil {
-		return fmt.Errorf("make partitions %s to %s: %w", missing[0].name, missing[len(missing)-1].name, err)
-	}
-	return nil
-}
-
-// detachPartition takes a partition out without locking out anybody who reads or
-// writes others. What it began and could not end, for a transaction that may still
-// read the partition, the next call ends.
-func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string) error {
-	detach := "alter table " + s.table("idempotency_answer") + " detach partition " + s.table(name)
-	err := again(ctx, conn, detach+" concurrently")
-	if hasCode(err, "55000") { // begun before: by a process that died, or by us, in a deadlock
-		err = again(ctx, conn, detach+" finalize")
-	}
-	if err != nil && !hasCode(err, "42P01", "42P17") { // no partition any more
-		return fmt.Errorf("detach partition %s: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, name string) error {
-	if err := again(ctx, conn, "drop table if exists "+s.table(name)); err != nil {
-		return fmt.Errorf("drop partition %s: %w", name, err)
-	}
-	return nil
-}
-
-// again executes statements, and repeats what was the victim of a deadlock.
-func again(ctx context.Context, conn *pgx.Conn, statements string) error {
-	_, err := pgkit.RetryConflict(ctx, func() (pgconn.CommandTag, error) {
-		return conn.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol)
-	})
-	return err
-}
-
-// table returns a table's name as statements have it.
-func (s *Store) table(name string) string {
-	if s.cfg.Schema == "" {
-		return pgx.Identifier{name}.Sanitize()
-	}
-	return pgx.Identifier{s.cfg.Schema, name}.Sanitize()
-}
-
-func hasCode(err error, codes ...string) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && slices.Contains(codes, pgErr.Code)
 }

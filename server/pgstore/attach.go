@@ -1,0 +1,89 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// attachEach is for partitions some of which are there in some form, or overlap with
+// others: somebody else makes partitions, too.
+func (s *Store) attachEach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
+	for i := range missing {
+		if err := s.attach(ctx, conn, missing[i:i+1]); err != nil && !inTheWay(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func inTheWay(err error) bool { return hasCode(err, "42P07", "42P17") }
+
+// attach makes tables and attaches them, in one round trip and one commit: attaching
+// locks out other maintenance only, creating a partition at once would lock out
+// everybody.
+func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
+	parent := s.table("idempotency_answer")
+	var statements strings.Builder
+	for _, p := range missing {
+		name := s.table(p.name)
+		statements.WriteString("create table " + name +
+			" (like " + parent + " including defaults including constraints including storage including compression);\n" +
+			"alter table " + parent + " attach partition " + name +
+			" for values from ('" + p.from.Format(catalogTime) + "') to ('" + p.to.Format(catalogTime) + "');\n")
+	}
+	if err := again(ctx, conn, statements.String()); err != nil {
+		return fmt.Errorf("make partitions %s to %s: %w", missing[0].name, missing[len(missing)-1].name, err)
+	}
+	return nil
+}
+
+// detachPartition takes a partition out without locking out anybody who reads or
+// writes others. What it began and could not end, for a transaction that may still
+// read the partition, the next call ends.
+func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string) error {
+	detach := "alter table " + s.table("idempotency_answer") + " detach partition " + s.table(name)
+	err := again(ctx, conn, detach+" concurrently")
+	if hasCode(err, "55000") { // begun before: by a process that died, or by us, in a deadlock
+		err = again(ctx, conn, detach+" finalize")
+	}
+	if err != nil && !hasCode(err, "42P01", "42P17") { // no partition any more
+		return fmt.Errorf("detach partition %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, name string) error {
+	if err := again(ctx, conn, "drop table if exists "+s.table(name)); err != nil {
+		return fmt.Errorf("drop partition %s: %w", name, err)
+	}
+	return nil
+}
+
+// again executes statements, and repeats what was the victim of a deadlock.
+func again(ctx context.Context, conn *pgx.Conn, statements string) error {
+	_, err := pgkit.RetryConflict(ctx, func() (pgconn.CommandTag, error) {
+		return conn.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol)
+	})
+	return err
+}
+
+// table returns a table's name as statements have it.
+func (s *Store) table(name string) string {
+	if s.cfg.Schema == "" {
+		return pgx.Identifier{name}.Sanitize()
+	}
+	return pgx.Identifier{s.cfg.Schema, name}.Sanitize()
+}
+
+func hasCode(err error, codes ...string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && slices.Contains(codes, pgErr.Code)
+}
