@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // A Client makes calls. It is safe for concurrent use, and meant to be kept:
@@ -13,6 +15,8 @@ type Client struct {
 	cfg      Config
 	observer Observer // nil: nobody listens
 	tracer   Tracer   // nil: it hears of ends alone
+
+	wholeAttempt string // what the callee is told of an attempt that has all of its time
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
@@ -23,6 +27,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg}
+	c.wholeAttempt = wire.FormatRequestTimeout(cfg.AttemptTimeout - cfg.TimeoutMargin)
 	c.observer, c.tracer = newObservers(cfg)
 	return c, nil
 }

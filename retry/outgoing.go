@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
@@ -80,8 +81,16 @@ func (x *exchange) header(added http.Header) http.Header {
 	set(wire.HeaderFirstSent, f.firstSent)
 	set(wire.HeaderRetryAttempt, wire.FormatRetryAttempt(x.attempt.Number))
 	set(wire.HeaderRetryAllowance, wire.FormatRetryAllowance(x.attempt.Allowance))
-	set(wire.HeaderRequestTimeout, wire.FormatRequestTimeout(x.attempt.Timeout-x.client.cfg.TimeoutMargin))
+	set(wire.HeaderRequestTimeout, x.client.requestTimeout(x.attempt.Timeout))
 	return header
+}
+
+// requestTimeout is what the callee is told of an attempt that has timeout left.
+func (c *Client) requestTimeout(timeout time.Duration) string {
+	if timeout == c.cfg.AttemptTimeout { // nearly always
+		return c.wholeAttempt
+	}
+	return wire.FormatRequestTimeout(timeout - c.cfg.TimeoutMargin)
 }
 
 // setBody gives out a reader of the frozen body, which is r if that is in memory,
