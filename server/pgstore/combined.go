@@ -121,9 +121,9 @@ func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statemen
 	})
 }
 
-// scanNumber reads the number that a statement gave to one of its arguments.
+// scanNumber reads the number that settle_many.sql gave to one of its arguments.
 func scanNumber(row pgx.CollectableRow) (int, bool, error) {
 	var n int
-	err := row.Scan(&n)
+	err := row.Scan(&n, nil)
 	return n - 1, true, err
 }

@@ -105,7 +105,9 @@ type Config struct {
 	// pooler in transaction mode. It must come from [pgx.ParseConfig], be to the
 	// pool's database, and find the same tables; its role needs no more than usage of
 	// the schema. Whoever completes a key then sends a notification if somebody listens
-	// and waits for it, whatever the Listen of its own store. nil: none.
+	// and waits for it, whatever the Listen of its own store. Such commits go one
+	// after the other: leave Listen out where commits wait for a standby that is far
+	// away. nil: none.
 	Listen *pgx.ConnConfig
 
 	// Isolation is the isolation level of the transactions that handlers run

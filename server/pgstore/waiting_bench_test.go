@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -19,20 +20,23 @@ import (
 // duplicate in another one has the answer: told by a notification, and by polling.
 // The two take turns; an op is one round of each, of 300 keys with a duplicate each,
 // whose runs end 20 to 120 ms after all wait. Reported are percentiles over all
-// rounds.
+// rounds, and those of a goroutine that is told by a channel and then sends SELECT 1:
+// what the machine needs for it at that time.
 func BenchmarkWait(b *testing.B) {
 	look := durable(b)
 	owner := newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
 	listening := openOn(b, look, pgstore.Config{Listen: look.Config().ConnConfig}, size(16))
 	listens(b, listening)
 	told, polls := newProcess(b, listening), newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
+	bare := bareWaiter{look}
 	b.ReportAllocs()
-	var byNotify, byPoll []time.Duration
+	var byNotify, byPoll, byChannel []time.Duration
 	for b.Loop() {
 		byNotify = append(byNotify, waitRound(b, owner, told)...)
 		byPoll = append(byPoll, waitRound(b, owner, polls)...)
+		byChannel = append(byChannel, waitRound(b, owner, bare)...)
 	}
-	for name, all := range map[string][]time.Duration{"notify": byNotify, "poll": byPoll} {
+	for name, all := range map[string][]time.Duration{"notify": byNotify, "poll": byPoll, "bare": byChannel} {
 		b.ReportMetric(milli(middle(all)), name+"-p50-ms") // sorts
 		b.ReportMetric(milli(all[len(all)*99/100]), name+"-p99-ms")
 	}
@@ -74,18 +78,47 @@ func (p *process) call(b *testing.B, key childkey.Key, fn func()) {
 	}
 }
 
+// A waiter waits until a key's run has ended, which ended tells as well. allWait
+// returns when it waits for all.
+type waiter interface {
+	wait(b *testing.B, key childkey.Key, ended <-chan struct{})
+	allWait()
+}
+
+func (p *process) wait(b *testing.B, key childkey.Key, _ <-chan struct{}) {
+	p.call(b, key, func() { b.Error("run twice") })
+}
+
+func (p *process) allWait() {
+	for range waitKeys {
+		<-p.waits
+	}
+}
+
+type bareWaiter struct{ pool *pgxpool.Pool }
+
+func (w bareWaiter) wait(b *testing.B, _ childkey.Key, ended <-chan struct{}) {
+	<-ended
+	if _, err := w.pool.Exec(b.Context(), "select 1"); err != nil {
+		b.Error(err)
+	}
+}
+
+func (bareWaiter) allWait() {}
+
 const waitKeys = 300
 
-// waitRound lets owner run the keys, and waiting ask for the same. It returns how
-// long after each completion the other answer came.
-func waitRound(b *testing.B, owner, waiting *process) []time.Duration {
+// waitRound lets owner run the keys, and waiting wait for them. It returns how long
+// after each completion that was over.
+func waitRound(b *testing.B, owner *process, waiting waiter) []time.Duration {
 	b.Helper()
 	var began, done sync.WaitGroup
 	allWait := make(chan struct{})
 	ended, answered := make([]time.Time, waitKeys), make([]time.Time, waitKeys)
+	over := make([]chan struct{}, waitKeys)
 	keys := make([]childkey.Key, waitKeys)
 	for i := range keys {
-		keys[i] = childkey.MustNew()
+		keys[i], over[i] = childkey.MustNew(), make(chan struct{})
 		began.Add(1)
 		done.Go(func() {
 			owner.call(b, keys[i], func() {
@@ -94,18 +127,17 @@ func waitRound(b *testing.B, owner, waiting *process) []time.Duration {
 				time.Sleep(20*time.Millisecond + rand.N(100*time.Millisecond))
 			})
 			ended[i] = time.Now()
+			close(over[i])
 		})
 	}
 	began.Wait()
 	for i := range keys {
 		done.Go(func() {
-			waiting.call(b, keys[i], func() { b.Error("run twice") })
+			waiting.wait(b, keys[i], over[i])
 			answered[i] = time.Now()
 		})
 	}
-	for range keys {
-		<-waiting.waits
-	}
+	waiting.allWait()
 	close(allWait)
 	done.Wait()
 	late := make([]time.Duration, waitKeys)

@@ -1,5 +1,6 @@
--- Settle ends the owner's run. It returns one row if it did (whatever is in it), and none if the
--- caller does not own the record: then settled.sql asks whether it did before.
+-- Settle ends the owner's run. It returns one row if it did, with nothing in it that
+-- counts, and none if the caller does not own the record: then settled.sql asks
+-- whether it did before.
 -- An unknown record is free to be looked into at once: its lease ends.
 -- expires_at stays: it has an index, and the update would not be HOT.
 -- Only if somebody waits for it (expect.sql) is there a notification: it takes a lock

@@ -19,9 +19,9 @@ with settled as (
   ) o
   where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
   returning i.key, i.answer_kept_until, o.envelope, o.n,
-    case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end
+    case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified
 ), kept as (
   insert into /*schema*/idempotency_answer (kept_until, key, envelope)
   select answer_kept_until, key, envelope from settled where answer_kept_until is not null
 )
-select n from settled
+select n, notified from settled
