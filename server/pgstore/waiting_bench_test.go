@@ -29,6 +29,9 @@ func BenchmarkWait(b *testing.B) {
 	listens(b, listening)
 	told, polls := newProcess(b, listening), newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
 	bare := bareWaiter{look}
+	for _, w := range []waiter{told, polls, bare} { // makes the connections
+		waitRound(b, owner, w)
+	}
 	b.ReportAllocs()
 	var byNotify, byPoll, byChannel []time.Duration
 	for b.Loop() {
