@@ -18,8 +18,8 @@ import (
 
 // BenchmarkWait measures how long after a run's completion, in one process, a
 // duplicate in another one has the answer: told by a notification, and by polling.
-// The two take turns; an op is one round of each, of 300 keys with a duplicate each,
-// whose runs end 20 to 120 ms after all wait. Reported are percentiles over all
+// The two take turns; an op is one round of each, of so many keys with a duplicate
+// each, whose runs end 20 to 120 ms after all wait. Reported are percentiles over all
 // rounds, and those of a goroutine that is told by a channel and then sends SELECT 1:
 // what the machine needs for it at that time.
 func BenchmarkWait(b *testing.B) {
@@ -29,19 +29,24 @@ func BenchmarkWait(b *testing.B) {
 	listens(b, listening)
 	told, polls := newProcess(b, listening), newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
 	bare := bareWaiter{look}
-	for _, w := range []waiter{told, polls, bare} { // makes the connections
-		waitRound(b, owner, w)
-	}
-	b.ReportAllocs()
-	var byNotify, byPoll, byChannel []time.Duration
-	for b.Loop() {
-		byNotify = append(byNotify, waitRound(b, owner, told)...)
-		byPoll = append(byPoll, waitRound(b, owner, polls)...)
-		byChannel = append(byChannel, waitRound(b, owner, bare)...)
-	}
-	for name, all := range map[string][]time.Duration{"notify": byNotify, "poll": byPoll, "bare": byChannel} {
-		b.ReportMetric(milli(middle(all)), name+"-p50-ms") // sorts
-		b.ReportMetric(milli(all[len(all)*99/100]), name+"-p99-ms")
+	for _, keys := range []int{30, 300} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			late := map[string][]time.Duration{}
+			round := func(name string, w waiter) { late[name] = append(late[name], waitRound(b, owner, w, keys)...) }
+			for _, w := range []waiter{told, polls, bare} { // makes the connections
+				waitRound(b, owner, w, keys)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				round("notify", told)
+				round("poll", polls)
+				round("bare", bare)
+			}
+			for name, all := range late {
+				b.ReportMetric(milli(middle(all)), name+"-p50-ms") // sorts
+				b.ReportMetric(milli(all[len(all)*99/100]), name+"-p99-ms")
+			}
+		})
 	}
 }
 
@@ -52,12 +57,12 @@ type process struct {
 	*pgstore.Store
 
 	guard *server.Guard
-	waits chan struct{} // one for each watch
+	waits chan struct{} // one for each watch of a round
 }
 
 func newProcess(b *testing.B, s *pgstore.Store) *process {
 	b.Helper()
-	p := &process{Store: s, waits: make(chan struct{}, waitKeys)}
+	p := &process{Store: s, waits: make(chan struct{}, 1000)}
 	var err error
 	p.guard, err = server.NewGuard(p, server.Unscoped, server.Config{Wait: time.Minute, WaitCap: time.Minute})
 	require.NoError(b, err)
@@ -85,15 +90,15 @@ func (p *process) call(b *testing.B, key childkey.Key, fn func()) {
 // returns when it waits for all.
 type waiter interface {
 	wait(b *testing.B, key childkey.Key, ended <-chan struct{})
-	allWait()
+	allWait(keys int)
 }
 
 func (p *process) wait(b *testing.B, key childkey.Key, _ <-chan struct{}) {
 	p.call(b, key, func() { b.Error("run twice") })
 }
 
-func (p *process) allWait() {
-	for range waitKeys {
+func (p *process) allWait(keys int) {
+	for range keys {
 		<-p.waits
 	}
 }
@@ -107,19 +112,17 @@ func (w bareWaiter) wait(b *testing.B, _ childkey.Key, ended <-chan struct{}) {
 	}
 }
 
-func (bareWaiter) allWait() {}
+func (bareWaiter) allWait(int) {}
 
-const waitKeys = 300
-
-// waitRound lets owner run the keys, and waiting wait for them. It returns how long
+// waitRound lets owner run n keys, and waiting wait for them. It returns how long
 // after each completion that was over.
-func waitRound(b *testing.B, owner *process, waiting waiter) []time.Duration {
+func waitRound(b *testing.B, owner *process, waiting waiter, n int) []time.Duration {
 	b.Helper()
 	var began, done sync.WaitGroup
 	allWait := make(chan struct{})
-	ended, answered := make([]time.Time, waitKeys), make([]time.Time, waitKeys)
-	over := make([]chan struct{}, waitKeys)
-	keys := make([]childkey.Key, waitKeys)
+	ended, answered := make([]time.Time, n), make([]time.Time, n)
+	over := make([]chan struct{}, n)
+	keys := make([]childkey.Key, n)
 	for i := range keys {
 		keys[i], over[i] = childkey.MustNew(), make(chan struct{})
 		began.Add(1)
@@ -140,10 +143,10 @@ func waitRound(b *testing.B, owner *process, waiting waiter) []time.Duration {
 			answered[i] = time.Now()
 		})
 	}
-	waiting.allWait()
+	waiting.allWait(n)
 	close(allWait)
 	done.Wait()
-	late := make([]time.Duration, waitKeys)
+	late := make([]time.Duration, n)
 	for i := range late {
 		late[i] = answered[i].Sub(ended[i])
 	}
