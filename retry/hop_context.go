@@ -9,9 +9,9 @@ import (
 // A hopContext is the context of one hop: it ends with the attempt's time or with
 // the hop, and has the hooks that collect evidence.
 //
-// Timer and hooks cost a third of a hop, so they are made when the transport first
-// asks for anything, as net/http's does at once. One that answers without a look at
-// its context (a cache, a breaker, a stub) could neither see the end nor call a hook.
+// Timer and hooks would be a third of a call over a stub, so they are made when the
+// transport first asks for anything, as net/http's does at once. One that answers without
+// a look at its context (a cache, a breaker) could neither see the end nor call a hook.
 type hopContext struct {
 	parent context.Context
 	ends   time.Time
