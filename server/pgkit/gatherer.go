@@ -27,6 +27,8 @@ type Gatherer[Q, A any] struct {
 	db  Queryer
 	cfg LaneConfig[Q, A]
 
+	stallAfter time.Duration // the constant, but in tests that hold statements
+
 	mu    sync.Mutex
 	queue []*gathered[Q, A]
 	slots int // of statements under way or about to be, but for stalled ones
@@ -36,7 +38,7 @@ type Gatherer[Q, A any] struct {
 // used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
 func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
-	return &Gatherer[Q, A]{db: db, cfg: cfg}
+	return &Gatherer[Q, A]{db: db, cfg: cfg, stallAfter: stallAfter}
 }
 
 // A gathered is a caller's read.
@@ -141,7 +143,7 @@ func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, 
 			g.giveUpSlot()
 		})
 	}
-	stall := time.AfterFunc(stallAfter, giveUp)
+	stall := time.AfterFunc(g.stallAfter, giveUp)
 	failed := true // a tracer may panic
 	defer func() {
 		stall.Stop()

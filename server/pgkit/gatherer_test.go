@@ -107,6 +107,7 @@ func requireDouble(t *testing.T, n int, done <-chan reply) {
 func TestGatherer(t *testing.T) {
 	t.Parallel()
 	d := newDoubles(t)
+	d.NeverStall()
 	first := d.ask(t.Context(), 1)
 	require.Equal(t, "0[1]", <-d.sent, "a lone read goes at once, as it is")
 	others := d.queued(t, 2, 3, 3, 200)
@@ -124,6 +125,7 @@ func TestGatherer_takesApart(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("lost"), errPanic} {
 		d := newDoubles(t)
+		d.NeverStall()
 		first := d.ask(t.Context(), 1)
 		<-d.sent
 		numbers := []int{2, 13, 4}
@@ -157,6 +159,7 @@ func TestGatherer_takesApart(t *testing.T) {
 func TestGatherer_callersLeave(t *testing.T) {
 	t.Parallel()
 	d := newDoubles(t)
+	d.NeverStall()
 	_, _, err := d.Do(canceled(t), 1)
 	require.ErrorIs(t, err, context.Canceled, "and nothing is sent")
 
