@@ -40,18 +40,49 @@ func Name(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 		return nil
 	}
 	for _, sql := range statements {
-		if _, ok := s.names[sql]; ok {
-			continue
+		if err := s.name(ctx, conn, sql); err != nil {
+			return err
 		}
-		if _, err := conn.Prepare(ctx, sql, sql); err != nil {
-			return &nothingChanged{err}
-		}
-		if s.names == nil {
-			s.names = make(map[string]struct{})
-		}
-		s.names[sql] = struct{}{}
 	}
 	return nil
+}
+
+// maxNames is how many names a connection has at the most if some are for
+// statements of others, whose texts may be many: each costs the server memory.
+const maxNames = 256
+
+// NameOther is [Name] for a statement that is not of this module, as long as the
+// connection has few names. It must be outside a transaction block. What the server
+// does not take is left to be sent as it is: it may be a name already.
+func NameOther(ctx context.Context, conn *pgx.Conn, sql string) {
+	s := sessionOf(conn.PgConn())
+	if !s.named || len(s.names) >= maxNames {
+		return
+	}
+	if err := s.name(ctx, conn, sql); err != nil {
+		s.remember(sql) // once is enough
+	}
+}
+
+// MayName reports whether conn's session lasts, so that names do.
+func MayName(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).named }
+
+func (s *session) name(ctx context.Context, conn *pgx.Conn, sql string) error {
+	if _, ok := s.names[sql]; ok {
+		return nil
+	}
+	if _, err := conn.Prepare(ctx, sql, sql); err != nil {
+		return &nothingChanged{err}
+	}
+	s.remember(sql)
+	return nil
+}
+
+func (s *session) remember(sql string) {
+	if s.names == nil {
+		s.names = make(map[string]struct{})
+	}
+	s.names[sql] = struct{}{}
 }
 
 // unname goes on without names on conn: somebody took them away, or the tables

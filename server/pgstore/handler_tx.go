@@ -112,7 +112,8 @@ func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.Stat
 // for it, which batches have not.
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if len(args) == 0 || !t.begins(args) {
-		return t.current(ctx).Exec(ctx, sql, args...)
+		tx, args := t.named(ctx, args)
+		return tx.Exec(ctx, sql, args...)
 	}
 	rows, err := t.root.beginQuery(ctx, sql, args)
 	if err != nil {
@@ -124,14 +125,16 @@ func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 
 func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if sql == "" || !t.begins(args) {
-		return t.current(ctx).Query(ctx, sql, args...)
+		tx, args := t.named(ctx, args)
+		return tx.Query(ctx, sql, args...)
 	}
 	return t.root.beginQuery(ctx, sql, args)
 }
 
 func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if sql == "" || !t.begins(args) {
-		return t.current(ctx).QueryRow(ctx, sql, args...)
+		tx, args := t.named(ctx, args)
+		return tx.QueryRow(ctx, sql, args...)
 	}
 	rows, _ := t.root.beginQuery(ctx, sql, args) // its error is the rows'
 	return firstRow{rows}
