@@ -10,7 +10,7 @@ import (
 // other, so that its times are worth less than those of the rounds.
 func BenchmarkSaga(b *testing.B) {
 	c := startTestCluster(b, nil)
-	for _, contender := range rateContenders {
+	for _, contender := range contenders {
 		b.Run(contender.name, func(b *testing.B) {
 			e, err := contender.start(b.Context(), c)
 			require.NoError(b, err)

@@ -28,7 +28,7 @@ func startCluster(ctx context.Context, settings map[string]string) (*cluster, er
 		"shared_buffers": "256MB",
 		// A checkpoint amid a round makes its first writes log whole pages.
 		"max_wal_size": "8GB", "checkpoint_timeout": "1h",
-		"max_connections": strconv.Itoa(connections*len(rateContenders) + 20),
+		"max_connections": strconv.Itoa(connections*len(contenders) + 20),
 	}
 	maps.Copy(all, settings)
 	server, err := pgtest.Start(ctx, pgtest.Config{Durable: true, Settings: all})

@@ -36,18 +36,8 @@ var (
 	workflows = contender{"go-workflows", openWorkflows}
 )
 
-// These connect as the others do, with statements that the server has prepared.
-// By itself pgjournal prepares none, so that it works behind any pooler.
-var (
-	ourStepsPrepared = contender{"saga, prepared statements", prepared(openSteps)}
-	ourEdgesPrepared = contender{"saga, CheckpointEdges, prepared statements", prepared(openEdges)}
-)
-
-// contenders are in the order of the report. Preparing changes no count.
-var (
-	costContenders = []contender{ourSteps, ourEdges, dbosSteps, dbosEdges, workflows}
-	rateContenders = []contender{ourSteps, ourStepsPrepared, ourEdges, ourEdgesPrepared, dbosSteps, dbosEdges, workflows}
-)
+// contenders are in the order of the report.
+var contenders = []contender{ourSteps, ourEdges, dbosSteps, dbosEdges, workflows}
 
 // start opens the contender on a database of its own.
 func (c contender) start(ctx context.Context, on *cluster) (*entrant, error) {

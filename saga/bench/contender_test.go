@@ -16,7 +16,7 @@ import (
 func TestContenders(t *testing.T) {
 	t.Parallel()
 	c := startTestCluster(t, nil)
-	for _, contender := range rateContenders {
+	for _, contender := range contenders {
 		e, err := contender.start(t.Context(), c)
 		require.NoError(t, err, contender.name)
 		const callers, each = 8, 5
@@ -41,7 +41,7 @@ func TestContenders(t *testing.T) {
 func TestSagas_areStored(t *testing.T) {
 	t.Parallel()
 	c := startTestCluster(t, nil)
-	for _, contender := range []contender{ourSteps, ourStepsPrepared, ourEdges, ourEdgesPrepared} {
+	for _, contender := range []contender{ourSteps, ourEdges} {
 		e, err := contender.start(t.Context(), c)
 		require.NoError(t, err)
 		const runs = 7

@@ -37,7 +37,7 @@ func measureCosts(ctx context.Context, c *cluster, e effort) ([]figure, error) {
 		return nil, err
 	}
 	var figures []figure
-	for _, contender := range costContenders {
+	for _, contender := range contenders {
 		rounds, err := costOf(ctx, c, contender, e)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ func TestMeasureCosts(t *testing.T) {
 	t.Parallel()
 	figures, err := measureCosts(t.Context(), startTestCluster(t, costSettings), effort{costRounds: 5, costRuns: 10})
 	require.NoError(t, err)
-	require.Len(t, figures, len(costContenders))
+	require.Len(t, figures, len(contenders))
 	want := map[string]struct{ statements, commits float64 }{
 		ourSteps.name:  {steps + 1, steps + 1},
 		ourEdges.name:  {2, 2},

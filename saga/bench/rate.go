@@ -36,7 +36,7 @@ func measureRates(ctx context.Context, c *cluster, e effort) (figures []figure, 
 			err = errors.Join(err, end(ctx, each))
 		}
 	}()
-	for _, contender := range rateContenders {
+	for _, contender := range contenders {
 		each, err := contender.start(ctx, c)
 		if err != nil {
 			return nil, err

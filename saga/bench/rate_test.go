@@ -16,9 +16,9 @@ func TestMeasureRates(t *testing.T) {
 	e := effort{rounds: 1, turn: 20 * time.Millisecond, callers: []int{1, 8}}
 	figures, err := measureRates(t.Context(), startTestCluster(t, nil), e)
 	require.NoError(t, err)
-	require.Len(t, figures, len(e.callers)*len(rateContenders))
+	require.Len(t, figures, len(e.callers)*len(contenders))
 	for i, f := range figures {
-		require.Equal(t, fmt.Sprintf("%s, callers: %d", rateContenders[i%len(rateContenders)].name, e.callers[i/len(rateContenders)]), f.Name)
+		require.Equal(t, fmt.Sprintf("%s, callers: %d", contenders[i%len(contenders)].name, e.callers[i/len(contenders)]), f.Name)
 		for _, m := range f.Measures {
 			if !strings.HasPrefix(m.Name, "CPU") { // its clock is too coarse for so little
 				require.Positive(t, m.Value, "%s, %s", f.Name, m.Name)

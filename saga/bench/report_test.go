@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	require.False(t, r.Judged)
 	require.NotEmpty(t, r.Machine.Postgres)
 	require.Len(t, r.Sections, 1)
-	require.Len(t, r.Sections[0].Figures, len(costContenders))
+	require.Len(t, r.Sections[0].Figures, len(contenders))
 	require.True(t, strings.HasPrefix(r.Sections[0].Figures[0].Name, "saga"))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5"         //nolint:depguard // as below
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
 
 	"github.com/fanonce/fanonce/childkey"
@@ -35,15 +34,6 @@ type sagas struct {
 
 func openSteps(ctx context.Context, config *pgxpool.Config) (engine, error) {
 	return openSagas(ctx, config, stepsSaga)
-}
-
-// prepared returns an open with statements that are prepared by name.
-func prepared(open func(context.Context, *pgxpool.Config) (engine, error)) func(context.Context, *pgxpool.Config) (engine, error) {
-	return func(ctx context.Context, config *pgxpool.Config) (engine, error) {
-		pgjournal.Prepare(config) // or Open would change the mode
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-		return open(ctx, config)
-	}
 }
 
 func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Definition[int, int]) (engine, error) {
