@@ -60,7 +60,7 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 		t.Run(fmt.Sprintf("listen %v", listen), func(t *testing.T) {
 			t.Parallel()
 			owners, look := open(t, pgstore.Config{})
-			var cfg pgstore.Config
+			cfg := pgstore.Config{Combining: pgstore.CombiningOff} // a read can be that of many callers otherwise
 			if listen {
 				cfg.Listen = look.Config().ConnConfig
 			}
