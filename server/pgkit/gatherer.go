@@ -189,14 +189,9 @@ func (g *Gatherer[Q, A]) finish(questions []*gathered[Q, A], failed bool) {
 }
 
 func (g *Gatherer[Q, A]) one(ctx context.Context, q Q) (A, bool, error) {
-	var none A
-	rows, err := g.query(ctx, g.cfg.One(q))
-	if err != nil {
-		return none, false, err
-	}
-	answer, err := pgx.CollectOneRow(rows, g.cfg.ScanOne)
+	answer, err := One(ctx, g.db, g.cfg.One(q), g.cfg.ScanOne)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return none, false, nil
+		return answer, false, nil
 	}
 	return answer, err == nil, err
 }
@@ -207,10 +202,14 @@ func (g *Gatherer[Q, A]) many(ctx context.Context, questions []*gathered[Q, A]) 
 		qs[i] = e.q
 	}
 	st, scan := g.cfg.Many(qs)
-	rows, err := g.query(ctx, st)
-	if err != nil {
-		return err
-	}
+	_, err := look(ctx, g.db, st, func(rows pgx.Rows) (struct{}, error) {
+		return struct{}{}, scatter(rows, questions, scan)
+	})
+	return err
+}
+
+// scatter gives each row to the question that it answers.
+func scatter[Q, A any](rows pgx.Rows, questions []*gathered[Q, A], scan func(pgx.CollectableRow) (int, A, error)) error {
 	defer rows.Close()
 	for rows.Next() {
 		i, answer, err := scan(rows)
@@ -223,11 +222,4 @@ func (g *Gatherer[Q, A]) many(ctx context.Context, questions []*gathered[Q, A]) 
 		questions[i].answer, questions[i].ok = answer, true
 	}
 	return rows.Err()
-}
-
-func (g *Gatherer[Q, A]) query(ctx context.Context, st Statement) (pgx.Rows, error) {
-	if err := st.Err(); err != nil {
-		return nil, err
-	}
-	return g.db.Query(ctx, st.SQL, st.Args...)
 }

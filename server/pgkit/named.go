@@ -51,16 +51,26 @@ func Name(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 // statements of others, whose texts may be many: each costs the server memory.
 const maxNames = 256
 
-// NameOther is [Name] for a statement that is not of this module, as long as the
+// NameQueries is [Name] for queries that are not of this module, as long as the
 // connection has few names. It must be outside a transaction block. What the server
-// does not take is left to be sent as it is: it may be a name already.
-func NameOther(ctx context.Context, conn *pgx.Conn, sql string) {
+// does not take is left to be sent as it is: it may be a name already. What has no
+// arguments may be several statements, and is left as well; so is what has an option
+// among them, and by that another text than it seems.
+func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery) {
 	s := sessionOf(conn.PgConn())
-	if !s.named || len(s.names) >= maxNames {
-		return
-	}
-	if err := s.name(ctx, conn, sql); err != nil {
-		s.remember(sql) // once is enough
+	for _, q := range queries {
+		if !s.named || len(s.names) >= maxNames {
+			return
+		}
+		if len(q.Arguments) == 0 {
+			continue
+		}
+		if _, rewritten := q.Arguments[0].(pgx.QueryRewriter); rewritten {
+			continue
+		}
+		if err := s.name(ctx, conn, q.SQL); err != nil {
+			s.remember(q.SQL) // once is enough
+		}
 	}
 }
 

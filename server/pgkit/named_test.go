@@ -34,6 +34,13 @@ func TestNames(t *testing.T) {
 			_, err := pgkit.One(t.Context(), pool, fortyTwo, pgx.RowTo[int])
 			return err
 		},
+		"a read that others may share": func(pool *pgxpool.Pool, _ *pgkit.Writer) error {
+			g := pgkit.NewGatherer(pool, pgkit.LaneConfig[int, int]{
+				One: func(int) pgkit.Statement { return fortyTwo }, ScanOne: pgx.RowTo[int],
+			})
+			_, _, err := g.Do(t.Context(), 1)
+			return err
+		},
 		"in a transaction": func(_ *pgxpool.Pool, w *pgkit.Writer) error {
 			_, err := pgkit.Tx(t.Context(), w, func(ctx context.Context, tx pgx.Tx) (int, error) {
 				if err := pgkit.Name(ctx, tx.Conn(), fortyTwo.SQL); err != nil {

@@ -133,6 +133,7 @@ func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
 // the error of one leaves the fate unknown. Errors are those of [Do].
 func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 	_, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		NameQueries(ctx, conn, batch.QueuedQueries)
 		block := !sessionOf(conn.PgConn()).readCommitted
 		copied := new(pgx.Batch)
 		if block {

@@ -161,7 +161,7 @@ func (t *tx) begin(ctx context.Context) func(*pgx.Conn) (pgx.Tx, error) {
 // the queries.
 func (t *tx) beginWith(ctx context.Context, queries ...*pgx.QueuedQuery) (results pgx.BatchResults, err error) {
 	return results, t.open(ctx, func(conn *pgx.Conn) (pgx.Tx, error) {
-		nameFirst(ctx, conn, queries)
+		pgkit.NameQueries(ctx, conn, queries)
 		batch := new(pgx.Batch)
 		batch.BeginTx(t.options())
 		batch.QueuedQueries = append(batch.QueuedQueries, queries...)
