@@ -2,6 +2,7 @@ package pgkit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -10,14 +11,17 @@ import (
 // named calls send with the statements prepared on conn by name, where that can
 // last: the server parses and plans them once, and not each time. It must be
 // outside a transaction block, as send is called again, without names, if the
-// server turns out not to know one: what it refused has changed nothing.
+// server turns out not to know one: what it refused has changed nothing. Only its
+// own answer counts for that, and not what else happened on the connection: a write
+// whose answer was lost must not be sent again here, nor be taken for one that failed.
 func named[T any](ctx context.Context, conn *pgx.Conn, send func() (T, error), statements ...string) (T, error) {
 	var value T
 	err := Name(ctx, conn, statements...)
 	if err == nil {
 		value, err = send()
 	}
-	if err == nil || !sessionOf(conn.PgConn()).misnamed {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || !misnamed(refused) || conn.IsClosed() {
 		return value, err
 	}
 	if conn.PgConn().TxStatus() != 'I' { // send makes a block of its own
@@ -69,7 +73,7 @@ func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery
 			continue
 		}
 		if err := s.name(ctx, conn, q.SQL); err != nil {
-			s.remember(q.SQL) // once is enough
+			s.remember(q.SQL, false) // once is enough
 		}
 	}
 }
@@ -84,15 +88,15 @@ func (s *session) name(ctx context.Context, conn *pgx.Conn, sql string) error {
 	if _, err := conn.Prepare(ctx, sql, sql); err != nil {
 		return &nothingChanged{err}
 	}
-	s.remember(sql)
+	s.remember(sql, true)
 	return nil
 }
 
-func (s *session) remember(sql string) {
+func (s *session) remember(sql string, named bool) {
 	if s.names == nil {
-		s.names = make(map[string]struct{})
+		s.names = make(map[string]bool)
 	}
-	s.names[sql] = struct{}{}
+	s.names[sql] = named
 }
 
 // unname goes on without names on conn: somebody took them away, or the tables
@@ -100,7 +104,10 @@ func (s *session) remember(sql string) {
 func unname(ctx context.Context, conn *pgx.Conn) error {
 	s := sessionOf(conn.PgConn())
 	s.named, s.misnamed = false, false
-	for sql := range s.names {
+	for sql, ours := range s.names {
+		if !ours { // somebody else's name, perhaps
+			continue
+		}
 		if err := conn.Deallocate(ctx, sql); err != nil {
 			return err
 		}

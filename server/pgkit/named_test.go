@@ -179,3 +179,37 @@ func TestNames_wrongStatement(t *testing.T) {
 	_, err = pgkit.One(t.Context(), pool, bad, pgx.RowTo[int])
 	require.Equal(t, pgkit.FailureRefused, pgkit.Classify(err), err)
 }
+
+// Somebody else's trouble with a name says nothing of a write whose answer was lost:
+// it may be durable.
+func TestNames_fateIsTheWritesOwn(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, oneConnection)
+	w := newWriter(t, pool, 0)
+	_, err := pool.Exec(t.Context(), "execute nowhere")
+	require.Error(t, err)
+	end := pgkit.Statement{SQL: "select pg_terminate_backend(pg_backend_pid())"}
+	_, _, err = pgkit.Row(t.Context(), w, end, pgx.RowTo[bool])
+	require.ErrorIs(t, err, pgkit.ErrFateUnknown)
+}
+
+// A name that the user gave stays, whatever becomes of ours.
+func TestNames_ofTheUser(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, oneConnection, func(cfg *pgxpool.Config) {
+		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Prepare(ctx, "add one", "select $1::int + 1")
+			return err
+		}
+	})
+	w := newWriter(t, pool, 0)
+	for range 3 {
+		sum := 0
+		batch := new(pgx.Batch)
+		batch.Queue("add one", 41).QueryRow(func(row pgx.Row) error { return row.Scan(&sum) })
+		require.NoError(t, pgkit.SendBatch(t.Context(), w, batch))
+		require.Equal(t, 42, sum)
+		_, err := pool.Exec(t.Context(), "execute nowhere")
+		require.Error(t, err)
+	}
+}

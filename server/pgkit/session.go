@@ -29,9 +29,10 @@ type session struct {
 	conflict atomic.Bool
 	// writing: a write is under way, or was when the connection broke.
 	writing atomic.Bool
-	// named: statements may be prepared by name; names are those that were.
+	// named: statements may be prepared by name; names are those that were tried,
+	// and whether the server took them.
 	named bool
-	names map[string]struct{}
+	names map[string]bool
 	// misnamed: the server refused to use a name.
 	misnamed bool
 }
