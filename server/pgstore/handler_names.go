@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +16,7 @@ import (
 func (t *handlerTx) named(ctx context.Context, args []any) (pgx.Tx, []any) {
 	tx := t.current(ctx)
 	if conn := tx.Conn(); len(args) > 0 && conn != nil && pgkit.MayName(conn) {
-		args = slices.Insert(slices.Clone(args), 0, any(pgx.QueryExecModeCacheStatement))
+		args = append([]any{pgx.QueryExecModeCacheStatement}, args...)
 	}
 	return tx, args
 }
