@@ -117,7 +117,8 @@ func (e *Engine) checkOperations(p *plan) error {
 // stores how they ended, and hands its sagas to whoever claims them. Once ctx
 // ends it waits no longer and returns an error: calls under way are cut off,
 // and their sagas' next owner finds out what became of them. Runs that wait
-// return [ErrDetached]. A second Close returns [ErrClosed].
+// return [ErrDetached]. What is being written then ends when the journal answers, or
+// is closed: close it after the engine. A second Close returns [ErrClosed].
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	if e.closed {

@@ -60,7 +60,8 @@ type Journal interface {
 	// owner's fence and engine, and one revision before w's. A write that is
 	// repeated at its own revision returns nil again, also where it made the
 	// saga final. An owner whose lease ran out, but whom no one took over,
-	// still owns it.
+	// still owns it. An engine's ctx does not end before the answer: to close the
+	// journal must end what waits.
 	Append(ctx context.Context, o Owner, w Write) error
 
 	// Claim makes the engine the owner of at most req.Limit orphans, the oldest

@@ -57,10 +57,13 @@ func (d *drive) unwritten(entries []Entry) []Entry {
 }
 
 // append writes w, however long that takes, as long as the saga is ours: what
-// calls returned is here and nowhere else.
+// calls returned is here and nowhere else. A write under way is not left when that
+// is over: nobody waits for the drive then, the fence keeps it from doing harm, and
+// a journal can do better by a caller that stays.
 func (d *drive) append(w Write) error {
+	ctx := context.WithoutCancel(d.life.ctx)
 	for n := 0; ; n++ {
-		err := d.engine.journal.Append(d.life.ctx, d.owner, w)
+		err := d.engine.journal.Append(ctx, d.owner, w)
 		switch {
 		case err == nil:
 			d.revision = w.Revision

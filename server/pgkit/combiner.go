@@ -27,10 +27,6 @@ const (
 	// longer than it saves.
 	maxEntries = 256
 	maxBytes   = 1 << 20
-	// stallAfter is when a flush that has no answer stops counting as one under
-	// way. It waits for a lock, a standby or a network, and those behind it need
-	// not.
-	stallAfter = 50 * time.Millisecond
 )
 
 // A CombinerConfig has the choices that a [Combiner] leaves. Its zero value is
@@ -77,6 +73,9 @@ type Combiner struct {
 	callers int // in [Lane.Do]
 	queue   []*entry
 	slots   int // of flushes under way or about to be, but for stalled ones
+	running []*flush
+	alarm   *time.Timer // nil until the first flush
+	alarmed bool        // the alarm is set
 }
 
 // NewCombiner returns a combiner that sends through w. Make its lanes before its
@@ -120,6 +119,9 @@ func (c *Combiner) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	select {
 	case <-c.idle:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unalarm()
 		return nil
 	case <-ctx.Done():
 		c.refuseQueued(ErrClosed)

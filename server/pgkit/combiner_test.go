@@ -197,27 +197,40 @@ func TestCombiner_queueFull(t *testing.T) {
 // A flush that waits does not make others wait that have nothing to do with it.
 func TestCombiner_stall(t *testing.T) {
 	t.Parallel()
-	for _, leaves := range []bool{false, true} {
-		b := newBench(t, 4, pgkit.CombinerConfig{MaxFlushes: 1})
-		release := b.block(t, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		stalled := b.put(ctx, put{1, 0})
-		b.blocked(t)
-		if leaves {
-			cancel() // then it is not the leader who notices
-			require.ErrorIs(t, (<-stalled).err, pgkit.ErrFateUnknown)
-		}
-		for id := range 10 { // one after the other: they never are enough for a further flush
-			_, ok, err := b.puts.Do(t.Context(), put{id + 2, 0})
-			require.NoError(t, err)
-			require.True(t, ok)
-		}
-		release()
-		if !leaves {
-			require.NoError(t, (<-stalled).err)
-		}
-		until(t, "it is done", func() bool { n, _ := b.count(t); return n == 11 })
+	for _, tt := range []struct {
+		name                string
+		leaves, cannotLeave bool
+	}{
+		{"its leader waits", false, false},
+		{"its leader has left", true, false},
+		{"its leader writes by itself", false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, 4, pgkit.CombinerConfig{MaxFlushes: 1})
+			release := b.block(t, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.cannotLeave {
+				ctx = context.WithoutCancel(ctx)
+			}
+			stalled := b.put(ctx, put{1, 0})
+			b.blocked(t)
+			if tt.leaves {
+				cancel()
+				require.ErrorIs(t, (<-stalled).err, pgkit.ErrFateUnknown)
+			}
+			for id := range 10 { // one after the other: they never are enough for a further flush
+				_, ok, err := b.puts.Do(t.Context(), put{id + 2, 0})
+				require.NoError(t, err)
+				require.True(t, ok)
+			}
+			release()
+			if !tt.leaves {
+				require.NoError(t, (<-stalled).err)
+			}
+			until(t, "it is done", func() bool { n, _ := b.count(t); return n == 11 })
+		})
 	}
 }
 

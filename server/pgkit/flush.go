@@ -20,9 +20,9 @@ type flush struct {
 	crash   *crash // read by the leader, once it is woken
 
 	// Under the combiner's lock:
-	live int  // callers that wait for it
-	slot bool // it counts as under way
-	over bool
+	live  int       // callers that wait for it
+	slot  bool      // it counts as under way
+	began time.Time // when it was watched from
 }
 
 // lead opens a flush for e, whose caller has a slot, and whatever is queued once
@@ -83,45 +83,25 @@ func (c *Combiner) fill(f *flush) {
 		e.stage, e.flush = stageSent, f
 	}
 	f.live = len(f.entries)
+	c.watch(f)
 }
 
-// oversee waits with the leader, and notices if the flush stalls.
+// oversee waits with the leader.
 func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
-	stall := time.NewTimer(stallAfter)
-	defer stall.Stop()
-	for {
-		select {
-		case <-e.wake:
-			if f.crash != nil {
-				panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
-			}
-			return e.err
-		case <-stall.C:
-			c.mu.Lock()
-			c.giveUpSlot(f)
-			c.mu.Unlock()
-		case <-ctx.Done():
-			return c.abandon(ctx, e)
+	select {
+	case <-e.wake:
+		if f.crash != nil {
+			panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
 		}
+		return e.err
+	case <-ctx.Done():
+		return c.abandon(ctx, e)
 	}
 }
 
-// giveUpSlot lets others go on while f is stalled. c.mu is held.
-func (c *Combiner) giveUpSlot(f *flush) {
-	if f.over || !f.slot {
-		return
-	}
-	f.slot = false
-	c.slots--
-	c.callNext()
-}
-
-// abandonFlush: the caller of e has left f. c.mu is held.
-func (c *Combiner) abandonFlush(f *flush, e *entry) {
+// abandonFlush: one of the callers of f has left. c.mu is held.
+func (c *Combiner) abandonFlush(f *flush) {
 	f.live--
-	if e == f.entries[0] {
-		c.giveUpSlot(f) // nobody is left to notice that it stalls
-	}
 	if f.live == 0 {
 		c.writer.park(f.conn, f.left)
 	}
@@ -130,11 +110,8 @@ func (c *Combiner) abandonFlush(f *flush, e *entry) {
 // finish gives the callers of f their outcome, and its slot to the next.
 func (c *Combiner) finish(f *flush, err error) {
 	c.mu.Lock()
-	f.over = true
-	if f.slot {
-		c.slots--
-		c.callNext()
-	}
+	c.unwatch(f)
+	c.giveUpSlot(f)
 	err = f.outcome(err)
 	for _, e := range f.entries {
 		e.stage, e.err = stageEnded, err

@@ -129,7 +129,7 @@ func (c *Combiner) abandon(ctx context.Context, e *entry) error {
 		c.callNext()
 		return ctx.Err()
 	case stageSent:
-		c.abandonFlush(e.flush, e)
+		c.abandonFlush(e.flush)
 		return fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
 	default:
 		return e.err
