@@ -22,7 +22,7 @@ const (
 	// perFlush is how many writes must be queued for each flush under way before
 	// a further one is opened. One that opens at once carries one write, and takes
 	// the server's time from those that carry many.
-	perFlush = 8
+	perFlush = 4
 	// maxEntries and maxBytes bound a flush: a larger one makes those in it wait
 	// longer than it saves.
 	maxEntries = 256

@@ -62,10 +62,10 @@ func TestCombiner_mayLead(t *testing.T) {
 		want           bool
 	}{
 		{"nothing is under way", 0, 1, true},
-		{"one is, and few wait", 1, 7, false},
-		{"one is, and enough wait", 1, 8, true},
-		{"two are, and few wait for two", 2, 15, false},
-		{"two are, and enough wait", 2, 16, true},
+		{"one is, and few wait", 1, 3, false},
+		{"one is, and enough wait", 1, 4, true},
+		{"two are, and few wait for two", 2, 7, false},
+		{"two are, and enough wait", 2, 8, true},
 		{"all are", 3, 4000, false},
 	} {
 		c.slots = tt.slots

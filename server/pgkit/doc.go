@@ -20,7 +20,7 @@
 //   - A write that finds nothing under way goes at once, as a statement of its
 //     own, sent by its caller. That costs what it costs without a combiner.
 //   - Else it is queued, and goes with all others that are queued when a flush
-//     ends. A further flush begins earlier, at eight queued for each that is under
+//     ends. A further flush begins earlier, at four queued for each that is under
 //     way: one that begins too early carries few.
 //   - A flush is one round trip and one transaction. Its leader is the caller that
 //     has waited longest. If the leader goes away, the flush does not.
