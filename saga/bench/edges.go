@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -47,13 +47,18 @@ func stubClient() (*sdk.Client, error) {
 	return sdk.New(config)
 }
 
-// stubTransport is the callee, without a network.
+// stubTransport is the callee, without a network. Its own work is not what is measured,
+// and as little as can be.
 type stubTransport struct{}
 
 func (stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var in int
-	err := json.NewDecoder(req.Body).Decode(&in)
+	var text [20]byte // a number of JSON, as Go writes it
+	n, err := io.ReadFull(req.Body, text[:])
 	_ = req.Body.Close()
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	in, err := strconv.Atoi(string(text[:n]))
 	if err != nil {
 		return nil, err
 	}
