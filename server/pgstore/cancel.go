@@ -57,13 +57,12 @@ func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was s
 // lockOrBury locks the record, or inserts a tombstone where there is none. One
 // that is inserted or swept in between makes it look again.
 func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequest) (before, error) {
-	lock := s.query.lock
-	if s.cfg.Answers != AnswersInline {
-		lock = s.query.lockPartitioned
-	}
 	for {
-		st := lock.Bind(pgx.NamedArgs{"key": uuid(req.ID)})
+		st := s.query.lock.Bind(pgx.NamedArgs{"key": uuid(req.ID)})
 		f, err := pgkit.One(ctx, tx, st, scanFound)
+		if err == nil && s.mayBeApart(f.Record) {
+			f, err = pgkit.One(ctx, tx, s.readOne(req.ID), scanFound)
+		}
 		if err == nil {
 			return before{f.Record, true}, nil
 		}

@@ -35,8 +35,7 @@ type queries struct {
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, readManyPartitioned   pgkit.Query
-	confirmPartitioned                     pgkit.Query
-	lockPartitioned, settleManyPartitioned pgkit.Query
+	settleManyPartitioned                  pgkit.Query
 }
 
 func loadQueries(schema string) (*queries, error) {
@@ -96,8 +95,6 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},
 		{&q.readPartitioned, "read_partitioned"},
 		{&q.readManyPartitioned, "read_many_partitioned"},
-		{&q.lockPartitioned, "lock_partitioned"},
-		{&q.confirmPartitioned, "confirm_partitioned"},
 	} {
 		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
 		if err != nil {

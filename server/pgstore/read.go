@@ -77,12 +77,24 @@ func (s *Store) readMany(ids []server.ID) pgkit.Statement {
 
 // confirm writes before it believes what it reads.
 func (s *Store) confirm(ctx context.Context, id server.ID) (server.Record, error) {
-	query := s.query.confirm
-	if s.cfg.Answers != AnswersInline {
-		query = s.query.confirmPartitioned
+	r, err := s.confirmRecord(ctx, id)
+	if err != nil || !s.mayBeApart(r) {
+		return r, err
 	}
+	f, err := s.find(ctx, id)
+	return f.Record, err
+}
+
+// mayBeApart reports that the answer of r has to be read by a statement of its own, if
+// r is from one that locks: that shows the record as it was when the lock was there,
+// and other tables as they were before it waited for it.
+func (s *Store) mayBeApart(r server.Record) bool {
+	return s.cfg.Answers != AnswersInline && r.State == server.StateCompleted && r.Answer.Envelope == nil
+}
+
+func (s *Store) confirmRecord(ctx context.Context, id server.ID) (server.Record, error) {
 	return pgkit.RetryConflict(ctx, func() (server.Record, error) {
-		st := query.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
+		st := s.query.confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
 		f, ok, err := pgkit.Row(ctx, s.writer, st, scanFound)
 		if err == nil && !ok {
 			err = server.ErrNotFound

@@ -1,9 +1,0 @@
--- LockPartitioned is lock.sql for records whose answer may be in a time partition.
-select i.key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
-  coalesce(i.envelope, a.envelope) as envelope, route, memo, clock_timestamp() as now,
-  false as synchronous
-from /*schema*/idempotency i
-left join /*schema*/idempotency_answer a on a.kept_until = i.answer_kept_until and a.key = i.key
-where i.key = @key
-for update of i
