@@ -76,7 +76,7 @@ func (c *columns) stored() stored {
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Input: c.input, Result: c.result,
 		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel,
-		Status: saga.Status(c.status), //nolint:gosec // a check constraint bounds it
+		Status: saga.Status(c.status), //nolint:gosec // unpack bounds it
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: c.deadlineAt.UTC(),
 		Now: c.now.UTC(), CreatedAt: c.createdAt.UTC(), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
@@ -91,6 +91,9 @@ func (c *columns) stored() stored {
 func (c *columns) unpack(s *stored) (err error) {
 	if s.Key, err = childkey.Parse(c.key); err != nil {
 		return fmt.Errorf("key of %d bytes", len(c.key)) // and nothing of what they are
+	}
+	if c.status < int16(saga.Running) || c.status > int16(saga.Abandoned) {
+		return fmt.Errorf("status %d", c.status)
 	}
 	if copy(s.Plan[:], c.plan) != len(c.plan) || copy(s.InputHash[:], c.inputHash) != len(c.inputHash) {
 		return fmt.Errorf("plan of %d bytes, input hash of %d", len(c.plan), len(c.inputHash))

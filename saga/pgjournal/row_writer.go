@@ -1,6 +1,7 @@
 package pgjournal
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -52,11 +53,13 @@ func newCombined(c *pgkit.Combiner, s statements) *combined {
 	return &combined{
 		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, startTimes]{
 			One: s.start, ScanOne: scanStartTimes, Many: s.startMany,
-			Bytes: func(req saga.StartRequest) int { return len(req.Input) },
+			Compare: func(a, b saga.StartRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Bytes:   func(req saga.StartRequest) int { return len(req.Input) },
 		}),
 		appends: pgkit.NewLane(c, pgkit.LaneConfig[owned, bool]{
 			One: s.append, ScanOne: pgx.RowTo[bool], Many: s.appendMany,
-			Bytes: func(w owned) int { return len(w.log) + len(w.Result) },
+			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Bytes:   func(w owned) int { return len(w.log) + len(w.Result) },
 		}),
 	}
 }

@@ -22,7 +22,24 @@ import (
 func open(tb testing.TB, cfg pgjournal.Config, changes ...func(*pgxpool.Config)) (*pgjournal.Journal, *pgxpool.Pool) {
 	tb.Helper()
 	look := pgtest.NewPool(tb, pgjournal.Migrate)
+	tb.Cleanup(func() { requireSound(tb, look) })
 	return openOn(tb, look, cfg, changes...), look
+}
+
+// requireSound finds what no statement may leave: the table does not refuse it.
+func requireSound(tb testing.TB, look *pgxpool.Pool) {
+	tb.Helper()
+	const unsound = `select count(*) from saga where status not between 1 and 6
+		or (status in (3, 4, 6)) <> (expires_at is not null) or driven <> (status in (1, 2))`
+	ctx := context.WithoutCancel(tb.Context())
+	var elsewhere bool
+	require.NoError(tb, look.QueryRow(ctx, "select to_regclass('saga') is null").Scan(&elsewhere))
+	if elsewhere { // the test has moved it, or dropped it
+		return
+	}
+	var n int
+	require.NoError(tb, look.QueryRow(ctx, unsound).Scan(&n))
+	require.Zero(tb, n, "sagas with a status that does not fit the rest")
 }
 
 func openOn(tb testing.TB, look *pgxpool.Pool, cfg pgjournal.Config, changes ...func(*pgxpool.Config)) *pgjournal.Journal {

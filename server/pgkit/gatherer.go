@@ -34,8 +34,8 @@ type Gatherer[Q, A any] struct {
 	slots int // of statements under way or about to be, but for stalled ones
 }
 
-// NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes is not
-// used, and statements must change nothing and lock nothing. Each is sent after the
+// NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes and
+// Compare are not used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
 func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
 	return &Gatherer[Q, A]{db: db, cfg: cfg, stallAfter: stallAfter}

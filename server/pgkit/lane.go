@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,9 +23,14 @@ type LaneConfig[Q, A any] struct {
 	// would get if they came one after the other.
 	//
 	// The statement must lock rows in an order that is the same for all
-	// processes, as by key, and must not wait long for a lock: those behind it
-	// wait as well. Where it fails the callers send One.
+	// processes, which is easiest in that of qs, and must not wait long for a lock:
+	// those behind it wait as well. Where it fails the callers send One.
 	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
+
+	// Compare is the order of qs, as by key; those that are equal stay in the order
+	// in which they came. nil leaves all of them so. It costs the server several
+	// times as much to sort them.
+	Compare func(a, b Q) int
 
 	// Bytes returns about how large q is; nil means that all are small. It keeps
 	// many large ones from going in one statement.
@@ -105,7 +111,11 @@ func (l *Lane[Q, A]) one(e *entry) (func(context.Context, *pgx.Conn) error, erro
 	}, st.Err()
 }
 
+// many may sort entries.
 func (l *Lane[Q, A]) many(entries []*entry) part {
+	if compare := l.cfg.Compare; compare != nil {
+		slices.SortStableFunc(entries, func(a, b *entry) int { return compare(l.request(a).q, l.request(b).q) })
+	}
 	qs := make([]Q, len(entries))
 	for i, e := range entries {
 		qs[i] = l.request(e).q

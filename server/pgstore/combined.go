@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -34,6 +35,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.lockTimeout, req) },
 		ScanOne: scanClaimTimes,
 		Many:    w.claimMany,
+		Compare: func(a, b server.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 		Bytes:   func(req server.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleLane(c, s.query.settle, s.query.settleMany)
@@ -98,7 +100,8 @@ func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.L
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
 			return w.settleMany(many, all), scanNumber
 		},
-		Bytes: func(s settlement) int { return len(s.end.Answer.Envelope) },
+		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
+		Bytes:   func(s settlement) int { return len(s.end.Answer.Envelope) },
 	})
 }
 

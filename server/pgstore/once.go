@@ -306,7 +306,7 @@ func (r *onceRecord) scan(row interface{ Scan(...any) error }) error {
 	if err := row.Scan(&state, &version, &sum); err != nil {
 		return err
 	}
-	r.state = server.State(state)          //nolint:gosec // a check constraint bounds it
+	r.state = server.State(state)          //nolint:gosec // this package writes 1 to 6
 	r.fingerprint.Version = uint8(version) //nolint:gosec // this package writes 0 to 255
 	copy(r.fingerprint.Sum[:], sum)
 	return nil

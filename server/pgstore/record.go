@@ -73,10 +73,13 @@ func (c *columns) targets() []any {
 
 // record refuses what no version of this package writes.
 func (c *columns) record() (server.Record, error) {
+	if c.state < int16(server.StateInProgress) || c.state > int16(server.StateCancelled) || c.effect < 0 || c.effect > int16(server.Opaque) {
+		return server.Record{}, fmt.Errorf("record %v: state %d, effect %d", server.ID(c.key.Bytes), c.state, c.effect)
+	}
 	r := server.Record{
 		ID:          c.key.Bytes,
-		State:       server.State(c.state),   //nolint:gosec // a check constraint bounds it
-		Effect:      server.Effect(c.effect), //nolint:gosec // a check constraint bounds it
+		State:       server.State(c.state),   //nolint:gosec // bounded above
+		Effect:      server.Effect(c.effect), //nolint:gosec // bounded above
 		Token:       c.token.Bytes,
 		Fence:       c.fence,
 		Deaths:      int(c.deaths),

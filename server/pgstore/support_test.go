@@ -21,7 +21,24 @@ import (
 func open(tb testing.TB, cfg pgstore.Config, changes ...func(*pgxpool.Config)) (*pgstore.Store, *pgxpool.Pool) {
 	tb.Helper()
 	look := pgtest.NewPool(tb, pgstore.Migrate)
+	tb.Cleanup(func() { requireSound(tb, look) })
 	return openOn(tb, look, cfg, changes...), look
+}
+
+// requireSound finds what no statement may leave: the table does not refuse it.
+func requireSound(tb testing.TB, look *pgxpool.Pool) {
+	tb.Helper()
+	const unsound = `select count(*) from idempotency where state not between 1 and 6 or effect not between 0 and 3
+		or (state = 2 and (status is null or replay_until is null))`
+	ctx := context.WithoutCancel(tb.Context())
+	var elsewhere bool
+	require.NoError(tb, look.QueryRow(ctx, "select to_regclass('idempotency') is null").Scan(&elsewhere))
+	if elsewhere { // the test has moved it, or dropped it
+		return
+	}
+	var n int
+	require.NoError(tb, look.QueryRow(ctx, unsound).Scan(&n))
+	require.Zero(tb, n, "records with a state that does not fit the rest")
 }
 
 func openOn(tb testing.TB, look *pgxpool.Pool, cfg pgstore.Config, changes ...func(*pgxpool.Config)) *pgstore.Store {

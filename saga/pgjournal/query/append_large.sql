@@ -4,15 +4,14 @@ with appended as (
   set revision = @revision,
     entries = i.entries || @entries,
     deaths = case octet_length(@entries::bytea) when 0 then i.deaths else 0 end,
-    status = coalesce(@status::smallint, i.status),
-    turned_at = case @status::smallint when 2 then coalesce(i.turned_at, s.now) else i.turned_at end,
-    finished_at = case when @status::smallint > 2 then s.now end,
-    expires_at = case when @status::smallint in (3, 4, 6) then s.now + @keep::interval end,
+    status = coalesce(@status::smallint, i.status), driven = coalesce(@status::smallint, i.status) in (1, 2),
+    turned_at = case @status::smallint when 2 then coalesce(i.turned_at, statement_timestamp()) else i.turned_at end,
+    finished_at = case when @status::smallint > 2 then statement_timestamp() end,
+    expires_at = case when @status::smallint in (3, 4, 6) then statement_timestamp() + @keep::interval end,
     deadline_at = coalesce(@deadline_at, i.deadline_at),
     wake_at = @wake_at,
     cause = coalesce(@cause, i.cause), stuck_on = coalesce(@stuck_on, i.stuck_on), result = coalesce(@result, i.result)
-  from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  where s.lock_timeout is not null
+  where set_config('lock_timeout', @lock_timeout, true) is not null
     and i.id = @id and i.fence = @fence and i.engine = @engine and i.revision = @revision - 1 and i.status in (1, 2)
     and octet_length(i.entries) + octet_length(@entries::bytea) <= i.entry_room
   returning i.id

@@ -10,7 +10,7 @@ with old as (
 ), changed as (
   update /*schema*/saga i
   set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + 1, revision = i.revision + 1,
-    entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
+    entries = i.entries || @entries, status = @status, driven = @status::smallint in (1, 2), cancel = i.cancel or @cancel,
     deaths = 0, wake_at = null, stuck_on = null, resumed_at = n.now,
     deadline_at = case when @deadline::interval > interval '0' then n.now + @deadline::interval else i.deadline_at end,
     turned_at = case @status::smallint when 2 then coalesce(i.turned_at, n.now) else i.turned_at end,

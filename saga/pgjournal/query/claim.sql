@@ -19,7 +19,7 @@ with lapsed as materialized (
   cross join lateral (
     select o.id, o.revision, o.created_at, kind.suspect
     from /*schema*/saga o
-    where o.driven and o.expires_at is null and o.engine = l.id
+    where o.driven and o.expires_at is null and o.engine = l.id and o.status in (1, 2)
       and o.plan = any (@plans::bytea[]) and (o.wake_at is null or o.wake_at <= clock_timestamp())
       and (o.deaths + l.died::integer >= @suspect_deaths::integer) = kind.suspect
     order by o.created_at

@@ -6,8 +6,7 @@
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
   created_at, deadline_at)
 select @id, @engine, @plan, @input_hash, @name, @version, @scope, @key, @input, @fence, 1, 1,
-  s.now, s.now + @timeout::interval
-from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-where s.lock_timeout is not null
+  statement_timestamp(), statement_timestamp() + @timeout::interval
+where set_config('lock_timeout', @lock_timeout, true) is not null
 on conflict (id) do nothing
 returning created_at, deadline_at

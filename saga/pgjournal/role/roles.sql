@@ -37,7 +37,7 @@ revoke all on saga, saga_result, saga_engine, saga_plan, saga_audit, saga_versio
 -- A service starts, drives, reads and sweeps. It cannot change what a saga was
 -- started as.
 grant select, insert, delete on saga to fanonce_runtime;
-grant update (fence, engine, deadline_at, turned_at, resumed_at, cause, stuck_on, entry_room, deaths, cancel, status,
+grant update (fence, engine, deadline_at, turned_at, resumed_at, cause, stuck_on, entry_room, deaths, cancel, status, driven,
   wake_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
 grant select, insert, delete on saga_result to fanonce_runtime;
 grant select, insert, delete, update (lease_until, has_left) on saga_engine to fanonce_runtime;
