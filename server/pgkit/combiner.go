@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // ErrQueueFull: a [Combiner] has as many writes waiting as it may have; nothing
@@ -73,9 +72,7 @@ type Combiner struct {
 	callers int // in [Lane.Do]
 	queue   []*entry
 	slots   int // of flushes under way or about to be, but for stalled ones
-	running []*flush
-	alarm   *time.Timer // nil until the first flush
-	alarmed bool        // the alarm is set
+	stalls  lookout
 }
 
 // NewCombiner returns a combiner that sends through w. Make its lanes before its
@@ -96,7 +93,9 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	return &Combiner{writer: w, cfg: cfg, idle: make(chan struct{})}, nil
+	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{})}
+	c.stalls = lookout{lock: &c.mu, after: stallAfter}
+	return c, nil
 }
 
 // Queued returns how many writes wait for a flush at this moment.
@@ -121,7 +120,7 @@ func (c *Combiner) Close(ctx context.Context) error {
 	case <-c.idle:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unalarm()
+		c.stalls.end()
 		return nil
 	case <-ctx.Done():
 		c.refuseQueued(ErrClosed)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -20,9 +19,9 @@ type flush struct {
 	crash   *crash // read by the leader, once it is woken
 
 	// Under the combiner's lock:
-	live  int       // callers that wait for it
-	slot  bool      // it counts as under way
-	began time.Time // when it was watched from
+	live    int  // callers that wait for it
+	slot    bool // it counts as under way
+	watched *watched
 }
 
 // lead opens a flush for e, whose caller has a slot, and whatever is queued once
@@ -83,7 +82,17 @@ func (c *Combiner) fill(f *flush) {
 		e.stage, e.flush = stageSent, f
 	}
 	f.live = len(f.entries)
-	c.watch(f)
+	f.watched = c.stalls.add(func() { c.giveUpSlot(f) })
+}
+
+// giveUpSlot lets others go on: f has ended, or is stalled. c.mu is held.
+func (c *Combiner) giveUpSlot(f *flush) {
+	if !f.slot {
+		return
+	}
+	f.slot = false
+	c.slots--
+	c.callNext()
 }
 
 // oversee waits with the leader.
@@ -110,7 +119,7 @@ func (c *Combiner) abandonFlush(f *flush) {
 // finish gives the callers of f their outcome, and its slot to the next.
 func (c *Combiner) finish(f *flush, err error) {
 	c.mu.Lock()
-	c.unwatch(f)
+	c.stalls.remove(f.watched)
 	c.giveUpSlot(f)
 	err = f.outcome(err)
 	for _, e := range f.entries {

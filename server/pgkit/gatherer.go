@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -27,18 +26,19 @@ type Gatherer[Q, A any] struct {
 	db  Queryer
 	cfg LaneConfig[Q, A]
 
-	stallAfter time.Duration // the constant, but in tests that hold statements
-
-	mu    sync.Mutex
-	queue []*gathered[Q, A]
-	slots int // of statements under way or about to be, but for stalled ones
+	mu     sync.Mutex
+	queue  []*gathered[Q, A]
+	slots  int // of statements under way or about to be, but for stalled ones
+	stalls lookout
 }
 
 // NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes and
 // Compare are not used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
 func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
-	return &Gatherer[Q, A]{db: db, cfg: cfg, stallAfter: stallAfter}
+	g := &Gatherer[Q, A]{db: db, cfg: cfg}
+	g.stalls = lookout{lock: &g.mu, after: stallAfter}
+	return g
 }
 
 // A gathered is a caller's read.
@@ -134,20 +134,10 @@ func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
 
 // lead sends e, together with what is queued.
 func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, error) {
-	others := g.fill(e)
-	var once sync.Once // its slot is given up where it stalls, or at its end
-	giveUp := func() {
-		once.Do(func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.giveUpSlot()
-		})
-	}
-	stall := time.AfterFunc(g.stallAfter, giveUp)
+	others, w := g.fill(e)
 	failed := true // a tracer may panic
 	defer func() {
-		stall.Stop()
-		giveUp()
+		g.end(w)
 		g.finish(others, failed)
 	}()
 	if len(others) == 0 {
@@ -162,8 +152,8 @@ func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, 
 	return e.answer, e.ok, nil
 }
 
-// fill takes out of the queue what goes with e.
-func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) []*gathered[Q, A] {
+// fill takes out of the queue what goes with e, and has its statement watched.
+func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) ([]*gathered[Q, A], *watched) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := min(len(g.queue), maxGathered-1)
@@ -173,7 +163,16 @@ func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) []*gathered[Q, A] {
 		o.stage = stageSent
 	}
 	e.stage = stageSent
-	return others
+	return others, g.stalls.add(g.giveUpSlot)
+}
+
+// end gives the slot of a statement up, unless it stalled and has none.
+func (g *Gatherer[Q, A]) end(w *watched) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stalls.remove(w) {
+		g.giveUpSlot()
+	}
 }
 
 // finish tells those that somebody else led what came of it.
