@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -123,9 +122,9 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		return false, err
 	}
 	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
-	for {
+	for n := 0; ; n++ {
 		err := OnceError(pgkit.SendBatch(ctx, s.writer, sent))
-		if !errors.Is(err, ErrDuplicate) {
+		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
 			return err == nil, wrap("once", err)
 		}
 		st := p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
@@ -139,6 +138,10 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 	}
 }
 
+// sweptInBetween is how often a record that is in the way may be gone when it is looked
+// at. One time is rare, and several mean that something else is in the way.
+const sweptInBetween = 3
+
 // begins reports whether b begins a transaction by itself. It can only be
 // recognized by what it makes of a failure.
 func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil }
@@ -148,15 +151,15 @@ func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx
 // same is for [Once] to say.
 func OnceError(err error) error {
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == "22P02" && strings.Contains(pgErr.Message, notTheFirst) {
+	if errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && pgErr.ConstraintName == keyConstraint {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
 }
 
-// notTheFirst is what once_or_fail.sql asks the server to read as a number, and
-// what it quotes when it cannot. Without it the failure is one of the work's.
-const notTheFirst = "fanonce: not the first"
+// keyConstraint is what once_or_fail.sql violates where there is a record. The failure
+// of another is one of the work's.
+const keyConstraint = "idempotency_pkey"
 
 // prepared is a request that has been checked.
 type prepared struct {

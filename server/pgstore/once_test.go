@@ -275,7 +275,9 @@ func TestStore_SendOnce_workFails(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)
 	s := openOn(t, pool, pgstore.Config{})
+	exec(t, pool, "create table own (id int primary key)")
 	for query, code := range map[string]string{
+		"insert into own select length($1) from generate_series(1, 2)":                 "23505",
 		"insert into nowhere values ($1)":                                              "42P01",
 		"insert into effect select $1 || (n || 'x')::int from generate_series(1, 1) n": "22P02",
 	} {
