@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/fanonce/fanonce/server"
 )
 
 var sweep = bench{
@@ -52,7 +54,11 @@ func sweepPair(ctx context.Context, on *postgres, e effort) (p pairOfRounds, err
 		return p, err
 	}
 	defer func() { err = errors.Join(err, g.close(ctx)) }()
-	foreground := func(ctx context.Context) error { return complete(ctx, g.store, random()) }
+	// By the guard: it is its claims that tell the sweeper to slow down.
+	foreground := func(ctx context.Context) error {
+		_, _, err := server.Do(ctx, g.guard, task(server.Keyed), newKey(), 1, func(context.Context, int) (int, error) { return 1, nil })
+		return err
+	}
 	// Connections are open, plans are made.
 	if _, err := callers(16, foreground)(ctx, e.slice); err != nil {
 		return p, err
