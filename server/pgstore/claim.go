@@ -140,14 +140,20 @@ func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record
 // move sends an update that returns the record, and reads it if it has moved on
 // before.
 func (s *Store) move(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
-	type moved struct {
-		record server.Record
-		ok     bool
-	}
-	m, err := pgkit.RetryConflict(ctx, func() (moved, error) {
+	return s.moveBy(ctx, id, func() (moved, error) {
 		r, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
 		return moved{r, ok}, err
 	})
+}
+
+// moved is the record that an update returned, if it did anything.
+type moved struct {
+	record server.Record
+	ok     bool
+}
+
+func (s *Store) moveBy(ctx context.Context, id server.ID, do func() (moved, error)) (server.Record, bool, error) {
+	m, err := pgkit.RetryConflict(ctx, do)
 	if err != nil || m.ok {
 		return m.record, m.ok, err
 	}

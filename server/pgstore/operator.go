@@ -81,13 +81,39 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 }
 
 // Forget implements [server.OperatorStore], in one statement if it does
-// anything.
+// anything; where answers are in partitions, in a transaction of three.
 func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error) {
-	r, ok, err := s.move(ctx, id, s.query.forget.Bind(pgx.NamedArgs{
+	st := s.query.forget.Bind(pgx.NamedArgs{
 		"key": uuid(id), "from": from, "lock_timeout": s.lockTimeout,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
-	}))
+	})
+	move := s.move
+	if s.cfg.Answers != AnswersInline {
+		move = s.moveLocked
+	}
+	r, ok, err := move(ctx, id, st)
 	return r, ok, wrap("forget", err)
+}
+
+// moveLocked is move with the record locked before: else st would see a partition as
+// it was before a wait for the lock, and not the answer that was waited for.
+func (s *Store) moveLocked(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
+	return s.moveBy(ctx, id, func() (moved, error) {
+		return pgkit.Tx(ctx, s.writer, func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
+			if _, err := s.setLockTimeout(ctx, tx, s.lockTimeout); err != nil {
+				return m, err
+			}
+			_, err = pgkit.One(ctx, tx, s.query.lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+			if err == nil {
+				m.record, err = pgkit.One(ctx, tx, st, scanRecord)
+			}
+			if errors.Is(err, pgx.ErrNoRows) {
+				return m, nil
+			}
+			m.ok = err == nil
+			return m, err
+		})
+	})
 }
 
 // Defer implements [server.OperatorStore], in one statement.

@@ -32,37 +32,55 @@ func inPartitions(tb testing.TB, look *pgxpool.Pool) (apart, inline int) {
 	return queryRow[int](tb, look, "select count(*) from idempotency_answer"), queryRow[int](tb, look, "select count(*) from idempotency where envelope is not null")
 }
 
-// An undo that waited for a run to be completed gets its answer, though the partition
-// had none when it began to wait.
+// Who waited for a run to be completed gets its answer, though the partition had none
+// when the wait began.
 func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 	t.Parallel()
-	s, look := openPartitioned(t, pgstore.DefaultPartitionInterval, 2*time.Hour)
-	o := claim(t, s)
-	tx, err := look.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `with done as (
-		update idempotency set state = 2, status = 201, replay_until = now() + interval '1 hour', answer_kept_until = now() + interval '1 hour'
-		where key = $1 returning key, answer_kept_until)
-		insert into idempotency_answer (kept_until, key, envelope) select answer_kept_until, key, 'all of it' from done`, o.ID[:])
-	require.NoError(t, err)
-	type cancelled struct {
-		before  server.Record
-		existed bool
-		err     error
+	for name, ask := range map[string]func(context.Context, *pgstore.Store, server.Owner) (server.Record, bool, error){
+		"an undo": func(ctx context.Context, s *pgstore.Store, o server.Owner) (server.Record, bool, error) {
+			return s.Cancel(ctx, server.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
+		},
+		"an operator": func(ctx context.Context, s *pgstore.Store, o server.Owner) (server.Record, bool, error) {
+			return s.Forget(ctx, o.ID, o.Fence, someone)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, look := openPartitioned(t, pgstore.DefaultPartitionInterval, 2*time.Hour)
+			req := newClaim()
+			req.Lease = time.Millisecond // nobody forgets a live run
+			o := claimAs(t, s, req)
+			tx, err := look.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), `with done as (
+				update idempotency set state = 2, status = 201, replay_until = now() + interval '1 hour', answer_kept_until = now() + interval '1 hour'
+				where key = $1 returning key, answer_kept_until)
+				insert into idempotency_answer (kept_until, key, envelope) select answer_kept_until, key, 'all of it' from done`, o.ID[:])
+			require.NoError(t, err)
+			type reply struct {
+				record server.Record
+				ok     bool
+				err    error
+			}
+			asked := make(chan reply, 1)
+			go func() {
+				var r reply
+				r.record, r.ok, r.err = ask(t.Context(), s, o)
+				asked <- r
+			}()
+			until(t, "it waits", func() bool { return waits(t, look, "Lock") })
+			require.NoError(t, tx.Commit(t.Context()))
+			got := <-asked
+			require.NoError(t, got.err)
+			require.True(t, got.ok)
+			require.Equal(t, server.StateCompleted, got.record.State)
+			require.Equal(t, server.Answer{Status: 201, Envelope: []byte("all of it")}, got.record.Answer)
+			if name == "an operator" {
+				apart, _ := inPartitions(t, look)
+				require.Zero(t, apart, "a forgotten answer is gone at once")
+			}
+		})
 	}
-	undo := make(chan cancelled, 1)
-	go func() {
-		var c cancelled
-		c.before, c.existed, c.err = s.Cancel(t.Context(), server.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
-		undo <- c
-	}()
-	until(t, "the undo waits", func() bool { return waits(t, look, "Lock") })
-	require.NoError(t, tx.Commit(t.Context()))
-	got := <-undo
-	require.NoError(t, got.err)
-	require.True(t, got.existed)
-	require.Equal(t, server.StateCompleted, got.before.State)
-	require.Equal(t, server.Answer{Status: 201, Envelope: []byte("all of it")}, got.before.Answer)
 }
 
 func TestStore_partitionedAnswers(t *testing.T) {
