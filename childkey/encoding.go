@@ -75,6 +75,9 @@ func (e Encoding) String() string {
 // Key returns sum as a key in this encoding. It returns an error wrapping
 // [ErrBadEncoding] if e is not valid.
 func (e Encoding) Key(sum Hash) (Key, error) {
+	if e == Hex32 { // what nearly everybody wants
+		return hex32(sum[:16]), nil
+	}
 	var buf [64]byte
 	text, err := e.Append(buf[:0], sum)
 	if err != nil {
@@ -82,6 +85,22 @@ func (e Encoding) Key(sum Hash) (Key, error) {
 	}
 	return Key{string(text)}, nil
 }
+
+// hex32 is apart from Append because a buffer that goes nowhere else is not copied twice.
+func hex32(sum []byte) Key {
+	var text [32]byte
+	for i, b := range sum[:16] {
+		text[2*i], text[2*i+1] = hexPairs[b][0], hexPairs[b][1]
+	}
+	return Key{string(text[:])}
+}
+
+var hexPairs = func() (pairs [256][2]byte) {
+	for i := range pairs {
+		hex.Encode(pairs[i][:], []byte{byte(i)})
+	}
+	return pairs
+}()
 
 // Append appends what [Encoding.Key] returns to dst and returns the extended
 // buffer. It does not allocate if dst has [Encoding.Len] bytes to spare.
