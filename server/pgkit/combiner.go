@@ -13,15 +13,11 @@ var ErrQueueFull = errors.New("pgkit: too many writes queued")
 
 // What a zero [CombinerConfig] means.
 const (
-	DefaultMaxFlushes = 3
+	DefaultMaxFlushes = 4
 	DefaultMaxQueued  = 4096
 )
 
 const (
-	// perFlush is how many writes must be queued for each flush under way before
-	// a further one is opened. One that opens at once carries one write, and takes
-	// the server's time from those that carry many.
-	perFlush = 4
 	// maxEntries and maxBytes bound a flush: a larger one makes those in it wait
 	// longer than it saves.
 	maxEntries = 256
@@ -33,8 +29,9 @@ const (
 type CombinerConfig struct {
 	// MaxFlushes is how many flushes may be under way at once, each on a
 	// connection of its own. One that has no answer after 50 ms does not count
-	// any more: it waits for a lock, a standby or a network. Zero means [DefaultMaxFlushes], or half of the pool's
-	// connections if that is less, and at least one.
+	// any more: it waits for a lock, a standby or a network. Zero means
+	// [DefaultMaxFlushes], or half of the pool's connections if that is less, and
+	// at least one.
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait for a flush. Further ones are
@@ -71,7 +68,7 @@ type Combiner struct {
 	closed  bool
 	callers int // in [Lane.Do]
 	queue   []*entry
-	slots   int // of flushes under way or about to be, but for stalled ones
+	traffic traffic // of flushes
 	stalls  lookout
 }
 
@@ -93,7 +90,7 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{})}
+	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{}), traffic: traffic{most: cfg.MaxFlushes}}
 	c.stalls = lookout{lock: &c.mu, after: stallAfter}
 	return c, nil
 }

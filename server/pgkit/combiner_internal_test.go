@@ -10,7 +10,7 @@ import (
 // outside; so these look at the queue alone, which is why they are internal.
 func TestCombiner_calledLeaderLeaves(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{cfg: CombinerConfig{MaxFlushes: 1, MaxQueued: 9}}
+	c := &Combiner{cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1}}
 	entries := make([]*entry, 4)
 	for i := range entries {
 		entries[i] = &entry{wake: make(chan struct{}, 1)}
@@ -30,17 +30,17 @@ func TestCombiner_calledLeaderLeaves(t *testing.T) {
 			t.Errorf("called(%d) = %v, %v, want true, nil", i+1, lead, err)
 		}
 	}
-	if err := c.abandon(ctx, entries[3]); !errors.Is(err, context.Canceled) || c.slots != 0 {
-		t.Errorf("abandon(3) = %v, and %d slots are taken, want %v, and 0", err, c.slots, context.Canceled)
+	if err := c.abandon(ctx, entries[3]); !errors.Is(err, context.Canceled) || c.traffic != (traffic{most: 1}) {
+		t.Errorf("abandon(3) = %v, and %+v is under way, want %v, and nothing", err, c.traffic, context.Canceled)
 	}
 }
 
 func TestCombiner_abandon_afterTheEnd(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{cfg: CombinerConfig{MaxFlushes: 1, MaxQueued: 9}}
+	c := &Combiner{cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1, slots: 1, carried: 1}}
 	e := &entry{wake: make(chan struct{}, 1)}
 	f := &flush{entries: []*entry{e}, slot: true}
-	c.slots, e.stage, e.flush = 1, stageSent, f
+	e.stage, e.flush = stageSent, f
 	c.finish(f, nil)
 	c.giveUpSlot(f) // its timer went off at the same moment
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,29 +48,32 @@ func TestCombiner_abandon_afterTheEnd(t *testing.T) {
 	if err := c.abandon(ctx, e); err != nil {
 		t.Errorf("abandon after the end = %v, want its outcome, nil", err)
 	}
-	if c.slots != 0 {
-		t.Errorf("%d slots are taken, want 0", c.slots)
+	if c.traffic != (traffic{most: 1}) {
+		t.Errorf("%+v is under way, want nothing", c.traffic)
 	}
 }
 
-func TestCombiner_mayLead(t *testing.T) {
+func TestTraffic_room(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{cfg: CombinerConfig{MaxFlushes: 3}}
 	for _, tt := range []struct {
-		name           string
-		slots, waiting int
-		want           bool
+		name                    string
+		slots, carried, waiting int
+		want                    bool
 	}{
-		{"nothing is under way", 0, 1, true},
-		{"one is, and few wait", 1, 3, false},
-		{"one is, and enough wait", 1, 4, true},
-		{"two are, and few wait for two", 2, 7, false},
-		{"two are, and enough wait", 2, 8, true},
-		{"all are", 3, 4000, false},
+		{"nothing is under way", 0, 0, 1, true},
+		{"one is, and few wait", 1, 1, 3, false},
+		{"one is, and enough wait", 1, 1, 4, true},
+		{"two are, and few wait for two", 2, 2, 7, false},
+		{"two are, and enough wait", 2, 2, 8, true},
+		{"a large one is, and fewer wait", 1, 100, 99, false},
+		{"a large one is, and as many wait", 1, 100, 100, true},
+		{"large ones are, and fewer wait than they carry on average", 2, 150, 74, false},
+		{"large ones are, and as many wait", 2, 150, 75, true},
+		{"all are", 3, 3, 4000, false},
 	} {
-		c.slots = tt.slots
-		if got := c.mayLead(tt.waiting); got != tt.want {
-			t.Errorf("%s: mayLead(%d) = %v, want %v", tt.name, tt.waiting, got, tt.want)
+		under := traffic{most: 3, slots: tt.slots, carried: tt.carried}
+		if got := under.room(tt.waiting); got != tt.want {
+			t.Errorf("%s: %+v has room for %d: %v, want %v", tt.name, under, tt.waiting, got, tt.want)
 		}
 	}
 }

@@ -21,7 +21,8 @@
 //     own, sent by its caller. That costs what it costs without a combiner.
 //   - Else it is queued, and goes with all others that are queued when a flush
 //     ends. A further flush begins earlier, at four queued for each that is under
-//     way: one that begins too early carries few.
+//     way, and no fewer than those carry on average: one that begins too early
+//     carries few.
 //   - A flush is one round trip and one transaction. Its leader is the caller that
 //     has waited longest. If the leader goes away, the flush does not.
 //   - A flush that changed nothing, for whatever reason, is taken apart: each

@@ -77,6 +77,7 @@ func (c *Combiner) fill(f *flush) {
 		n++
 	}
 	f.entries = append(f.entries, c.queue[:n]...)
+	c.traffic.carried += n
 	c.queue = slices.Delete(c.queue, 0, n)
 	for _, e := range f.entries {
 		e.stage, e.flush = stageSent, f
@@ -91,7 +92,7 @@ func (c *Combiner) giveUpSlot(f *flush) {
 		return
 	}
 	f.slot = false
-	c.slots--
+	c.traffic.release(len(f.entries))
 	c.callNext()
 }
 

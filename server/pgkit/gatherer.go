@@ -26,17 +26,17 @@ type Gatherer[Q, A any] struct {
 	db  Queryer
 	cfg LaneConfig[Q, A]
 
-	mu     sync.Mutex
-	queue  []*gathered[Q, A]
-	slots  int // of statements under way or about to be, but for stalled ones
-	stalls lookout
+	mu      sync.Mutex
+	queue   []*gathered[Q, A]
+	traffic traffic // of statements
+	stalls  lookout
 }
 
 // NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes and
 // Compare are not used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
 func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
-	g := &Gatherer[Q, A]{db: db, cfg: cfg}
+	g := &Gatherer[Q, A]{db: db, cfg: cfg, traffic: traffic{most: DefaultMaxFlushes}}
 	g.stalls = lookout{lock: &g.mu, after: stallAfter}
 	return g
 }
@@ -90,8 +90,8 @@ func (g *Gatherer[Q, A]) Queued() int {
 func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mayLead(len(g.queue) + 1) {
-		g.slots++
+	if g.traffic.room(len(g.queue) + 1) {
+		g.traffic.take()
 		e.stage = stageLeading
 		return true
 	}
@@ -99,21 +99,16 @@ func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
 	return false
 }
 
-// mayLead is the rule of the combiner. g.mu is held.
-func (g *Gatherer[Q, A]) mayLead(waiting int) bool {
-	return g.slots < DefaultMaxFlushes && waiting >= perFlush*g.slots
-}
-
 // giveUpSlot lets who has waited longest lead the next statement, if one may be
-// sent. g.mu is held.
-func (g *Gatherer[Q, A]) giveUpSlot() {
-	g.slots--
-	if len(g.queue) == 0 || !g.mayLead(len(g.queue)) {
+// sent, in place of one with so many reads. g.mu is held.
+func (g *Gatherer[Q, A]) giveUpSlot(reads int) {
+	g.traffic.release(reads)
+	if len(g.queue) == 0 || !g.traffic.room(len(g.queue)) {
 		return
 	}
 	e := g.queue[0]
 	g.queue = slices.Delete(g.queue, 0, 1)
-	g.slots++
+	g.traffic.take()
 	e.stage = stageLeading
 	e.wake <- struct{}{}
 }
@@ -127,7 +122,7 @@ func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
 		i := slices.Index(g.queue, e)
 		g.queue = slices.Delete(g.queue, i, i+1)
 	case stageLeading:
-		g.giveUpSlot()
+		g.giveUpSlot(1)
 	case stageSent, stageEnded:
 	}
 }
@@ -135,9 +130,9 @@ func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
 // lead sends e, together with what is queued.
 func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, error) {
 	others, w := g.fill(e)
-	failed := true // a tracer may panic
+	led, failed := len(others), true // a tracer may panic
 	defer func() {
-		g.end(w)
+		g.end(w, 1+led)
 		g.finish(others, failed)
 	}()
 	if len(others) == 0 {
@@ -163,15 +158,16 @@ func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) ([]*gathered[Q, A], *watched) {
 		o.stage = stageSent
 	}
 	e.stage = stageSent
-	return others, g.stalls.add(g.giveUpSlot)
+	g.traffic.carried += n
+	return others, g.stalls.add(func() { g.giveUpSlot(1 + n) })
 }
 
-// end gives the slot of a statement up, unless it stalled and has none.
-func (g *Gatherer[Q, A]) end(w *watched) {
+// end gives the slot of a statement with so many reads up, unless it stalled and has none.
+func (g *Gatherer[Q, A]) end(w *watched, reads int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stalls.remove(w) {
-		g.giveUpSlot()
+		g.giveUpSlot(reads)
 	}
 }
 

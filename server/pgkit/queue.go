@@ -62,8 +62,8 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.mayLead(len(c.queue) + 1):
-		c.slots++
+	case c.traffic.room(len(c.queue) + 1):
+		c.traffic.take()
 		e.stage = stageLeading
 		return true, nil
 	case len(c.queue) >= c.cfg.MaxQueued:
@@ -71,12 +71,6 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	}
 	c.queue = append(c.queue, e)
 	return false, nil
-}
-
-// mayLead reports whether so many waiting writes make a further flush worth
-// while. c.mu is held.
-func (c *Combiner) mayLead(waiting int) bool {
-	return c.slots < c.cfg.MaxFlushes && waiting >= perFlush*c.slots
 }
 
 // called reports whether who was woken is to lead; else it has its outcome.
@@ -90,12 +84,12 @@ func (c *Combiner) called(e *entry) (lead bool, err error) {
 // flush that ends or stalls, and every leader that gives up, calls it, so that a
 // queue never waits for nobody. c.mu is held.
 func (c *Combiner) callNext() {
-	if len(c.queue) == 0 || !c.mayLead(len(c.queue)) {
+	if len(c.queue) == 0 || !c.traffic.room(len(c.queue)) {
 		return
 	}
 	e := c.queue[0]
 	c.queue = slices.Delete(c.queue, 0, 1)
-	c.slots++
+	c.traffic.take()
 	e.stage = stageLeading
 	e.wake <- struct{}{}
 }
@@ -125,7 +119,7 @@ func (c *Combiner) abandon(ctx context.Context, e *entry) error {
 		c.queue = slices.Delete(c.queue, i, i+1)
 		return ctx.Err()
 	case stageLeading:
-		c.slots--
+		c.traffic.release(1)
 		c.callNext()
 		return ctx.Err()
 	case stageSent:

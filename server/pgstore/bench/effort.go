@@ -9,6 +9,7 @@ import (
 type effort struct {
 	rounds, slices int           // of each variant
 	slice          time.Duration // of a round
+	log            int           // MB that each Postgres can use again
 
 	connections []int // that pgbench is tried with, for its best
 	loops       int   // of what is counted and not timed by slices
@@ -27,7 +28,7 @@ type effort struct {
 
 var (
 	full = effort{
-		rounds: 3, slices: 5, slice: time.Second,
+		rounds: 3, slices: 5, slice: time.Second, log: 4096,
 		connections: []int{8, 16, 32, 64, 128, 256}, loops: 200_000,
 		replayKeys: 500_000, waiters: 300,
 		sweepRows: 1_000_000, sweepPairs: 5, sweepLength: 8 * time.Second, sweepRate: 500,

@@ -12,11 +12,12 @@ type lab struct {
 	fast, slow         *postgres
 	slowFolder         string
 	memory, appendonly *redisServer
+	log                int // MB of its log that a Postgres has when it starts
 }
 
 func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {
 	if l.fast == nil {
-		l.fast, err = startPostgres(ctx, "")
+		l.fast, err = startPostgres(ctx, "", l.log)
 	}
 	return l.fast, err
 }
@@ -24,7 +25,7 @@ func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {
 func (l *lab) slowPostgres(ctx context.Context) (*postgres, error) {
 	fast, err := l.postgres(ctx)
 	if err == nil && l.slow == nil {
-		l.slow, l.slowFolder, err = startSlowPostgres(ctx, fast)
+		l.slow, l.slowFolder, err = startSlowPostgres(ctx, fast, l.log)
 	}
 	return l.slow, err
 }

@@ -135,7 +135,7 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (r report
 		amount = brief
 	}
 	r = report{Machine: thisMachine(), Judged: !opts.short, Rounds: amount.String()}
-	var l lab
+	l := lab{log: amount.log}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for _, b := range opts.chosen() {
 		_, _ = fmt.Fprintln(progress, "bench:", b.name)

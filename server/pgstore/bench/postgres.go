@@ -31,13 +31,13 @@ type postgres struct {
 }
 
 // startPostgres starts a server from the programs in bin; "" is wherever they
-// are.
-func startPostgres(ctx context.Context, bin string) (*postgres, error) {
+// are. It has so many MB of log that it can use again.
+func startPostgres(ctx context.Context, bin string, log int) (*postgres, error) {
 	cluster, err := pgtest.Start(ctx, pgtest.Config{Durable: true, Bin: bin, Settings: map[string]string{
 		"shared_buffers":  sharedBuffers(),
 		"max_connections": "1000",
 		// A checkpoint amid a round makes its first writes log whole pages.
-		"max_wal_size": "8GB", "checkpoint_timeout": "1h",
+		"max_wal_size": "8GB", "checkpoint_timeout": "1h", "min_wal_size": "4GB",
 		"wal_sync_method": "fdatasync",
 	}})
 	if err != nil {
@@ -47,7 +47,22 @@ func startPostgres(ctx context.Context, bin string) (*postgres, error) {
 	if err := p.connect(ctx); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
+	if err := p.age(ctx, log); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
 	return p, nil
+}
+
+// age writes so many MB of log, which a checkpoint then leaves to be used again, as
+// on a server that has run for a while. A new one has to make each segment of 16 MB first,
+// and for 30 ms all commits wait for that: the more often, the more is written.
+func (p *postgres) age(ctx context.Context, log int) error {
+	_, err := p.look.Exec(ctx, "select pg_logical_emit_message(false, 'age', repeat('x', 1048576)) from generate_series(1, $1)", log)
+	if err != nil {
+		return err
+	}
+	_, err = p.look.Exec(ctx, "checkpoint")
+	return err
 }
 
 // sharedBuffers is 1 GB where the machine has plenty.

@@ -19,12 +19,12 @@ const slowDiskDelay = time.Millisecond
 
 // startSlowPostgres starts the same server as another, but on a disk that takes
 // longer for each flush. End it with stop, then remove the folder.
-func startSlowPostgres(ctx context.Context, like *postgres) (p *postgres, folder string, err error) {
+func startSlowPostgres(ctx context.Context, like *postgres, log int) (p *postgres, folder string, err error) {
 	folder, err = slowPrograms(ctx, like.bin)
 	if err != nil {
 		return nil, folder, err
 	}
-	p, err = startPostgres(ctx, folder)
+	p, err = startPostgres(ctx, folder, log)
 	return p, folder, err
 }
 
