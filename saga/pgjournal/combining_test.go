@@ -2,6 +2,10 @@ package pgjournal_test
 
 import (
 	"context"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgkit"
 )
 
 // A flushCounter counts the transactions with writes of several callers.
@@ -70,6 +75,61 @@ func TestCombining(t *testing.T) {
 		}
 		require.Less(t, round, 50, "no writes went together: this shows nothing")
 	}
+}
+
+// By the planner's own estimate a flush is a reason to read all sagas, or all of an
+// engine.
+func TestCombining_looksSagasUp(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	engine := beat(t, j, time.Hour)
+	for i := range 300 {
+		start(t, j, engine)
+		if i%100 == 99 {
+			_, err := look.Exec(t.Context(), "analyze saga")
+			require.NoError(t, err)
+		}
+		if i > 10 && i%100 != 99 {
+			continue
+		}
+		for _, line := range genericPlan(t, look, "append_many") {
+			require.NotContains(t, line, "Seq Scan on saga", "with %d sagas", i)
+			if strings.Contains(line, "Index Scan") {
+				require.Contains(t, line, "saga_pkey", "with %d sagas", i)
+				require.Contains(t, line, "Index Cond: (id = o.id)", "with %d sagas", i)
+			}
+		}
+	}
+}
+
+// genericPlan is how the server means to do it whatever the arguments are, as it does
+// once it has done it five times: a line for each node.
+func genericPlan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
+	t.Helper()
+	query := func(file string) string {
+		q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
+		require.NoError(t, err)
+		return q.SQL()
+	}
+	tx, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), query("flush"), "50")
+	require.NoError(t, err)
+	arguments := regexp.MustCompile(`\$\d+`).FindAllString(query(file), -1)
+	slices.Sort(arguments)
+	for _, statement := range []string{"set local plan_cache_mode = force_generic_plan", "prepare planned as " + query(file)} {
+		_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	}
+	nulls := strings.Repeat("null, ", len(slices.Compact(arguments))-1) + "null"
+	lines, err := tx.Query(t.Context(), "explain execute planned("+nulls+")", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "deallocate planned", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	return strings.Split(strings.Join(text, " "), "->")
 }
 
 func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []contender {

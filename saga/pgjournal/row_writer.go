@@ -120,6 +120,7 @@ func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.Collectab
 	return s.query.appendMany.Bind(pgx.NamedArgs{
 		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "statuses": statuses,
 		"deadline_ats": deadlines, "wake_ats": wakes, "causes": causes, "stuck_ons": stuckOns, "results": results, "keeps": keeps,
+		"numbers": pgkit.Numbers(n),
 	}), scanNumber
 }
 

@@ -37,6 +37,16 @@ type LaneConfig[Q, A any] struct {
 	Bytes func(q Q) int
 }
 
+// Numbers returns 1 to n. As one more array it lets a statement's rows tell to which
+// of qs they are the answer.
+func Numbers(n int) []int32 {
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i) + 1 //nolint:gosec // a flush has few
+	}
+	return numbers
+}
+
 // A Lane sends writes of one kind through a [Combiner].
 type Lane[Q, A any] struct {
 	combiner *Combiner

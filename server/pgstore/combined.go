@@ -120,7 +120,7 @@ func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statemen
 	}
 	return many.Bind(pgx.NamedArgs{
 		"keys": keys, "tokens": tokens, "fences": fences, "states": states, "statuses": statuses, "envelopes": envelopes,
-		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans,
+		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans, "numbers": pgkit.Numbers(n),
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,7 +221,7 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 	for _, n := range []int{0, 10, 1_000, 20_000} {
 		exec(t, look, rows, n)
 		for _, file := range []string{"settle_many", "settle_many_partitioned"} {
-			for _, line := range plan(t, look, file) {
+			for _, line := range append(plan(t, look, file), genericPlan(t, look, file)...) {
 				require.NotContains(t, line, "Seq Scan on idempotency", "%s with %d records", file, n)
 				if strings.Contains(line, "Scan using idempotency_pkey") {
 					require.Contains(t, line, "Index Cond: (key = o.key)", "%s with %d records", file, n)
@@ -227,6 +229,35 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// genericPlan is how the server means to do it whatever the arguments are, as it does
+// once it has done it five times: a line for each node.
+func genericPlan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
+	t.Helper()
+	tx, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	flush, err := pgkit.LoadQuery(os.DirFS("query"), "flush.sql", "")
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), flush.SQL(), "50")
+	require.NoError(t, err)
+	q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
+	require.NoError(t, err)
+	arguments := regexp.MustCompile(`\$\d+`).FindAllString(q.SQL(), -1)
+	slices.Sort(arguments)
+	for _, statement := range []string{"set local plan_cache_mode = force_generic_plan", "prepare planned as " + q.SQL()} {
+		_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	}
+	nulls := strings.Repeat("null, ", len(slices.Compact(arguments))-1) + "null"
+	lines, err := tx.Query(t.Context(), "explain execute planned("+nulls+")", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "deallocate planned", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	return strings.Split(strings.Join(text, " "), "->")
 }
 
 // plan is how the server means to do it for 64 settlements, a line for each node.
@@ -248,7 +279,7 @@ func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	st = query(file, pgx.NamedArgs{
 		"keys": make([][16]byte, n), "tokens": make([][16]byte, n), "fences": make([]int64, n), "states": make([]int16, n),
 		"statuses": make([]int32, n), "envelopes": make([][]byte, n), "replay_fors": make([]time.Duration, n),
-		"keep_answers": make([]time.Duration, n), "maybe_rans": make([]bool, n),
+		"keep_answers": make([]time.Duration, n), "maybe_rans": make([]bool, n), "numbers": pgkit.Numbers(n),
 	})
 	lines, err := tx.Query(t.Context(), "explain "+st.SQL, st.Args...)
 	require.NoError(t, err)

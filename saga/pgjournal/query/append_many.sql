@@ -1,6 +1,8 @@
 -- AppendMany is append.sql for several owners, after flush.sql. It returns the number
 -- of each that it did something for, counted from 1: of two that name one saga, one.
--- They come in the order of their IDs.
+-- They come in the order of their IDs. A case in place of an equation keeps the
+-- planner from looking through all the sagas of an engine for each. Arrays are taken apart in a select list: each
+-- one in from would have a store of its own for its rows.
 update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
@@ -12,10 +14,11 @@ set revision = o.revision,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
   wake_at = o.wake_at,
   cause = coalesce(o.cause, i.cause), stuck_on = coalesce(o.stuck_on, i.stuck_on), result = coalesce(o.result, i.result)
-from unnest(@ids::uuid[], @engines::uuid[], @fences::bigint[], @revisions::bigint[], @entries::bytea[], @statuses::smallint[],
-    @deadline_ats::timestamptz[], @wake_ats::timestamptz[], @causes::bytea[], @stuck_ons::bytea[], @results::bytea[], @keeps::interval[])
-  with ordinality
-  as o (id, engine, fence, revision, entries, status, deadline_at, wake_at, cause, stuck_on, result, keep, n)
-where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
+from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@fences::bigint[]) as fence,
+    unnest(@revisions::bigint[]) as revision, unnest(@entries::bytea[]) as entries, unnest(@statuses::smallint[]) as status,
+    unnest(@deadline_ats::timestamptz[]) as deadline_at, unnest(@wake_ats::timestamptz[]) as wake_at, unnest(@causes::bytea[]) as cause,
+    unnest(@stuck_ons::bytea[]) as stuck_on, unnest(@results::bytea[]) as result, unnest(@keeps::interval[]) as keep,
+    unnest(@numbers::integer[]) as n) o
+where i.id = o.id and i.fence = o.fence and case i.engine when o.engine then true end and i.revision = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n

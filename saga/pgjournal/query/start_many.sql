@@ -6,8 +6,9 @@ insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, 
   created_at, deadline_at)
 select r.id, r.engine, r.plan, r.input_hash, r.name, r.version, r.scope, r.key, r.input, r.fence, 1, 1,
   statement_timestamp(), statement_timestamp() + r.timeout
-from unnest(@ids::uuid[], @engines::uuid[], @plans::bytea[], @input_hashes::bytea[], @names::text[], @versions::integer[],
-    @scopes::text[], @keys::text[], @inputs::bytea[], @fences::bigint[], @timeouts::interval[])
-  as r (id, engine, plan, input_hash, name, version, scope, key, input, fence, timeout)
+from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@plans::bytea[]) as plan,
+    unnest(@input_hashes::bytea[]) as input_hash, unnest(@names::text[]) as name, unnest(@versions::integer[]) as version,
+    unnest(@scopes::text[]) as scope, unnest(@keys::text[]) as key, unnest(@inputs::bytea[]) as input, unnest(@fences::bigint[]) as fence,
+    unnest(@timeouts::interval[]) as timeout) r
 on conflict (id) do nothing
 returning id, engine, created_at, deadline_at

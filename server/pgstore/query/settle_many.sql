@@ -8,9 +8,9 @@ set state = o.state, status = o.status, envelope = o.envelope,
   answer_until = clock_timestamp() + o.keep_answer,
   maybe_ran = i.maybe_ran or o.maybe_ran,
   lease_until = case o.state when 4 then clock_timestamp() else i.lease_until end
-from unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[], @states::smallint[], @statuses::integer[], @envelopes::bytea[],
-    @replay_fors::interval[], @keep_answers::interval[], @maybe_rans::boolean[])
-  with ordinality
-  as o (key, token, fence, state, status, envelope, replay_for, keep_answer, maybe_ran, n)
+from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fences::bigint[]) as fence,
+    unnest(@states::smallint[]) as state, unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope,
+    unnest(@replay_fors::interval[]) as replay_for, unnest(@keep_answers::interval[]) as keep_answer,
+    unnest(@maybe_rans::boolean[]) as maybe_ran, unnest(@numbers::integer[]) as n) o
 where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
 returning o.n, case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified
