@@ -3,8 +3,6 @@ package pgjournal_test
 import (
 	"context"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // A flushCounter counts the transactions with writes of several callers.
@@ -102,9 +101,9 @@ func TestCombining_looksSagasUp(t *testing.T) {
 	}
 }
 
-// genericPlan is how the server means to do it whatever the arguments are, as it does
-// once it has done it five times: a line for each node.
-func genericPlan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
+// genericPlan is how the server means to do it whatever the arguments are, a line for
+// each node.
+func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	t.Helper()
 	query := func(file string) string {
 		q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
@@ -116,20 +115,9 @@ func genericPlan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), query("flush"), "50")
 	require.NoError(t, err)
-	arguments := regexp.MustCompile(`\$\d+`).FindAllString(query(file), -1)
-	slices.Sort(arguments)
-	for _, statement := range []string{"set local plan_cache_mode = force_generic_plan", "prepare planned as " + query(file)} {
-		_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
-		require.NoError(t, err)
-	}
-	nulls := strings.Repeat("null, ", len(slices.Compact(arguments))-1) + "null"
-	lines, err := tx.Query(t.Context(), "explain execute planned("+nulls+")", pgx.QueryExecModeSimpleProtocol)
+	nodes, err := pgtest.GenericPlan(t.Context(), tx, query(file))
 	require.NoError(t, err)
-	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "deallocate planned", pgx.QueryExecModeSimpleProtocol)
-	require.NoError(t, err)
-	return strings.Split(strings.Join(text, " "), "->")
+	return nodes
 }
 
 func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []contender {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 func size(conns int32) func(*pgxpool.Config) {
@@ -231,33 +230,23 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 	}
 }
 
-// genericPlan is how the server means to do it whatever the arguments are, as it does
-// once it has done it five times: a line for each node.
-func genericPlan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
+// genericPlan is how the server means to do it whatever the arguments are, a line for
+// each node.
+func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	t.Helper()
+	query := func(file string) string {
+		q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
+		require.NoError(t, err)
+		return q.SQL()
+	}
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	flush, err := pgkit.LoadQuery(os.DirFS("query"), "flush.sql", "")
+	_, err = tx.Exec(t.Context(), query("flush"), "50")
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), flush.SQL(), "50")
+	nodes, err := pgtest.GenericPlan(t.Context(), tx, query(file))
 	require.NoError(t, err)
-	q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
-	require.NoError(t, err)
-	arguments := regexp.MustCompile(`\$\d+`).FindAllString(q.SQL(), -1)
-	slices.Sort(arguments)
-	for _, statement := range []string{"set local plan_cache_mode = force_generic_plan", "prepare planned as " + q.SQL()} {
-		_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
-		require.NoError(t, err)
-	}
-	nulls := strings.Repeat("null, ", len(slices.Compact(arguments))-1) + "null"
-	lines, err := tx.Query(t.Context(), "explain execute planned("+nulls+")", pgx.QueryExecModeSimpleProtocol)
-	require.NoError(t, err)
-	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "deallocate planned", pgx.QueryExecModeSimpleProtocol)
-	require.NoError(t, err)
-	return strings.Split(strings.Join(text, " "), "->")
+	return nodes
 }
 
 // plan is how the server means to do it for 64 settlements, a line for each node.
