@@ -77,7 +77,7 @@ func checkTuple(parent Key, service, operation string, discriminators []string) 
 	if err := checkName("operation", operation); err != nil {
 		return err
 	}
-	if len(discriminators) == 0 {
+	if len(discriminators) == 0 { // as mostly; the call would be a fifth of the check
 		return nil
 	}
 	return CheckDiscriminators(discriminators...)

@@ -76,8 +76,7 @@ func TestCombining(t *testing.T) {
 	}
 }
 
-// By the planner's own estimate a flush is a reason to read all sagas, or all of an
-// engine.
+// By the planner's own estimate a flush can be a reason to read all sagas.
 func TestCombining_looksSagasUp(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})

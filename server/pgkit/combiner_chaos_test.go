@@ -68,6 +68,7 @@ func TestCombiner_chaos(t *testing.T) {
 	puts, commits := b.count(t)
 	require.Less(t, commits, puts, "nothing was combined")
 	require.Zero(t, b.combiner.Queued())
+	until(t, "writes that were left have ended", b.combiner.Idle)
 }
 
 // putSomehow puts id: one in ten so that the server refuses it, and one in five for

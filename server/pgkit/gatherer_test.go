@@ -34,6 +34,7 @@ func newDoubles(tb testing.TB) *doubles {
 	tb.Helper()
 	d := &doubles{Queryer: newPool(tb), sent: make(chan string), pass: make(chan error)}
 	d.Gatherer = pgkit.NewGatherer(d, doubling)
+	tb.Cleanup(func() { require.True(tb, d.Idle(), "somebody's read still counts as under way") })
 	return d
 }
 

@@ -1,7 +1,7 @@
 package pgkit
 
-// perFlush is how many writes must at least wait for each flush under way before a
-// further one is opened. One that opens at once carries one write, and takes the
+// perFlush is how many requests must at least wait for each statement under way before
+// a further one begins. One that begins at once carries one request, and takes the
 // server's time from those that carry many.
 const perFlush = 4
 

@@ -14,7 +14,8 @@ var argument = regexp.MustCompile(`\$\d+`)
 // GenericPlan returns how the server means to carry out sql, with arguments as $1,
 // whatever these are: the plan of a prepared statement, which the server may choose
 // from the sixth time on. The types of arguments must be clear from sql. It returns
-// the nodes of the plan, the outermost first, under the settings of tx.
+// the nodes of the plan, the outermost first, under the settings of tx, of which it
+// changes plan_cache_mode. An error may leave tx failed.
 func GenericPlan(ctx context.Context, tx pgx.Tx, sql string) (nodes []string, err error) {
 	arguments := argument.FindAllString(sql, -1)
 	slices.Sort(arguments)

@@ -1,8 +1,9 @@
 -- AppendMany is append.sql for several owners, after flush.sql. It returns the number
 -- of each that it did something for, counted from 1: of two that name one saga, one.
--- They come in the order of their IDs. A case in place of an equation keeps the
--- planner from looking through all the sagas of an engine for each. Arrays are taken apart in a select list: each
--- one in from would have a store of its own for its rows.
+-- They come in the order of their IDs.
+-- Arrays are taken apart in a select list: each one in from would have a store of its
+-- own for its rows. The numbers are an array as well: of generate_subscripts the
+-- planner expects a thousand rows, and would look through all sagas.
 update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
@@ -19,6 +20,6 @@ from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unn
     unnest(@deadline_ats::timestamptz[]) as deadline_at, unnest(@wake_ats::timestamptz[]) as wake_at, unnest(@causes::bytea[]) as cause,
     unnest(@stuck_ons::bytea[]) as stuck_on, unnest(@results::bytea[]) as result, unnest(@keeps::interval[]) as keep,
     unnest(@numbers::integer[]) as n) o
-where i.id = o.id and i.fence = o.fence and case i.engine when o.engine then true end and i.revision = o.revision - 1 and i.status in (1, 2)
+where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room
 returning o.n
