@@ -16,6 +16,8 @@ type Client struct {
 	observer Observer // nil: nobody listens
 	tracer   Tracer   // nil: it hears of ends alone
 
+	targets targets // of its calls
+
 	wholeAttempt string // what the callee is told of an attempt that has all of its time
 }
 

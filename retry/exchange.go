@@ -41,7 +41,7 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
 func (x *exchange) make(call *Call) {
-	u, err := x.frozen.freeze(call)
+	u, err := x.frozen.freeze(call, &x.client.targets)
 	if err != nil {
 		x.fail(nil, err)
 		return

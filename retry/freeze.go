@@ -1,12 +1,10 @@
 package retry
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -36,18 +34,15 @@ var ours = []string{
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 
-// freeze checks the call, copies it and returns its URL. Its error wraps
-// ErrInvalid.
-func (f *frozen) freeze(call *Call) (*url.URL, error) {
+// freeze checks the call, copies it and returns its URL, which nobody may change.
+// Its error wraps ErrInvalid.
+func (f *frozen) freeze(call *Call, known *targets) (*url.URL, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
 		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
-	u, err := call.parsedURL()
+	u, err := known.find(call)
 	if err != nil {
 		return nil, err
-	}
-	if host := cmp.Or(call.host, u.Host); !validHost(host) {
-		return nil, fmt.Errorf("%w: host %q", ErrInvalid, host)
 	}
 	f.keyHeader = keyHeader(call)
 	if !token(f.keyHeader) {
@@ -96,32 +91,6 @@ func freezeHeader(call *Call, keyName string) ([]line, error) {
 		frozen = append(frozen, line{http.CanonicalHeaderKey(h), slices.Clone(values)})
 	}
 	return frozen, nil
-}
-
-// parsedURL never quotes the URL in its error: it may hold a secret.
-func (c *Call) parsedURL() (*url.URL, error) {
-	var u *url.URL
-	if c.url != nil {
-		own := *c.url
-		u = &own
-	} else if parsed, err := url.Parse(c.URL); err == nil {
-		u = parsed
-	} else {
-		return nil, fmt.Errorf("%w: URL: not parsable", ErrInvalid)
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%w: URL: scheme %q is neither http nor https", ErrInvalid, u.Scheme)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("%w: URL: no host", ErrInvalid)
-	}
-	if given := u.Port(); given != "" {
-		if _, err := strconv.ParseUint(given, 10, 16); err != nil {
-			return nil, fmt.Errorf("%w: URL: port %s", ErrInvalid, given)
-		}
-	}
-	u.Fragment, u.RawFragment = "", ""
-	return u, nil
 }
 
 func keyHeader(call *Call) string {
@@ -179,17 +148,6 @@ func checkHeader(name string, values []string) error {
 		}
 	}
 	return nil
-}
-
-// validHost reports whether net/http sends s as the host: what RFC 3986 section
-// 3.2.2 allows, and international names, which it converts.
-func validHost(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < 0x80 && !alphanumeric(c) && strings.IndexByte("!$%&'()*+,-.:;=[]_~", c) < 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func alphanumeric(c byte) bool {
