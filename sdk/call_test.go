@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -286,6 +287,56 @@ func TestService_prepareIsAskedOncePerCall(t *testing.T) {
 	_, err = sdk.Call(context.WithValue(parent(t, "p"), userKey{}, "eve"), c, pay, amount{1})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, asked.Load())
+}
+
+// What one call's hook, or the transport, adds is not another's, though calls without
+// headers of their own begin with the same ones.
+func TestService_headersOfCallsAreApart(t *testing.T) {
+	t.Parallel()
+	type userKey struct{}
+	policy := quick
+	policy.Transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		req.Header["X-Tenant"][0] = "changed" // as no transport may, and some do
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		req.Header.Set("X-Signature", "changed")
+		return resp, err
+	})
+	d := sdktest.New(t, answering(charge{}))
+	c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{"payment": {
+		URL: d.URL(), Header: http.Header{"X-Tenant": {"t-1"}},
+		Prepare: func(ctx context.Context, header http.Header) error {
+			if len(header) != 2 || header.Get("X-Tenant") != "t-1" || header.Get("Content-Type") != "application/json" {
+				t.Errorf("begins with %v", header)
+			}
+			header.Set("X-User-"+ctx.Value(userKey{}).(string), "1")
+			header["X-Tenant"][0] = "t-2"
+			return nil
+		},
+	}}})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for _, user := range []string{"Ada", "Eve", "Ida"} {
+		all.Go(func() {
+			for range 20 {
+				_, err := sdk.Call(context.WithValue(parent(t, "p-"+user), userKey{}, user), c, pay, amount{1})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, d.Requests(), 60)
+	for _, r := range d.Requests() {
+		users := 0
+		for name := range r.Header {
+			if strings.HasPrefix(name, "X-User-") {
+				users++
+			}
+		}
+		require.Equal(t, 1, users, r.Header)
+		require.Empty(t, r.Header.Get("X-Signature"))
+	}
 }
 
 func TestHeader_spelledTwice(t *testing.T) {

@@ -94,3 +94,8 @@ func noLeaks(t *testing.T) {
 		t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 	})
 }
+
+// A roundTrip is a transport.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (rt roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return rt(req) }

@@ -71,15 +71,19 @@ func (s *service) childHash(family *childkey.Family, payload [32]byte, req Reque
 // payload digests what makes a callee take a call for another one. Headers are
 // no part of it: a token may be another one in the next run.
 func payload(req Request) [32]byte {
-	var b []byte
-	body := string(req.Body)
+	var room [512]byte // most calls' need no more
+	b := room[:0]
+	for _, part := range [...]string{req.Method, req.Path, req.ContentType, req.Cancels.String()} {
+		b = appendPart(b, part)
+	}
 	if req.Stream != nil {
 		sum := req.Stream.Sum()
-		body = string(sum[:])
+		return sha256.Sum256(appendPart(b, sum[:]))
 	}
-	for _, part := range []string{req.Method, req.Path, req.ContentType, req.Cancels.String(), body} {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
-		b = append(b, part...)
-	}
-	return sha256.Sum256(b)
+	return sha256.Sum256(appendPart(b, req.Body))
+}
+
+func appendPart[T string | []byte](b []byte, part T) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+	return append(b, part...)
 }

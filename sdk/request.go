@@ -117,19 +117,26 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	}}, nil
 }
 
-// compose merges the service's headers with those of one call, which win.
+// compose merges the service's headers with those of one call, which win. Nobody may
+// change what it returns: calls without headers of their own share it.
 func (s *service) compose(req Request) (http.Header, error) {
+	hasBody := req.Body != nil || req.Stream != nil
+	if hasBody && req.ContentType == "" {
+		req.ContentType = contract.ContentType
+	}
+	switch {
+	case len(req.Header) > 0:
+	case !hasBody:
+		return s.plain, nil
+	case req.ContentType == contract.ContentType:
+		return s.json, nil
+	}
 	if err := checkHeader(req.Header, s.profile); err != nil {
 		return nil, err
 	}
-	header := make(http.Header, len(s.header)+len(req.Header)+1)
-	for _, from := range []http.Header{s.header, req.Header} {
-		maps.Copy(header, canonical(from))
-	}
-	if req.Body != nil || req.Stream != nil {
-		if req.ContentType == "" {
-			req.ContentType = contract.ContentType
-		}
+	header := s.plain.Clone()
+	maps.Copy(header, canonical(req.Header))
+	if hasBody {
 		header.Set("Content-Type", req.ContentType)
 	}
 	return header, checkHeader(header, s.profile)

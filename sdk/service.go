@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -39,9 +40,11 @@ type Service struct {
 // service is a Service that was checked.
 type service struct {
 	name    string
-	base    *url.URL
+	host    string // of its URL
+	prefix  string // of the URLs of its operations
 	profile Profile
-	header  http.Header
+	plain   http.Header // of calls that bring none; nobody changes it
+	json    http.Header // the same, with a body of JSON
 	prepare func(ctx context.Context, header http.Header) error
 	sender  sender
 	now     func() time.Time
@@ -68,9 +71,14 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 		return nil, field("Retry", err)
 	}
 	s := &service{
-		name: name, base: base, profile: cfg.Profile,
-		header: cfg.Header.Clone(), prepare: cfg.Prepare, sender: client, now: policy.Now,
+		name: name, host: base.Host, prefix: base.Scheme + "://" + base.Host + strings.TrimSuffix(base.EscapedPath(), "/"),
+		profile: cfg.Profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, now: policy.Now,
 	}
+	if err := s.reaches(s.prefix + "/"); err != nil {
+		return nil, field("URL", err)
+	}
+	s.json = s.plain.Clone()
+	s.json.Set("Content-Type", contract.ContentType)
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -118,13 +126,39 @@ func (s *service) resolve(path string) (string, error) {
 	if !strings.HasPrefix(path, "/") {
 		return "", fmt.Errorf("%w: path %q does not start with /", ErrRequest, path)
 	}
+	text := s.prefix + path
+	if plain(path) {
+		return text, nil
+	}
 	if strings.Contains(path, "#") {
 		return "", fmt.Errorf("%w: path %q has a fragment", ErrRequest, path)
 	}
-	text := s.base.Scheme + "://" + s.base.Host + strings.TrimSuffix(s.base.EscapedPath(), "/") + path
-	u, err := url.Parse(text)
-	if err != nil || u.Host != s.base.Host {
-		return "", fmt.Errorf("%w: path %q: %w", ErrRequest, path, cmp.Or(err, errors.New("changes the host")))
+	if err := s.reaches(text); err != nil {
+		return "", fmt.Errorf("%w: path %q: %w", ErrRequest, path, err)
 	}
 	return text, nil
+}
+
+// reaches returns an error if text is no URL at the service's host.
+func (s *service) reaches(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return err
+	case u.Host != s.host:
+		return errors.New("changes the host")
+	}
+	return nil
+}
+
+// plain reports whether the path has nothing in it that a URL could stumble over, as
+// nearly all have: unreserved characters (RFC 3986 section 2.3) and slashes.
+func plain(path string) bool {
+	for i := range len(path) {
+		c := path[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~", c) >= 0) {
+			return false
+		}
+	}
+	return true
 }
