@@ -156,7 +156,8 @@ func (s *service) reaches(text string) error {
 func plain(path string) bool {
 	for i := range len(path) {
 		c := path[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~", c) >= 0) {
+		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !alnum && strings.IndexByte("/-._~", c) < 0 {
 			return false
 		}
 	}
