@@ -20,18 +20,33 @@ type Inbound struct {
 	// Attempt is the caller's attempt number, from 1; 0 means it said none.
 	Attempt int
 	// Allowance is how many retries the caller allows below this request;
-	// negative means it said none.
+	// negative means it said none. All calls under one ctx draw on it
+	// together; what [FromContext] returns is what is left. See [Inbound.Retries].
 	Allowance int
 	// Deadline is when the caller stops waiting for this attempt, by this
 	// process's clock; zero means it said none. It bounds child calls, and
 	// never a claimed run.
 	Deadline time.Time
+
+	retries *Retries // nil: none was said, or Allowance alone
+	read    int      // Allowance as it was read from a ctx
 }
+
+// Retries returns the count that calls under the ctx draw on which in is from; nil
+// if the caller allowed no number.
+func (in Inbound) Retries() *Retries { return in.retries }
 
 type inboundKey struct{}
 
-// NewContext returns ctx carrying in.
+// NewContext returns ctx carrying in. If in comes from [FromContext], and its
+// Allowance was not changed, both draw on the same [Retries]; else these are new.
 func NewContext(ctx context.Context, in Inbound) context.Context {
+	switch {
+	case in.Allowance < 0:
+		in.retries = nil
+	case in.retries == nil || in.Allowance != in.read:
+		in.retries = NewRetries(in.Allowance)
+	}
 	return context.WithValue(ctx, inboundKey{}, in)
 }
 
@@ -41,6 +56,10 @@ func FromContext(ctx context.Context) (Inbound, bool) {
 	in, ok := ctx.Value(inboundKey{}).(Inbound)
 	if !ok {
 		return Inbound{Allowance: -1}, false
+	}
+	if in.retries != nil {
+		in.Allowance = in.retries.Left()
+		in.read = in.Allowance
 	}
 	return in, true
 }

@@ -1,8 +1,11 @@
 package wire_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +23,78 @@ func TestInbound(t *testing.T) {
 	want := wire.Inbound{FirstSent: time.Unix(1, 0), Attempt: 2, Allowance: 0, Deadline: time.Unix(2, 0)}
 	in, ok = wire.FromContext(wire.NewContext(t.Context(), want))
 	require.True(t, ok)
-	require.Equal(t, want, in)
+	require.Zero(t, in.Retries().Left())
+	require.EqualExportedValues(t, want, in)
+}
+
+// Whoever passes an Inbound on shares its retries; whoever gives out a part of them
+// does not.
+func TestInbound_retries(t *testing.T) {
+	t.Parallel()
+	in := func(ctx context.Context) wire.Inbound {
+		in, ok := wire.FromContext(ctx)
+		require.True(t, ok)
+		return in
+	}
+	silent := wire.NewContext(t.Context(), wire.Inbound{Allowance: -1})
+	require.Nil(t, in(silent).Retries())
+	require.Equal(t, -1, in(silent).Allowance)
+	require.Nil(t, in(wire.NewContext(t.Context(), in(silent))).Retries())
+
+	request := wire.NewContext(t.Context(), wire.Inbound{Allowance: 5})
+	handler := wire.NewContext(request, in(request))
+	require.True(t, in(handler).Retries().Take(2))
+	require.Equal(t, 3, in(request).Allowance)
+
+	apart := in(request)
+	apart.Allowance = 1
+	branch := wire.NewContext(request, apart)
+	require.True(t, in(branch).Retries().Take(1))
+	require.Equal(t, 0, in(branch).Allowance)
+	require.Equal(t, 3, in(request).Allowance)
+	silenced := in(request)
+	silenced.Allowance = -1
+	require.Nil(t, in(wire.NewContext(request, silenced)).Retries())
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	r := wire.NewRetries(5)
+	require.True(t, r.Take(3))
+	require.False(t, r.Take(3), "all or nothing")
+	require.Equal(t, 2, r.Left())
+	require.Equal(t, 2, r.TakeUpTo(3))
+	require.Zero(t, r.TakeUpTo(3))
+	require.True(t, r.Take(0))
+	r.Give(4)
+	r.Give(-1)
+	require.Equal(t, 4, r.Left())
+	require.Zero(t, wire.NewRetries(-3).Left())
+
+	var none *wire.Retries
+	none.Give(1)
+	require.Zero(t, none.Left())
+	require.Zero(t, none.TakeUpTo(1))
+	require.False(t, none.Take(1))
+}
+
+func TestRetries_concurrently(t *testing.T) {
+	t.Parallel()
+	r := wire.NewRetries(100)
+	var taken atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if r.Take(1) {
+					taken.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 100, taken.Load())
+	require.Zero(t, r.Left())
 }
 
 func ExampleParseKeyHeader() {

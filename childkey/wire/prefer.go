@@ -18,7 +18,7 @@ func ParsePreferWait(values []string) (wait time.Duration, ok bool) {
 			preference, _ = cutUnquoted(preference, ';') // parameters
 			name, value, _ := strings.Cut(preference, "=")
 			if strings.EqualFold(strings.Trim(name, " \t"), "wait") {
-				return parseSeconds(strings.Trim(strings.Trim(value, " \t"), `"`))
+				return parseUnits(strings.Trim(strings.Trim(value, " \t"), `"`), time.Second)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // hold becomes the largest Duration: cap it.
 func ParseRetryAfter(value, date string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
-	if wait, ok := parseSeconds(value); ok {
+	if wait, ok := parseUnits(value, time.Second); ok {
 		return wait, true
 	}
 	at, err := http.ParseTime(value)
@@ -29,12 +29,37 @@ func ParseRetryAfter(value, date string, now time.Time) (wait time.Duration, ok 
 	return max(at.Sub(now), 0), true // Sub saturates
 }
 
+// milliseconds are the headers in which some callees say more exactly what they round
+// up in Retry-After: whole milliseconds.
+var milliseconds = []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"}
+
 // RetryAfter is [ParseRetryAfter] for the headers of an answer. Of several
-// lines the longest wait counts: nobody is called earlier than it asked.
+// lines the longest wait counts: nobody is called earlier than it asked. Milliseconds
+// (Retry-After-Ms, X-Ms-Retry-After-Ms) count as a line does, and in place of the
+// seconds if these are the same, rounded up.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, value := range h.Values(HeaderRetryAfter) {
 		if w, valid := ParseRetryAfter(value, h.Get("Date"), now); valid {
 			wait, ok = max(wait, w), true
+		}
+	}
+	finer, found := retryAfterMilliseconds(h)
+	switch {
+	case !found:
+		return wait, ok
+	case ok && finer <= wait && wait-finer < time.Second:
+		return finer, true
+	}
+	return max(wait, finer), true
+}
+
+// retryAfterMilliseconds returns the longest wait that is given in milliseconds.
+func retryAfterMilliseconds(h http.Header) (wait time.Duration, ok bool) {
+	for _, name := range milliseconds {
+		for _, value := range h.Values(name) {
+			if w, valid := parseUnits(strings.Trim(value, " \t"), time.Millisecond); valid {
+				wait, ok = max(wait, w), true
+			}
 		}
 	}
 	return wait, ok
@@ -49,17 +74,17 @@ func FormatRetryAfter(wait time.Duration) string {
 	return formatSeconds(max(wait, time.Second))
 }
 
-// parseSeconds returns the whole seconds that text, decimal digits, spells; at
-// most the largest Duration.
-func parseSeconds(text string) (time.Duration, bool) {
+// parseUnits returns how long the whole units are that text, decimal digits, spells;
+// at most the largest Duration.
+func parseUnits(text string, unit time.Duration) (time.Duration, bool) {
 	if !digits(text) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n > int64(math.MaxInt64/time.Second) {
+	if err != nil || n > int64(math.MaxInt64/unit) {
 		return math.MaxInt64, true
 	}
-	return time.Duration(n) * time.Second, true
+	return time.Duration(n) * unit, true
 }
 
 func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }

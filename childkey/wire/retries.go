@@ -1,0 +1,54 @@
+package wire
+
+import "sync/atomic"
+
+// Retries are those that are left to a request and to all that is done for it.
+// Its calls draw on one count, whether they come one after the other or together:
+// so ten calls cause no more retries than the request is allowed. They are safe for
+// concurrent use; nil Retries are none.
+type Retries struct{ left atomic.Int64 }
+
+// NewRetries returns n retries; of fewer than none it makes none.
+func NewRetries(n int) *Retries {
+	r := new(Retries)
+	r.left.Store(int64(max(n, 0)))
+	return r
+}
+
+// Left returns how many are left at this moment.
+func (r *Retries) Left() int {
+	if r == nil {
+		return 0
+	}
+	return int(r.left.Load())
+}
+
+// Take takes n, if there are as many; else none, and returns false.
+func (r *Retries) Take(n int) bool { return n <= 0 || r.take(n, n) == n }
+
+// TakeUpTo takes n, or as many as there are, and returns how many.
+func (r *Retries) TakeUpTo(n int) int { return r.take(n, 1) }
+
+// take takes at most n and at least atLeast, or none.
+func (r *Retries) take(n, atLeast int) int {
+	if r == nil {
+		return 0
+	}
+	for {
+		left := r.left.Load()
+		taken := min(int64(n), left)
+		if taken < int64(atLeast) {
+			return 0
+		}
+		if r.left.CompareAndSwap(left, left-taken) {
+			return int(taken)
+		}
+	}
+}
+
+// Give gives back n that were taken and not used.
+func (r *Retries) Give(n int) {
+	if r != nil && n > 0 {
+		r.left.Add(int64(n))
+	}
+}
