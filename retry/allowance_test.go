@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -54,6 +55,66 @@ func TestSend_allowance(t *testing.T) {
 			require.Equal(t, limited, errors.Is(failed, retry.ErrAllowance), "%v", failed)
 		})
 	}
+}
+
+// The calls of one request draw on one allowance, however many they are, and whether they
+// come one after the other or together; what a call did not use is left to the next.
+func TestSend_allowanceOfTheRequest(t *testing.T) {
+	t.Parallel()
+	const calls, allowance = 5, 3
+	t.Run("in turn", func(t *testing.T) {
+		t.Parallel()
+		rt, ctx := script(status(503)), inbound(t.Context(), allowance)
+		c := newClient(t, over(rt))
+		for range calls {
+			failureContext(t, ctx, c, post(stubURL))
+		}
+		require.Equal(t, calls+allowance, rt.count())
+		require.ErrorIs(t, failureContext(t, ctx, c, post(stubURL)), retry.ErrAllowance)
+	})
+	t.Run("together", func(t *testing.T) {
+		t.Parallel()
+		rt, ctx := script(status(503)), inbound(t.Context(), allowance)
+		c := newClient(t, over(rt))
+		var all sync.WaitGroup
+		for range calls {
+			all.Go(func() { failureContext(t, ctx, c, post(stubURL)) })
+		}
+		all.Wait()
+		require.Equal(t, calls+allowance, rt.count())
+	})
+	t.Run("other calls", func(t *testing.T) {
+		t.Parallel()
+		made, ctx := 0, inbound(t.Context(), allowance)
+		c := newClient(t, over(script(status(200))))
+		for range calls {
+			_, err := c.Send(ctx, post(stubURL)) // it needs none
+			require.NoError(t, err)
+			_, err = retry.Do(ctx, c, retry.Task{Key: key}, func(context.Context, retry.Attempt) (int, error) {
+				made++
+				return 0, errBroken
+			}, nil)
+			require.Error(t, err)
+		}
+		require.Equal(t, calls+allowance, made)
+	})
+	t.Run("what is below counts", func(t *testing.T) {
+		t.Parallel()
+		rt, ctx := script(status(503)), inbound(t.Context(), 7)
+		c := newClient(t, over(rt))
+		failureContext(t, ctx, c, post(stubURL))
+		failureContext(t, ctx, c, post(stubURL))
+		require.Equal(t, "1 1 1 1 0", rt.header(wire.HeaderRetryAllowance))
+	})
+	t.Run("the root has none to share", func(t *testing.T) {
+		t.Parallel()
+		rt := script(status(503))
+		c := newClient(t, over(rt))
+		for range calls {
+			failure(t, c, post(stubURL))
+		}
+		require.Equal(t, calls*(1+allowance), rt.count())
+	})
 }
 
 // A run in progress may be asked although no retry is allowed: the callee

@@ -21,15 +21,25 @@ type answer struct {
 	body    []byte
 	problem *wire.Problem // nil: the body is none
 	code    wire.Code     // "": the answer is not the idempotency layer's
-	tooLong bool          // a 2xx whose body is longer than the cap, and is not kept
+	cut     bool          // the body is longer than what was read of it
+
+	replayed bool // the callee says that an earlier attempt had run
+	honoured bool // and that it honoured the key
 }
 
-func (a *answer) usable() bool { return a.status/100 == 2 && !a.tooLong }
+func (a *answer) success() bool { return a.status/100 == 2 }
 
-// replayed reports whether the callee says that an earlier attempt had run.
-func (a *answer) replayed() bool {
-	replayed, _ := wire.ParseFlag(a.header[wire.HeaderReplayed]) // Values would spell the name anew
-	return replayed
+func (a *answer) usable() bool { return a.success() && !a.cut }
+
+// tooLong reports whether it is a 2xx whose body is longer than the cap.
+func (a *answer) tooLong() bool { return a.success() && a.cut }
+
+// snippet returns the beginning of the body, for people and for judges.
+func (a *answer) snippet() []byte { return a.body[:min(len(a.body), maxSnippet)] }
+
+// replayMarker is the marker of this library's callees.
+func replayMarker(header http.Header) (replayed, honoured bool) {
+	return wire.ParseFlag(header[wire.HeaderReplayed]) // Values would spell the name anew
 }
 
 // err returns the answer as an error; nil if it is usable.
@@ -37,16 +47,17 @@ func (a *answer) err() error {
 	switch {
 	case a.usable():
 		return nil
-	case a.tooLong:
+	case a.tooLong():
 		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.status)
 	default:
 		return &answerError{status: a.status, code: a.code}
 	}
 }
 
-// read reads resp to its end, up to the cap of its kind, and closes it.
+// read reads resp to its end, but no more than the cap, and closes it. Where no
+// caller is given the body of an answer that is not 2xx the cap of that is maxSnippet.
 // An answer that breaks off is no answer: its error wraps ErrTruncated.
-func (a *answer) read(resp *http.Response, maxBytes int64) error {
+func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	a.status, a.header, a.raw = resp.StatusCode, resp.Header, resp
 	if resp.Body == nil {
 		return nil
@@ -55,24 +66,19 @@ func (a *answer) read(resp *http.Response, maxBytes int64) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil // its body is the connection, and has no end
 	}
-	success := a.status/100 == 2
-	if !success {
+	if !a.success() && !given {
 		maxBytes = maxSnippet
 	}
 	body, whole, err := readBody(resp.Body, resp.ContentLength, maxBytes)
 	if err != nil {
 		return fmt.Errorf("%w: status %d: %w", ErrTruncated, a.status, err)
 	}
-	switch {
-	case success && !whole:
-		a.tooLong = true
-	case success:
-		a.body = body
-	default:
-		a.body = body
-		if p, ok := wire.ParseProblem(resp.Header.Get("Content-Type"), body); ok {
-			a.problem, a.code = &p, p.Code
-		}
+	a.body, a.cut = body, !whole
+	if a.success() {
+		return nil
+	}
+	if p, ok := wire.ParseProblem(resp.Header.Get("Content-Type"), a.snippet()); ok {
+		a.problem, a.code = &p, p.Code
 	}
 	return nil
 }

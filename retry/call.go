@@ -37,6 +37,13 @@ type Call struct {
 	// Resumed says that an earlier process may have sent the call: it starts
 	// as Unknown.
 	Resumed bool
+	// Expires is when the callee may have forgotten the key, by this process's clock:
+	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
+	Expires time.Time
+	// Marker reads from the header of an answer whether the callee honoured the key,
+	// and whether the answer is a repetition; nil means by Idempotent-Replayed. It
+	// must not block, keep or change the header.
+	Marker func(http.Header) (replayed, honoured bool)
 	// Judge may read answers that are peculiar to the callee, as a 409 that
 	// means "in progress" there; nil means that there are none. It is asked
 	// about every complete answer that is not 2xx and has no code of package
@@ -66,6 +73,9 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte // its first 64 KiB
+
+	Honoured bool // the callee says that it honoured the key
+	Replayed bool // and that an earlier attempt had run
 }
 
 // A Response is a complete answer of 2xx.

@@ -54,6 +54,7 @@ func TestSend_refusesBadCalls(t *testing.T) {
 			failed := failure(t, newClient(t, over(rt)), call)
 			require.ErrorIs(t, failed, retry.ErrInvalid)
 			require.Equal(t, retry.NotSent, failed.Outcome)
+			require.NotEmpty(t, failed.Evidence)
 			require.False(t, failed.Retryable)
 			require.Zero(t, rt.count())
 			require.NotContains(t, failed.Error(), "secret")

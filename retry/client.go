@@ -48,6 +48,17 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	return x.response(), nil
 }
 
+// Refuse ends a call before anything of it was sent, as NotSent because of err, for
+// those who check more than a [Client] does before they make its calls: observers
+// hear of it as of any other. It returns what the call then returns.
+func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
+	r := run{task: task}
+	r.open(ctx, c)
+	failed := r.fail(nil, err)
+	r.observeCall(nil, failed)
+	return failed
+}
+
 // newTransport is the transport of a client that was given none: as net/http's
 // default, but with room for as many idle connections to one service as there
 // are in all, since a fan-out talks to few services a lot.

@@ -77,7 +77,7 @@ var (
 	ErrVetoed = fmt.Errorf("retry: vetoed by the callee: %w", wire.ErrVetoed)
 	// ErrTruncated: an answer ended before its end.
 	ErrTruncated = errors.New("retry: answer cut off")
-	// ErrResponseTooLarge: a 2xx answer is longer than [Config.MaxResponseBytes].
+	// ErrResponseTooLarge: an answer is longer than [Config.MaxResponseBytes].
 	ErrResponseTooLarge = errors.New("retry: answer too large")
 )
 

@@ -13,10 +13,10 @@ import (
 // values, as every call makes one.
 type exchange struct {
 	run
-	frozen frozen
-	looped http.Request // by loop
-	follow bool         // redirects
-	vetoed bool         // the callee says that no further attempt can help
+	frozen   frozen
+	looped   http.Request // by loop
+	follow   bool         // redirects
+	standard bool         // net/http's response is wanted, whatever its status
 
 	repeats int     // deliveries that net/http added to the attempt by itself
 	hop     *hop    // the attempt's last
@@ -30,8 +30,8 @@ type exchange struct {
 // exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
 	x := new(exchange)
-	x.follow = follow
-	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
+	x.follow, x.standard = follow, call.owned
+	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
 	x.open(ctx, c)
 	x.make(call)
@@ -77,8 +77,6 @@ func (x *exchange) check(err error) bool {
 		x.fail(cause, x.ended(time.Now()))
 	case v.Outcome == Completed && x.answer != nil && x.answer.usable():
 		x.budgetSuccess()
-	case x.vetoed:
-		x.fail(cause, ErrVetoed)
 	default:
 		x.fail(cause, stop)
 	}
@@ -98,12 +96,12 @@ func (x *exchange) fail(err, stop error) {
 	e := x.run.fail(err, stop)
 	if a := x.last; a != nil {
 		e.Status, e.Code, e.Header = a.status, a.code, a.header
-		e.Body = a.body[:min(len(a.body), maxSnippet)]
+		e.Body = a.snippet()
 	}
 	x.err = e
 }
 
 func (x *exchange) response() *Response {
 	a := x.last
-	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed(), Attempts: x.attempts}
+	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: x.attempts}
 }

@@ -19,6 +19,7 @@ type frozen struct {
 	firstSent string
 	body      payload
 	judge     func(Answer) (Verdict, bool) // nil: the status decides
+	marker    func(http.Header) (replayed, honoured bool)
 }
 
 // A line is a header of the caller's.
@@ -52,7 +53,10 @@ func (f *frozen) freeze(call *Call, known *targets) (*url.URL, error) {
 		return nil, err
 	}
 	f.freezeFields(call)
-	f.judge = call.Judge
+	f.judge, f.marker = call.Judge, call.Marker
+	if f.marker == nil {
+		f.marker = replayMarker
+	}
 	return u, f.freezeBody(call)
 }
 

@@ -16,8 +16,8 @@ func (x *exchange) verdict() Verdict {
 	}
 	v := x.judge(x.answer)
 	v.RetryAfter = x.retryAfter(x.answer)
-	if retry, ok := wire.ParseFlag(x.answer.header.Values(wire.HeaderShouldRetry)); ok && !retry && v.Action != Stop {
-		v.Action, x.vetoed = Stop, true
+	if retry, ok := wire.ParseFlag(x.answer.header.Values(wire.HeaderShouldRetry)); ok && !retry {
+		v.Vetoed = true
 	}
 	return v
 }
@@ -25,7 +25,7 @@ func (x *exchange) verdict() Verdict {
 // judge finds the answer's row: by its code, else by the callee's own rules,
 // else by its status.
 func (x *exchange) judge(a *answer) Verdict {
-	if a.tooLong {
+	if a.tooLong() {
 		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
 	}
 	if v, ok := CodeVerdict(a.code); ok {
@@ -36,13 +36,19 @@ func (x *exchange) judge(a *answer) Verdict {
 		}
 		return v
 	}
-	if x.frozen.judge != nil && a.status/100 != 2 {
-		if v, ok := x.frozen.judge(Answer{Status: a.status, Header: a.header, Body: a.body}); ok {
+	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Honoured: a.honoured, Replayed: a.replayed}
+	if x.frozen.judge != nil && !a.success() {
+		if v, ok := x.frozen.judge(answer); ok {
 			return v
 		}
 	}
-	replayed, honoured := wire.ParseFlag(a.header.Values(wire.HeaderReplayed))
-	return keyed(StatusVerdict(a.status), a.status, replayed, honoured)
+	return answer.Verdict()
+}
+
+// Verdict is what the client makes of the answer where a Judge leaves it to it: the
+// row of its status, and what the callee says of the key.
+func (a Answer) Verdict() Verdict {
+	return keyed(StatusVerdict(a.Status), a.Status, a.Replayed, a.Honoured)
 }
 
 // keyed returns the verdict v of a status, given what the callee says of the

@@ -36,20 +36,21 @@ func (o Outcome) String() string {
 // A tally is what the attempts of one call say together. The zero tally has
 // seen no attempt, and its outcome is NotSent.
 type tally struct {
-	maybe    bool // an attempt, or an earlier process, may have had an effect
-	rejected bool // an attempt reached the callee and was turned down
-	settled  bool // the last attempt's answer speaks for all of them
-	last     Outcome
+	maybe    bool   // an attempt, or an earlier process, may have had an effect
+	rejected bool   // an attempt reached the callee and was turned down
 	why      string // of the attempt that decided
+
+	completed bool // an answer proved that it took effect
 }
 
 // add takes in the end of one more attempt.
 func (t *tally) add(v Verdict) {
-	t.settled = v.Outcome == Completed || v.Outcome == Rejected && v.Proven
-	t.last = v.Outcome
+	settled := v.Outcome == Completed || v.Outcome == Rejected && v.Proven
 	switch {
-	case t.settled:
+	case settled:
 		t.maybe, t.why = false, v.Evidence
+		t.rejected, t.completed = v.Outcome == Rejected, v.Outcome == Completed
+	case t.completed: // whatever else was seen, it has happened
 	case v.Outcome == Unknown:
 		t.maybe, t.why = true, v.Evidence
 	case v.Outcome == Rejected && !t.maybe:
@@ -62,8 +63,8 @@ func (t *tally) add(v Verdict) {
 // outcome returns what is known of the call as a whole.
 func (t *tally) outcome() Outcome {
 	switch {
-	case t.settled:
-		return t.last
+	case t.completed:
+		return Completed
 	case t.maybe:
 		return Unknown
 	case t.rejected:

@@ -107,7 +107,7 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, left := &x.hop.seen, x.limit-x.retries-x.repeats
+	seen, left := &x.hop.seen, x.remainingAttempts()-x.repeats
 	out.GetBody = func() (io.ReadCloser, error) {
 		if written := int(seen.written.Load()); written > 0 && written >= left {
 			return nil, errNoRepeat

@@ -33,7 +33,7 @@ func (r *run) observeCall(a *answer, failed *Error) {
 		e.Outcome, e.Err = failed.Outcome, failed
 	}
 	if a != nil {
-		e.Status, e.Code, e.Replayed = a.status, a.code, a.replayed()
+		e.Status, e.Code, e.Replayed = a.status, a.code, a.replayed
 	}
 	r.client.observer.CallEnded(r.caller, e)
 }

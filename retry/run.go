@@ -23,9 +23,10 @@ type run struct {
 	attempts int // begun, with what the transport repeated by itself
 	retries  int // of them, those that count against limit
 	polls    int // of them, questions to a run in progress
-	limit    int // of attempts that are not polls
-	units    int // attempts still allowed here and at every hop below
-	spent    int // units that the attempt under way may use up
+	spent    int // by the attempt under way: itself, and what the hops below it may retry; 0 by a poll
+
+	left *wire.Retries // still allowed here and at every hop below
+	own  wire.Retries  // left, unless it is an inbound request's
 
 	safe      bool // may be sent again although it may have taken effect
 	polling   bool
@@ -50,13 +51,11 @@ func (r *run) open(ctx context.Context, c *Client) {
 	if r.task.Resumed {
 		r.tally.maybe, r.tally.why = true, "an earlier process may have sent it"
 	}
-	allowance := c.cfg.Allowance
 	in, inbound := wire.FromContext(ctx)
-	if inbound && in.Allowance >= 0 {
-		allowance = in.Allowance
+	if r.left = in.Retries(); r.left == nil {
+		r.left = &r.own
+		r.own.Give(c.cfg.Allowance)
 	}
-	r.units = 1 + allowance
-	r.limit = min(c.cfg.MaxAttempts, r.units)
 	if at, ok := ctx.Deadline(); ok && at.Before(r.deadline) {
 		r.deadline = at
 	}
@@ -74,10 +73,9 @@ func (r *run) begin() {
 	a := Attempt{Number: r.attempts, Timeout: min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
 	r.spent = 0
 	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
-		left := max(min(r.limit-r.retries, r.units), 1)
-		a.Allowance = max(r.units/left-1, 0)
+		// What may still be done is divided among the attempts that may be made.
+		a.Allowance = r.left.TakeUpTo((1+r.left.Left())/r.remainingAttempts() - 1)
 		r.spent = 1 + a.Allowance
-		r.units -= r.spent
 	}
 	r.attempt, r.attempting = a, r.caller
 	if r.client.tracer != nil {
@@ -94,15 +92,18 @@ func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, aga
 	if repeats := deliveries - 1; repeats > 0 {
 		r.attempts += repeats
 		r.retries += repeats
-		r.units -= repeats * r.spent
+		r.left.TakeUpTo(repeats * r.spent)
 	}
 	if v.Outcome == NotSent {
-		r.units += r.spent // nobody has used them
+		r.left.Give(r.spent) // nobody has used them
 	}
 	r.tally.add(v)
 	r.asked = v.RetryAfter
-	r.retryable = v.Action != Stop
-	if v.Action == Stop {
+	r.retryable = v.Action != Stop && !v.Vetoed
+	switch {
+	case v.Vetoed:
+		return 0, false, ErrVetoed
+	case v.Action == Stop:
 		return 0, false, nil
 	}
 	if ended := r.ended(time.Now()); ended != nil {
@@ -124,8 +125,11 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		}
 		wait = r.client.cfg.Poll.wait(r.polls+1, r.client.cfg.Rand())
 	} else {
-		if r.retries+1 >= r.limit || r.units < 1 {
-			return 0, false, r.whyLimited()
+		switch {
+		case r.retries+1 >= r.client.cfg.MaxAttempts:
+			return 0, false, nil
+		case r.left.Left() < 1:
+			return 0, false, ErrAllowance
 		}
 		wait = r.client.cfg.Backoff.wait(r.retries+1, r.client.cfg.Rand())
 	}
@@ -133,26 +137,43 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		return 0, false, fmt.Errorf("%w: %v, at most %v", ErrRetryAfter, v.RetryAfter, r.client.cfg.RetryAfterCap)
 	}
 	wait = max(wait, later(v.RetryAfter, r.client.cfg.Rand()))
-	if wait >= r.remaining() {
-		return 0, false, ErrDeadline
+	if stop := r.tooLong(wait); stop != nil {
+		return 0, false, stop
 	}
 	if r.polling {
 		r.polls++
 		return wait, true, nil
 	}
+	if !r.left.Take(1) { // another call of the same request had it meanwhile
+		return 0, false, ErrAllowance
+	}
 	if !r.client.cfg.Budget.take(r.task.Service, r.client.cfg.Now()) {
+		r.left.Give(1)
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++
 	return wait, true, nil
 }
 
-// whyLimited names the inbound allowance if it, and not MaxAttempts, ended the call.
-func (r *run) whyLimited() error {
-	if r.limit < r.client.cfg.MaxAttempts || r.retries+1 < r.limit {
-		return ErrAllowance
+// remainingAttempts is how many attempts may be made, with the one that is begun.
+func (r *run) remainingAttempts() int {
+	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1)
+}
+
+// tooLong returns why there is no attempt after the wait; nil if there is.
+func (r *run) tooLong(wait time.Duration) error {
+	switch {
+	case r.expired(time.Now().Add(wait)):
+		return ErrKeyExpired
+	case wait >= time.Until(r.deadline):
+		return ErrDeadline
 	}
 	return nil
+}
+
+// expired reports whether the callee may have forgotten the key by then.
+func (r *run) expired(then time.Time) bool {
+	return !r.task.Expires.IsZero() && !then.Before(r.task.Expires)
 }
 
 // ended returns why no further attempt may begin at the time now: the caller's
@@ -160,7 +181,10 @@ func (r *run) whyLimited() error {
 func (r *run) ended(now time.Time) error {
 	err := r.caller.Err()
 	if err == nil {
-		if !now.Before(r.deadline) {
+		switch {
+		case r.expired(now):
+			return ErrKeyExpired
+		case !now.Before(r.deadline):
 			return ErrDeadline
 		}
 		return nil
@@ -174,8 +198,6 @@ func (r *run) ended(now time.Time) error {
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
-
-func (r *run) remaining() time.Duration { return time.Until(r.deadline) }
 
 // attemptEnd returns when the attempt under way must end: with its own time or
 // the call's, whichever is first; and that one's error as the cause. No other
@@ -197,7 +219,10 @@ func (r *run) fail(err, stop error) *Error {
 	e := &Error{
 		Outcome: r.tally.outcome(), Evidence: r.tally.why,
 		Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key,
-		Attempts: r.attempts, RetryAfter: r.asked, Retryable: r.retryable,
+		Attempts: r.attempts, RetryAfter: r.asked, Retryable: r.retryable && !errors.Is(stop, ErrKeyExpired),
+	}
+	if e.Evidence == "" && r.attempts == 0 {
+		e.Evidence = "no attempt was begun"
 	}
 	switch {
 	case stop == nil || errors.Is(err, stop):

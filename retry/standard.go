@@ -19,35 +19,52 @@ import (
 // changed.
 //
 // As with http.Client, every complete answer that ends the call is a response
-// without an error, whatever its status; its body is in memory (at most 64 KiB
-// of one that is not 2xx). Where there is none, or only answers that were to be
-// retried, the error is an [*Error]. [Client.Send] says more of an answer that
-// is not 2xx.
+// without an error, whatever its status; its body is in memory. Where there is none,
+// or only answers that were to be retried, or a 2xx of more than
+// [Config.MaxResponseBytes], the error is an [*Error]. Of another answer that is
+// longer the body ends with [ErrResponseTooLarge] in place of io.EOF. [Client.Send]
+// says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	return c.standard(req, true)
+	x, err := c.standard(req, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable):
+		return nil, x.err
+	}
+	return x.answer.standard(req), nil
 }
 
-// RoundTripper returns the client as the transport of an http.Client, which
-// then follows redirects itself; else as [Client.Do]. Give that http.Client no
-// CheckRedirect that lets the key go to another origin.
+// RoundTripper returns the client as the transport of an http.Client, which then
+// follows redirects itself. Give that http.Client no CheckRedirect that lets the key
+// go to another origin.
+//
+// It keeps the contract of [http.RoundTripper]: the error is nil if the last attempt
+// had an answer, also where attempts or time ran out, and of a body that is too long
+// reading it fails. So of such calls only observers and the callee's header tell what
+// is known of the effect; [Client.Do] and [Client.Send] do.
 func (c *Client) RoundTripper() http.RoundTripper { return roundTripper{c} }
 
 type roundTripper struct{ client *Client }
 
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	return t.client.standard(req, false)
-}
-
-func (c *Client) standard(req *http.Request, follow bool) (*http.Response, error) {
-	call, err := callOf(req)
-	if err != nil {
-		return nil, &Error{Outcome: NotSent, Key: call.Key, Err: err}
-	}
-	x := c.exchange(req.Context(), &call, follow)
-	if x.err != nil && (x.answer == nil || x.answer.tooLong || x.err.Retryable) {
+	x, err := t.client.standard(req, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.answer == nil:
 		return nil, x.err
 	}
 	return x.answer.standard(req), nil
+}
+
+// standard makes the call that req is. Its error is an *Error.
+func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
+	call, err := callOf(req)
+	if err != nil {
+		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key}, err)
+	}
+	return c.exchange(req.Context(), &call, follow), nil
 }
 
 // callOf reads req as a Call, and closes its body.
@@ -101,9 +118,18 @@ func (c *Call) takeBody(req *http.Request) error {
 func (a *answer) standard(req *http.Request) *http.Response {
 	resp := *a.raw
 	resp.Request = req
+	if a.cut {
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), tooLarge{}))
+		return &resp
+	}
 	resp.Body = io.NopCloser(bytes.NewReader(a.body))
 	if req.Method != http.MethodHead {
 		resp.ContentLength = int64(len(a.body))
 	}
 	return &resp
 }
+
+// tooLarge is what follows the part of a body that was read.
+type tooLarge struct{}
+
+func (tooLarge) Read([]byte) (int, error) { return 0, ErrResponseTooLarge }

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -95,6 +96,9 @@ func TestDo_standardBadInput(t *testing.T) {
 		_, err := c.Do(req) //nolint:bodyclose // there is none
 		require.ErrorIs(t, err, retry.ErrInvalid, name)
 		require.ErrorIs(t, err, retry.ErrNotSent, name)
+		var failed *retry.Error
+		require.ErrorAs(t, err, &failed)
+		require.NotEmpty(t, failed.Evidence, name)
 	}
 	require.Zero(t, rt.count())
 }
@@ -123,6 +127,100 @@ func TestRoundTripper_inHTTPClient(t *testing.T) {
 	require.Equal(t, "body", string(body))
 	require.EqualValues(t, 3, hits.Load())
 	require.Equal(t, "/there", resp.Request.URL.Path)
+}
+
+// The contract of http.RoundTripper: an answer is no error, whatever its status; the
+// request stays as it was; its body is closed, and the answer's is whole or says that it
+// is not.
+func TestRoundTripper_contract(t *testing.T) {
+	t.Parallel()
+	page := strings.Repeat("page ", 40<<10)
+	tests := []struct {
+		name   string
+		step   step
+		status int // 0: an error
+		body   string
+	}{
+		{"done", answer(200, "done"), 200, "done"},
+		{"no content", status(204), 204, ""},
+		{"redirect", status(307, "Location: /there"), 307, ""},
+		{"not found, at length", answer(404, page), 404, page},
+		{"conflict", status(409), 409, ""},
+		{"key reused", problem(wire.KeyReused), 422, ""},
+		{"turned away after every attempt", answer(429, "later"), 429, "later"},
+		{"failed after every attempt, at length", answer(500, page), 500, page},
+		{"vetoed", status(503, wire.HeaderShouldRetry+": false"), 503, ""},
+		{"still in progress", problem(wire.InProgress), 409, ""},
+		{"an unheard-of status", status(599), 599, ""},
+		{"lost", fails(errBroken), 0, ""},
+		{"neither answer nor error", func(*http.Request) (*http.Response, error) { return nil, nil }, 0, ""},
+	}
+	for _, tt := range tests {
+		for _, keyed := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, ", keyed ", keyed), func(t *testing.T) {
+				t.Parallel()
+				req, closed := request(t, http.MethodPost, stubURL, "body")
+				req.Header.Set("X-Trace", "a")
+				if keyed {
+					req.Header.Set(wire.HeaderKey, `"k"`)
+				}
+				before, url := req.Clone(t.Context()), *req.URL
+				resp, err := newClient(t, over(script(tt.step))).RoundTripper().RoundTrip(req)
+				require.EqualValues(t, 1, closed.Load())
+				require.Equal(t, before.Header, req.Header)
+				require.Equal(t, url, *req.URL)
+				require.Equal(t, before.Host, req.Host)
+				if tt.status == 0 {
+					require.Error(t, err)
+					require.Nil(t, resp)
+					return
+				}
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				require.Equal(t, tt.status, resp.StatusCode)
+				require.Same(t, req, resp.Request)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				if tt.body != "" {
+					require.Equal(t, tt.body, string(body))
+				}
+				require.EqualValues(t, len(body), resp.ContentLength)
+			})
+		}
+	}
+}
+
+// What is longer than the client reads does not look as if it were whole.
+func TestRoundTripper_tooLong(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{200, 404} {
+		cfg := over(script(answer(code, "0123456789")))
+		cfg.MaxResponseBytes = 4
+		req, _ := request(t, http.MethodPost, stubURL, "body")
+		resp, err := newClient(t, cfg).RoundTripper().RoundTrip(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		require.ErrorIs(t, err, retry.ErrResponseTooLarge)
+		require.Equal(t, "0123", string(body))
+		require.Equal(t, code, resp.StatusCode)
+	}
+}
+
+// A request that cannot be sent is heard of as any other call is.
+func TestDo_badInputIsObserved(t *testing.T) {
+	t.Parallel()
+	var heard recorder
+	cfg := over(script(status(200)))
+	cfg.Observer = &heard
+	req, _ := request(t, http.MethodPost, stubURL, "body")
+	req.Header.Set(wire.HeaderKey, `"a`)
+	_, err := newClient(t, cfg).Do(req) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, retry.ErrInvalid)
+	require.Len(t, heard.calls, 1)
+	require.Equal(t, retry.NotSent, heard.calls[0].Outcome)
+	require.Equal(t, "payment.test", heard.calls[0].Service)
+	require.ErrorIs(t, heard.calls[0].Err, retry.ErrInvalid)
 }
 
 func TestDo_head(t *testing.T) {

@@ -12,6 +12,11 @@ import (
 // is data: every status, code and gRPC code has a row, and every way in which an
 // attempt ends without an answer. Nothing else in the package decides by them.
 
+// row is what one row of the tables of answers says.
+func row(outcome Outcome, action Action, proven bool, evidence string) Verdict {
+	return Verdict{Outcome: outcome, Action: action, Proven: proven, Evidence: evidence}
+}
+
 // CodeVerdict returns the row of a problem code; false if it is none of
 // package wire's. A code decides before the status does.
 //
@@ -25,23 +30,23 @@ func CodeVerdict(code wire.Code) (Verdict, bool) {
 }
 
 var byCode = map[wire.Code]Verdict{
-	wire.ScopeMissing:     {Rejected, Stop, false, "refused before the claim: no scope", 0},
-	wire.KeyMissing:       {Rejected, Stop, false, "refused before the claim: no key", 0},
-	wire.KeyInvalid:       {Rejected, Stop, false, "refused before the claim: bad key", 0},
-	wire.FirstSentInvalid: {Rejected, Stop, false, "refused before the claim: bad first-sent time", 0},
-	wire.BodyIncomplete:   {Rejected, Retry, false, "refused before the claim: the body was cut off", 0},
-	wire.BodyTooLarge:     {Rejected, Stop, false, "refused before the claim: body too large", 0},
-	wire.KeyReused:        {Rejected, Stop, true, "the key belongs to another payload", 0},
-	wire.KeyCancelled:     {Rejected, Stop, true, "the key was cancelled before it ran", 0},
-	wire.ResponseGone:     {Completed, Stop, true, "it finished; its answer is no longer kept", 0},
-	wire.InProgress:       {Unknown, Wait, false, "the first run is still going", 0},
-	wire.LeaseLost:        {Unknown, Wait, false, "the run lost its lease to another", 0},
-	wire.KeyExpired:       {Unknown, Stop, false, "older than the callee's retention", 0},
-	wire.OutcomeUnknown:   {Unknown, Stop, false, "the callee does not know either", 0},
-	wire.NotStorable:      {Unknown, Stop, false, "it ran, and its answer could not be stored", 0},
-	wire.RecordUnreadable: {Unknown, Stop, false, "the callee cannot read its record", 0},
-	wire.Poisoned:         {Unknown, Stop, false, "the key is quarantined", 0},
-	wire.StoreUnavailable: {Unknown, Retry, false, "the callee's store is unavailable, or the fate of its commit unknown", 0},
+	wire.ScopeMissing:     row(Rejected, Stop, false, "refused before the claim: no scope"),
+	wire.KeyMissing:       row(Rejected, Stop, false, "refused before the claim: no key"),
+	wire.KeyInvalid:       row(Rejected, Stop, false, "refused before the claim: bad key"),
+	wire.FirstSentInvalid: row(Rejected, Stop, false, "refused before the claim: bad first-sent time"),
+	wire.BodyIncomplete:   row(Rejected, Retry, false, "refused before the claim: the body was cut off"),
+	wire.BodyTooLarge:     row(Rejected, Stop, false, "refused before the claim: body too large"),
+	wire.KeyReused:        row(Rejected, Stop, true, "the key belongs to another payload"),
+	wire.KeyCancelled:     row(Rejected, Stop, true, "the key was cancelled before it ran"),
+	wire.ResponseGone:     row(Completed, Stop, true, "it finished; its answer is no longer kept"),
+	wire.InProgress:       row(Unknown, Wait, false, "the first run is still going"),
+	wire.LeaseLost:        row(Unknown, Wait, false, "the run lost its lease to another"),
+	wire.KeyExpired:       row(Unknown, Stop, false, "older than the callee's retention"),
+	wire.OutcomeUnknown:   row(Unknown, Stop, false, "the callee does not know either"),
+	wire.NotStorable:      row(Unknown, Stop, false, "it ran, and its answer could not be stored"),
+	wire.RecordUnreadable: row(Unknown, Stop, false, "the callee cannot read its record"),
+	wire.Poisoned:         row(Unknown, Stop, false, "the key is quarantined"),
+	wire.StoreUnavailable: row(Unknown, Retry, false, "the callee's store is unavailable, or the fate of its commit unknown"),
 }
 
 // StatusVerdict returns the row of an HTTP status that came without a code of
@@ -68,22 +73,22 @@ func StatusVerdict(status int) Verdict {
 }
 
 var byStatus = map[int]Verdict{
-	http.StatusAccepted: {Completed, Stop, false, "accepted, not necessarily done", 0},
+	http.StatusAccepted: row(Completed, Stop, false, "accepted, not necessarily done"),
 	// Post/redirect/get: many services answer so after the work was done.
-	http.StatusFound:    {Unknown, Stop, false, "redirected, perhaps after the work was done", 0},
-	http.StatusSeeOther: {Unknown, Stop, false, "redirected, perhaps after the work was done", 0},
+	http.StatusFound:    row(Unknown, Stop, false, "redirected, perhaps after the work was done"),
+	http.StatusSeeOther: row(Unknown, Stop, false, "redirected, perhaps after the work was done"),
 
-	http.StatusRequestTimeout:     {Unknown, Retry, false, "408: the callee or a proxy gave up reading", 0},
-	http.StatusConflict:           {Rejected, Stop, false, "a conflict that is not an in-progress answer", 0},
-	http.StatusMisdirectedRequest: {Rejected, Retry, false, "421: the wrong connection", 0},
-	http.StatusTooEarly:           {Rejected, Retry, false, "425: too early", 0},
-	http.StatusTooManyRequests:    {Rejected, Retry, false, "429: turned away", 0},
-	460:                           {Unknown, Retry, false, "a load balancer saw its client leave", 0},
-	499:                           {Unknown, Retry, false, "a proxy saw its client leave", 0},
+	http.StatusRequestTimeout:     row(Unknown, Retry, false, "408: the callee or a proxy gave up reading"),
+	http.StatusConflict:           row(Rejected, Stop, false, "a conflict that is not an in-progress answer"),
+	http.StatusMisdirectedRequest: row(Rejected, Retry, false, "421: the wrong connection"),
+	http.StatusTooEarly:           row(Rejected, Retry, false, "425: too early"),
+	http.StatusTooManyRequests:    row(Rejected, Retry, false, "429: turned away"),
+	460:                           row(Unknown, Retry, false, "a load balancer saw its client leave"),
+	499:                           row(Unknown, Retry, false, "a proxy saw its client leave"),
 
-	http.StatusNotImplemented:                {Rejected, Stop, false, "501: not implemented", 0},
-	http.StatusHTTPVersionNotSupported:       {Rejected, Stop, false, "505: HTTP version", 0},
-	http.StatusNetworkAuthenticationRequired: {Unknown, Stop, false, "511: the network wants a login", 0},
+	http.StatusNotImplemented:                row(Rejected, Stop, false, "501: not implemented"),
+	http.StatusHTTPVersionNotSupported:       row(Rejected, Stop, false, "505: HTTP version"),
+	http.StatusNetworkAuthenticationRequired: row(Unknown, Stop, false, "511: the network wants a login"),
 }
 
 // released are the 4xx that a guarded handler may answer and that are not
@@ -113,23 +118,23 @@ func GRPCVerdict(name string) Verdict {
 }
 
 var byGRPC = map[string]Verdict{
-	"OK":                  {Completed, Stop, false, "OK", 0},
-	"CANCELLED":           {Unknown, Stop, false, "cancelled under way", 0},
-	"UNKNOWN":             {Unknown, Retry, false, "failed with UNKNOWN", 0},
-	"INVALID_ARGUMENT":    {Rejected, Stop, false, "refused with INVALID_ARGUMENT", 0},
-	"DEADLINE_EXCEEDED":   {Unknown, Retry, false, "the attempt's deadline ended", 0},
-	"NOT_FOUND":           {Rejected, Stop, false, "refused with NOT_FOUND", 0},
-	"ALREADY_EXISTS":      {Rejected, Stop, false, "refused with ALREADY_EXISTS", 0},
-	"PERMISSION_DENIED":   {Rejected, Stop, false, "refused with PERMISSION_DENIED", 0},
-	"RESOURCE_EXHAUSTED":  {Rejected, Stop, false, "turned away with RESOURCE_EXHAUSTED", 0},
-	"FAILED_PRECONDITION": {Rejected, Stop, false, "refused with FAILED_PRECONDITION", 0},
-	"ABORTED":             {Unknown, Stop, false, "aborted without a reason", 0},
-	"OUT_OF_RANGE":        {Rejected, Stop, false, "refused with OUT_OF_RANGE", 0},
-	"UNIMPLEMENTED":       {Rejected, Stop, false, "refused with UNIMPLEMENTED", 0},
-	"INTERNAL":            {Unknown, Retry, false, "failed with INTERNAL", 0},
-	"UNAVAILABLE":         {Unknown, Retry, false, "failed with UNAVAILABLE", 0},
-	"DATA_LOSS":           {Unknown, Stop, false, "failed with DATA_LOSS", 0},
-	"UNAUTHENTICATED":     {Rejected, Stop, false, "refused with UNAUTHENTICATED", 0},
+	"OK":                  row(Completed, Stop, false, "OK"),
+	"CANCELLED":           row(Unknown, Stop, false, "cancelled under way"),
+	"UNKNOWN":             row(Unknown, Retry, false, "failed with UNKNOWN"),
+	"INVALID_ARGUMENT":    row(Rejected, Stop, false, "refused with INVALID_ARGUMENT"),
+	"DEADLINE_EXCEEDED":   row(Unknown, Retry, false, "the attempt's deadline ended"),
+	"NOT_FOUND":           row(Rejected, Stop, false, "refused with NOT_FOUND"),
+	"ALREADY_EXISTS":      row(Rejected, Stop, false, "refused with ALREADY_EXISTS"),
+	"PERMISSION_DENIED":   row(Rejected, Stop, false, "refused with PERMISSION_DENIED"),
+	"RESOURCE_EXHAUSTED":  row(Rejected, Stop, false, "turned away with RESOURCE_EXHAUSTED"),
+	"FAILED_PRECONDITION": row(Rejected, Stop, false, "refused with FAILED_PRECONDITION"),
+	"ABORTED":             row(Unknown, Stop, false, "aborted without a reason"),
+	"OUT_OF_RANGE":        row(Rejected, Stop, false, "refused with OUT_OF_RANGE"),
+	"UNIMPLEMENTED":       row(Rejected, Stop, false, "refused with UNIMPLEMENTED"),
+	"INTERNAL":            row(Unknown, Retry, false, "failed with INTERNAL"),
+	"UNAVAILABLE":         row(Unknown, Retry, false, "failed with UNAVAILABLE"),
+	"DATA_LOSS":           row(Unknown, Stop, false, "failed with DATA_LOSS"),
+	"UNAUTHENTICATED":     row(Rejected, Stop, false, "refused with UNAUTHENTICATED"),
 }
 
 // A failure is one row of the table for attempts that ended without a complete

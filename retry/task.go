@@ -17,6 +17,9 @@ type Task struct {
 	// Resumed says that an earlier process may have made the call: it starts
 	// as Unknown.
 	Resumed bool
+	// Expires is when the callee may have forgotten the key, by this process's clock:
+	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
+	Expires time.Time
 }
 
 // An Attempt is what one attempt may tell the callee.

@@ -69,9 +69,10 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 		return nil, errNoResponse
 	}
 	a := &x.hop.answer
-	if err := a.read(resp, x.client.cfg.MaxResponseBytes); err != nil {
+	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
 		return nil, blame(ctx, err)
 	}
+	a.replayed, a.honoured = x.frozen.marker(a.header)
 	x.answer, x.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil

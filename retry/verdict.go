@@ -41,4 +41,8 @@ type Verdict struct {
 	Evidence string
 	// RetryAfter is how long the callee asked to wait; 0: it did not ask.
 	RetryAfter time.Duration
+	// Vetoed says that the callee says that no retry can help, whoever makes it:
+	// the call stops, whatever Action is, and its error wraps [ErrVetoed], which
+	// belongs passed up.
+	Vetoed bool
 }

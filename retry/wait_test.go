@@ -263,6 +263,16 @@ func TestSend_totalTimeout(t *testing.T) {
 	})
 }
 
+// Where the whole call's time bounds its attempts, each hears of less than the one before.
+func TestSend_eachAttemptIsToldLess(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Timeout, cfg.AttemptTimeout = 5*time.Second, 5*time.Second }, func(t *testing.T, c *retry.Client) {
+		failure(t, c, post(stubURL))
+		require.Equal(t, "4980 4880 4680 4280", rt.header(wire.HeaderRequestTimeout))
+	})
+}
+
 func TestSend_inboundDeadlineBounds(t *testing.T) {
 	t.Parallel()
 	rt := script(hangs)

@@ -1,0 +1,123 @@
+package retry_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// A veto is passed up whatever else the answer says: also where the client itself
+// would not have gone on, those above it would.
+func TestSend_vetoIsPassedUp(t *testing.T) {
+	t.Parallel()
+	const veto = wire.HeaderShouldRetry + ": false"
+	tests := []struct {
+		name string
+		step step
+		want retry.Outcome
+	}{
+		{"unavailable", status(503, veto), retry.Unknown},
+		{"turned away", status(429, veto), retry.Rejected},
+		{"refused", status(400, veto), retry.Rejected},
+		{"stored refusal", status(402, veto, wire.HeaderReplayed+": true"), retry.Rejected},
+		{"stored failure", status(500, veto, wire.HeaderReplayed+": true"), retry.Unknown},
+		{"stored redirect", status(303, veto, wire.HeaderReplayed+": true"), retry.Completed},
+		{"poisoned", problem(wire.Poisoned, veto), retry.Unknown},
+		{"nobody knows", problem(wire.OutcomeUnknown, veto), retry.Unknown},
+		{"unreadable", problem(wire.RecordUnreadable, veto), retry.Unknown},
+		{"key reused", problem(wire.KeyReused, veto), retry.Rejected},
+		{"answer gone", problem(wire.ResponseGone, veto), retry.Completed},
+		{"in progress", problem(wire.InProgress, veto), retry.Unknown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			rt := script(tt.step)
+			failed := failure(t, newClient(t, over(rt)), post(stubURL))
+			require.ErrorIs(t, failed, wire.ErrVetoed)
+			require.Equal(t, tt.want, failed.Outcome)
+			require.False(t, failed.Retryable)
+			require.Equal(t, 1, rt.count())
+		})
+	}
+	t.Run("not of a 2xx", func(t *testing.T) {
+		t.Parallel()
+		_, err := newClient(t, over(script(status(200, veto)))).Send(t.Context(), post(stubURL))
+		require.NoError(t, err)
+	})
+}
+
+func TestSend_judgeVetoes(t *testing.T) {
+	t.Parallel()
+	rt := script(status(500, "X-Retry: never"))
+	call := post(stubURL)
+	call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
+		v := a.Verdict()
+		v.Vetoed = a.Header.Get("X-Retry") == "never"
+		return v, true
+	}
+	failed := failure(t, newClient(t, over(rt)), call)
+	require.ErrorIs(t, failed, retry.ErrVetoed)
+	require.Equal(t, 1, rt.count())
+}
+
+func TestDo_veto(t *testing.T) {
+	t.Parallel()
+	made := 0
+	_, err := retry.Do(t.Context(), newClient(t, retry.Config{}), retry.Task{Key: key},
+		func(context.Context, retry.Attempt) (int, error) { made++; return 0, errBroken },
+		func(int, error) retry.Verdict { return retry.Verdict{Action: retry.Retry, Vetoed: true} })
+	require.ErrorIs(t, err, wire.ErrVetoed)
+	require.ErrorIs(t, err, errBroken)
+	require.Equal(t, 1, made)
+}
+
+// The callee's own marker tells repetitions, in answers of every status.
+func TestSend_marker(t *testing.T) {
+	t.Parallel()
+	call := post(stubURL)
+	call.Marker = func(h http.Header) (replayed, honoured bool) {
+		return h.Get("X-Seen") == "before", h.Get("X-Seen") != ""
+	}
+	resp, err := newClient(t, over(script(status(503), status(200, "X-Seen: before")))).Send(t.Context(), call)
+	require.NoError(t, err)
+	require.True(t, resp.Replayed)
+	resp, err = newClient(t, over(script(status(200, "X-Seen: first", wire.HeaderReplayed+": true")))).Send(t.Context(), call)
+	require.NoError(t, err)
+	require.False(t, resp.Replayed, "only its own marker counts")
+
+	// A stored refusal speaks for the attempt that was lost, and a stored failure stays.
+	failed := failure(t, newClient(t, over(script(fails(errBroken), status(402, "X-Seen: before")))), call)
+	require.Equal(t, retry.Rejected, failed.Outcome)
+	rt := script(status(500, "X-Seen: before"))
+	failure(t, newClient(t, over(rt)), call)
+	require.Equal(t, 1, rt.count())
+
+	// A judge sees what the marker says.
+	call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
+		require.True(t, a.Honoured && a.Replayed)
+		return retry.Verdict{}, false
+	}
+	failed = failure(t, newClient(t, over(script(status(402, "X-Seen: before")))), call)
+	require.Equal(t, retry.Rejected, failed.Outcome)
+}
+
+// What a judge says of one attempt is kept, also when it then wants another.
+func TestSend_judgedAndRetried(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ judged, want retry.Outcome }{
+		{retry.Rejected, retry.Rejected}, {retry.Completed, retry.Completed},
+	} {
+		call := post(stubURL)
+		call.Judge = func(retry.Answer) (retry.Verdict, bool) {
+			return retry.Verdict{Outcome: tt.judged, Proven: true, Action: retry.Retry}, true
+		}
+		failed := failure(t, newClient(t, over(script(status(409), fails(errDial)))), call)
+		require.Equal(t, tt.want, failed.Outcome)
+	}
+}
