@@ -64,6 +64,22 @@ func (e Encoding) Len() int {
 	return encodings[e].size
 }
 
+// Alphabet returns the characters that keys in this encoding are made of; "" if e is
+// not valid.
+func (e Encoding) Alphabet() string {
+	const digits = "0123456789"
+	switch e {
+	case Hex32, Hex64:
+		return digits + "abcdef"
+	case UUIDv8, UUIDv4:
+		return digits + "abcdef-"
+	case Base64URL22, Base64URL43:
+		return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + digits + "-_"
+	default:
+		return ""
+	}
+}
+
 // String returns the name that testdata/vectors.json has for e.
 func (e Encoding) String() string {
 	if !e.Valid() {

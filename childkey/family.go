@@ -10,13 +10,19 @@ import (
 // a re-drive) from a mistake (the same tuple for another payload, which the
 // callee would take for a duplicate and never run).
 //
-// It remembers 64 bytes per child for as long as it lives, and is safe for
+// It remembers about 100 bytes per child for as long as it lives, and is safe for
 // concurrent use. A nil or zero Family has no parent: it derives nothing.
 type Family struct {
 	parent Key
 
-	mu       sync.Mutex
-	payloads map[Hash][32]byte
+	mu   sync.Mutex
+	used map[Hash]use
+}
+
+// A use is what a family knows of a child.
+type use struct {
+	payload [32]byte
+	note    any
 }
 
 // NewFamily returns a family without children. That of the zero Key stays so:
@@ -67,12 +73,40 @@ func (f *Family) Use(child Hash, payload [32]byte) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if used, ok := f.payloads[child]; ok && used != payload {
+	used, ok := f.used[child]
+	switch {
+	case ok && used.payload != payload:
 		return fmt.Errorf("%w: another payload has this key; give the calls discriminators", ErrDuplicateChild)
+	case ok:
+		return nil
+	case f.used == nil:
+		f.used = make(map[Hash]use)
 	}
-	if f.payloads == nil {
-		f.payloads = make(map[Hash][32]byte)
-	}
-	f.payloads[child] = payload
+	f.used[child] = use{payload: payload}
 	return nil
+}
+
+// Note keeps note for a child that was used, in place of an earlier one: what whoever
+// makes its call wants to know when it makes the call again. Of a child that was not
+// used, and for a nil Family, it keeps nothing.
+func (f *Family) Note(child Hash, note any) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if used, ok := f.used[child]; ok {
+		used.note = note
+		f.used[child] = used
+	}
+}
+
+// Noted returns what [Family.Note] kept for the child; nil if nothing.
+func (f *Family) Noted(child Hash) any {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.used[child].note
 }

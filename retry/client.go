@@ -48,6 +48,9 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	return x.response(), nil
 }
 
+// Timeout returns [Config.Timeout]: the longest that one call takes.
+func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
+
 // Refuse ends a call before anything of it was sent, as NotSent because of err, for
 // those who check more than a [Client] does before they make its calls: observers
 // hear of it as of any other. It returns what the call then returns.

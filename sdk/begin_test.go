@@ -99,7 +99,7 @@ func TestBegin_keepsTheInboundBounds(t *testing.T) {
 	require.NoError(t, err)
 	got, _ := wire.FromContext(ctx)
 	in.FirstSent = yesterday
-	require.Equal(t, in, got)
+	require.EqualExportedValues(t, in, got)
 
 	got, _ = wire.FromContext(beginOrder(t, intents()))
 	require.Equal(t, -1, got.Allowance, "nobody said")

@@ -33,6 +33,9 @@ type sent struct {
 	outcome retry.Outcome // of the latest run
 }
 
+// effects reports whether the call took effect, or may have.
+func (s sent) effects() bool { return s.outcome == retry.Completed || s.outcome == retry.Unknown }
+
 func newBranch(f *Fanout, name string) *branch {
 	b := &branch{fan: f, name: name, calls: make(map[childkey.Key]sent)}
 	b.round = newRound(b)
@@ -123,10 +126,7 @@ func (b *branch) earlier(key childkey.Key) (sent, bool) {
 
 // note records how a call of the branch ended.
 func (b *branch) note(key childkey.Key, first time.Time, err error) {
-	outcome := retry.Completed
-	if err != nil {
-		outcome, _ = outcomeOf(err)
-	}
+	outcome := outcomeOfCall(err)
 	for ; b != nil; b = b.up {
 		b.mu.Lock()
 		b.calls[key] = sent{first: first, outcome: outcome}
@@ -139,7 +139,7 @@ func (b *branch) effects() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.calls {
-		if s.outcome == retry.Completed || s.outcome == retry.Unknown {
+		if s.effects() {
 			return true
 		}
 	}

@@ -339,6 +339,51 @@ func TestService_headersOfCallsAreApart(t *testing.T) {
 	}
 }
 
+// A call that is refused here is heard of as any other is, once.
+func TestCall_refusalsAreObserved(t *testing.T) {
+	t.Parallel()
+	var heard observer
+	policy := quick
+	policy.Observer = &heard
+	c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{"payment": {
+		URL: "http://payment.test", Profile: sdk.Profile{Retention: time.Hour},
+		Prepare: func(context.Context, http.Header) error { return errors.New("no token") },
+	}}})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name string
+		call func(ctx context.Context) error
+		want error
+	}{
+		{"a path without its value", func(ctx context.Context) error { return second(sdk.Call(ctx, c, capture, amount{1})) }, contract.ErrInvalid},
+		{"prepare", func(ctx context.Context) error { return second(sdk.Call(ctx, c, pay, amount{1})) }, sdk.ErrPrepare},
+		{"too old", func(ctx context.Context) error {
+			return second(sdk.Call(ctx, c, pay, amount{1}, sdk.FirstSent(time.Now().Add(-2*time.Hour))))
+		}, retry.ErrKeyExpired},
+		{"header", func(ctx context.Context) error {
+			return second(sdk.Call(ctx, c, pay, amount{1}, sdk.Header("Idempotency-Key", "mine")))
+		}, sdk.ErrRequest},
+		{"undo of another service", func(ctx context.Context) error {
+			return second(sdk.CallUndo(ctx, c, contract.Post[contract.Undo[lines, hold], struct{}]("payment", "refund", "/refunds"), reserve,
+				contract.Undo[lines, hold]{}))
+		}, sdk.ErrRequest},
+	} {
+		heard.calls = nil
+		err := tt.call(parent(t, "p"))
+		require.ErrorIs(t, err, tt.want, tt.name)
+		require.Len(t, heard.calls, 1, tt.name)
+		require.Equal(t, err, heard.calls[0].Err, tt.name)
+		require.Equal(t, "payment", heard.calls[0].Service, tt.name)
+		require.Zero(t, heard.calls[0].Attempts, tt.name)
+	}
+}
+
+// An observer keeps the ends of calls.
+type observer struct{ calls []retry.CallEvent }
+
+func (o *observer) AttemptEnded(context.Context, retry.AttemptEvent) {}
+func (o *observer) CallEnded(_ context.Context, e retry.CallEvent)   { o.calls = append(o.calls, e) }
+
 func TestHeader_spelledTwice(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)

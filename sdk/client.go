@@ -35,6 +35,17 @@ type Client struct {
 // sender makes the attempts of a call: a *retry.Client.
 type sender interface {
 	Send(ctx context.Context, call retry.Call) (*retry.Response, error)
+	Refuse(ctx context.Context, task retry.Task, err error) *retry.Error
+}
+
+// refuse ends a call that was stopped here: nothing was sent. Whoever observes the
+// service's calls hears of it, if there is such a service.
+func (c *Client) refuse(ctx context.Context, task retry.Task, err error) *retry.Error {
+	s, ok := c.services[task.Service]
+	if !ok {
+		return refuse(task.Service, task.Operation, task.Key, err)
+	}
+	return s.sender.Refuse(ctx, task, err)
 }
 
 // New returns a client. It does no I/O. The error wraps [ErrConfig] and names

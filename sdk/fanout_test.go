@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -95,6 +96,12 @@ func TestFanout_refusesTheWholePlanBeforeAnythingIsSent(t *testing.T) {
 		plan func(f *sdk.Fanout)
 		want error
 	}{
+		{"nil ids", parent, func(f *sdk.Fanout) {
+			sdk.Each(f, pay, []string{"a", "b"}, nil, func(string) amount { return amount{1} })
+		}, sdk.ErrBranch},
+		{"nil inputs", parent, func(f *sdk.Fanout) {
+			sdk.Each(f, pay, nil, func(id string) string { return id }, nil)
+		}, sdk.ErrBranch},
 		{"nil function", parent, func(f *sdk.Fanout) { sdk.GoFunc[int](f, "f", nil) }, sdk.ErrBranch},
 		{"no name", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "", fn) }, sdk.ErrBranch},
 		{"one name twice", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "f", fn); sdk.GoFunc(f, "f", fn) }, sdk.ErrBranch},
@@ -479,6 +486,50 @@ func TestFanout_splitsTheAllowance(t *testing.T) {
 	got, err := root.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, -1, got, "who was allowed nothing in particular splits nothing")
+}
+
+// However the calls of a request are spread over branches, rounds and functions, they
+// cause no more retries together than it was allowed.
+func TestFanout_allowanceOfTheRequest(t *testing.T) {
+	t.Parallel()
+	const allowance = 3
+	d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	c := newClient(t, d)
+	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: allowance})
+	var calls atomic.Int64
+	charge := func(ctx context.Context) error {
+		return second(sdk.Call(ctx, c, pay.For(strconv.FormatInt(calls.Add(1), 10)), amount{1}))
+	}
+	f := c.Fanout(ctx)
+	for _, name := range []string{"a", "b"} { // one after the other
+		_, err := sdk.GoFunc(f, name, func(ctx context.Context) (int, error) { return 0, charge(ctx) }).Get(t.Context())
+		require.Error(t, err)
+	}
+	_, err := sdk.GoFunc(f, "three calls", func(ctx context.Context) (int, error) {
+		return 0, errors.Join(charge(ctx), charge(ctx), charge(ctx))
+	}).Get(t.Context())
+	require.Error(t, err)
+	require.Error(t, charge(ctx))
+	require.Error(t, f.Wait())
+	require.Error(t, f.Resume(ctx))
+	require.EqualValues(t, calls.Load()+allowance, len(d.Requests()))
+	require.EqualValues(t, 6+5, calls.Load(), "five in branches, which are resumed, and one beside")
+}
+
+// What a branch did not use is there for those that begin later.
+func TestFanout_allowanceComesBack(t *testing.T) {
+	t.Parallel()
+	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5})
+	allowance := func(ctx context.Context) (int, error) { in, _ := wire.FromContext(ctx); return in.Allowance, nil }
+	f := offline(t).Fanout(ctx)
+	for _, name := range []string{"a", "b"} {
+		got, err := sdk.GoFunc(f, name, allowance).Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, got, name)
+	}
+	require.NoError(t, f.Wait())
+	in, _ := wire.FromContext(ctx)
+	require.Equal(t, 5, in.Allowance)
 }
 
 func TestFanout_startAndLateBranches(t *testing.T) {

@@ -43,19 +43,36 @@ func KeyOf[In, Out any](ctx context.Context, c *Client, op contract.Operation[In
 	return c.ChildKey(parent, op.Service(), op.Name(), op.Discriminators()...)
 }
 
-// childKey derives the key of req in the family that ctx carries, which
-// refuses a tuple that it knows for another payload.
-func (s *service) childKey(ctx context.Context, req Request) (childkey.Key, error) {
+// A child is the tuple of a call, and the family in which it was derived.
+type child struct {
+	family *childkey.Family
+	hash   childkey.Hash
+}
+
+// child derives the tuple of req in the family that ctx carries, which refuses one
+// that it knows for another payload, and its key.
+func (s *service) child(ctx context.Context, req Request) (child, childkey.Key, error) {
 	family := childkey.FamilyFromContext(ctx)
 	if family == nil {
-		return childkey.Key{}, ErrNoParent
+		return child{}, childkey.Key{}, ErrNoParent
 	}
 	hash, err := s.childHash(family, payload(req), req)
 	if err != nil {
-		return childkey.Key{}, err
+		return child{}, childkey.Key{}, err
 	}
-	return s.profile.Encoding.Key(hash)
+	key, err := s.profile.Encoding.Key(hash)
+	return child{family, hash}, key, err
 }
+
+// earlier returns what is known of an earlier call of the tuple under the same ctx;
+// false if there was none.
+func (c child) earlier() (sent, bool) {
+	s, ok := c.family.Noted(c.hash).(sent)
+	return s, ok
+}
+
+// note remembers the call for the next one of the tuple.
+func (c child) note(s sent) { c.family.Note(c.hash, s) }
 
 func (s *service) childHash(family *childkey.Family, payload [32]byte, req Request) (childkey.Hash, error) {
 	if s.profile.Keyed == nil {

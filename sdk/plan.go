@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -52,13 +53,19 @@ func GoFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, 
 // item keeps across restarts, such as a SKU, never its position in the list. It
 // is appended to op's discriminators, and two items with one id are refused
 // like any duplicate. The futures are in the order of items. With no items the
-// fan-out is not changed, and Wait takes that for intended.
+// fan-out is not changed, and Wait takes that for intended. A nil idOf or inOf is
+// an [ErrBranch].
 func Each[Item, In, Out any](
 	f *Fanout, op contract.Operation[In, Out], items []Item, idOf func(Item) string, inOf func(Item) In,
 ) []*Future[Out] {
 	f.mu.Lock()
 	f.given = true
 	f.mu.Unlock()
+	if idOf == nil || inOf == nil {
+		b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
+		b.invalid = b.refusal(fmt.Errorf("%w: no function for the items' ids and inputs", ErrBranch))
+		return slices.Repeat([]*Future[Out]{add[Out](f, b)}, len(items))
+	}
 	futures := make([]*Future[Out], 0, len(items))
 	for _, item := range items {
 		one := op.For(append(slices.Clip(op.Discriminators()), idOf(item))...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -39,13 +40,23 @@ type Profile struct {
 	// Retention is how long the callee remembers a key after it first saw it. A
 	// call that was first sent longer ago than that, less a twentieth for
 	// clocks that differ, is not sent: it is Unknown, with retry.ErrKeyExpired.
-	// What counts is [Request.FirstSent], or what the fan-out saw itself. Zero
+	// What counts is [Request.FirstSent], or when the call was first made under
+	// the same ctx. It must be longer than one call can take, by its retry.Config. Zero
 	// means that the callee judges, by the Idempotency-First-Sent that it gets;
 	// with KeyOnly it gets none, and nobody judges.
 	Retention time.Duration
 	// Judge reads answers that mean something of their own at this callee, such
 	// as a 409; see [ConflictInProgress]. Nil means that there are none.
 	Judge func(retry.Answer) (retry.Verdict, bool)
+	// Replayed reads the callee's replay marker from the header of an answer: whether
+	// it honoured the key, and whether the answer is a repetition. What it says of an
+	// honoured 4xx speaks for every attempt of the key: the callee answers all of them
+	// so. Nil means Idempotent-Replayed, as this library's callees and Stripe send it.
+	Replayed func(http.Header) (replayed, honoured bool)
+	// Charset has the characters that the callee takes in keys; "" means all that a
+	// key can have, 0x21 to 0x7E without quotes, backslash and comma. [New] refuses
+	// an Encoding with others.
+	Charset string
 	// KeyOnly sends none of this library's headers but the key: for callees
 	// that do not know them.
 	KeyOnly bool
@@ -65,6 +76,8 @@ func (p Profile) check() error {
 	case p.Encoding.Len() > longest:
 		return field("Encoding", fmt.Errorf("%w: %v is %d bytes, at most %d",
 			ErrEncodingTooLong, p.Encoding, p.Encoding.Len(), longest))
+	case p.Charset != "" && strings.Trim(p.Encoding.Alphabet(), p.Charset) != "":
+		return field("Charset", fmt.Errorf("%q has not all characters of %v: %q", p.Charset, p.Encoding, p.Encoding.Alphabet()))
 	case p.Retention < 0:
 		return field("Retention", fmt.Errorf("%v is negative", p.Retention))
 	case p.KeyHeader != "" && p.BodyField != "":

@@ -1,7 +1,7 @@
 package sdk_test
 
 import (
-	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -255,10 +255,62 @@ func TestProfile_retention(t *testing.T) {
 			first := time.Now()
 			time.Sleep(6*time.Hour - 18*time.Minute - 10*time.Second) // less the twentieth for clocks
 			_, err := sdk.Call(parent(t, "p"), c, empty, amount{1}, sdk.FirstSent(first))
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, retry.ErrKeyExpired)
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			require.False(t, sdk.Resumable(err))
 			require.Equal(t, 1, wired.sent)
 		})
 	})
+	t.Run("a plain call again", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			wired := &recorder{say: func(int) *http.Response { return status(http.StatusInternalServerError, nil) }}
+			c, ctx := client(t, wired), parent(t, "p")
+			_, err := sdk.Call(ctx, c, empty, amount{1})
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			time.Sleep(5 * time.Hour)
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.NotErrorIs(t, err, retry.ErrKeyExpired)
+			sent := wired.sent
+			time.Sleep(time.Hour) // six since the first call, one since the last
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.ErrorIs(t, err, retry.ErrKeyExpired)
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			require.Equal(t, sent, wired.sent)
+			_, err = sdk.Call(ctx, c, empty.For("another"), amount{1})
+			require.NotErrorIs(t, err, retry.ErrKeyExpired)
+		})
+	})
+}
+
+// A call that is made again under one ctx begins with what is known of the first: what a
+// gateway refuses now proves nothing about that.
+func TestCall_again(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		first, then int
+		want        error
+	}{
+		{"lost, then refused", 500, 401, retry.ErrUnknown},
+		{"done, then refused", 200, 401, retry.ErrUnknown},
+		{"refused twice", 401, 401, retry.ErrRejected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				say := tt.first
+				wired := &recorder{say: func(int) *http.Response { return status(say, nil) }}
+				c, err := sdk.New(sdk.Config{Retry: retry.Config{Transport: wired}, Services: map[string]sdk.Service{"payment": {URL: "http://payment"}}})
+				require.NoError(t, err)
+				ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
+				_, _ = sdk.Call(ctx, c, op, amount{1})
+				say = tt.then
+				_, err = sdk.Call(ctx, c, op, amount{1})
+				require.ErrorIs(t, err, tt.want)
+			})
+		})
+	}
 }
 
 func TestProfile_conflictMeansInProgress(t *testing.T) {
@@ -292,6 +344,70 @@ func TestProfile_conflictMeansInProgress(t *testing.T) {
 				_, err = sdk.Call(parent(t, "p"), c, contract.Post[amount, struct{}]("payment", "o", "/o"), amount{1})
 				require.ErrorIs(t, err, tt.want)
 				require.Equal(t, tt.sent, wired.sent)
+			})
+		})
+	}
+}
+
+// What each ready-made profile makes of an answer that comes first, and of one that comes
+// after an attempt that was lost.
+func TestProfile_readsAnswers(t *testing.T) {
+	t.Parallel()
+	const adyenBusy = `{"status":409,"errorCode":"704","message":"request already processed or in progress"}`
+	one := func(name, value string) http.Header { return http.Header{name: {value}} }
+	advised := http.Header{"Idempotent-Replayed": {"true"}, "Stripe-Should-Retry": {"false"}}
+	tests := []struct {
+		name    string
+		profile sdk.Profile
+		lost    bool // the first attempt
+		status  int
+		header  http.Header
+		body    string
+		want    error // nil: it waits or retries until there is a 200
+		vetoed  bool
+	}{
+		{"Stripe, declined", sdk.Stripe(), false, 402, nil, "", retry.ErrRejected, false},
+		{"Stripe, declined, after a lost attempt", sdk.Stripe(), true, 402, nil, "", retry.ErrUnknown, false},
+		{"Stripe, a replayed decline", sdk.Stripe(), true, 402, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"Stripe, a replayed decline that it advises about", sdk.Stripe(), true, 402, advised, "", retry.ErrRejected, true},
+		{"Stripe, busy", sdk.Stripe(), false, 409, nil, "", nil, false},
+		{"Stripe, failed for good", sdk.Stripe(), false, 500, one("Stripe-Should-Retry", "false"), "", retry.ErrUnknown, true},
+		{"Stripe, refused for now", sdk.Stripe(), false, 400, one("Stripe-Should-Retry", "true"), "", nil, false},
+		{"Adyen, busy", sdk.Adyen(), false, 409, nil, adyenBusy, nil, false},
+		{"Adyen, busy with another status", sdk.Adyen(), false, 422, nil, adyenBusy, nil, false},
+		{"Adyen, a conflict", sdk.Adyen(), false, 409, nil, "", nil, false},
+		{"Adyen, a transient error", sdk.Adyen(), false, 422, one("Transient-Error", "true"), `{"errorCode":"000"}`, nil, false},
+		{"Adyen, no transient error", sdk.Adyen(), false, 422, one("Transient-Error", "false"), `{"errorCode":"130"}`, retry.ErrRejected, false},
+		{"Adyen, refused", sdk.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
+		{"Adyen, refused, after a lost attempt", sdk.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
+		{"UUIDOnly, a conflict", sdk.UUIDOnly(), false, 409, nil, "", nil, false},
+		{"UUIDOnly, refused", sdk.UUIDOnly(), false, 422, nil, "", retry.ErrRejected, false},
+		{"with a marker of its own", sdk.Profile{Replayed: func(h http.Header) (replayed, honoured bool) {
+			return h.Get("X-Seen") == "1", h.Get("X-Seen") != ""
+		}}, true, 422, one("X-Seen", "1"), "", retry.ErrRejected, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				wired := &recorder{say: func(n int) *http.Response {
+					switch {
+					case tt.lost && n == 1:
+						return status(http.StatusBadGateway, nil)
+					case tt.want == nil && n == 3:
+						return status(http.StatusOK, nil)
+					}
+					resp := status(tt.status, tt.header.Clone())
+					resp.Body = io.NopCloser(strings.NewReader(tt.body))
+					return resp
+				}}
+				c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
+					URL: "http://payment", Profile: tt.profile, Retry: &retry.Config{Transport: wired},
+				}}})
+				require.NoError(t, err)
+				_, err = sdk.Call(parent(t, "p"), c, contract.Post[amount, struct{}]("payment", "o", "/o"), amount{1})
+				require.ErrorIs(t, err, tt.want)
+				require.Equal(t, tt.vetoed, errors.Is(err, wire.ErrVetoed))
 			})
 		})
 	}

@@ -66,6 +66,7 @@ func (c *Client) Send(ctx context.Context, req Request) (*retry.Response, error)
 // outgoing is a call that is ready to be sent: checked, keyed and frozen.
 type outgoing struct {
 	service *service
+	child   child
 	call    retry.Call
 }
 
@@ -74,7 +75,7 @@ type outgoing struct {
 func (c *Client) compose(ctx context.Context, req Request) (*outgoing, error) {
 	out, err := c.build(ctx, req)
 	if err != nil {
-		return nil, refuse(req.Service, req.Operation, childkey.Key{}, err)
+		return nil, c.refuse(ctx, retry.Task{Service: req.Service, Operation: req.Operation}, err)
 	}
 	return out, nil
 }
@@ -98,7 +99,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.childKey(ctx, req)
+	tuple, key, err := s.child(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +111,10 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if req.FirstSent.IsZero() {
 		req.FirstSent = in.FirstSent
 	}
-	return &outgoing{service: s, call: retry.Call{
+	return &outgoing{service: s, child: tuple, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: body, Stream: req.Stream,
-		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Cancels: req.Cancels, Service: req.Service, Operation: req.Operation,
+		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Marker: s.profile.Replayed, Cancels: req.Cancels,
+		Service: req.Service, Operation: req.Operation,
 		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
 	}}, nil
 }

@@ -70,6 +70,10 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	if err != nil {
 		return nil, field("Retry", err)
 	}
+	if remembered := remembered(cfg.Profile.Retention); remembered != 0 && remembered <= client.Timeout() {
+		return nil, field("Profile.Retention", fmt.Errorf("%v, %v with its margin, is not longer than one call may take: %v",
+			cfg.Profile.Retention, remembered, client.Timeout()))
+	}
 	s := &service{
 		name: name, host: base.Host, prefix: base.Scheme + "://" + base.Host + strings.TrimSuffix(base.EscapedPath(), "/"),
 		profile: cfg.Profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, now: policy.Now,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // CallUndo calls undo, which undoes the call of forward that was made under the
@@ -24,7 +25,7 @@ func CallUndo[In, Out, Ack any](
 	undo, cancels, err := undoing(ctx, c, undo, forward)
 	if err != nil {
 		var none Ack
-		return none, refuse(undo.Service(), undo.Name(), childkey.Key{}, err)
+		return none, c.refuse(ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
 	}
 	return Call(ctx, c, undo, in, append([]CallOption{cancels}, options...)...)
 }

@@ -36,6 +36,13 @@ type Inbound struct {
 // if the caller allowed no number.
 func (in Inbound) Retries() *Retries { return in.retries }
 
+// Apart returns in with retries of its own, as many as its Allowance says: a part that
+// was taken from those of the request.
+func (in Inbound) Apart() Inbound {
+	in.retries = nil
+	return in
+}
+
 type inboundKey struct{}
 
 // NewContext returns ctx carrying in. If in comes from [FromContext], and its
