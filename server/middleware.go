@@ -176,7 +176,7 @@ func (h *guarded) readWishes(r *http.Request, c *call) {
 		Allowance: wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)),
 	}
 	if timeout, ok := wire.ParseRequestTimeout(r.Header.Values(wire.HeaderRequestTimeout)); ok {
-		c.inbound.Deadline = time.Now().Add(timeout)
+		c.inbound.Deadline = time.Now().Add(min(timeout, cfg.HandlerTimeout)) // no call is made for longer
 		c.wait = min(c.wait, timeout)
 	}
 }
