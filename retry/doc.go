@@ -5,7 +5,8 @@
 // complete 2xx answer or an [*Error]. [Client.Do] and [Client.RoundTripper] serve
 // code that has an http.Request or an http.Client; [Do] gives the same policy to a
 // call over anything else. What each failure means, and whether it is retried, is
-// data: [StatusVerdict], [CodeVerdict] and [GRPCVerdict] show it.
+// data: [StatusVerdict], [CodeVerdict] and [GRPCVerdict] show it, and [GRPCStatus]
+// reads the rest of what a gRPC call says.
 //
 // The package stands on go-retryablehttp; DESIGN.md says how, and which of its
 // habits it does not take over. It knows keys and the wire, and neither

@@ -67,7 +67,7 @@ func ExampleClient_RoundTripper() {
 	ctx := childkey.NewContext(context.Background(), childkey.MustParse("order-1042"))
 	resp, err := shipping.CreateBooking(ctx, `{"parcel":7}`, keyed("shipping", "book"))
 	if err != nil {
-		fmt.Println(err) // has a *retry.Error, which says the outcome
+		fmt.Println(err) // there is no answer; the *retry.Error in it says what is known
 		return
 	}
 	defer resp.Body.Close()
