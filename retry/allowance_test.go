@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,8 @@ func TestSend_allowance(t *testing.T) {
 }
 
 // The calls of one request draw on one allowance, however many they are, and whether they
-// come one after the other or together; what a call did not use is left to the next.
+// come one after the other or together. What an attempt passed down is gone, used or not:
+// nobody says what became of it.
 func TestSend_allowanceOfTheRequest(t *testing.T) {
 	t.Parallel()
 	const calls, allowance = 5, 3
@@ -114,6 +116,44 @@ func TestSend_allowanceOfTheRequest(t *testing.T) {
 			failure(t, c, post(stubURL))
 		}
 		require.Equal(t, calls*(1+allowance), rt.count())
+	})
+}
+
+// The first attempt of a call that is sent costs nothing, and what was not sent costs
+// nothing either; nor is there more afterwards than before.
+func TestSend_allowanceOfWhatWasNotSent(t *testing.T) {
+	t.Parallel()
+	left := func(ctx context.Context) int { in, _ := wire.FromContext(ctx); return in.Allowance }
+	for _, allowance := range []int{0, 2} {
+		ctx := inbound(t.Context(), allowance)
+		for range 5 {
+			failureContext(t, ctx, newClient(t, over(script(fails(errDial)))), post(stubURL))
+			require.Equal(t, allowance, left(ctx))
+		}
+		rt := script(fails(errDial), status(503))
+		failureContext(t, ctx, newClient(t, over(rt)), post(stubURL))
+		require.Equal(t, 2+allowance, rt.count(), "one was not sent")
+		require.Zero(t, left(ctx))
+	}
+}
+
+// A retry whose wait is broken off was not made.
+func TestSend_allowanceOfWhatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	budget := newBudget(t, retry.BudgetConfig{Refill: 1e-9})
+	rt := script(status(503, wire.HeaderRetryAfter+": 10"))
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Budget = budget }, func(t *testing.T, c *retry.Client) {
+		request, before := inbound(t.Context(), 3), budget.Left("payment", time.Now())
+		for range 3 {
+			ctx, cancel := context.WithCancel(request)
+			time.AfterFunc(time.Second, cancel)
+			failed := failureContext(t, ctx, c, post(stubURL))
+			require.ErrorIs(t, failed, context.Canceled)
+			require.Equal(t, 1, failed.Attempts)
+		}
+		require.InDelta(t, before, budget.Left("payment", time.Now()), 1e-6)
+		in, _ := wire.FromContext(request)
+		require.Equal(t, 3, in.Allowance)
 	})
 }
 

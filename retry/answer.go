@@ -9,8 +9,9 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// maxSnippet is how much of an answer that is not 2xx is read: enough for
-// people and for the problem in it, and for its connection to be used again.
+// maxSnippet is how much of an answer that is not 2xx is read, but for callers that get
+// all of it: enough for people and for the problem in it, and for its connection to be
+// used again.
 const maxSnippet = 64 << 10
 
 // An answer is a complete answer.
@@ -54,9 +55,9 @@ func (a *answer) err() error {
 	}
 }
 
-// read reads resp to its end, but no more than the cap, and closes it. Where no
-// caller is given the body of an answer that is not 2xx the cap of that is maxSnippet.
-// An answer that breaks off is no answer: its error wraps ErrTruncated.
+// read reads resp to its end, but no more than the cap, and closes it. Of an answer that
+// is not 2xx it reads at least maxSnippet, where it is judged by its body, and no
+// more where no caller is given that. An answer that breaks off is no answer: its error wraps ErrTruncated.
 func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	a.status, a.header, a.raw = resp.StatusCode, resp.Header, resp
 	if resp.Body == nil {
@@ -66,7 +67,11 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil // its body is the connection, and has no end
 	}
-	if !a.success() && !given {
+	switch {
+	case a.success():
+	case given:
+		maxBytes = max(maxBytes, maxSnippet)
+	default:
 		maxBytes = maxSnippet
 	}
 	body, whole, err := readBody(resp.Body, resp.ContentLength, maxBytes)

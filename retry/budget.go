@@ -83,6 +83,15 @@ func (b *Budget) earn(service string) {
 	}
 }
 
+// refund puts back what was taken for a retry that was not made.
+func (b *Budget) refund(service string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t, ok := b.services[service]; ok {
+		t.left = min(t.left+1, b.cfg.Reserve)
+	}
+}
+
 // account returns the service's tokens as of now; a clock that went back adds
 // nothing. b.mu is held.
 func (b *Budget) account(service string, now time.Time) *tokens {

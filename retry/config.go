@@ -66,9 +66,11 @@ type Config struct {
 	// between clients of the same services. Nil means one with the defaults.
 	Budget *Budget
 
-	// MaxResponseBytes is the length of the longest 2xx body that is read;
-	// beyond it the call ends as Completed with [ErrResponseTooLarge]. Zero
-	// means [DefaultMaxResponseBytes].
+	// MaxResponseBytes is the length of the longest body that is read. A call whose
+	// 2xx answer is longer ends as Completed with [ErrResponseTooLarge]. Of others
+	// [Client.Send] reads 64 KiB; [Client.Do] and [Client.RoundTripper], which give
+	// them out, read as much as of a 2xx, and at least that. Zero means
+	// [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 
 	// Prepare is called before each attempt with the request that is about to

@@ -63,11 +63,12 @@ func attempts[T any](
 		} else if err == nil {
 			err = errors.New("retry: no error, but classified as " + v.Outcome.String())
 		}
-		wait, again, stop := r.end(v, 1, err)
+		wait, again, stop := r.end(v, 1, 0, err)
 		r.observeAttempt(v, 1, wait, nil, err)
 		switch {
 		case again && r.sleep(wait):
 		case again:
+			r.takeBack()
 			return value, r.fail(err, r.ended(time.Now()))
 		case v.Outcome == Completed && err == nil:
 			r.budgetSuccess()

@@ -8,11 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -114,6 +116,62 @@ func TestSend_countsWhatNetHTTPRepeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Calls that are made together do not share what net/http repeats for one of them: it is
+// taken from the allowance before.
+func TestSend_whatNetHTTPRepeatsIsAllowed(t *testing.T) {
+	t.Parallel()
+	t.Run("with a body", func(t *testing.T) { t.Parallel(); repeatTogether(t, 8, post("")) })
+	t.Run("without a body", func(t *testing.T) { // which cannot be refused, so it is booked afterwards
+		t.Parallel()
+		call := post("")
+		call.Body = nil
+		repeatTogether(t, 1, call)
+	})
+}
+
+// repeatTogether makes so many calls at once over connections that were used before and
+// break, and looks that they are delivered no more often than allowed.
+func repeatTogether(t *testing.T, calls int, call retry.Call) {
+	t.Helper()
+	const allowance = 2
+	var hits atomic.Int32
+	var warm sync.WaitGroup // until each call has a connection
+	warm.Add(calls)
+	srv, cfg := serve(t, plain, func(_ http.ResponseWriter, r *http.Request) {
+		drain(r)
+		if r.URL.Path == "/warm" {
+			warm.Done()
+			warm.Wait()
+			return
+		}
+		hits.Add(1)
+		hangUp(r)
+	})
+	c := newClient(t, cfg)
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			if _, err := c.Send(t.Context(), post(srv.URL+"/warm")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	ctx := inbound(t.Context(), allowance)
+	call.URL = srv.URL
+	for range calls {
+		all.Go(func() {
+			if _, err := c.Send(ctx, call); err == nil {
+				t.Error("succeeded")
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, calls+allowance, hits.Load())
+	in, _ := wire.FromContext(ctx)
+	require.Zero(t, in.Allowance)
 }
 
 // breakReused makes the call over a connection that was used before and breaks,

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"time"
@@ -18,10 +19,11 @@ type exchange struct {
 	follow   bool         // redirects
 	standard bool         // net/http's response is wanted, whatever its status
 
-	repeats int     // deliveries that net/http added to the attempt by itself
-	hop     *hop    // the attempt's last
-	answer  *answer // of the attempt; nil: none that is complete
-	failed  error   // why there is none
+	repeats  int     // deliveries that net/http added to the attempt by itself
+	reserved int     // of them, those for which retries were taken beforehand
+	hop      *hop    // the attempt's last
+	answer   *answer // of the attempt; nil: none that is complete
+	failed   error   // why there is none
 
 	last *answer // of the call
 	err  *Error
@@ -68,12 +70,13 @@ func (x *exchange) check(err error) bool {
 	}
 	v := x.verdict()
 	cause := x.lastError()
-	wait, again, stop := x.end(v, 1+x.repeats, cause)
+	wait, again, stop := x.end(v, 1+x.repeats, x.reserved, cause)
 	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
 	switch {
 	case again && x.sleep(wait):
 		return true
 	case again:
+		x.takeBack()
 		x.fail(cause, x.ended(time.Now()))
 	case v.Outcome == Completed && x.answer != nil && x.answer.usable():
 		x.budgetSuccess()
@@ -97,6 +100,9 @@ func (x *exchange) fail(err, stop error) {
 	if a := x.last; a != nil {
 		e.Status, e.Code, e.Header = a.status, a.code, a.header
 		e.Body = a.snippet()
+		if len(a.body) > len(e.Body) { // an error may be kept for long
+			e.Body = bytes.Clone(e.Body)
+		}
 	}
 	x.err = e
 }

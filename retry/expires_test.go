@@ -59,6 +59,22 @@ func TestSend_expires(t *testing.T) {
 	}
 }
 
+// Where nothing can have taken effect nothing can run a second time.
+func TestSend_expiresOnlyWhatMayHaveRun(t *testing.T) {
+	t.Parallel()
+	for _, first := range []step{fails(errDial), status(429, wire.HeaderRetryAfter+": 5")} {
+		rt := script(first, status(503, wire.HeaderRetryAfter+": 1"))
+		bubble(t, rt, func(cfg *retry.Config) { cfg.Backoff = retry.Backoff{Base: 5 * time.Second, Cap: 5 * time.Second} }, func(t *testing.T, c *retry.Client) {
+			call := post(stubURL)
+			call.Expires = time.Now().Add(3 * time.Second)
+			failed := failure(t, c, call)
+			require.ErrorIs(t, failed, retry.ErrKeyExpired, "now there is something to forget")
+			require.Equal(t, retry.Unknown, failed.Outcome)
+			require.Equal(t, 2, rt.count())
+		})
+	}
+}
+
 func TestDo_expires(t *testing.T) {
 	t.Parallel()
 	made := 0

@@ -15,11 +15,16 @@ func (x *exchange) verdict() Verdict {
 		return StatusVerdict(x.answer.status) // nothing in its headers could make it another
 	}
 	v := x.judge(x.answer)
-	v.RetryAfter = x.retryAfter(x.answer)
-	if retry, ok := wire.ParseFlag(x.answer.header.Values(wire.HeaderShouldRetry)); ok && !retry {
-		v.Vetoed = true
-	}
+	v.RetryAfter = max(v.RetryAfter, x.retryAfter(x.answer))
+	v.Vetoed = v.Vetoed || x.answer.vetoes()
 	return v
+}
+
+// vetoes reports whether the callee says that no retry can help. With other credentials,
+// which whoever begins anew may have, one can.
+func (a *answer) vetoes() bool {
+	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
+	return ok && !retry && a.status != http.StatusUnauthorized
 }
 
 // judge finds the answer's row: by its code, else by the callee's own rules,

@@ -47,10 +47,10 @@ type tally struct {
 func (t *tally) add(v Verdict) {
 	settled := v.Outcome == Completed || v.Outcome == Rejected && v.Proven
 	switch {
+	case t.completed: // whatever else is seen, it has happened
 	case settled:
 		t.maybe, t.why = false, v.Evidence
 		t.rejected, t.completed = v.Outcome == Rejected, v.Outcome == Completed
-	case t.completed: // whatever else was seen, it has happened
 	case v.Outcome == Unknown:
 		t.maybe, t.why = true, v.Evidence
 	case v.Outcome == Rejected && !t.maybe:

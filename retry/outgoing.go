@@ -107,10 +107,14 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, left := &x.hop.seen, x.remainingAttempts()-x.repeats
+	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
+	left, each := x.left, x.spent
 	out.GetBody = func() (io.ReadCloser, error) {
-		if written := int(seen.written.Load()); written > 0 && written >= left {
-			return nil, errNoRepeat
+		if written := int(seen.written.Load()); written > 0 { // else nothing was delivered
+			if written >= attempts || !left.Take(each) {
+				return nil, errNoRepeat
+			}
+			seen.reserved.Add(1)
 		}
 		return body.reader(new(bytes.Reader))
 	}

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // maxRedirects is how many redirects one attempt follows.
@@ -16,7 +14,8 @@ const maxRedirects = 5
 // the same request goes to the same origin: the key must reach nobody else, and
 // another method or body is another call.
 func checkRedirect(req *http.Request, via []*http.Request) error {
-	if !exchangeOf(req.Context()).follow {
+	x := exchangeOf(req.Context())
+	if !x.follow {
 		return http.ErrUseLastResponse // its caller follows them
 	}
 	first := via[0]
@@ -26,7 +25,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if !keepsRequest(req.Response.StatusCode, req.Method) {
 		return http.ErrUseLastResponse
 	}
-	if _, honoured := wire.ParseFlag(req.Response.Header.Values(wire.HeaderReplayed)); honoured {
+	if _, honoured := x.frozen.marker(req.Response.Header); honoured {
 		return http.ErrUseLastResponse // a handler ran and answered so: elsewhere the key is another request's
 	}
 	return nil

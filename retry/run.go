@@ -27,6 +27,8 @@ type run struct {
 
 	left *wire.Retries // still allowed here and at every hop below
 	own  wire.Retries  // left, unless it is an inbound request's
+	free bool          // an attempt may be made that needs none of them: the first that is sent
+	paid bool          // the attempt under way took one of them
 
 	safe      bool // may be sent again although it may have taken effect
 	polling   bool
@@ -41,7 +43,7 @@ type run struct {
 
 // open starts the clock of the call that r.task is.
 func (r *run) open(ctx context.Context, c *Client) {
-	r.client = c
+	r.client, r.free = c, true
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
 	if c.tracer != nil {
@@ -69,6 +71,8 @@ func (r *run) begin() {
 	r.begun = r.start
 	if r.attempts++; r.attempts > 1 {
 		r.begun = time.Now()
+	} else {
+		r.free, r.paid = false, false
 	}
 	a := Attempt{Number: r.attempts, Timeout: min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
 	r.spent = 0
@@ -88,14 +92,19 @@ func (r *run) begin() {
 // end takes in how the attempt ended and decides what follows: again after
 // wait, or the end of the call with stop as its cause; stop is nil where err,
 // the attempt's own, says enough.
-func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, again bool, stop error) {
+//
+// It may have been delivered more than once; for reserved of the others what they cost
+// was taken beforehand.
+func (r *run) end(v Verdict, deliveries, reserved int, err error) (wait time.Duration, again bool, stop error) {
 	if repeats := deliveries - 1; repeats > 0 {
 		r.attempts += repeats
 		r.retries += repeats
-		r.left.TakeUpTo(repeats * r.spent)
+		r.left.TakeUpTo((repeats - reserved) * r.spent)
 	}
-	if v.Outcome == NotSent {
-		r.left.Give(r.spent) // nobody has used them
+	r.left.Give((reserved - (deliveries - 1)) * r.spent)
+	if v.Outcome == NotSent && !r.polling {
+		r.left.Give(r.spent - 1) // nobody has used them
+		r.giveBackAttempt()
 	}
 	r.tally.add(v)
 	r.asked = v.RetryAfter
@@ -128,7 +137,7 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		switch {
 		case r.retries+1 >= r.client.cfg.MaxAttempts:
 			return 0, false, nil
-		case r.left.Left() < 1:
+		case !r.free && r.left.Left() < 1:
 			return 0, false, ErrAllowance
 		}
 		wait = r.client.cfg.Backoff.wait(r.retries+1, r.client.cfg.Rand())
@@ -144,20 +153,42 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		r.polls++
 		return wait, true, nil
 	}
-	if !r.left.Take(1) { // another call of the same request had it meanwhile
+	r.paid = !r.free
+	if r.paid && !r.left.Take(1) { // another call of the same request had it meanwhile
 		return 0, false, ErrAllowance
 	}
+	r.free = false
 	if !r.client.cfg.Budget.take(r.task.Service, r.client.cfg.Now()) {
-		r.left.Give(1)
+		r.giveBackAttempt()
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++
 	return wait, true, nil
 }
 
+// giveBackAttempt gives back what an attempt itself took, as it was not sent.
+func (r *run) giveBackAttempt() {
+	if r.paid {
+		r.left.Give(1)
+	} else {
+		r.free = true
+	}
+	r.paid = false
+}
+
+// takeBack undoes what next booked for an attempt that will not be made.
+func (r *run) takeBack() {
+	if r.polling {
+		return
+	}
+	r.retries--
+	r.giveBackAttempt()
+	r.client.cfg.Budget.refund(r.task.Service)
+}
+
 // remainingAttempts is how many attempts may be made, with the one that is begun.
 func (r *run) remainingAttempts() int {
-	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1)
+	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1) // free is false: it is under way
 }
 
 // tooLong returns why there is no attempt after the wait; nil if there is.
@@ -171,9 +202,12 @@ func (r *run) tooLong(wait time.Duration) error {
 	return nil
 }
 
-// expired reports whether the callee may have forgotten the key by then.
+// expired reports whether the callee may have forgotten by then what it may have done.
 func (r *run) expired(then time.Time) bool {
-	return !r.task.Expires.IsZero() && !then.Before(r.task.Expires)
+	if r.task.Expires.IsZero() || then.Before(r.task.Expires) {
+		return false
+	}
+	return r.tally.maybe || r.attempts == 0
 }
 
 // ended returns why no further attempt may begin at the time now: the caller's

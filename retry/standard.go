@@ -36,8 +36,10 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 }
 
 // RoundTripper returns the client as the transport of an http.Client, which then
-// follows redirects itself. Give that http.Client no CheckRedirect that lets the key
-// go to another origin.
+// follows redirects itself.
+//
+// A request with a key goes to no other origin than the one that it was made for: of a
+// redirect that leads elsewhere the error is [ErrInvalid].
 //
 // It keeps the contract of [http.RoundTripper]: the error is nil if the last attempt
 // had an answer, also where attempts or time ran out, and of a body that is too long
@@ -62,7 +64,7 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 	call, err := callOf(req)
 	if err != nil {
-		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key}, err)
+		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key, Resumed: call.Resumed}, err)
 	}
 	return c.exchange(req.Context(), &call, follow), nil
 }
@@ -70,13 +72,17 @@ func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 // callOf reads req as a Call, and closes its body.
 func callOf(req *http.Request) (Call, error) {
 	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host}
+	call.Resumed = req.Response != nil // a redirect led here: somebody had the request before
 	fill(&call.Method, http.MethodGet)
 	if req.URL != nil { // without one, freeze refuses the call
 		call.Service = req.URL.Host
 	}
 	err := call.takeBody(req)
-	if err != nil {
+	switch {
+	case err != nil:
 		return call, err
+	case len(req.Trailer) > 0:
+		return call, fmt.Errorf("%w: a request with a trailer", ErrInvalid)
 	}
 	if call.Key, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderKey)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -87,7 +93,19 @@ func callOf(req *http.Request) (Call, error) {
 	if call.FirstSent, _, err = wire.ParseFirstSent(req.Header.Values(wire.HeaderFirstSent)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return call, nil
+	return call, call.checkOrigin(req)
+}
+
+// checkOrigin keeps a key from following a redirect, as an http.Client does that the
+// client is the transport of, to somebody who was not meant to have it.
+func (c *Call) checkOrigin(req *http.Request) error {
+	for from := req.Response; from != nil && from.Request != nil; from = from.Request.Response {
+		if from.Request.URL != nil && req.URL != nil && !sameOrigin(req.URL, from.Request.URL) &&
+			(!c.Key.IsZero() || !c.Cancels.IsZero()) {
+			return fmt.Errorf("%w: a redirect of a request with a key leads to another origin", ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // maxCopied is the length of the longest body that is copied although it could
@@ -108,10 +126,21 @@ func (c *Call) takeBody(req *http.Request) error {
 	if closeErr := req.Body.Close(); err == nil {
 		err = closeErr
 	}
+	if err == nil && req.ContentLength > 0 && c.size() != req.ContentLength {
+		err = fmt.Errorf("%w: body of %d bytes, announced as %d", ErrInvalid, c.size(), req.ContentLength)
+	}
 	if err != nil && !errors.Is(err, ErrInvalid) {
 		err = fmt.Errorf("%w: body: %w", ErrInvalid, err)
 	}
 	return err
+}
+
+// size is the length of the body.
+func (c *Call) size() int64 {
+	if c.Stream != nil {
+		return c.Stream.Size()
+	}
+	return int64(len(c.Body))
 }
 
 // standard returns the answer as net/http's response to req.

@@ -90,6 +90,9 @@ func TestDo_standardBadInput(t *testing.T) {
 		"host":       func(r *http.Request) { r.Host = "a b" },
 		"upgrade":    func(r *http.Request) { r.Header.Set("Upgrade", "websocket") },
 		"body":       func(r *http.Request) { r.Body = io.NopCloser(&failingReader{}) },
+		"short body": func(r *http.Request) { r.ContentLength = 5 },
+		"long body":  func(r *http.Request) { r.ContentLength = 3 },
+		"trailer":    func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} },
 	} {
 		req, _ := request(t, http.MethodPost, stubURL, "body")
 		change(req)
@@ -190,11 +193,13 @@ func TestRoundTripper_contract(t *testing.T) {
 	}
 }
 
-// What is longer than the client reads does not look as if it were whole.
+// What is longer than the client reads does not look as if it were whole. It is judged by
+// 64 KiB at least.
 func TestRoundTripper_tooLong(t *testing.T) {
 	t.Parallel()
-	for _, code := range []int{200, 404} {
-		cfg := over(script(answer(code, "0123456789")))
+	page := strings.Repeat("page ", 20<<10)
+	for _, tt := range []struct{ status, read int }{{200, 4}, {404, 64 << 10}} {
+		cfg := over(script(answer(tt.status, page)))
 		cfg.MaxResponseBytes = 4
 		req, _ := request(t, http.MethodPost, stubURL, "body")
 		resp, err := newClient(t, cfg).RoundTripper().RoundTrip(req)
@@ -202,8 +207,60 @@ func TestRoundTripper_tooLong(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		require.ErrorIs(t, err, retry.ErrResponseTooLarge)
-		require.Equal(t, "0123", string(body))
-		require.Equal(t, code, resp.StatusCode)
+		require.Equal(t, page[:tt.read], string(body))
+		require.Equal(t, tt.status, resp.StatusCode)
+	}
+	rt := script(problem(wire.InProgress), answer(200, "done"))
+	cfg := over(rt)
+	cfg.MaxResponseBytes = 16 // less than the problem takes
+	req, _ := request(t, http.MethodPost, stubURL, "body")
+	req.Header.Set(wire.HeaderKey, `"k"`)
+	resp, err := newClient(t, cfg).Do(req)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, 200, resp.StatusCode)
+}
+
+// An error that is kept does not keep a long page.
+func TestDo_errorIsSmall(t *testing.T) {
+	t.Parallel()
+	req, _ := request(t, http.MethodPost, stubURL, "body")
+	req.Header.Set(wire.HeaderKey, `"k"`)
+	_, err := newClient(t, over(script(answer(503, strings.Repeat("page ", 1<<20))))).Do(req) //nolint:bodyclose // there is none
+	var failed *retry.Error
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Body, 64<<10)
+	require.Less(t, cap(failed.Body), 128<<10)
+}
+
+// A key goes to nobody but who it was meant for, though an http.Client would follow.
+func TestRoundTripper_keyStaysAtItsOrigin(t *testing.T) {
+	t.Parallel()
+	var seen atomic.Int32
+	other, _ := serve(t, plain, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
+	srv, cfg := serve(t, plain, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/here", http.StatusTemporaryRedirect)
+			return
+		}
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	client := &http.Client{Transport: newClient(t, cfg).RoundTripper()}
+	for _, header := range []string{wire.HeaderKey, wire.HeaderCancels, "X-Other"} {
+		seen.Store(0)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/", strings.NewReader("secret"))
+		require.NoError(t, err)
+		req.Header.Set(header, `"k"`)
+		resp, err := client.Do(req)
+		if header == "X-Other" {
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.EqualValues(t, 1, seen.Load())
+			continue
+		}
+		require.ErrorIs(t, err, retry.ErrInvalid)
+		require.ErrorIs(t, err, retry.ErrUnknown, "the first of them had it")
+		require.Zero(t, seen.Load())
 	}
 }
 

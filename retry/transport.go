@@ -18,7 +18,7 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	if req.Response == nil { // else a redirect led here, within the attempt
 		x.begin()
-		x.repeats = 0
+		x.repeats, x.reserved = 0, 0
 	}
 	resp, err := x.sendHop(req)
 	if err != nil {
@@ -59,6 +59,7 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := x.client.cfg.Transport.RoundTrip(out)
 	x.repeats += x.hop.seen.deliveries(resp) - 1
+	x.reserved += int(x.hop.seen.reserved.Load())
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()

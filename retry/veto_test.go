@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,14 @@ func TestSend_vetoIsPassedUp(t *testing.T) {
 			require.Equal(t, 1, rt.count())
 		})
 	}
+	t.Run("not where other credentials can help", func(t *testing.T) {
+		t.Parallel()
+		for _, step := range []step{status(401, veto), problem(wire.ScopeMissing, veto)} {
+			failed := failure(t, newClient(t, over(script(step))), post(stubURL))
+			require.Equal(t, retry.Rejected, failed.Outcome)
+			require.NotErrorIs(t, failed, wire.ErrVetoed)
+		}
+	})
 	t.Run("not of a 2xx", func(t *testing.T) {
 		t.Parallel()
 		_, err := newClient(t, over(script(status(200, veto)))).Send(t.Context(), post(stubURL))
@@ -63,6 +72,34 @@ func TestSend_judgeVetoes(t *testing.T) {
 	}
 	failed := failure(t, newClient(t, over(rt)), call)
 	require.ErrorIs(t, failed, retry.ErrVetoed)
+	require.Equal(t, 1, rt.count())
+}
+
+// A judge may know better than the header when to come again.
+func TestSend_judgeSaysWhen(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503, wire.HeaderRetryAfter+": 1"), status(200))
+	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
+		call := post(stubURL)
+		call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
+			v := a.Verdict()
+			v.RetryAfter = 5 * time.Second
+			return v, true
+		}
+		_, err := c.Send(t.Context(), call)
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{5 * time.Second}, rt.waits())
+	})
+}
+
+// A redirect that the callee's marker calls a handler's answer is not followed.
+func TestSend_markedRedirect(t *testing.T) {
+	t.Parallel()
+	rt := script(status(307, "Location: /there", "X-Seen: first"), status(400))
+	call := post(stubURL)
+	call.Marker = func(h http.Header) (replayed, honoured bool) { return false, h.Get("X-Seen") != "" }
+	failed := failure(t, newClient(t, over(rt)), call)
+	require.Equal(t, retry.Completed, failed.Outcome)
 	require.Equal(t, 1, rt.count())
 }
 
@@ -118,6 +155,8 @@ func TestSend_judgedAndRetried(t *testing.T) {
 			return retry.Verdict{Outcome: tt.judged, Proven: true, Action: retry.Retry}, true
 		}
 		failed := failure(t, newClient(t, over(script(status(409), fails(errDial)))), call)
+		require.Equal(t, tt.want, failed.Outcome)
+		failed = failure(t, newClient(t, over(script(status(409), problem(wire.KeyCancelled)))), call)
 		require.Equal(t, tt.want, failed.Outcome)
 	}
 }
