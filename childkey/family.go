@@ -86,17 +86,18 @@ func (f *Family) Use(child Hash, payload [32]byte) error {
 	return nil
 }
 
-// Note keeps note for a child that was used, in place of an earlier one: what whoever
-// makes its call wants to know when it makes the call again. Of a child that was not
-// used, and for a nil Family, it keeps nothing.
-func (f *Family) Note(child Hash, note any) {
+// Note keeps what change makes of the note that there is for a child, nil at first: what
+// whoever makes its call wants to know when it makes the call again. change is called
+// once, and alone; it must not call the family. Of a child that was not used, and for a
+// nil Family, nothing is kept.
+func (f *Family) Note(child Hash, change func(noted any) any) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if used, ok := f.used[child]; ok {
-		used.note = note
+		used.note = change(used.note)
 		f.used[child] = used
 	}
 }

@@ -114,9 +114,13 @@ func TestBegin_retention(t *testing.T) {
 		"payment": {URL: d.URL(), Profile: sdk.Profile{Retention: 24 * time.Hour}},
 	}, Retry: retry.Config{Now: func() time.Time { return yesterday.Add(23 * time.Hour) }}})
 	require.NoError(t, err)
+	first := beginOrder(t, store)
 	_, err = sdk.Call(beginOrder(t, store), client, pay, amount{5})
 	require.ErrorIs(t, err, retry.ErrKeyExpired)
 	require.Empty(t, d.Requests())
+	// The first process, should it have been asleep, knows that it had sent nothing.
+	_, err = sdk.Call(first, client, pay, amount{5})
+	require.NoError(t, err)
 }
 
 // forgetful breaks what a store promises.

@@ -124,6 +124,12 @@ func (b *branch) earlier(key childkey.Key) (sent, bool) {
 	return s, ok
 }
 
+// effected reports whether an earlier run of the call took effect, or may have.
+func (b *branch) effected(key childkey.Key) bool {
+	s, ok := b.earlier(key)
+	return ok && s.effects()
+}
+
 // note records how a call of the branch ended.
 func (b *branch) note(key childkey.Key, first time.Time, err error) {
 	outcome := outcomeOfCall(err)

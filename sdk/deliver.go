@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
@@ -16,25 +17,49 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 		return nil, o.refuse(ctx, err)
 	}
 	now := o.service.now()
-	before, again := b.earlier(call.Key)
-	if !again {
-		before, again = o.child.earlier()
+	before := o.child.begin(now)
+	outcome := retry.NotSent
+	defer func() { o.child.end(outcome, call.Resumed) }()
+	first := o.firstSent(b, before, now)
+	if !safe(call.Method) { // else there is nothing that an earlier one can have done
+		call.Resumed = call.Resumed || before.effects() || b.effected(call.Key)
 	}
-	if !again {
-		before.first = now
-	}
-	call.Resumed = call.Resumed || again && before.effects()
-	if err := o.withinRetention(&call, now, before.first); err != nil {
+	if err := o.withinRetention(&call, now, first); err != nil {
 		return nil, o.service.sender.Refuse(ctx, task(&call), err)
 	}
 	if err := o.prepare(ctx, &call); err != nil {
 		return nil, o.refuse(ctx, err)
 	}
-	o.child.note(sent{first: before.first}) // nobody knows before it is over
+	outcome = retry.Unknown // should Send panic
 	resp, err := o.service.sender.Send(ctx, call)
-	o.child.note(sent{before.first, outcomeOfCall(err)})
-	b.note(call.Key, before.first, err)
+	outcome = outcomeOfCall(err)
+	b.note(call.Key, first, err)
 	return resp, err
+}
+
+// firstSent returns since when the callee may remember the call: from when the first was
+// sent that may have had an effect, as whoever knows the most says.
+func (o *outgoing) firstSent(b *branch, before history, now time.Time) time.Time {
+	first := now
+	if before.effects() {
+		first = before.first
+	}
+	if s, ok := b.earlier(o.call.Key); ok && s.effects() && s.first.Before(first) {
+		first = s.first
+	}
+	if at := o.call.FirstSent; !at.IsZero() && at.Before(first) && !o.firstRun {
+		first = at
+	}
+	return first
+}
+
+// safe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
 }
 
 func (o *outgoing) refuse(ctx context.Context, err error) *retry.Error {
@@ -62,9 +87,6 @@ func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error
 	remembered := remembered(o.service.profile.Retention)
 	if remembered == 0 {
 		return nil
-	}
-	if !call.FirstSent.IsZero() {
-		first = call.FirstSent
 	}
 	left := first.Add(remembered).Sub(now)
 	if left <= 0 {

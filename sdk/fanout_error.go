@@ -1,8 +1,12 @@
 package sdk
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // A FanoutError says what became of every branch of a fan-out of which at
@@ -28,13 +32,35 @@ func (e *FanoutError) Error() string {
 	return fmt.Sprintf("sdk: %d of %d branches failed: %s", failed, len(e.Results), strings.Join(parts, "; "))
 }
 
-// Unwrap returns the errors of the branches that failed.
+// Unwrap returns the errors of the branches that failed. Where another run can
+// help one of them none of them shows what its callee vetoed for itself
+// ([retry.ErrVetoed]): it is no veto against that run.
 func (e *FanoutError) Unwrap() []error {
 	var errs []error
+	again := false
 	for _, r := range e.Results {
 		if r.Err != nil {
 			errs = append(errs, r.Err)
+			again = again || Resumable(r.Err) && !errors.Is(r.Err, retry.ErrVetoed)
+		}
+	}
+	if again {
+		for i, err := range errs {
+			if errors.Is(err, retry.ErrVetoed) {
+				errs[i] = unvetoed{err}
+			}
 		}
 	}
 	return errs
 }
+
+// An unvetoed is an error that matches all that err does but a veto.
+type unvetoed struct{ err error }
+
+func (u unvetoed) Error() string { return u.err.Error() }
+
+func (u unvetoed) Is(target error) bool {
+	return target != retry.ErrVetoed && target != wire.ErrVetoed && errors.Is(u.err, target)
+}
+
+func (u unvetoed) As(target any) bool { return errors.As(u.err, target) }

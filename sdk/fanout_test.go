@@ -516,20 +516,69 @@ func TestFanout_allowanceOfTheRequest(t *testing.T) {
 	require.EqualValues(t, 6+5, calls.Load(), "five in branches, which are resumed, and one beside")
 }
 
-// What a branch did not use is there for those that begin later.
-func TestFanout_allowanceComesBack(t *testing.T) {
+// A branch that is on keeps from the others only what it uses.
+func TestFanout_allowanceIsThereForOthers(t *testing.T) {
 	t.Parallel()
 	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5})
-	allowance := func(ctx context.Context) (int, error) { in, _ := wire.FromContext(ctx); return in.Allowance, nil }
+	retries := func(ctx context.Context) *wire.Retries { in, _ := wire.FromContext(ctx); return in.Retries() }
 	f := offline(t).Fanout(ctx)
-	for _, name := range []string{"a", "b"} {
-		got, err := sdk.GoFunc(f, name, allowance).Get(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, got, name)
-	}
+	on, over := make(chan struct{}), make(chan struct{})
+	sdk.GoFunc(f, "on", func(ctx context.Context) (int, error) {
+		if !retries(ctx).Take(2) {
+			t.Error("has none")
+		}
+		close(on)
+		<-over
+		return 0, nil
+	})
+	f.Start()
+	<-on
+	late := sdk.GoFunc(f, "late", func(ctx context.Context) (int, error) { return retries(ctx).Left(), nil })
+	got, err := late.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, got)
+	require.Equal(t, 3, retries(ctx).Left(), "for calls beside the fan-out")
+	close(over)
 	require.NoError(t, f.Wait())
-	in, _ := wire.FromContext(ctx)
-	require.Equal(t, 5, in.Allowance)
+}
+
+// What one callee vetoes for itself is no veto against running the whole again, while
+// another branch can still be helped.
+func TestFanoutError_veto(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		status int // of the other
+		vetoed bool
+		want   bool
+	}{
+		{"another can be helped", 503, false, false},
+		{"another was refused", 400, false, true},
+		{"another was vetoed too", 500, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				status := http.StatusNotFound
+				if r.URL.Path == "/reservations" {
+					status = tt.status
+				}
+				if status == http.StatusNotFound || tt.vetoed {
+					w.Header().Set(wire.HeaderShouldRetry, "false")
+				}
+				w.WriteHeader(status)
+			}))
+			f := newClient(t, d).Fanout(parent(t, "p"))
+			sdk.Go(f, pay, amount{1})
+			sdk.Go(f, reserve, lines{})
+			err := f.Wait()
+			require.Equal(t, tt.want, errors.Is(err, wire.ErrVetoed))
+			require.Equal(t, tt.want, errors.Is(err, retry.ErrVetoed))
+			require.ErrorIs(t, err, retry.ErrRejected)
+			var failed *retry.Error
+			require.ErrorAs(t, err, &failed)
+		})
+	}
 }
 
 func TestFanout_startAndLateBranches(t *testing.T) {

@@ -64,16 +64,6 @@ func (s *service) child(ctx context.Context, req Request) (child, childkey.Key, 
 	return child{family, hash}, key, err
 }
 
-// earlier returns what is known of an earlier call of the tuple under the same ctx;
-// false if there was none.
-func (c child) earlier() (sent, bool) {
-	s, ok := c.family.Noted(c.hash).(sent)
-	return s, ok
-}
-
-// note remembers the call for the next one of the tuple.
-func (c child) note(s sent) { c.family.Note(c.hash, s) }
-
 func (s *service) childHash(family *childkey.Family, payload [32]byte, req Request) (childkey.Hash, error) {
 	if s.profile.Keyed == nil {
 		return family.Sum(payload, req.Service, req.Operation, req.Discriminators...)

@@ -96,8 +96,9 @@ func (p Profile) keyHeader() retry.KeyHeader {
 }
 
 // ConflictInProgress is a [Profile.Judge] for callees whose 409 means that the
-// first run of this call is still going: waiting helps, with the same key.
+// first run of this call is still going: waiting helps, with the same key. One that
+// is replayed is a stored answer like others.
 func ConflictInProgress(answer retry.Answer) (retry.Verdict, bool) {
 	return retry.Verdict{Outcome: retry.Unknown, Action: retry.Wait, Evidence: "409: still going, by the callee's profile"},
-		answer.Status == http.StatusConflict
+		answer.Status == http.StatusConflict && !answer.Replayed
 }

@@ -219,12 +219,16 @@ func TestProfile_retention(t *testing.T) {
 			_, err := sdk.Call(parent(t, "p"), c, empty, amount{1}, sdk.FirstSent(first))
 			require.NoError(t, err)
 			time.Sleep(time.Hour)
-			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1})
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1, Rerun: true})
 			_, err = sdk.Call(ctx, c, empty, amount{1})
 			require.ErrorIs(t, err, retry.ErrKeyExpired)
 			require.ErrorIs(t, err, retry.ErrUnknown)
 			require.False(t, sdk.Resumable(err))
 			require.Equal(t, 1, wired.sent)
+			// A first run has sent nothing yet, however long ago the request began.
+			ctx = wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1})
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.NoError(t, err)
 		})
 	})
 	t.Run("a fan-out resumed too late", func(t *testing.T) {
@@ -281,6 +285,24 @@ func TestProfile_retention(t *testing.T) {
 			require.NotErrorIs(t, err, retry.ErrKeyExpired)
 		})
 	})
+	t.Run("what never had an effect is not too old", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			say := http.StatusUnauthorized
+			wired := &recorder{say: func(int) *http.Response { return status(say, nil) }}
+			c, ctx := client(t, wired), parent(t, "p")
+			_, err := sdk.Call(ctx, c, empty, amount{1})
+			require.ErrorIs(t, err, retry.ErrRejected)
+			time.Sleep(7 * time.Hour)
+			say = http.StatusInternalServerError
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.ErrorIs(t, err, retry.ErrUnknown)
+			time.Sleep(time.Hour) // since it was lost
+			say = http.StatusOK
+			_, err = sdk.Call(ctx, c, empty, amount{1})
+			require.NoError(t, err)
+		})
+	})
 }
 
 // A call that is made again under one ctx begins with what is known of the first: what a
@@ -288,29 +310,82 @@ func TestProfile_retention(t *testing.T) {
 func TestCall_again(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name        string
-		first, then int
-		want        error
+		name   string
+		method string
+		says   []int // call by call
+		want   error
 	}{
-		{"lost, then refused", 500, 401, retry.ErrUnknown},
-		{"done, then refused", 200, 401, retry.ErrUnknown},
-		{"refused twice", 401, 401, retry.ErrRejected},
+		{"lost, then refused", http.MethodPost, []int{500, 401}, retry.ErrUnknown},
+		{"done, then refused", http.MethodPost, []int{200, 401}, retry.ErrUnknown},
+		{"read, then gone", http.MethodGet, []int{200, 404}, retry.ErrRejected},
+		{"refused twice", http.MethodPost, []int{401, 401}, retry.ErrRejected},
+		{"lost, refused twice", http.MethodPost, []int{500, 401, 401}, retry.ErrUnknown},
+		{"refused, then lost, then refused", http.MethodPost, []int{401, 500, 401}, retry.ErrUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				say := tt.first
+				say := 0
 				wired := &recorder{say: func(int) *http.Response { return status(say, nil) }}
 				c, err := sdk.New(sdk.Config{Retry: retry.Config{Transport: wired}, Services: map[string]sdk.Service{"payment": {URL: "http://payment"}}})
 				require.NoError(t, err)
-				ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
-				_, _ = sdk.Call(ctx, c, op, amount{1})
-				say = tt.then
-				_, err = sdk.Call(ctx, c, op, amount{1})
+				ctx := parent(t, "p")
+				for _, say = range tt.says {
+					_, err = c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Method: tt.method, Path: "/o"})
+				}
 				require.ErrorIs(t, err, tt.want)
 			})
 		})
 	}
+}
+
+// Calls of one tuple that overlap: none of them takes another one's loss for undone.
+func TestCall_besideItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		say := 0
+		slow := make(chan struct{})
+		wired := roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Header.Get("X-Slow") != "" {
+				<-slow
+				return status(http.StatusUnauthorized, nil), nil
+			}
+			return status(say, nil), nil
+		})
+		c, err := sdk.New(sdk.Config{Retry: retry.Config{Transport: wired}, Services: map[string]sdk.Service{"payment": {URL: "http://payment"}}})
+		require.NoError(t, err)
+		ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
+		ended := make(chan error)
+		go func() { ended <- second(sdk.Call(ctx, c, op, amount{1}, sdk.Header("X-Slow", "1"))) }()
+		synctest.Wait()
+		say = http.StatusUnauthorized
+		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown, "the other is under way")
+		say = http.StatusInternalServerError
+		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown)
+		close(slow)
+		require.ErrorIs(t, <-ended, retry.ErrRejected, "it speaks for itself")
+		say = http.StatusUnauthorized
+		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown, "one was lost")
+	})
+}
+
+// A branch that is resumed knows of a call of its tuple that was made beside it.
+func TestResume_knowsOfPlainCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		say := http.StatusUnauthorized
+		wired := &recorder{say: func(int) *http.Response { return status(say, nil) }}
+		c, err := sdk.New(sdk.Config{Retry: retry.Config{Transport: wired}, Services: map[string]sdk.Service{"payment": {URL: "http://payment"}}})
+		require.NoError(t, err)
+		ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
+		f := c.Fanout(ctx)
+		sdk.Go(f, op, amount{1})
+		require.ErrorIs(t, f.Wait(), retry.ErrRejected)
+		say = http.StatusInternalServerError
+		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown)
+		say = http.StatusUnauthorized
+		require.ErrorIs(t, f.Resume(ctx), retry.ErrUnknown)
+	})
 }
 
 func TestProfile_conflictMeansInProgress(t *testing.T) {
@@ -380,6 +455,9 @@ func TestProfile_readsAnswers(t *testing.T) {
 		{"Adyen, no transient error", sdk.Adyen(), false, 422, one("Transient-Error", "false"), `{"errorCode":"130"}`, retry.ErrRejected, false},
 		{"Adyen, refused", sdk.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
 		{"Adyen, refused, after a lost attempt", sdk.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
+		{"Stripe, a replayed conflict", sdk.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"by the profile, a replayed conflict", sdk.Profile{Judge: sdk.ConflictInProgress}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"UUIDOnly, a replayed conflict", sdk.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a conflict", sdk.UUIDOnly(), false, 409, nil, "", nil, false},
 		{"UUIDOnly, refused", sdk.UUIDOnly(), false, 422, nil, "", retry.ErrRejected, false},
 		{"with a marker of its own", sdk.Profile{Replayed: func(h http.Header) (replayed, honoured bool) {

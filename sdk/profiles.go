@@ -67,7 +67,7 @@ func judgeAdyen(answer retry.Answer) (retry.Verdict, bool) {
 // refusal or means that the first run is still going.
 func conflictUnclear(answer retry.Answer) (retry.Verdict, bool) {
 	return retry.Verdict{Outcome: retry.Unknown, Action: retry.Retry, Evidence: "409: still going, or refused"},
-		answer.Status == http.StatusConflict
+		answer.Status == http.StatusConflict && !answer.Replayed
 }
 
 // UUIDOnly is the profile of callees that take nothing but a UUIDv4: a bare

@@ -68,6 +68,9 @@ type outgoing struct {
 	service *service
 	child   child
 	call    retry.Call
+	// firstRun says that FirstSent is when the request began whose first run this is:
+	// the call itself was not sent then.
+	firstRun bool
 }
 
 // compose does everything about a call that needs no I/O. Its error is a
@@ -108,10 +111,11 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 		return nil, err
 	}
 	in, _ := wire.FromContext(ctx)
+	firstRun := false
 	if req.FirstSent.IsZero() {
-		req.FirstSent = in.FirstSent
+		req.FirstSent, firstRun = in.FirstSent, !in.Rerun && !req.Resumed
 	}
-	return &outgoing{service: s, child: tuple, call: retry.Call{
+	return &outgoing{service: s, child: tuple, firstRun: firstRun, call: retry.Call{
 		Method: req.Method, URL: url, Header: header, Body: body, Stream: req.Stream,
 		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Marker: s.profile.Replayed, Cancels: req.Cancels,
 		Service: req.Service, Operation: req.Operation,

@@ -31,10 +31,9 @@ func (f *Fanout) Start() {
 		}
 		return
 	}
-	shares := f.shares(len(pending))
 	for i, r := range pending {
 		r.started = true
-		go r.run(shares[i])
+		go r.run(f.share(i, len(pending)))
 	}
 }
 
@@ -48,49 +47,25 @@ func (r *round) refuse(plan error) {
 	r.finish(r.branch.result(nil, err))
 }
 
-// A share is what a branch has of the retries that the request was allowed: branches
-// that start together divide what is left of them, lest a fan-out of fan-outs
-// multiplies them, and give back what they did not use.
-type share struct {
-	ctx  context.Context
-	from *wire.Retries // nil: the request said nothing
-}
-
-// shares divides what is left among n branches.
-func (f *Fanout) shares(n int) []share {
-	shares := make([]share, n)
-	in, _ := wire.FromContext(f.ctx)
-	from := in.Retries()
-	left := from.Left()
-	for i := range shares {
-		if from == nil {
-			shares[i] = share{ctx: f.ctx}
-			continue
-		}
-		part := left / n
-		if i < left%n {
-			part++
-		}
-		own := in.Apart()
-		own.Allowance = from.TakeUpTo(part)
-		shares[i] = share{wire.NewContext(f.ctx, own), from}
+// share returns the ctx of the i-th of n branches that start together: none of them uses
+// more than its part of the retries that the request has left, lest a fan-out of fan-outs
+// multiplies them; what it does not use others may.
+func (f *Fanout) share(i, n int) context.Context {
+	in, ok := wire.FromContext(f.ctx)
+	if !ok || in.Allowance < 0 {
+		return f.ctx
 	}
-	return shares
-}
-
-// end gives back what is left of the share.
-func (s share) end() {
-	if s.from != nil {
-		in, _ := wire.FromContext(s.ctx)
-		s.from.Give(in.Retries().TakeUpTo(in.Allowance))
+	part := in.Allowance / n
+	if i < in.Allowance%n {
+		part++
 	}
+	return wire.NewContext(f.ctx, in.Part(part))
 }
 
 // run runs the branch; what follows its function is deferred, so that a panic
 // or a Goexit leaves neither a slot taken nor a Future without a result.
-func (r *round) run(s share) {
-	defer s.end()
-	ctx := r.context(s.ctx)
+func (r *round) run(ctx context.Context) {
+	ctx = r.context(ctx)
 	b := r.branch
 	if err := r.acquire(ctx); err != nil {
 		r.end(nil, b.refusal(fmt.Errorf("sdk: not begun: %w", err)))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 )
@@ -38,7 +37,7 @@ func GoUndo[In, Out, Ack any](
 	undo, cancels, err := undoing(f.context(), f.client, undo, forward)
 	if err != nil {
 		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
-		b.invalid = refuse(undo.Service(), undo.Name(), childkey.Key{}, err)
+		b.invalid = f.client.refuse(f.context(), retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
 		return add[Ack](f, b)
 	}
 	return Go(f, undo, in, append([]CallOption{cancels}, options...)...)

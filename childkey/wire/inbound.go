@@ -36,10 +36,14 @@ type Inbound struct {
 // if the caller allowed no number.
 func (in Inbound) Retries() *Retries { return in.retries }
 
-// Apart returns in with retries of its own, as many as its Allowance says: a part that
-// was taken from those of the request.
-func (in Inbound) Apart() Inbound {
-	in.retries = nil
+// Part returns in with a part of its retries ([Retries.Part]), at most n; in itself if
+// the caller allowed no number.
+func (in Inbound) Part(n int) Inbound {
+	if in.retries != nil {
+		in.retries = in.retries.Part(n)
+		in.Allowance = in.retries.Left()
+		in.read = in.Allowance
+	}
 	return in
 }
 

@@ -78,6 +78,36 @@ func TestRetries(t *testing.T) {
 	require.False(t, none.Take(1))
 }
 
+// Who has a part has no more than that, and all together no more than there are.
+func TestRetries_parts(t *testing.T) {
+	t.Parallel()
+	all := wire.NewRetries(5)
+	a, b := all.Part(3), all.Part(3)
+	require.False(t, a.Take(4))
+	require.True(t, a.Take(3))
+	require.Equal(t, 2, b.Left(), "more are not there")
+	require.Equal(t, 2, b.TakeUpTo(3))
+	require.False(t, b.Take(1))
+	require.Zero(t, all.Left())
+	a.Give(1)
+	require.Equal(t, []int{1, 1, 1}, []int{a.Left(), b.Left(), all.Left()})
+	require.True(t, b.Take(1))
+	require.False(t, a.Take(1))
+	part := a.Part(2) // of a part
+	require.Zero(t, part.Left())
+	b.Give(3)
+	require.Equal(t, 1, part.TakeUpTo(2), "a had one left")
+
+	in, _ := wire.FromContext(wire.NewContext(t.Context(), wire.Inbound{Allowance: 4}))
+	ctx := wire.NewContext(t.Context(), in.Part(2))
+	branch, _ := wire.FromContext(ctx)
+	require.Equal(t, 2, branch.Allowance)
+	require.True(t, branch.Retries().Take(1))
+	require.Equal(t, 3, in.Retries().Left())
+	silent := wire.Inbound{Allowance: -1}
+	require.Equal(t, silent, silent.Part(1))
+}
+
 func TestRetries_concurrently(t *testing.T) {
 	t.Parallel()
 	r := wire.NewRetries(100)
@@ -85,8 +115,9 @@ func TestRetries_concurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
+			part := r.Part(20)
 			for range 50 {
-				if r.Take(1) {
+				if part.Take(1) {
 					taken.Add(1)
 				}
 			}

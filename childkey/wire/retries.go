@@ -6,7 +6,10 @@ import "sync/atomic"
 // Its calls draw on one count, whether they come one after the other or together:
 // so ten calls cause no more retries than the request is allowed. They are safe for
 // concurrent use; nil Retries are none.
-type Retries struct{ left atomic.Int64 }
+type Retries struct {
+	left atomic.Int64
+	of   *Retries // whose part they are; nil: nobody's
+}
 
 // NewRetries returns n retries; of fewer than none it makes none.
 func NewRetries(n int) *Retries {
@@ -15,12 +18,24 @@ func NewRetries(n int) *Retries {
 	return r
 }
 
+// Part returns retries of which there are at most n, and which are taken from r: so
+// nobody who has a part can take more than that, and all together no more than r has.
+func (r *Retries) Part(n int) *Retries {
+	part := NewRetries(n)
+	part.of = r
+	return part
+}
+
 // Left returns how many are left at this moment.
 func (r *Retries) Left() int {
 	if r == nil {
 		return 0
 	}
-	return int(r.left.Load())
+	left := int(r.left.Load())
+	if r.of != nil {
+		left = min(left, r.of.Left())
+	}
+	return left
 }
 
 // Take takes n, if there are as many; else none, and returns false.
@@ -34,6 +49,16 @@ func (r *Retries) take(n, atLeast int) int {
 	if r == nil {
 		return 0
 	}
+	taken := r.takeOwn(n, atLeast)
+	if r.of == nil || taken == 0 {
+		return taken
+	}
+	granted := r.of.take(taken, atLeast)
+	r.left.Add(int64(taken - granted))
+	return granted
+}
+
+func (r *Retries) takeOwn(n, atLeast int) int {
 	for {
 		left := r.left.Load()
 		taken := min(int64(n), left)
@@ -48,7 +73,9 @@ func (r *Retries) take(n, atLeast int) int {
 
 // Give gives back n that were taken and not used.
 func (r *Retries) Give(n int) {
-	if r != nil && n > 0 {
-		r.left.Add(int64(n))
+	if r == nil || n <= 0 {
+		return
 	}
+	r.left.Add(int64(n))
+	r.of.Give(n)
 }
