@@ -1,9 +1,11 @@
 package pgstore_test
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,6 +186,106 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 		[][16]byte{claims[0].ID, claims[1].ID, claims[2].ID, twice.ID, owners[0].ID, owners[1].ID, owners[2].ID, owners[3].ID})
 	require.Equal(t, 1, commits)
 }
+
+// Two flushes of different processes that need the same records must not lock them
+// in opposite orders. Each goes by key, whatever order its writes came in, and
+// inserts what it claims before it settles.
+func TestCombining_order(t *testing.T) {
+	t.Parallel()
+	const each = 6 // fewer would be in order by chance; a page has room for all
+	for name, answers := range map[string]pgstore.Answers{"inline": pgstore.AnswersInline, "partitioned": pgstore.AnswersPartitioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, look := open(t, pgstore.Config{Answers: answers}, size(1))
+			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
+			claims, owners := make([]server.ClaimRequest, each), make([]server.Owner, each)
+			for i, ids := 0, descending(2*each); i < each; i++ { // in the table they lie in no order that helps
+				claims[i], owners[i] = claimOf(ids[2*i]), claimAs(t, s, claimOf(ids[2*i+1]))
+			}
+			for _, err := range flushed(t, s, 2*each, func(i int) error {
+				if i%2 == 0 {
+					return s.Settle(t.Context(), owners[i/2], completion)
+				}
+				_, _, err := s.Claim(t.Context(), claims[i/2])
+				return err
+			}) {
+				require.NoError(t, err)
+			}
+			const written = "select array_agg(key order by ctid) = array_agg(key order by key) from idempotency where state = $1"
+			require.True(t, queryRow[bool](t, look, written, server.StateInProgress), "claims are not in order")
+			require.True(t, queryRow[bool](t, look, written, server.StateCompleted), "settlements are not in order")
+			require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"), "not one flush")
+			require.True(t, queryRow[bool](t, look, `select max(cmin::text::int) filter (where state = 1) < min(cmin::text::int) filter (where state = 2)
+				from idempotency`), "settlements do not follow claims")
+			if answers == pgstore.AnswersPartitioned {
+				apart, _ := inPartitions(t, look)
+				require.Equal(t, each, apart)
+			}
+		})
+	}
+}
+
+// descending returns so many keys, the last in order first.
+func descending(n int) []server.ID {
+	ids := make([]server.ID, n)
+	for i := range ids {
+		ids[i] = random()
+	}
+	slices.SortFunc(ids, func(a, b server.ID) int { return bytes.Compare(b[:], a[:]) })
+	return ids
+}
+
+// A cancel holds its lock for as long as the undo's transaction lasts: it waits for a
+// connection as others do, but in no flush.
+func TestCombining_notCancels(t *testing.T) {
+	t.Parallel()
+	asked := new(acquires)
+	s, look := open(t, pgstore.Config{}, size(1), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = asked })
+	released := claim(t, s)
+	require.NoError(t, s.Settle(t.Context(), released, server.Settlement{State: server.StateReleased}))
+	tx, _ := begin(t, s)
+	before := asked.Load()
+
+	claims := func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err }
+	cancel := func(id server.ID) func() error {
+		return func() error {
+			_, _, err := s.Cancel(t.Context(), server.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
+			return err
+		}
+	}
+	var done []<-chan error
+	for _, do := range []func() error{claims, cancel(random()), claims, cancel(released.ID), claims, cancel(random()), claims} {
+		done = append(done, inBackground(do))
+	}
+	until(t, "all wait", func() bool { return int(asked.Load()-before)+s.Queued() == len(done) })
+	require.Equal(t, 3, s.Queued(), "the claims behind the first")
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, d := range done {
+		require.NoError(t, <-d)
+	}
+	commits := func(where string) int {
+		return queryRow[int](t, look, "select count(distinct xmin::text) from idempotency where "+where)
+	}
+	require.Equal(t, 1, commits("state = 1"), "the claims share a commit")
+	require.Equal(t, 3, commits("state = 6"), "each cancel has one of its own")
+	require.Equal(t, 4, commits("true"))
+}
+
+// acquires counts how often a connection was asked for.
+type acquires struct{ atomic.Int64 }
+
+func (a *acquires) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	a.Add(1)
+	return ctx
+}
+
+func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {}
+
+func (a *acquires) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (a *acquires) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // The answers of a flush go where each would have gone alone.
 func TestCombining_partitionedAnswers(t *testing.T) {
