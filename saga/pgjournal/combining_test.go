@@ -1,14 +1,15 @@
 package pgjournal_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"os"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -18,62 +19,113 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// A flushCounter counts the transactions with writes of several callers.
-type flushCounter struct {
-	counter
-	flushes atomic.Int64
-}
-
-func (c *flushCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	c.flushes.Add(1)
-	return ctx
-}
-
-func (c *flushCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (c *flushCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-
 // A contender is a write, and what it must come to, alone or with others.
 type contender struct {
 	name  string
+	id    saga.ID // of the saga that it leaves as it wrote it
 	do    func(ctx context.Context) error
 	check func(t *testing.T, err error)
 }
 
-// Writes of all kinds wait behind one that waits for a lock, and then go in one
-// transaction: each comes to what it would have come to alone.
+// openSingle returns a journal on a pool of one connection.
+func openSingle(t *testing.T, look *pgxpool.Pool, cfg pgjournal.Config, changes ...func(*pgxpool.Config)) (*pgjournal.Journal, *pgxpool.Pool) {
+	t.Helper()
+	poolCfg := look.Config()
+	poolCfg.MaxConns = 1
+	for _, change := range changes {
+		change(poolCfg)
+	}
+	pgjournal.Prepare(poolCfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), poolCfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	j, err := pgjournal.New(pool, cfg)
+	require.NoError(t, err)
+	t.Cleanup(j.Close)
+	return j, pool
+}
+
+// flushing does all of it in one flush: it keeps the journal's one connection until all
+// have come, one after the other. wait returns what came of them.
+func flushing(t *testing.T, j *pgjournal.Journal, pool *pgxpool.Pool, all ...func() error) (wait func() []error) {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	done := make([]<-chan error, len(all))
+	for i, do := range all {
+		done[i] = inBackground(do)
+		until(t, "it waits", func() bool { return j.Queued() == i })
+	}
+	return func() []error {
+		errs := make([]error, len(done))
+		for i := range done {
+			errs[i] = <-done[i]
+		}
+		return errs
+	}
+}
+
+// What comes of many writes in one flush is what comes of each alone.
 func TestCombining(t *testing.T) {
 	t.Parallel()
-	c := new(flushCounter)
-	j, look := open(t, pgjournal.Config{MaxFlushes: 1}, func(cfg *pgxpool.Config) {
-		cfg.MaxConns = 8
-		cfg.ConnConfig.Tracer = c
-	})
-	for round := 0; ; round++ {
-		held := start(t, j, beat(t, j, time.Hour))
-		tx, err := look.Begin(t.Context())
-		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), "select from saga where id = $1 for update", [16]byte(held.ID))
-		require.NoError(t, err)
-		first := inBackground(func() error {
-			return j.Append(t.Context(), ownerOf(held), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
-		})
-		until(t, "it waits for the lock", func() bool {
-			return queryRow[bool](t, look, `select exists (select from pg_stat_activity
-				where datname = current_database() and wait_event_type = 'Lock')`)
-		})
-		all, before := contenders(t, j, look), c.flushes.Load()
-		errs := make([]error, len(all))
-		together(len(all), func(i int) { errs[i] = all[i].do(t.Context()) })
-		require.NoError(t, tx.Commit(t.Context()))
-		require.NoError(t, <-first)
-		for i, a := range all {
-			t.Run(a.name, func(t *testing.T) { a.check(t, errs[i]) })
+	look := pgtest.NewPool(t, pgjournal.Migrate)
+	t.Cleanup(func() { requireSound(t, look) })
+	j, pool := openSingle(t, look, pgjournal.Config{})
+	all := contenders(t, j, look)
+	var dos []func() error
+	var flushed [][16]byte
+	for _, a := range all {
+		dos = append(dos, func() error { return a.do(t.Context()) })
+		if a.id != (saga.ID{}) {
+			flushed = append(flushed, a.id)
 		}
-		if c.flushes.Load() > before {
-			break
-		}
-		require.Less(t, round, 50, "no writes went together: this shows nothing")
 	}
+	errs := flushing(t, j, pool, dos...)()
+	for i, a := range all {
+		t.Run(a.name, func(t *testing.T) { a.check(t, errs[i]) })
+	}
+	var starts, appends, commits int
+	require.NoError(t, look.QueryRow(t.Context(), `select count(*) filter (where revision = 1), count(*) filter (where revision = 2), count(distinct xmin::text)
+		from saga where id = any ($1)`, flushed).Scan(&starts, &appends, &commits))
+	require.Equal(t, []int{2, 5, 1}, []int{starts, appends, commits}, "starts and writes of sagas, and their commits")
+}
+
+// Two flushes of different processes that need the same sagas must not lock them in
+// opposite orders. Each goes by ID, whatever order its writes came in, and stores new
+// sagas before it writes to others.
+func TestCombining_order(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgjournal.Migrate)
+	j, pool := openSingle(t, look, pgjournal.Config{})
+	engine := beat(t, j, time.Hour)
+	const each = 6 // a page has room for all
+	requests := make([]saga.StartRequest, 2*each)
+	for i := range requests {
+		requests[i] = newRequest(engine)
+	}
+	slices.SortFunc(requests, func(a, b saga.StartRequest) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	var dos []func() error
+	for i := range each { // the last in order first, in the table as well
+		r, created, err := j.Start(t.Context(), requests[2*i])
+		require.NoError(t, err)
+		require.True(t, created)
+		dos = append(dos, func() error {
+			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+		}, func() error {
+			_, _, err := j.Start(t.Context(), requests[2*i+1])
+			return err
+		})
+	}
+	for _, err := range flushing(t, j, pool, dos...)() {
+		require.NoError(t, err)
+	}
+	const written = "select array_agg(id order by ctid) = array_agg(id order by id) from saga where revision = $1"
+	require.True(t, queryRow[bool](t, look, written, 1), "starts are not in order")
+	require.True(t, queryRow[bool](t, look, written, 2), "writes are not in order")
+	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from saga"), "not one flush")
+	require.True(t, queryRow[bool](t, look, `select max(cmin::text::int) filter (where revision = 1) < min(cmin::text::int) filter (where revision = 2)
+		from saga`), "writes do not follow starts")
 }
 
 // By the planner's own estimate a flush can be a reason to read all sagas.
@@ -123,7 +175,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	t.Helper()
 	engine := beat(t, j, time.Hour)
 	refused := func(r saga.Record, o saga.Owner, revision int64) contender {
-		return contender{"refused", func(ctx context.Context) error {
+		return contender{"refused", saga.ID{}, func(ctx context.Context) error {
 			return j.Append(ctx, o, saga.Write{Revision: revision, Entries: []saga.Entry{completed("x.y")}, Status: saga.Completed, Keep: time.Hour})
 		}, func(t *testing.T, err error) {
 			require.ErrorIs(t, err, saga.ErrLeaseLost)
@@ -136,7 +188,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	written := func(name string, w saga.Write, check func(t *testing.T, r saga.Record)) contender {
 		r := start(t, j, engine)
 		w.Revision = 2
-		return contender{name, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }, func(t *testing.T, err error) {
+		return contender{name, r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 			got, err := j.Read(t.Context(), r.ID)
 			require.NoError(t, err)
@@ -152,19 +204,32 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	require.NoError(t, j.Append(t.Context(), ownerOf(repeated), again))
 	full := start(t, j, engine)
 	exec(t, look, "update saga set entry_room = 10 where id = $1", [16]byte(full.ID))
-	fresh, taken := newRequest(engine), newRequest(engine)
+	twice := start(t, j, engine)
+	fresh, taken, startedTwice := newRequest(engine), newRequest(engine), newRequest(engine)
 	taken.ID = late.ID
 	wake := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	cause := saga.Failure{Reason: saga.ReasonStep, Step: "a.b"}
+	// Whoever sends a write again may meet it in the flush: both are told that it is there.
+	appendTwice := contender{"twice", twice.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(twice), again) }, func(t *testing.T, err error) {
+		require.NoError(t, err)
+	}}
+	startTwice := contender{"start, twice", startedTwice.ID, func(ctx context.Context) error {
+		_, created, err := j.Start(ctx, startedTwice)
+		if err == nil && !created {
+			err = errors.New("a start does not know itself")
+		}
+		return err
+	}, func(t *testing.T, err error) { require.NoError(t, err) }}
 	return []contender{
+		appendTwice, appendTwice, startTwice, startTwice,
 		refused(stranger, saga.Owner{ID: stranger.ID, Engine: newEngine(), Fence: 1}, 2),
 		refused(zombie, saga.Owner{ID: zombie.ID, Engine: engine, Fence: 0}, 2),
 		refused(late, ownerOf(late), 3),
 		refused(over, ownerOf(over), 3),
-		{"repeated", func(ctx context.Context) error { return j.Append(ctx, ownerOf(repeated), again) }, func(t *testing.T, err error) {
+		{"repeated", saga.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(repeated), again) }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 		}},
-		{"without room", func(ctx context.Context) error { return j.Append(ctx, ownerOf(full), again) }, func(t *testing.T, err error) {
+		{"without room", saga.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(full), again) }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 			require.Greater(t, queryRow[int](t, look, "select entry_room from saga where id = $1", [16]byte(full.ID)), 10, "it was compacted first")
 		}},
@@ -191,7 +256,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 			require.Equal(t, time.Hour, r.ExpiresAt.Sub(r.FinishedAt))
 			require.NotNil(t, r.Result)
 		}),
-		{"start", func(ctx context.Context) error { _, _, err := j.Start(ctx, fresh); return err }, func(t *testing.T, err error) {
+		{"start", fresh.ID, func(ctx context.Context) error { _, _, err := j.Start(ctx, fresh); return err }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 			r, err := j.Read(t.Context(), fresh.ID)
 			require.NoError(t, err)
@@ -200,7 +265,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 			require.Equal(t, fresh.Timeout, r.DeadlineAt.Sub(r.CreatedAt))
 			require.EqualValues(t, 1, r.Fence)
 		}},
-		{"start of one that is there", func(ctx context.Context) error {
+		{"start of one that is there", saga.ID{}, func(ctx context.Context) error {
 			r, _, err := j.Start(ctx, taken)
 			if err == nil && r.Key != late.Key {
 				t.Errorf("a start of a saga that is there returned another one")

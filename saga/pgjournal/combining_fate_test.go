@@ -1,0 +1,184 @@
+package pgjournal_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// starting and appending are writes without what they return.
+func starting(t *testing.T, j saga.Journal, req saga.StartRequest) func() error {
+	return func() error { _, _, err := j.Start(t.Context(), req); return err }
+}
+
+func appending(t *testing.T, j saga.Journal, r saga.Record) func() error {
+	return func() error {
+		return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+	}
+}
+
+// Where too many wait, the next is refused at once, and nothing of it is written. Sent
+// again it is as any other.
+func TestCombining_queueFull(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgjournal.Migrate)
+	j, pool := openSingle(t, look, pgjournal.Config{MaxQueued: 1})
+	engine := beat(t, j, time.Hour)
+	r, req := start(t, j, engine), newRequest(engine)
+	writes := []func() error{starting(t, j, req), appending(t, j, r)}
+
+	held, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer held.Release()
+	leads, waits := inBackground(starting(t, j, newRequest(engine))), inBackground(starting(t, j, newRequest(engine)))
+	until(t, "the queue is full", func() bool { return j.Queued() == 1 })
+	for _, write := range writes {
+		err := write()
+		require.ErrorIs(t, err, pgkit.ErrQueueFull)
+		require.NotErrorIs(t, err, saga.ErrFateUnknown)
+		require.NotErrorIs(t, err, saga.ErrLeaseLost)
+	}
+	held.Release()
+	require.NoError(t, <-leads)
+	require.NoError(t, <-waits)
+	require.Equal(t, 3, queryRow[int](t, look, "select count(*) from saga where revision = 1"), "r, and those that were not refused")
+	require.Equal(t, 3, queryRow[int](t, look, "select count(*) from saga"))
+	for _, write := range writes {
+		require.NoError(t, write())
+	}
+}
+
+// journalErrors keeps the errors of its journal that an engine tried again after.
+type journalErrors struct{ all chan error }
+
+func (*journalErrors) TryEnded(context.Context, saga.TryEvent)   {}
+func (*journalErrors) SagaMoved(context.Context, saga.MoveEvent) {}
+func (o *journalErrors) EngineEvent(_ context.Context, e saga.EngineEvent) {
+	if e.Kind == saga.EngineJournalError {
+		select {
+		case o.all <- e.Err:
+		default:
+		}
+	}
+}
+
+// A caller hears of the full queue, and that nothing was started. What a step came to
+// is not lost with it: the engine sends it until it is written, and does the step once.
+func TestCombining_queueFullUnderAnEngine(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgjournal.Migrate)
+	j, pool := openSingle(t, look, pgjournal.Config{MaxQueued: 1})
+	var runs atomic.Int32
+	inStep, goOn := make(chan struct{}), make(chan struct{})
+	slow := saga.MustDefine("slow", 1, func(b *saga.Builder[ticket, ticket]) {
+		step := saga.StepFunc(b, "a.a", b.Input(), func(_ context.Context, c saga.Call[ticket]) (ticket, error) {
+			runs.Add(1)
+			close(inStep)
+			<-goOn
+			return c.Input, nil
+		}).ReadOnly()
+		saga.Return(b, step.Output())
+	})
+	observed := &journalErrors{all: make(chan error, 1)}
+	e, err := saga.Open(t.Context(), j, client(t, newTown(t).url, nil), saga.Config{
+		Definitions: []saga.AnyDefinition{slow}, Lease: time.Hour, Poll: time.Hour, Observer: observed,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { closeEngine(t, e) })
+	end := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(end)
+	run := inBackground(func() error {
+		_, err := slow.Run(t.Context(), e, childkey.MustNew(), ticket{"tour"})
+		return err
+	})
+	<-inStep
+
+	held, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer held.Release()
+	leads, waits := inBackground(starting(t, j, newRequest(newEngine()))), inBackground(starting(t, j, newRequest(newEngine())))
+	until(t, "the queue is full", func() bool { return j.Queued() == 1 })
+	refused := childkey.MustNew()
+	_, err = slow.Run(t.Context(), e, refused, ticket{"tour"})
+	require.ErrorIs(t, err, pgkit.ErrQueueFull)
+	for _, other := range []error{saga.ErrFateUnknown, saga.ErrDetached, saga.ErrStuck, saga.ErrCompensated} {
+		require.NotErrorIs(t, err, other)
+	}
+	end()
+	until(t, "the step's entry is refused", func() bool { return len(observed.all) > 0 })
+	require.ErrorIs(t, <-observed.all, pgkit.ErrQueueFull)
+	held.Release()
+	require.NoError(t, <-leads)
+	require.NoError(t, <-waits)
+	require.NoError(t, <-run)
+	require.EqualValues(t, 1, runs.Load())
+	_, err = j.Read(t.Context(), saga.IDOf("", refused))
+	require.ErrorIs(t, err, saga.ErrNotFound)
+}
+
+// The session that sent a flush is ended between its commit and the answer. Nobody in
+// it is told of a success or a failure; who asks again finds what is there, and an
+// engine does so by itself.
+func TestCombining_sessionEndedDuringCommit(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	var commits atomic.Value // how those of new connections are
+	commits.Store("local")
+	j, pool := openSingle(t, look, pgjournal.Config{}, func(cfg *pgxpool.Config) {
+		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+			conn.RuntimeParams["synchronous_commit"] = commits.Load().(string)
+			return nil
+		}
+	})
+	c := newTown(t)
+	e := engineWith(t, j, c, saga.Config{Lease: time.Hour, Poll: time.Hour})
+	engine := beat(t, j, time.Hour)
+	requests := []saga.StartRequest{newRequest(engine), newRequest(engine)}
+	records := []saga.Record{start(t, j, engine), start(t, j, engine)}
+	drive := func(in journey) func() error {
+		return func() error {
+			_, err := trip.Run(t.Context(), e, childkey.MustNew(), in)
+			return err
+		}
+	}
+
+	commits.Store("on")
+	pool.Reset()
+	wait := flushing(t, j, pool,
+		starting(t, j, requests[0]), appending(t, j, records[0]), drive(journey{Trip: "a"}),
+		starting(t, j, requests[1]), appending(t, j, records[1]), drive(journey{Trip: "b"}),
+	)
+	pid := backendWaiting(t, look)
+	commits.Store("local")
+	exec(t, look, "select pg_terminate_backend($1)", pid)
+	for i, err := range wait() {
+		if i%3 == 2 {
+			require.NoError(t, err, "an engine's saga")
+			continue
+		}
+		require.ErrorIs(t, err, saga.ErrFateUnknown, "write %d", i)
+	}
+	for i := range requests {
+		_, created, err := j.Start(t.Context(), requests[i])
+		require.NoError(t, err)
+		require.True(t, created, "a start that is repeated does not know itself")
+		require.NoError(t, appending(t, j, records[i])())
+	}
+	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from saga where id = any ($1)",
+		[][16]byte{requests[0].ID, requests[1].ID, records[0].ID, records[1].ID}), "they were written by the flush, and not again")
+	for _, name := range []string{"a", "b"} {
+		c.check(t, name, saga.Completed, "after a flush of unknown fate")
+	}
+}
