@@ -50,9 +50,37 @@ func (k *kinds) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 
 func (k *kinds) all() int64 { return k.claims.Load() + k.reads.Load() + k.polls.Load() }
 
+// A pollWindow is a time in which polls are counted.
+type pollWindow struct {
+	kinds  *kinds
+	began  time.Time
+	before int64
+}
+
+func (k *kinds) window() pollWindow {
+	began := time.Now() // before it counts: what it counts must be in the window
+	return pollWindow{k, began, k.polls.Load()}
+}
+
+func (w pollWindow) polls() int64 { return w.kinds.polls.Load() - w.before }
+
+// requireShared fails unless all polls of the window can be those of one poller: it
+// rests for 5 ms at least, and one poll of its may have begun before the window. With
+// a listening connection a poll can be two statements. How many wait has no part in it.
+func (w pollWindow) requireShared(t *testing.T, listen bool) {
+	t.Helper()
+	polls := w.polls()
+	elapsed := time.Since(w.began)
+	most := int64(elapsed/(5*time.Millisecond)) + 2
+	if listen {
+		most *= 2
+	}
+	require.LessOrEqual(t, polls, most, "polls in %v", elapsed)
+}
+
 // A thousand callers of a thousand keys that another process runs: each costs a claim
 // that comes too late, the read behind it and one when it is told. The rest is
-// shared.
+// shared: as many polls as there was time for, however many wait.
 func TestWatch_statementsPerWaiter(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
@@ -92,14 +120,19 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 			until(t, "all run", func() bool {
 				return queryRow[int](t, look, "select count(*) from idempotency where state = 1") == waiters
 			})
+			all := k.window()
 			for i := range waiters {
 				call(wait, i)
 			}
 			until(t, "all wait", func() bool {
 				return k.reads.Load() == waiters && (!listen || queryRow[int](t, look, "select count(*) from idempotency where waiters") == waiters)
 			})
+			waiting := k.window()
+			until(t, "it polls", func() bool { return waiting.polls() >= 8 })
+			waiting.requireShared(t, listen)
 			close(runs)
 			wg.Wait()
+			all.requireShared(t, listen)
 			require.LessOrEqual(t, k.claims.Load(), int64(waiters))
 			require.LessOrEqual(t, k.reads.Load(), int64(2*waiters))
 			t.Logf("%d claims, %d reads, %d shared polls", k.claims.Load(), k.reads.Load(), k.polls.Load())
