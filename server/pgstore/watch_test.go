@@ -32,7 +32,10 @@ func told(tb testing.TB, what string, ended <-chan struct{}) {
 }
 
 // kinds counts the statements of a pool by what they are for.
-type kinds struct{ claims, reads, polls atomic.Int64 }
+type kinds struct {
+	claims, reads, polls atomic.Int64
+	notes                atomic.Int64 // those of the polls that write that somebody waits
+}
 
 func (k *kinds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	switch {
@@ -42,6 +45,9 @@ func (k *kinds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 		k.reads.Add(1)
 	case strings.Contains(data.SQL, "unnest"):
 		k.polls.Add(1)
+		if strings.Contains(data.SQL, "set waiters") {
+			k.notes.Add(1)
+		}
 	}
 	return ctx
 }
@@ -151,6 +157,36 @@ func doOnce(ctx context.Context, g *server.Guard, i int, runs <-chan struct{}) (
 		return 0, fmt.Errorf("call %d: %w", i, err)
 	}
 	return got, nil
+}
+
+// Runs that begin to be waited for while a note is under way are noted together.
+func TestWatch_notesTogether(t *testing.T) {
+	t.Parallel()
+	k := new(kinds)
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	s := openOn(t, look, pgstore.Config{Listen: look.Config().ConnConfig}, size(1), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = k })
+	owners := make([]server.Owner, 50)
+	for i := range owners {
+		owners[i] = claim(t, s)
+	}
+	watch := func(o server.Owner) {
+		_, stop := s.Watch(o.ID, o.Fence)
+		t.Cleanup(stop)
+	}
+	noted := func(n int) func() bool {
+		return func() bool { return queryRow[int](t, look, "select count(*) from idempotency where waiters") == n }
+	}
+	watch(owners[0])
+	until(t, "it listens", s.Listening)
+	until(t, "the first is noted", noted(1))
+	before := k.notes.Load()
+	tx, _ := begin(t, s) // a note has to wait for its connection
+	for _, o := range owners[1:] {
+		watch(o)
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	until(t, "all are noted", noted(len(owners)))
+	require.LessOrEqual(t, k.notes.Load()-before, int64(2), "the note that waited, and one for who came meanwhile")
 }
 
 // Where nobody waits, nothing is asked.
