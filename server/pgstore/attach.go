@@ -47,17 +47,20 @@ func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition)
 
 // detachPartition takes a partition out without locking out anybody who reads or
 // writes others. What it began and could not end, for a transaction that may still
-// read the partition, the next call ends.
-func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string) error {
+// read the partition, the next call ends. It returns false if somebody else was faster.
+func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string) (detached bool, err error) {
 	detach := "alter table " + s.table("idempotency_answer") + " detach partition " + s.table(name)
-	err := again(ctx, conn, detach+" concurrently")
+	err = again(ctx, conn, detach+" concurrently")
 	if hasCode(err, "55000") { // begun before: by a process that died, or by us, in a deadlock
 		err = again(ctx, conn, detach+" finalize")
 	}
-	if err != nil && !hasCode(err, "42P01", "42P17") { // no partition any more
-		return fmt.Errorf("detach partition %s: %w", name, err)
+	switch {
+	case err == nil:
+		return true, nil
+	case hasCode(err, "42P01", "42P17"): // no partition any more
+		return false, nil
 	}
-	return nil
+	return false, fmt.Errorf("detach partition %s: %w", name, err)
 }
 
 func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, name string) error {

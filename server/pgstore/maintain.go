@@ -44,8 +44,9 @@ var _ server.PartitionStore = (*Store)(nil)
 // only looks, and gets an error once new answers find no partition: then their owner
 // is late.
 //
-// Partitions are named as pg_partman names them (idempotency_answer_p20261121), and
-// those that it made are kept and dropped alike.
+// Partitions are named as pg_partman 5 names them (idempotency_answer_p20261121).
+// Those that it made are kept and dropped alike, and those of its version 4
+// (idempotency_answer_p2026_11_21) as well.
 func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) error {
 	if err := checkLength("keep", keep); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 	return due, err
 }
 
-// detached returns the tables that were partitions.
+// detached returns the tables that were partitions, as far as their names tell.
 func (s *Store) detached(ctx context.Context, db querier) ([]string, error) {
 	rows, err := db.Query(ctx, s.query.detachedPartitions.Bind(nil).SQL)
 	if err != nil {
@@ -178,11 +179,18 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	failures := []error{s.makePartitions(ctx, conn, due)}
+	var detached []string // whatever their names are
 	for _, p := range due.past {
-		failures = append(failures, s.detachPartition(ctx, conn, p.name))
+		gone, err := s.detachPartition(ctx, conn, p.name)
+		if gone {
+			detached = append(detached, p.name)
+		}
+		failures = append(failures, err)
 	}
-	detached, err := s.detached(ctx, conn)
-	for _, name := range detached {
+	before, err := s.detached(ctx, conn)
+	detached = append(detached, before...)
+	slices.Sort(detached)
+	for _, name := range slices.Compact(detached) {
 		failures = append(failures, s.dropTable(ctx, conn, name))
 	}
 	return errors.Join(append(failures, err)...)

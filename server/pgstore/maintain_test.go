@@ -115,8 +115,14 @@ func TestMaintain_readerStays(t *testing.T) {
 	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relname = any($1)", []string{old, older}))
 }
 
-// What pg_partman makes and drops, by days or by hours: ours fit in, under the same
-// names, and go alike.
+// countTables returns how many of these tables there are, partitions or not.
+func countTables(tb testing.TB, look *pgxpool.Pool, names ...string) int {
+	tb.Helper()
+	return queryRow[int](tb, look, "select count(*) from pg_class where relname = any ($1)", names)
+}
+
+// What pg_partman makes and drops, by days or by hours: ours fit in, under the names
+// that its version 5 gives, and go alike. The names of version 4 are those of 4.7.2.
 func TestMaintain_besidePartman(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -127,6 +133,10 @@ func TestMaintain_besidePartman(t *testing.T) {
 		{"hours", "20060102_150405", time.Hour, time.Hour},
 		{"theirs by days, ours by hours", "20060102", 24 * time.Hour, time.Hour},
 		{"theirs by hours, ours by days", "20060102_150405", time.Hour, 24 * time.Hour},
+		{"version 4, days", "2006_01_02", 24 * time.Hour, 24 * time.Hour},
+		{"version 4, hours", "2006_01_02_1504", time.Hour, time.Hour},
+		{"version 4, hours with p_date_trunc_interval", "2006_01_02_150405", time.Hour, time.Hour},
+		{"version 4, theirs by days, ours by hours", "2006_01_02", 24 * time.Hour, time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,11 +151,12 @@ func TestMaintain_besidePartman(t *testing.T) {
 			there := partitionNames(t, look)
 			require.NotContains(t, there, past)
 			require.Contains(t, there, ahead)
-			require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relname = $1", detached))
+			require.Zero(t, countTables(t, look, past, detached), "what is detached and stays keeps its answers for good")
 			require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
 			apart, _ := inPartitions(t, look)
 			require.Equal(t, 1, apart)
-			require.Zero(t, queryRow[int](t, look, "select count(*) from unnest($1::text[]) n where n !~ '^idempotency_answer_p[0-9]{8}(_[0-9]{6})?$'", there))
+			require.Zero(t, queryRow[int](t, look, "select count(*) from unnest($1::text[]) n where n <> all ($2) and n !~ '^idempotency_answer_p[0-9]{8}(_[0-9]{6})?$'",
+				there, []string{now, ahead}))
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
 			if time.Now().Truncate(time.Hour).Equal(hour) {
 				require.Contains(t, there, now)
@@ -153,6 +164,45 @@ func TestMaintain_besidePartman(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was a partition goes, by whatever name: all that pg_partman gives, and by any
+// other if this call detached it.
+func TestMaintain_dropsWhatWasDetached(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	var names []string
+	for _, suffix := range []string{ // as of version 5, then as of version 4
+		"20260131", "20260131_130000",
+		"2026_01_31", "2026_01_31_1300", "2026_01_31_130000", "2026_01", "2026w05", "2026q1", "2026",
+	} {
+		name := "idempotency_answer_p" + suffix
+		exec(t, look, "create table "+name+" (like idempotency_answer including all)")
+		names = append(names, name)
+	}
+	const byHand = "answers_of_new_year"
+	exec(t, look, "create table "+byHand+" partition of idempotency_answer for values from ('2026-01-01') to ('2026-01-02')")
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Zero(t, countTables(t, look, append(names, byHand)...), "of %v", names)
+}
+
+// A table that only looks like one of ours stays.
+func TestMaintain_leavesOthers(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	names := []string{
+		"idempotency_answer_p20260131_old", "idempotency_answer_p2026_01_31_130", "idempotency_answer_p2026_1_31", "idempotency_answer_p202601",
+		"idempotency_answer_default", "idempotency_answer_p", "my_idempotency_answer_p20260131", "idempotency_answerxp20260131",
+	}
+	for _, name := range names {
+		exec(t, look, "create table "+name+" (like idempotency_answer including all)")
+	}
+	const report = "idempotency_answer_p20260131" // the name, without the columns
+	exec(t, look, "create table "+report+" (key text, kept_until timestamptz)")
+	exec(t, look, "create schema other create table idempotency_answer_p20260131 (kept_until timestamptz, key uuid)")
+	partman(t, look, "20060102", 24*time.Hour, -2) // so that there is something to do
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Equal(t, len(names)+2, countTables(t, look, append(names, report)...))
 }
 
 // Beside a default partition none can be detached concurrently: pg_partman makes one

@@ -180,7 +180,7 @@ func TestPartitions_dropped(t *testing.T) {
 	require.Equal(t, 1, apart)
 	require.ErrorIs(t, s.MaintainPartitions(t.Context(), 24*time.Hour), pgstore.ErrArgument, "far too many")
 	s = openOn(t, look, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: 2 * time.Second})
-	exec(t, look, "create table idempotency_answer_p19990101 (x int)") // somebody detached it, and died
+	exec(t, look, "create table idempotency_answer_p19990101 (like idempotency_answer)") // somebody detached it, and died
 	require.Eventually(t, func() bool {
 		require.NoError(t, s.MaintainPartitions(t.Context(), time.Second))
 		apart, _ := inPartitions(t, look)
