@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,13 +15,20 @@ const (
 	waitersOnSome = "waiters on 1 % of the keys"
 	nobodyWaits   = "nobody waits"
 	waitedCallers = 64
-	// waitedWork gives a waiter the time to come before the completion.
-	waitedWork = 5 * time.Millisecond
+	// waitedEvery is of how many keys one is waited for.
+	waitedEvery = 100
+	// waitedWork gives a waiter the time to come, and to be noted on the record, before
+	// the completion: the poller notes it 5 ms after it began to wait at the earliest,
+	// and the waiter's claim is among those of 64 callers.
+	waitedWork = 50 * time.Millisecond
+	// fewestNoted is the least part of the keys that are waited for which must have been
+	// noted: a completion sends no notification for others.
+	fewestNoted = 0.8
 )
 
 var notify = bench{
 	name: "notify", title: "what waiters cost everybody else, 64 callers",
-	conditions: "Every hundredth key's handler takes 5 ms, in both variants; in one of them a caller in another process, which listens, waits for each of those.",
+	conditions: "Every hundredth key's handler takes 50 ms, in both variants; in one of them a caller in another process, which listens, waits for each of those. Noted are the records whose completion notifies, by the table.",
 	measure:    measureNotify,
 }
 
@@ -39,22 +47,25 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		prototype string
 		server    *postgres
 	}{{"notify, fast disk", "no loss (always-NOTIFY 0.24)", fast}, {"notify, slow disk", "no loss (always-NOTIFY 0.05)", slow}} {
+		var noted float64
 		r, err := match(ctx, e,
-			func() (*variant, error) { return waitedVariant(ctx, disk.server, waitersOnSome, true) },
-			func() (*variant, error) { return waitedVariant(ctx, disk.server, nobodyWaits, false) },
+			func() (*variant, error) { return waitedVariant(ctx, disk.server, waitersOnSome, &noted) },
+			func() (*variant, error) { return waitedVariant(ctx, disk.server, nobodyWaits, nil) },
 		)
 		if err != nil {
 			return nil, err
 		}
 		figures = append(figures, figure{Name: disk.name, Prototype: disk.prototype, Measures: []measure{
 			r.ratio(waitersOnSome, nobodyWaits, (*cell).rate).measure("rate by that without waiters", times, atLeast(0.97)),
+			number("keys noted", noted, percent, nil),
 		}}, r.describe(waitersOnSome).at(disk.name), r.describe(nobodyWaits).at(disk.name))
 	}
 	return figures, nil
 }
 
-// waitedVariant lets callers own keys, and others wait for some of them if so told.
-func waitedVariant(ctx context.Context, on *postgres, name string, waited bool) (*variant, error) {
+// waitedVariant lets callers own keys, and others wait for some of them if noted is
+// not nil: then it is set to the percentage of the records that say so.
+func waitedVariant(ctx context.Context, on *postgres, name string, noted *float64) (*variant, error) {
 	db, err := on.database(ctx, pgstore.Migrate)
 	if err != nil {
 		return nil, err
@@ -63,39 +74,86 @@ func waitedVariant(ctx context.Context, on *postgres, name string, waited bool) 
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
+	w := &waitedKeys{pair: p, waited: noted != nil, work: waitedWork}
+	if w.waited {
+		if err := w.listen(ctx, db); err != nil {
+			return nil, errors.Join(err, p.close(ctx), db.drop())
+		}
+	}
 	return &variant{
-		name: name, server: on,
-		turn: func(ctx context.Context, length time.Duration) (work, error) { return p.turn(ctx, length, waited) },
+		name: name, server: on, turn: w.turn,
 		check: func(ctx context.Context, operations int) error {
-			return db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
+			if err := db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency"); err != nil || noted == nil {
+				return err
+			}
+			*noted, err = w.noted(ctx, db, operations)
+			return err
 		},
 		close: func() error { return errors.Join(p.close(ctx), db.drop()) },
 	}, nil
 }
 
-func (p *pair) turn(ctx context.Context, length time.Duration, waited bool) (work, error) {
-	var calls atomic.Int64
+// waitedKeys are keys of which every hundredth takes a while, and is waited for if so told.
+type waitedKeys struct {
+	*pair
+
+	waited bool
+	work   time.Duration // of the handler of each of those
+	calls  atomic.Int64  // of all turns
+}
+
+// listen returns when the waiters' store listens, which it begins to with its first
+// waiter: until then nothing is noted.
+func (w *waitedKeys) listen(ctx context.Context, db *database) error {
+	key := newKey()
+	waiter := make(chan error, 1)
+	err := own(ctx, w.owner.guard, key, func() {
+		go func() { waiter <- await(ctx, w.waiter.guard, key) }()
+		for end := time.Now().Add(time.Minute); !w.waiter.store.Listening() && time.Now().Before(end) && ctx.Err() == nil; {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(<-waiter, script("delete from idempotency")(ctx, db.look))
+}
+
+// noted returns on which percentage of the records it is noted that somebody waits. It
+// is an error if that is not nearly one.
+func (w *waitedKeys) noted(ctx context.Context, db *database, operations int) (float64, error) {
+	n, err := db.count(ctx, "select count(*) from idempotency where waiters")
+	if err != nil {
+		return 0, err
+	}
+	if most := operations / waitedEvery; n > most || n < int(fewestNoted*float64(most)) {
+		return 0, fmt.Errorf("of %d records that were waited for %d are noted", most, n)
+	}
+	return 100 * float64(n) / float64(operations), nil
+}
+
+func (w *waitedKeys) turn(ctx context.Context, length time.Duration) (work, error) {
 	var waiters sync.WaitGroup
 	var mu sync.Mutex
 	var failures []error
-	w, err := callers(waitedCallers, func(ctx context.Context) error {
+	done, err := callers(waitedCallers, func(ctx context.Context) error {
 		key := newKey()
-		if calls.Add(1)%100 != 0 {
-			return own(ctx, p.owner.guard, key, func() {})
+		if w.calls.Add(1)%waitedEvery != 0 {
+			return own(ctx, w.owner.guard, key, func() {})
 		}
-		return own(ctx, p.owner.guard, key, func() {
-			if waited {
+		return own(ctx, w.owner.guard, key, func() {
+			if w.waited {
 				waiters.Go(func() {
-					if err := await(ctx, p.waiter.guard, key); err != nil {
+					if err := await(ctx, w.waiter.guard, key); err != nil {
 						mu.Lock()
 						defer mu.Unlock()
 						failures = append(failures, err)
 					}
 				})
 			}
-			time.Sleep(waitedWork)
+			time.Sleep(w.work)
 		})
 	})(ctx, length)
 	waiters.Wait()
-	return w, errors.Join(append(failures, err)...)
+	return done, errors.Join(append(failures, err)...)
 }
