@@ -52,7 +52,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	wal, transactions, err := d.writes(ctx, e)
+	writes, err := d.writes(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
 			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
 		}},
-		{Name: "replay, what it writes", Prototype: "0", Measures: []measure{
-			wal.measure("WAL", byteCount, atMost(0)), transactions.measure("transaction ids", "", atMost(0)),
-		}},
+		{Name: "replay, what it writes", Prototype: "0", Measures: writes},
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
 			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
 			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
@@ -138,17 +136,32 @@ func (d *duplicates) variant(name string, n int, operation func(context.Context)
 	}
 }
 
-// writes returns what the server wrote while there was nothing but repeats of either
-// kind. The
-// server has a life of its own, which is in some rounds and not in the median.
-func (d *duplicates) writes(ctx context.Context, e effort) (wal, transactions spread, err error) {
+// writes measures what the server writes while there is nothing but repeats, of
+// each kind by itself.
+func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err error) {
+	for _, kind := range []struct {
+		name   string
+		repeat bool
+	}{{"retries", true}, {"duplicates", false}} {
+		wal, transactions, err := d.written(ctx, e, callers(replayers, d.claim(kind.repeat)))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wal.measure("WAL of "+kind.name, byteCount, atMost(0)), transactions.measure("their transaction ids", "", atMost(0)))
+	}
+	return all, nil
+}
+
+// written returns what the server writes in a turn. It has a life of its own, which
+// is in some rounds and not in the median.
+func (d *duplicates) written(ctx context.Context, e effort, turn func(context.Context, time.Duration) (work, error)) (wal, transactions spread, err error) {
 	var allWAL, allTransactions []float64
-	for round := range max(e.rounds, 3) {
+	for range max(e.rounds, 3) {
 		before, err := d.server.position(ctx)
 		if err != nil {
 			return wal, transactions, err
 		}
-		if _, err := callers(replayers, d.claim(round%2 == 0))(ctx, min(replayWindow, e.slice)); err != nil {
+		if _, err := turn(ctx, min(replayWindow, e.slice)); err != nil {
 			return wal, transactions, err
 		}
 		after, err := d.server.position(ctx)
