@@ -26,8 +26,11 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	var counter statements
-	g, err := openGuard(ctx, db, guardOptions{guard: server.Config{CacheBytes: 1 << 20}, tracer: &counter})
+	counted, err := db.counted()
+	if err != nil {
+		return nil, err
+	}
+	g, err := openGuard(ctx, counted, guardOptions{guard: server.Config{CacheBytes: 1 << 20}})
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +39,10 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	if _, err := g.again(ctx, 2, key); err != nil { // the first runs, the second is cached
 		return nil, err
 	}
-	before := counter.load()
+	before, err := db.sent(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var each, cpu []float64
 	for range e.rounds {
 		began, err := selfTime()
@@ -54,11 +60,14 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 		each = append(each, inMicroseconds(took)/float64(e.loops))
 		cpu = append(cpu, inMicroseconds(ended-began)/float64(e.loops))
 	}
-	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: []measure{
-		spreadOf(each).measure("replay", microseconds, atMost(1)),
-		number("statements", float64(counter.load()-before), "", atMost(0)),
-		spreadOf(cpu).measure("CPU", microseconds, nil),
-	}}}, nil
+	after, err := db.sent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	measures := []measure{spreadOf(each).measure("replay", microseconds, atMost(1)), spreadOf(cpu).measure("CPU", microseconds, nil)}
+	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: append(
+		measures, db.statements("statements", []float64{after - before}, atMost(0))...,
+	)}}, nil
 }
 
 // again calls so often with one key, and returns how long that took.

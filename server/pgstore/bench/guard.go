@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -24,9 +23,8 @@ type guarded struct {
 
 // guardOptions are all the choices that there are. The zero one has the defaults.
 type guardOptions struct {
-	guard  server.Config
-	store  pgstore.Config
-	tracer pgx.QueryTracer
+	guard server.Config
+	store pgstore.Config
 }
 
 // openGuard makes one on a database that has the store's tables.
@@ -35,7 +33,6 @@ func openGuard(ctx context.Context, db *database, o guardOptions) (*guarded, err
 	if err != nil {
 		return nil, err
 	}
-	config.ConnConfig.Tracer = o.tracer
 	pgstore.Prepare(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -56,6 +56,16 @@ func (l *lab) name(on *machine) {
 	}
 }
 
+// uncounted is why measures of statements were left out; nil if none was.
+func (l *lab) uncounted() error {
+	for _, p := range []*postgres{l.fast, l.slow} {
+		if p != nil && p.missed {
+			return p.uncounted
+		}
+	}
+	return nil
+}
+
 // close ends the servers and removes what they left. A second close does nothing.
 func (l *lab) close() (err error) {
 	for _, p := range []*postgres{l.slow, l.fast} {

@@ -8,8 +8,9 @@
 //	go run . -cpuprofile f    with a profile of the client
 //
 // README.md says what each figure means. It exits with 1 if a figure falls short of
-// its goal or could not be measured for want of Redis, and with 2 if a measurement
-// failed. It needs Linux, Postgres with pgbench, a C compiler and redis-server.
+// its goal or could not be measured for want of Redis or of pg_stat_statements, and
+// with 2 if a measurement failed. It needs Linux, Postgres with both pgbench and
+// pg_stat_statements, a C compiler and redis-server.
 package main
 
 import (
@@ -148,6 +149,10 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (r report
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", b.name, err)
 		}
+	}
+	if err := l.uncounted(); err != nil {
+		r.LeftOut = append(r.LeftOut, fmt.Sprintf("all counts of statements (%v)", err))
+		_, _ = fmt.Fprintln(progress, "bench: left out: all counts of statements", err)
 	}
 	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,22 +29,19 @@ type postgres struct {
 	bin       string // the folder of its programs
 	socket    string // the folder of its unix socket
 	databases int
+
+	uncounted error // why it cannot count statements; nil: it can
+	missed    bool  // a measure was left out for that
 }
 
 // startPostgres starts a server from the programs in bin; "" is wherever they
 // are. It has so many MB of log that it can use again.
 func startPostgres(ctx context.Context, bin string, log int) (*postgres, error) {
-	cluster, err := pgtest.Start(ctx, pgtest.Config{Durable: true, Bin: bin, Settings: map[string]string{
-		"shared_buffers":  sharedBuffers(),
-		"max_connections": "1000",
-		// A checkpoint amid a round makes its first writes log whole pages.
-		"max_wal_size": "8GB", "checkpoint_timeout": "1h", "min_wal_size": "4GB",
-		"wal_sync_method": "fdatasync",
-	}})
+	cluster, uncounted, err := startCluster(ctx, bin, statistics)
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{cluster: cluster}
+	p := &postgres{cluster: cluster, uncounted: uncounted}
 	if err := p.connect(ctx); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -51,6 +49,30 @@ func startPostgres(ctx context.Context, bin string, log int) (*postgres, error) 
 		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
+}
+
+// startCluster starts a server with a library that counts statements, or without where
+// there is none, which uncounted says then.
+func startCluster(ctx context.Context, bin, library string) (_ *pgtest.Cluster, uncounted, err error) {
+	settings := map[string]string{
+		"shared_buffers":  sharedBuffers(),
+		"max_connections": "1000",
+		// A checkpoint amid a round makes its first writes log whole pages.
+		"max_wal_size": "8GB", "checkpoint_timeout": "1h", "min_wal_size": "4GB",
+		"wal_sync_method": "fdatasync",
+	}
+	counting := maps.Clone(settings)
+	maps.Copy(counting, map[string]string{
+		"shared_preload_libraries": library,
+		statistics + ".track":      "none", "compute_query_id": "off", // but for countedRole
+		statistics + ".save": "off",
+	})
+	cluster, uncounted := pgtest.Start(ctx, pgtest.Config{Durable: true, Bin: bin, Settings: counting})
+	if uncounted == nil || !strings.Contains(uncounted.Error(), library) {
+		return cluster, nil, uncounted
+	}
+	cluster, err = pgtest.Start(ctx, pgtest.Config{Durable: true, Bin: bin, Settings: settings})
+	return cluster, fmt.Errorf("bench: the server lacks %s, of Postgres' contrib modules: %w", library, uncounted), err
 }
 
 // age writes so many MB of log, which a checkpoint then leaves to be used again, as
@@ -91,8 +113,10 @@ func (p *postgres) connect(ctx context.Context) error {
 	if err = errors.Join(err, conn.Close(ctx)); err != nil {
 		return err
 	}
-	p.look, err = pgxpool.New(ctx, p.url("postgres"))
-	return err
+	if p.look, err = pgxpool.New(ctx, p.url("postgres")); err != nil || !p.counts() {
+		return err
+	}
+	return p.startCounting(ctx)
 }
 
 // url is how to connect by the unix socket.

@@ -52,7 +52,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	writes, err := d.writes(ctx, e)
+	writes, err := d.counted(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +136,20 @@ func (d *duplicates) variant(name string, n int, operation func(context.Context)
 	}
 }
 
+// counted is what the server counts of repeats, by its statistics and its log.
+func (d *duplicates) counted(ctx context.Context, e effort) ([]measure, error) {
+	db, err := d.database.counted()
+	if err != nil {
+		return nil, err
+	}
+	s, err := storeOn(ctx, db, pgstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return (&duplicates{store: s.Store, database: db, keys: d.keys}).writes(ctx, e)
+}
+
 // writes measures what the server writes while there is nothing but repeats, of
 // each kind by itself.
 func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err error) {
@@ -143,33 +157,49 @@ func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err e
 		name   string
 		repeat bool
 	}{{"retries", true}, {"duplicates", false}} {
-		wal, transactions, err := d.written(ctx, e, callers(replayers, d.claim(kind.repeat)))
+		w, err := d.written(ctx, e, callers(replayers, d.claim(kind.repeat)))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, wal.measure("WAL of "+kind.name, byteCount, atMost(0)), transactions.measure("their transaction ids", "", atMost(0)))
+		all = append(all,
+			spreadOf(w.wal).measure("WAL of "+kind.name, byteCount, atMost(0)),
+			spreadOf(w.transactions).measure("their transaction ids", "", atMost(0)))
+		all = append(all, d.statements("their statements each", w.sent, nil)...)
 	}
 	return all, nil
 }
 
-// written returns what the server writes in a turn. It has a life of its own, which
-// is in some rounds and not in the median.
-func (d *duplicates) written(ctx context.Context, e effort, turn func(context.Context, time.Duration) (work, error)) (wal, transactions spread, err error) {
-	var allWAL, allTransactions []float64
+// A written is what the server did in each turn: bytes of log, transactions with an
+// id, and statements for each operation.
+type written struct{ wal, transactions, sent []float64 }
+
+// written returns what the server does in turns. It has a life of its own, which is in
+// some of them and not in the median.
+func (d *duplicates) written(ctx context.Context, e effort, turn func(context.Context, time.Duration) (work, error)) (w written, err error) {
 	for range max(e.rounds, 3) {
+		sent, err := d.sent(ctx)
+		if err != nil {
+			return w, err
+		}
 		before, err := d.server.position(ctx)
 		if err != nil {
-			return wal, transactions, err
+			return w, err
 		}
-		if _, err := turn(ctx, min(replayWindow, e.slice)); err != nil {
-			return wal, transactions, err
+		did, err := turn(ctx, min(replayWindow, e.slice))
+		if err != nil {
+			return w, err
 		}
 		after, err := d.server.position(ctx)
 		if err != nil {
-			return wal, transactions, err
+			return w, err
 		}
-		allWAL = append(allWAL, after.wal-before.wal)
-		allTransactions = append(allTransactions, after.transactions-before.transactions)
+		all, err := d.sent(ctx)
+		if err != nil {
+			return w, err
+		}
+		w.wal = append(w.wal, after.wal-before.wal)
+		w.transactions = append(w.transactions, after.transactions-before.transactions)
+		w.sent = append(w.sent, (all-sent)/float64(did.operations))
 	}
-	return spreadOf(allWAL), spreadOf(allTransactions), nil
+	return w, nil
 }

@@ -46,13 +46,21 @@ func openStore(ctx context.Context, on *postgres, cfg pgstore.Config) (*keyStore
 	if err != nil {
 		return nil, err
 	}
-	config, err := db.config(connections)
+	s, err := storeOn(ctx, db, cfg)
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
+	return s, nil
+}
+
+func storeOn(ctx context.Context, db *database, cfg pgstore.Config) (*keyStore, error) {
+	config, err := db.config(connections)
+	if err != nil {
+		return nil, err
+	}
 	store, err := pgstore.Open(ctx, config, cfg)
 	if err != nil {
-		return nil, errors.Join(err, db.drop())
+		return nil, err
 	}
 	return &keyStore{store, db}, nil
 }

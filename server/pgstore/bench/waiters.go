@@ -15,7 +15,7 @@ import (
 
 var waiting = bench{
 	name: "waiters", title: "duplicates that wait in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' pool sent, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
 	measure:    measureWaiters,
 }
 
@@ -38,22 +38,21 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	return []figure{
-		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: []measure{
-			spreadOf(heard.p50).measure("p50", milliseconds, atMost(1)),
-			spreadOf(heard.p99).measure("p99", milliseconds, atMost(3)),
-			spreadOf(heard.sent).measure("statements per waiter", "", atMost(3)),
-		}},
-		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: []measure{
-			spreadOf(polled.p50).measure("p50", milliseconds, nil),
-			spreadOf(polled.p99).measure("p99", milliseconds, atMost(10)),
-			spreadOf(polled.sent).measure("statements per waiter", "", atMost(3)),
-		}},
+		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: heard.measures(db, atMost(1), atMost(3))},
+		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: polled.measures(db, nil, atMost(10))},
 	}, nil
 }
 
 // waits are what rounds of waiters were like, in milliseconds and in statements by
 // waiter.
 type waits struct{ p50, p99, sent []float64 }
+
+func (w waits) measures(db *database, p50, p99 *goal) []measure {
+	return append([]measure{
+		spreadOf(w.p50).measure("p50", milliseconds, p50),
+		spreadOf(w.p99).measure("p99", milliseconds, p99),
+	}, db.statements("statements per waiter", w.sent, atMost(3))...)
+}
 
 // waitsOf has waiters whose store listens or does not.
 func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits, err error) {
@@ -63,8 +62,15 @@ func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits,
 	}
 	defer func() { err = errors.Join(err, pair.close(ctx)) }()
 	for round := -1; round < e.rounds; round++ {
-		before := pair.sent.load()
+		before, err := db.sent(ctx)
+		if err != nil {
+			return w, err
+		}
 		waited, err := pair.wait(ctx, e.waiters)
+		if err != nil {
+			return w, err
+		}
+		after, err := db.sent(ctx)
 		if err != nil {
 			return w, err
 		}
@@ -73,7 +79,7 @@ func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits,
 		}
 		w.p50 = append(w.p50, inMilliseconds(percentile(waited, 0.5)))
 		w.p99 = append(w.p99, inMilliseconds(percentile(waited, 0.99)))
-		w.sent = append(w.sent, float64(pair.sent.load()-before)/float64(e.waiters))
+		w.sent = append(w.sent, (after-before)/float64(e.waiters))
 	}
 	return w, nil
 }
@@ -82,21 +88,24 @@ func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits,
 // them.
 type pair struct {
 	owner, waiter *guarded
-	sent          statements // by the waiter
 }
 
 func openPair(ctx context.Context, db *database, listen bool) (_ *pair, err error) {
 	p := &pair{}
-	o := guardOptions{tracer: &p.sent}
+	counted, err := db.counted() // of the waiter
+	if err != nil {
+		return nil, err
+	}
+	var o guardOptions
 	if listen {
-		if o.store.Listen, err = pgx.ParseConfig(db.url); err != nil {
+		if o.store.Listen, err = pgx.ParseConfig(counted.url); err != nil {
 			return nil, err
 		}
 	}
 	if p.owner, err = openGuard(ctx, db, guardOptions{}); err != nil {
 		return nil, err
 	}
-	if p.waiter, err = openGuard(ctx, db, o); err != nil {
+	if p.waiter, err = openGuard(ctx, counted, o); err != nil {
 		return nil, errors.Join(err, p.owner.close(ctx))
 	}
 	return p, nil

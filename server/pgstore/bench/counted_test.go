@@ -1,0 +1,75 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func openDatabase(t *testing.T, on *postgres) *database {
+	t.Helper()
+	db, err := on.database(t.Context(), script("create table it (n int)"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.drop()) })
+	return db
+}
+
+// Only statements of whom they are counted for are counted, and all of theirs.
+func TestDatabase_sent(t *testing.T) {
+	t.Parallel()
+	l := new(lab)
+	t.Cleanup(func() { require.NoError(t, l.close()) })
+	on, err := l.postgres(t.Context())
+	require.NoError(t, err)
+	if on.uncounted != nil {
+		t.Skip(on.uncounted)
+	}
+	db := openDatabase(t, on)
+	counted, err := db.counted()
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name string
+		db   *database
+		want float64
+	}{{"counted", counted, 4}, {"not counted", db, 0}} {
+		pool, err := tt.db.pool(t.Context(), 1)
+		require.NoError(t, err)
+		before, err := db.sent(t.Context())
+		require.NoError(t, err)
+		transactions, err := db.commits(t.Context())
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), "insert into it values ($1)", 1)
+		require.NoError(t, err)
+		require.NoError(t, script("begin; insert into it values (2); commit")(t.Context(), pool))
+		pool.Close()
+		after, err := db.sent(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, tt.want, after-before, 0, tt.name)
+		committed, err := db.commits(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 3, committed-transactions, 1, "%s: two, and those that begin the session and prepare a statement", tt.name)
+	}
+}
+
+// A server that cannot count is measured all the same, but for the counts.
+func TestStartCluster_uncounted(t *testing.T) {
+	t.Parallel()
+	cluster, uncounted, err := startCluster(t.Context(), "", "no_such_library")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	require.ErrorContains(t, uncounted, "the server lacks no_such_library")
+
+	p := &postgres{cluster: cluster, uncounted: uncounted}
+	require.NoError(t, p.connect(t.Context()))
+	t.Cleanup(p.look.Close)
+	db := openDatabase(t, p)
+	counted, err := db.counted()
+	require.NoError(t, err)
+	sent, err := counted.sent(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, sent)
+	l := &lab{fast: p}
+	require.NoError(t, l.uncounted(), "nobody asked for a count")
+	require.Empty(t, counted.statements("statements", []float64{1}, nil))
+	require.ErrorContains(t, l.uncounted(), "no_such_library")
+}
