@@ -80,15 +80,3 @@ func requireFigures(t *testing.T, bench string, figures []figure) {
 	}
 	require.Positive(t, judged)
 }
-
-// What counts must be right on any machine, however slow.
-func TestContested(t *testing.T) {
-	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	figures, err := measureContested(t.Context(), l, mini)
-	require.NoError(t, err)
-	for _, m := range figures[0].Measures {
-		require.True(t, m.Goal == nil || m.Goal.met(m.Value), "%s: %g", m.Name, m.Value)
-	}
-}

@@ -7,33 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 var contested = bench{
 	name: "contested", title: "one winner for each key",
-	conditions: "Two processes, half of whose callers go through all keys in one order, half in the other, and claim each; who wins completes. " + detector(),
+	conditions: "Two processes, half of whose callers go through all keys in one order, half in the other, and claim each; who wins completes. Both are built with the race detector, whatever this program is.",
 	measure:    measureContested,
-}
-
-// detector says whether this program was built with the race detector.
-func detector() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-race" && s.Value == "true" {
-				return "With the race detector."
-			}
-		}
-	}
-	return "Without the race detector (go run -race . -run contested)."
 }
 
 // contestOrders are for one of the processes.
@@ -47,6 +37,7 @@ type contestOrders struct {
 type contestResult struct {
 	Won    []int // numbers of keys, for each time that one was won
 	Claims int
+	Apart  int // flushes that waited too long for a lock, and whose writes went alone then
 	Errors []string
 }
 
@@ -60,19 +51,27 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
+	program, folder, err := raceProgram(ctx)
+	if folder != "" {
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	}
+	if err != nil {
+		return nil, err
+	}
 	start := time.Now()
-	results, err := contestKeys(contestOrders{db.url, e.contestants, e.contestedKeys})
+	results, err := contestKeys(program, contestOrders{db.url, e.contestants, e.contestedKeys})
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(start)
-	wins, claims, failures := make([]int, e.contestedKeys), 0, 0
+	wins, claims, failures, apart := make([]int, e.contestedKeys), 0, 0, 0
 	for _, r := range results {
 		for _, n := range r.Won {
 			wins[n]++
 		}
 		claims += r.Claims
 		failures += len(r.Errors)
+		apart += r.Apart
 	}
 	odd := 0 // keys that were not won once
 	for _, n := range wins {
@@ -87,21 +86,22 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("contested, 2 × %d callers, %d keys", e.contestants, e.contestedKeys)
+	name := fmt.Sprintf("contested with -race, 2 × %d callers, %d keys", e.contestants, e.contestedKeys)
 	return []figure{{Name: name, Prototype: "met without -race", Measures: []measure{
 		number("keys without exactly one winner", float64(odd), "", atMost(0)),
 		number("deadlocks", float64(deadlocks), "", atMost(0)),
 		number("errors", float64(failures), "", atMost(0)),
 		number("claims", float64(claims), "", nil),
+		number("flushes taken apart", float64(apart), "", nil),
 		number("rate", float64(claims)/took.Seconds(), perSecond, nil),
 	}}}, nil
 }
 
 // contestKeys lets two processes have the same keys.
-func contestKeys(orders contestOrders) (results [2]contestResult, err error) {
+func contestKeys(program string, orders contestOrders) (results [2]contestResult, err error) {
 	var actors [2]*actor
 	for i := range actors {
-		a, err := hire("contestant", orders)
+		a, err := hireFrom(program, "contestant", orders)
 		if err != nil {
 			return results, err
 		}
@@ -127,12 +127,7 @@ func playContestant(ctx context.Context, orders json.RawMessage, in *bufio.Reade
 	if err := json.Unmarshal(orders, &o); err != nil {
 		return err
 	}
-	config, err := pgxpool.ParseConfig(o.URL)
-	if err != nil {
-		return err
-	}
-	config.MaxConns = connections
-	store, err := pgstore.Open(ctx, config, pgstore.Config{})
+	store, apart, err := openContestant(ctx, o.URL)
 	if err != nil {
 		return err
 	}
@@ -143,7 +138,48 @@ func playContestant(ctx context.Context, orders json.RawMessage, in *bufio.Reade
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(contend(ctx, store, o))
+	r := contend(ctx, store, o)
+	r.Apart = int(apart.n.Load())
+	return json.NewEncoder(out).Encode(r)
+}
+
+func openContestant(ctx context.Context, url string) (*pgstore.Store, *lockTimeouts, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.MaxConns = connections
+	apart := new(lockTimeouts)
+	config.ConnConfig.Tracer = apart
+	store, err := pgstore.Open(ctx, config, pgstore.Config{})
+	return store, apart, err
+}
+
+// lockTimeouts counts what was sent together and waited too long for a lock (55P03):
+// such a flush is taken apart.
+type lockTimeouts struct{ n atomic.Int64 }
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (t *lockTimeouts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (t *lockTimeouts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements [pgx.BatchTracer].
+func (t *lockTimeouts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchQuery implements [pgx.BatchTracer].
+func (t *lockTimeouts) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements [pgx.BatchTracer].
+func (t *lockTimeouts) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	if pgkit.Classify(data.Err) == pgkit.FailureLockTimeout {
+		t.n.Add(1)
+	}
 }
 
 // contend goes through the keys with all callers, in several walks at once, every

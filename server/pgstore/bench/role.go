@@ -49,12 +49,17 @@ type actor struct {
 	ready string          // its first line
 }
 
-// hire starts a process in a role, and returns when it is ready.
+// hire starts a process of this program in a role, and returns when it is ready.
 func hire(name string, orders any) (*actor, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	return hireFrom(program, name, orders)
+}
+
+// hireFrom is hire with another build of this program.
+func hireFrom(program, name string, orders any) (*actor, error) {
 	a := &actor{}
 	cmd := exec.Command(program) //nolint:noctx // it ends when its input does
 	cmd.Env = append(os.Environ(), roleVariable+"="+name)

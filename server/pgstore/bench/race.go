@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// errNoDetector: this program cannot be built with the race detector here.
+var errNoDetector = errors.New("bench: no build with the race detector to be had: it takes go, cc, and to be started in the bench's folder")
+
+// raceProgram returns this program with the race detector: the file that runs, if it
+// has it, else one that is built for it. Remove the folder, if it is not "".
+func raceProgram(ctx context.Context) (program, folder string, err error) {
+	if program, err = os.Executable(); err != nil || detects(program) {
+		return program, "", err
+	}
+	if folder, err = os.MkdirTemp("", "fanonce-bench-"); err != nil {
+		return "", "", err
+	}
+	program = filepath.Join(folder, "bench")
+	if err := build(ctx, program, "-race", "github.com/fanonce/fanonce/server/pgstore/bench"); err != nil {
+		return "", folder, fmt.Errorf("%w: %w", errNoDetector, err)
+	}
+	if !detects(program) {
+		return "", folder, errNoDetector
+	}
+	return program, folder, nil
+}
+
+// build makes a program of one of our main packages.
+func build(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", program}, args...)...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("bench: go build: %w: %s", err, said)
+	}
+	return nil
+}
+
+// detects reports whether a program was built with the race detector.
+func detects(program string) bool {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return false
+	}
+	for _, s := range info.Settings {
+		if s.Key == "-race" && s.Value == "true" {
+			return true
+		}
+	}
+	return false
+}
