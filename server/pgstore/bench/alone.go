@@ -10,11 +10,14 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-const bareCommits = "two bare commits"
+const (
+	bareCommits = "two bare commits, by pgbench's log"
+	pgxCommits  = "two bare commits, by pgx"
+)
 
 var alone = bench{
 	name: "alone", title: "one caller",
-	conditions: "Two bare commits: an insert of the same row and its update, prepared by name on one connection of pgx, each by itself. Combining is on.",
+	conditions: "Two bare commits: an insert of the same row and its update, prepared by name on one connection, each by itself; by pgbench -c 1 -l, whose log has the p50 that is judged by, and by pgx. Combining is on, but where it says off.",
 	measure:    measureAlone,
 }
 
@@ -28,6 +31,7 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		func() (*variant, error) {
 			return storeVariant(ctx, on, oursAlone, 1, pgstore.Config{Combining: pgstore.CombiningOff})
 		},
+		func() (*variant, error) { return loggedVariant(ctx, on, bareCommits, twoCommits) },
 		func() (*variant, error) { return bareVariant(ctx, on) },
 	)
 	if err != nil {
@@ -35,9 +39,12 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return []figure{
 		{Name: "alone", Prototype: "1.14 plain, 1.31 combiner", Measures: []measure{
-			r.ratio(ours, bareCommits, (*cell).p50).measure("p50 by two bare commits", times, atMost(1.20)),
+			r.ratio(ours, bareCommits, (*cell).p50).measure("p50 by two bare commits of pgbench", times, atMost(1.20)),
+			r.ratio(oursAlone, bareCommits, (*cell).p50).measure("combining off", times, nil),
+			r.ratio(ours, pgxCommits, (*cell).p50).measure("by those of pgx", times, nil),
+			r.ratio(oursAlone, pgxCommits, (*cell).p50).measure("combining off", times, nil),
 		}},
-		r.describe(ours), r.describe(oursAlone), r.describe(bareCommits),
+		r.describe(ours), r.describe(oursAlone), r.describe(bareCommits), r.describe(pgxCommits),
 	}, nil
 }
 
@@ -52,7 +59,7 @@ func bareVariant(ctx context.Context, on *postgres) (*variant, error) {
 		return nil, errors.Join(err, db.drop())
 	}
 	return &variant{
-		name: bareCommits, server: on,
+		name: pgxCommits, server: on,
 		turn:  callers(1, func(ctx context.Context) error { return insertAndUpdate(ctx, conn) }),
 		check: func(ctx context.Context, operations int) error { return db.holds(ctx, operations, completed) },
 		close: func() error { return errors.Join(conn.Close(context.WithoutCancel(ctx)), db.drop()) },

@@ -122,6 +122,15 @@ func startPgbench(ctx context.Context, db *database, file string, connections in
 }
 
 func (b *pgbench) launch(program, file string) (*child, error) {
+	cmd, err := b.command(program, file, "-T", "86400")
+	if err != nil {
+		return nil, err
+	}
+	return launch(cmd)
+}
+
+// command is pgbench with the script and these arguments besides.
+func (b *pgbench) command(program, file string, args ...string) (*exec.Cmd, error) {
 	text, err := scripts.ReadFile("script/" + file)
 	if err != nil {
 		return nil, err
@@ -135,11 +144,11 @@ func (b *pgbench) launch(program, file string) (*child, error) {
 		return nil, err
 	}
 	password, _ := u.User.Password()
-	cmd := exec.Command(program, "-n", "-M", "prepared", "-T", "86400", "-c", strconv.Itoa(b.connections), "-j", strconv.Itoa(min(4, b.connections)), //nolint:noctx // it is ended by stop
-		"-f", path, "-h", b.server.socket, "-p", u.Query().Get("port"), "-U", u.User.Username(), b.name)
+	cmd := exec.Command(program, append(args, "-n", "-M", "prepared", "-c", strconv.Itoa(b.connections), "-j", strconv.Itoa(min(4, b.connections)), //nolint:noctx // it is ended by stop
+		"-f", path, "-h", b.server.socket, "-p", u.Query().Get("port"), "-U", u.User.Username(), b.name)...)
 	// It may read the table as a whole otherwise to find 256 rows.
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "PGOPTIONS=-c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off")
-	return launch(cmd)
+	return cmd, nil
 }
 
 func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
