@@ -9,16 +9,18 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // calleeOrders are for a process that serves HTTP.
 type calleeOrders struct {
-	URL     string // of the database
-	Guarded bool
+	URL string // of the database
 }
 
 // playCallee serves until its input ends. It says where in its first line.
@@ -27,20 +29,21 @@ func playCallee(ctx context.Context, orders json.RawMessage, in *bufio.Reader, o
 	if err := json.Unmarshal(orders, &o); err != nil {
 		return err
 	}
-	db := &database{url: o.URL}
-	handler, stop, err := openCallee(ctx, db, o.Guarded)
+	pool, err := (&database{url: o.URL}).pool(ctx, connections)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer pool.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	mux := http.NewServeMux()
+	mux.Handle("POST "+effectRoute, unguardedHandler(pool))
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
-	if _, err := fmt.Fprintf(out, "http://%s/effect\n", listener.Addr()); err != nil {
+	if _, err := fmt.Fprintf(out, "http://%s\n", listener.Addr()); err != nil {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, in) // until it ends
@@ -51,44 +54,33 @@ func playCallee(ctx context.Context, orders json.RawMessage, in *bufio.Reader, o
 	return err
 }
 
-// openCallee returns the handler, and what ends what it stands on.
-func openCallee(ctx context.Context, db *database, guarded bool) (http.Handler, func() error, error) {
-	if !guarded {
-		pool, err := db.pool(ctx, connections)
-		if err != nil {
-			return nil, nil, err
-		}
-		return effectHandler(func(context.Context) execer { return pool }), func() error { pool.Close(); return nil }, nil
-	}
-	g, err := openGuard(ctx, db, guardOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	handler, err := g.guard.Handler(server.Transactional, effectHandler(func(ctx context.Context) execer { return pgstore.Tx(ctx) }))
-	if err != nil {
-		return nil, nil, errors.Join(err, g.close(ctx))
-	}
-	return handler, func() error { return g.close(ctx) }, nil
-}
-
-// effectHandler writes one row for each request.
-func effectHandler(on func(context.Context) execer) http.Handler {
+// unguardedHandler does what examples/ledger's does on that route, by an insert of
+// its own: it writes the same row, by the same statement, and answers the same.
+func unguardedHandler(pool *pgxpool.Pool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
 		var in struct {
-			Account string `json:"account"`
-			Cents   int64  `json:"cents"`
+			FP   string `json:"fp"`
+			Saga string `json:"saga"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			http.Error(w, "body", http.StatusBadRequest)
+		if err == nil {
+			err = json.Unmarshal(body, &in)
+		}
+		key, _, badKey := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+		tenant, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if err != nil || badKey != nil || !ok {
+			http.Error(w, "request", http.StatusBadRequest)
 			return
 		}
-		key := r.Header.Get("Idempotency-Key")
-		if _, err := on(r.Context()).Exec(r.Context(), "insert into effect (key, account, cents) values ($1, $2, $3)", key, in.Account, in.Cents); err != nil {
+		id := uuid.NewString()
+		_, err = pool.Exec(r.Context(), `insert into effects (tenant, key, service, fp, effect_id, fence, saga, kind)
+			values ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8)`, tenant, key.String(), "ledger", in.FP, id, 0, in.Saga, "do")
+		if err != nil {
 			http.Error(w, "effect", http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(map[string]any{"account": in.Account, "booked": in.Cents}) // the caller has hung up
+		_ = json.NewEncoder(w).Encode(map[string]any{"effect_id": id, "tenant": tenant, "key": key.String(), "service": "ledger"}) // the caller has hung up
 	})
 }

@@ -38,7 +38,7 @@ func TestRaceProgram(t *testing.T) {
 
 	t.Setenv("PATH", t.TempDir())
 	_, folder, err = raceProgram(t.Context())
-	require.ErrorIs(t, err, errNoDetector, "nothing is judged without")
+	require.ErrorIs(t, err, errNotBuilt, "nothing is judged without")
 	require.NoError(t, os.RemoveAll(folder))
 }
 

@@ -5,34 +5,47 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 const (
 	guardedCallee   = "guarded callee"
 	unguardedCallee = "unguarded callee"
 	ledgerCallers   = 64
+	effectRoute     = "/v1/effect"
 )
 
 var ledger = bench{
 	name: "ledger", title: "a whole callee over HTTP, 64 connections",
-	conditions: "Two processes of their own, reached by keep-alive connections of net/http over the loopback. Both read JSON, write a row and answer JSON; one as a Transactional route in the guard's transaction, the other by an insert of its own.",
+	conditions: "Two processes of their own, reached by keep-alive connections of net/http over the loopback, 32 connections to the database each. The guarded one is examples/ledger with WORK=0s, whose route is Transactional; the other has the same route and statement in a handler of this program without a guard.",
 	measure:    measureLedger,
 }
 
-func measureLedger(ctx context.Context, l *lab, e effort) ([]figure, error) {
+func measureLedger(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
 	on, err := l.postgres(ctx)
 	if err != nil {
 		return nil, err
 	}
+	folder, err := os.MkdirTemp("", "fanonce-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	program := filepath.Join(folder, "ledger")
+	if err := build(ctx, program, "github.com/fanonce/fanonce/examples/ledger"); err != nil {
+		return nil, err
+	}
 	r, err := match(ctx, e,
-		func() (*variant, error) { return calleeVariant(ctx, on, guardedCallee, true) },
-		func() (*variant, error) { return calleeVariant(ctx, on, unguardedCallee, false) },
+		func() (*variant, error) { return guardedVariant(ctx, on, program) },
+		func() (*variant, error) { return unguardedVariant(ctx, on, program) },
 	)
 	if err != nil {
 		return nil, err
@@ -45,43 +58,120 @@ func measureLedger(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}, nil
 }
 
-const (
-	effectTable  = `create table effect (id bigint generated always as identity primary key, key text not null, account text not null, cents bigint not null)`
-	countEffects = "select count(*) from effect where account = 'acme' and cents = 4200"
-)
+const countEffects = "select count(*) from effects where tenant = 'bench' and kind = 'do'"
 
-func calleeVariant(ctx context.Context, on *postgres, name string, guarded bool) (*variant, error) {
-	db, err := on.database(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
-		return errors.Join(pgstore.Migrate(ctx, pool), script(effectTable)(ctx, pool))
-	})
+func guardedVariant(ctx context.Context, on *postgres, program string) (*variant, error) {
+	db, err := on.database(ctx, nothing)
 	if err != nil {
 		return nil, err
 	}
-	callee, err := hire("callee", calleeOrders{db.url, guarded})
+	service, err := startLedger(ctx, program, db)
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: ledgerCallers}}
-	queries := []string{countEffects}
-	if guarded {
-		queries = append(queries, completedOnce)
+	return calleeVariant(guardedCallee, db, service.url, service.stop, countEffects, completedOnce), nil
+}
+
+// unguardedVariant has the tables as the ledger makes them.
+func unguardedVariant(ctx context.Context, on *postgres, program string) (*variant, error) {
+	db, err := on.database(ctx, nothing)
+	if err != nil {
+		return nil, err
 	}
+	service, err := startLedger(ctx, program, db)
+	if err == nil {
+		err = service.stop()
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	callee, err := hire("callee", calleeOrders{db.url})
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	return calleeVariant(unguardedCallee, db, callee.ready, callee.dismiss, countEffects), nil
+}
+
+// nothing is a migration that leaves all to a service.
+func nothing(context.Context, *pgxpool.Pool) error { return nil }
+
+func calleeVariant(name string, db *database, url string, stop func() error, queries ...string) *variant {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: ledgerCallers}}
 	return &variant{
-		name: name, server: on,
-		turn:  callers(ledgerCallers, func(ctx context.Context) error { return post(ctx, client, callee.ready) }),
+		name: name, server: db.server,
+		turn:  callers(ledgerCallers, func(ctx context.Context) error { return post(ctx, client, url+effectRoute) }),
 		check: func(ctx context.Context, operations int) error { return db.holds(ctx, operations, queries...) },
 		close: func() error {
 			client.CloseIdleConnections()
-			return errors.Join(callee.dismiss(), db.drop())
+			return errors.Join(stop(), db.drop())
 		},
-	}, nil
+	}
+}
+
+// A ledgerService is a process of examples/ledger.
+type ledgerService struct {
+	child *child
+	url   string
+	said  strings.Builder
+}
+
+// startLedger returns when the service answers. Its environment is this alone.
+func startLedger(ctx context.Context, program string, db *database) (*ledgerService, error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &ledgerService{url: "http://" + address}
+	cmd := exec.Command(program) //nolint:noctx // it is ended by stop
+	cmd.Env = []string{"LISTEN=" + address, fmt.Sprintf("DATABASE_URL=%s&pool_max_conns=%d", db.url, connections), "WORK=0s"}
+	cmd.Stderr = &s.said
+	if s.child, err = launch(cmd); err != nil {
+		return nil, err
+	}
+	err = until(ctx, s.child, "start examples/ledger", func() (bool, error) { return healthy(ctx, s.url) })
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// healthy reports whether the service at url is ready. That nobody listens yet is no
+// error.
+func healthy(ctx context.Context, url string) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return false, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false, ctx.Err()
+	}
+	return res.StatusCode == http.StatusOK, res.Body.Close()
+}
+
+// stop ends the service, and returns what went wrong in it.
+func (s *ledgerService) stop() error {
+	err := s.child.stop(syscall.SIGTERM)
+	if err == nil && s.child.err != nil {
+		err = fmt.Errorf("bench: examples/ledger: %w: %s", s.child.err, strings.TrimSpace(s.said.String()))
+	}
+	return err
 }
 
 func post(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"account":"acme","cents":4200}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"fp":"bench"}`))
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Authorization", "Bearer bench")
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", `"`+newKey().String()+`"`)
 	res, err := client.Do(req)

@@ -8,9 +8,9 @@
 //	go run . -cpuprofile f    with a profile of the client
 //
 // README.md says what each figure means. It exits with 1 if a figure falls short of
-// its goal or could not be measured for want of Redis, of pg_stat_statements or of
-// the race detector, and with 2 if a measurement failed. It needs Linux, Postgres with
-// both pgbench and pg_stat_statements, a C compiler and redis-server.
+// its goal or could not be measured for want of Redis, of pg_stat_statements or of a
+// program that it builds, and with 2 if a measurement failed. It needs Linux, Go, Postgres
+// with both pgbench and pg_stat_statements, a C compiler and redis-server.
 package main
 
 import (
@@ -141,7 +141,7 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (r report
 	for _, b := range opts.chosen() {
 		_, _ = fmt.Fprintln(progress, "bench:", b.name)
 		err := r.add(ctx, &l, b, amount)
-		if errors.Is(err, errNoRedis) || errors.Is(err, errNoDetector) {
+		if errors.Is(err, errNoRedis) || errors.Is(err, errNotBuilt) {
 			r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s (%v)", b.name, err))
 			_, _ = fmt.Fprintln(progress, "bench: left out:", b.name, err)
 			continue

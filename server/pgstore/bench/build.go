@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// errNoDetector: this program cannot be built with the race detector here.
-var errNoDetector = errors.New("bench: no build with the race detector to be had: it takes go, cc, and to be started in the bench's folder")
+// errNotBuilt: a program that a figure is measured with cannot be built here.
+var errNotBuilt = errors.New("bench: a program cannot be built: it takes go, cc for the race detector, and to be started in the bench's folder")
 
 // raceProgram returns this program with the race detector: the file that runs, if it
 // has it, else one that is built for it. Remove the folder, if it is not "".
@@ -24,19 +24,19 @@ func raceProgram(ctx context.Context) (program, folder string, err error) {
 	}
 	program = filepath.Join(folder, "bench")
 	if err := build(ctx, program, "-race", "github.com/fanonce/fanonce/server/pgstore/bench"); err != nil {
-		return "", folder, fmt.Errorf("%w: %w", errNoDetector, err)
+		return "", folder, err
 	}
 	if !detects(program) {
-		return "", folder, errNoDetector
+		return "", folder, fmt.Errorf("%w: it has no race detector", errNotBuilt)
 	}
 	return program, folder, nil
 }
 
-// build makes a program of one of our main packages.
+// build makes a program of one of our main packages. Its error wraps [errNotBuilt].
 func build(ctx context.Context, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", program}, args...)...)
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("bench: go build: %w: %s", err, said)
+		return fmt.Errorf("%w: %w: %s", errNotBuilt, err, said)
 	}
 	return nil
 }
