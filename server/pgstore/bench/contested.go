@@ -59,7 +59,7 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		return nil, err
 	}
 	start := time.Now()
-	results, err := contestKeys(program, contestOrders{db.url, e.contestants, e.contestedKeys})
+	results, err := contestKeys(ctx, program, contestOrders{db.url, e.contestants, e.contestedKeys})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 }
 
 // contestKeys lets two processes have the same keys.
-func contestKeys(program string, orders contestOrders) (results [2]contestResult, err error) {
+func contestKeys(ctx context.Context, program string, orders contestOrders) (results [2]contestResult, err error) {
 	var actors [2]*actor
 	for i := range actors {
 		a, err := hireFrom(program, "contestant", orders)
@@ -106,6 +106,8 @@ func contestKeys(program string, orders contestOrders) (results [2]contestResult
 			return results, err
 		}
 		actors[i] = a
+		stop := context.AfterFunc(ctx, func() { _ = a.child.process.Kill() }) // its result is not read then
+		defer stop()
 		defer func() { err = errors.Join(err, a.dismiss()) }()
 	}
 	var running sync.WaitGroup

@@ -10,6 +10,7 @@ type effort struct {
 	rounds, slices int           // of each variant
 	slice          time.Duration // of a round
 	log            int           // MB that each Postgres can use again
+	limit          time.Duration // of all of it; 0: none
 
 	connections []int // that pgbench is tried with, for its best
 	loops       int   // of what is counted and not timed by slices
@@ -36,7 +37,7 @@ var (
 	}
 	// brief shows that everything works; its figures mean little.
 	brief = effort{
-		rounds: 1, slices: 2, slice: 300 * time.Millisecond,
+		rounds: 1, slices: 2, slice: 300 * time.Millisecond, limit: 3 * time.Minute,
 		connections: []int{32}, loops: 20_000,
 		replayKeys: 50_000, waiters: 100,
 		sweepRows: 50_000, sweepPairs: 1, sweepLength: 2 * time.Second, sweepRate: 500,

@@ -93,6 +93,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
+func (o options) effort() effort {
+	if o.short {
+		return brief
+	}
+	return full
+}
+
 func (o options) chosen() (chosen []bench) {
 	for _, b := range benches {
 		if o.only.MatchString(b.name) {
@@ -117,7 +124,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "bench:", err)
 		return exitNoVerdict
 	}
-	r, err := measureAll(ctx, opts, stderr)
+	r, err := measureAll(ctx, opts, opts.effort(), stderr)
 	err = errors.Join(err, stop())
 	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
 	switch {
@@ -130,10 +137,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func measureAll(ctx context.Context, opts options, progress io.Writer) (r report, err error) {
-	amount := full
-	if opts.short {
-		amount = brief
+// errTooLong: what was to be brief was not.
+var errTooLong = errors.New("bench: -short has a limit, and this machine was slower")
+
+func measureAll(ctx context.Context, opts options, amount effort, progress io.Writer) (r report, err error) {
+	if amount.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, amount.limit, fmt.Errorf("%w: %v", errTooLong, amount.limit))
+		defer cancel()
 	}
 	r = report{Machine: thisMachine(), Judged: !opts.short, Rounds: amount.String()}
 	l := lab{log: amount.log}
@@ -145,6 +156,9 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (r report
 			r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s (%v)", b.name, err))
 			_, _ = fmt.Fprintln(progress, "bench: left out:", b.name, err)
 			continue
+		}
+		if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
+			err = context.Cause(ctx) // what it was doing then says less
 		}
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", b.name, err)

@@ -155,6 +155,31 @@ func TestRun_interrupted(t *testing.T) {
 	require.NotContains(t, stdout.String(), "alone")
 }
 
+// Whatever it is doing when the time is up, it ends, and says why.
+func TestMeasureAll_tooLong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		bench string
+		limit time.Duration
+	}{{"cache", time.Nanosecond}, {"combined64", 3 * time.Second}, {"contested", 5 * time.Second}} {
+		t.Run(fmt.Sprint(tt.bench, " ", tt.limit), func(t *testing.T) {
+			t.Parallel()
+			opts, err := parseOptions([]string{"-short", "-run", "^" + tt.bench + "$"}, io.Discard)
+			require.NoError(t, err)
+			amount := opts.effort()
+			require.Equal(t, 3*time.Minute, amount.limit)
+			amount.limit, amount.slices, amount.contestedKeys = tt.limit, 1000, 10_000_000
+			start := time.Now()
+			r, err := measureAll(t.Context(), opts, amount, io.Discard)
+			require.ErrorIs(t, err, errTooLong)
+			require.ErrorContains(t, err, tt.limit.String())
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(start), time.Minute)
+			require.Empty(t, r.Sections)
+		})
+	}
+}
+
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, spread{3, 1, 9}, spreadOf([]float64{9, 3, 1}))
