@@ -15,7 +15,7 @@ import (
 
 var waiting = bench{
 	name: "waiters", title: "duplicates that wait in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
 	measure:    measureWaiters,
 }
 
@@ -29,11 +29,19 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	polled, err := waitsOf(ctx, db, e, false)
+	var polled, heard waits
+	polling, err := openPair(ctx, db, false)
 	if err != nil {
 		return nil, err
 	}
-	heard, err := waitsOf(ctx, db, e, true)
+	defer func() { err = errors.Join(err, polling.close(ctx)) }()
+	hearing, err := openPair(ctx, db, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, hearing.close(ctx)) }()
+	err = inTurns(e.rounds, func(warm bool) error { return polled.add(ctx, polling, e.waiters, warm) },
+		func(warm bool) error { return heard.add(ctx, hearing, e.waiters, warm) })
 	if err != nil {
 		return nil, err
 	}
@@ -54,34 +62,38 @@ func (w waits) measures(db *database, p50, p99 *goal) []measure {
 	}, db.statements("statements per waiter", w.sent, atMost(3))...)
 }
 
-// waitsOf has waiters whose store listens or does not.
-func waitsOf(ctx context.Context, db *database, e effort, listen bool) (w waits, err error) {
-	pair, err := openPair(ctx, db, listen)
+// inTurns lets each do its rounds after one another's, and one to warm up before them:
+// what else the machine does then hits all of them alike.
+func inTurns(rounds int, do ...func(warm bool) error) error {
+	for round := -1; round < rounds; round++ {
+		for i := range do {
+			if err := do[(i+round+1)%len(do)](round < 0); err != nil { // nobody always comes first
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add lets n wait. In a round that warms up connections are opened and plans are made,
+// and nothing is added.
+func (w *waits) add(ctx context.Context, p *pair, n int, warm bool) error {
+	before, err := p.waiter.sent(ctx)
 	if err != nil {
-		return w, err
+		return err
 	}
-	defer func() { err = errors.Join(err, pair.close(ctx)) }()
-	for round := -1; round < e.rounds; round++ {
-		before, err := db.sent(ctx)
-		if err != nil {
-			return w, err
-		}
-		waited, err := pair.wait(ctx, e.waiters)
-		if err != nil {
-			return w, err
-		}
-		after, err := db.sent(ctx)
-		if err != nil {
-			return w, err
-		}
-		if round < 0 { // connections are open, plans are made
-			continue
-		}
-		w.p50 = append(w.p50, inMilliseconds(percentile(waited, 0.5)))
-		w.p99 = append(w.p99, inMilliseconds(percentile(waited, 0.99)))
-		w.sent = append(w.sent, (after-before)/float64(e.waiters))
+	waited, err := p.wait(ctx, n)
+	if err != nil {
+		return err
 	}
-	return w, nil
+	after, err := p.waiter.sent(ctx)
+	if err != nil || warm {
+		return err
+	}
+	w.p50 = append(w.p50, inMilliseconds(percentile(waited, 0.5)))
+	w.p99 = append(w.p99, inMilliseconds(percentile(waited, 0.99)))
+	w.sent = append(w.sent, (after-before)/float64(n))
+	return nil
 }
 
 // A pair is what two processes have: one owns keys, the other's callers wait for
