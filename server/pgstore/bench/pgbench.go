@@ -66,25 +66,47 @@ func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file 
 	}, nil
 }
 
-// bestConnections tries each number for a turn, and returns that which does most.
-func bestConnections(ctx context.Context, e effort, db *database, file string) (best int, err error) {
-	if len(e.connections) == 1 {
-		return e.connections[0], nil
-	}
-	var most float64
-	for _, n := range e.connections {
+// triesOfConnections is how often each number of connections has its turn.
+const triesOfConnections = 3
+
+// bestConnections returns the number that does most.
+func bestConnections(ctx context.Context, e effort, db *database, file string) (int, error) {
+	return bestOf(e.connections, triesOfConnections, func(n int) (w work, err error) {
 		b, err := startPgbench(ctx, db, file, n)
 		if err != nil {
-			return 0, err
+			return w, err
 		}
-		w, err := b.turn(ctx, e.slice/2) // warm
+		_, err = b.turn(ctx, e.slice/2) // warm
 		if err == nil {
 			w, err = b.turn(ctx, e.slice)
 		}
-		if err := errors.Join(err, b.stop()); err != nil {
-			return 0, err
+		return w, errors.Join(err, b.stop())
+	})
+}
+
+// bestOf tries each number so many times, after one another every time, and returns that
+// which does most in all its turns together: in one turn the machine, not the number, may
+// make the difference.
+func bestOf(numbers []int, tries int, try func(n int) (work, error)) (best int, err error) {
+	if len(numbers) == 1 {
+		return numbers[0], nil
+	}
+	all := make(map[int]*cell)
+	for _, n := range numbers {
+		all[n] = new(cell)
+	}
+	for range tries {
+		for _, n := range numbers {
+			w, err := try(n)
+			if err != nil {
+				return 0, err
+			}
+			all[n].add(w, usage{}, 0)
 		}
-		if rate := float64(w.operations) / w.took.Seconds(); rate > most {
+	}
+	var most float64
+	for _, n := range numbers {
+		if rate := all[n].rate(); rate > most {
 			most, best = rate, n
 		}
 	}

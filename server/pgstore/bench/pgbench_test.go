@@ -3,8 +3,11 @@ package main
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // Rows that nobody counted are few: those of one statement a connection.
@@ -32,4 +35,41 @@ func TestPgbench_check(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One turn in which the machine was fast makes no number the best.
+func TestBestOf(t *testing.T) {
+	t.Parallel()
+	rates := map[int][]int{8: {10, 10, 10}, 16: {29, 1, 1}, 32: {9, 12, 12}}
+	var tried []int
+	best, err := bestOf([]int{8, 16, 32}, 3, func(n int) (work, error) {
+		tried = append(tried, n)
+		return work{operations: rates[n][(len(tried)-1)/3], took: time.Second}, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 32, best)
+	require.Equal(t, []int{8, 16, 32, 8, 16, 32, 8, 16, 32}, tried)
+
+	_, err = bestOf([]int{8, 16}, 3, func(int) (work, error) { return work{}, errBroken })
+	require.ErrorIs(t, err, errBroken)
+	best, err = bestOf([]int{8}, 3, nil)
+	require.NoError(t, err)
+	require.Equal(t, 8, best, "there is no choice")
+}
+
+// The numbers are tried with pgbench itself, one after the other.
+func TestBestConnections(t *testing.T) {
+	t.Parallel()
+	l := new(lab)
+	t.Cleanup(func() { require.NoError(t, l.close()) })
+	on, err := l.postgres(t.Context())
+	require.NoError(t, err)
+	db, err := on.database(t.Context(), pgstore.Migrate)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.drop()) }()
+	e := mini
+	e.connections = []int{1, 4}
+	best, err := bestConnections(t.Context(), e, db, twoCommits)
+	require.NoError(t, err)
+	require.Contains(t, e.connections, best)
 }
