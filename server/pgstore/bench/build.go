@@ -32,10 +32,15 @@ func raceProgram(ctx context.Context) (program, folder string, err error) {
 	return program, folder, nil
 }
 
-// build makes a program of one of our main packages. Its error wraps [errNotBuilt].
+// build makes a program of one of our main packages. Its error wraps [errNotBuilt], but
+// where ctx ended it.
 func build(ctx context.Context, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", program}, args...)...)
-	if said, err := cmd.CombinedOutput(); err != nil {
+	said, err := cmd.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return fmt.Errorf("%w: %w: %s", errNotBuilt, err, said)
 	}
 	return nil
