@@ -29,17 +29,16 @@ func TestContested(t *testing.T) {
 // Not parallel: it sets the environment.
 func TestRaceProgram(t *testing.T) {
 	program, folder, err := raceProgram(t.Context())
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	require.NoError(t, err)
 	require.True(t, detects(program))
 	if folder == "" { // this test has the detector itself
 		return
 	}
-	require.NoError(t, os.RemoveAll(folder))
-
 	t.Setenv("PATH", t.TempDir())
-	_, folder, err = raceProgram(t.Context())
+	_, another, err := raceProgram(t.Context())
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(another)) })
 	require.ErrorIs(t, err, errNotBuilt, "nothing is judged without")
-	require.NoError(t, os.RemoveAll(folder))
 }
 
 func TestDetects_noProgram(t *testing.T) {

@@ -27,6 +27,7 @@ func TestLoggedVariant(t *testing.T) {
 	require.NoError(t, err)
 	v, err := loggedVariant(t.Context(), on, bareCommits, twoCommits)
 	require.NoError(t, err)
+	defer func() { require.NoError(t, v.close()) }()
 	operations := 0
 	for range 2 {
 		w, err := v.turn(t.Context(), time.Millisecond)
@@ -37,5 +38,4 @@ func TestLoggedVariant(t *testing.T) {
 		operations += w.operations
 	}
 	require.NoError(t, v.check(t.Context(), operations))
-	require.NoError(t, v.close())
 }
