@@ -153,26 +153,26 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
-// adopt drives the saga in r for the engine's life l, unless it does already.
-// It returns nil if the engine is closed, or cannot read the plan.
-func (e *Engine) adopt(l *life, r Record, fresh bool) *drive {
+// adopt drives the saga in r for the engine's life l, unless it does already: then
+// begun is false. It returns nil if the engine is closed, or cannot read the plan.
+func (e *Engine) adopt(l *life, r Record, fresh bool) (d *drive, begun bool) {
 	p := e.plans[r.Plan]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || p == nil {
-		return nil
+		return nil, false
 	}
 	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
-		return d
+		return d, false
 	}
-	d := newDrive(e, l, p, r, fresh)
+	d = newDrive(e, l, p, r, fresh)
 	e.drives[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
 	e.carryOn(d)
-	return d
+	return d, true
 }
 
 // carryOn runs d in a goroutine, and in another one if a step's function ended that.

@@ -133,9 +133,12 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
 	case err != nil:
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
-	case created:
-		e.observer.SagaMoved(ctx, MoveEvent{ID: r.ID, Name: r.Name, To: Running})
-		return r, e.adopt(l, r, true), nil
+	case created: // maybe by a call beside this one, with another input
+		d, begun := e.adopt(l, r, true)
+		if begun {
+			e.observer.SagaMoved(ctx, MoveEvent{ID: r.ID, Name: r.Name, To: Running})
+		}
+		return r, d, same(r, req)
 	}
 	return r, e.driven(r.ID), same(r, req)
 }
