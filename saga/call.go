@@ -2,7 +2,6 @@ package saga
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -130,10 +129,11 @@ func undoInput[In, Out any](c *call) (contract.Undo[In, Out], error) {
 	if c.output == nil {
 		return in, nil
 	}
-	in.Output = new(Out)
-	if err := contract.Decode(c.output, in.Output); err != nil {
-		return in, fmt.Errorf("%w: output of %s: %w", ErrCorrupt, c.step.name, err)
+	out, err := decodeLeniently[Out](c.output)
+	if err != nil {
+		return in, fmt.Errorf("output of %s: %w", c.step.name, err)
 	}
+	in.Output = &out
 	return in, nil
 }
 
@@ -163,14 +163,4 @@ func encodeResult(out any) ([]byte, error) {
 		return nil, &noResult{fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), MaxResultBytes)}
 	}
 	return data, nil
-}
-
-func decoder[T any]() func([]byte) (any, error) {
-	return func(data []byte) (any, error) {
-		var v T
-		if err := contract.Decode(data, &v); err != nil {
-			return nil, errors.Join(ErrCorrupt, err)
-		}
-		return v, nil
-	}
 }

@@ -88,7 +88,11 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 			e.tell(EngineEvent{Kind: EngineTookOver, Engine: l.id, Count: len(claimed)})
 		}
 		for _, r := range claimed {
-			e.adopt(l, r, r.Fence == 1)
+			from := takenOver
+			if r.Fence == 1 {
+				from = neverDriven
+			}
+			e.adopt(l, r, from)
 		}
 		if len(claimed) < limit {
 			return true
@@ -107,7 +111,7 @@ func (e *Engine) reconcile(ctx context.Context, l *life) error {
 		}
 		r, err := e.journal.Read(ctx, r.ID)
 		if err == nil && r.Engine == l.id && r.Status.Driven() {
-			e.adopt(l, r, false)
+			e.adopt(l, r, takenOver)
 		}
 		if errors.Is(err, ErrNotFound) {
 			return nil

@@ -24,7 +24,9 @@ func (d *Definition[In, Out]) planned() *plan {
 
 // Define returns the saga that build declares. name is a name as childkey's
 // are; version is at least 1, and grows whenever the steps change or what the
-// functions of Map compute. Definitions of several versions run side by side.
+// functions of Map compute, and when a member of what is stored (the input, the
+// outputs) is renamed or goes: a saga under way that has it is stuck. Definitions of
+// several versions run side by side.
 //
 // Everything that is wrong with it is in one error, a [*PlanError] whose
 // problems name the steps: duplicate names, cycles, foreign values, steps that
@@ -32,7 +34,7 @@ func (d *Definition[In, Out]) planned() *plan {
 // positive, types that JSON cannot carry. Define does no I/O.
 func Define[In, Out any](name string, version int, build func(b *Builder[In, Out])) (*Definition[In, Out], error) {
 	d := &draft{plan: &plan{
-		name: name, version: version, decodeInput: decoder[In](),
+		name: name, version: version, input: formOf[In](),
 		timeout: DefaultTimeout, undoBudget: DefaultUndoBudget, maxParallel: DefaultMaxParallel,
 	}}
 	if err := storable[In](); err != nil {

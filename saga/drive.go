@@ -19,12 +19,14 @@ type drive struct {
 	plan   *plan
 	owner  Owner
 	record Record // as it was taken; it does not change
-	fresh  bool
+	from   origin
+	// readable is the direction for which what others wrote was found readable; 0: none.
+	readable Status
 	// suspect: engines died under it, and it has not got any further yet.
 	suspect atomic.Bool
 	ctx     context.Context // of its calls
 
-	read     time.Time // when, by this process's clock, the record was read
+	seen     time.Time // when, by this process's clock, the record was read
 	revision int64
 	progress *progress
 	cause    *Failure // why the saga was turned
@@ -40,6 +42,15 @@ type drive struct {
 	err   error  // why the drive ended before the saga; nil: it did not
 }
 
+// An origin is where a drive has its saga from.
+type origin uint8
+
+const (
+	startedHere origin = iota // this process has just stored it
+	neverDriven               // somebody else has, and no engine had it: nothing was sent
+	takenOver                 // anything may have been sent
+)
+
 // An ending is how a try of a task went.
 type ending struct {
 	task    task
@@ -48,12 +59,12 @@ type ending struct {
 	elapsed time.Duration
 }
 
-func newDrive(e *Engine, l *life, p *plan, r Record, fresh bool) *drive {
+func newDrive(e *Engine, l *life, p *plan, r Record, from origin) *drive {
 	ctx := childkey.NewContext(l.ctx, r.Key)
 	d := &drive{
-		engine: e, life: l, plan: p, record: r, fresh: fresh, ctx: ctx,
+		engine: e, life: l, plan: p, record: r, from: from, ctx: ctx,
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
-		read:  time.Now(), revision: r.Revision,
+		seen:  time.Now(), revision: r.Revision,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
 	}
 	d.suspect.Store(r.Deaths >= SuspectDeaths)
@@ -68,7 +79,7 @@ func (d *drive) acquit() {
 }
 
 // now is the journal's clock, as far as this process can tell.
-func (d *drive) now() time.Time { return d.record.Now.Add(time.Since(d.read)) }
+func (d *drive) now() time.Time { return d.record.Now.Add(time.Since(d.seen)) }
 
 func (d *drive) isOver() bool {
 	select {
@@ -95,7 +106,7 @@ func (d *drive) drive() error {
 		return d.quarantine(ReasonPoisoned, fmt.Errorf("saga: %d engines died under it", d.record.Deaths))
 	}
 	if d.progress == nil {
-		progress, err := d.plan.load(d.record, d.fresh)
+		progress, err := d.plan.load(d.record, d.from != takenOver)
 		if err != nil {
 			return d.quarantine(ReasonCorrupt, err)
 		}
@@ -103,6 +114,11 @@ func (d *drive) drive() error {
 	}
 	for {
 		decision := d.progress.decide(d.now())
+		if decision.status == Completed { // maybe without a call, by a person's word
+			if err := d.legible(); err != nil {
+				return d.quarantine(ReasonCorrupt, err)
+			}
+		}
 		if err := d.settle(decision); err != nil {
 			return err
 		}
@@ -125,6 +141,20 @@ func (d *drive) drive() error {
 			return err
 		}
 	}
+}
+
+// legible checks, once per direction, that what others wrote can be read. What comes
+// later this process encodes itself.
+func (d *drive) legible() error {
+	g := d.progress
+	if d.from == startedHere || d.readable == g.status {
+		return nil
+	}
+	err := g.legible(d.record.Input)
+	if err == nil {
+		d.readable = g.status
+	}
+	return err
 }
 
 func (d *drive) closing() bool {

@@ -155,7 +155,7 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // adopt drives the saga in r for the engine's life l, unless it does already: then
 // begun is false. It returns nil if the engine is closed, or cannot read the plan.
-func (e *Engine) adopt(l *life, r Record, fresh bool) (d *drive, begun bool) {
+func (e *Engine) adopt(l *life, r Record, from origin) (d *drive, begun bool) {
 	p := e.plans[r.Plan]
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +165,7 @@ func (e *Engine) adopt(l *life, r Record, fresh bool) (d *drive, begun bool) {
 	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
 		return d, false
 	}
-	d = newDrive(e, l, p, r, fresh)
+	d = newDrive(e, l, p, r, from)
 	e.drives[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)

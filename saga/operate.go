@@ -71,7 +71,7 @@ func (e *Engine) ForceOK(ctx context.Context, id ID, step string, output any, by
 		}
 		data, err := contract.Encode(output)
 		if err == nil {
-			_, err = s.decode(data)
+			err = s.output.check(data)
 		}
 		if err != nil {
 			return Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)

@@ -18,9 +18,9 @@ type plan struct {
 	maxParallel int
 	edges       bool
 
-	record      PlanRecord
-	decodeInput func([]byte) (any, error)
-	result      *node // nil: none
+	record PlanRecord
+	input  form
+	result *node // nil: none
 }
 
 // A step is one step of a plan.
@@ -45,7 +45,7 @@ type step struct {
 
 	call     func(ctx context.Context, c *call) ([]byte, error)
 	undoCall func(ctx context.Context, c *call) error
-	decode   func([]byte) (any, error)
+	output   form
 	zero     []byte // the zero output
 }
 

@@ -221,13 +221,14 @@ func (g *progress) turn(now time.Time) []Entry {
 	return entries
 }
 
-// facts returns what the saga knows of what the nodes are made from.
+// facts returns what the saga knows of what the nodes are made from. What others
+// wrote of it was found legible before.
 func (g *progress) facts(input []byte, nodes ...*node) (*facts, error) {
 	f := &facts{outputs: make([]any, len(g.plan.steps))}
 	for _, n := range nodes {
 		if n.input && f.input == nil {
 			var err error
-			if f.input, err = g.plan.decodeInput(input); err != nil {
+			if f.input, err = g.plan.input.decode(input); err != nil {
 				return nil, err
 			}
 		}
@@ -246,24 +247,27 @@ func (g *progress) decode(f *facts, i int) (err error) {
 	if f.outputs[i] != nil || !l.completed() || l.result == nil {
 		return nil
 	}
-	if f.outputs[i], err = s.decode(l.result); err != nil {
+	if f.outputs[i], err = s.output.decode(l.result); err != nil {
 		return fmt.Errorf("output of %s: %w", s.name, err)
 	}
 	return nil
 }
 
-// legible returns an error if the journal has something that nobody can read, and
-// that is needed now or later: then nothing more is called.
+// legible returns an error if the journal has something that this process cannot
+// read to the last member, and that is needed from here on in the saga's
+// direction: then nothing more is called.
 func (g *progress) legible(input []byte) error {
-	if _, err := g.plan.decodeInput(input); err != nil {
-		return err
+	if err := g.plan.input.check(input); err != nil {
+		return fmt.Errorf("input: %w", err)
 	}
-	f := &facts{outputs: make([]any, len(g.plan.steps))}
 	for i, s := range g.plan.steps {
-		if s.needed {
-			if err := g.decode(f, i); err != nil {
-				return err
-			}
+		l := &g.forward[i]
+		toUndo := g.status == Compensating && s.undo != nil && !g.undo[i].completed()
+		if !s.needed && !toUndo || !l.completed() || l.result == nil {
+			continue
+		}
+		if err := s.output.check(l.result); err != nil {
+			return fmt.Errorf("output of %s: %w", s.name, err)
 		}
 	}
 	return nil

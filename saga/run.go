@@ -66,10 +66,11 @@ func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.K
 	if err != nil {
 		return none, err
 	}
-	if r, err = e.wait(ctx, r, drive); err != nil {
+	r, own, err := e.wait(ctx, r, drive)
+	if err != nil {
 		return none, err
 	}
-	return d.outcome(r)
+	return d.outcome(r, own)
 }
 
 // Start starts the saga with that key, or finds it, and returns as soon as that
@@ -95,16 +96,22 @@ func (d *Definition[In, Out]) start(
 	return e.start(ctx, req)
 }
 
-// outcome returns what became of the saga in r, which is over or stuck.
-func (d *Definition[In, Out]) outcome(r Record) (Out, error) {
-	var out Out
+// outcome returns what became of the saga in r, which is over or stuck. own says that
+// this process ended it.
+func (d *Definition[In, Out]) outcome(r Record, own bool) (Out, error) {
+	var none Out
 	switch {
 	case r.Status != Completed:
-		return out, newError(r)
+		return none, newError(r)
 	case r.Result == nil:
-		return out, fmt.Errorf("%w: saga %s %s", ErrNoResult, r.Name, r.ID)
+		return none, fmt.Errorf("%w: saga %s %s", ErrNoResult, r.Name, r.ID)
 	}
-	if err := contract.Decode(r.Result, &out); err != nil {
+	read := decodeStrictly[Out]
+	if own || r.Plan != d.plan.record.Hash { // another version's result may be of another type
+		read = decodeLeniently[Out]
+	}
+	out, err := read(r.Result)
+	if err != nil {
 		return out, fmt.Errorf("%w: saga %s %s: %w", ErrNoResult, r.Name, r.ID, err)
 	}
 	return out, nil
@@ -134,8 +141,8 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 	case err != nil:
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
 	case created: // maybe by a call beside this one, with another input
-		d, begun := e.adopt(l, r, true)
-		if begun {
+		d, begun := e.adopt(l, r, startedHere)
+		if begun || d == nil {
 			e.observer.SagaMoved(ctx, MoveEvent{ID: r.ID, Name: r.Name, To: Running})
 		}
 		return r, d, same(r, req)
@@ -152,9 +159,10 @@ func same(r Record, req StartRequest) error {
 	return nil
 }
 
-// wait returns the saga once it is over or stuck. r is how it was seen last,
-// and d what drives it in this process, if anything does.
-func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
+// wait returns the saga once it is over or stuck, and whether it came to that in this
+// process. r is how it was seen last, and d what drives it in this process, if anything
+// does.
+func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own bool, err error) {
 	next, failures := min(20*time.Millisecond, e.cfg.Poll), 0
 	for r.Status.Driven() {
 		if d != nil && d.owner.Fence >= r.Fence { // else it is one that is about to notice
@@ -162,36 +170,36 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (Record, error) {
 			case <-d.over:
 			case <-d.life.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
-				return r, detached(context.Cause(ctx))
+				return r, false, detached(context.Cause(ctx))
 			}
 			if d.isOver() && d.err == nil {
-				return d.final, nil
+				return d.final, true, nil
 			}
 		}
 		seen, err := e.journal.Read(ctx, r.ID)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			return r, err
+			return r, false, err
 		case err == nil:
 			r, failures = seen, 0
 		case failures == 2:
-			return r, detached(err)
+			return r, false, detached(err)
 		default:
 			failures++
 		}
 		if err := e.mayWait(r); err != nil {
-			return r, err
+			return r, false, err
 		}
 		if d = e.driven(r.ID); d != nil && d.owner.Fence >= r.Fence && d.life.ctx.Err() == nil {
 			continue
 		}
 		if !e.pauseFor(ctx, r.ID, next) {
-			return r, detached(context.Cause(ctx))
+			return r, false, detached(context.Cause(ctx))
 		}
 		next = min(2*next, e.cfg.Poll)
 		d = e.driven(r.ID)
 	}
-	return r, nil
+	return r, false, nil
 }
 
 // mayWait returns why it is no use to wait for r.

@@ -76,7 +76,7 @@ func StepFunc[SagaIn, SagaOut, In, Out any](
 func declare[In, Out any](d *draft, to address, in *node) *StepRef[In, Out] {
 	s := &step{
 		index: len(d.plan.steps), name: to.name(), address: to, input: in,
-		tryTimeout: DefaultTryTimeout, decode: decoder[Out](),
+		tryTimeout: DefaultTryTimeout, output: formOf[Out](),
 	}
 	if in == nil || in.draft != d {
 		d.problem(fmt.Errorf("%w: the input of step %s is of no saga, of another one, or of a nil function", ErrValue, s.name))

@@ -14,8 +14,10 @@ func storable[T any]() error {
 }
 
 var (
-	jsonType = reflect.TypeFor[json.Marshaler]()
-	textType = reflect.TypeFor[encoding.TextMarshaler]()
+	toJSON   = reflect.TypeFor[json.Marshaler]()
+	fromJSON = reflect.TypeFor[json.Unmarshaler]()
+	toText   = reflect.TypeFor[encoding.TextMarshaler]()
+	fromText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
 func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
@@ -23,8 +25,14 @@ func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
 		return nil
 	}
 	seen[t] = true
-	if own := reflect.PointerTo(t); own.Implements(jsonType) || own.Implements(textType) {
-		return nil
+	switch own := reflect.PointerTo(t); {
+	case own.Implements(toJSON):
+		return needs(own, fromJSON, "MarshalJSON", "UnmarshalJSON")
+	case own.Implements(toText):
+		if own.Implements(fromJSON) {
+			return nil
+		}
+		return needs(own, fromText, "MarshalText", "UnmarshalText")
 	}
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
@@ -32,12 +40,42 @@ func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return checkType(t.Elem(), seen)
 	case reflect.Map:
+		if err := checkKey(t.Key()); err != nil {
+			return err
+		}
 		return checkType(t.Elem(), seen)
 	case reflect.Struct:
 		return checkStruct(t, seen)
 	default:
 		return nil
 	}
+}
+
+// needs returns an error unless what a type writes by a method of its own it also
+// reads by one.
+func needs(own, reader reflect.Type, writes, reads string) error {
+	if own.Implements(reader) {
+		return nil
+	}
+	return fmt.Errorf("%w: %v has %s and no %s", ErrType, own.Elem(), writes, reads)
+}
+
+// checkKey returns an error unless t is what the keys of a map may be.
+func checkKey(t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.String: // whatever methods it has, it is written as it stands
+		return nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		if !t.Implements(toText) {
+			return nil
+		}
+	default:
+		if !t.Implements(toText) {
+			return fmt.Errorf("%w: %v is no key of an object in JSON", ErrType, t)
+		}
+	}
+	return needs(reflect.PointerTo(t), fromText, "MarshalText", "UnmarshalText")
 }
 
 func checkStruct(t reflect.Type, seen map[reflect.Type]bool) error {

@@ -22,11 +22,8 @@ func (d *drive) begin(decision *decision) error {
 		decision.sooner(now.Add(d.life.lease/10), now)
 		return nil
 	}
-	// Outputs are decoded as any other owner would decode them.
-	if !d.fresh {
-		if err := d.progress.legible(d.record.Input); err != nil {
-			return err
-		}
+	if err := d.legible(); err != nil {
+		return err
 	}
 	inputs := make([]*node, len(decision.start))
 	for i, t := range decision.start {

@@ -1,0 +1,210 @@
+package saga_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+// A shape is a saga whose plan is always the same, and whose types are not: those of
+// its input, of what its first step returns, and of its result. Without idOf nobody but
+// the undo reads what the first step returns.
+func shape[In, Held, Out any](inputOf func(In) order, idOf func(Held) string, resultOf func(parcel) Out) *saga.Definition[In, Out] {
+	reserve := contract.Post[order, Held]("inventory", "reserve", "/reservations")
+	release := contract.Post[contract.Undo[order, Held], undone]("inventory", "release", "/reservations/release")
+	return saga.MustDefine("shape", 1, func(b *saga.Builder[In, Out]) {
+		b.UndoBudget(undoBudget)
+		held := saga.Step(b, reserve, saga.Map(b.Input(), inputOf)).Undo(release)
+		in := saga.Map(b.Input(), func(In) booking { return booking{} })
+		if idOf != nil {
+			in = saga.Map(held.Output(), func(h Held) booking { return booking{Hold: idOf(h)} })
+		}
+		sent := saga.Step(b, book, in).After(held)
+		saga.Return(b, saga.Map(sent.Output(), resultOf))
+	})
+}
+
+type (
+	renamedOrder struct {
+		Article string `json:"article"`
+		Cents   int    `json:"cents"`
+	}
+	renamedHold struct{ HoldID string }
+	grownHold   struct{ ID, Warehouse string }
+	renamedEnd  struct{ Number string }
+)
+
+func orderOf(o order) order      { return o }
+func idOf(h hold) string         { return h.ID }
+func receiptOf(p parcel) receipt { return receipt(p) }
+
+func oldShape() saga.AnyDefinition { return shape(orderOf, idOf, receiptOf) }
+
+func grownShape() saga.AnyDefinition {
+	return shape(orderOf, func(h grownHold) string { return h.ID }, receiptOf)
+}
+
+func otherInput() saga.AnyDefinition {
+	return shape(func(o renamedOrder) order { return order{SKU: o.Article} }, idOf, receiptOf)
+}
+
+func otherOutput() saga.AnyDefinition {
+	return shape(orderOf, func(h renamedHold) string { return h.HoldID }, receiptOf)
+}
+
+// startShape starts the saga in a process that dies when it writes for the nth time.
+func startShape(s *stage, nth int) {
+	s.Helper()
+	first := shape(orderOf, idOf, receiptOf)
+	s.services.Answer("inventory.reserve", `{"ID":"h-1","Since":"members that callees add are none of ours"}`)
+	s.services.Answer("shipping.book", `{"Track":"t"}`)
+	e := s.openWith(dead(s.journal, func(method string, n int) bool { return method == "Append" && n == nth }),
+		saga.Config{Definitions: []saga.AnyDefinition{first}})
+	_, err := first.Start(s.Context(), e, key(s.T, "k"), basket)
+	require.NoError(s, err)
+}
+
+// What was stored under other types is not read as zero values: the saga waits for a
+// process that has the types.
+func TestTakeOver_otherTypes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		other  saga.AnyDefinition
+		nth    int // write that the first process does not live to see
+		reject bool
+		more   int // calls of the second process
+		text   string
+	}{
+		{"input", otherInput(), 1, false, 0, `input: saga: corrupt record: saga_test.renamedOrder has no member "sku"`},
+		{"output", otherOutput(), 2, false, 0, `output of inventory.reserve: saga: corrupt record: saga_test.renamedHold has no member "ID"`},
+		{"output to undo", shape[order, renamedHold](orderOf, nil, receiptOf), 3, true, 0, `output of inventory.reserve`},
+		{"output to undo, from here on", shape[order, renamedHold](orderOf, nil, receiptOf), 2, true, 1, `output of inventory.reserve`},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(s *stage) {
+			want := error(nil)
+			if tt.reject {
+				s.services.Script("shipping.book", sagatest.Reject(409))
+				want = saga.ErrCompensated
+			}
+			startShape(s, tt.nth)
+			time.Sleep(saga.DefaultLease) // it dies
+			sent := len(s.services.Deliveries())
+			second := s.open(tt.other)
+			r := s.until("k", saga.Stuck)
+			require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason, tt.name)
+			require.Contains(s, r.StuckOn.Detail, tt.text, tt.name)
+			require.Len(s, s.services.Deliveries(), sent+tt.more, tt.name)
+			_, err := second.Retry(s.Context(), id(s.T, "k"), someone)
+			require.NoError(s, err)
+			s.until("k", saga.Stuck)
+			require.NoError(s, second.Close(s.Context()))
+
+			third := shape(orderOf, idOf, receiptOf)
+			e := s.open(third)
+			_, err = e.Retry(s.Context(), id(s.T, "k"), someone)
+			require.NoError(s, err)
+			_, err = third.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, want, tt.name)
+		})
+	}
+}
+
+// A type may gain a field: what callees return grows, and this library's own types
+// with it.
+func TestTakeOver_grownType(t *testing.T) {
+	t.Parallel()
+	for _, d := range []saga.AnyDefinition{oldShape(), grownShape()} {
+		inBubble(t, func(s *stage) {
+			startShape(s, 2)
+			s.open(d)
+			s.until("k", saga.Completed)
+			s.wantEffects("inventory.reserve", 1, 0)
+		})
+	}
+}
+
+// mailed is a saga whose last step is refused, past its pivot. Its plan does not depend
+// on Parcel.
+func mailed[Parcel any](trackOf func(Parcel) string) *saga.Definition[order, receipt] {
+	return saga.MustDefine("mailed", 1, func(b *saga.Builder[order, receipt]) {
+		sent := saga.Step(b, contract.Post[order, Parcel]("shipping", "book", "/parcels"), b.Input()).Pivot()
+		saga.Step(b, notify, saga.Map(sent.Output(), func(p Parcel) parcel { return parcel{trackOf(p)} })).Retriable()
+		saga.Return(b, saga.Map(sent.Output(), func(p Parcel) receipt { return receipt{trackOf(p)} }))
+	})
+}
+
+// Where a person's word is the last that a saga needs, no call is begun before its
+// result is made.
+func TestForceOK_otherTypes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		first := mailed(func(p parcel) string { return p.Track })
+		s.services.Answer("shipping.book", `{"Track":"t"}`)
+		s.services.Script("mail.receipt", sagatest.Reject(422))
+		e := s.open(first)
+		_, err := first.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrStuck)
+		require.NoError(s, e.Close(s.Context()))
+
+		other := mailed(func(p renamedEnd) string { return p.Number })
+		e = s.open(other)
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "shipping.book", parcel{"by hand"}, someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", parcel{"no member of the step's"}, someone)
+		require.ErrorIs(s, err, saga.ErrEncode)
+		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", nothing{}, someone)
+		require.NoError(s, err)
+		_, err = other.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCorrupt)
+		require.NoError(s, e.Close(s.Context()))
+
+		e = s.open(first)
+		_, err = e.Retry(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		got, err := first.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.Equal(s, receipt{"t"}, got)
+	})
+}
+
+// A result of another type is not there; one of another version may be of one.
+func TestRun_resultOfAnotherType(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		first := shape(orderOf, idOf, receiptOf)
+		s.services.Answer("shipping.book", `{"Track":"t"}`)
+		_, err := first.Run(s.Context(), s.open(first), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		other := shape(orderOf, idOf, func(p parcel) renamedEnd { return renamedEnd{p.Track} })
+		_, err = other.Run(s.Context(), s.open(other), key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrNoResult)
+		require.ErrorIs(s, err, saga.ErrCorrupt)
+		next := saga.MustDefine("shape", 2, func(b *saga.Builder[order, struct{ Weight int }]) {
+			sent := saga.Step(b, book, saga.Map(b.Input(), func(order) booking { return booking{} }))
+			saga.Return(b, saga.Map(sent.Output(), func(parcel) struct{ Weight int } { return struct{ Weight int }{} }))
+		})
+		_, err = next.Run(s.Context(), s.open(next), key(s.T, "k"), basket)
+		require.NoError(s, err)
+	})
+}
+
+// Nobody who enqueues a saga need be built from the same source as who drives it.
+func TestRun_enqueuedWithAnotherType(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		req, err := shape(orderOf, idOf, receiptOf).Request(key(s.T, "k"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		s.open(otherInput())
+		require.Equal(s, saga.ReasonCorrupt, s.until("k", saga.Stuck).StuckOn.Reason)
+		require.Empty(s, s.services.Deliveries())
+	})
+}
