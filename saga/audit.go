@@ -29,6 +29,12 @@ type Audit struct {
 	Step   string // of a verb about a step
 	Actor  string // 1 to [MaxActorBytes] bytes
 	Reason string // 1 to [MaxReasonBytes] bytes
+
+	// Revision is [Record].Revision as the actor saw it: if the saga moved since,
+	// the verb does nothing and returns [ErrConflict]. It grows with every write, so
+	// that of a saga that is driven is soon out of date. Zero takes the saga as it
+	// stands when the verb comes. It is not in the audit log.
+	Revision int64
 }
 
 func (a Audit) check() error {
@@ -37,6 +43,14 @@ func (a Audit) check() error {
 		return fmt.Errorf("%w: Actor of %d bytes, 1 to %d", ErrReasonRequired, len(a.Actor), MaxActorBytes)
 	case a.Reason == "" || len(a.Reason) > MaxReasonBytes:
 		return fmt.Errorf("%w: Reason of %d bytes, 1 to %d", ErrReasonRequired, len(a.Reason), MaxReasonBytes)
+	}
+	return nil
+}
+
+// stale returns an error if r is not what the actor saw.
+func (a Audit) stale(r Record) error {
+	if a.Revision != 0 && a.Revision != r.Revision {
+		return wrong(r, fmt.Sprintf("it moved on from revision %d to %d", a.Revision, r.Revision))
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 
 // Retry sets a stuck saga going again, in the direction that it had: what failed
 // is tried anew, under the same keys, with new budgets of time. Like all verbs
-// it takes effect only on the saga as it stands, and is in the audit log with
-// actor and reason.
+// it takes effect only on the saga as it stands, or as the actor saw it
+// ([Audit].Revision), and is in the audit log with actor and reason.
 //
 // The verbs' errors are [ErrReasonRequired], [ErrConflict], [ErrNotFound],
 // [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. They
@@ -164,11 +164,15 @@ func (e *Engine) operate(ctx context.Context, id ID, by Audit, decide func(Recor
 		return r, err
 	}
 	for range 10 {
+		if err := by.stale(r); err != nil {
+			return r, err
+		}
 		c, err := decide(r)
 		if err != nil {
 			return r, err
 		}
 		c.ID, c.Revision, c.By = id, r.Revision, by
+		c.By.Revision = 0 // it is in the change
 		from := r.Status
 		next, won, err := e.journal.Change(ctx, c)
 		if err != nil {

@@ -229,3 +229,78 @@ func TestVerbs_race(t *testing.T) {
 		})
 	}
 }
+
+// Two people see the same stuck saga, and decide differently: the second one hears
+// that it has moved since.
+func TestVerbs_onWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		stuckUndo(s, e)
+		listed, err := e.List(s.Context(), saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 1})
+		require.NoError(s, err)
+		ann := saga.Audit{Actor: "ann", Reason: "refund works again", Revision: listed[0].Revision}
+		bob := saga.Audit{Actor: "bob", Reason: "refunded by hand", Revision: listed[0].Revision}
+
+		s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
+		_, err = e.Retry(s.Context(), id(s.T, "k"), ann)
+		require.NoError(s, err)
+		stuck := s.until("k", saga.Stuck) // again: only the revision tells it from what bob saw
+		verbs := map[string]func(by saga.Audit) (saga.Record, error){
+			"Retry": func(by saga.Audit) (saga.Record, error) { return e.Retry(s.Context(), stuck.ID, by) },
+			"ForceUndone": func(by saga.Audit) (saga.Record, error) {
+				return e.ForceUndone(s.Context(), stuck.ID, "payment.charge", by)
+			},
+			"ForceOK": func(by saga.Audit) (saga.Record, error) {
+				return e.ForceOK(s.Context(), stuck.ID, "shipping.book", parcel{}, by)
+			},
+			"Cancel":  func(by saga.Audit) (saga.Record, error) { return e.Cancel(s.Context(), stuck.ID, by) },
+			"Abandon": func(by saga.Audit) (saga.Record, error) { return e.Abandon(s.Context(), stuck.ID, by) },
+		}
+		for name, verb := range verbs {
+			r, err := verb(bob)
+			require.ErrorIs(s, err, saga.ErrConflict, name)
+			require.ErrorContains(s, err, "it moved on from revision", name)
+			require.Equal(s, stuck.Revision, r.Revision, name)
+		}
+		bob.Revision = stuck.Revision
+		_, err = e.ForceUndone(s.Context(), stuck.ID, "payment.charge", bob)
+		require.NoError(s, err)
+		s.until("k", saga.Compensated)
+		log, err := e.AuditLog(s.Context(), stuck.ID, 10)
+		require.NoError(s, err)
+		require.Len(s, log, 2)
+		require.Equal(s, saga.Audit{Verb: saga.VerbForceUndone, Step: "payment.charge", Actor: "bob", Reason: "refunded by hand"}, log[0].Audit)
+	})
+}
+
+// The saga moves between the look at it and the change: with a revision that is a
+// conflict, without one the verb looks again.
+func TestVerbs_overtaken(t *testing.T) {
+	t.Parallel()
+	for _, seen := range []bool{false, true} {
+		inBubble(t, func(s *stage) {
+			stuckUndo(s, s.open(checkout))
+			stuck := s.read("k")
+			j := tap(s.journal)
+			j.after = func(method string, n int) error {
+				if method == "Read" && n == 1 {
+					_, won, err := s.journal.Change(context.Background(), saga.Change{ID: stuck.ID, Revision: stuck.Revision, Status: saga.Stuck, By: someone})
+					require.NoError(s, err)
+					require.True(s, won)
+				}
+				return nil
+			}
+			by := someone
+			if seen {
+				by.Revision = stuck.Revision
+			}
+			_, err := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}}).Abandon(s.Context(), stuck.ID, by)
+			if seen {
+				require.ErrorIs(s, err, saga.ErrConflict)
+				return
+			}
+			require.NoError(s, err)
+		})
+	}
+}
