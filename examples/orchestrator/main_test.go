@@ -38,18 +38,21 @@ func newTown(t *testing.T, lease string) *town {
 	t.Helper()
 	ledger := blackboxtest.Build(t, "../ledger")
 	w := &town{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
-	for _, name := range []string{"inventory", "payment", "notification"} {
+	database := func(name string) string {
 		url := pgtest.URL(t)
-		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+url, "LEASE="+lease)
 		pool, err := pgxpool.New(t.Context(), url)
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		w.databases[name] = pool
+		return url
+	}
+	for _, name := range []string{"inventory", "payment", "notification"} {
+		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+database(name), "LEASE="+lease)
 	}
 	for _, hop := range w.hops {
 		hop.AwaitReady()
 	}
-	w.front = blackboxtest.Start(t, "DATABASE_URL="+pgtest.URL(t), "LEASE="+lease, "HOP_INVENTORY_URL="+w.hops["inventory"].URL,
+	w.front = blackboxtest.Start(t, "DATABASE_URL="+database("orchestrator"), "LEASE="+lease, "HOP_INVENTORY_URL="+w.hops["inventory"].URL,
 		"HOP_PAYMENT_URL="+w.hops["payment"].URL, "HOP_NOTIFICATION_URL="+w.hops["notification"].URL).AwaitReady()
 	return w
 }

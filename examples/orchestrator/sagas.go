@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/saga"
 )
@@ -36,13 +37,23 @@ func (s *service) startSaga(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	input := order{FP: in.FP, Saga: key.String(), Reject: in.Reject}
-	if _, err := checkoutSaga.Start(r.Context(), s.sagas, key, input, saga.Scope(tenant)); err != nil {
+	_, err = checkoutSaga.Start(r.Context(), s.sagas, key, input, saga.Scope(tenant))
+	switch {
+	case errors.Is(err, saga.ErrKeyReused): // by a request that the guard no longer remembers
+		writeProblem(w, wire.NewProblem(wire.KeyReused, "The key is that of a saga with another input."))
+	case err != nil:
 		slog.Warn("saga not started", "error", err)
 		w.Header().Set("Retry-After", "1") // it may have been: the next call finds out
 		hosting.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "not started"})
-		return
+	default:
+		hosting.WriteJSON(w, http.StatusAccepted, map[string]string{"saga": key.String()})
 	}
-	hosting.WriteJSON(w, http.StatusAccepted, map[string]string{"saga": key.String()})
+}
+
+func writeProblem(w http.ResponseWriter, p wire.Problem) {
+	w.Header().Set("Content-Type", wire.ProblemContentType)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(p.JSON()) // the guard's recorder takes all of it
 }
 
 func readSaga(r *http.Request) (in sagaRequest, key childkey.Key, err error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
 )
 
@@ -181,5 +182,36 @@ func TestSaga_orchestratorIsKilled(t *testing.T) {
 				require.LessOrEqual(t, do, 1)
 			}
 		}
+	}
+}
+
+// Sagas are kept for longer than the guard remembers requests: the key is still that
+// of the saga, and no retry changes that.
+func TestSaga_keyReusedAfterTheGuardForgot(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "30s")
+	started := blackboxtest.Post(t.Context(), w.saga("r-1", `{"fp":"a"}`))
+	require.Equal(t, http.StatusAccepted, started.Status, started.Body)
+	untilOver(t, w.front, "r-1")
+	forget := func() {
+		tag, err := w.databases["orchestrator"].Exec(t.Context(), "delete from idempotency")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tag.RowsAffected())
+	}
+	forget()
+	other := blackboxtest.Post(t.Context(), w.saga("r-1", `{"fp":"b"}`))
+	require.Equal(t, http.StatusUnprocessableEntity, other.Status, other.Body)
+	problem, ok := wire.ParseProblem(other.Header.Get("Content-Type"), []byte(other.Body))
+	require.True(t, ok, other.Body)
+	require.Equal(t, wire.KeyReused, problem.Code)
+	require.Empty(t, other.Header.Get("Retry-After"))
+
+	forget()
+	again := blackboxtest.Post(t.Context(), w.saga("r-1", `{"fp":"a"}`))
+	require.Equal(t, http.StatusAccepted, again.Status, again.Body)
+	require.Equal(t, started.Body, again.Body)
+	for service := range operations {
+		do, undo := w.ledgerOf(t, service, "r-1")
+		require.Equal(t, [2]int{1, 0}, [2]int{do, undo}, service)
 	}
 }
