@@ -138,7 +138,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		err = fmt.Errorf("saga: close: calls are cut off: %w", context.Cause(ctx))
+		err = fmt.Errorf("saga: close: calls are cut off: %w", ended(ctx))
 	}
 	// No beat may follow the end of the lease, and no claim.
 	e.stop()

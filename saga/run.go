@@ -84,7 +84,7 @@ func (d *Definition[In, Out]) start(
 	ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption,
 ) (Record, *drive, error) {
 	if ctx.Err() != nil {
-		return Record{}, nil, context.Cause(ctx)
+		return Record{}, nil, ended(ctx)
 	}
 	if e.plans[d.plan.record.Hash] != d.plan {
 		return Record{}, nil, fmt.Errorf("%w: %s version %d is not among the engine's Definitions", ErrNoDefinition, d.plan.name, d.plan.version)
@@ -170,7 +170,7 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own
 			case <-d.over:
 			case <-d.life.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
-				return r, false, detached(context.Cause(ctx))
+				return r, false, detached(ended(ctx))
 			}
 			if d.isOver() && d.err == nil {
 				return d.final, true, nil
@@ -194,7 +194,7 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own
 			continue
 		}
 		if !e.pauseFor(ctx, r.ID, next) {
-			return r, false, detached(context.Cause(ctx))
+			return r, false, detached(ended(ctx))
 		}
 		next = min(2*next, e.cfg.Poll)
 		d = e.driven(r.ID)
@@ -216,6 +216,16 @@ func (e *Engine) mayWait(r Record) error {
 	default:
 		return nil
 	}
+}
+
+// ended returns why ctx, which has ended, did: it matches what ctx.Err returns, and the
+// cause that was given for it too.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
 func detached(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }

@@ -1,6 +1,8 @@
 package saga_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -27,5 +29,52 @@ func TestStart_besideAnother(t *testing.T) {
 		s.events.mu.Lock()
 		defer s.events.mu.Unlock()
 		require.Len(s, s.events.moves, 2, "started and completed, once each")
+	})
+}
+
+// A ctx that ended for a reason of the caller's is over all the same.
+func TestRun_ctxIsDone(t *testing.T) {
+	t.Parallel()
+	why := errors.New("the client hung up")
+	inBubble(t, func(s *stage) {
+		e := s.open(checkout)
+		done, cancel := context.WithCancelCause(s.Context())
+		cancel(why)
+		late, stop := context.WithDeadlineCause(s.Context(), time.Now(), why)
+		defer stop()
+		plain, cancelPlain := context.WithCancel(s.Context())
+		cancelPlain()
+		for _, tt := range []struct {
+			ctx  context.Context
+			want []error
+		}{{done, []error{context.Canceled, why}}, {late, []error{context.DeadlineExceeded, why}}, {plain, []error{context.Canceled}}} {
+			_, err := checkout.Run(tt.ctx, e, key(s.T, "k"), basket)
+			_, errStart := checkout.Start(tt.ctx, e, key(s.T, "k"), basket)
+			for _, want := range tt.want {
+				require.ErrorIs(s, err, want)
+				require.ErrorIs(s, errStart, want)
+			}
+			require.NotErrorIs(s, err, saga.ErrDetached)
+		}
+		_, err := s.journal.Read(s.Context(), id(s.T, "k"))
+		require.ErrorIs(s, err, saga.ErrNotFound)
+	})
+}
+
+// Who stops waiting hears that it was the ctx, and why.
+func TestRun_ctxEnds(t *testing.T) {
+	t.Parallel()
+	why := errors.New("the client hung up")
+	inBubble(t, func(s *stage) {
+		s.services.Script("inventory.reserve", sagatest.Slow(10*time.Second))
+		e := s.open(checkout)
+		ctx, cancel := context.WithCancelCause(s.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		_, err := checkout.Run(ctx, e, key(s.T, "k"), basket)
+		for _, want := range []error{saga.ErrDetached, context.Canceled, why} {
+			require.ErrorIs(s, err, want)
+		}
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
 	})
 }
