@@ -143,6 +143,15 @@ func TestDefine_refuses(t *testing.T) {
 			a := step(b, "a.a").Pivot()
 			step(b, "b.b").Pivot().After(a)
 		}, saga.ErrPivot, "step b.b, pivot a.a: there are two pivots"},
+		{"two pivots beside each other", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Pivot()
+			step(b, "b.b").Pivot()
+		}, saga.ErrPivot, "step b.b, pivot a.a: there are two pivots"},
+		{"two pivots on branches of one step", func(b *saga.Builder[order, nothing]) {
+			first := step(b, "a.a").UndoFunc("a.undo", undo)
+			step(b, "b.b").Pivot().After(first)
+			step(b, "c.c").Pivot().After(first)
+		}, saga.ErrPivot, "step c.c, pivot b.b: there are two pivots"},
 		{"beside the pivot", func(b *saga.Builder[order, nothing]) {
 			step(b, "a.a").Pivot()
 			step(b, "b.b").UndoFunc("b.undo", undo)
@@ -208,6 +217,40 @@ func TestDefine_listsEveryProblem(t *testing.T) {
 	_, err = saga.Define[order, nothing]("name", 1, nil)
 	require.ErrorContains(t, err, "no function declares it")
 	require.PanicsWithError(t, err.Error(), func() { saga.MustDefine[order, nothing]("name", 1, nil) })
+}
+
+// A mistake of one kind does not hide those of others: a cycle least of all.
+func TestDefine_listsEveryProblem_besideACycle(t *testing.T) {
+	t.Parallel()
+	_, err := saga.Define("bad name", 1, func(b *saga.Builder[order, nothing]) {
+		twice := step(b, "a.a")
+		step(b, "a.a").UndoFunc("a.undo", undo)
+		c := step(b, "c.c").UndoFunc("c.undo", undo)
+		c.After(step(b, "d.d").ReadOnly().Irreversible().After(c))
+		saga.StepFunc[order, nothing, order, nothing](b, "e.e", b.Input(), nil)
+		step(b, "f.f").UndoFunc("f.undo", undo).Retention(time.Hour)
+		step(b, "g.g").Pivot().After(twice, c)
+		step(b, "h.h").Pivot()
+		step(b, "i.i").After(step(b, "j.j").Pivot())
+	})
+	for _, want := range []error{saga.ErrDuplicateStep, saga.ErrCycle, saga.ErrRetention, saga.ErrMissingUndo, saga.ErrPivot} {
+		require.ErrorIs(t, err, want)
+	}
+	for _, text := range []string{
+		"name: ", "a.a is there twice", "wait for each other: c.c after d.d after c.c", "step d.d: a ReadOnly step has nothing to undo",
+		"step e.e: no function", "step f.f: its callee remembers keys for 1h0m0s", "step h.h, pivot g.g: there are two pivots",
+		"step i.i, pivot g.g: it runs beside the pivot", "step i.i has no undo, and a.a can fail after it",
+	} {
+		require.ErrorContains(t, err, text)
+	}
+	var pivot *saga.PivotError
+	var plan *saga.PlanError
+	require.ErrorAs(t, err, &plan)
+	for _, problem := range plan.Problems {
+		if errors.As(problem, &pivot) {
+			require.NotContains(t, []string{"c.c", "d.d"}, pivot.Step, "the steps of the cycle run before the pivot")
+		}
+	}
 }
 
 func TestDefine_accepts(t *testing.T) {

@@ -15,12 +15,11 @@ func (d *draft) finish() (*plan, error) {
 	d.link()
 	if cycle := p.cycle(); cycle != nil {
 		d.problem(&CycleError{cycle})
-	} else if len(p.steps) > 0 {
-		d.checkMarks()
-		d.checkPivot()
-		d.checkUndos()
-		d.checkRetention()
 	}
+	d.checkMarks()
+	d.checkPivot()
+	d.checkUndos()
+	d.checkRetention()
 	if len(d.problems) > 0 {
 		return nil, &PlanError{Name: p.name, Version: p.version, Problems: d.problems}
 	}

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -75,24 +76,21 @@ func (p *plan) find(name string) *step {
 	return nil
 }
 
-// ancestors returns, for every step, which steps run before it.
+// ancestors returns, for every step, which steps run before it. Steps of a cycle are
+// their own ancestors.
 func (p *plan) ancestors() [][]bool {
 	all := make([][]bool, len(p.steps))
-	var visit func(i int) []bool
-	visit = func(i int) []bool {
-		if all[i] == nil {
-			all[i] = make([]bool, len(p.steps))
-			for _, b := range p.steps[i].before {
+	for i := range p.steps {
+		all[i] = make([]bool, len(p.steps))
+		next := slices.Clone(p.steps[i].before)
+		for len(next) > 0 {
+			b := next[0]
+			next = next[1:]
+			if !all[i][b] {
 				all[i][b] = true
-				for j, is := range visit(b) {
-					all[i][j] = all[i][j] || is
-				}
+				next = append(next, p.steps[b].before...)
 			}
 		}
-		return all[i]
-	}
-	for i := range p.steps {
-		visit(i)
 	}
 	return all
 }
