@@ -25,6 +25,11 @@ var (
 	// ErrDetached: the wait for a saga ended and the saga did not: it is still
 	// being driven. Run it again to attach to it.
 	ErrDetached = errors.New("saga: detached; the saga goes on")
+	// ErrNotStarted: this call has started nothing, since the journal does not
+	// answer, or the engine has no lease or is closed. That does not say that there
+	// is no saga with the key: an earlier call may have started it. Run it again
+	// with the same key.
+	ErrNotStarted = errors.New("saga: not started by this call")
 	// ErrClosed: the engine is closed, or is being closed.
 	ErrClosed = errors.New("saga: engine closed")
 	// ErrNoResult: a call or a saga completed and what it returned is not

@@ -10,7 +10,7 @@ import (
 
 // The errors that journals return, wrapped where a fact is added. Any other
 // error means that the journal could not be reached or did not do what was
-// asked: nothing is known to have changed.
+// asked: the call has changed nothing.
 var (
 	// ErrNotFound: there is no such saga.
 	ErrNotFound = errors.New("saga: not found")

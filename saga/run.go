@@ -54,9 +54,15 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // If the saga did not complete the error is an [*Error]: all is undone
 // ([ErrCompensated]), or it is [ErrStuck] or [ErrAbandoned]. [ErrKeyReused]
 // means that the key belongs to a saga of another name or with another input,
-// [ErrNoResult] that the saga completed and its result is not there. Errors
-// that match none of these, nor ErrDetached, mean that nothing was started,
-// unless they are [ErrFateUnknown].
+// [ErrNoResult] that the saga completed and its result is not there,
+// [ErrNotFound] that it was swept while Run waited.
+//
+// [ErrNotStarted] means that this call has started nothing, and [ErrFateUnknown]
+// that it may have; what an earlier call with the key did, they do not know.
+// After both, as after ErrDetached, run it again with the same key. A ctx that
+// is over already is its error ([context.Canceled], [context.DeadlineExceeded])
+// and no ErrDetached; that, [ErrInvalidKey], [ErrEncode] and [ErrNoDefinition]
+// come before the journal has heard of the saga.
 //
 // While the saga is Running, what is called and what is not has nothing to do
 // with who waits.
@@ -74,7 +80,9 @@ func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.K
 }
 
 // Start starts the saga with that key, or finds it, and returns as soon as that
-// is durable. Its errors are those of Run before it waits.
+// is durable. The record is the saga as it was read last: while the journal does not
+// answer that may be when this process took it. Its errors are those of Run before
+// it waits.
 func (d *Definition[In, Out]) Start(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Record, error) {
 	r, _, err := d.start(ctx, e, key, in, options)
 	return r, err
@@ -123,23 +131,26 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 	l := e.current()
 	select {
 	case <-e.closing:
-		return Record{}, nil, ErrClosed
+		return Record{}, nil, notStarted(ErrClosed)
 	default:
 	}
 	if !l.valid() {
-		return Record{}, nil, fmt.Errorf("saga: the engine has no lease now: %w", ErrLeaseLost)
+		return e.find(ctx, req)
 	}
 	req.Engine = l.id
 	r, created, err := e.journal.Start(ctx, req)
 	for n := 0; errors.Is(err, ErrFateUnknown) && n < 3 && pause(ctx, 50*time.Millisecond<<n); n++ {
 		r, created, err = e.journal.Start(ctx, req)
 	}
+	d := e.driven(req.ID)
 	switch {
+	case err != nil && d != nil: // the journal is away, and the saga is here
+		return d.record, d, same(d.record, req)
 	case errors.Is(err, ErrFateUnknown):
 		e.look() // if it is there it is ours, and will be found
 		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
 	case err != nil:
-		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
+		return Record{}, nil, notStarted(err)
 	case created: // maybe by a call beside this one, with another input
 		d, begun := e.adopt(l, r, startedHere)
 		if begun || d == nil {
@@ -147,8 +158,23 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 		}
 		return r, d, same(r, req)
 	}
+	return r, d, same(r, req)
+}
+
+// find returns the saga of req if it is there, for an engine that cannot start one
+// because it has no lease.
+func (e *Engine) find(ctx context.Context, req StartRequest) (Record, *drive, error) {
+	r, err := e.journal.Read(ctx, req.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w", ErrLeaseLost))
+	case err != nil:
+		return Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w: %w", ErrLeaseLost, err))
+	}
 	return r, e.driven(r.ID), same(r, req)
 }
+
+func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
 
 // same returns ErrKeyReused unless r is what req asks for. Another version of
 // the saga is the same one.

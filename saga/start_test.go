@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,5 +77,63 @@ func TestRun_ctxEnds(t *testing.T) {
 		}
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
+	})
+}
+
+// The journal goes away while a saga is under way. Who waits for it, and who asks for
+// it again, hear that it goes on, as long as this process knows; after that nobody can
+// know, and nobody says that nothing was started.
+func TestRun_journalGoesAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		gone := errors.New("no network")
+		var cut atomic.Bool
+		j := tap(s.journal)
+		j.before = func(string, int) error {
+			if cut.Load() {
+				return gone
+			}
+			return nil
+		}
+		s.services.Script("inventory.reserve", sagatest.Slow(2*time.Second))
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		elsewhere := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		run := func(in order) <-chan error {
+			ran := make(chan error, 1)
+			go func() {
+				_, err := checkout.Run(s.Context(), e, key(s.T, "k"), in)
+				ran <- err
+			}()
+			return ran
+		}
+		waiting := run(basket)
+		time.Sleep(time.Second)
+		cut.Store(true)
+		time.Sleep(2 * time.Second)
+		repeated := run(basket)
+		require.ErrorIs(s, <-run(order{SKU: "another"}), saga.ErrKeyReused)
+		r, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err, "it is there")
+		require.Equal(s, id(s.T, "k"), r.ID)
+		_, err = checkout.Run(s.Context(), elsewhere, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrNotStarted)
+		require.ErrorIs(s, err, gone)
+		for _, ran := range []<-chan error{waiting, repeated} {
+			err := <-ran
+			require.ErrorIs(s, err, saga.ErrDetached)
+			require.NotErrorIs(s, err, saga.ErrNotStarted)
+		}
+
+		time.Sleep(saga.DefaultLease)
+		err = <-run(basket)
+		for _, want := range []error{saga.ErrNotStarted, saga.ErrLeaseLost, gone} {
+			require.ErrorIs(s, err, want)
+		}
+		require.NotErrorIs(s, err, saga.ErrDetached)
+		cut.Store(false)
+		require.NoError(s, <-run(basket))
+		for _, step := range checkout.Steps() {
+			s.wantEffects(step.Name, 1, 0)
+		}
 	})
 }

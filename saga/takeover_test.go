@@ -101,10 +101,10 @@ func TestLease_lost(t *testing.T) {
 		_, err = checkout.Start(s.Context(), e, key(s.T, "other"), basket)
 		require.ErrorIs(s, err, saga.ErrLeaseLost)
 		cut.Store(false)
-		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
-		require.Error(s, err, "there is no lease yet")
-		time.Sleep(5 * time.Second)
-		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		_, err = checkout.Start(s.Context(), e, key(s.T, "other"), basket)
+		require.ErrorIs(s, err, saga.ErrLeaseLost, "there is none yet")
+		require.ErrorIs(s, err, saga.ErrNotStarted)
+		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket) // to attach takes no lease
 		require.NoError(s, err)
 		require.EqualValues(s, 2, s.read("k").Fence)
 		for _, step := range checkout.Steps() {
@@ -206,6 +206,7 @@ func TestJournal_startOfUnknownFate(t *testing.T) {
 		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrFateUnknown)
+		require.NotErrorIs(s, err, saga.ErrNotStarted)
 		s.until("k", saga.Completed)
 	})
 }
@@ -225,6 +226,7 @@ func TestStart_failed(t *testing.T) {
 		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, broken)
+		require.ErrorIs(s, err, saga.ErrNotStarted)
 		time.Sleep(time.Hour)
 		require.Empty(s, s.services.Deliveries())
 	})
