@@ -60,7 +60,7 @@ type Config struct {
 	Observer Observer
 	// Logger logs failures of tries at debug level, take-overs and compensated
 	// sagas at info, parked sagas and journal errors at warn, stuck sagas and
-	// panics at error. Nil is silent. Sagas are logged by their ID, and
+	// panics, with their stacks, at error. Nil is silent. Sagas are logged by their ID, and
 	// never their key, input or results.
 	Logger *slog.Logger
 

@@ -133,6 +133,18 @@ func (e *events) count(kind saga.EngineEventKind) (n int) {
 	return n
 }
 
+// first returns the first event of that kind.
+func (e *events) first(kind saga.EngineEventKind) saga.EngineEvent {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range e.engine {
+		if event.Kind == kind {
+			return event
+		}
+	}
+	return saga.EngineEvent{}
+}
+
 // A tapped journal counts calls, and lets a test fail them: before they happen,
 // or after, as if the answer was lost.
 type tapped struct {

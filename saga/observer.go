@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -55,7 +56,7 @@ const (
 	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
-	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan
+	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan; often a [*PanicError] with the stack
 )
 
 // An EngineEvent is something that concerns an engine.
@@ -152,6 +153,10 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
+	}
+	var panicked *PanicError
+	if errors.As(e.Err, &panicked) && panicked.Stack != nil {
+		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}
 	l.LogAttrs(ctx, level, "saga: engine "+string(e.Kind), attrs...)
 }

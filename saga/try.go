@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,6 +82,10 @@ func (d *drive) carryOut(a attempt) {
 	var result []byte
 	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns
 	defer func() {
+		var panicked *PanicError
+		if errors.As(err, &panicked) {
+			d.tellOf(a, err)
+		}
 		d.endings <- &ending{task: a.task, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
 	}()
 	if a.tooOld {
@@ -88,6 +93,17 @@ func (d *drive) carryOut(a attempt) {
 		return
 	}
 	result, err = d.try(a)
+}
+
+// tellOf tells of a panic in a function of the attempt's.
+func (d *drive) tellOf(a attempt, err error) {
+	of := "step "
+	if a.undo {
+		of = "undo of "
+	}
+	d.engine.tell(EngineEvent{
+		Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.name, err),
+	})
 }
 
 // firstSent returns when the call can first have been sent, from what is in the
@@ -126,8 +142,7 @@ func (d *drive) try(a attempt) ([]byte, error) {
 		return nil
 	})
 	if err != nil { // nothing was sent, by this try
-		err = fmt.Errorf("input of %s: %w", a.step.name, err)
-		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		err = fmt.Errorf("input: %w", err)
 		return nil, &retry.Error{Outcome: retry.NotSent, Evidence: "the input could not be made", Retryable: true, Err: err}
 	}
 	err = guarded(func() error {
