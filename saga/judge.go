@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
@@ -70,10 +71,18 @@ func detail(err error) string {
 			text = failed.Evidence + ": " + text
 		}
 	}
-	if len(text) > MaxDetailBytes {
-		text = text[:MaxDetailBytes]
+	return cut(strings.ToValidUTF8(text, "\uFFFD"), MaxDetailBytes) // which may be longer than text
+}
+
+// cut returns at most limit bytes of text, and no part of a rune.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }
 
 // A PanicError is a panic of one of a plan's functions, or its end by
