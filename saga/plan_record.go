@@ -75,9 +75,13 @@ type PlanChangedError struct {
 	Version int
 	Added   []string // lines of a [PlanRecord] that are new
 	Removed []string // lines that are gone
+	// Order and OldOrder are the lines that both plans have, in the definition's
+	// order and in the journal's; nil if that is the same. Steps are told apart
+	// by their places too.
+	Order, OldOrder []string
 }
 
-// Error lists the lines.
+// Error lists the lines that differ, and all in the journal's order if that does.
 func (e *PlanChangedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "saga: plan %s version %d is another one in the journal; give it a new version:", e.Name, e.Version)
@@ -86,6 +90,12 @@ func (e *PlanChangedError) Error() string {
 	}
 	for _, line := range e.Added {
 		b.WriteString("\n\t+ " + line)
+	}
+	if len(e.OldOrder) > 0 {
+		b.WriteString("\n\tthe order of the steps is another one; the journal's is:")
+	}
+	for i, line := range e.OldOrder {
+		fmt.Fprintf(&b, "\n\t%d %s", i+1, line)
 	}
 	return b.String()
 }
@@ -96,15 +106,23 @@ func (e *PlanChangedError) Is(target error) bool { return target == ErrPlanChang
 // changed returns how plan differs from what the journal has.
 func changed(plan, stored PlanRecord) *PlanChangedError {
 	e := &PlanChangedError{Name: plan.Name, Version: plan.Version}
-	for _, line := range plan.Lines {
-		if !slices.Contains(stored.Lines, line) {
-			e.Added = append(e.Added, line)
-		}
-	}
-	for _, line := range stored.Lines {
-		if !slices.Contains(plan.Lines, line) {
-			e.Removed = append(e.Removed, line)
-		}
+	var now, old []string // what both have
+	now, e.Added = parted(plan.Lines, stored.Lines)
+	old, e.Removed = parted(stored.Lines, plan.Lines)
+	if !slices.Equal(now, old) {
+		e.Order, e.OldOrder = now, old
 	}
 	return e
+}
+
+// parted returns which of lines are among others, and which are not.
+func parted(lines, others []string) (shared, own []string) {
+	for _, line := range lines {
+		if slices.Contains(others, line) {
+			shared = append(shared, line)
+		} else {
+			own = append(own, line)
+		}
+	}
+	return shared, own
 }
