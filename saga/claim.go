@@ -84,8 +84,14 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 			}
 			return false
 		}
-		if len(claimed) > 0 {
-			e.tell(EngineEvent{Kind: EngineTookOver, Engine: l.id, Count: len(claimed)})
+		orphans := 0
+		for _, r := range claimed {
+			if r.Fence > 1 {
+				orphans++
+			}
+		}
+		if orphans > 0 {
+			e.tell(EngineEvent{Kind: EngineTookOver, Engine: l.id, Count: orphans})
 		}
 		for _, r := range claimed {
 			from := takenOver
@@ -128,10 +134,22 @@ func (e *Engine) reconcile(ctx context.Context, l *life) error {
 		}
 		return nil
 	})
-	if parked > 0 {
-		e.tell(EngineEvent{Kind: EngineParked, Engine: l.id, Count: parked, Err: ErrNoDefinition})
+	if err == nil {
+		e.tellParked(l, parked)
 	}
 	return err
+}
+
+// tellParked tells of what is parked each time, and once that nothing is any more.
+func (e *Engine) tellParked(l *life, n int) {
+	event := EngineEvent{Kind: EngineParked, Engine: l.id, Count: n}
+	if n > 0 {
+		event.Err = ErrNoDefinition
+	}
+	if n > 0 || e.parked > 0 {
+		e.tell(event)
+	}
+	e.parked = n
 }
 
 // each calls fn with every saga that matches.

@@ -56,7 +56,8 @@ type Config struct {
 	// called. A process that dies in between calls nobody: page on
 	// [Engine.List] or [Engine.Stats] too.
 	OnStuck func(ctx context.Context, r Record)
-	// Observer hears of every try, saga and take-over; nil means nobody does.
+	// Observer hears of every try, saga and take-over: [Metrics], or your own.
+	// Nil means nobody does.
 	Observer Observer
 	// Logger logs failures of tries at debug level, take-overs and compensated
 	// sagas at info, parked sagas and journal errors at warn, stuck sagas and

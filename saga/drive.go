@@ -35,7 +35,8 @@ type drive struct {
 	alarm   *time.Timer   // of await; nil until it is needed
 	over    chan struct{} // closed when the drive has ended, and is the engine's no more
 
-	must bool // what is dirty must be written before anything else is begun
+	announced bool // see announce
+	must      bool // what is dirty must be written before anything else is begun
 
 	// Set before over is closed.
 	final Record // where the saga ended, or got stuck
@@ -92,6 +93,7 @@ func (d *drive) isOver() bool {
 
 // run drives the saga until it is final or stuck, or the drive is over.
 func (d *drive) run() {
+	d.announce()
 	err := guarded(func() error { return d.drive() })
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
@@ -99,6 +101,17 @@ func (d *drive) run() {
 		err = d.quarantine(ReasonPanic, err)
 	}
 	d.err = err
+}
+
+// announce tells, once, of a saga that no engine had before.
+func (d *drive) announce() {
+	if d.owner.Fence > 1 || d.announced {
+		return
+	}
+	d.announced = true
+	d.engine.observer.SagaMoved(d.ctx, MoveEvent{
+		ID: d.owner.ID, Name: d.plan.name, To: Running, Age: d.now().Sub(d.record.CreatedAt),
+	})
 }
 
 func (d *drive) drive() error {

@@ -27,6 +27,7 @@ type Engine struct {
 
 	closing chan struct{} // closed by Close
 	loops   sync.WaitGroup
+	parked  int            // sagas, when the claim loop looked last; its own
 	work    sync.WaitGroup // drives, their calls, and hooks
 
 	mu     sync.Mutex
@@ -153,26 +154,26 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
-// adopt drives the saga in r for the engine's life l, unless it does already: then
-// begun is false. It returns nil if the engine is closed, or cannot read the plan.
-func (e *Engine) adopt(l *life, r Record, from origin) (d *drive, begun bool) {
+// adopt drives the saga in r for the engine's life l, unless it does already.
+// It returns nil if the engine is closed, or cannot read the plan.
+func (e *Engine) adopt(l *life, r Record, from origin) *drive {
 	p := e.plans[r.Plan]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || p == nil {
-		return nil, false
+		return nil
 	}
 	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
-		return d, false
+		return d
 	}
-	d = newDrive(e, l, p, r, from)
+	d := newDrive(e, l, p, r, from)
 	e.drives[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
 	e.carryOn(d)
-	return d, true
+	return d
 }
 
 // carryOn runs d in a goroutine, and in another one if a step's function ended that.

@@ -161,3 +161,34 @@ func ExampleEngine_ForceUndone() {
 	// <nil>
 	// true
 }
+
+func ExampleMetrics() {
+	metrics := saga.NewMetrics() // or, for /debug/vars: expvar.Publish("fanonce_saga", metrics)
+	services := sagatest.NewServices()
+	services.Script("shipping.book", sagatest.Pass(), sagatest.Reject(409))
+	client, err := services.Client("inventory", "payment", "shipping", "mail")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	engine, err := saga.Open(ctx, memjournal.New(), client, saga.Config{
+		Definitions: []saga.AnyDefinition{Checkout}, Observer: metrics,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer engine.Close(ctx)
+
+	_, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1045"), Order{})
+	fmt.Println(err)
+	_, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1046"), Order{})
+	fmt.Println(errors.Is(err, saga.ErrCompensated))
+	counts := metrics.Snapshot().Sagas["checkout"]
+	fmt.Println(counts.Started, "started,", counts.Completed, "completed,", counts.Compensated, "compensated")
+	// Output:
+	// <nil>
+	// true
+	// 2 started, 1 completed, 1 compensated
+}

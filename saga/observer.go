@@ -10,13 +10,14 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// An Observer hears how sagas go. Its methods are called in the goroutine that
+// An Observer hears how sagas go; [Metrics] is one. Its methods are called in the goroutine that
 // drives a saga, concurrently for several sagas, and must return quickly.
 type Observer interface {
 	// TryEnded is called after each try of a step or an undo.
 	TryEnded(ctx context.Context, e TryEvent)
 	// SagaMoved is called when a saga's status has changed, after that is
-	// stored, by the engine that changed it; and when one is started.
+	// stored, by the engine that changed it; and when one is started, or claimed for
+	// the first time if nobody drove it before.
 	SagaMoved(ctx context.Context, e MoveEvent)
 	// EngineEvent is called for what concerns an engine.
 	EngineEvent(ctx context.Context, e EngineEvent)
@@ -51,9 +52,9 @@ type EngineEventKind string
 
 // The kinds.
 const (
-	EngineTookOver     EngineEventKind = "took over"     // Count sagas of engines that are gone
+	EngineTookOver     EngineEventKind = "took over"     // Count sagas of engines that are gone, or that a verb set going
 	EngineLeaseLost    EngineEventKind = "lease lost"    // its own lease ended; it goes on under another ID
-	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not
+	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not; 0 once that is over
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
 	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan; often a [*PanicError] with the stack
@@ -140,6 +141,10 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	switch e.Kind {
 	case EngineTookOver:
 		level = slog.LevelInfo
+	case EngineParked:
+		if e.Count == 0 {
+			level = slog.LevelInfo
+		}
 	case EnginePanic:
 		level = slog.LevelError
 	default:
@@ -148,7 +153,7 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	if e.ID != (ID{}) {
 		attrs = append(attrs, slog.String("id", e.ID.String()))
 	}
-	if e.Count > 0 {
+	if e.Count > 0 || e.Kind == EngineParked {
 		attrs = append(attrs, slog.Int("count", e.Count))
 	}
 	if e.Err != nil {

@@ -50,8 +50,8 @@ func TestPanics_areTold(t *testing.T) {
 		{"an input", func(b *saga.Builder[order, nothing]) {
 			saga.StepFunc(b, "a.do", saga.Map(b.Input(), panicsInMap), fine)
 		}, "step a.do: ", "panicsInMap"},
-		{"a function that ends its goroutine", func(b *saga.Builder[order, nothing]) {
-			saga.StepFunc(b, "a.do", b.Input(), endsForward).UndoFunc("a.undo", undo)
+		{"a function that ends its goroutine, which is the saga's", func(b *saga.Builder[order, nothing]) {
+			saga.StepFunc(b, "a.do", b.Input(), endsForward).UndoFunc("a.undo", undo).TryTimeout(time.Millisecond)
 		}, "step a.do: saga: panic: runtime.Goexit", ""},
 	}
 	for _, tt := range tests {
@@ -66,6 +66,15 @@ func TestPanics_areTold(t *testing.T) {
 			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.Error(s, err, tt.name)
 
+			s.events.mu.Lock()
+			begun := 0
+			for _, move := range s.events.moves {
+				if move.From == 0 {
+					begun++
+				}
+			}
+			s.events.mu.Unlock()
+			require.Equal(s, 1, begun, "%s: started in the eyes of observers", tt.name)
 			event := s.events.first(saga.EnginePanic)
 			require.Equal(s, id(s.T, "k"), event.ID, tt.name)
 			require.ErrorIs(s, event.Err, saga.ErrPanic, tt.name)

@@ -152,11 +152,7 @@ func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, e
 	case err != nil:
 		return Record{}, nil, notStarted(err)
 	case created: // maybe by a call beside this one, with another input
-		d, begun := e.adopt(l, r, startedHere)
-		if begun || d == nil {
-			e.observer.SagaMoved(ctx, MoveEvent{ID: r.ID, Name: r.Name, To: Running})
-		}
-		return r, d, same(r, req)
+		return r, e.adopt(l, r, startedHere), same(r, req)
 	}
 	return r, d, same(r, req)
 }

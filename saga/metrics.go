@@ -1,0 +1,150 @@
+package saga
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanonce/fanonce/retry"
+)
+
+// Metrics counts what an engine does, by the sagas' names: the name is the only
+// label. It is an [Observer] and an expvar.Var:
+//
+//	metrics := saga.NewMetrics()
+//	expvar.Publish("fanonce_saga", metrics)
+//
+// It knows what its own process did. How many sagas there are, by status, is in
+// [Engine.Stats]. The zero Metrics is ready to use. It is safe for concurrent
+// use, also by several engines, and must not be copied.
+type Metrics struct {
+	sagas sync.Map // string → *sagaMetrics
+
+	tookOver, leasesLost, writesRefused, journalErrors, panics, parked atomic.Int64
+}
+
+type sagaMetrics struct {
+	started, turned, completed, compensated, stuck, resumed, abandoned atomic.Int64
+	tries, unknownTries                                                atomic.Int64
+}
+
+// NewMetrics returns Metrics with every count at zero.
+func NewMetrics() *Metrics { return &Metrics{} }
+
+// TryEnded implements [Observer].
+func (m *Metrics) TryEnded(_ context.Context, e TryEvent) {
+	s := m.of(e.Name)
+	s.tries.Add(1)
+	if e.Outcome == retry.Unknown {
+		s.unknownTries.Add(1)
+	}
+}
+
+// SagaMoved implements [Observer].
+func (m *Metrics) SagaMoved(_ context.Context, e MoveEvent) {
+	s := m.of(e.Name)
+	switch {
+	case e.From == e.To: // somebody wants it cancelled
+	case e.From == 0:
+		s.started.Add(1)
+	case e.To == Completed:
+		s.completed.Add(1)
+	case e.To == Compensated:
+		s.compensated.Add(1)
+	case e.To == Stuck:
+		s.stuck.Add(1)
+	case e.To == Abandoned:
+		s.abandoned.Add(1)
+	case e.From == Stuck:
+		s.resumed.Add(1)
+	case e.To == Compensating:
+		s.turned.Add(1)
+	}
+}
+
+// EngineEvent implements [Observer].
+func (m *Metrics) EngineEvent(_ context.Context, e EngineEvent) {
+	switch e.Kind {
+	case EngineTookOver:
+		m.tookOver.Add(int64(e.Count))
+	case EngineLeaseLost:
+		m.leasesLost.Add(1)
+	case EngineParked:
+		m.parked.Store(int64(e.Count))
+	case EngineWriteRefused:
+		m.writesRefused.Add(1)
+	case EngineJournalError:
+		m.journalErrors.Add(1)
+	case EnginePanic:
+		m.panics.Add(1)
+	}
+}
+
+func (m *Metrics) of(name string) *sagaMetrics {
+	v, ok := m.sagas.Load(name)
+	if !ok {
+		v, _ = m.sagas.LoadOrStore(name, &sagaMetrics{})
+	}
+	return v.(*sagaMetrics) //nolint:errcheck,forcetypeassert // nothing else is stored
+}
+
+// A Snapshot is the counts at one moment.
+type Snapshot struct {
+	Sagas map[string]Counts `json:"sagas"` // by name
+
+	TookOver      int64 `json:"took_over"`      // sagas of engines that are gone
+	LeasesLost    int64 `json:"leases_lost"`    // by the engine itself
+	WritesRefused int64 `json:"writes_refused"` // of sagas that had another owner by then
+	JournalErrors int64 `json:"journal_errors"`
+	Panics        int64 `json:"panics"` // in functions of plans, and of the engine
+	// Parked is no count: it is how many sagas the last look found that wait for a
+	// definition which the engine has not.
+	Parked int64 `json:"parked"`
+}
+
+// Counts are those of the sagas of one name.
+type Counts struct {
+	Started     int64 `json:"started"` // also: first claimed, of those that a transaction enqueued
+	Turned      int64 `json:"turned"`  // from running to compensating
+	Completed   int64 `json:"completed"`
+	Compensated int64 `json:"compensated"`
+	Stuck       int64 `json:"stuck"`
+	Resumed     int64 `json:"resumed"` // stuck ones, by a verb
+	Abandoned   int64 `json:"abandoned"`
+
+	Tries        int64 `json:"tries"`         // of steps and undos
+	UnknownTries int64 `json:"unknown_tries"` // after which nobody knows whether they took effect
+}
+
+// Snapshot returns the counts so far. They are not taken at one instant: what
+// happens meanwhile may be in one count and not in another.
+func (m *Metrics) Snapshot() Snapshot {
+	s := Snapshot{
+		Sagas:    make(map[string]Counts),
+		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
+		JournalErrors: m.journalErrors.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
+	}
+	m.sagas.Range(func(name, v any) bool {
+		s.Sagas[name.(string)] = v.(*sagaMetrics).snapshot() //nolint:errcheck,forcetypeassert // nothing else is stored
+		return true
+	})
+	return s
+}
+
+func (s *sagaMetrics) snapshot() Counts {
+	return Counts{
+		Started: s.started.Load(), Turned: s.turned.Load(), Completed: s.completed.Load(), Compensated: s.compensated.Load(),
+		Stuck: s.stuck.Load(), Resumed: s.resumed.Load(), Abandoned: s.abandoned.Load(),
+		Tries: s.tries.Load(), UnknownTries: s.unknownTries.Load(),
+	}
+}
+
+// String returns the snapshot as JSON: Metrics is an expvar.Var.
+func (m *Metrics) String() string {
+	b, err := json.Marshal(m.Snapshot())
+	if err != nil { // numbers and strings always encode
+		return "{}"
+	}
+	return string(b)
+}

@@ -1,0 +1,180 @@
+package saga_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"expvar"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+var (
+	_ saga.Observer = (*saga.Metrics)(nil)
+	_ expvar.Var    = (*saga.Metrics)(nil)
+)
+
+func TestMetrics_sagas(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		metrics := saga.NewMetrics()
+		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: metrics})
+		run := func(text string) {
+			_, _ = checkout.Run(s.Context(), e, key(s.T, text), basket)
+		}
+		pass := sagatest.Pass()
+		lost := sagatest.LoseAnswer() // to each attempt of one try
+		s.services.Script("payment.charge", pass, sagatest.Reject(402), lost, lost, lost, lost)
+		s.services.Script("shipping.book", pass, pass, sagatest.Reject(409), sagatest.Reject(409))
+		s.services.ScriptUndo("payment.charge", sagatest.Reject(422), sagatest.Reject(422))
+		for _, text := range []string{"completes", "completes", "compensates", "unknown-for-a-while", "stuck-1", "stuck-2"} {
+			run(text)
+		}
+		_, err := e.ForceUndone(s.Context(), id(s.T, "stuck-1"), "payment.charge", someone)
+		require.NoError(s, err)
+		s.until("stuck-1", saga.Compensated)
+		_, err = e.Abandon(s.Context(), id(s.T, "stuck-2"), someone)
+		require.NoError(s, err)
+		req, err := checkout.Request(key(s.T, "enqueued"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		s.until("enqueued", saga.Completed)
+
+		got := metrics.Snapshot()
+		counts := got.Sagas["checkout"]
+		tries := counts.Tries
+		counts.Tries = 0
+		require.Equal(s, saga.Counts{
+			Started: 6, Turned: 3, Completed: 3, Compensated: 2, Stuck: 2, Resumed: 1, Abandoned: 1, UnknownTries: 1,
+		}, counts)
+		require.Greater(s, tries, counts.UnknownTries)
+		require.Len(s, got.Sagas, 1)
+		got.Sagas = nil
+		require.Equal(s, saga.Snapshot{TookOver: 1}, got, "the one that a verb set going")
+
+		var text map[string]any
+		require.NoError(s, json.Unmarshal([]byte(metrics.String()), &text))
+		require.EqualValues(s, 6, text["sagas"].(map[string]any)["checkout"].(map[string]any)["started"])
+	})
+}
+
+// What happens to the engine itself.
+func TestMetrics_engine(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		var cut atomic.Bool
+		j := tap(s.journal)
+		j.before = func(string, int) error {
+			if cut.Load() {
+				return errors.New("no network")
+			}
+			return nil
+		}
+		s.services.Script("inventory.reserve", sagatest.Slow(20*time.Second))
+		first, second := saga.NewMetrics(), saga.NewMetrics()
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: first})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Second)
+		cut.Store(true)
+		s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: second})
+		s.until("k", saga.Completed)
+		cut.Store(false)
+		time.Sleep(time.Minute)
+		got := first.Snapshot()
+		require.EqualValues(s, 1, got.LeasesLost)
+		require.Positive(s, got.JournalErrors)
+		require.Zero(s, got.TookOver)
+		require.Zero(s, got.Sagas["checkout"].Completed)
+		got = second.Snapshot()
+		require.EqualValues(s, 1, got.TookOver)
+		require.EqualValues(s, 1, got.Sagas["checkout"].Completed)
+		require.Zero(s, got.Sagas["checkout"].Started)
+	})
+}
+
+// An owner that a person took the saga from is refused its next write.
+func TestMetrics_writesRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		metrics := saga.NewMetrics()
+		s.services.Script("inventory.reserve", sagatest.Slow(10*time.Second))
+		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: metrics})
+		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Second)
+		_, err = e.Abandon(s.Context(), id(s.T, "k"), someone)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		require.EqualValues(s, 1, metrics.Snapshot().WritesRefused)
+		require.EqualValues(s, 1, metrics.Snapshot().Sagas["checkout"].Abandoned)
+	})
+}
+
+// What is parked is a gauge: it falls again.
+func TestMetrics_parked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		req, err := checkout.Request(key(s.T, "old"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		next := saga.MustDefine("checkout", 2, shop)
+		metrics := saga.NewMetrics()
+		s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{next}, Observer: metrics})
+		time.Sleep(5 * time.Minute)
+		require.EqualValues(s, 1, metrics.Snapshot().Parked)
+		s.open(checkout, next)
+		s.until("old", saga.Completed)
+		time.Sleep(5 * time.Minute)
+		require.Zero(s, metrics.Snapshot().Parked)
+	})
+}
+
+func TestMetrics_panics(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		d := saga.MustDefine("bad", 1, func(b *saga.Builder[order, nothing]) {
+			b.Timeout(time.Second)
+			b.UndoBudget(4 * time.Second)
+			saga.StepFunc(b, "a.do", b.Input(), panicsForward).UndoFunc("a.undo", undo)
+		})
+		metrics := saga.NewMetrics()
+		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Observer: metrics})
+		_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		got := metrics.Snapshot()
+		require.Positive(s, got.Panics)
+		require.Equal(s, got.Panics, got.Sagas["bad"].UnknownTries)
+	})
+}
+
+// Many goroutines count, the zero Metrics too, and none of it is lost.
+func TestMetrics_concurrently(t *testing.T) {
+	t.Parallel()
+	var metrics saga.Metrics
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				metrics.SagaMoved(context.Background(), saga.MoveEvent{Name: "a", To: saga.Running})
+				metrics.TryEnded(context.Background(), saga.TryEvent{Name: "b"})
+				metrics.EngineEvent(context.Background(), saga.EngineEvent{Kind: saga.EngineTookOver, Count: 2})
+				_ = metrics.String()
+			}
+		})
+	}
+	wg.Wait()
+	got := metrics.Snapshot()
+	require.EqualValues(t, 8000, got.Sagas["a"].Started)
+	require.EqualValues(t, 8000, got.Sagas["b"].Tries)
+	require.EqualValues(t, 16000, got.TookOver)
+}
