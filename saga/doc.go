@@ -18,6 +18,34 @@
 // whose undo cannot finish is stuck: [Config].OnStuck hears of it, [Engine.List]
 // shows it, and people move it on with [Engine.Retry] and the other verbs.
 //
+// # What others see meanwhile
+//
+// A saga is not isolated: between its steps everybody sees what it did so far, and
+// some of that is undone again. What helps against it is the author's, and mostly a
+// matter of what the steps are and of their order:
+//
+//   - Mark what is not final. A step reserves (a hold, an authorization, an order
+//     that is "pending") and a later one confirms; others see the mark, and wait or
+//     refuse. [FromContext] has the saga's ID: kept with the mark it is a lock in the
+//     callee's own terms, which the undo or the confirmation of that saga, and no
+//     other, takes away.
+//   - Hold the surplus. Of two orders of steps take the one in which a saga that
+//     fails leaves too much in your hands for a while, not in somebody else's:
+//     take the money before the goods are sent, block the seat before it is paid.
+//   - Change by what commutes. "Add 5" and its undo "take 5" leave right sums
+//     whoever else adds meanwhile; "set to 105" and "set to 100" lose what others did.
+//   - Show the pessimistic side. Put what would hurt most if read too early last,
+//     in the pivot or behind it: what is retriable is not undone, so nobody acts
+//     on what then never was.
+//   - Read again before you rely on it. A value that an earlier step read may have
+//     changed since; pass its version to the step that acts on it, and have the
+//     callee refuse if it is another by then. That is a refusal like any other, and
+//     the saga is compensated.
+//   - Keep a file of versions. Where requests of several sagas can overtake each
+//     other at a callee, let it note what it was asked for, and apply that by rank
+//     and not by arrival. For an undo and its own forward call package server does
+//     that already, with Barrier.
+//
 // DESIGN.md draws the states and says who writes what when. The package knows
 // neither a server nor a database.
 package saga
