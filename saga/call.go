@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -37,6 +38,8 @@ type call struct {
 	step   *step
 	input  any
 	output []byte // of the call to undo; nil: none
+
+	nothing bool // set by an undo that found nothing to undo
 }
 
 // operationCall returns how a step calls op.
@@ -116,7 +119,11 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 		if err != nil {
 			return err
 		}
-		return fn(childkey.NewContext(ctx, key), UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
+		err = fn(childkey.NewContext(ctx, key), UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
+		if errors.Is(err, ErrNothingToUndo) {
+			c.nothing, err = true, nil
+		}
+		return err
 	}
 }
 

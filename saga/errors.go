@@ -36,6 +36,10 @@ var (
 	// there: the callee no longer has it, it is too large, or it is not what
 	// was declared.
 	ErrNoResult = errors.New("saga: completed, but without its result")
+	// ErrNothingToUndo is what the function of a [StepRef.UndoFunc] returns, wrapped
+	// or not, that found no effect of its step, and made sure that none will follow:
+	// the undo has succeeded, and its [Entry] says how.
+	ErrNothingToUndo = errors.New("saga: nothing to undo")
 	// ErrPanic: a function of the plan panicked.
 	ErrPanic = errors.New("saga: panic")
 )

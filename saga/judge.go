@@ -18,6 +18,7 @@ import (
 type verdict struct {
 	outcome retry.Outcome
 	result  []byte // of a call that completed; nil: none
+	nothing bool   // of an undo that completed: there was nothing to undo
 	again   bool   // of NotSent and Rejected: another try can end better
 	deadEnd bool   // of Unknown: the callee answers, and does not know itself
 	lost    bool   // of Unknown: too old to be sent again

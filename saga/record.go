@@ -119,6 +119,9 @@ type Entry struct {
 	Result []byte // of a completed call of a step; nil: none was kept
 	// Forced names who said so, if it was a person and not the callee.
 	Forced string
+	// Nothing says of an undo that completed that there was nothing to undo: its
+	// function returned [ErrNothingToUndo]. An operation cannot say it.
+	Nothing bool
 	// Status, Code and Detail say what was seen, for people; never a key or a
 	// body. Status and Code are those of the last answer.
 	Status int

@@ -167,7 +167,8 @@ func (s *StepRef[In, Out]) Undo(op UndoOperation[In, Out]) *StepRef[In, Out] {
 }
 
 // UndoFunc makes fn what undoes the step. name is "service.operation", as in
-// [StepFunc].
+// [StepFunc]. fn returns nil where it undid the step, and [ErrNothingToUndo] where
+// there was nothing to undo; both are success.
 func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, undo UndoCall[In, Out]) error) *StepRef[In, Out] {
 	service, operation, err := splitName(name)
 	if err != nil {

@@ -79,6 +79,7 @@ type attempt struct {
 // carryOut makes the attempt and reports how it ended, also if it ends the goroutine.
 func (d *drive) carryOut(a attempt) {
 	begun := time.Now()
+	c := &call{client: d.engine.client, key: d.record.Key, step: a.step, output: a.output}
 	var result []byte
 	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns
 	defer func() {
@@ -86,13 +87,15 @@ func (d *drive) carryOut(a attempt) {
 		if errors.As(err, &panicked) {
 			d.tellOf(a, err)
 		}
-		d.endings <- &ending{task: a.task, verdict: judge(result, err), err: err, elapsed: time.Since(begun)}
+		v := judge(result, err)
+		v.nothing = c.nothing
+		d.endings <- &ending{task: a.task, verdict: v, err: err, elapsed: time.Since(begun)}
 	}()
 	if a.tooOld {
 		err = tooOldError(a.step)
 		return
 	}
-	result, err = d.try(a)
+	result, err = d.try(a, c)
 }
 
 // tellOf tells of a panic in a function of the attempt's.
@@ -128,14 +131,13 @@ func tooOldError(s *step) error {
 }
 
 // try makes the attempt.
-func (d *drive) try(a attempt) ([]byte, error) {
+func (d *drive) try(a attempt, c *call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, a.step.tryTimeout)
 	defer cancel()
 	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Allowance: -1})
 	ctx = context.WithValue(ctx, infoKey{}, Info{
 		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.name, Version: d.plan.version, Step: a.step.name, Undo: a.undo,
 	})
-	c := &call{client: d.engine.client, key: d.record.Key, step: a.step, output: a.output}
 	var result []byte
 	err := guarded(func() error {
 		c.input = a.step.input.eval(a.known)

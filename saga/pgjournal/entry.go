@@ -41,6 +41,7 @@ const (
 	markElsewhere
 	markForced
 	markSeen // Status, Code and Detail
+	markNothing
 )
 
 // logOf returns the entries as they are appended at a revision, and the results
@@ -73,6 +74,7 @@ func (l *logged) append(log []byte) []byte {
 	mark(markResult, l.Result != nil)
 	mark(markElsewhere, l.elsewhere != place{})
 	mark(markForced, l.Forced != "")
+	mark(markNothing, l.Nothing)
 	mark(markSeen, l.Status != 0 || l.Code != "" || l.Detail != "")
 	b := packed{codecVersion}
 	b.uint(marks)
@@ -129,7 +131,7 @@ func parseEntry(data []byte) (l logged, err error) {
 	marks := r.uint()
 	outcome := r.uint()
 	l.Outcome, l.Tries, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
-	l.Undo, l.Pending = marks&markUndo != 0, marks&markPending != 0
+	l.Undo, l.Pending, l.Nothing = marks&markUndo != 0, marks&markPending != 0, marks&markNothing != 0
 	if marks&markAt != 0 {
 		l.At = r.time()
 	}
@@ -148,7 +150,7 @@ func parseEntry(data []byte) (l logged, err error) {
 	if marks&markSeen != 0 {
 		l.Status, l.Code, l.Detail = int(r.int()), wire.Code(r.text()), r.text()
 	}
-	if outcome > uint64(retry.Completed) || marks >= markSeen<<1 {
+	if outcome > uint64(retry.Completed) || marks >= markNothing<<1 {
 		r.broken = true
 	}
 	return l, r.end()

@@ -34,7 +34,7 @@ func entriesOf(t *testing.T, log []byte) []saga.Entry {
 
 func TestLog_roundTrip(t *testing.T) {
 	t.Parallel()
-	entries := []saga.Entry{full, {Step: "c.d"}, {Step: "e.f", Result: []byte{}}, {Step: "g.h", Outcome: retry.Completed, Status: 201}}
+	entries := []saga.Entry{full, {Step: "c.d"}, {Step: "c.d", Undo: true, Outcome: retry.Completed, Nothing: true}, {Step: "e.f", Result: []byte{}}, {Step: "g.h", Outcome: retry.Completed, Status: 201}}
 	log, large := logOf(entries, 7)
 	require.Empty(t, large)
 	require.Equal(t, entries, entriesOf(t, log))
@@ -77,6 +77,26 @@ func TestLog_golden(t *testing.T) {
 	want := "3901df0101d80406612e625b785d018280f2818389850603007b7d03616e6eee071173746f72652d756e617661696c61626c" +
 		"65066ec3a4680aff130114030203632e648280f28183898506027b7d"
 	require.Equal(t, want, hex.EncodeToString(log))
+}
+
+// An undo that found nothing has a mark of its own, which older entries have not.
+func TestLog_goldenNothing(t *testing.T) {
+	t.Parallel()
+	log, _ := logOf([]saga.Entry{{Step: "c.d", Undo: true, Outcome: retry.Completed, Tries: 1, Nothing: true}}, 2)
+	require.Equal(t, "0901810203"+"0203632e64", hex.EncodeToString(log))
+	require.True(t, entriesOf(t, log)[0].Nothing)
+}
+
+// A mark of a later version says that something follows, or is so, which this one does
+// not know: nobody may act on the rest alone.
+func TestLog_unknownMark(t *testing.T) {
+	t.Parallel()
+	for _, marks := range []string{"\x80\x04", "\x82\x08"} {
+		_, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
+		require.Error(t, err, "%x", marks)
+	}
+	_, err := parseLog([]byte("\x06\x01\x80\x02\x00\x00\x00")) // the last that there is
+	require.NoError(t, err)
 }
 
 func TestFailure_roundTrip(t *testing.T) {

@@ -83,6 +83,14 @@ var defects = []defect{
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
+	{"forgets that there was nothing to undo", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			for i := range w.Entries {
+				w.Entries[i].Nothing = false
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: what is written is there, and nothing else changes"}},
 	{"keeps WakeAt", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			if r, err := m.Read(ctx, o.ID); err == nil && w.WakeAt.IsZero() {

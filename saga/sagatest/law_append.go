@@ -67,7 +67,7 @@ func appendIsRecorded(c *check) {
 	r := c.started()
 	entry := saga.Entry{
 		Step: "a.b", Outcome: retry.NotSent, Pending: true, Tries: 2, RetryAt: r.Now.Add(time.Hour), At: r.Now,
-		Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n",
+		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n",
 	}
 	want1 := r
 	want1.Revision, want1.WakeAt, want1.Entries = 2, r.Now.Add(time.Minute), []saga.Entry{entry, ok("c.d")}
