@@ -16,7 +16,8 @@
 // How a call ended is a retry.Outcome. What completed, and what nobody could
 // find out about, is undone when a saga fails; what was refused is not. A saga
 // whose undo cannot finish is stuck: [Config].OnStuck hears of it, [Engine.List]
-// shows it, and people move it on with [Engine.Retry] and the other verbs.
+// shows it, and people move it on with [Engine.Retry] and the other verbs. An
+// [Observer] hears of all that happens; [Metrics] counts it.
 //
 // # What others see meanwhile
 //
