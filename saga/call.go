@@ -80,11 +80,15 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to addre
 		if err != nil {
 			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
 		}
-		_, err = c.client.Send(ctx, sdk.Request{
+		resp, err := c.client.Send(ctx, sdk.Request{
 			Service: to.service, Operation: to.operation, Discriminators: to.discriminators,
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		c.nothing = resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan
+		return nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 // What an undo says of itself is in its entry: that it undid something, or that there
@@ -75,4 +76,34 @@ func TestStepFunc_nothingToUndo(t *testing.T) {
 			require.False(s, entry.Nothing)
 		}
 	})
+}
+
+// A callee's answer to an undo says as much, and so does its replay.
+func TestUndo_nothingToUndo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		charge  sagatest.Fault // always
+		undo    []sagatest.Fault
+		nothing bool
+	}{
+		{"it had arrived", sagatest.LoseAnswer(), nil, false},
+		{"nobody knows", sagatest.Forget(true), nil, false},
+		{"it never arrived", sagatest.LoseRequest(), nil, true},
+		{"it never arrived, and the undo's answer is lost", sagatest.LoseRequest(), []sagatest.Fault{sagatest.LoseAnswer()}, true},
+	} {
+		inBubble(t, func(s *stage) {
+			s.services.Script("payment.charge", sagatest.Always(tt.charge))
+			s.services.ScriptUndo("payment.charge", tt.undo...)
+			_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrCompensated, tt.name)
+			found := map[string]bool{}
+			for _, entry := range s.read("k").Entries {
+				if entry.Undo {
+					found[entry.Step] = entry.Nothing
+				}
+			}
+			require.Equal(s, map[string]bool{"inventory.reserve": false, "payment.charge": tt.nothing}, found, tt.name)
+		})
+	}
 }

@@ -120,7 +120,8 @@ type Entry struct {
 	// Forced names who said so, if it was a person and not the callee.
 	Forced string
 	// Nothing says of an undo that completed that there was nothing to undo: its
-	// function returned [ErrNothingToUndo]. An operation cannot say it.
+	// function returned [ErrNothingToUndo], or the callee answered so
+	// (Idempotent-Forward: never-ran, as a guarded one does that asks server.Barrier).
 	Nothing bool
 	// Status, Code and Detail say what was seen, for people; never a key or a
 	// body. Status and Code are those of the last answer.

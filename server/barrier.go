@@ -59,6 +59,20 @@ func ForwardKey(ctx context.Context) (childkey.Key, bool) {
 	return t.run.call.forward, true
 }
 
+// header is the fate as an answer has it; "" while it is undecided.
+func (f Fate) header() string {
+	switch f {
+	case Ran:
+		return wire.ForwardRan
+	case NeverRan:
+		return wire.ForwardNeverRan
+	case MaybeRan:
+		return wire.ForwardMaybeRan
+	default:
+		return ""
+	}
+}
+
 // Barrier tells an undo handler what became of the forward call, and keeps a
 // forward call that has not completed from ever running: a late copy of it
 // gets key-cancelled. Call it first; on [NeverRan] answer success.
@@ -66,7 +80,8 @@ func ForwardKey(ctx context.Context) (childkey.Key, bool) {
 // In a [Transactional] run it is part of the transaction: the forward call
 // cannot begin while the undo is under way, and an undo that rolls back leaves
 // no tombstone. In other runs the tombstone is durable when Barrier returns.
-// Called again in the same run it returns the same.
+// Called again in the same run it returns the same. An answer of 2xx says it to the
+// caller as well, in Idempotent-Forward, and so does its replay.
 //
 // On [ErrForwardInProgress] or an error of the store return from the handler:
 // the undo is released and answered with 409 or 503, and a retry tries again.

@@ -37,6 +37,61 @@ func undo(h http.Handler) string {
 	return send(h, "undo-1", "u", wire.HeaderCancels, `"k"`).Body.String()
 }
 
+// What became of the forward call is in the answer to its undo, and in its replay; what a
+// handler writes there is not.
+func TestBarrier_inTheAnswer(t *testing.T) {
+	t.Parallel()
+	forward := func(t *testing.T, store server.TxStore, status int) {
+		t.Helper()
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		send(h, "k", "b")
+	}
+	asking := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(wire.HeaderForward, "whatever it writes")
+			_, _ = server.Barrier(r.Context())
+			w.WriteHeader(status)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		forward int // its status; 0: it never came
+		undo    http.HandlerFunc
+		redact  bool
+		want    string
+	}{
+		{"ran", 201, asking(200), false, wire.ForwardRan},
+		{"never ran", 0, asking(204), false, wire.ForwardNeverRan},
+		{"refused", 402, asking(200), false, wire.ForwardNeverRan},
+		{"maybe ran", 502, asking(200), false, wire.ForwardMaybeRan},
+		{"redacted", 0, asking(200), true, wire.ForwardNeverRan},
+		{"the undo is refused", 0, asking(422), false, ""},
+		{"nobody asked", 0, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(wire.HeaderForward, wire.ForwardNeverRan)
+			w.WriteHeader(http.StatusOK)
+		}, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store := memstore.New()
+			if tt.forward != 0 {
+				forward(t, store, tt.forward)
+			}
+			route := server.Route{Name: "undo", Effect: server.Keyed}
+			if tt.redact {
+				route.Redact = func(server.Response) (server.Response, error) { return server.Response{}, nil }
+			}
+			h, err := newGuard(t, store, server.Config{}).Route(route, tt.undo)
+			require.NoError(t, err)
+			for _, replayed := range []string{"false", "true"} {
+				answer := send(h, "undo-1", "u", wire.HeaderCancels, `"k"`)
+				require.Equal(t, replayed, answer.Header().Get(wire.HeaderReplayed))
+				require.Equal(t, tt.want, answer.Header().Get(wire.HeaderForward))
+			}
+		})
+	}
+}
+
 func TestBarrier_fates(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(*testing.T, server.TxStore, server.Effect) {

@@ -40,7 +40,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		turn := withBody(r.Clone(ctx), body)
 		defer removeForm(turn)
 		h.next.ServeHTTP(rec, turn)
-		return rec.finish(h.guard.headers, h.redactor(c))
+		return rec.finish(h.guard.headers, turnFrom(ctx).told(), h.redactor(c))
 	}
 	out := h.guard.do(r.Context(), c)
 	if out.open {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // The errors that a guarded handler's http.ResponseWriter returns.
@@ -174,9 +176,9 @@ func (r *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetWriteDeadline(t)
 }
 
-// finish ends the recording and returns what there is to store.
-// redact may be nil.
-func (r *recorder) finish(headers headerPolicy, redact func(Response) (Response, error)) result {
+// finish ends the recording and returns what there is to store. fate is what an undo's
+// Barrier found out, 0 if nothing; redact may be nil.
+func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response) (Response, error)) result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status == 0 {
@@ -187,16 +189,31 @@ func (r *recorder) finish(headers headerPolicy, redact func(Response) (Response,
 		return result{unfit: true}
 	}
 	res := result{answer: Answer{Status: r.status}}
+	if !r.passing {
+		r.tell(fate)
+	}
 	if r.passing || int64(len(r.body)) > r.limit || hasTrailer(r.header) {
 		return res
 	}
 	r.sniff()
 	if header, body, ok := r.redacted(redact); ok {
+		if text := r.sent.Get(wire.HeaderForward); text != "" { // redact has no say in it
+			header.Set(wire.HeaderForward, text)
+		}
 		if envelope, ok := encodeEnvelope(headers.lines(header), body); ok {
 			res.answer.Envelope = envelope
 		}
 	}
 	return res
+}
+
+// tell says in an answer of success what became of the call that it undoes. Nobody else
+// says it: what the handler wrote there itself is dropped.
+func (r *recorder) tell(fate Fate) {
+	r.sent.Del(wire.HeaderForward)
+	if text := fate.header(); text != "" && r.status/100 == 2 {
+		r.sent.Set(wire.HeaderForward, text)
+	}
 }
 
 // redacted returns what of the answer is to be stored, or false: nothing. What

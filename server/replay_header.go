@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // DefaultReplayHeaders returns the headers that are stored with an answer and
@@ -40,7 +42,7 @@ func neverReplayed(name string) bool {
 type headerPolicy map[string]bool
 
 func newHeaderPolicy(further []string) headerPolicy {
-	p := make(headerPolicy)
+	p := headerPolicy{wire.HeaderForward: true} // this package's own
 	for _, name := range append(DefaultReplayHeaders(), further...) {
 		p[textproto.CanonicalMIMEHeaderKey(name)] = true
 	}

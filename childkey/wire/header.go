@@ -16,4 +16,12 @@ const (
 	HeaderReplayed    = "Idempotent-Replayed"      // true|false, whenever the key was honoured
 	HeaderShouldRetry = "Idempotency-Should-Retry" // true|false, on every non-2xx
 	HeaderRetryAfter  = "Retry-After"              // RFC 9110 section 10.2.3
+	HeaderForward     = "Idempotent-Forward"       // on the answer to an undo: one of the three below
+)
+
+// What the answer to an undo says of the call that it undoes ([HeaderForward]).
+const (
+	ForwardRan      = "ran"       // and is undone
+	ForwardNeverRan = "never-ran" // nor ever will: there was nothing to undo
+	ForwardMaybeRan = "maybe-ran" // and never will again; what could be found is undone
 )

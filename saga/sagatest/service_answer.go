@@ -16,6 +16,7 @@ type answer struct {
 	contentType string
 	replayed    string // the header; "": not from a guarded service
 	shouldRetry string
+	forward     string // the header; "": not an undo's
 }
 
 func problem(code wire.Code) answer {
@@ -33,6 +34,9 @@ func (a answer) response(req *http.Request) *http.Response {
 	}
 	if a.replayed != "" {
 		header.Set(wire.HeaderReplayed, a.replayed)
+	}
+	if a.forward != "" {
+		header.Set(wire.HeaderForward, a.forward)
 	}
 	if a.shouldRetry != "" {
 		header.Set(wire.HeaderShouldRetry, a.shouldRetry)

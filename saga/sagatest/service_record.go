@@ -17,7 +17,8 @@ type record struct {
 	status  int
 	body    []byte
 	effects int
-	undone  int // by undos that named it
+	undone  int    // by undos that named it
+	forward string // of an undo: what became of the call that it undid
 }
 
 type state uint8
@@ -87,7 +88,7 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 	if fault.refusal != 0 {
 		r.status, r.body = fault.refusal, []byte(`{"refused":true}`)
 	} else if !d.Cancels.IsZero() {
-		if !s.cancel(recordID{service, d.Cancels.String()}, d) {
+		if r.forward = s.cancel(recordID{service, d.Cancels.String()}, d); r.forward == "" {
 			return problem(wire.InProgress)
 		}
 	} else if !fault.noEffect {
@@ -98,24 +99,29 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 		r.state = unknown
 		return problem(wire.OutcomeUnknown)
 	}
-	return answer{status: r.status, body: r.body, replayed: "false"}
+	return answer{status: r.status, body: r.body, replayed: "false", forward: r.forward}
 }
 
-// cancel undoes the call with the forward key, or keeps it from ever running;
-// false while it runs.
-func (s *Services) cancel(forward recordID, d Delivery) bool {
-	switch r := s.records[forward]; {
+// cancel undoes the call with the forward key, or keeps it from ever running, and
+// returns what became of it; "" while it runs.
+func (s *Services) cancel(forward recordID, d Delivery) string {
+	r := s.records[forward]
+	switch {
 	case r == nil:
 		s.records[forward] = &record{step: d.Step, state: tombstone}
+		return wire.ForwardNeverRan
 	case r.state == running:
-		return false
-	default:
-		r.undone += r.effects - r.undone // what is undone stays undone
-		if r.state == unknown {
-			r.state = tombstone
-		}
+		return ""
 	}
-	return true
+	r.undone += r.effects - r.undone // what is undone stays undone
+	switch {
+	case r.state == unknown:
+		r.state = tombstone
+		return wire.ForwardMaybeRan
+	case r.state == done && r.status < http.StatusMultipleChoices:
+		return wire.ForwardRan
+	}
+	return wire.ForwardNeverRan
 }
 
 // repeat answers a further delivery of a key.
@@ -130,5 +136,5 @@ func (r *record) repeat(fault Fault) answer {
 	case fault.gone && r.status < 300:
 		return problem(wire.ResponseGone)
 	}
-	return answer{status: r.status, body: r.body, replayed: "true"}
+	return answer{status: r.status, body: r.body, replayed: "true", forward: r.forward}
 }
