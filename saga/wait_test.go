@@ -1,0 +1,51 @@
+package saga_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/sagatest"
+)
+
+// Who waits for a saga of another process reads the journal. Two reads that fail in
+// succession are borne; the third one detaches it.
+func TestRun_journalAwayWhileItWaits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		fails func(n int) bool
+		want  error
+	}{
+		{"now and then", func(n int) bool { return n%3 != 0 }, nil},
+		{"for good", func(n int) bool { return n > 2 }, saga.ErrDetached},
+	} {
+		inBubble(t, func(s *stage) {
+			s.services.Script("inventory.reserve", sagatest.Slow(20*time.Second))
+			_, err := checkout.Start(s.Context(), s.open(checkout), key(s.T, "k"), basket)
+			require.NoError(s, err)
+			away := errors.New("no network")
+			j := tap(s.journal)
+			j.before = func(method string, n int) error {
+				if method == "Read" && tt.fails(n) {
+					return away
+				}
+				return nil
+			}
+			begun := time.Now()
+			_, err = checkout.Run(s.Context(), s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}}), key(s.T, "k"), basket)
+			if tt.want == nil {
+				require.NoError(s, err, tt.name)
+				return
+			}
+			require.ErrorIs(s, err, tt.want, tt.name)
+			require.ErrorIs(s, err, away, "why")
+			require.Equal(s, 5, j.count("Read"))
+			require.Less(s, time.Since(begun), 5*time.Second)
+			s.until("k", saga.Completed)
+		})
+	}
+}
