@@ -2,14 +2,17 @@ package pgjournal_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	osexec "os/exec"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -29,7 +32,7 @@ const (
 	processRole = "PGJOURNAL_TEST_ROLE"
 	processJob  = "PGJOURNAL_TEST_JOB"
 
-	roleRun   = "run"   // runs one saga, and may die meanwhile
+	roleRun   = "run"   // runs one saga, and may die or stand still meanwhile
 	roleDrain = "drain" // takes over what it finds, until its standard input ends
 )
 
@@ -39,7 +42,10 @@ type job struct {
 	In             journey
 	Kill           killPoint
 	Lease          time.Duration
+	Poll           time.Duration // of who drains; 0: quickPoll
 	MaxDeaths      int
+	// Hear is what its engine must have told before it ends; "": nothing.
+	Hear saga.EngineEventKind
 }
 
 // A killPoint is where a process ends itself by SIGKILL: at the N-th of something,
@@ -47,17 +53,27 @@ type job struct {
 type killPoint struct {
 	When string
 	N    int64
+	Stop bool // it stands still there, until the test wakes it
 }
 
 const (
 	beforeStatement = "before a statement is sent"
 	afterStatement  = "after a statement was answered"
 	atStepBoundary  = "before a call is sent, or after it was answered"
+	beforeWrite     = "before a saga's outcome is written"
+	duringCall      = "while a callee works"
 )
 
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // until it arrives
+}
+
+// standStill stops the whole process. The signal may take a moment to reach its other
+// threads, and this one: it goes on when the test says so, and not before.
+func standStill() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
 // A killer counts down to the end of its process.
@@ -68,9 +84,14 @@ type killer struct {
 }
 
 func (k *killer) pass(when string) {
-	if k.armed.Load() && when == k.point.When && k.count.Add(1) == k.point.N {
-		die()
+	if !k.armed.Load() || when != k.point.When || k.count.Add(1) != k.point.N {
+		return
 	}
+	if k.point.Stop {
+		standStill()
+		return
+	}
+	die()
 }
 
 // A deadlyConn is a connection to the server. One Write of pgx is one round trip.
@@ -82,6 +103,9 @@ type deadlyConn struct {
 
 func (c *deadlyConn) Write(b []byte) (int, error) {
 	c.killer.pass(beforeStatement)
+	if bytes.Contains(b, []byte("i.entry_room")) { // as in append.sql alone
+		c.killer.pass(beforeWrite)
+	}
 	c.written.Store(true)
 	return c.Conn.Write(b)
 }
@@ -97,6 +121,9 @@ func (c *deadlyConn) Read(b []byte) (int, error) {
 // RoundTrip makes a killer the transport of a client.
 func (k *killer) RoundTrip(req *http.Request) (*http.Response, error) {
 	k.pass(atStepBoundary)
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { k.pass(duringCall) },
+	}))
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	k.pass(atStepBoundary)
 	return resp, err
@@ -148,12 +175,13 @@ func work(role string, todo job) error {
 	if err != nil {
 		return err
 	}
-	poll := quickPoll
+	poll := cmp.Or(todo.Poll, quickPoll)
 	if role == roleRun {
 		poll = time.Hour // its statements are those of its saga
 	}
+	h := &hearing{kind: todo.Hear, heard: make(chan struct{})}
 	e, err := saga.Open(ctx, j, c, saga.Config{
-		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths,
+		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths, Observer: h,
 	})
 	if err != nil {
 		return err
@@ -172,12 +200,44 @@ func work(role string, todo job) error {
 	}
 	k.pass(atStepBoundary)
 	k.armed.Store(false)
+	if err := h.wait(); err != nil {
+		return err
+	}
 	return e.Close(ctx)
+}
+
+// A hearing waits until an engine tells of something.
+type hearing struct {
+	kind  saga.EngineEventKind
+	once  sync.Once
+	heard chan struct{}
+}
+
+func (*hearing) TryEnded(context.Context, saga.TryEvent)   {}
+func (*hearing) SagaMoved(context.Context, saga.MoveEvent) {}
+
+func (h *hearing) EngineEvent(_ context.Context, e saga.EngineEvent) {
+	if e.Kind == h.kind {
+		h.once.Do(func() { close(h.heard) })
+	}
+}
+
+func (h *hearing) wait() error {
+	if h.kind == "" {
+		return nil
+	}
+	select {
+	case <-h.heard:
+		return nil
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("the engine never told of %q", h.kind)
+	}
 }
 
 // A child is a process that a test started.
 type child struct {
-	stdin io.Closer
+	*os.Process
+	stdin io.WriteCloser
 	out   bytes.Buffer // after done
 	done  chan error   // how it ended
 }
@@ -193,8 +253,17 @@ func spawn(t *testing.T, role string, todo job) *child {
 	c.stdin, err = cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	c.Process = cmd.Process
 	go func() { c.done <- cmd.Wait() }()
 	return c
+}
+
+// wake has a process go on that stands still.
+func (c *child) wake(t *testing.T) {
+	t.Helper()
+	_, err := c.stdin.Write([]byte{1})
+	require.NoError(t, err)
+	require.NoError(t, c.Signal(syscall.SIGCONT))
 }
 
 // end tells a process that drains to end, and waits for that.

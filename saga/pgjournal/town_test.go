@@ -77,6 +77,8 @@ type town struct {
 	done   map[place]int
 	undone map[place]int
 	sent   map[string]int // by Idempotency-Key
+	// arrives is told of each request before it is served, by its path; nil: nobody.
+	arrives func(path string)
 }
 
 // A place is where an effect is: a trip's, at a service.
@@ -98,12 +100,23 @@ func newTown(tb testing.TB) *town {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.sent[r.Header.Get(wire.HeaderKey)]++
+		arrives := c.arrives
 		c.mu.Unlock()
+		if arrives != nil {
+			arrives(r.URL.Path)
+		}
 		mux.ServeHTTP(w, r)
 	}))
 	tb.Cleanup(srv.Close)
 	c.url = srv.URL
 	return c
+}
+
+// onArrival has fn called with the path of each request, before that is served.
+func (c *town) onArrival(fn func(path string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.arrives = fn
 }
 
 func (c *town) book(service string) func(context.Context, journey) (ticket, error) {
