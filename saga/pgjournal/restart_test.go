@@ -1,0 +1,110 @@
+package pgjournal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// Postgres is restarted, and then killed, while two processes take over what a third one
+// left. Nothing is lost, no call is sent twice, and callers who wait meanwhile are told
+// what is in the journal.
+func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	j, look := openAt(t, cluster, pgjournal.Config{})
+	c := newTown(t)
+	const sagas, refused = 200, 40
+	trips := make([]journey, sagas)
+	dead := beat(t, j, time.Hour)
+	for i := range trips {
+		trips[i] = journey{Trip: fmt.Sprint(i), Refuse: i < refused}
+		startTrip(t, j, dead, trips[i])
+	}
+	restarts := breakServerAt(t, c, cluster, (3*sagas+2*refused)/3)
+
+	// Long enough that nobody takes over from those who take over.
+	const lease = 5 * time.Minute
+	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: lease}
+	first, second := spawn(t, roleDrain, todo), spawn(t, roleDrain, todo)
+	// Who asks needs an engine, which takes over a saga at a time beside them.
+	asker := engineWith(t, j, c, saga.Config{Lease: lease, Poll: quickPoll, MaxActive: 1})
+	require.NoError(t, j.Leave(t.Context(), dead))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	together(10, func(n int) {
+		for i := n; i < sagas; i += 10 {
+			askFor(ctx, t, c, j, asker, trips[i])
+		}
+	})
+	first.end(t)
+	second.end(t)
+	require.EqualValues(t, 2, restarts.Load(), "the server was restarted too late")
+	require.Equal(t, sagas, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and deaths = 0"))
+	require.GreaterOrEqual(t, queryRow[int](t, look, "select count(distinct engine) from saga"), 2, "processes that drove some")
+	for key, n := range c.deliveries() {
+		require.Equal(t, 1, n, "a call was sent so often (key %s)", key)
+	}
+}
+
+// askFor has a caller ask for a trip until it is told how that ended, and compares this
+// with what the journal and the callees have.
+func askFor(ctx context.Context, t *testing.T, c *town, j saga.Journal, e *saga.Engine, in journey) {
+	key, err := childkey.FromParts("trip", in.Trip)
+	if err != nil {
+		t.Error(err)
+	}
+	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // as a caller does: again, with the same key
+		got, err := trip.Run(ctx, e, key, in)
+		var told saga.Status
+		switch {
+		case err == nil && got == ticket{"tour"}:
+			told = saga.Completed
+		case errors.Is(err, saga.ErrCompensated):
+			told = saga.Compensated
+		default:
+			continue
+		}
+		r := ended(t, j, saga.IDOf("", key))
+		if r.Status != told || (told == saga.Compensated) != in.Refuse {
+			t.Errorf("%s is %v, refused %v, and its caller was told %v", in.Trip, r.Status, in.Refuse, told)
+		}
+		c.check(t, in.Trip, told, "while Postgres was restarted")
+		return
+	}
+	t.Errorf("nobody could tell what became of %s", in.Trip)
+}
+
+// breakServerAt restarts the server when so many calls have arrived, and kills it when
+// twice as many have. It returns how often it did that.
+func breakServerAt(t *testing.T, c *town, cluster *pgtest.Cluster, third int) *atomic.Int32 {
+	var calls, restarts atomic.Int32
+	c.onArrival(func(string) {
+		var err error
+		switch int(calls.Add(1)) {
+		case third:
+			err = cluster.Restart(t.Context())
+		case 2 * third:
+			err = errors.Join(cluster.Kill(), cluster.Restart(t.Context()))
+		default:
+			return
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		restarts.Add(1)
+	})
+	return &restarts
+}
