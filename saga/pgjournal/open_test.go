@@ -1,6 +1,7 @@
 package pgjournal_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -65,17 +66,32 @@ func TestOpen_checksTheServer(t *testing.T) {
 		return err
 	}
 	lax := pgjournal.Config{AllowNonDurable: true}
-	schema := new(pgkit.SchemaError)
-	require.ErrorAs(t, open(lax), &schema)
-	require.Equal(t, 0, schema.Have, "missing")
+	latest, err := pgjournal.Migrations.Latest()
+	require.NoError(t, err)
+	wantSchema := func(have int, kind error) {
+		t.Helper()
+		schema := new(pgkit.SchemaError)
+		err := open(lax)
+		require.ErrorIs(t, err, kind)
+		require.ErrorAs(t, err, &schema)
+		require.Equal(t, have, schema.Have)
+		require.Equal(t, latest, schema.Want)
+		require.ErrorContains(t, schema, fmt.Sprintf("saga in the search_path has version %d, want %d", have, latest))
+	}
+	wantSchema(0, pgkit.ErrSchemaMissing)
 	require.NoError(t, pgjournal.Migrate(t.Context(), look))
 	require.NoError(t, pgjournal.Migrate(t.Context(), look), "again: nothing to do")
 	require.NoError(t, open(lax))
 	require.ErrorIs(t, open(pgjournal.Config{}), pgkit.ErrNotDurable, "the test cluster runs without fsync")
 	exec(t, look, "insert into saga_version (version) values (99)")
-	require.ErrorAs(t, open(lax), &schema)
-	require.Equal(t, 99, schema.Have, "newer")
+	wantSchema(99, pgkit.ErrSchemaNewer)
 	exec(t, look, "delete from saga_version where version = 99")
+	for older := latest - 1; older > 0; older-- {
+		require.NoError(t, pgjournal.Migrations.Down(t.Context(), look, "", older))
+		wantSchema(older, pgkit.ErrSchemaOlder)
+	}
+	require.NoError(t, pgjournal.Migrate(t.Context(), look))
+	require.NoError(t, open(lax), "brought up to date")
 	require.NoError(t, pgjournal.Migrations.Down(t.Context(), look, "", 0))
 	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_tables where schemaname = 'public'"))
 }
