@@ -20,7 +20,8 @@ import (
 // outcome of each call and undo, alone and before another step fails; and in
 // each of these runs with its process killed, paused for longer than its lease,
 // or cancelled by a person, before and after each write and each call. Another
-// process takes over. Then every request is delivered once more. Explore fails
+// process takes over. All of it is played once more with every request delivered
+// twice, and at the end of each run what was sent arrives again, late. Explore fails
 // the test for each run in which
 //
 //   - a call takes effect twice,
@@ -32,14 +33,15 @@ import (
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,
 //   - the saga does not end, or is stuck without a reason,
-//   - requests that are delivered twice make it end otherwise.
+//   - requests that are delivered twice make it end otherwise, undisturbed.
 //
 // Callees are [Services]: they answer with [Answer]'s, else with the zero value
 // of a step's output, which the functions of the plan must bear. Steps that are
 // functions run as they are, and their effects are not counted; they must not
 // touch anything outside of the process, since time is virtual.
 //
-// A saga of four steps takes seconds. Options are [Answer]s.
+// A saga of four steps takes seconds: some ten thousand runs, of a millisecond of
+// processor time each. Options are [Answer]s.
 func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, options ...Option) {
 	t.Helper()
 	x := newExplorer(d, in, options)
@@ -87,6 +89,7 @@ type explorer struct {
 	quick        bool   // stop at the first violation
 	only         string // scenario that is played; "": all
 	every        int    // play each so many scenarios; 0: all
+	played       func(s scenario)
 
 	mu    sync.Mutex
 	runs  int
@@ -143,15 +146,14 @@ func (x *explorer) explore(t *testing.T) []string {
 // killed, at the first of them.
 const maxPoints, firstPoints = 60, 20
 
-// everywhere plays a scenario as it is, with every request delivered twice, and
-// with each disturbance at each point, in one bubble.
+// everywhere plays a scenario as it is, and with each disturbance at each point, each
+// time with every request delivered once and delivered twice, in one bubble.
 func (x *explorer) everywhere(ctx context.Context, s scenario) {
 	base := x.play(ctx, s)
 	s.twice = true
 	if twice := x.play(ctx, s); twice.status != base.status {
 		x.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
-	s.twice = false
 	disturbances, points := []disturbance{kill, pause, cancel}, base.points
 	if points > maxPoints {
 		disturbances, points = disturbances[:1], firstPoints
@@ -162,7 +164,9 @@ func (x *explorer) everywhere(ctx context.Context, s scenario) {
 				return
 			}
 			s.disturbance, s.point = d, point+1
-			x.play(ctx, s)
+			for _, s.twice = range []bool{false, true} {
+				x.play(ctx, s)
+			}
 		}
 	}
 }
@@ -186,6 +190,9 @@ func (x *explorer) play(ctx context.Context, s scenario) outcome {
 	o := x.inBubble(ctx, s)
 	x.mu.Lock()
 	x.runs++
+	if x.played != nil {
+		x.played(s)
+	}
 	x.mu.Unlock()
 	x.report(s, o.violations...)
 	return o

@@ -111,6 +111,36 @@ func answers(edit func(req *http.Request, resp *http.Response)) func(x *explorer
 	}
 }
 
+// heirs makes the defect that edit is done to the answer to the first request for each
+// call that the second process of a run sends: one that takes over, and forgets that
+// another one may have sent the call before. It is for a scenario at a time.
+func heirs(edit func(req *http.Request, resp *http.Response)) func(x *explorer) {
+	return func(x *explorer) {
+		processes := 0
+		x.breakNetwork = func(network roundTripper) roundTripper {
+			if processes++; processes%2 == 1 {
+				return network
+			}
+			var sent sync.Map
+			return tripFunc(func(req *http.Request) (*http.Response, error) {
+				_, again := sent.LoadOrStore(req.Header.Get(wire.HeaderKey), true)
+				resp, err := network.RoundTrip(req)
+				if err == nil && !again {
+					edit(req, resp)
+				}
+				return resp, err
+			})
+		}
+	}
+}
+
+// believed401 is a gateway's 401, taken for what the callee says.
+func believed401(_ *http.Request, resp *http.Response) {
+	if resp.StatusCode == http.StatusUnauthorized {
+		proven(resp, http.StatusUnauthorized)
+	}
+}
+
 // requests makes the defect that edit is done to every request of a process.
 func requests(edit func(process int32, header http.Header)) func(x *explorer) {
 	var processes atomic.Int32
@@ -184,11 +214,12 @@ var plantedDefects = []struct {
 			proven(resp, http.StatusNotFound)
 		}
 	})},
-	{"takes a gateway's 401 for proof", "inventory.reserve is turned away by a gateway after it ran", answers(func(_ *http.Request, resp *http.Response) {
-		if resp.StatusCode == http.StatusUnauthorized {
-			proven(resp, http.StatusUnauthorized)
-		}
-	})},
+	{"takes a gateway's 401 for proof", "inventory.reserve is turned away by a gateway after it ran", answers(believed401)},
+	{"takes a gateway's 401 for proof once it has taken over", "inventory.reserve is turned away by a gateway after it ran", heirs(believed401)},
+	{
+		"takes a gateway's 401 to an undo for proof once it has taken over",
+		"shipping.book is refused, and the undo of inventory.reserve is turned away by a gateway after it ran", heirs(believed401),
+	},
 	{"takes an undo that was refused for done", "shipping.book is refused, and the undo of inventory.reserve is refused", answers(func(req *http.Request, resp *http.Response) {
 		if req.Header.Get(wire.HeaderCancels) != "" && resp.StatusCode == http.StatusUnprocessableEntity {
 			proven(resp, http.StatusOK)

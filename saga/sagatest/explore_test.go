@@ -60,9 +60,40 @@ func sampled(x *explorer) {
 	}
 }
 
+// Each disturbance is played at each point, with requests delivered once and twice. What
+// that takes is counted: no machine is too busy for it.
 func TestExplore(t *testing.T) {
 	t.Parallel()
-	Explore(t, checkout, order{"a-1"}, Answer("shipping.book", made{"p-1"}), sampled)
+	type combination struct {
+		disturbance
+		point int
+		twice bool
+	}
+	played := make(map[string]map[combination]bool)
+	x := newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"}), sampled})
+	x.played = func(s scenario) {
+		if played[s.name] == nil {
+			played[s.name] = make(map[combination]bool)
+		}
+		played[s.name][combination{s.disturbance, s.point, s.twice}] = true
+	}
+	require.Empty(t, x.explore(t))
+	for name, all := range played {
+		points := 0
+		for c := range all {
+			points = max(points, c.point)
+			require.True(t, all[combination{c.disturbance, c.point, !c.twice}], "%s: %+v is played in one way only", name, c)
+		}
+		require.GreaterOrEqual(t, points, 6, name)
+		for point := range points {
+			require.True(t, all[combination{kill, point + 1, true}], "%s: killed at %d", name, point+1)
+		}
+	}
+	most := 12_000 // of about a millisecond of one processor: less than ten seconds on two
+	if raced {
+		most /= 4
+	}
+	require.Less(t, x.runs, most)
 }
 
 func TestExplore_line(t *testing.T) {

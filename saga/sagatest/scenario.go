@@ -46,6 +46,7 @@ var undoTroubles = []trouble{
 	{"loses its answer", []Fault{LoseAnswer()}, false, false},
 	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
 	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
+	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false, false},
 	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, false},
 }
 
