@@ -170,14 +170,7 @@ func (d *drive) legible() error {
 	return err
 }
 
-func (d *drive) closing() bool {
-	select {
-	case <-d.engine.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (d *drive) closing() bool { return d.engine.isClosing() }
 
 // await waits for the end of a call, or until the time wake; zero: for ever.
 func (d *drive) await(wake time.Time) error {

@@ -157,45 +157,59 @@ func (e *Engine) Close(ctx context.Context) error {
 // adopt drives the saga in r for the engine's life l, unless it does already.
 // It returns nil if the engine is closed, or cannot read the plan.
 func (e *Engine) adopt(l *life, r Record, from origin) *drive {
-	p := e.plans[r.Plan]
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	d, own := e.enlist(l, r, from)
+	if own {
+		e.carryOn(d)
+	}
+	return d
+}
+
+// enlist returns what drives the saga in r, nil if nothing does. If own is true that is
+// new, and the caller's to carry. e.mu is held.
+func (e *Engine) enlist(l *life, r Record, from origin) (d *drive, own bool) {
+	p := e.plans[r.Plan]
 	if e.closed || p == nil {
-		return nil
+		return nil, false
 	}
 	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
-		return d
+		return d, false
 	}
-	d := newDrive(e, l, p, r, from)
+	d = newDrive(e, l, p, r, from)
 	e.drives[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
-	e.carryOn(d)
-	return d
+	return d, true
 }
 
-// carryOn runs d in a goroutine, and in another one if a step's function ended that.
+// carryOn carries d in a goroutine.
 func (e *Engine) carryOn(d *drive) {
 	e.work.Go(func() {
 		growStack()
-		returned := false
-		defer func() {
-			switch {
-			case returned:
-			case len(d.endings) > 0: // of that step
-				e.carryOn(d)
-				return
-			default:
-				d.err = &PanicError{Value: "runtime.Goexit"}
-			}
-			e.release(d)
-			close(d.over)
-		}()
-		d.run()
-		returned = true
+		e.carry(d)
 	})
+}
+
+// carry runs d, and lets another goroutine do so if a step's function ended this one.
+func (e *Engine) carry(d *drive) {
+	returned := false
+	defer func() {
+		switch {
+		case returned:
+		case len(d.endings) > 0: // of that step
+			e.carryOn(d)
+			return
+		default:
+			d.err = &PanicError{Value: "runtime.Goexit"}
+		}
+		e.release(d)
+		close(d.over)
+	}()
+	d.run()
+	returned = true
 }
 
 func (e *Engine) release(d *drive) {

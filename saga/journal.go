@@ -205,3 +205,10 @@ type Stats struct {
 	Orphans          int64         // unfinished, not Stuck, and with no live engine
 	OldestUnfinished time.Duration // since CreatedAt; 0 if there is none
 }
+
+type stayKey struct{}
+
+// Stays reports whether whoever calls a [Journal] with ctx has a goroutine of its own for
+// that, as an engine's Start has: the journal may then wait for a write that it has sent
+// although ctx ends, and need not leave it behind in another.
+func Stays(ctx context.Context) bool { return ctx.Value(stayKey{}) != nil }

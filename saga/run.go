@@ -68,7 +68,7 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // with who waits.
 func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Out, error) {
 	var none Out
-	r, drive, err := d.start(ctx, e, key, in, options)
+	r, drive, err := d.start(ctx, e, key, in, options, true)
 	if err != nil {
 		return none, err
 	}
@@ -84,12 +84,12 @@ func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.K
 // answer that may be when this process took it. Its errors are those of Run before
 // it waits.
 func (d *Definition[In, Out]) Start(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Record, error) {
-	r, _, err := d.start(ctx, e, key, in, options)
+	r, _, err := d.start(ctx, e, key, in, options, false)
 	return r, err
 }
 
 func (d *Definition[In, Out]) start(
-	ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption,
+	ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption, toTheEnd bool,
 ) (Record, *drive, error) {
 	if ctx.Err() != nil {
 		return Record{}, nil, ended(ctx)
@@ -101,7 +101,7 @@ func (d *Definition[In, Out]) start(
 	if err != nil {
 		return Record{}, nil, err
 	}
-	return e.start(ctx, req)
+	return e.start(ctx, req, toTheEnd)
 }
 
 // outcome returns what became of the saga in r, which is over or stuck. own says that
@@ -123,38 +123,6 @@ func (d *Definition[In, Out]) outcome(r Record, own bool) (Out, error) {
 		return out, fmt.Errorf("%w: saga %s %s: %w", ErrNoResult, r.Name, r.ID, err)
 	}
 	return out, nil
-}
-
-// start stores the saga of req, unless it is there, and returns it, with what
-// drives it in this process; nil if nothing does.
-func (e *Engine) start(ctx context.Context, req StartRequest) (Record, *drive, error) {
-	l := e.current()
-	select {
-	case <-e.closing:
-		return Record{}, nil, notStarted(ErrClosed)
-	default:
-	}
-	if !l.valid() {
-		return e.find(ctx, req)
-	}
-	req.Engine = l.id
-	r, created, err := e.journal.Start(ctx, req)
-	for n := 0; errors.Is(err, ErrFateUnknown) && n < 3 && pause(ctx, 50*time.Millisecond<<n); n++ {
-		r, created, err = e.journal.Start(ctx, req)
-	}
-	d := e.driven(req.ID)
-	switch {
-	case err != nil && d != nil: // the journal is away, and the saga is here
-		return d.record, d, same(d.record, req)
-	case errors.Is(err, ErrFateUnknown):
-		e.look() // if it is there it is ours, and will be found
-		return Record{}, nil, fmt.Errorf("saga: start: %w", err)
-	case err != nil:
-		return Record{}, nil, notStarted(err)
-	case created: // maybe by a call beside this one, with another input
-		return r, e.adopt(l, r, startedHere), same(r, req)
-	}
-	return r, d, same(r, req)
 }
 
 // find returns the saga of req if it is there, for an engine that cannot start one

@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,6 +79,100 @@ func TestRun_ctxEnds(t *testing.T) {
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 	})
+}
+
+// That a repetition of a start fails says nothing of the first, which may have arrived.
+func TestStart_unknownThenRefused(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("connection refused")
+	for _, arrived := range []bool{true, false} {
+		inBubble(t, func(s *stage) {
+			j := tap(s.journal)
+			starts := 0
+			j.before = func(m string, _ int) error {
+				if m != "Start" {
+					return nil
+				}
+				if starts++; starts == 2 {
+					return gone
+				}
+				if !arrived {
+					return saga.ErrFateUnknown
+				}
+				return nil
+			}
+			j.after = func(m string, n int) error {
+				if m == "Start" && starts == 1 {
+					return saga.ErrFateUnknown
+				}
+				return nil
+			}
+			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrFateUnknown)
+			require.ErrorIs(s, err, gone)
+			require.NotErrorIs(s, err, saga.ErrNotStarted)
+			if arrived {
+				_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+				require.NoError(s, err)
+			}
+		})
+	}
+}
+
+// A caller that leaves while the journal takes its time does not know what comes of it;
+// the saga is driven all the same, without being looked for.
+func TestStart_callerLeaves(t *testing.T) {
+	t.Parallel()
+	why := errors.New("the client hung up")
+	for _, run := range []bool{true, false} {
+		inBubble(t, func(s *stage) {
+			j := tap(s.journal)
+			j.after = func(m string, _ int) error {
+				if m == "Start" {
+					time.Sleep(10 * time.Second)
+				}
+				return nil
+			}
+			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Poll: time.Hour})
+			ctx, cancel := context.WithCancelCause(s.Context())
+			time.AfterFunc(time.Second, func() { cancel(why) })
+			var err error
+			if run {
+				_, err = checkout.Run(ctx, e, key(s.T, "k"), basket)
+			} else {
+				_, err = checkout.Start(ctx, e, key(s.T, "k"), basket)
+			}
+			for _, want := range []error{saga.ErrFateUnknown, context.Canceled, why} {
+				require.ErrorIs(s, err, want)
+			}
+			require.NotErrorIs(s, err, saga.ErrNotStarted)
+			time.Sleep(time.Minute)
+			require.Equal(s, saga.Completed, s.read("k").Status)
+		})
+	}
+}
+
+// A journal that panics, or ends its goroutine, takes neither the process with it nor
+// leaves the caller waiting.
+func TestStart_journalPanics(t *testing.T) {
+	t.Parallel()
+	for _, end := range []func(){func() { panic("tracer") }, runtime.Goexit} {
+		inBubble(t, func(s *stage) {
+			j := tap(s.journal)
+			j.before = func(m string, _ int) error {
+				if m == "Start" {
+					end()
+				}
+				return nil
+			}
+			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrFateUnknown)
+			var panicked *saga.PanicError
+			require.ErrorAs(s, err, &panicked)
+		})
+	}
 }
 
 // The journal goes away while a saga is under way. Who waits for it, and who asks for

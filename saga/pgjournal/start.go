@@ -30,8 +30,12 @@ func (j *Journal) start(ctx context.Context, req saga.StartRequest) (saga.Record
 		times startTimes
 		ok    bool
 	}
+	sent := ctx
+	if saga.Stays(ctx) {
+		sent = pgkit.Staying(ctx)
+	}
 	in, err := pgkit.RetryConflict(ctx, func() (inserted, error) {
-		times, ok, err := j.rows.start(ctx, req)
+		times, ok, err := j.rows.start(sent, req)
 		return inserted{times, ok}, err
 	})
 	if err != nil {

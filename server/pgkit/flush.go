@@ -98,13 +98,17 @@ func (c *Combiner) giveUpSlot(f *flush) {
 
 // oversee waits with the leader.
 func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
+	over := ctx.Done()
+	if stays(ctx) {
+		over = nil
+	}
 	select {
 	case <-e.wake:
 		if f.crash != nil {
 			panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
 		}
 		return e.err
-	case <-ctx.Done():
+	case <-over:
 		return c.abandon(ctx, e)
 	}
 }

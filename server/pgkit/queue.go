@@ -44,7 +44,10 @@ func (c *Combiner) share(ctx context.Context, e *entry) error {
 		select {
 		case <-e.wake:
 		case <-ctx.Done():
-			return c.abandon(ctx, e)
+			if !stays(ctx) || !c.isSent(e) {
+				return c.abandon(ctx, e)
+			}
+			<-e.wake
 		}
 		if lead, err = c.called(e); !lead {
 			return err
@@ -71,6 +74,13 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	}
 	c.queue = append(c.queue, e)
 	return false, nil
+}
+
+// isSent reports whether e is in a flush that is under way.
+func (c *Combiner) isSent(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stage == stageSent
 }
 
 // called reports whether who was woken is to lead; else it has its outcome.

@@ -30,8 +30,8 @@ var (
 // not end, and the caller whose own ctx ends leaves without it: it gets
 // [ErrFateUnknown], and the write is parked: it keeps its connection until the
 // server answers or the connection breaks. For that it has a goroutine of its own,
-// but where the caller's ctx cannot end ([context.WithoutCancel]): then the caller's
-// does it, in less time.
+// but where the caller's ctx cannot end ([context.WithoutCancel]), or the caller stays
+// all the same ([Staying]): then the caller's does it, in less time.
 //
 // Every goroutine that a Writer starts ends before [Writer.Close] returns. It is
 // safe for concurrent use.
@@ -148,6 +148,9 @@ func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context
 	if err != nil {
 		return none, err
 	}
+	if stays(ctx) {
+		return value, <-done
+	}
 	select {
 	case err := <-done:
 		return value, err
@@ -162,7 +165,7 @@ func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context
 
 // launch runs write, releases conn, and calls done with what is known about its
 // fate: in a goroutine of its own, which a caller whose ctx ends can leave behind;
-// where ctx cannot end, before it returns. left tells whether everybody who wanted
+// where the caller stays, before it returns. left tells whether everybody who wanted
 // to know has gone; see park. If launch returns an error nothing was sent, conn is
 // released, and done is not called.
 func (w *Writer) launch(ctx context.Context, conn Held, left chan struct{}, write func(context.Context, *pgx.Conn) error, done func(error)) error {
@@ -170,7 +173,7 @@ func (w *Writer) launch(ctx context.Context, conn Held, left chan struct{}, writ
 		conn.Release()
 		return err
 	}
-	if ctx.Done() == nil { // two switches of goroutines are a sixth of what a lone write takes
+	if stays(ctx) { // two switches of goroutines are a sixth of what a lone write takes
 		w.carry(ctx, conn, left, write, done)
 		return nil
 	}
