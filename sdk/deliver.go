@@ -23,9 +23,9 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	first := o.firstSent(b, before, now)
 	if !safe(call.Method) { // else there is nothing that an earlier one can have done
 		call.Resumed = call.Resumed || before.effects() || b.effected(call.Key)
-	}
-	if err := o.withinRetention(&call, now, first); err != nil {
-		return nil, o.service.sender.Refuse(ctx, task(&call), err)
+		if err := o.withinRetention(&call, now, first); err != nil {
+			return nil, o.service.sender.Refuse(ctx, task(&call), err)
+		}
 	}
 	if err := o.prepare(ctx, &call); err != nil {
 		return nil, o.refuse(ctx, err)

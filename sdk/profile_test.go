@@ -285,6 +285,18 @@ func TestProfile_retention(t *testing.T) {
 			require.NotErrorIs(t, err, retry.ErrKeyExpired)
 		})
 	})
+	t.Run("reading again does no harm", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := client(t, &recorder{})
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: time.Now(), Rerun: true, Allowance: -1})
+			for range 3 {
+				_, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Method: http.MethodGet, Path: "/o"})
+				require.NoError(t, err)
+				time.Sleep(7 * time.Hour)
+			}
+		})
+	})
 	t.Run("what never had an effect is not too old", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,8 @@ func (f Fate) header() string {
 // cannot begin while the undo is under way, and an undo that rolls back leaves
 // no tombstone. In other runs the tombstone is durable when Barrier returns.
 // Called again in the same run it returns the same. An answer of 2xx says it to the
-// caller as well, in Idempotent-Forward, and so does its replay.
+// caller as well, in Idempotent-Forward, and so does its replay, but for one that
+// [NoStore] has rendered anew.
 //
 // On [ErrForwardInProgress] or an error of the store return from the handler:
 // the undo is released and answered with 409 or 503, and a retry tries again.

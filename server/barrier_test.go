@@ -66,6 +66,11 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 		{"maybe ran", 502, asking(200), false, wire.ForwardMaybeRan},
 		{"redacted", 0, asking(200), true, wire.ForwardNeverRan},
 		{"the undo is refused", 0, asking(422), false, ""},
+		{"rolled back", 0, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = server.Barrier(r.Context())
+			_ = server.Rollback(r.Context())
+			w.WriteHeader(http.StatusOK)
+		}, false, ""},
 		{"nobody asked", 0, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(wire.HeaderForward, wire.ForwardNeverRan)
 			w.WriteHeader(http.StatusOK)
@@ -77,7 +82,7 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 			if tt.forward != 0 {
 				forward(t, store, tt.forward)
 			}
-			route := server.Route{Name: "undo", Effect: server.Keyed}
+			route := server.Route{Name: "undo", Effect: server.Transactional}
 			if tt.redact {
 				route.Redact = func(server.Response) (server.Response, error) { return server.Response{}, nil }
 			}

@@ -138,6 +138,7 @@ func (r *recorder) pass() error {
 	// The announced length would let the client take a stream for complete
 	// whose outcome could not be recorded.
 	r.sent.Del("Content-Length")
+	r.sent.Del(wire.HeaderForward) // see tell
 	mark(r.sent, false)
 	replace(r.w.Header(), r.sent)
 	r.w.WriteHeader(r.status)

@@ -38,13 +38,17 @@ const (
 	overruleRetryable
 )
 
-// told returns what Barrier found out; 0 if it was not asked, or does not know.
+// told returns what Barrier found out; 0 if it was not asked, or does not know, or if the
+// tombstone that it left will be rolled back.
 func (t *turn) told() Fate {
 	if t == nil {
 		return 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.rollback {
+		return 0
+	}
 	return t.fate
 }
 
