@@ -60,10 +60,10 @@ type ending struct {
 	elapsed time.Duration
 }
 
-func newDrive(e *Engine, l *life, p *plan, r Record, from origin) *drive {
+func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
 	ctx := childkey.NewContext(l.ctx, r.Key)
 	d := &drive{
-		engine: e, life: l, plan: p, record: r, from: from, ctx: ctx,
+		engine: e, life: l, plan: p, record: *r, from: from, ctx: ctx,
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		seen:  time.Now(), revision: r.Revision,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),

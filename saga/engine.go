@@ -159,7 +159,7 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) adopt(l *life, r Record, from origin) *drive {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d, own := e.enlist(l, r, from)
+	d, own := e.enlist(l, &r, from)
 	if own {
 		e.carryOn(d)
 	}
@@ -168,7 +168,7 @@ func (e *Engine) adopt(l *life, r Record, from origin) *drive {
 
 // enlist returns what drives the saga in r, nil if nothing does. If own is true that is
 // new, and the caller's to carry. e.mu is held.
-func (e *Engine) enlist(l *life, r Record, from origin) (d *drive, own bool) {
+func (e *Engine) enlist(l *life, r *Record, from origin) (d *drive, own bool) {
 	p := e.plans[r.Plan]
 	if e.closed || p == nil {
 		return nil, false

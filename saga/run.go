@@ -135,14 +135,14 @@ func (e *Engine) find(ctx context.Context, req StartRequest) (Record, *drive, er
 	case err != nil:
 		return Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w: %w", ErrLeaseLost, err))
 	}
-	return r, e.driven(r.ID), same(r, req)
+	return r, e.driven(r.ID), same(&r, &req)
 }
 
 func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
 
 // same returns ErrKeyReused unless r is what req asks for. Another version of
 // the saga is the same one.
-func same(r Record, req StartRequest) error {
+func same(r *Record, req *StartRequest) error {
 	if r.Name != req.Name || r.InputHash != req.InputHash {
 		return fmt.Errorf("%w: saga %s %s", ErrKeyReused, r.Name, r.ID)
 	}

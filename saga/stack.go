@@ -13,12 +13,3 @@ func growStack() {
 	var frame [12 << 10]byte
 	runtime.KeepAlive(&frame)
 }
-
-// growStackToStore is growStack for a goroutine that stores its saga as well: from there
-// to the connection it is further.
-//
-//go:noinline
-func growStackToStore() {
-	var frame [20 << 10]byte
-	runtime.KeepAlive(&frame)
-}

@@ -28,11 +28,11 @@ func (e *Engine) start(ctx context.Context, req StartRequest, toTheEnd bool) (Re
 		return e.find(ctx, req)
 	}
 	req.Engine = l.id
-	stored := make(chan started, 1) // nobody need be there to hear it
+	stored := make(chan *started, 1) // nobody need be there to hear it
 	over := make(chan struct{})
 	if !e.begin(func() {
 		defer close(over)
-		e.storeAndCarry(ctx, l, req, stored)
+		e.storeAndCarry(ctx, l, &req, stored)
 	}) {
 		return Record{}, nil, notStarted(ErrClosed)
 	}
@@ -53,7 +53,7 @@ func (e *Engine) start(ctx context.Context, req StartRequest, toTheEnd bool) (Re
 }
 
 // left is what a caller knows whose ctx ended before it was told.
-func left(ctx context.Context, stored <-chan started) (Record, *drive, error) {
+func left(ctx context.Context, stored <-chan *started) (Record, *drive, error) {
 	select {
 	case s := <-stored:
 		return s.record, s.drive, s.err
@@ -82,56 +82,61 @@ func (e *Engine) isClosing() bool {
 	}
 }
 
-// storeAndCarry stores the saga, tells stored of it, and drives it.
-func (e *Engine) storeAndCarry(ctx context.Context, l *life, req StartRequest, stored chan<- started) {
-	growStackToStore()
-	s := started{err: fmt.Errorf("saga: start: %w: %w", ErrFateUnknown, &PanicError{Value: "runtime.Goexit"})}
+// storeAndCarry stores the saga, tells stored of it, and drives it. Records and requests
+// are passed by reference from here on: by value they would fill half of the stack.
+func (e *Engine) storeAndCarry(ctx context.Context, l *life, req *StartRequest, stored chan<- *started) {
+	growStack()
+	s := new(started)
 	told := false
 	defer func() {
 		if !told { // the journal ended the goroutine
+			s.err = fmt.Errorf("saga: start: %w: %w", ErrFateUnknown, &PanicError{Value: "runtime.Goexit"})
 			stored <- s
 		}
 	}()
-	var own bool
-	s, own = e.store(context.WithValue(ctx, stayKey{}, true), l, req)
+	own := e.store(context.WithValue(ctx, stayKey{}, true), l, req, s)
 	told = true
+	d := s.drive // s is the caller's now
 	stored <- s
 	if own {
-		e.carry(s.drive)
+		e.carry(d)
 	}
 }
 
-// store stores the saga. If own is true its drive is new, and the caller's to carry.
-func (e *Engine) store(ctx context.Context, l *life, req StartRequest) (s started, own bool) {
-	r, created, err := e.journalStart(ctx, req)
+// store stores the saga. If it returns true its drive is new, and the caller's to carry.
+func (e *Engine) store(ctx context.Context, l *life, req *StartRequest, s *started) (own bool) {
+	created, err := e.journalStart(ctx, req, &s.record)
 	unknown := errors.Is(err, ErrFateUnknown)
 	for n := 0; errors.Is(err, ErrFateUnknown) && n < 3 && pause(ctx, 50*time.Millisecond<<n); n++ {
-		r, created, err = e.journalStart(ctx, req)
+		created, err = e.journalStart(ctx, req, &s.record)
 	}
 	if unknown && err != nil && !errors.Is(err, ErrFateUnknown) { // the last try says nothing of the first
 		err = fmt.Errorf("%w: %w", ErrFateUnknown, err)
 	}
-	d := e.driven(req.ID)
+	s.drive = e.driven(req.ID)
 	switch {
-	case err != nil && d != nil: // the journal is away, and the saga is here
-		return started{d.record, d, same(d.record, req)}, false
+	case err != nil && s.drive != nil: // the journal is away, and the saga is here
+		s.record = s.drive.record
 	case errors.Is(err, ErrFateUnknown):
 		e.look() // if it is there it is ours, and will be found
-		return started{err: fmt.Errorf("saga: start: %w", err)}, false
+		s.err = fmt.Errorf("saga: start: %w", err)
+		return false
 	case err != nil:
-		return started{err: notStarted(err)}, false
+		s.err = notStarted(err)
+		return false
 	case created: // maybe by a call beside this one, with another input
 		e.mu.Lock()
-		d, own = e.enlist(l, r, startedHere)
+		s.drive, own = e.enlist(l, &s.record, startedHere)
 		e.mu.Unlock()
 	}
-	return started{r, d, same(r, req)}, own
+	s.err = same(&s.record, req)
+	return own
 }
 
 // journalStart stores the saga. What a journal does that panics nobody knows.
-func (e *Engine) journalStart(ctx context.Context, req StartRequest) (r Record, created bool, err error) {
-	err = guarded(func() error {
-		r, created, err = e.journal.Start(ctx, req)
+func (e *Engine) journalStart(ctx context.Context, req *StartRequest, r *Record) (created bool, err error) {
+	err = guarded(func() (err error) {
+		*r, created, err = e.journal.Start(ctx, *req)
 		return err
 	})
 	var panicked *PanicError
@@ -139,5 +144,5 @@ func (e *Engine) journalStart(ctx context.Context, req StartRequest) (r Record, 
 		e.tell(EngineEvent{Kind: EnginePanic, Engine: req.Engine, ID: req.ID, Err: err})
 		err = fmt.Errorf("%w: %w", ErrFateUnknown, err)
 	}
-	return r, created, err
+	return created, err
 }

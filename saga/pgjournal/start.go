@@ -16,8 +16,9 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	if err := checkStart(req); err != nil {
 		return saga.Record{}, false, err
 	}
+	var r saga.Record // filled in by reference: it is large, and this far from the bottom of a stack
 	for {
-		r, created, err := j.start(ctx, req)
+		created, err := j.start(ctx, &req, &r)
 		if errors.Is(err, saga.ErrNotFound) && ctx.Err() == nil {
 			continue // what was in the way has been swept since
 		}
@@ -25,39 +26,36 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	}
 }
 
-func (j *Journal) start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
-	type inserted struct {
-		times startTimes
-		ok    bool
-	}
+func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Record) (created bool, err error) {
 	sent := ctx
 	if saga.Stays(ctx) {
 		sent = pgkit.Staying(ctx)
 	}
-	in, err := pgkit.RetryConflict(ctx, func() (inserted, error) {
-		times, ok, err := j.rows.start(sent, req)
-		return inserted{times, ok}, err
+	var times startTimes
+	inserted, err := pgkit.RetryConflict(ctx, func() (ok bool, err error) {
+		times, ok, err = j.rows.start(sent, *req)
+		return ok, err
 	})
 	if err != nil {
-		return saga.Record{}, false, err
+		return false, err
 	}
-	if in.ok {
-		return newRecord(req, in.times), true, nil
+	if inserted {
+		*r = newRecord(req, times)
+		return true, nil
 	}
 	// Its snapshot is younger than the conflict. Calls are sent on the strength of
 	// what it finds, or an answer given.
-	r, err := j.look(ctx, req.ID, always)
-	repeated := err == nil && !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1
-	return r, repeated, err
+	*r, err = j.look(ctx, req.ID, always)
+	return err == nil && !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1, err
 }
 
 // newRecord is what the insert wrote.
-func newRecord(req saga.StartRequest, t startTimes) saga.Record {
+func newRecord(req *saga.StartRequest, t startTimes) saga.Record {
 	return saga.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
-		Status: saga.Running, Engine: req.Engine, Fence: firstFence(req), Revision: 1,
+		Status: saga.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
 		Now: t.created.UTC(), CreatedAt: t.created.UTC(), DeadlineAt: t.deadline.UTC(),
 	}
 }
