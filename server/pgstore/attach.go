@@ -30,10 +30,10 @@ func inTheWay(err error) bool { return hasCode(err, "42P07", "42P17") }
 // locks out other maintenance only, creating a partition at once would lock out
 // everybody.
 func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
-	parent := s.table("idempotency_answer")
+	parent := s.named("idempotency_answer").String()
 	var statements strings.Builder
 	for _, p := range missing {
-		name := s.table(p.name)
+		name := p.String()
 		statements.WriteString("create table " + name +
 			" (like " + parent + " including defaults including constraints including storage including compression);\n" +
 			"alter table " + parent + " attach partition " + name +
@@ -48,8 +48,8 @@ func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition)
 // detachPartition takes a partition out without locking out anybody who reads or
 // writes others. What it began and could not end, for a transaction that may still
 // read the partition, the next call ends. It returns false if somebody else was faster.
-func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string) (detached bool, err error) {
-	detach := "alter table " + s.table("idempotency_answer") + " detach partition " + s.table(name)
+func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (detached bool, err error) {
+	detach := "alter table " + s.named("idempotency_answer").String() + " detach partition " + t.String()
 	err = again(ctx, conn, detach+" concurrently")
 	if hasCode(err, "55000") { // begun before: by a process that died, or by us, in a deadlock
 		err = again(ctx, conn, detach+" finalize")
@@ -60,12 +60,12 @@ func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, name string
 	case hasCode(err, "42P01", "42P17"): // no partition any more
 		return false, nil
 	}
-	return false, fmt.Errorf("detach partition %s: %w", name, err)
+	return false, fmt.Errorf("detach partition %s: %w", t.name, err)
 }
 
-func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, name string) error {
-	if err := again(ctx, conn, "drop table if exists "+s.table(name)); err != nil {
-		return fmt.Errorf("drop partition %s: %w", name, err)
+func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, t table) error {
+	if err := again(ctx, conn, "drop table if exists "+t.String()); err != nil {
+		return fmt.Errorf("drop partition %s: %w", t.name, err)
 	}
 	return nil
 }
@@ -78,12 +78,18 @@ func again(ctx context.Context, conn *pgx.Conn, statements string) error {
 	return err
 }
 
-// table returns a table's name as statements have it.
-func (s *Store) table(name string) string {
-	if s.cfg.Schema == "" {
-		return pgx.Identifier{name}.Sanitize()
+// A table is known by its schema, which is empty for that of the search path, and name.
+type table struct{ schema, name string }
+
+// named returns the table of that name in the schema of the store.
+func (s *Store) named(name string) table { return table{s.cfg.Schema, name} }
+
+// String returns a table's name as statements have it.
+func (t table) String() string {
+	if t.schema == "" {
+		return pgx.Identifier{t.name}.Sanitize()
 	}
-	return pgx.Identifier{s.cfg.Schema, name}.Sanitize()
+	return pgx.Identifier{t.schema, t.name}.Sanitize()
 }
 
 func hasCode(err error, codes ...string) bool {

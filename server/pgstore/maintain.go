@@ -89,7 +89,7 @@ type maintenance struct {
 	there    []partition
 	missing  []partition
 	past     []partition // those that somebody began to detach first: no other can leave before them
-	detached []string    // tables that were partitions
+	detached []table     // tables that were partitions
 }
 
 func (m *maintenance) nothing() bool { return len(m.missing)+len(m.past)+len(m.detached) == 0 }
@@ -125,12 +125,10 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 }
 
 // detached returns the tables that were partitions, as far as their names tell.
-func (s *Store) detached(ctx context.Context, db querier) ([]string, error) {
-	rows, err := db.Query(ctx, s.query.detachedPartitions.Bind(nil).SQL)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+func (s *Store) detached(ctx context.Context, db querier) ([]table, error) {
+	return pgkit.All(ctx, db, s.query.detachedPartitions.Bind(nil), func(row pgx.CollectableRow) (t table, err error) {
+		return t, row.Scan(&t.schema, &t.name)
+	})
 }
 
 // alone calls work unless another process maintains at this moment. work gets a
@@ -149,7 +147,7 @@ func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	var won bool
 	const lock = "select pg_try_advisory_xact_lock(hashtext($1))"
-	if err := tx.QueryRow(ctx, lock, pgx.QueryExecModeSimpleProtocol, s.table("idempotency_answer")).Scan(&won); err != nil || !won {
+	if err := tx.QueryRow(ctx, lock, pgx.QueryExecModeSimpleProtocol, s.named("idempotency_answer").String()).Scan(&won); err != nil || !won {
 		return err
 	}
 	conn, err := s.maintainer(ctx)
@@ -179,19 +177,20 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	failures := []error{s.makePartitions(ctx, conn, due)}
-	var detached []string // whatever their names are
+	detached := make(map[table]bool) // whatever their names are
 	for _, p := range due.past {
-		gone, err := s.detachPartition(ctx, conn, p.name)
+		gone, err := s.detachPartition(ctx, conn, p.table)
 		if gone {
-			detached = append(detached, p.name)
+			detached[p.table] = true
 		}
 		failures = append(failures, err)
 	}
 	before, err := s.detached(ctx, conn)
-	detached = append(detached, before...)
-	slices.Sort(detached)
-	for _, name := range slices.Compact(detached) {
-		failures = append(failures, s.dropTable(ctx, conn, name))
+	for _, t := range before {
+		detached[t] = true
+	}
+	for t := range detached {
+		failures = append(failures, s.dropTable(ctx, conn, t))
 	}
 	return errors.Join(append(failures, err)...)
 }

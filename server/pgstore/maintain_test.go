@@ -186,6 +186,17 @@ func TestMaintain_dropsWhatWasDetached(t *testing.T) {
 	require.Zero(t, countTables(t, look, append(names, byHand)...), "of %v", names)
 }
 
+// A partition can be in another schema than the answers.
+func TestMaintain_otherSchema(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	exec(t, look, "create schema other")
+	exec(t, look, "create table other.idempotency_answer_p20260101 partition of idempotency_answer for values from ('2026-01-01') to ('2026-01-02')")
+	exec(t, look, "create table other.new_year partition of idempotency_answer for values from ('2026-01-02') to ('2026-01-03')")
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Zero(t, countTables(t, look, "idempotency_answer_p20260101", "new_year"))
+}
+
 // A table that only looks like one of ours stays.
 func TestMaintain_leavesOthers(t *testing.T) {
 	t.Parallel()

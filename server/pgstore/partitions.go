@@ -17,7 +17,7 @@ const partitionsAhead = 3
 
 // A partition holds the answers that are kept until a time between two.
 type partition struct {
-	name     string
+	table
 	from, to time.Time
 	leaving  bool // somebody began to detach it: nobody can see it, or put anything in
 }
@@ -63,7 +63,7 @@ const catalogTime = "2006-01-02 15:04:05.999999-07"
 
 func scanPartition(row pgx.CollectableRow) (p partition, err error) {
 	var text string
-	if err := row.Scan(&p.name, &text, &p.leaving); err != nil {
+	if err := row.Scan(&p.schema, &p.name, &text, &p.leaving); err != nil {
 		return p, err
 	}
 	if text == "DEFAULT" {
@@ -114,7 +114,7 @@ func (s *Store) missingPartitions(there []partition, now time.Time) (missing []p
 			}
 		}
 		if to.After(now) { // a gap that is past needs nothing
-			missing = append(missing, partition{name: partitionName(from, interval), from: from, to: to})
+			missing = append(missing, partition{table: s.named(partitionName(from, interval)), from: from, to: to})
 		}
 		from = to
 	}

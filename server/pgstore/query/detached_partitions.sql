@@ -4,8 +4,9 @@
 -- Names are ours and pg_partman's: version 5 writes p20261121 and p20261121_130000 as
 -- we do, version 4 p2026_11_21, p2026_11_21_1300 and p2026_11_21_130000, and p2026_11,
 -- p2026w47, p2026q4 and p2026 for longer intervals.
-select c.relname
+select n.nspname, c.relname
 from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
 join pg_class parent on parent.oid = '/*schema*/idempotency_answer'::regclass
 where c.relnamespace = parent.relnamespace and c.relkind = 'r' and not c.relispartition
   and c.relname ~ '^idempotency_answer_p[0-9]{4}([0-9]{4}(_[0-9]{6})?|_[0-9]{2}(_[0-9]{2}(_[0-9]{4}([0-9]{2})?)?)?|w[0-9]{2}|q[1-4])?$'
