@@ -79,10 +79,14 @@ func again(ctx context.Context, conn *pgx.Conn, statements string) error {
 }
 
 // A table is known by its schema, which is empty for that of the search path, and name.
-type table struct{ schema, name string }
+// The oid tells it from another that has its name later; it is 0 if it was not looked up.
+type table struct {
+	oid          uint32
+	schema, name string
+}
 
 // named returns the table of that name in the schema of the store.
-func (s *Store) named(name string) table { return table{s.cfg.Schema, name} }
+func (s *Store) named(name string) table { return table{schema: s.cfg.Schema, name: name} }
 
 // String returns a table's name as statements have it.
 func (t table) String() string {

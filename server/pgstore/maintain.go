@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,7 +40,8 @@ var _ server.PartitionStore = (*Store)(nil)
 // It waits for locks only briefly, on a connection of its own, which must not go
 // through a pooler in transaction mode. What it could not do because of a lock, or as
 // the victim of deadlocks with others' maintenance, it returns as an error, and the
-// next call does. It does nothing unless [Config.Answers] is [AnswersPartitioned] or
+// next call does. One thing may be left to you: a partition with a name that is neither
+// ours nor pg_partman's, which this process detached and ended without dropping it. It does nothing unless [Config.Answers] is [AnswersPartitioned] or
 // [AnswersLeaving]; with the latter it only drops. A role that does not own the tables
 // only looks, and gets an error once new answers find no partition: then their owner
 // is late.
@@ -124,11 +126,27 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 	return due, err
 }
 
-// detached returns the tables that were partitions, as far as their names tell.
+// detached returns the tables that were partitions: those that this process detached,
+// and of others those whose names tell.
 func (s *Store) detached(ctx context.Context, db querier) ([]table, error) {
-	return pgkit.All(ctx, db, s.query.detachedPartitions.Bind(nil), func(row pgx.CollectableRow) (t table, err error) {
-		return t, row.Scan(&t.schema, &t.name)
+	ours := s.undropped.all()
+	st := s.query.detachedPartitions.Bind(pgx.NamedArgs{"ours": slices.Collect(maps.Keys(ours))})
+	found, err := pgkit.All(ctx, db, st, func(row pgx.CollectableRow) (t table, err error) {
+		return t, row.Scan(&t.oid, &t.schema, &t.name)
 	})
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(t table) bool { // one that has another name now is to be kept
+		was, remembered := ours[t.oid]
+		return remembered && was != t
+	})
+	for _, t := range ours {
+		if !slices.Contains(found, t) {
+			s.undropped.forget(t)
+		}
+	}
+	return found, nil
 }
 
 // alone calls work unless another process maintains at this moment. work gets a
@@ -177,19 +195,15 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	failures := []error{s.makePartitions(ctx, conn, due)}
-	detached := make(map[table]bool) // whatever their names are
 	for _, p := range due.past {
 		gone, err := s.detachPartition(ctx, conn, p.table)
 		if gone {
-			detached[p.table] = true
+			s.undropped.remember(p.table)
 		}
 		failures = append(failures, err)
 	}
-	before, err := s.detached(ctx, conn)
-	for _, t := range before {
-		detached[t] = true
-	}
-	for t := range detached {
+	detached, err := s.detached(ctx, conn)
+	for _, t := range detached {
 		failures = append(failures, s.dropTable(ctx, conn, t))
 	}
 	return errors.Join(append(failures, err)...)

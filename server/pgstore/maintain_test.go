@@ -186,6 +186,42 @@ func TestMaintain_dropsWhatWasDetached(t *testing.T) {
 	require.Zero(t, countTables(t, look, append(names, byHand)...), "of %v", names)
 }
 
+// A partition that was detached and could not be dropped goes as soon as it can, whatever
+// its name is; unless somebody has renamed or attached it.
+func TestMaintain_dropsLater(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		then []string
+		left int
+	}{
+		{"nothing is in the way any more", []string{"drop view report"}, 0},
+		{"dropped by hand", []string{"drop table new_year cascade"}, 0},
+		{"renamed", []string{"drop view report", "alter table new_year rename to archive"}, 1},
+		{"attached", []string{"drop view report", "alter table idempotency_answer attach partition new_year for values from ('9026-01-01') to ('9026-01-02')"}, 1},
+		{"another table by now", []string{"drop table new_year cascade", "create table new_year (n int)"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+			exec(t, look, "create table new_year partition of idempotency_answer for values from ('2026-01-01') to ('2026-01-02')")
+			exec(t, look, "create view report as select * from new_year")
+			for range 2 {
+				require.ErrorContains(t, s.MaintainPartitions(t.Context(), time.Hour), "pgstore: partitions: drop partition new_year: ")
+				require.Equal(t, 1, countTables(t, look, "new_year"))
+				require.NotContains(t, partitionNames(t, look), "new_year")
+			}
+			for _, statement := range tt.then {
+				exec(t, look, statement)
+			}
+			for range 2 {
+				require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+				require.Equal(t, tt.left, countTables(t, look, "new_year", "archive"))
+			}
+		})
+	}
+}
+
 // A partition can be in another schema than the answers.
 func TestMaintain_otherSchema(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ const catalogTime = "2006-01-02 15:04:05.999999-07"
 
 func scanPartition(row pgx.CollectableRow) (p partition, err error) {
 	var text string
-	if err := row.Scan(&p.schema, &p.name, &text, &p.leaving); err != nil {
+	if err := row.Scan(&p.oid, &p.schema, &p.name, &text, &p.leaving); err != nil {
 		return p, err
 	}
 	if text == "DEFAULT" {

@@ -31,6 +31,7 @@ type Store struct {
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
 	partitioned partitioned
+	undropped   undropped
 	swept       position
 	answers     answerSweep
 }
