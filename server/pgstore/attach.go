@@ -63,11 +63,42 @@ func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (d
 	return false, fmt.Errorf("detach partition %s: %w", t.name, err)
 }
 
-func (s *Store) dropTable(ctx context.Context, conn *pgx.Conn, t table) error {
-	if err := again(ctx, conn, "drop table if exists "+t.String()); err != nil {
+// dropDetached drops a table that was a partition, if it is still none and no answer in
+// it is within its time.
+func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error {
+	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) {
+		return struct{}{}, pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			// Before the lock, so that a table that is to stay is not locked for
+			// nothing; and with it, so that nobody puts an answer in after the look.
+			if over, err := t.over(ctx, tx); err != nil || !over {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "lock table "+t.String()+" in access exclusive mode"); err != nil {
+				return err
+			}
+			if over, err := t.over(ctx, tx); err != nil || !over {
+				return err
+			}
+			_, err := tx.Exec(ctx, "drop table "+t.String())
+			return err
+		})
+	})
+	if err != nil && !hasCode(err, "42P01") { // somebody was faster
 		return fmt.Errorf("drop partition %s: %w", t.name, err)
 	}
 	return nil
+}
+
+// over reports whether the table is the one that it was, no partition, and without an
+// answer within its time. statement_timestamp can look that up in the primary key, which
+// clock_timestamp cannot.
+func (t table) over(ctx context.Context, tx pgx.Tx) (over bool, err error) {
+	err = tx.QueryRow(ctx, "select not c.relispartition and not exists (select from "+t.String()+" where kept_until > statement_timestamp())"+
+		" from pg_class c where c.oid = $1 and c.oid = $2::regclass", pgx.QueryExecModeExec, t.oid, t.String()).Scan(&over)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return over, err
 }
 
 // again executes statements, and repeats what was the victim of a deadlock.

@@ -48,7 +48,10 @@ var _ server.PartitionStore = (*Store)(nil)
 //
 // Partitions are named as pg_partman 5 names them (idempotency_answer_p20261121).
 // Those that it made are kept and dropped alike, and those of its version 4
-// (idempotency_answer_p2026_11_21) as well.
+// (idempotency_answer_p2026_11_21) as well. A table in the schema of the answers that
+// has such a name, whose time is over, and the columns of the answers is taken for a
+// partition that somebody detached: it is dropped once no answer in it is within its
+// time. An archive needs another name, or a column more.
 func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) error {
 	if err := checkLength("keep", keep); err != nil {
 		return err
@@ -92,6 +95,7 @@ type maintenance struct {
 	missing  []partition
 	past     []partition // those that somebody began to detach first: no other can leave before them
 	detached []table     // tables that were partitions
+	now      time.Time   // the server's
 }
 
 func (m *maintenance) nothing() bool { return len(m.missing)+len(m.past)+len(m.detached) == 0 }
@@ -100,15 +104,14 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 	if due.there, err = s.lookAtPartitions(ctx, db); err != nil {
 		return due, err
 	}
-	now, err := pgkit.One(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time])
-	if err != nil {
+	if due.now, err = pgkit.One(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time]); err != nil {
 		return due, err
 	}
 	if s.cfg.Answers == AnswersPartitioned {
-		due.missing = s.missingPartitions(due.there, now)
+		due.missing = s.missingPartitions(due.there, due.now)
 	}
 	for _, p := range due.there {
-		if !now.Before(p.to) {
+		if !due.now.Before(p.to) {
 			due.past = append(due.past, p)
 		}
 	}
@@ -122,13 +125,13 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 			return 1
 		}
 	})
-	due.detached, err = s.detached(ctx, db)
+	due.detached, err = s.detached(ctx, db, due.now)
 	return due, err
 }
 
 // detached returns the tables that were partitions: those that this process detached,
-// and of others those whose names tell.
-func (s *Store) detached(ctx context.Context, db querier) ([]table, error) {
+// and of others those whose names tell that their time is over.
+func (s *Store) detached(ctx context.Context, db querier, now time.Time) ([]table, error) {
 	ours := s.undropped.all()
 	st := s.query.detachedPartitions.Bind(pgx.NamedArgs{"ours": slices.Collect(maps.Keys(ours))})
 	found, err := pgkit.All(ctx, db, st, func(row pgx.CollectableRow) (t table, err error) {
@@ -137,9 +140,12 @@ func (s *Store) detached(ctx context.Context, db querier) ([]table, error) {
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(t table) bool { // one that has another name now is to be kept
-		was, remembered := ours[t.oid]
-		return remembered && was != t
+	found = slices.DeleteFunc(found, func(t table) bool {
+		if was, remembered := ours[t.oid]; remembered {
+			return was != t // who gave it another name wants to keep it
+		}
+		end, ok := nameEnd(t.name, s.cfg.PartitionInterval)
+		return !ok || now.Before(end)
 	})
 	for _, t := range ours {
 		if !slices.Contains(found, t) {
@@ -202,9 +208,9 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) e
 		}
 		failures = append(failures, err)
 	}
-	detached, err := s.detached(ctx, conn)
+	detached, err := s.detached(ctx, conn, due.now)
 	for _, t := range detached {
-		failures = append(failures, s.dropTable(ctx, conn, t))
+		failures = append(failures, s.dropDetached(ctx, conn, t))
 	}
 	return errors.Join(append(failures, err)...)
 }

@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,7 +145,7 @@ func TestMaintain_besidePartman(t *testing.T) {
 			hour := time.Now().Truncate(time.Hour)
 			past := partman(t, look, tt.format, tt.theirs, -2)
 			now, ahead := partman(t, look, tt.format, tt.theirs, 0), partman(t, look, tt.format, tt.theirs, 3)
-			detached := partman(t, look, tt.format, tt.theirs, -1) // with retention_keep_table, its default
+			detached := partman(t, look, tt.format, tt.theirs, -25) // with retention_keep_table, its default
 			exec(t, look, "alter table idempotency_answer detach partition "+detached)
 
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
@@ -166,18 +167,19 @@ func TestMaintain_besidePartman(t *testing.T) {
 	}
 }
 
-// What was a partition goes, by whatever name: all that pg_partman gives, and by any
-// other if this call detached it.
+// What was a partition goes, by whatever name: all that pg_partman gives for days and
+// for parts of them, and by any other if this call detached it.
 func TestMaintain_dropsWhatWasDetached(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
 	var names []string
 	for _, suffix := range []string{ // as of version 5, then as of version 4
 		"20260131", "20260131_130000",
-		"2026_01_31", "2026_01_31_1300", "2026_01_31_130000", "2026_01", "2026w05", "2026q1", "2026",
+		"2026_01_31", "2026_01_31_1300", "2026_01_31_130000",
 	} {
 		name := "idempotency_answer_p" + suffix
 		exec(t, look, "create table "+name+" (like idempotency_answer including all)")
+		exec(t, look, "insert into "+name+" values (now() - interval '1 second', gen_random_uuid(), '')")
 		names = append(names, name)
 	}
 	const byHand = "answers_of_new_year"
@@ -239,6 +241,8 @@ func TestMaintain_leavesOthers(t *testing.T) {
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
 	names := []string{
 		"idempotency_answer_p20260131_old", "idempotency_answer_p2026_01_31_130", "idempotency_answer_p2026_1_31", "idempotency_answer_p202601",
+		"idempotency_answer_p2026_01", "idempotency_answer_p2026w05", "idempotency_answer_p2026q1", "idempotency_answer_p2026",
+		"idempotency_answer_p20260230", "idempotency_answer_p20260131_1300", `"idempotency_answer_p20260131_130000.5"`,
 		"idempotency_answer_default", "idempotency_answer_p", "my_idempotency_answer_p20260131", "idempotency_answerxp20260131",
 	}
 	for _, name := range names {
@@ -249,7 +253,94 @@ func TestMaintain_leavesOthers(t *testing.T) {
 	exec(t, look, "create schema other create table idempotency_answer_p20260131 (kept_until timestamptz, key uuid)")
 	partman(t, look, "20060102", 24*time.Hour, -2) // so that there is something to do
 	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	for i, name := range names {
+		names[i] = strings.Trim(name, `"`)
+	}
 	require.Equal(t, len(names)+2, countTables(t, look, append(names, report)...))
+}
+
+// Nor does a table go for its name alone: not what holds an answer within its time, nor
+// what was never a partition, nor what is to become one.
+func TestMaintain_leavesTables(t *testing.T) {
+	t.Parallel()
+	const (
+		like   = "create table %s (like idempotency_answer including all)"
+		insert = "insert into %s values (now() + interval '%s', gen_random_uuid(), '')"
+	)
+	now := time.Now().UTC().Add(time.Minute) // in case that midnight comes
+	for _, tt := range []struct {
+		name, table string
+		statements  []string
+	}{
+		{"live answers, another's columns", "idempotency_answer_p2027", []string{"create table %s as select gen_random_uuid() as key, now() + interval '100 days' as kept_until"}},
+		{"an archive with a note", "idempotency_answer_p2025", []string{"create table %s as select *, 'archive' as note from idempotency_answer"}},
+		{"an archive with a note, by days", "idempotency_answer_p20250101", []string{like, "alter table %s add column note text"}},
+		{"a column less", "idempotency_answer_p20250101", []string{like, "alter table %s drop column envelope"}},
+		{"another type", "idempotency_answer_p20250101", []string{like, "alter table %s alter column envelope type text using ''"}},
+		{"a copy", "idempotency_answer_p20250101", []string{"create table %s as select * from idempotency_answer"}},
+		{"a live answer", "idempotency_answer_p20250101", []string{like, fmt.Sprintf(insert, "%s", "-1 day"), fmt.Sprintf(insert, "%s", "1 minute")}},
+		{"empty, for later", "idempotency_answer_p20990101", []string{like}},
+		{"past answers, for later", "idempotency_answer_p20990101_130000", []string{like, fmt.Sprintf(insert, "%s", "-1 day")}},
+		{"empty, for today", "idempotency_answer_p" + now.Format("20060102"), []string{like}},
+		{"empty, for as long as a partition is", "idempotency_answer_p" + now.Add(-23*time.Hour).Format("20060102_150405"), []string{like}},
+		{"a view", "idempotency_answer_p20250101", []string{"create view %s as select * from idempotency_answer"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, look := open(t, pgstore.Config{Answers: pgstore.AnswersLeaving}) // which makes none
+			for _, statement := range tt.statements {
+				exec(t, look, fmt.Sprintf(statement, tt.table))
+			}
+			partman(t, look, "20060102", 24*time.Hour, -2) // so that there is something to do
+			require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+			require.Equal(t, 1, countTables(t, look, tt.table))
+			require.Empty(t, partitionNames(t, look))
+		})
+	}
+}
+
+// A table that is in use is not waited for long, nor one that stays locked for the look
+// at it.
+func TestMaintain_detachedInUse(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	const name = "idempotency_answer_p20260101"
+	exec(t, look, "create table "+name+" (like idempotency_answer including all)")
+	end := holding(t, look, pgx.TxOptions{}, "insert into "+name+" values (now() + interval '1 day', gen_random_uuid(), '')")
+	err := s.MaintainPartitions(t.Context(), time.Hour)
+	require.True(t, isLockTimeout(err), err)
+	end()
+
+	exec(t, look, "insert into "+name+" values (now() + interval '1 day', gen_random_uuid(), '')")
+	end = holding(t, look, pgx.TxOptions{}, "select from "+name)
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour), "its reader is not in the way, as it stays")
+	end()
+	exec(t, look, "delete from "+name)
+	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+	require.Zero(t, countTables(t, look, name))
+}
+
+// An answer that is put in while the drop waits for its lock keeps the table.
+func TestMaintain_answerBeforeTheDrop(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	const name = "idempotency_answer_p20260101"
+	exec(t, look, "create table "+name+" (like idempotency_answer including all)")
+	tx, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "insert into "+name+" values (now() + interval '1 day', gen_random_uuid(), '')")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- s.MaintainPartitions(t.Context(), time.Hour) }()
+	until(t, "the drop waits", func() bool {
+		return queryRow[bool](t, look, "select exists (select from pg_locks where relation = $1::regclass and not granted)", name)
+	})
+	require.NoError(t, tx.Commit(t.Context()))
+	if err := <-done; err != nil {
+		require.True(t, isLockTimeout(err), err)
+	}
+	require.Equal(t, 1, countTables(t, look, name))
 }
 
 // Beside a default partition none can be detached concurrently: pg_partman makes one
