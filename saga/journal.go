@@ -96,8 +96,9 @@ type OperatorJournal interface {
 
 	// Change applies c to a saga that is still at revision c.Revision, takes
 	// it from its owner (no engine, fence and revision plus one, no deaths, no
-	// WakeAt, no StuckOn; ResumedAt is now), and returns it. If the saga has moved on it returns it as it
-	// stands, and false; [ErrNotFound] if it is gone.
+	// WakeAt, no StuckOn; ResumedAt is now), and returns it. A fence of 0 stays: no
+	// engine had the saga, and the first one is to know it. If the saga has moved on
+	// it returns it as it stands, and false; [ErrNotFound] if it is gone.
 	Change(ctx context.Context, c Change) (Record, bool, error)
 
 	// AuditLog returns at most limit entries, the youngest first; those of one

@@ -36,6 +36,44 @@ func stuckUndo(s *stage, e *saga.Engine) {
 	s.wantEffects("payment.charge", 1, 0)
 }
 
+// What was enqueued and is cancelled before any engine had it ends without a call: a
+// card is not charged in order to be refunded.
+func TestCancel_beforeTheFirstOwner(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		busy := tap(s.journal)
+		busy.before = func(method string, _ int) error {
+			if method == "Claim" {
+				return errors.New("it claims nothing")
+			}
+			return nil
+		}
+		e := s.openWith(busy, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		req, err := checkout.Request(key(s.T, "k"), basket)
+		require.NoError(s, err)
+		_, _, err = s.journal.Start(s.Context(), req)
+		require.NoError(s, err)
+		r, err := e.Cancel(s.Context(), req.ID, someone)
+		require.NoError(s, err)
+		require.Zero(s, r.Fence)
+
+		s.open(checkout)
+		r = s.until("k", saga.Compensated)
+		require.Empty(s, s.services.Deliveries())
+		require.Empty(s, r.Entries)
+		require.EqualValues(s, 1, r.Fence)
+		require.Equal(s, saga.ReasonCancel, r.Cause.Reason)
+		require.Zero(s, s.events.count(saga.EngineTookOver), "nobody had it")
+		metrics := saga.NewMetrics()
+		s.events.mu.Lock()
+		defer s.events.mu.Unlock()
+		for _, move := range s.events.moves {
+			metrics.SagaMoved(s.Context(), move)
+		}
+		require.Equal(s, saga.Counts{Started: 1, Turned: 1, Compensated: 1}, metrics.Snapshot().Sagas["checkout"])
+	})
+}
+
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {

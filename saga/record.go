@@ -68,8 +68,9 @@ type Record struct {
 
 	Status Status
 	Engine EngineID // that drives it, or did last; zero: none
-	// Fence grows with each engine that takes the saga over, and with each
-	// verb. Every write names it.
+	// Fence grows with each engine that takes the saga over, and with each verb;
+	// but not from 0, which says that no engine had the saga yet. Every write
+	// names it.
 	Fence int64
 	// Revision grows by one with every write.
 	Revision int64

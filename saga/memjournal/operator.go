@@ -80,7 +80,9 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	r.Cancel = r.Cancel || c.Cancel
 	r.Engine, r.Deaths, r.WakeAt, r.StuckOn = saga.EngineID{}, 0, time.Time{}, nil
 	r.ResumedAt = now
-	r.Fence++
+	if r.Fence > 0 { // else there is no owner to fence off, and the first one must know
+		r.Fence++
+	}
 	r.Revision++
 	if c.Deadline > 0 {
 		r.DeadlineAt = now.Add(c.Deadline)

@@ -225,6 +225,13 @@ var defects = []defect{
 			return m.Journal.Change(ctx, c)
 		}
 	}, []string{"change: not of a saga that moved on"}},
+	{"fences off an owner that there never was", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			r, won, err := m.Journal.Change(ctx, c)
+			r.Fence = max(r.Fence, 1)
+			return r, won, err
+		}
+	}, []string{"change: it fences off nobody where no engine had the saga"}},
 	{"names nobody in the audit log", func(m *mutant) {
 		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
 			log, err := m.Journal.AuditLog(ctx, id, limit)

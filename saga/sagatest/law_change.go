@@ -10,6 +10,7 @@ import (
 
 var changeLaws = []law{
 	{"change: it takes the saga from its owner, and is in the audit log", changeIsRecorded},
+	{"change: it fences off nobody where no engine had the saga", changeBeforeTheFirstOwner},
 	{"change: not of a saga that moved on", changeComparesTheRevision},
 	{"change: it ends and resumes", changeEndsAndResumes},
 	{"audit: the youngest first, as many as asked for", auditInOrder},
@@ -43,6 +44,25 @@ func changeIsRecorded(c *check) {
 		c.Fatalf("At = %v, want the journal's time, %v", line.At, got.Now)
 	}
 	want(c, "claimed", len(c.claim(c.beat(long), 10)), 1)
+}
+
+// Whoever claims a saga at fence 1 relies on it that nothing was sent for it.
+func changeBeforeTheFirstOwner(c *check) {
+	r := c.start(saga.EngineID{})
+	got := c.change(r, saga.Change{Status: saga.Running, Cancel: true})
+	expect := r
+	expect.Revision, expect.Cancel, expect.ResumedAt = r.Revision+1, true, got.ResumedAt
+	c.wantSame("the changed saga", got, expect)
+	c.wantUnchanged(got)
+	log, err := c.journal.AuditLog(c.Context(), r.ID, 10)
+	c.must("AuditLog", err)
+	want(c, "lines in the audit log", len(log), 1)
+	want(c, "Fence in the audit log", log[0].Fence, 0)
+	claimed := c.claim(c.beat(long), 10)
+	want(c, "claimed", len(claimed), 1)
+	want(c, "Fence of the first owner", claimed[0].Fence, 1)
+	got = c.change(claimed[0], saga.Change{Status: saga.Running})
+	want(c, "Fence after a change of what the first owner has", got.Fence, 2)
 }
 
 func changeComparesTheRevision(c *check) {

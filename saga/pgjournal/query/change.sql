@@ -1,6 +1,7 @@
 -- Change does to a saga what a verb says, at the revision that it was decided for,
 -- and writes down who. It returns the saga if it did, and no row if the saga has
--- moved on or is gone.
+-- moved on or is gone. It fences off only an owner that there was: fence 0 stays, so
+-- that the first owner still knows that nothing was sent.
 with old as (
   select i.id, i.status
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
@@ -9,7 +10,7 @@ with old as (
   for update of i
 ), changed as (
   update /*schema*/saga i
-  set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + 1, revision = i.revision + 1,
+  set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1,
     entries = i.entries || @entries, status = @status, driven = @status::smallint in (1, 2), cancel = i.cancel or @cancel,
     deaths = 0, wake_at = null, stuck_on = null, resumed_at = n.now,
     deadline_at = case when @deadline::interval > interval '0' then n.now + @deadline::interval else i.deadline_at end,
