@@ -163,7 +163,7 @@ func (d *drive) legible() error {
 	if d.from == startedHere || d.readable == g.status {
 		return nil
 	}
-	err := g.legible(d.record.Input)
+	err := g.legible(d.record.Input, d.now())
 	if err == nil {
 		d.readable = g.status
 	}

@@ -1,12 +1,15 @@
 package saga_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
@@ -207,4 +210,88 @@ func TestRun_enqueuedWithAnotherType(t *testing.T) {
 		require.Equal(s, saga.ReasonCorrupt, s.until("k", saga.Stuck).StuckOn.Reason)
 		require.Empty(s, s.services.Deliveries())
 	})
+}
+
+// aisle is a saga whose first step leaves nothing, whose third is made from what that one
+// returned, and whose second is made from the saga's input. Its plan does not depend on the
+// types.
+func aisle[In, Seen any](levelOf func(Seen) string) *saga.Definition[In, nothing] {
+	return saga.MustDefine("aisle", 1, func(b *saga.Builder[In, nothing]) {
+		b.UndoBudget(undoBudget)
+		seen := saga.StepFunc(b, "a.look", b.Input(), func(context.Context, saga.Call[In]) (Seen, error) {
+			return *new(Seen), errors.New("it is not asked again")
+		}).ReadOnly()
+		saga.StepFunc(b, "b.keep", b.Input(), func(context.Context, saga.Call[In]) (nothing, error) {
+			return nothing{}, errors.New("it is not asked again")
+		}).UndoFunc("b.drop", func(context.Context, saga.UndoCall[In, nothing]) error {
+			return nil
+		})
+		saga.StepFunc(b, "c.take", saga.Map(seen.Output(), levelOf), func(context.Context, saga.Call[string]) (nothing, error) {
+			return nothing{}, nil
+		}).UndoFunc("c.return", func(context.Context, saga.UndoCall[string, nothing]) error {
+			return nil
+		})
+	})
+}
+
+// A saga that goes back asks only for what its calls are made from that are still due.
+func TestCompensate_otherTypes(t *testing.T) {
+	t.Parallel()
+	type (
+		level      struct{ Level string }
+		otherLevel struct{ Height string }
+	)
+	done := func(step, result string) saga.Entry {
+		return saga.Entry{Step: step, Outcome: retry.Completed, Result: []byte(result)}
+	}
+	looked, kept, taken := done("a.look", `{"Level":"3"}`), done("b.keep", `{}`), done("c.take", `{}`)
+	sameTypes := aisle[order](func(l level) string { return l.Level })
+	otherInput := aisle[renamedOrder](func(l level) string { return l.Level })
+	otherOutput := aisle[order](func(l otherLevel) string { return l.Height })
+	tests := []struct {
+		name    string
+		by      saga.AnyDefinition
+		entries []saga.Entry
+		undone  []string
+		stuck   string // on; "": it is compensated
+	}{
+		{"the reader never ran", otherOutput, []saga.Entry{looked, kept}, []string{"b.keep"}, ""},
+		{"the reader was refused", otherOutput, []saga.Entry{looked, kept, {Step: "c.take", Outcome: retry.Rejected}}, []string{"b.keep"}, ""},
+		{"the reader is undone", otherOutput, []saga.Entry{
+			looked, kept, taken, {Step: "c.take", Undo: true, Outcome: retry.Completed},
+		}, []string{"b.keep"}, ""},
+		{"the reader is to be undone", otherOutput, []saga.Entry{looked, taken}, nil, "output of a.look"},
+		{"the reader is to be resolved", otherOutput, []saga.Entry{looked, {Step: "c.take", Pending: true}}, nil, "output of a.look"},
+		{"nobody reads the input any more", otherInput, []saga.Entry{looked, {Step: "b.keep", Outcome: retry.Rejected}, taken}, []string{"c.take"}, ""},
+		{"who reads the input is to be undone", otherInput, []saga.Entry{looked, kept}, nil, "input"},
+		{"the same types", sameTypes, []saga.Entry{looked, kept, taken}, []string{"c.take", "b.keep"}, ""},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(s *stage) {
+			req, err := sameTypes.Request(key(s.T, "k"), basket)
+			require.NoError(s, err)
+			req.Engine = saga.EngineID{1}
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+			require.NoError(s, s.journal.Append(s.Context(), saga.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}, saga.Write{
+				Revision: 2, Status: saga.Compensating, Entries: tt.entries, Cause: &saga.Failure{Reason: saga.ReasonCancel},
+			}))
+			s.open(tt.by)
+			if tt.stuck != "" {
+				r := s.until("k", saga.Stuck)
+				require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason, tt.name)
+				require.Contains(s, r.StuckOn.Detail, tt.stuck, tt.name)
+			} else {
+				s.until("k", saga.Compensated)
+			}
+			s.events.mu.Lock()
+			defer s.events.mu.Unlock()
+			var undone []string
+			for _, try := range s.events.tries {
+				require.True(s, try.Undo, "%s: %s was called", tt.name, try.Step)
+				undone = append(undone, try.Step)
+			}
+			require.ElementsMatch(s, tt.undone, undone, tt.name)
+		})
+	}
 }

@@ -257,14 +257,16 @@ func (g *progress) decode(f *facts, i int) (err error) {
 // legible returns an error if the journal has something that this process cannot
 // read to the last member, and that is needed from here on in the saga's
 // direction: then nothing more is called.
-func (g *progress) legible(input []byte) error {
-	if err := g.plan.input.check(input); err != nil {
-		return fmt.Errorf("input: %w", err)
+func (g *progress) legible(input []byte, now time.Time) error {
+	fromInput, outputs := g.reads(now)
+	if fromInput {
+		if err := g.plan.input.check(input); err != nil {
+			return fmt.Errorf("input: %w", err)
+		}
 	}
 	for i, s := range g.plan.steps {
 		l := &g.forward[i]
-		toUndo := g.status == Compensating && s.undo != nil && !g.undo[i].completed()
-		if !s.needed && !toUndo || !l.completed() || l.result == nil {
+		if !outputs[i] || !l.completed() || l.result == nil {
 			continue
 		}
 		if err := s.output.check(l.result); err != nil {
@@ -272,4 +274,27 @@ func (g *progress) legible(input []byte) error {
 		}
 	}
 	return nil
+}
+
+// reads returns what is read from here on in the saga's direction: whether its input
+// is, and which steps' outputs. Going forward that is all that anybody reads. Going
+// back it is what the calls are made from that are still due, and the outputs that
+// their undos get; what was never begun, was refused or is undone needs nothing more.
+func (g *progress) reads(now time.Time) (input bool, outputs []bool) {
+	outputs = make([]bool, len(g.plan.steps))
+	for i, s := range g.plan.steps {
+		if g.status == Running {
+			input, outputs[i] = true, s.needed
+			continue
+		}
+		if at := g.standing(s, now); at == cleared || at == blocked {
+			continue
+		}
+		input = input || s.input.input
+		outputs[i] = true
+		for _, b := range s.data {
+			outputs[b] = true
+		}
+	}
+	return input, outputs
 }
