@@ -10,8 +10,18 @@ import (
 // storable returns an error wrapping ErrType if a T does not survive the way
 // through JSON: what it would lose would be another thing after a crash.
 func storable[T any]() error {
-	return checkType(reflect.TypeFor[T](), make(map[reflect.Type]bool))
+	return checkType(place{of: reflect.TypeFor[T]()}, make(map[place]bool))
 }
+
+// A place is where in a value there is one of that type. Values are encoded as they are
+// and not through a pointer, so that package encoding/json calls what a type's pointer
+// alone has only where it gets at the address: behind a pointer, and in a slice.
+type place struct {
+	of          reflect.Type
+	addressable bool
+}
+
+func (p place) elem(addressable bool) place { return place{p.of.Elem(), addressable} }
 
 var (
 	toJSON   = reflect.TypeFor[json.Marshaler]()
@@ -20,15 +30,22 @@ var (
 	fromText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
-	if seen[t] {
+func checkType(p place, seen map[place]bool) error {
+	if seen[p] {
 		return nil
 	}
-	seen[t] = true
+	seen[p] = true
+	t := p.of
 	switch own := reflect.PointerTo(t); {
 	case own.Implements(toJSON):
+		if !p.addressable && !t.Implements(toJSON) {
+			return uncalled(t, "MarshalJSON")
+		}
 		return needs(own, fromJSON, "MarshalJSON", "UnmarshalJSON")
 	case own.Implements(toText):
+		if !p.addressable && !t.Implements(toText) {
+			return uncalled(t, "MarshalText")
+		}
 		if own.Implements(fromJSON) {
 			return nil
 		}
@@ -37,18 +54,25 @@ func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return fmt.Errorf("%w: %v has no form in JSON", ErrType, t)
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return checkType(t.Elem(), seen)
+	case reflect.Pointer, reflect.Slice:
+		return checkType(p.elem(true), seen)
+	case reflect.Array:
+		return checkType(p.elem(p.addressable), seen)
 	case reflect.Map:
 		if err := checkKey(t.Key()); err != nil {
 			return err
 		}
-		return checkType(t.Elem(), seen)
+		return checkType(p.elem(false), seen)
 	case reflect.Struct:
-		return checkStruct(t, seen)
+		return checkStruct(p, seen)
 	default:
 		return nil
 	}
+}
+
+// uncalled returns the error of a type that would be written without its own method.
+func uncalled(t reflect.Type, method string) error {
+	return fmt.Errorf("%w: %v has %s on its pointer only, which is not called for a value: use *%v", ErrType, t, method, t)
 }
 
 // needs returns an error unless what a type writes by a method of its own it also
@@ -78,15 +102,15 @@ func checkKey(t reflect.Type) error {
 	return needs(reflect.PointerTo(t), fromText, "MarshalText", "UnmarshalText")
 }
 
-func checkStruct(t reflect.Type, seen map[reflect.Type]bool) error {
-	visible := 0
+func checkStruct(p place, seen map[place]bool) error {
+	t, visible := p.of, 0
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" {
 			continue
 		}
 		visible++
-		if err := checkType(f.Type, seen); err != nil {
+		if err := checkType(place{f.Type, p.addressable}, seen); err != nil {
 			return fmt.Errorf("%w (field %s of %v)", err, f.Name, t)
 		}
 	}

@@ -18,12 +18,17 @@ type (
 	textPoint [2]int
 	writer    struct{ hidden int }
 	saidOnly  int
+
+	pointerText struct{ hidden string }
 )
 
 func (p textPoint) MarshalText() ([]byte, error)  { return []byte{byte(p[0]), byte(p[1])}, nil }
 func (p *textPoint) UnmarshalText(b []byte) error { *p = textPoint{int(b[0]), int(b[1])}; return nil }
 func (w writer) MarshalJSON() ([]byte, error)     { return json.Marshal(w.hidden) }
 func (saidOnly) MarshalText() ([]byte, error)     { return []byte("said"), nil }
+
+func (p *pointerText) MarshalText() ([]byte, error) { return []byte(p.hidden), nil }
+func (p *pointerText) UnmarshalText(b []byte) error { p.hidden = string(b); return nil }
 
 // defineOf defines a saga whose input, output and result are of that type.
 func defineOf[T any]() error {
@@ -49,12 +54,28 @@ func TestDefine_types(t *testing.T) {
 		{"JSON that nobody reads", defineOf[writer](), "saga_test.writer has MarshalJSON and no UnmarshalJSON"},
 		{"a field that nobody reads", defineOf[struct{ W *writer }](), "saga_test.writer has MarshalJSON and no UnmarshalJSON"},
 		{"a text that nobody reads", defineOf[[]saidOnly](), "saga_test.saidOnly has MarshalText and no UnmarshalText"},
+		{"a value whose pointer writes it", defineOf[big.Int](), "big.Int has MarshalJSON on its pointer only, which is not called for a value: use *big.Int"},
+		{"a field whose pointer writes it", defineOf[struct{ Sum big.Int }](), "use *big.Int (field Sum of struct"},
+		{"a text whose pointer writes it", defineOf[struct{ T pointerText }](), "saga_test.pointerText has MarshalText on its pointer only"},
+		{"elements whose pointer writes them", defineOf[[2]big.Int](), "use *big.Int"},
+		{"what a map holds and its pointer writes", defineOf[*map[string]big.Int](), "use *big.Int"},
+		{"what is first behind a pointer", defineOf[struct {
+			P *big.Int
+			V big.Int
+		}](), "use *big.Int (field V of struct"},
+		{"an embedded type whose pointer writes it", defineOf[struct{ big.Int }](), "MarshalJSON on its pointer only"},
+		{"pointers, and where they are taken", defineOf[map[string]struct {
+			P *big.Int
+			S []big.Int
+			B *struct{ V [2]big.Int }
+			T []pointerText
+		}](), ""},
 		{"what a map holds", defineOf[map[string]chan int](), "chan int has no form in JSON"},
 		{"keys of the usual kinds", defineOf[map[string]map[int8]map[uint64]string](), ""},
 		{"keys with a text of their own", defineOf[map[textPoint]map[netip.Addr]bool](), ""},
 		{"types with methods of their own", defineOf[struct {
 			At  time.Time
-			Sum big.Int
+			Sum *big.Int
 			Raw json.RawMessage
 			N   json.Number
 		}](), ""},
@@ -67,4 +88,32 @@ func TestDefine_types(t *testing.T) {
 		require.ErrorIs(t, tt.err, saga.ErrType, tt.name)
 		require.ErrorContains(t, tt.err, tt.want, tt.name)
 	}
+}
+
+// What Define lets through comes back as it was: also what is written by a method that
+// the pointer alone has.
+func TestRun_typesComeBack(t *testing.T) {
+	t.Parallel()
+	type ledger struct {
+		Sum  *big.Int
+		All  []big.Int
+		By   map[string]*big.Int
+		Text []pointerText
+	}
+	inBubble(t, func(s *stage) {
+		d := saga.MustDefine("sum", 1, func(b *saga.Builder[ledger, ledger]) {
+			first := saga.StepFunc(b, "a.a", b.Input(), func(_ context.Context, c saga.Call[ledger]) (ledger, error) { return c.Input, nil }).Retriable()
+			second := saga.StepFunc(b, "b.b", first.Output(), func(_ context.Context, c saga.Call[ledger]) (ledger, error) { return c.Input, nil }).Retriable()
+			saga.Return(b, second.Output())
+		})
+		large, ok := new(big.Int).SetString("123456789012345678901234567890", 10)
+		require.True(s, ok)
+		in := ledger{
+			Sum: large, All: []big.Int{*large, *big.NewInt(-1)}, By: map[string]*big.Int{"a": large, "b": nil},
+			Text: []pointerText{{"t"}},
+		}
+		got, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), in)
+		require.NoError(s, err)
+		require.Equal(s, in, got)
+	})
 }
