@@ -97,7 +97,7 @@ type Snapshot struct {
 	LeasesLost    int64 `json:"leases_lost"`    // by the engine itself
 	WritesRefused int64 `json:"writes_refused"` // of sagas that had another owner by then
 	JournalErrors int64 `json:"journal_errors"`
-	Panics        int64 `json:"panics"` // in functions of plans, and of the engine
+	Panics        int64 `json:"panics"` // in functions of plans, of observers, and of the engine
 	// Parked is no count: it is how many sagas the last look found that wait for a
 	// definition which the engine has not.
 	Parked int64 `json:"parked"`

@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,8 +11,11 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// An Observer hears how sagas go; [Metrics] is one. Its methods are called in the goroutine that
-// drives a saga, concurrently for several sagas, and must return quickly.
+// An Observer hears how sagas go; [Metrics] is one. Its methods must be safe for concurrent
+// use and return quickly: they are called in the goroutines that drive sagas, of several
+// sagas at once, and of one saga EngineEvent also in those of its calls, beside the others,
+// and SagaMoved also in that of a verb's caller. A panic in one harms no saga: all
+// observers hear of it, by EngineEvent, as of an [EnginePanic].
 type Observer interface {
 	// TryEnded is called after each try of a step or an undo.
 	TryEnded(ctx context.Context, e TryEvent)
@@ -57,7 +61,7 @@ const (
 	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not; 0 once that is over
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
-	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan; often a [*PanicError] with the stack
+	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan or an Observer; often a [*PanicError] with the stack
 )
 
 // An EngineEvent is something that concerns an engine.
@@ -69,25 +73,40 @@ type EngineEvent struct {
 	Err    error
 }
 
-// observers tells each of several.
+// observers tells each of several. None of them can end what tells it, nor keep it from
+// the others.
 type observers []Observer
 
 func (o observers) TryEnded(ctx context.Context, e TryEvent) {
-	for _, each := range o {
-		each.TryEnded(ctx, e)
-	}
+	o.each(ctx, e.ID, func(one Observer) { one.TryEnded(ctx, e) })
 }
 
 func (o observers) SagaMoved(ctx context.Context, e MoveEvent) {
-	for _, each := range o {
-		each.SagaMoved(ctx, e)
-	}
+	o.each(ctx, e.ID, func(one Observer) { one.SagaMoved(ctx, e) })
 }
 
 func (o observers) EngineEvent(ctx context.Context, e EngineEvent) {
-	for _, each := range o {
-		each.EngineEvent(ctx, e)
+	o.each(ctx, e.ID, func(one Observer) { one.EngineEvent(ctx, e) })
+}
+
+// each calls tell with each observer, and tells all of those that panic.
+func (o observers) each(ctx context.Context, id ID, tell func(Observer)) {
+	for _, one := range o {
+		if err := heard(one, tell); err != nil {
+			e := EngineEvent{Kind: EnginePanic, ID: id, Err: fmt.Errorf("observer: %w", err)}
+			for _, other := range o {
+				_ = heard(other, func(other Observer) { other.EngineEvent(ctx, e) }) // there is nobody else to tell
+			}
+		}
 	}
+}
+
+// heard calls tell with the observer. Its error is a panic.
+func heard(o Observer, tell func(Observer)) error {
+	return guarded(func() error {
+		tell(o)
+		return nil
+	})
 }
 
 // newObservers returns who listens by cfg.
@@ -149,7 +168,10 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 		level = slog.LevelError
 	default:
 	}
-	attrs := []slog.Attr{slog.String("engine", e.Engine.String())}
+	var attrs []slog.Attr
+	if !e.Engine.IsZero() {
+		attrs = append(attrs, slog.String("engine", e.Engine.String()))
+	}
 	if e.ID != (ID{}) {
 		attrs = append(attrs, slog.String("id", e.ID.String()))
 	}

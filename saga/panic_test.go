@@ -108,3 +108,71 @@ func TestPanics_noneIsTold(t *testing.T) {
 		require.Zero(s, s.events.count(saga.EnginePanic))
 	})
 }
+
+// A touchy observer panics in the methods of that name, after it has noted what it heard.
+type touchy struct {
+	*events
+	in string // "": all
+}
+
+func (t touchy) TryEnded(ctx context.Context, e saga.TryEvent) {
+	t.events.TryEnded(ctx, e)
+	t.panicIn("TryEnded")
+}
+
+func (t touchy) SagaMoved(ctx context.Context, e saga.MoveEvent) {
+	t.events.SagaMoved(ctx, e)
+	t.panicIn("SagaMoved")
+}
+
+func (t touchy) EngineEvent(ctx context.Context, e saga.EngineEvent) {
+	t.events.EngineEvent(ctx, e)
+	t.panicIn("EngineEvent")
+}
+
+func (t touchy) panicIn(method string) {
+	if t.in == method || t.in == "" {
+		panic("touchy")
+	}
+}
+
+// Whoever listens can neither end the process nor make a saga stuck, and what it heard
+// the others hear too.
+func TestObserver_panics(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"TryEnded", "SagaMoved", "EngineEvent", ""} {
+		inBubble(t, func(s *stage) {
+			d := saga.MustDefine("bad", 1, func(b *saga.Builder[order, nothing]) {
+				b.Timeout(time.Second)
+				b.UndoBudget(4 * time.Second)
+				saga.StepFunc(b, "a.do", b.Input(), panicsForward).UndoFunc("a.undo", undo)
+				saga.StepFunc(b, "b.do", b.Input(), panicsForward).UndoFunc("b.undo", undo)
+			})
+			log := &lines{}
+			e := s.openWith(s.journal, saga.Config{
+				Definitions: []saga.AnyDefinition{d}, Observer: touchy{s.events, in}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			})
+			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrCompensated, in)
+			req, err := checkout.Request(key(s.T, "parked"), basket)
+			require.NoError(s, err)
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+			_, err = e.Abandon(s.Context(), req.ID, someone)
+			require.NoError(s, err)
+			text := log.String()
+			require.Contains(s, text, `msg="saga: engine panic" id=`+id(s.T, "k").String()+` err="observer: saga: panic: touchy"`, in)
+			require.Contains(s, text, `err="step a.do: saga: panic: forward"`, in)
+			require.Contains(s, text, `to=compensated`, in)
+			told := 0
+			s.events.mu.Lock()
+			defer s.events.mu.Unlock()
+			for _, event := range s.events.engine {
+				if event.Kind == saga.EnginePanic && event.Err.Error() == "observer: saga: panic: touchy" {
+					told++
+				}
+			}
+			require.Positive(s, told, in)
+		})
+	}
+}
