@@ -60,9 +60,9 @@ type Config struct {
 	// Nil means nobody does.
 	Observer Observer
 	// Logger logs failures of tries at debug level, take-overs and compensated
-	// sagas at info, parked sagas and journal errors at warn, stuck sagas and
-	// panics, with their stacks, at error. Nil is silent. Sagas are logged by their ID, and
-	// never their key, input or results.
+	// sagas at info, parked sagas, journal errors and results that cannot be kept
+	// at warn, stuck sagas and panics, with their stacks, at error. Nil is silent.
+	// Sagas are logged by their ID, and never their key, input or results.
 	Logger *slog.Logger
 
 	// Rand returns the random part of waits, in [0, 1), and must be safe for

@@ -3,6 +3,8 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +68,51 @@ func TestRun_resultIsGone(t *testing.T) {
 		require.ErrorIs(s, err, saga.ErrNoResult)
 		require.Equal(s, saga.Completed, s.read("k").Status)
 	})
+}
+
+// A result that cannot be kept is told as that, and is no panic; one that panics is.
+func TestRun_resultNotKept(t *testing.T) {
+	t.Parallel()
+	type result struct {
+		Number float64
+		Text   string
+	}
+	tests := []struct {
+		name   string
+		result func(order) result
+		want   saga.Snapshot
+		text   string
+	}{
+		{"too large", func(order) result {
+			return result{Text: strings.Repeat("x", saga.MaxResultBytes)}
+		}, saga.Snapshot{NoResults: 1}, "bytes, at most"},
+		{"without a form in JSON", func(order) result {
+			return result{Number: math.NaN()}
+		}, saga.Snapshot{NoResults: 1}, "cannot be encoded"},
+		{"panics", func(order) result { panic("in the result") }, saga.Snapshot{Panics: 1}, "saga: panic: in the result"},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(s *stage) {
+			d := saga.MustDefine("book", 1, func(b *saga.Builder[order, result]) {
+				saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) { return nothing{}, nil })
+				saga.Return(b, saga.Map(b.Input(), tt.result))
+			})
+			_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrNoResult, tt.name)
+			require.Equal(s, saga.Completed, s.read("k").Status)
+			metrics := saga.NewMetrics()
+			s.events.mu.Lock()
+			defer s.events.mu.Unlock()
+			for _, event := range s.events.engine {
+				metrics.EngineEvent(s.Context(), event)
+				require.Equal(s, id(s.T, "k"), event.ID, tt.name)
+				require.ErrorContains(s, event.Err, tt.text, tt.name)
+			}
+			got := metrics.Snapshot()
+			got.Sagas = nil
+			require.Equal(s, tt.want, got, tt.name)
+		})
+	}
 }
 
 // A result that is too large is not kept, and the step behind it cannot run: its

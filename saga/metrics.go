@@ -21,7 +21,7 @@ import (
 type Metrics struct {
 	sagas sync.Map // string → *sagaMetrics
 
-	tookOver, leasesLost, writesRefused, journalErrors, panics, parked atomic.Int64
+	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked atomic.Int64
 }
 
 type sagaMetrics struct {
@@ -76,6 +76,8 @@ func (m *Metrics) EngineEvent(_ context.Context, e EngineEvent) {
 		m.writesRefused.Add(1)
 	case EngineJournalError:
 		m.journalErrors.Add(1)
+	case EngineNoResult:
+		m.noResults.Add(1)
 	case EnginePanic:
 		m.panics.Add(1)
 	}
@@ -97,7 +99,8 @@ type Snapshot struct {
 	LeasesLost    int64 `json:"leases_lost"`    // by the engine itself
 	WritesRefused int64 `json:"writes_refused"` // of sagas that had another owner by then
 	JournalErrors int64 `json:"journal_errors"`
-	Panics        int64 `json:"panics"` // in functions of plans, of observers, and of the engine
+	NoResults     int64 `json:"no_results"` // of sagas that completed
+	Panics        int64 `json:"panics"`     // in functions of plans, of observers, and of the engine
 	// Parked is no count: it is how many sagas the last look found that wait for a
 	// definition which the engine has not.
 	Parked int64 `json:"parked"`
@@ -123,7 +126,7 @@ func (m *Metrics) Snapshot() Snapshot {
 	s := Snapshot{
 		Sagas:    make(map[string]Counts),
 		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
-		JournalErrors: m.journalErrors.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
+		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
 	}
 	m.sagas.Range(func(name, v any) bool {
 		s.Sagas[name.(string)] = v.(*sagaMetrics).snapshot() //nolint:errcheck,forcetypeassert // nothing else is stored

@@ -61,6 +61,7 @@ const (
 	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not; 0 once that is over
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
+	EngineNoResult     EngineEventKind = "no result"     // a saga completed, and Err is why its result is not kept
 	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan or an Observer; often a [*PanicError] with the stack
 )
 

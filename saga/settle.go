@@ -178,7 +178,12 @@ func (d *drive) result() []byte {
 		err = fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), MaxResultBytes)
 	}
 	if err != nil {
-		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		kind := EngineNoResult
+		var panicked *PanicError
+		if errors.As(err, &panicked) {
+			kind = EnginePanic
+		}
+		d.engine.tell(EngineEvent{Kind: kind, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		return nil
 	}
 	return data
