@@ -25,8 +25,15 @@ func (d *Definition[In, Out]) planned() *plan {
 // Define returns the saga that build declares. name is a name as childkey's
 // are; version is at least 1, and grows whenever the steps change or what the
 // functions of Map compute, and when a member of what is stored (the input, the
-// outputs) is renamed or goes: a saga under way that has it is stuck. Definitions of
-// several versions run side by side.
+// outputs, the result) is added, renamed or goes: in a process that does not know a
+// member, a saga under way that has it is stuck. Definitions of several versions run
+// side by side.
+//
+// A member that is added needs no new version if all processes change at once, or as
+// long as nobody sets it and its tag has omitempty or omitzero, so that the same bytes
+// are stored. The input's should always have one of them: an input is compared by the
+// hash of its bytes, so that with a member more the same input is [ErrKeyReused] for
+// whoever runs a key again across the change, whatever the version.
 //
 // Everything that is wrong with it is in one error, a [*PlanError] whose
 // problems name the steps: duplicate names, cycles, foreign values, steps that

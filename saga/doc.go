@@ -19,6 +19,15 @@
 // shows it, and people move it on with [Engine.Retry] and the other verbs. An
 // [Observer] hears of all that happens; [Metrics] counts it.
 //
+// # Changes
+//
+// What is stored of a saga is read by whatever process takes it over, which may be an
+// older build: during a deployment both run. A new member in the input, in an output or
+// in the result therefore needs a new version of the definition, as other steps do;
+// older processes leave such sagas to newer ones. Under the same version it may be added
+// if all processes change at once, or as long as it is zero and left out (omitempty,
+// omitzero). [Define] says more.
+//
 // # What others see meanwhile
 //
 // A saga is not isolated: between its steps everybody sees what it did so far, and

@@ -133,6 +133,48 @@ func TestTakeOver_grownType(t *testing.T) {
 	}
 }
 
+// grownOrder is what order may grow into.
+type grownOrder struct {
+	SKU   string `json:"sku"`
+	Cents int    `json:"cents"`
+	Note  string `json:"note,omitempty"`
+}
+
+// A field that is left out while it is zero can be added under the same version, and
+// an older build takes the saga over and attaches to it. Once the field is set it can
+// do neither; it calls nothing.
+func TestTakeOver_byAnOlderBuild(t *testing.T) {
+	t.Parallel()
+	for _, note := range []string{"", "in a box"} {
+		inBubble(t, func(s *stage) {
+			older := shape(orderOf, idOf, receiptOf)
+			newer := shape(func(o grownOrder) order { return order{o.SKU, o.Cents} }, idOf, receiptOf)
+			in := grownOrder{SKU: basket.SKU, Cents: basket.Cents, Note: note}
+			req, err := newer.Request(key(s.T, "k"), in)
+			require.NoError(s, err)
+			_, _, err = s.journal.Start(s.Context(), req)
+			require.NoError(s, err)
+			e := s.open(older)
+			if note == "" {
+				_, err = older.Run(s.Context(), e, key(s.T, "k"), basket)
+				require.NoError(s, err)
+				return
+			}
+			require.Equal(s, saga.ReasonCorrupt, s.until("k", saga.Stuck).StuckOn.Reason)
+			require.Empty(s, s.services.Deliveries())
+			_, err = older.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrKeyReused)
+			require.NoError(s, e.Close(s.Context()))
+
+			e = s.open(newer)
+			_, err = e.Retry(s.Context(), id(s.T, "k"), someone)
+			require.NoError(s, err)
+			_, err = newer.Run(s.Context(), e, key(s.T, "k"), in)
+			require.NoError(s, err)
+		})
+	}
+}
+
 // mailed is a saga whose last step is refused, past its pivot. Its plan does not depend
 // on Parcel.
 func mailed[Parcel any](trackOf func(Parcel) string) *saga.Definition[order, receipt] {
