@@ -101,13 +101,3 @@ func (f *Family) Note(child Hash, change func(noted any) any) {
 		f.used[child] = used
 	}
 }
-
-// Noted returns what [Family.Note] kept for the child; nil if nothing.
-func (f *Family) Noted(child Hash) any {
-	if f == nil {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.used[child].note
-}

@@ -96,3 +96,27 @@ func TestFamily_race(t *testing.T) {
 		t.Errorf("%d payloads got the key, want 1", got)
 	}
 }
+
+// What is noted of a child is there for the next one who asks, and of nothing else.
+func TestFamily_Note(t *testing.T) {
+	t.Parallel()
+	f := childkey.NewFamily(childkey.MustParse("p"))
+	used, err := f.Sum([32]byte{1}, "payment", "charge")
+	require.NoError(t, err)
+	count := func(f *childkey.Family, child childkey.Hash) (before any) {
+		f.Note(child, func(noted any) any {
+			before = noted
+			n, _ := noted.(int)
+			return n + 1
+		})
+		return before
+	}
+	require.Nil(t, count(f, used))
+	require.Equal(t, 1, count(f, used))
+	require.NoError(t, f.Use(used, [32]byte{1}), "using it again forgets nothing")
+	require.Equal(t, 2, count(f, used))
+	for range 2 {
+		require.Nil(t, count(f, childkey.Hash{7}), "it was not used")
+		require.Nil(t, count(nil, used))
+	}
+}

@@ -10,7 +10,8 @@ import (
 // BudgetConfig configures a [Budget]; zero fields mean the defaults.
 type BudgetConfig struct {
 	// Ratio is the part of a retry that each success pays for, above 0 and at
-	// most 1; zero means 0.1: at most one retry per ten successes in the long run.
+	// most 1; zero means 0.12: at most three retries per 25 successes in the
+	// long run, which is what random failures of one request in ten take.
 	Ratio float64
 	// Reserve is how many retries are there at first, and the most that can be
 	// saved up; zero means 100. A small one starves calls under ordinary random
@@ -39,7 +40,7 @@ type tokens struct {
 
 // NewBudget returns a full budget, or an error wrapping [ErrConfig].
 func NewBudget(cfg BudgetConfig) (*Budget, error) {
-	fill(&cfg.Ratio, 0.1)
+	fill(&cfg.Ratio, 0.12)
 	fill(&cfg.Reserve, 100)
 	fill(&cfg.Refill, 0.2)
 	switch {

@@ -75,22 +75,24 @@ func TestSend_tenPercentFailuresSucceed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
-		rt := script(func(req *http.Request) (*http.Response, error) {
-			if random.Float64() < 0.1 {
+		sent := 0
+		rt := roundTrip(func(req *http.Request) (*http.Response, error) {
+			if sent++; random.Float64() < 0.1 {
 				return status(503)(req)
 			}
 			return status(200)(req)
 		})
-		c := newClient(t, retry.Config{Transport: rt, Rand: exact})
-		const calls = 5000
+		budget := newBudget(t, retry.BudgetConfig{Refill: 1e-9}) // successes alone have to pay
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget})
+		const calls = 50_000 // many times what the reserve would cover
 		ok := 0
 		for range calls {
 			if _, err := c.Send(t.Context(), post(stubURL)); err == nil {
 				ok++
 			}
 		}
-		require.GreaterOrEqual(t, ok, calls*99/100)
-		require.LessOrEqual(t, rt.count(), calls*112/100)
+		require.GreaterOrEqual(t, ok, calls*999/1000, "nearly all: for each one in 10,000 fails four times")
+		require.LessOrEqual(t, sent, calls*112/100)
 	})
 }
 

@@ -49,11 +49,8 @@ func TestTakeOver_isInTime(t *testing.T) {
 	stood := slowest()
 	t.Logf("the peer's first call came %v after the owner's death, with a lease of %v; a query that does nothing took %v at most",
 		took.Round(time.Millisecond), lease, stood.Round(time.Millisecond))
-	if stood > 300*time.Millisecond && (took > most || took < lease/2) {
-		t.Skip("this machine is too busy to tell")
-	}
-	require.LessOrEqual(t, took, most)
-	require.Greater(t, took, lease/2, "its owner had a lease")
+	require.LessOrEqual(t, took, most+2*stood) // nobody is faster than the machine
+	require.Greater(t, took, lease/2-2*stood, "its owner had a lease")
 	require.Equal(t, saga.Completed, r.Status)
 	require.EqualValues(t, 2, r.Fence)
 	c.check(t, todo.In.Trip, r.Status, "of a killed owner")
