@@ -44,6 +44,7 @@ type job struct {
 	Lease          time.Duration
 	Poll           time.Duration // of who drains; 0: quickPoll
 	MaxDeaths      int
+	MaxActive      int // 0: the default
 	// Hear is what its engine must have told before it ends; "": nothing.
 	Hear saga.EngineEventKind
 }
@@ -181,7 +182,7 @@ func work(role string, todo job) error {
 	}
 	h := &hearing{kind: todo.Hear, heard: make(chan struct{})}
 	e, err := saga.Open(ctx, j, c, saga.Config{
-		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths, Observer: h,
+		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths, MaxActive: todo.MaxActive, Observer: h,
 	})
 	if err != nil {
 		return err
@@ -256,6 +257,19 @@ func spawn(t *testing.T, role string, todo job) *child {
 	c.Process = cmd.Process
 	go func() { c.done <- cmd.Wait() }()
 	return c
+}
+
+// spawnDrains starts processes that drain, and returns when their engines are there.
+func spawnDrains(t *testing.T, look *pgxpool.Pool, n int, todo job) []*child {
+	t.Helper()
+	const engines = "select count(*) from saga_engine"
+	before := queryRow[int](t, look, engines)
+	drains := make([]*child, n)
+	for i := range drains {
+		drains[i] = spawn(t, roleDrain, todo)
+	}
+	until(t, "the processes have their engines", func() bool { return queryRow[int](t, look, engines) == before+n })
+	return drains
 }
 
 // wake has a process go on that stands still.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -79,6 +80,7 @@ type town struct {
 	sent   map[string]int // by Idempotency-Key
 	// arrives is told of each request before it is served, by its path; nil: nobody.
 	arrives func(path string)
+	gate    chan struct{} // requests wait until it is closed; nil: they do not
 }
 
 // A place is where an effect is: a trip's, at a service.
@@ -100,8 +102,11 @@ func newTown(tb testing.TB) *town {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.sent[r.Header.Get(wire.HeaderKey)]++
-		arrives := c.arrives
+		arrives, gate := c.arrives, c.gate
 		c.mu.Unlock()
+		if gate != nil {
+			<-gate
+		}
 		if arrives != nil {
 			arrives(r.URL.Path)
 		}
@@ -117,6 +122,24 @@ func (c *town) onArrival(fn func(path string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.arrives = fn
+}
+
+// holdUntilShared has the calls of orphans wait until that many engines but the dead
+// one have some, so that none can be done with all before another one has looked. leave
+// makes them orphans.
+func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead saga.EngineID, engines int, leave func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release) // however the test ends
+	c.mu.Lock()
+	c.gate = gate
+	c.mu.Unlock()
+	leave()
+	until(t, "each engine has a saga", func() bool {
+		return queryRow[int](t, look, "select count(distinct engine) from saga where engine <> $1", [16]byte(dead)) == engines
+	})
+	release()
 }
 
 func (c *town) book(service string) func(context.Context, journey) (ticket, error) {
