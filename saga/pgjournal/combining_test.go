@@ -142,7 +142,7 @@ func TestCombining_looksSagasUp(t *testing.T) {
 		if i > 10 && i%100 != 99 {
 			continue
 		}
-		for _, line := range genericPlan(t, look, "append_many") {
+		for _, line := range slices.Concat(genericPlan(t, look, "append_many"), genericPlan(t, look, "finish_many")) {
 			require.NotContains(t, line, "Seq Scan on saga", "with %d sagas", i)
 			if strings.Contains(line, "Index Scan") {
 				require.Contains(t, line, "saga_pkey", "with %d sagas", i)

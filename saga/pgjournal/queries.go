@@ -15,6 +15,7 @@ type queries struct {
 	beat, leave, lease              pgkit.Query
 	start, startTx, started         pgkit.Query
 	appendOne, appendLarge, compact pgkit.Query
+	finish, finishMany              pgkit.Query
 	flush, startMany, appendMany    pgkit.Query
 	read, confirm, results, entries pgkit.Query
 	claim, list, stats              pgkit.Query
@@ -42,6 +43,8 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.flush, "flush"},
 		{&q.startMany, "start_many"},
 		{&q.appendMany, "append_many"},
+		{&q.finish, "finish"},
+		{&q.finishMany, "finish_many"},
 		{&q.read, "read"},
 		{&q.confirm, "confirm"},
 		{&q.results, "results"},

@@ -3,6 +3,7 @@ package pgjournal
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -105,6 +106,9 @@ func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(p
 }
 
 func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+	if !slices.ContainsFunc(all, func(w owned) bool { return !w.completes() }) {
+		return s.finishMany(all), scanNumber
+	}
 	n := len(all)
 	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 	fences, revisions, statuses := make([]int64, n), make([]int64, n), make([]pgtype.Int2, n)
@@ -122,6 +126,21 @@ func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.Collectab
 		"deadline_ats": deadlines, "wake_ats": wakes, "causes": causes, "stuck_ons": stuckOns, "results": results, "keeps": keeps,
 		"numbers": pgkit.Numbers(n),
 	}), scanNumber
+}
+
+func (s statements) finishMany(all []owned) pgkit.Statement {
+	n := len(all)
+	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	fences, revisions, keeps := make([]int64, n), make([]int64, n), make([]time.Duration, n)
+	logs, results := make([][]byte, n), make([][]byte, n)
+	for i, w := range all {
+		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
+		logs[i], results[i], keeps[i] = w.log, w.Result, w.Keep
+	}
+	return s.query.finishMany.Bind(pgx.NamedArgs{
+		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "results": results,
+		"keeps": keeps, "numbers": pgkit.Numbers(n),
+	})
 }
 
 // scanNumber reads the number that a statement gave to one of its arguments.

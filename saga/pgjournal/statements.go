@@ -58,8 +58,23 @@ func firstFence(req saga.StartRequest) int64 {
 	return 1
 }
 
+// completes reports whether the write says no more than that the saga is completed.
+func (w owned) completes() bool {
+	return w.Status == saga.Completed && w.Cause == nil && w.StuckOn == nil && w.WakeAt.IsZero() && w.DeadlineAt.IsZero()
+}
+
 func (s statements) append(w owned) pgkit.Statement {
+	if w.completes() {
+		return s.finish(w)
+	}
 	return s.query.appendOne.Bind(s.appendArgs(w))
+}
+
+func (s statements) finish(w owned) pgkit.Statement {
+	return s.query.finish.Bind(pgx.NamedArgs{
+		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision, "entries": w.log,
+		"result": w.Result, "keep": w.Keep, "lock_timeout": s.lockTimeout,
+	})
 }
 
 func (s statements) appendLarge(w owned) pgkit.Statement {

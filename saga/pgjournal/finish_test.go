@@ -1,0 +1,197 @@
+package pgjournal_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// The short statements for a saga that completes leave the row that the general ones
+// leave, and refuse what those refuse.
+func TestFinish_isAppend(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	engine := beat(t, j, time.Hour)
+	for _, c := range []struct {
+		name    string
+		before  string // what an update sets
+		owner   func(*saga.Owner)
+		entries []byte
+		result  []byte
+		refused bool
+	}{
+		{name: "new", entries: []byte("entry"), result: []byte("{}")},
+		{name: "without entries or result", before: "deaths = 2", entries: []byte{}},
+		{name: "with much behind it", before: "deaths = 2, entries = 'one', wake_at = now(), turned_at = now(), cause = 'c', stuck_on = 's', cancel = true", entries: []byte("two")},
+		{name: "with an empty result", before: "result = 'r'", entries: []byte{}, result: []byte{}},
+		{name: "with a result", before: "result = 'r'", entries: []byte{}},
+		{name: "turned", before: "status = 2", entries: []byte("entry")},
+		{name: "stuck", before: "status = 5, driven = false", entries: []byte("entry"), refused: true},
+		{name: "over", before: "status = 3, driven = false, expires_at = now()", entries: []byte("entry"), refused: true},
+		{name: "written meanwhile", before: "revision = 2", entries: []byte("entry"), refused: true},
+		{name: "taken over", owner: func(o *saga.Owner) { o.Fence-- }, entries: []byte("entry"), refused: true},
+		{name: "somebody else's", owner: func(o *saga.Owner) { o.Engine = newEngine() }, entries: []byte("entry"), refused: true},
+		{name: "full", before: "entry_room = 4", entries: []byte("entry"), refused: true},
+		{name: "just not full", before: "entry_room = 5", entries: []byte("entry")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := ""
+			for _, file := range []string{"append", "finish", "append_many", "finish_many"} {
+				r := start(t, j, engine)
+				if c.before != "" {
+					exec(t, look, "update saga set "+c.before+" where id = $1", [16]byte(r.ID))
+				}
+				o := ownerOf(r)
+				if c.owner != nil {
+					c.owner(&o)
+				}
+				require.Equal(t, !c.refused, finishBy(t, look, file, o, c.entries, c.result), file)
+				got := leftBy(t, look, r.ID)
+				if want == "" {
+					want = got
+				}
+				require.JSONEq(t, want, got, file)
+			}
+		})
+	}
+}
+
+// leftBy is a saga's row without what differs between any two of them.
+func leftBy(t *testing.T, look *pgxpool.Pool, id saga.ID) string {
+	t.Helper()
+	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, deadline_at, wake_at, turned_at, finished_at, expires_at}'::text[]
+		|| jsonb_build_object('sleeps', wake_at is not null, 'has turned', turned_at is not null, 'is over', finished_at is not null, 'kept', expires_at - finished_at))::text
+		from saga s where id = $1`, [16]byte(id))
+}
+
+// finishBy completes a saga by the statement in the file, and reports whether it did.
+func finishBy(t *testing.T, look *pgxpool.Pool, file string, o saga.Owner, entries, result []byte) bool {
+	t.Helper()
+	id, engine := pgtype.UUID{Bytes: o.ID, Valid: true}, pgtype.UUID{Bytes: o.Engine, Valid: true}
+	var none pgtype.Timestamptz
+	status := pgtype.Int2{Int16: int16(saga.Completed), Valid: true}
+	var args pgx.NamedArgs
+	switch file {
+	case "append", "finish":
+		args = pgx.NamedArgs{
+			"id": id, "engine": engine, "fence": o.Fence, "revision": int64(2), "entries": entries,
+			"result": result, "keep": time.Hour, "lock_timeout": "50",
+		}
+		if file == "append" {
+			args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
+		}
+	default:
+		args = pgx.NamedArgs{
+			"ids": []pgtype.UUID{id}, "engines": []pgtype.UUID{engine}, "fences": []int64{o.Fence}, "revisions": []int64{2},
+			"entries": [][]byte{entries}, "results": [][]byte{result}, "keeps": []time.Duration{time.Hour}, "numbers": pgkit.Numbers(1),
+		}
+		if file == "append_many" {
+			args["statuses"], args["causes"], args["stuck_ons"] = []pgtype.Int2{status}, [][]byte{nil}, [][]byte{nil}
+			args["deadline_ats"], args["wake_ats"] = []pgtype.Timestamptz{none}, []pgtype.Timestamptz{none}
+		}
+	}
+	q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
+	require.NoError(t, err)
+	st := q.Bind(args)
+	require.NoError(t, st.Err())
+	tag, err := look.Exec(t.Context(), st.SQL, st.Args...)
+	require.NoError(t, err)
+	return tag.RowsAffected() == 1
+}
+
+// Writes that complete sagas go by the short statement where they are among themselves,
+// and by the general one beside others.
+func TestFinish_isUsed(t *testing.T) {
+	t.Parallel()
+	_, look := open(t, pgjournal.Config{})
+	sent := new(texts)
+	j, pool := openSingle(t, look, pgjournal.Config{}, sent.under)
+	engine := beat(t, j, time.Hour)
+	end := func() func() error {
+		r := start(t, j, engine)
+		return func() error {
+			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Status: saga.Completed, Keep: time.Hour})
+		}
+	}
+	step := func() func() error {
+		r := start(t, j, engine)
+		return func() error {
+			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		dos        []func() error
+		is, others string
+	}{
+		{"one", []func() error{end()}, "finish", "append"},
+		{"several", []func() error{end(), end(), end()}, "finish_many", "append_many"},
+		{"a step", []func() error{step()}, "append", "finish"},
+		{"with a step among them", []func() error{end(), step(), end()}, "append_many", "finish_many"},
+	} {
+		sent.forget()
+		for _, err := range flushing(t, j, pool, c.dos...)() {
+			require.NoError(t, err, c.name)
+		}
+		is, err := pgkit.LoadQuery(os.DirFS("query"), c.is+".sql", "")
+		require.NoError(t, err)
+		not, err := pgkit.LoadQuery(os.DirFS("query"), c.others+".sql", "")
+		require.NoError(t, err)
+		require.Contains(t, sent.all(), is.SQL(), c.name)
+		require.NotContains(t, sent.all(), not.SQL(), c.name)
+	}
+	require.Equal(t, 6, queryRow[int](t, look, "select count(*) from saga where status = 3 and expires_at is not null"))
+}
+
+// texts are the statements that a pool sends.
+type texts struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (x *texts) under(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = x }
+
+func (x *texts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	x.note(data.SQL)
+	return ctx
+}
+
+func (x *texts) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	x.note(data.SQL)
+}
+
+func (x *texts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (*texts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*texts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (x *texts) note(sql string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sent = append(x.sent, sql)
+}
+
+func (x *texts) all() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.sent)
+}
+
+func (x *texts) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sent = nil
+}
