@@ -21,11 +21,13 @@ const (
 // A folder holds one private cluster. As long as its owner lives it holds a lock
 // on the file "lock" in it, which is how others know that it is not stale.
 type folder struct {
-	path string
-	lock *os.File
+	path   string
+	lock   *os.File
+	reaper *reaper // of the folder, and of the server in it
 }
 
-// newFolder makes a locked folder that acct owns.
+// newFolder makes a locked folder that acct owns, and its reaper. On error nothing
+// is left.
 func newFolder(acct *account) (*folder, error) {
 	parent, err := folderParent(acct)
 	if err != nil {
@@ -40,8 +42,14 @@ func newFolder(acct *account) (*folder, error) {
 	if err := errors.Join(f.claim(), acct.chown(path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("pgtest: make a folder for Postgres: %w", err), os.RemoveAll(path))
 	}
+	if f.reaper, err = startReaper(path); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(path), f.lock.Close())
+	}
 	return f, nil
 }
+
+// remove has the folder removed, and waits for that.
+func (f *folder) remove() error { return errors.Join(f.reaper.reap(), f.lock.Close()) }
 
 // claim locks the folder. The file gets its name once it is locked, so that nobody ever sees it
 // without its lock and takes the folder for a stale one.

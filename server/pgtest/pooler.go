@@ -34,7 +34,6 @@ type Pooler struct {
 	mu      sync.Mutex
 	server  *child
 	folder  *folder
-	reaper  *reaper
 	port    int
 	stopped bool
 }
@@ -60,11 +59,7 @@ func StartPooler(ctx context.Context, url string, connections int) (*Pooler, err
 	if err != nil {
 		return nil, err
 	}
-	reaper, err := startReaper(dir.path)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir.path), dir.lock.Close())
-	}
-	p := &Pooler{folder: dir, reaper: reaper}
+	p := &Pooler{folder: dir}
 	if err := p.start(ctx, bin, acct, target, connections); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
@@ -114,7 +109,7 @@ func (p *Pooler) start(ctx context.Context, bin string, acct *account, target *p
 	if p.server, err = launch(cmd); err != nil {
 		return err
 	}
-	if err := p.reaper.watch(p.server.process.Pid); err != nil {
+	if err := p.folder.reaper.watch(p.server.process.Pid); err != nil {
 		return err
 	}
 	return p.awaitReady(ctx)
@@ -176,9 +171,9 @@ func (p *Pooler) Stop() error {
 	p.stopped = true
 	var err error
 	if p.server != nil {
-		err = errors.Join(p.server.signal(syscall.SIGTERM), p.reaper.watch(0))
+		err = errors.Join(p.server.signal(syscall.SIGTERM), p.folder.reaper.watch(0))
 	}
-	return errors.Join(err, p.reaper.reap(), p.folder.lock.Close())
+	return errors.Join(err, p.folder.remove())
 }
 
 // sharedPooler is in front of the cluster of this test binary, and lives as long.

@@ -38,7 +38,6 @@ type postmaster struct {
 	bin      string
 	acct     *account
 	folder   *folder
-	reaper   *reaper
 	options  []string
 	password string
 	port     int
@@ -59,11 +58,7 @@ func newPostmaster(ctx context.Context, cfg Config) (*postmaster, error) {
 	if err != nil {
 		return nil, err
 	}
-	reaper, err := startReaper(dir.path)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir.path), dir.lock.Close())
-	}
-	p := &postmaster{bin: bin, acct: acct, folder: dir, reaper: reaper, options: cfg.options(), password: rand.Text()}
+	p := &postmaster{bin: bin, acct: acct, folder: dir, options: cfg.options(), password: rand.Text()}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := p.initdb(ctx); err != nil {
@@ -170,7 +165,7 @@ func (p *postmaster) start(ctx context.Context) error {
 	if p.server, err = launch(cmd); err != nil {
 		return err
 	}
-	if err := p.reaper.watch(p.server.process.Pid); err != nil {
+	if err := p.folder.reaper.watch(p.server.process.Pid); err != nil {
 		return errors.Join(err, p.stop(syscall.SIGQUIT))
 	}
 	return p.awaitReady(ctx, before)
@@ -184,7 +179,7 @@ func (p *postmaster) awaitReady(ctx context.Context, logStart int64) error {
 	for {
 		select {
 		case <-p.server.done:
-			return errors.Join(p.whyEnded(logStart), p.reaper.watch(0))
+			return errors.Join(p.whyEnded(logStart), p.folder.reaper.watch(0))
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("pgtest: start Postgres: %w", context.Cause(ctx)), p.stop(syscall.SIGQUIT))
 		case <-ticker.C:
@@ -221,7 +216,7 @@ func (p *postmaster) stop(sig syscall.Signal) error {
 	if err := p.server.signal(sig); err != nil {
 		return err
 	}
-	return p.reaper.watch(0)
+	return p.folder.reaper.watch(0)
 }
 
 // restart starts a server that is over again, on the same port and data. After
@@ -244,5 +239,5 @@ func (p *postmaster) restart(ctx context.Context) error {
 
 // destroy stops the server and removes all of the cluster.
 func (p *postmaster) destroy() error {
-	return errors.Join(p.stop(syscall.SIGQUIT), p.reaper.reap(), p.folder.lock.Close())
+	return errors.Join(p.stop(syscall.SIGQUIT), p.folder.remove())
 }

@@ -50,11 +50,7 @@ func (p *postmaster) follow(ctx context.Context, name, primaryURL string) (*post
 	if err != nil {
 		return nil, err
 	}
-	reaper, err := startReaper(dir.path)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir.path), dir.lock.Close())
-	}
-	s := &postmaster{bin: p.bin, acct: p.acct, folder: dir, reaper: reaper, options: p.options, password: p.password}
+	s := &postmaster{bin: p.bin, acct: p.acct, folder: dir, options: p.options, password: p.password}
 	err = s.copyOf(ctx, p, name, primaryURL)
 	if err == nil {
 		err = s.startOnFreePort(ctx)
