@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/fanonce/fanonce/server"
 )
@@ -70,19 +71,12 @@ func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record
 	if err := checkBury(req.To); err != nil {
 		return server.Record{}, false, err
 	}
-	if err := s.acquire(ctx, nil, req.ID); err != nil {
-		return server.Record{}, false, err
-	}
-	defer s.mu.Unlock()
-	now := s.clock()
-	r, ok := s.records[req.ID]
-	if !ok {
-		return server.Record{}, false, server.ErrNotFound
-	}
-	if r.Fence != req.From || !dead(r, now) {
-		return shown(r, now), false, nil
-	}
-	r = buried(r, req, now)
-	s.put(r)
-	return shown(r, now), true, nil
+	return s.operate(ctx, req.ID, func(r server.Record, now time.Time) (server.Record, bool) {
+		if r.Fence != req.From || !dead(r, now) {
+			return r, false
+		}
+		r = buried(r, req, now)
+		s.put(r)
+		return r, true
+	})
 }
