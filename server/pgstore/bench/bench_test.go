@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 // Each bench once, one after the other: together they would be short of the server's
 // connections. Not parallel: it looks whether a process is left.
 func TestBenches(t *testing.T) {
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) }) // also where only some benches run
+	l := newLab(t) // which closes it where only some benches run
 	for _, b := range benches {
 		t.Run(b.name, func(t *testing.T) {
 			figures, err := b.measure(t.Context(), l, mini)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 var cached = bench{
@@ -17,11 +16,7 @@ var cached = bench{
 }
 
 func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := l.database(ctx)
 	if err != nil {
 		return nil, err
 	}

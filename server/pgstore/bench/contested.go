@@ -42,11 +42,7 @@ type contestResult struct {
 }
 
 func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := l.database(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,7 @@ import (
 // What counts must be right on any machine, however slow.
 func TestContested(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	figures, err := measureContested(t.Context(), l, mini)
+	figures, err := measureContested(t.Context(), newLab(t), mini)
 	require.NoError(t, err)
 	for _, m := range figures[0].Measures {
 		require.True(t, m.Goal == nil || m.Goal.met(m.Value), "%s: %g", m.Name, m.Value)
@@ -49,13 +47,7 @@ func TestDetects_noProgram(t *testing.T) {
 // A flush that waits for somebody's lock is seen to be taken apart.
 func TestLockTimeouts(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	db, err := on.database(t.Context(), pgstore.Migrate)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.drop()) }()
+	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
 	s, apart, err := openContestant(t.Context(), db.url)
 	require.NoError(t, err)
 	defer s.Close()

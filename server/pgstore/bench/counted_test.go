@@ -6,23 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func openDatabase(t *testing.T, on *postgres) *database {
-	t.Helper()
-	db, err := on.database(t.Context(), script("create table it (n int)"))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.drop()) })
-	return db
-}
-
 // Only statements of whom they are counted for are counted, and all of theirs.
 func TestDatabase_sent(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
+	on := newPostgres(t)
 	require.NoError(t, on.uncounted, "pg_stat_statements comes with the server's package")
-	db := openDatabase(t, on)
+	db := openDatabase(t, on, someTable)
 	counted, err := db.counted()
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -60,7 +49,7 @@ func TestStartCluster_uncounted(t *testing.T) {
 	p := &postgres{cluster: cluster, uncounted: uncounted}
 	require.NoError(t, p.connect(t.Context()))
 	t.Cleanup(p.look.Close)
-	db := openDatabase(t, p)
+	db := openDatabase(t, p, someTable)
 	counted, err := db.counted()
 	require.NoError(t, err)
 	sent, err := counted.sent(t.Context())

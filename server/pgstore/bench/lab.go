@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+
+	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // A lab has the servers that benches share, each started when it is first asked
@@ -20,6 +22,15 @@ func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {
 		l.fast, err = startPostgres(ctx, "", l.log)
 	}
 	return l.fast, err
+}
+
+// database makes one with the tables of the store. End it with drop.
+func (l *lab) database(ctx context.Context) (*database, error) {
+	on, err := l.postgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return on.database(ctx, pgstore.Migrate)
 }
 
 func (l *lab) slowPostgres(ctx context.Context) (*postgres, error) {

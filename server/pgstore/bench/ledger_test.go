@@ -13,15 +13,8 @@ import (
 // What the guard is compared with does the same, but for the guard.
 func TestUnguarded_likeLedger(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	program := buildLedger(t)
-	db, err := on.database(t.Context(), nothing)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.drop()) }()
-	service, err := startLedger(t.Context(), program, db)
+	db := openDatabase(t, newPostgres(t), nothing)
+	service, err := startLedger(t.Context(), buildLedger(t), db)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, service.stop()) }()
 	callee, err := hire("callee", calleeOrders{db.url})

@@ -13,10 +13,7 @@ import (
 // notification, and is not what the figure is about.
 func TestWaitedKeys_noted(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
+	on := newPostgres(t)
 	for _, tt := range []struct {
 		name string
 		work time.Duration
@@ -26,9 +23,7 @@ func TestWaitedKeys_noted(t *testing.T) {
 		{"too short", 0, "are noted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			db, err := on.database(t.Context(), pgstore.Migrate)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, db.drop()) }()
+			db := openDatabase(t, on, pgstore.Migrate)
 			p, err := openPair(t.Context(), db, true)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, p.close(t.Context())) }()

@@ -21,11 +21,7 @@ func TestParseLog(t *testing.T) {
 // Each turn has its own transactions, all of them, and ends with pgbench.
 func TestLoggedVariant(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	v, err := loggedVariant(t.Context(), on, bareCommits, twoCommits)
+	v, err := loggedVariant(t.Context(), newPostgres(t), bareCommits, twoCommits)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, v.close()) }()
 	operations := 0

@@ -13,11 +13,7 @@ import (
 // Rows that nobody counted are few: those of one statement a connection.
 func TestPgbench_check(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	db := openDatabase(t, on)
+	db := openDatabase(t, newPostgres(t), someTable)
 	for _, tt := range []struct {
 		file        string
 		rows, wrong int
@@ -60,13 +56,7 @@ func TestBestOf(t *testing.T) {
 // The numbers are tried with pgbench itself, one after the other.
 func TestBestConnections(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	db, err := on.database(t.Context(), pgstore.Migrate)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.drop()) }()
+	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
 	e := mini
 	e.connections = []int{1, 4}
 	best, err := bestConnections(t.Context(), e, db, twoCommits)

@@ -11,20 +11,14 @@ import (
 // A kind that writes is not hidden by one that does not.
 func TestDuplicates_written(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	on, err := l.postgres(t.Context())
-	require.NoError(t, err)
-	db, err := on.database(t.Context(), script("create table written (n int)"))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.drop()) }()
+	db := openDatabase(t, newPostgres(t), someTable)
 	d := &duplicates{database: db}
 	for _, tt := range []struct {
 		name, statement string
 		writes          bool
 	}{
-		{"reads", "select from written", false},
-		{"writes", "insert into written values (1)", true},
+		{"reads", "select from it", false},
+		{"writes", "insert into it values (1)", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := d.written(t.Context(), mini, func(ctx context.Context, _ time.Duration) (work, error) {
@@ -40,9 +34,7 @@ func TestDuplicates_written(t *testing.T) {
 // Each kind of repeat is judged by itself.
 func TestReplay_writes(t *testing.T) {
 	t.Parallel()
-	l := new(lab)
-	t.Cleanup(func() { require.NoError(t, l.close()) })
-	figures, err := measureReplay(t.Context(), l, mini)
+	figures, err := measureReplay(t.Context(), newLab(t), mini)
 	require.NoError(t, err)
 	var judged []string
 	for _, m := range figures[1].Measures {

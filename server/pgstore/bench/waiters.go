@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 var waiting = bench{
@@ -20,11 +19,7 @@ var waiting = bench{
 }
 
 func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := l.database(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 const (
@@ -23,11 +22,7 @@ var work20ms = bench{
 }
 
 func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) {
-	on, err := l.postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := l.database(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +33,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	}
 	defer func() { err = errors.Join(err, g.close(ctx)) }()
 	r, err := contest(ctx, e, &variant{
-		name: ours, server: on, turn: callers(workers, g.work),
+		name: ours, server: db.server, turn: callers(workers, g.work),
 		check: func(ctx context.Context, operations int) error {
 			return db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
 		},
