@@ -106,7 +106,7 @@ func stormOneKey(ctx context.Context, t *testing.T, replicas []*blackboxtest.Pro
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			answers[i] = untilFinal(ctx, blackboxtest.Request{
+			answers[i] = blackboxtest.PostUntilFinal(ctx, blackboxtest.Request{
 				URL: replicas[i%len(replicas)].URL + "/v1/effect", Tenant: "t", Key: key, Body: `{"fp":"a"}`,
 			})
 		})

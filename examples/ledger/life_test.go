@@ -114,7 +114,7 @@ func TestKeyedPassesTheSinksAnswerOn(t *testing.T) {
 	require.NotEmpty(t, unknown.Header.Get("Retry-After"))
 	sink.Restart()
 	sink.AwaitReady()
-	require.Equal(t, http.StatusCreated, untilFinal(t.Context(), open).Status, "not stored: the next call ran again")
+	require.Equal(t, http.StatusCreated, blackboxtest.PostUntilFinal(t.Context(), open).Status, "not stored: the next call ran again")
 
 	var n int
 	require.NoError(t, connect(t, sinkDatabase).QueryRow(t.Context(), "select count(*) from effects").Scan(&n))

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -60,17 +58,6 @@ func effects(t *testing.T, pool *pgxpool.Pool, tenant, key, kind string) (n int)
 	err := pool.QueryRow(t.Context(), `select count(*) from effects where tenant = $1 and key = $2 and kind = $3`, tenant, key, kind).Scan(&n)
 	require.NoError(t, err)
 	return n
-}
-
-// untilFinal sends the request until it has an answer that will not change.
-func untilFinal(ctx context.Context, r blackboxtest.Request) blackboxtest.Answer {
-	for {
-		a := blackboxtest.Post(ctx, r)
-		if a.Status != 0 && a.Status != http.StatusConflict && a.Status != http.StatusServiceUnavailable || ctx.Err() != nil {
-			return a
-		}
-		time.Sleep(5 * time.Millisecond) // between attempts, as a caller's backoff
-	}
 }
 
 func TestEffect(t *testing.T) {

@@ -62,7 +62,7 @@ func TestUndo(t *testing.T) {
 		require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), forward("f4")).Status)
 		var wg sync.WaitGroup
 		for _, key := range []string{"u4a", "u4b", "u4c", "u4d"} {
-			wg.Go(func() { untilFinal(t.Context(), undoOf(p, key, "f4")) })
+			wg.Go(func() { blackboxtest.PostUntilFinal(t.Context(), undoOf(p, key, "f4")) })
 		}
 		wg.Wait()
 		require.Equal(t, 1, effects(t, pool, "t", "f4", kindUndo))
@@ -97,7 +97,7 @@ func TestUndoWhileTheForwardCallRuns(t *testing.T) {
 
 	slow.Kill()
 	<-ended
-	require.False(t, undone(t, untilFinal(t.Context(), undoOf(p, "u", "f"))), "the dead run left nothing")
+	require.False(t, undone(t, blackboxtest.PostUntilFinal(t.Context(), undoOf(p, "u", "f"))), "the dead run left nothing")
 	require.Zero(t, effects(t, pool, "t", "f", kindDo)+effects(t, pool, "t", "f", kindUndo))
 }
 

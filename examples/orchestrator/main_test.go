@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -67,16 +66,6 @@ func (w *town) effects(t *testing.T, hop string) (n int) {
 	return n
 }
 
-func untilFinal(ctx context.Context, r blackboxtest.Request) blackboxtest.Answer {
-	for {
-		a := blackboxtest.Post(ctx, r)
-		if a.Status != 0 && a.Status != http.StatusConflict && a.Status != http.StatusServiceUnavailable || ctx.Err() != nil {
-			return a
-		}
-		time.Sleep(10 * time.Millisecond) // between attempts, as a caller's backoff
-	}
-}
-
 var operations = map[string]string{"inventory": "reserve", "payment": "charge", "notification": "receipt"}
 
 func TestCheckout(t *testing.T) {
@@ -116,7 +105,7 @@ func TestHopDownAndBack(t *testing.T) {
 	require.NotEmpty(t, open.Header.Get("Retry-After"))
 	w.hops["payment"].Restart()
 	w.hops["payment"].AwaitReady()
-	require.Equal(t, http.StatusOK, untilFinal(t.Context(), w.checkout("p")).Status)
+	require.Equal(t, http.StatusOK, blackboxtest.PostUntilFinal(t.Context(), w.checkout("p")).Status)
 	for service := range operations {
 		require.Equal(t, 1, w.effects(t, service), service)
 	}
@@ -131,7 +120,7 @@ func TestKilledMidFanout(t *testing.T) {
 	var wg sync.WaitGroup
 	answers := make([]blackboxtest.Answer, checkouts)
 	for i := range answers {
-		wg.Go(func() { answers[i] = untilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
+		wg.Go(func() { answers[i] = blackboxtest.PostUntilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
 	}
 	for range 3 {
 		time.Sleep(50 * time.Millisecond) // any moment will do

@@ -175,7 +175,7 @@ func TestSaga_orchestratorIsKilled(t *testing.T) {
 		if i%3 == 0 {
 			keys[key], body = "compensated", `{"fp":"a","reject":"notification.receipt"}`
 		}
-		go func(ctx context.Context) { untilFinal(ctx, w.saga(key, body)) }(t.Context())
+		go func(ctx context.Context) { blackboxtest.PostUntilFinal(ctx, w.saga(key, body)) }(t.Context())
 	}
 	for range 4 {
 		time.Sleep(100 * time.Millisecond) // any moment will do

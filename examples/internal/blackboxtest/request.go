@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // A Request is one POST, as a caller without our library would send it.
@@ -28,6 +29,18 @@ func (a Answer) Replayed() bool { return a.Header.Get("Idempotent-Replayed") == 
 func Post(ctx context.Context, r Request) Answer {
 	transport := &http.Transport{DisableKeepAlives: true}
 	return PostWith(ctx, &http.Client{Transport: transport}, r)
+}
+
+// PostUntilFinal sends the request until it has an answer that will not change, or
+// ctx ends.
+func PostUntilFinal(ctx context.Context, r Request) Answer {
+	for {
+		a := Post(ctx, r)
+		if a.Status != 0 && a.Status != http.StatusConflict && a.Status != http.StatusServiceUnavailable || ctx.Err() != nil {
+			return a
+		}
+		time.Sleep(5 * time.Millisecond) // between attempts, as a caller's backoff
+	}
 }
 
 // PostWith is Post over the connections of client.
