@@ -25,12 +25,8 @@ func (s *service) effectOpaque(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) write(w http.ResponseWriter, r *http.Request, db execer) {
-	in, err := readForward(r)
+	in, err := s.receive(r)
 	if err != nil {
-		hosting.WriteError(w, err)
-		return
-	}
-	if err := work(r.Context(), s.cfg.work); err != nil {
 		hosting.WriteError(w, err)
 		return
 	}
@@ -97,6 +93,15 @@ func (s *service) takeBack(r *http.Request, in input) (e effect, undone bool, er
 		return e, false, err
 	}
 	return e, true, e.insert(ctx, tx)
+}
+
+// receive reads the body of a forward call, and works as long as handlers do here.
+func (s *service) receive(r *http.Request) (input, error) {
+	in, err := readForward(r)
+	if err == nil {
+		err = work(r.Context(), s.cfg.work)
+	}
+	return in, err
 }
 
 // work stands for whatever a real handler does.

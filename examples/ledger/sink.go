@@ -25,12 +25,8 @@ func newSink(url string) (*sdk.Client, error) {
 // effectKeyed has its effect in the sink. Run again, it sends the same child
 // key, and the sink answers what it answered before.
 func (s *service) effectKeyed(w http.ResponseWriter, r *http.Request) {
-	in, err := readForward(r)
+	in, err := s.receive(r)
 	if err != nil {
-		hosting.WriteError(w, err)
-		return
-	}
-	if err := work(r.Context(), s.cfg.work); err != nil {
 		hosting.WriteError(w, err)
 		return
 	}
