@@ -160,14 +160,12 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 		if i == 3 {
 			continue
 		}
-		stored, err := s.Read(t.Context(), claims[i].ID)
-		require.NoError(t, err)
+		stored := read(t, s, claims[i].ID)
 		r.Now, stored.Now = time.Time{}, time.Time{}
 		require.Equal(t, stored, r, "what claim %d returned", i)
 	}
 	for i, end := range ends {
-		r, err := s.Read(t.Context(), owners[i].ID)
-		require.NoError(t, err)
+		r := read(t, s, owners[i].ID)
 		if i == 4 {
 			require.Equal(t, server.StateInProgress, r.State)
 			continue
@@ -302,8 +300,7 @@ func TestCombining_partitionedAnswers(t *testing.T) {
 	errs := flushed(t, s, len(owners), func(i int) error { return s.Settle(t.Context(), owners[i], ends[i]) })
 	for i, o := range owners {
 		require.NoError(t, errs[i])
-		r, err := s.Read(t.Context(), o.ID)
-		require.NoError(t, err)
+		r := read(t, s, o.ID)
 		require.Equal(t, ends[i].State, r.State)
 		require.Equal(t, ends[i].Answer, r.Answer)
 	}

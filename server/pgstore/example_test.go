@@ -11,32 +11,15 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // openExample opens a store on a new server, with the tables of the examples.
 func openExample(ctx context.Context) (*pgstore.Store, func(), error) {
-	cluster, err := pgtest.Start(ctx, pgtest.Config{Private: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	stop := func() { _ = cluster.Stop() }
-	cfg, err := pgxpool.ParseConfig(cluster.URL("postgres"))
+	pool, stop, err := poolExample(ctx)
 	if err != nil {
 		return nil, stop, err
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, stop, err
-	}
-	defer pool.Close()
-	if err := pgstore.Migrate(ctx, pool); err != nil {
-		return nil, stop, err
-	}
-	if _, err := pool.Exec(ctx, "create table entry (cents int not null)"); err != nil {
-		return nil, stop, err
-	}
-	store, err := pgstore.Open(ctx, cfg, pgstore.Config{AllowNonDurable: true}) // pgtest runs without fsync
+	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{AllowNonDurable: true}) // pgtest runs without fsync
 	return store, stop, err
 }
 
@@ -55,9 +38,7 @@ func post(handler http.Handler, key string, times int) {
 func ExampleTx() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
-	if stop != nil {
-		defer stop()
-	}
+	defer stop()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -96,9 +77,7 @@ func ExampleTx() {
 func ExampleOnComplete() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
-	if stop != nil {
-		defer stop()
-	}
+	defer stop()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -76,9 +76,7 @@ func ExampleOnce() {
 func ExampleStore_SendOnce() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
-	if stop != nil {
-		defer stop()
-	}
+	defer stop()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -131,9 +129,7 @@ func ExampleBarrier() {
 func ExampleSQLTx() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
-	if stop != nil {
-		defer stop()
-	}
+	defer stop()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -34,9 +34,7 @@ func lapsed(t *testing.T, s *pgstore.Store, effect server.Effect) server.Record 
 	req := newClaim()
 	req.Lease, req.Effect = time.Microsecond, effect
 	claimAs(t, s, req)
-	r, err := s.Read(t.Context(), req.ID)
-	require.NoError(t, err)
-	return r
+	return read(t, s, req.ID)
 }
 
 func unknown(t *testing.T, s *pgstore.Store) server.Record {

@@ -142,9 +142,7 @@ func TestPartitions_missing(t *testing.T) {
 	require.NoError(t, s.Settle(t.Context(), claim(t, s), far))
 	apart, inline := inPartitions(t, look)
 	require.Equal(t, []int{0, 2}, []int{apart, inline})
-	r, err := s.Read(t.Context(), o.ID)
-	require.NoError(t, err)
-	require.Equal(t, completion.Answer, r.Answer)
+	require.Equal(t, completion.Answer, read(t, s, o.ID).Answer)
 }
 
 // There and back again: old answers are found wherever they are.
@@ -158,9 +156,7 @@ func TestPartitions_switch(t *testing.T) {
 		all = append(all, claim(t, s))
 		require.NoError(t, s.Settle(t.Context(), all[len(all)-1], completion))
 		for i, o := range all {
-			r, err := s.Read(t.Context(), o.ID)
-			require.NoError(t, err)
-			require.Equal(t, completion.Answer, r.Answer, "answer %d by store %d", i, where)
+			require.Equal(t, completion.Answer, read(t, s, o.ID).Answer, "answer %d by store %d", i, where)
 		}
 	}
 	apart, inline := inPartitions(t, look)

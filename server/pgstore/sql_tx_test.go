@@ -37,19 +37,26 @@ func do(tb testing.TB, g *server.Guard, effect server.Effect, key string, fn fun
 	return n, err
 }
 
+// withEntry returns the run's transaction, in which it has written an entry.
+func withEntry(ctx context.Context, tb testing.TB, id int) *sql.Tx {
+	tb.Helper()
+	tx, err := pgstore.SQLTx(ctx)
+	require.NoError(tb, err)
+	_, err = tx.ExecContext(ctx, "insert into entry values ($1, 'sql')", id)
+	require.NoError(tb, err)
+	return tx
+}
+
 func TestSQLTx(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe} {
 		g, look := entries(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.DefaultQueryExecMode = mode })
 		for range 2 {
 			n, err := do(t, g, server.Transactional, "k", func(ctx context.Context) (n int, err error) {
-				tx, err := pgstore.SQLTx(ctx)
-				require.NoError(t, err)
+				tx := withEntry(ctx, t, 1)
 				again, err := pgstore.SQLTx(ctx)
 				require.NoError(t, err)
 				require.Same(t, tx, again)
-				_, err = tx.ExecContext(ctx, "insert into entry values ($1, $2)", 1, "sql")
-				require.NoError(t, err)
 				_, err = pgstore.Tx(ctx).Exec(ctx, "insert into entry values ($1, $2)", 2, "pgx")
 				require.NoError(t, err)
 				stmt, err := tx.PrepareContext(ctx, "select count(*) from entry where id < $1")
@@ -68,10 +75,7 @@ func TestSQLTx_rollsBackWithTheRun(t *testing.T) {
 	t.Parallel()
 	g, look := entries(t)
 	_, err := do(t, g, server.Transactional, "k", func(ctx context.Context) (int, error) {
-		tx, err := pgstore.SQLTx(ctx)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(ctx, "insert into entry values (1, 'sql')")
-		require.NoError(t, err)
+		withEntry(ctx, t, 1)
 		return 0, errors.New("no")
 	})
 	require.Error(t, err)
@@ -86,23 +90,17 @@ func TestSQLTx_isNotTheHandlersToEnd(t *testing.T) {
 	var leaked *sql.Tx
 	var leakedCtx context.Context
 	_, err := do(t, g, server.Transactional, "rollback", func(ctx context.Context) (int, error) {
-		tx, err := pgstore.SQLTx(ctx)
-		require.NoError(t, err)
-		leaked, leakedCtx = tx, ctx
-		defer func() { require.ErrorIs(t, tx.Rollback(), pgstore.ErrTxOwned) }()
-		_, err = tx.ExecContext(ctx, "insert into entry values (1, 'sql')")
-		return 0, err
+		leaked, leakedCtx = withEntry(ctx, t, 1), ctx
+		defer func() { require.ErrorIs(t, leaked.Rollback(), pgstore.ErrTxOwned) }()
+		return 0, nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from entry"))
 
 	_, err = do(t, g, server.Transactional, "commit", func(ctx context.Context) (int, error) {
-		tx, err := pgstore.SQLTx(ctx)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(ctx, "insert into entry values (2, 'sql')")
-		require.NoError(t, err)
+		tx := withEntry(ctx, t, 2)
 		require.ErrorIs(t, tx.Commit(), pgstore.ErrTxOwned)
-		_, err = tx.ExecContext(ctx, "insert into entry values (3, 'sql')")
+		_, err := tx.ExecContext(ctx, "insert into entry values (3, 'sql')")
 		require.ErrorIs(t, err, sql.ErrTxDone)
 		return 0, errors.New("no")
 	})
@@ -124,12 +122,9 @@ func TestSQLTx_conflict(t *testing.T) {
 	runs := 0
 	n, err := do(t, g, server.Transactional, "k", func(ctx context.Context) (int, error) {
 		runs++
-		tx, err := pgstore.SQLTx(ctx)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(ctx, "insert into entry values (1, 'sql')")
-		require.NoError(t, err)
+		tx := withEntry(ctx, t, 1)
 		if runs == 1 {
-			_, err = tx.ExecContext(ctx, "do $$ begin raise exception using errcode = '40001'; end $$")
+			_, err := tx.ExecContext(ctx, "do $$ begin raise exception using errcode = '40001'; end $$")
 			require.Error(t, err)
 		}
 		return runs, nil
@@ -143,10 +138,7 @@ func TestSQLTx_openRows(t *testing.T) {
 	t.Parallel()
 	g, look := entries(t)
 	_, err := do(t, g, server.Transactional, "k", func(ctx context.Context) (int, error) {
-		tx, err := pgstore.SQLTx(ctx)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(ctx, "insert into entry values (1, 'sql')")
-		require.NoError(t, err)
+		tx := withEntry(ctx, t, 1)
 		rows, err := tx.QueryContext(ctx, "select generate_series(1, 100000)") //nolint:sqlclosecheck,rowserrcheck // the mistake
 		require.NoError(t, err)
 		require.True(t, rows.Next())

@@ -98,6 +98,13 @@ func claimAs(tb testing.TB, s server.Store, req server.ClaimRequest) server.Owne
 	return server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
 }
 
+func read(tb testing.TB, s server.Store, id server.ID) server.Record {
+	tb.Helper()
+	r, err := s.Read(tb.Context(), id)
+	require.NoError(tb, err)
+	return r
+}
+
 var completion = server.Settlement{
 	State:     server.StateCompleted,
 	Answer:    server.Answer{Status: 201, Envelope: []byte("answer")},
