@@ -16,51 +16,14 @@ import (
 	"github.com/fanonce/fanonce/saga"
 )
 
-// A broken journal stands for an engine that would not write, or would not
-// believe, what it should.
-type broken struct {
-	saga.Journal
-	beat   func(ctx context.Context, engine saga.EngineID, lease time.Duration) error
-	start  func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error)
-	append func(ctx context.Context, o saga.Owner, w saga.Write) error
-	claim  func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error)
-}
-
-func (b *broken) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-	if b.beat != nil {
-		return b.beat(ctx, engine, lease)
-	}
-	return b.Journal.Beat(ctx, engine, lease)
-}
-
-func (b *broken) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
-	if b.start != nil {
-		return b.start(ctx, req)
-	}
-	return b.Journal.Start(ctx, req)
-}
-
-func (b *broken) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
-	if b.append != nil {
-		return b.append(ctx, o, w)
-	}
-	return b.Journal.Append(ctx, o, w)
-}
-
-func (b *broken) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-	if b.claim != nil {
-		return b.claim(ctx, req)
-	}
-	return b.Journal.Claim(ctx, req)
-}
-
-// journal makes the defect of whoever changes b.
-func journal(mar func(b *broken)) func(x *explorer) {
+// journal makes the defect that mar makes in the journal. It stands for an engine
+// that would not write, or would not believe, what it should.
+func journal(mar func(m *mutant)) func(x *explorer) {
 	return func(x *explorer) {
 		x.breakJournal = func(j saga.Journal) saga.Journal {
-			b := &broken{Journal: j}
-			mar(b)
-			return b
+			m := &mutant{Journal: j}
+			mar(m)
+			return m
 		}
 	}
 }
@@ -68,15 +31,15 @@ func journal(mar func(b *broken)) func(x *explorer) {
 // writes makes the defect that edit is done to every write; now is the saga
 // before it.
 func writes(edit func(now saga.Record, w *saga.Write)) func(x *explorer) {
-	return journal(func(b *broken) {
-		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			now, err := b.Read(ctx, o.ID)
+	return journal(func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			now, err := m.Read(ctx, o.ID)
 			if err != nil {
 				return err
 			}
 			w.Entries = append([]saga.Entry(nil), w.Entries...)
 			edit(now, &w)
-			return b.Journal.Append(ctx, o, w)
+			return m.Journal.Append(ctx, o, w)
 		}
 	})
 }
@@ -204,9 +167,9 @@ var plantedDefects = []struct {
 			}
 		}
 	})},
-	{"judges leases by a clock that is ahead", "all goes well", journal(func(b *broken) {
-		b.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-			return b.Journal.Beat(ctx, engine, lease/4)
+	{"judges leases by a clock that is ahead", "all goes well", journal(func(m *mutant) {
+		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+			return m.Journal.Beat(ctx, engine, lease/4)
 		}
 	})},
 	{"takes response-gone for a refusal", "inventory.reserve finds its answer gone", answers(func(_ *http.Request, resp *http.Response) {
@@ -230,27 +193,27 @@ var plantedDefects = []struct {
 			proven(resp, http.StatusConflict)
 		}
 	})},
-	{"does not compare fences", "inventory.reserve is refused", journal(func(b *broken) {
-		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if now, err := b.Read(ctx, o.ID); err == nil {
+	{"does not compare fences", "inventory.reserve is refused", journal(func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if now, err := m.Read(ctx, o.ID); err == nil {
 				o.Fence, o.Engine, w.Revision = now.Fence, now.Engine, now.Revision+1
 			}
-			return b.Journal.Append(ctx, o, w)
+			return m.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"takes over without a new fence", "all goes well", journal(func(b *broken) {
-		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-			claimed, err := b.Journal.Claim(ctx, req)
+	{"takes over without a new fence", "all goes well", journal(func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				claimed[i].Fence--
 			}
 			return claimed, err
 		}
 	})},
-	{"stores the plan with the first outcome", "all goes well", journal(func(b *broken) {
+	{"stores the plan with the first outcome", "all goes well", journal(func(m *mutant) {
 		var mu sync.Mutex
 		var late *saga.StartRequest
-		b.start = func(_ context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		m.start = func(_ context.Context, req saga.StartRequest) (saga.Record, bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			late = &req
@@ -260,18 +223,18 @@ var plantedDefects = []struct {
 				Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, DeadlineAt: now.Add(req.Timeout),
 			}, true, nil
 		}
-		b.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			mu.Lock()
 			defer mu.Unlock()
-			if _, _, err := b.Journal.Start(ctx, *late); err != nil {
+			if _, _, err := m.Journal.Start(ctx, *late); err != nil {
 				return err
 			}
-			return b.Journal.Append(ctx, o, w)
+			return m.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"undoes before it knows what happened", "inventory.reserve takes long, and payment.charge is refused beside it", journal(func(b *broken) {
-		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-			claimed, err := b.Journal.Claim(ctx, req)
+	{"undoes before it knows what happened", "inventory.reserve takes long, and payment.charge is refused beside it", journal(func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				for k := range claimed[i].Entries {
 					if e := &claimed[i].Entries[k]; e.Pending && !e.Undo {
@@ -292,12 +255,12 @@ var plantedDefects = []struct {
 			header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
 		}
 	})},
-	{"never takes anything over", "all goes well", journal(func(b *broken) {
-		b.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
+	{"never takes anything over", "all goes well", journal(func(m *mutant) {
+		m.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
 	})},
-	{"forgets that the pivot completed", "all goes well", journal(func(b *broken) {
-		b.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-			claimed, err := b.Journal.Claim(ctx, req)
+	{"forgets that the pivot completed", "all goes well", journal(func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				for k := range claimed[i].Entries {
 					if e := &claimed[i].Entries[k]; e.Step == "shipping.book" && e.Outcome == retry.Completed {

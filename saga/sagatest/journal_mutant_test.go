@@ -15,10 +15,10 @@ import (
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
-// A mutant is a memjournal with something broken: each field that is set stands
-// in for a method.
+// A mutant is a journal with something broken: each field that is set stands in for
+// a method.
 type mutant struct {
-	*memjournal.Journal
+	saga.Journal
 	plan   func(ctx context.Context, p saga.PlanRecord) (saga.PlanRecord, error)
 	beat   func(ctx context.Context, engine saga.EngineID, lease time.Duration) error
 	leave  func(ctx context.Context, engine saga.EngineID) error
