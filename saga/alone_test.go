@@ -2,7 +2,6 @@ package saga_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -58,15 +57,8 @@ func TestRun_leavesAFunctionThatDoesNotEnd(t *testing.T) {
 				return int(n), nil
 			}).Irreversible().Output())
 		})
-		j := tap(s.journal)
-		j.before = func(method string, n int) error {
-			if method == "Beat" && n > 1 {
-				return errors.New("no network")
-			}
-			return nil
-		}
 		begun := time.Now()
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}})
+		e := s.openOn(beatsOnce(s.journal), d)
 		s.open(d)
 		out, err := d.Run(s.Context(), e, key(s.T, "k"), 1)
 		require.NoError(s, err)

@@ -181,14 +181,7 @@ func TestLease_cutsOffCalls(t *testing.T) {
 				return nothing{}, ctx.Err()
 			}).TryTimeout(time.Hour)
 		})
-		j := tap(s.journal)
-		j.before = func(method string, n int) error {
-			if method == "Beat" && n > 1 {
-				return errors.New("no network")
-			}
-			return nil
-		}
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}})
+		e := s.openOn(beatsOnce(s.journal), d)
 		_, err := d.Start(s.Context(), e, key(s.T, "k"), 1)
 		require.NoError(s, err)
 		require.Equal(s, saga.DefaultLease*9/10, <-cut)

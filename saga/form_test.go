@@ -66,8 +66,7 @@ func startShape(s *stage, nth int) {
 	first := shape(orderOf, idOf, receiptOf)
 	s.services.Answer("inventory.reserve", `{"ID":"h-1","Since":"members that callees add are none of ours"}`)
 	s.services.Answer("shipping.book", `{"Track":"t"}`)
-	e := s.openWith(dead(s.journal, func(method string, n int) bool { return method == "Append" && n == nth }),
-		saga.Config{Definitions: []saga.AnyDefinition{first}})
+	e := s.openOn(dead(s.journal, func(method string, n int) bool { return method == "Append" && n == nth }), first)
 	_, err := first.Start(s.Context(), e, key(s.T, "k"), basket)
 	require.NoError(s, err)
 }
@@ -150,19 +149,16 @@ func TestTakeOver_byAnOlderBuild(t *testing.T) {
 			older := shape(orderOf, idOf, receiptOf)
 			newer := shape(func(o grownOrder) order { return order{o.SKU, o.Cents} }, idOf, receiptOf)
 			in := grownOrder{SKU: basket.SKU, Cents: basket.Cents, Note: note}
-			req, err := newer.Request(key(s.T, "k"), in)
-			require.NoError(s, err)
-			_, _, err = s.journal.Start(s.Context(), req)
-			require.NoError(s, err)
+			enqueue(s, newer, "k", in)
 			e := s.open(older)
 			if note == "" {
-				_, err = older.Run(s.Context(), e, key(s.T, "k"), basket)
+				_, err := older.Run(s.Context(), e, key(s.T, "k"), basket)
 				require.NoError(s, err)
 				return
 			}
 			require.Equal(s, saga.ReasonCorrupt, s.until("k", saga.Stuck).StuckOn.Reason)
 			require.Empty(s, s.services.Deliveries())
-			_, err = older.Run(s.Context(), e, key(s.T, "k"), basket)
+			_, err := older.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrKeyReused)
 			require.NoError(s, e.Close(s.Context()))
 
@@ -244,10 +240,7 @@ func TestRun_resultOfAnotherType(t *testing.T) {
 func TestRun_enqueuedWithAnotherType(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		req, err := shape(orderOf, idOf, receiptOf).Request(key(s.T, "k"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
+		enqueue(s, shape(orderOf, idOf, receiptOf), "k", basket)
 		s.open(otherInput())
 		require.Equal(s, saga.ReasonCorrupt, s.until("k", saga.Stuck).StuckOn.Reason)
 		require.Empty(s, s.services.Deliveries())

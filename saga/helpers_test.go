@@ -40,7 +40,12 @@ func inBubble(t *testing.T, play func(s *stage)) {
 // open opens an engine, and closes it with the test.
 func (s *stage) open(definitions ...saga.AnyDefinition) *saga.Engine {
 	s.Helper()
-	return s.openWith(s.journal, saga.Config{Definitions: definitions})
+	return s.openOn(s.journal, definitions...)
+}
+
+func (s *stage) openOn(journal saga.Journal, definitions ...saga.AnyDefinition) *saga.Engine {
+	s.Helper()
+	return s.openWith(journal, saga.Config{Definitions: definitions})
 }
 
 func (s *stage) openWith(journal saga.Journal, cfg saga.Config) *saga.Engine {
@@ -62,6 +67,17 @@ func key(t *testing.T, text string) childkey.Key {
 	k, err := childkey.Parse(text)
 	require.NoError(t, err)
 	return k
+}
+
+// enqueue stores a saga that no engine has started, as a transaction does.
+func enqueue[In, Out any](s *stage, d *saga.Definition[In, Out], text string, in In) saga.ID {
+	s.Helper()
+	req, err := d.Request(key(s.T, text), in)
+	require.NoError(s, err)
+	_, created, err := s.journal.Start(s.Context(), req)
+	require.NoError(s, err)
+	require.True(s, created)
+	return req.ID
 }
 
 func (s *stage) read(text string) saga.Record {

@@ -3,10 +3,8 @@ package saga_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"expvar"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,10 +40,7 @@ func TestMetrics_sagas(t *testing.T) {
 		s.until("stuck-1", saga.Compensated)
 		_, err = e.Abandon(s.Context(), id(s.T, "stuck-2"), someone)
 		require.NoError(s, err)
-		req, err := checkout.Request(key(s.T, "enqueued"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
+		enqueue(s, checkout, "enqueued", basket)
 		s.until("enqueued", saga.Completed)
 
 		got := metrics.Snapshot()
@@ -70,14 +65,7 @@ func TestMetrics_sagas(t *testing.T) {
 func TestMetrics_engine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		var cut atomic.Bool
-		j := tap(s.journal)
-		j.before = func(string, int) error {
-			if cut.Load() {
-				return errors.New("no network")
-			}
-			return nil
-		}
+		j, cut := severable(s.journal)
 		s.services.Script("inventory.reserve", sagatest.Slow(20*time.Second))
 		first, second := saga.NewMetrics(), saga.NewMetrics()
 		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: first})
@@ -123,10 +111,7 @@ func TestMetrics_writesRefused(t *testing.T) {
 func TestMetrics_parked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		req, err := checkout.Request(key(s.T, "old"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
+		enqueue(s, checkout, "old", basket)
 		next := saga.MustDefine("checkout", 2, shop)
 		metrics := saga.NewMetrics()
 		s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{next}, Observer: metrics})

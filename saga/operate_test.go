@@ -48,12 +48,8 @@ func TestCancel_beforeTheFirstOwner(t *testing.T) {
 			}
 			return nil
 		}
-		e := s.openWith(busy, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
-		req, err := checkout.Request(key(s.T, "k"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
-		r, err := e.Cancel(s.Context(), req.ID, someone)
+		e := s.openOn(busy, checkout)
+		r, err := e.Cancel(s.Context(), enqueue(s, checkout, "k", basket), someone)
 		require.NoError(s, err)
 		require.Zero(s, r.Fence)
 
@@ -333,7 +329,7 @@ func TestVerbs_overtaken(t *testing.T) {
 			if seen {
 				by.Revision = stuck.Revision
 			}
-			_, err := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}}).Abandon(s.Context(), stuck.ID, by)
+			_, err := s.openOn(j, checkout).Abandon(s.Context(), stuck.ID, by)
 			if seen {
 				require.ErrorIs(s, err, saga.ErrConflict)
 				return

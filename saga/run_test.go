@@ -199,13 +199,9 @@ func TestStart_returnsAtOnce(t *testing.T) {
 func TestRequest_isClaimed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		req, err := checkout.Request(key(s.T, "k"), basket)
-		require.NoError(s, err)
-		_, created, err := s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
-		require.True(s, created)
+		enqueue(s, checkout, "k", basket)
 		e := s.open(checkout)
-		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		require.Len(s, s.services.Deliveries(), 4)
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +106,7 @@ func TestStart_unknownThenRefused(t *testing.T) {
 				}
 				return nil
 			}
-			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+			e := s.openOn(j, checkout)
 			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrFateUnknown)
 			require.ErrorIs(s, err, gone)
@@ -166,7 +165,7 @@ func TestStart_journalPanics(t *testing.T) {
 				}
 				return nil
 			}
-			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+			e := s.openOn(j, checkout)
 			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrFateUnknown)
 			var panicked *saga.PanicError
@@ -181,18 +180,10 @@ func TestStart_journalPanics(t *testing.T) {
 func TestRun_journalGoesAway(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		gone := errors.New("no network")
-		var cut atomic.Bool
-		j := tap(s.journal)
-		j.before = func(string, int) error {
-			if cut.Load() {
-				return gone
-			}
-			return nil
-		}
+		j, cut := severable(s.journal)
 		s.services.Script("inventory.reserve", sagatest.Slow(2*time.Second))
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
-		elsewhere := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(j, checkout)
+		elsewhere := s.openOn(j, checkout)
 		run := func(in order) <-chan error {
 			ran := make(chan error, 1)
 			go func() {
@@ -212,7 +203,7 @@ func TestRun_journalGoesAway(t *testing.T) {
 		require.Equal(s, id(s.T, "k"), r.ID)
 		_, err = checkout.Run(s.Context(), elsewhere, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrNotStarted)
-		require.ErrorIs(s, err, gone)
+		require.ErrorIs(s, err, errNoNetwork)
 		for _, ran := range []<-chan error{waiting, repeated} {
 			err := <-ran
 			require.ErrorIs(s, err, saga.ErrDetached)
@@ -221,7 +212,7 @@ func TestRun_journalGoesAway(t *testing.T) {
 
 		time.Sleep(saga.DefaultLease)
 		err = <-run(basket)
-		for _, want := range []error{saga.ErrNotStarted, saga.ErrLeaseLost, gone} {
+		for _, want := range []error{saga.ErrNotStarted, saga.ErrLeaseLost, errNoNetwork} {
 			require.ErrorIs(s, err, want)
 		}
 		require.NotErrorIs(s, err, saga.ErrDetached)

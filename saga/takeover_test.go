@@ -29,13 +29,53 @@ func dead(j saga.Journal, when func(method string, n int) bool) *tapped {
 	return d
 }
 
+var errNoNetwork = errors.New("no network")
+
+// severable is a journal that does not answer one process as long as it is cut off.
+func severable(j saga.Journal) (*tapped, *atomic.Bool) {
+	cut := new(atomic.Bool)
+	c := tap(j)
+	c.before = func(string, int) error {
+		if cut.Load() {
+			return errNoNetwork
+		}
+		return nil
+	}
+	return c, cut
+}
+
+// beatsOnce is a journal that gives a process a lease, and then hears no beat of it.
+func beatsOnce(j saga.Journal) *tapped {
+	b := tap(j)
+	b.before = func(method string, n int) error {
+		if method == "Beat" && n > 1 {
+			return errNoNetwork
+		}
+		return nil
+	}
+	return b
+}
+
+// die lets so many engines, one after the other, claim all sagas of a plan and die.
+func (s *stage) die(times int, plan saga.PlanHash, sagas int) {
+	s.Helper()
+	for n := range times {
+		engine := saga.EngineID{byte(n + 1)}
+		require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
+		claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{plan}, Limit: sagas, Suspects: sagas})
+		require.NoError(s, err)
+		require.Len(s, claimed, sagas)
+		time.Sleep(2 * time.Second)
+	}
+}
+
 // Another process goes on where the owner died, within its lease and a poll.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		s.services.Answer("shipping.book", `{"Track":"t"}`)
 		first := dead(s.journal, func(method string, n int) bool { return method == "Append" && n == 2 })
-		e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(first, checkout)
 		second := s.open(checkout)
 		s.services.Script("payment.charge", sagatest.Slow(time.Second))
 		begun := time.Now()
@@ -68,7 +108,7 @@ func TestTakeOver_resumesUnknown(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		first := dead(s.journal, func(method string, n int) bool { return method == "Append" && n == 1 })
 		s.services.Script("payment.charge", sagatest.Pass(), sagatest.Gateway(403))
-		e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(first, checkout)
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
@@ -82,17 +122,10 @@ func TestTakeOver_resumesUnknown(t *testing.T) {
 func TestLease_lost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		var cut atomic.Bool
-		j := tap(s.journal)
-		j.before = func(string, int) error {
-			if cut.Load() {
-				return errors.New("no network")
-			}
-			return nil
-		}
+		j, cut := severable(s.journal)
 		s.services.Script("inventory.reserve", sagatest.Slow(time.Second))
 		s.services.Script("payment.charge", sagatest.Slow(20*time.Second))
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(j, checkout)
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		cut.Store(true)
@@ -117,15 +150,8 @@ func TestLease_lost(t *testing.T) {
 func TestLease_late(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		j := tap(s.journal)
-		j.before = func(method string, n int) error {
-			if method == "Beat" && n > 1 {
-				return errors.New("no network")
-			}
-			return nil
-		}
 		s.services.Script("inventory.reserve", sagatest.Slow(10*time.Second)) // over half of the lease
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(beatsOnce(s.journal), checkout)
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
@@ -138,16 +164,9 @@ func TestLease_late(t *testing.T) {
 func TestJournal_away(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		var cut atomic.Bool
-		j := tap(s.journal)
-		j.before = func(string, int) error {
-			if cut.Load() {
-				return errors.New("no network")
-			}
-			return nil
-		}
+		j, cut := severable(s.journal)
 		s.services.Script("shipping.book", sagatest.Slow(time.Second))
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(j, checkout)
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Millisecond)
@@ -177,12 +196,9 @@ func TestJournal_answersLost(t *testing.T) {
 					return nil
 				}
 				if method == "Claim" {
-					req, err := checkout.Request(key(s.T, "k"), basket)
-					require.NoError(s, err)
-					_, _, err = s.journal.Start(s.Context(), req)
-					require.NoError(s, err)
+					enqueue(s, checkout, "k", basket)
 				}
-				e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+				e := s.openOn(j, checkout)
 				_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 				require.NoError(s, err)
 				require.EqualValues(s, 1, s.read("k").Fence)
@@ -203,7 +219,7 @@ func TestJournal_startOfUnknownFate(t *testing.T) {
 			}
 			return nil
 		}
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(j, checkout)
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrFateUnknown)
 		require.NotErrorIs(s, err, saga.ErrNotStarted)
@@ -223,7 +239,7 @@ func TestStart_failed(t *testing.T) {
 			}
 			return nil
 		}
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		e := s.openOn(j, checkout)
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, broken)
 		require.ErrorIs(s, err, saga.ErrNotStarted)
@@ -242,7 +258,7 @@ func TestWrites(t *testing.T) {
 		inBubble(t, func(s *stage) {
 			d := line(tt.edges)
 			j := tap(s.journal)
-			e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}})
+			e := s.openOn(j, d)
 			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.NoError(s, err)
 			require.Equal(s, 1, j.count("Start"))
@@ -278,7 +294,7 @@ func TestCheckpointEdges_takeOver(t *testing.T) {
 				s.services.Script("shipping.book", sagatest.Reject(409))
 			}
 			first := dead(s.journal, func(method string, _ int) bool { return method == "Append" })
-			e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{d}})
+			e := s.openOn(first, d)
 			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
 			require.NoError(s, err)
 			_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
@@ -422,24 +438,14 @@ func TestOpen_changedPlan(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		req, err := checkout.Request(key(s.T, "k"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
-		for n := range 6 {
-			engine := saga.EngineID{byte(n + 1)}
-			require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
-			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{checkout.Plan().Hash}, Limit: 1, Suspects: 1})
-			require.NoError(s, err)
-			require.Len(s, claimed, 1)
-			time.Sleep(2 * time.Second)
-		}
+		enqueue(s, checkout, "k", basket)
+		s.die(6, checkout.Plan().Hash, 1)
 		told := make(chan saga.Record, 1)
 		e := s.openWith(s.journal, saga.Config{
 			Definitions: []saga.AnyDefinition{checkout},
 			OnStuck:     func(_ context.Context, r saga.Record) { told <- r },
 		})
-		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
 		require.Empty(s, s.services.Deliveries())
 		require.Equal(s, saga.ReasonPoisoned, (<-told).StuckOn.Reason)
@@ -507,24 +513,11 @@ func TestPoison_oneSuspectAtATime(t *testing.T) {
 				return nothing{}, nil
 			}).ReadOnly()
 		})
-		start := func(text string, in order) {
-			req, err := slow.Request(key(s.T, text), in)
-			require.NoError(s, err)
-			_, _, err = s.journal.Start(s.Context(), req)
-			require.NoError(s, err)
-		}
 		for i := range suspects {
-			start(fmt.Sprint("k-", i), order{})
+			enqueue(s, slow, fmt.Sprint("k-", i), order{})
 		}
-		for n := range saga.SuspectDeaths {
-			engine := saga.EngineID{byte(n + 1)}
-			require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
-			claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{slow.Plan().Hash}, Limit: 10, Suspects: 10})
-			require.NoError(s, err)
-			require.Len(s, claimed, suspects)
-			time.Sleep(2 * time.Second)
-		}
-		start("innocent", order{Cents: 1})
+		s.die(saga.SuspectDeaths, slow.Plan().Hash, suspects)
+		enqueue(s, slow, "innocent", order{Cents: 1})
 		begun := time.Now()
 		s.open(slow)
 		for s.read("innocent").Status != saga.Completed {
@@ -563,16 +556,13 @@ func (j illegible) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Rec
 func TestCorrupt_record(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		req, err := checkout.Request(key(s.T, "k"), basket)
-		require.NoError(s, err)
-		_, _, err = s.journal.Start(s.Context(), req)
-		require.NoError(s, err)
-		e := s.openWith(illegible{s.journal}, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+		enqueue(s, checkout, "k", basket)
+		e := s.openOn(illegible{s.journal}, checkout)
 		r := s.until("k", saga.Stuck)
 		require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason)
 		require.Contains(s, r.StuckOn.Detail, "torn page")
 		require.Empty(s, s.services.Deliveries())
-		_, err = e.Cancel(s.Context(), r.ID, someone)
+		_, err := e.Cancel(s.Context(), r.ID, someone)
 		require.ErrorIs(s, err, saga.ErrCorrupt, "nobody knows whether it is past its pivot")
 		r, err = e.Abandon(s.Context(), r.ID, someone)
 		require.NoError(s, err)
@@ -586,10 +576,7 @@ func TestTakeOver_many(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		const orphans = 1000
 		for i := range orphans {
-			req, err := checkout.Request(key(s.T, fmt.Sprint("k-", i)), basket)
-			require.NoError(s, err)
-			_, _, err = s.journal.Start(s.Context(), req)
-			require.NoError(s, err)
+			enqueue(s, checkout, fmt.Sprint("k-", i), basket)
 		}
 		cfg := saga.Config{Definitions: []saga.AnyDefinition{checkout}, MaxActive: 50}
 		s.openWith(s.journal, cfg)

@@ -52,7 +52,7 @@ func TestTakeOver_resumesUndos(t *testing.T) {
 				isUndo := func(d sagatest.Delivery) bool { return d.Undo }
 				return method == "Append" && slices.ContainsFunc(s.services.Deliveries(), isUndo)
 			})
-			e := s.openWith(first, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+			e := s.openOn(first, checkout)
 			_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 			require.NoError(s, err)
 			_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)

@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -27,22 +26,21 @@ func TestRun_journalAwayWhileItWaits(t *testing.T) {
 			s.services.Script("inventory.reserve", sagatest.Slow(20*time.Second))
 			_, err := checkout.Start(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 			require.NoError(s, err)
-			away := errors.New("no network")
 			j := tap(s.journal)
 			j.before = func(method string, n int) error {
 				if method == "Read" && tt.fails(n) {
-					return away
+					return errNoNetwork
 				}
 				return nil
 			}
 			begun := time.Now()
-			_, err = checkout.Run(s.Context(), s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{checkout}}), key(s.T, "k"), basket)
+			_, err = checkout.Run(s.Context(), s.openOn(j, checkout), key(s.T, "k"), basket)
 			if tt.want == nil {
 				require.NoError(s, err, tt.name)
 				return
 			}
 			require.ErrorIs(s, err, tt.want, tt.name)
-			require.ErrorIs(s, err, away, "why")
+			require.ErrorIs(s, err, errNoNetwork, "why")
 			require.Equal(s, 5, j.count("Read"))
 			require.Less(s, time.Since(begun), 5*time.Second)
 			s.until("k", saga.Completed)
