@@ -45,12 +45,16 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	if err != nil {
 		return nil, err
 	}
+	busy, err := occupied(ctx, e, func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) })
+	if err != nil {
+		return nil, err
+	}
 	return []figure{
 		{Name: "combined64", Prototype: "3.2–3.4; 4.8–5.5", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(3.5)),
 			r.ratio(ours, base, (*cell).perCPU).measure("by CPU-second", times, atLeast(5)),
 		}},
-		counts, r.describe(ours), r.describe(oursAlone, base), r.describe(base), r.describe(baseInsert, base), r.describe(baseOne, base),
+		counts, busy, r.describe(ours), r.describe(oursAlone, base), r.describe(base), r.describe(baseInsert, base), r.describe(baseOne, base),
 	}, nil
 }
 
@@ -84,13 +88,17 @@ func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error)
 	if err != nil {
 		return nil, err
 	}
+	busy, err := occupied(ctx, e, func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) })
+	if err != nil {
+		return nil, err
+	}
 	return []figure{
 		{Name: "combined256", Prototype: "5.1; 1.16; 0.55", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(6)),
 			r.ratio(ours, memoryRedis, (*cell).rate).measure("by Redis in memory", times, atLeast(1.2)),
 			r.ratio(ours, limit, (*cell).rate).measure("by the batch limit", times, atLeast(0.65)),
 		}},
-		counts, r.describe(ours, base), r.describe(base), r.describe(memoryRedis, base), r.describe(limit, base),
+		counts, busy, r.describe(ours, base), r.describe(base), r.describe(memoryRedis, base), r.describe(limit, base),
 	}, nil
 }
 

@@ -31,11 +31,16 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := []func() (*variant, error){func() (*variant, error) { return transactionalVariant(ctx, on) }}
+	guarded := func() (*variant, error) { return transactionalVariant(ctx, on) }
+	open := []func() (*variant, error){guarded}
 	for _, j := range []join{{businessAlone, "", alone3}, {onceInteractive, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
 		open = append(open, func() (*variant, error) { return j.variant(ctx, on) })
 	}
 	r, err := match(ctx, e, open...)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := occupied(ctx, e, guarded)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +51,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{
 			goalOf(transactional, 0.60), goalOf(onceInteractive, 0.70), goalOf(oncePipelined, 1.0),
 		}},
-		r.describe(businessAlone), r.describe(transactional), r.describe(onceInteractive), r.describe(oncePipelined),
+		r.describe(businessAlone), r.describe(transactional), busy, r.describe(onceInteractive), r.describe(oncePipelined),
 		r.describe(barrierRow, businessAlone),
 	}, nil
 }

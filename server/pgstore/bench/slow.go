@@ -17,11 +17,15 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := match(ctx, e,
-		func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) },
+	open := func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) }
+	r, err := match(ctx, e, open,
 		func() (*variant, error) { return articleVariant(ctx, on, singleStatements, 256) },
 		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
 	)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := occupied(ctx, e, open)
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +33,6 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		{Name: "slow256", Prototype: "5.2", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(5.5)),
 		}},
-		r.describe(ours), r.describe(singleStatements.name, base), r.describe(base),
+		busy, r.describe(ours), r.describe(singleStatements.name, base), r.describe(base),
 	}, nil
 }

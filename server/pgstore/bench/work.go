@@ -32,13 +32,18 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.close(ctx)) }()
-	r, err := contest(ctx, e, &variant{
+	guarded := variant{
 		name: ours, server: db.server, turn: callers(workers, g.work),
 		check: func(ctx context.Context, operations int) error {
 			return db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
 		},
 		close: func() error { return nil },
-	})
+	}
+	r, err := contest(ctx, e, &guarded)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := occupied(ctx, e, func() (*variant, error) { return &guarded, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +57,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 			r.of(ours, func(c *cell) float64 { return 100 * c.rate() / ceiling }).measure("of 256/20 ms", percent, atLeast(85)),
 			number("connections held", float64(held), "", atMost(0)),
 		}},
-		r.describe(ours),
+		busy, r.describe(ours),
 	}, nil
 }
 

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// An occupation is what the connections of a server that are in the middle of something
+// were at, summed over many looks at them.
+type occupation struct {
+	Running int // they have, or want, a processor
+	Log     int // they flush the log, or wait for who does
+	Others  int // they wait for another's row, page or lock, or for the disk
+	Client  int // in a transaction, for the next statement
+}
+
+func (w occupation) sum() int { return w.Running + w.Log + w.Others + w.Client }
+
+func (w *occupation) add(more occupation) {
+	w.Running += more.Running
+	w.Log += more.Log
+	w.Others += more.Others
+	w.Client += more.Client
+}
+
+// occupationQuery leaves out who looks, and connections with nothing to do. WALWrite is both
+// the lock that flushes take and the write before them.
+const occupationQuery = `select count(*) filter (where state = 'active' and wait_event is null) as running,
+	count(*) filter (where state = 'active' and wait_event in ('WALWrite', 'WALSync')) as log,
+	count(*) filter (where state = 'active' and wait_event not in ('WALWrite', 'WALSync', 'ClientRead', 'ClientWrite')) as others,
+	count(*) filter (where state like 'idle in transaction%' or wait_event in ('ClientRead', 'ClientWrite') and state = 'active') as client
+from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()`
+
+// betweenLooks is how long who looks leaves the server alone.
+const betweenLooks = 5 * time.Millisecond
+
+// occupied is a figure of what the server's connections are at while a variant has a turn of
+// its own: how many, on average, do what. Where it falls short of a goal that says whether
+// the processor is short, or the disk, or neither: those of a rate's callers that the
+// server knows nothing of are on their way, or being served in this process.
+func occupied(ctx context.Context, e effort, open func() (*variant, error)) (f figure, err error) {
+	v, err := open()
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	if _, err := v.turn(ctx, e.slice); err != nil { // it connects
+		return f, err
+	}
+	var all occupation
+	looks := 0
+	over, looked := make(chan struct{}), make(chan error, 1)
+	go func() { looked <- look(ctx, v.server, over, func(now occupation) { all.add(now); looks++ }) }()
+	_, err = v.turn(ctx, time.Duration(e.slices)*e.slice)
+	close(over)
+	if err = errors.Join(err, <-looked); err != nil {
+		return f, err
+	}
+	share := func(n int) float64 { return float64(n) / float64(looks) }
+	return figure{Name: "… " + v.name + ", what its connections are at", Measures: []measure{
+		number("busy", share(all.sum()), "", nil),
+		number("running", share(all.Running), "", nil),
+		number("flush the log", share(all.Log), "", nil),
+		number("wait for others", share(all.Others), "", nil),
+		number("wait for the client", share(all.Client), "", nil),
+	}}, nil
+}
+
+// look tells what the server's connections are at, again and again until it is over.
+func look(ctx context.Context, on *postgres, over <-chan struct{}, tell func(occupation)) error {
+	for {
+		rows, err := on.look.Query(ctx, occupationQuery)
+		if err != nil {
+			return err
+		}
+		now, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[occupation])
+		if err != nil {
+			return err
+		}
+		tell(now)
+		select {
+		case <-over:
+			return nil
+		case <-time.After(betweenLooks):
+		}
+	}
+}
