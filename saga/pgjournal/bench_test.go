@@ -63,12 +63,13 @@ func BenchmarkRun(b *testing.B) {
 // BenchmarkTakeOver measures how long after the death of its owner a saga is over: with
 // a lease of a second, and a living engine that looks for orphans every 50 ms.
 func BenchmarkTakeOver(b *testing.B) {
+	const lease = time.Second
 	j, _ := open(b, pgjournal.Config{})
 	c := newTown(b)
 	engineOn(b, j, c)
 	var all []time.Duration
 	for b.Loop() {
-		dead := beat(b, j, quickLease)
+		dead := beat(b, j, lease)
 		died := time.Now()
 		r := startTrip(b, j, dead, journey{Trip: childkey.MustNew().String()})
 		ended(b, j, r.ID)

@@ -162,6 +162,7 @@ func work(role string, todo job) error {
 		return err
 	}
 	cfg.MaxConns = 4
+	cfg.ConnConfig.RuntimeParams["application_name"] = sessionsOf(os.Getpid())
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip a statement
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -176,12 +177,13 @@ func work(role string, todo job) error {
 	if err != nil {
 		return err
 	}
+	var journal saga.Journal = j
 	poll := cmp.Or(todo.Poll, quickPoll)
-	if role == roleRun {
-		poll = time.Hour // its statements are those of its saga
+	if role == roleRun { // its statements are those of its saga, and it leaves no other
+		journal, poll = aloof{j}, time.Hour
 	}
 	h := &hearing{kind: todo.Hear, heard: make(chan struct{})}
-	e, err := saga.Open(ctx, j, c, saga.Config{
+	e, err := saga.Open(ctx, journal, c, saga.Config{
 		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths, MaxActive: todo.MaxActive, Observer: h,
 	})
 	if err != nil {
@@ -206,6 +208,11 @@ func work(role string, todo job) error {
 	}
 	return e.Close(ctx)
 }
+
+// An aloof engine takes over nothing.
+type aloof struct{ saga.Journal }
+
+func (aloof) Claim(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
 
 // A hearing waits until an engine tells of something.
 type hearing struct {
@@ -270,6 +277,20 @@ func spawnDrains(t *testing.T, look *pgxpool.Pool, n int, todo job) []*child {
 	}
 	until(t, "the processes have their engines", func() bool { return queryRow[int](t, look, engines) == before+n })
 	return drains
+}
+
+// sessionsOf is the name of a process' sessions.
+func sessionsOf(pid int) string { return fmt.Sprint("process ", pid) }
+
+// lapse ends the lease of a process that was killed and owned that saga, when nothing
+// that it sent is under way any more. So nobody waits for it, and the lease can be so long
+// that a living engine does not lose its own on a slow machine.
+func (c *child) lapse(t *testing.T, look *pgxpool.Pool, id saga.ID) {
+	t.Helper()
+	until(t, "its sessions have ended", func() bool {
+		return queryRow[bool](t, look, "select not exists (select from pg_stat_activity where application_name = $1)", sessionsOf(c.Pid))
+	})
+	exec(t, look, "update saga_engine set lease_until = clock_timestamp() where id = (select engine from saga where id = $1)", [16]byte(id))
 }
 
 // wake has a process go on that stands still.

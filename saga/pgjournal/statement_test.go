@@ -191,6 +191,10 @@ func TestPlans_ofFinishedSagas(t *testing.T) {
 	}
 	_, err = j.Sweep(t.Context(), 100)
 	require.NoError(t, err)
-	j.Close()
+	j.Close() // a session reports what it did as it ends
+	until(t, "its sessions have ended", func() bool {
+		const sessions = "select count(*) from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
+		return queryRow[int](t, look, sessions) == int(look.Stat().TotalConns())
+	})
 	require.Equal(t, before, scanned(), "rows of the table that were read one after the other")
 }

@@ -208,15 +208,12 @@ func newClient(url string, transport http.RoundTripper) (*sdk.Client, error) {
 	return sdk.New(cfg)
 }
 
-// A quick engine notices deaths soon.
-const (
-	quickLease = time.Second
-	quickPoll  = 50 * time.Millisecond
-)
+// A quick engine finds orphans soon.
+const quickPoll = 50 * time.Millisecond
 
 func engineOn(tb testing.TB, j saga.Journal, c *town) *saga.Engine {
 	tb.Helper()
-	return engineWith(tb, j, c, saga.Config{Lease: quickLease, Poll: quickPoll, MaxDeaths: 1000})
+	return engineWith(tb, j, c, saga.Config{Poll: quickPoll, MaxDeaths: 1000})
 }
 
 func engineWith(tb testing.TB, j saga.Journal, c *town, cfg saga.Config) *saga.Engine {
