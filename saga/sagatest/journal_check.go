@@ -171,6 +171,15 @@ func (c *check) wantSame(what string, got, want saga.Record) {
 	}
 }
 
+// wantDuring fails the law if what came between before and after is not of the journal's
+// time then, give or take a second.
+func (c *check) wantDuring(what string, at time.Time, before, after saga.Record) {
+	c.Helper()
+	if at.Before(before.Now.Add(-time.Second)) || at.After(after.Now.Add(time.Second)) {
+		c.Fatalf("%s = %v, want the journal's time, %v to %v", what, at, before.Now, after.Now)
+	}
+}
+
 // together runs fn n times at once.
 func together(n int, fn func(i int)) {
 	var wg sync.WaitGroup
