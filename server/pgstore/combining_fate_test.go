@@ -39,7 +39,7 @@ func TestCombining_lockedKey(t *testing.T) {
 	for range len(claims) - 1 {
 		require.NoError(t, <-others)
 	}
-	require.True(t, waits(t, look, "Lock"), "the one that needs the key still waits")
+	until(t, "the one that needs the key waits", func() bool { return waits(t, look, "Lock") })
 	require.NoError(t, undo.Rollback(t.Context()))
 	require.NoError(t, wait()[1])
 }

@@ -67,8 +67,9 @@ func TestCombining_contestedKeys(t *testing.T) {
 	}
 	require.Equal(t, keys, queryRow[int](t, look, "select count(*) from idempotency where state = 2 and fence = 1 and envelope = 'answer'"))
 	require.Less(t, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"), keys, "nothing was combined")
-	first.Close() // a session reports what it did as it ends
+	first.Close()
 	all[1].Close()
+	untilReported(t, look)
 	require.Zero(t, queryRow[int](t, look, "select deadlocks from pg_stat_database where datname = current_database()"))
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -380,12 +379,17 @@ func TestTx_noConnection(t *testing.T) {
 	o := claim(t, s)
 	holder, _ := begin(t, s)
 	tx, ctx := unbegun(t, s)
-	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err := pgstore.Tx(ctx).Exec(soon, insertEntry, 1)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	soon, leave := context.WithCancel(ctx)
+	asked := &askedContext{Context: soon, asked: make(chan struct{})}
+	first := inBackground(func() error {
+		_, err := pgstore.Tx(ctx).Exec(asked, insertEntry, 1)
+		return err
+	})
+	<-asked.asked // it waits
+	leave()
+	require.ErrorIs(t, <-first, context.Canceled)
 	require.NoError(t, holder.Rollback(t.Context()))
-	_, err = pgstore.Tx(ctx).Exec(ctx, insertEntry, 1)
+	_, err := pgstore.Tx(ctx).Exec(ctx, insertEntry, 1)
 	require.ErrorIs(t, err, pgstore.ErrTxFailed)
 	require.Nil(t, pgstore.Tx(ctx).Conn())
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed)

@@ -7,7 +7,6 @@ import (
 	osexec "os/exec"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -39,7 +38,7 @@ func newConsumer(ctx context.Context, url string, observer server.Observer) (del
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{Lease: 200 * time.Millisecond, Observer: observer})
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{Observer: observer})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,11 +106,12 @@ func TestInbox_consumerDies(t *testing.T) {
 			deliver, stop, err := newConsumer(t.Context(), url, nil)
 			require.NoError(t, err)
 			defer stop()
-			var got server.Delivery
-			require.Eventually(t, func() bool {
-				got, err = deliver(func() {})
-				return got != server.DeliveryBusy // the lease of the dead
-			}, 2*time.Minute, 20*time.Millisecond)
+			if tt.dies == diesInWork {
+				got, _ := deliver(func() {})
+				require.Equal(t, server.DeliveryBusy, got, "the lease of the dead")
+			}
+			lapse(t, look)
+			got, err := deliver(func() {})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 			require.Equal(t, 1, queryRow[int](t, look, "select count(*) from shipments"))

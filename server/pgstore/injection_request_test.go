@@ -165,7 +165,7 @@ func TestInjection_undo(t *testing.T) {
 				attempts++
 				key = fmt.Sprintf("key-%d", attempts)
 				if ran {
-					require.Equal(t, http.StatusOK, s.post(t.Context(), "/transactional", key).Code)
+					require.Equal(t, http.StatusOK, s.settle(t, "/transactional", key).Code)
 				}
 			}, func(ctx context.Context) {
 				s.post(ctx, "/undo", "undo-"+key)

@@ -59,7 +59,7 @@ func (c *deadlyConn) Read(b []byte) (int, error) {
 
 // transferOnce is the task: it leaves one row in the way of its effect class.
 func transferOnce(ctx context.Context, store *pgstore.Store, outside *pgxpool.Pool, effect server.Effect) error {
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{Lease: 200 * time.Millisecond, MaxDeaths: 100})
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{MaxDeaths: 100})
 	if err != nil {
 		return err
 	}
@@ -158,6 +158,8 @@ func dieAt(t *testing.T, effect server.Effect, n int, when string) bool {
 		return false
 	}
 	require.ErrorContains(t, err, "killed", "%s", out)
+
+	lapse(t, look)
 
 	store := openOn(t, look, pgstore.Config{})
 	var last error

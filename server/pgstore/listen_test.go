@@ -222,10 +222,14 @@ func TestListen_connectionBreaks(t *testing.T) {
 	for range 3 {
 		listens(t, d.waiting)
 		o, ended := d.noted(t)
-		require.Equal(t, 1, queryRow[int](t, look, `select count(pg_terminate_backend(pid)) from pg_stat_activity
-			where datname = current_database() and application_name = 'listens'`))
+		const sessions = "from pg_stat_activity where datname = current_database() and application_name = 'listens'"
+		broken := queryRow[int](t, look, "select pid "+sessions)
+		require.True(t, queryRow[bool](t, look, "select pg_terminate_backend($1)", broken))
 		require.NoError(t, d.owner.Settle(t.Context(), o, completion))
 		told(t, "what ended while nobody listened", ended)
+		until(t, "it has noticed, and connects again", func() bool {
+			return queryRow[bool](t, look, "select exists (select "+sessions+" and pid <> $1)", broken)
+		})
 	}
 	d.hears(t)
 }

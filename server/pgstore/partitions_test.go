@@ -48,7 +48,7 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 			t.Parallel()
 			s, look := openPartitioned(t, pgstore.DefaultPartitionInterval, 2*time.Hour)
 			req := newClaim()
-			req.Lease = time.Millisecond // nobody forgets a live run
+			req.Lease = time.Microsecond // nobody forgets a live run
 			o := claimAs(t, s, req)
 			tx, err := look.Begin(t.Context())
 			require.NoError(t, err)

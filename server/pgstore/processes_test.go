@@ -82,7 +82,7 @@ func TestStore_processes(t *testing.T) {
 
 // child is one of the processes.
 func child(url string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

@@ -151,6 +151,23 @@ func until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
+// untilReported waits until the sessions of stores that are closed have ended: each
+// reports what it did then.
+func untilReported(tb testing.TB, look *pgxpool.Pool) {
+	tb.Helper()
+	until(tb, "the sessions have ended", func() bool {
+		const sessions = "select count(*) from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
+		return queryRow[int](tb, look, sessions) == int(look.Stat().TotalConns())
+	})
+}
+
+// lapse ends the leases of runs whose process is dead, so that nobody has to wait for
+// that. The leases can be so long that on a slow machine no living run loses its own.
+func lapse(tb testing.TB, look *pgxpool.Pool) {
+	tb.Helper()
+	exec(tb, look, "update idempotency set lease_until = clock_timestamp() where state = 1")
+}
+
 // waits reports whether some session of look's database waits, for a reason
 // of this type or name.
 func waits(tb testing.TB, look *pgxpool.Pool, reason string) bool {

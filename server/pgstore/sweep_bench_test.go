@@ -3,7 +3,9 @@ package pgstore_test
 import (
 	"context"
 	"flag"
+	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +78,27 @@ func sweepRound(b *testing.B, s server.Store, look *pgxpool.Pool) (quiet, swept 
 	after := during(b.Context(), baseline, requests)
 	require.NoError(b, g.Shutdown(b.Context()))
 	return p99(append(before, after...)), p99(beside), took
+}
+
+// load sends requests to h at times that are due, whatever becomes of those before,
+// until ctx ends, and returns what each took from when it was due.
+func load(ctx context.Context, tb testing.TB, h http.Handler, perSecond int) (took []time.Duration) {
+	tb.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	each := time.Second / time.Duration(perSecond)
+	for due := time.Now(); ctx.Err() == nil; due = due.Add(each) {
+		time.Sleep(time.Until(due))
+		wg.Go(func() {
+			order(tb, h)
+			d := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, d)
+		})
+	}
+	wg.Wait()
+	return took
 }
 
 func during(ctx context.Context, d time.Duration, requests func(context.Context) []time.Duration) []time.Duration {
