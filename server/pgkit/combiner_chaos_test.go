@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,16 +20,14 @@ import (
 func TestCombiner_chaos(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 6, pgkit.CombinerConfig{MaxFlushes: 3})
-	const callers, each = 64, 40
+	const callers, each, kills = 64, 40, 8
 	outcomes := make([]error, callers*each)
-	stop := make(chan struct{})
+	var over atomic.Int64
 	var killer, wg sync.WaitGroup
 	killer.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
+		for n := range int64(kills) { // not by the clock: where flushes are slow each would be hit
+			for over.Load() < n*callers*each/kills {
+				time.Sleep(time.Millisecond)
 			}
 			_, _ = b.look.Exec(context.Background(), `select pg_terminate_backend(pid) from pg_stat_activity
 				where datname = current_database() and pid <> pg_backend_pid() and query like 'insert into t%' limit 1`)
@@ -39,11 +38,11 @@ func TestCombiner_chaos(t *testing.T) {
 			for i := range each {
 				id := caller*each + i
 				outcomes[id] = b.putSomehow(id)
+				over.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	close(stop)
 	killer.Wait()
 	require.NoError(t, b.combiner.Close(t.Context()))
 	require.NoError(t, b.writer.Close(t.Context()))
