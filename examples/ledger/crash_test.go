@@ -86,7 +86,7 @@ func TestStormOfKills(t *testing.T) {
 	defer cancel()
 
 	stop, killed := make(chan struct{}), make(chan int)
-	go func() { killed <- killAndRestart(replicas, stop) }()
+	go func() { killed <- killAndRestart(ctx, replicas, stop) }()
 	for n := range *stormKeys {
 		stormOneKey(ctx, t, replicas, fmt.Sprintf("key-%d", n))
 	}
@@ -118,18 +118,29 @@ func stormOneKey(ctx context.Context, t *testing.T, replicas []*blackboxtest.Pro
 	}
 }
 
-// killAndRestart kills a random replica again and again until stop is closed,
-// and returns how many it killed. All of them run when it returns.
-func killAndRestart(replicas []*blackboxtest.Process, stop <-chan struct{}) (kills int) {
-	for {
+// killAndRestart kills a random replica or two again and again until stop is closed,
+// and returns how many it killed. All of them run when it returns. It waits until they
+// serve before it kills the next: where they are slow to start, none would.
+func killAndRestart(ctx context.Context, replicas []*blackboxtest.Process, stop <-chan struct{}) (kills int) {
+	pause := func(d time.Duration) bool {
 		select {
 		case <-stop:
-			return kills
-		case <-time.After(time.Duration(100+rand.IntN(400)) * time.Millisecond):
-			p := replicas[rand.IntN(len(replicas))]
-			p.Kill()
-			p.Restart()
-			kills++
+			return false
+		case <-time.After(d):
+			return true
 		}
 	}
+	for pause(time.Duration(100+rand.IntN(400)) * time.Millisecond) {
+		victims := rand.Perm(len(replicas))[:1+rand.IntN(2)]
+		for _, i := range victims {
+			replicas[i].Kill()
+			replicas[i].Restart()
+			kills++
+		}
+		for _, i := range victims {
+			for blackboxtest.Status(ctx, replicas[i].URL+"/healthz") != http.StatusOK && pause(10*time.Millisecond) {
+			}
+		}
+	}
+	return kills
 }

@@ -66,6 +66,26 @@ func (w *town) effects(t *testing.T, hop string) (n int) {
 	return n
 }
 
+// killAtWork kills the orchestrator and starts it again so many times, each time when the
+// hops have seen something of it: in the middle of its work, unless all of it is done.
+func (w *town) killAtWork(t *testing.T, times, all int) {
+	t.Helper()
+	effects := func() (n int) {
+		for service := range operations {
+			n += w.effects(t, service)
+		}
+		return n
+	}
+	seen := 0
+	for range times {
+		require.Eventually(t, func() bool { n := effects(); return n > seen || n == all }, 2*time.Minute, time.Millisecond)
+		w.front.Kill()
+		w.front.Restart()
+		w.front.AwaitReady()
+		seen = effects()
+	}
+}
+
 var operations = map[string]string{"inventory": "reserve", "payment": "charge", "notification": "receipt"}
 
 func TestCheckout(t *testing.T) {
@@ -122,11 +142,7 @@ func TestKilledMidFanout(t *testing.T) {
 	for i := range answers {
 		wg.Go(func() { answers[i] = blackboxtest.PostUntilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
 	}
-	for range 3 {
-		time.Sleep(50 * time.Millisecond) // any moment will do
-		w.front.Kill()
-		w.front.Restart()
-	}
+	w.killAtWork(t, 3, checkouts*len(operations))
 	wg.Wait()
 	for _, a := range answers {
 		require.Equal(t, http.StatusOK, a.Status, a.Body)

@@ -168,20 +168,18 @@ func TestSaga_badInput(t *testing.T) {
 func TestSaga_orchestratorIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "1s")
-	keys := make(map[string]string)
+	keys, effects := make(map[string]string), 0
 	for i := range 12 {
 		key, body := "k-"+string(rune('a'+i)), `{"fp":"a"}`
 		keys[key] = "completed"
+		effects += 3
 		if i%3 == 0 {
 			keys[key], body = "compensated", `{"fp":"a","reject":"notification.receipt"}`
+			effects++ // two are done, and undone
 		}
 		go func(ctx context.Context) { blackboxtest.PostUntilFinal(ctx, w.saga(key, body)) }(t.Context())
 	}
-	for range 4 {
-		time.Sleep(100 * time.Millisecond) // any moment will do
-		w.front.Kill()
-		w.front.Restart()
-	}
+	w.killAtWork(t, 4, effects)
 	for key, status := range keys {
 		require.Equal(t, status, untilOver(t, w.front, key).Status, key)
 		for service := range operations {

@@ -146,6 +146,9 @@ func TestDownstream_duplicatesWaitForTheFirst(t *testing.T) {
 			}
 		})
 	}
+	for len(d.Requests()) < 8 {
+		time.Sleep(time.Millisecond)
+	}
 	close(release)
 	wg.Wait()
 	require.Equal(t, map[string]int{`"k"`: 1}, d.Effects())
