@@ -66,8 +66,11 @@ func (b *Builder[In, Out]) MaxParallel(n int) {
 // CheckpointEdges makes the journal keep only the beginning and the end of a
 // saga that goes well: two commits however many steps there are. After a crash
 // every step is sent again and its callee replays the answer, so every step
-// must be an operation of a callee that remembers: one with a
-// [StepRef.Retention]. Whatever does not go well is kept as ever.
+// must have a callee that remembers, which it declares by [StepRef.Retention].
+// The function of a [StepFunc] declares by it that it passes its key on to such a
+// callee, as in a call that is no HTTP, and that its output follows from its input and
+// the callee's answer alone: run again it must return the same, for the steps
+// behind it may have been sent before. Whatever does not go well is kept as ever.
 func (b *Builder[In, Out]) CheckpointEdges() { b.draft.plan.edges = true }
 
 // Return makes v the saga's result. A saga without it returns the zero Out,

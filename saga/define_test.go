@@ -170,10 +170,11 @@ func TestDefine_refuses(t *testing.T) {
 			b.CheckpointEdges()
 			saga.Step(b, reserve, b.Input()).ReadOnly()
 		}, saga.ErrRetention, "step inventory.reserve: CheckpointEdges needs"},
-		{"edges with a function", func(b *saga.Builder[order, nothing]) {
+		{"edges with a function that declares nothing", func(b *saga.Builder[order, nothing]) {
 			b.CheckpointEdges()
 			step(b, "a.a").Retention(48 * time.Hour)
-		}, saga.ErrRetention, "step a.a: CheckpointEdges needs an operation"},
+			step(b, "b.b").Retriable()
+		}, saga.ErrRetention, "step b.b: CheckpointEdges needs a declared Retention of at least 25h0m0s"},
 		{"no timeout", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.Timeout(0) }, saga.ErrPlan, "Timeout: 0s is not positive"},
 		{"a negative budget", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.UndoBudget(-1) }, saga.ErrPlan, "UndoBudget: -1ns"},
 		{"no parallel", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.MaxParallel(0) }, saga.ErrPlan, "MaxParallel: 0"},

@@ -209,13 +209,9 @@ func (d *draft) checkRetention() {
 	p := d.plan
 	need := p.timeout + p.undoBudget
 	for _, s := range p.steps {
-		undeclared := p.edges && (s.retention == 0 || s.address.shape == function)
+		undeclared := p.edges && s.retention == 0
 		if undeclared || s.retention > 0 && s.retention < need {
-			have := s.retention
-			if undeclared {
-				have = 0
-			}
-			d.problem(&RetentionError{Step: s.name, Retention: have, Need: need})
+			d.problem(&RetentionError{Step: s.name, Retention: s.retention, Need: need})
 		}
 	}
 }

@@ -115,7 +115,7 @@ type RetentionError struct {
 // Error names the step.
 func (e *RetentionError) Error() string {
 	if e.Retention == 0 {
-		return fmt.Sprintf("saga: step %s: CheckpointEdges needs an operation with a declared Retention of at least %v", e.Step, e.Need)
+		return fmt.Sprintf("saga: step %s: CheckpointEdges needs a declared Retention of at least %v", e.Step, e.Need)
 	}
 	return fmt.Sprintf("saga: step %s: its callee remembers keys for %v, but Timeout and UndoBudget make %v", e.Step, e.Retention, e.Need)
 }

@@ -255,6 +255,8 @@ func (s *StepRef[In, Out]) Timeout(d time.Duration) *StepRef[In, Out] {
 // saga that can take longer, and a call whose outcome is unknown is not sent
 // again when it is that old: then the saga is stuck. The default is that the
 // callee judges by itself, as those do that this library guards.
+// [Builder.CheckpointEdges] needs it of every step, and says what it means of a
+// function's.
 func (s *StepRef[In, Out]) Retention(d time.Duration) *StepRef[In, Out] {
 	s.draft.positive("step "+s.step.name+": Retention", int64(d), d)
 	s.step.retention = d

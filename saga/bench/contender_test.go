@@ -41,7 +41,7 @@ func TestContenders(t *testing.T) {
 func TestSagas_areStored(t *testing.T) {
 	t.Parallel()
 	c := startTestCluster(t, nil)
-	for _, contender := range []contender{ourSteps, ourEdges} {
+	for _, contender := range []contender{ourSteps, ourEdges, ourCalls} {
 		e, err := contender.start(t.Context(), c)
 		require.NoError(t, err)
 		const runs = 7

@@ -25,7 +25,7 @@ func goalsOf(c contender) costGoals {
 	switch c.name {
 	case ourSteps.name:
 		return stepsGoals
-	case ourEdges.name:
+	case ourEdges.name, ourCalls.name:
 		return edgesGoals
 	default:
 		return costGoals{}

@@ -83,6 +83,7 @@ func TestMeasureCosts(t *testing.T) {
 	want := map[string]struct{ statements, commits float64 }{
 		ourSteps.name:  {steps + 1, steps + 1},
 		ourEdges.name:  {2, 2},
+		ourCalls.name:  {2, 2},
 		dbosSteps.name: {22, 5},
 		dbosEdges.name: {4, 2},
 	}

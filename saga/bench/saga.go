@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
 
@@ -19,6 +20,18 @@ var stepsSaga = saga.MustDefine("steps", 1, func(b *saga.Builder[int, int]) {
 	saga.Return(b, third.Output())
 })
 
+// edgesSaga is the same, of functions which declare that a callee replays.
+var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
+	b.CheckpointEdges()
+	first := saga.StepFunc(b, "callee.first", b.Input(), runStep).Retention(remembered).UndoFunc("callee.undo-first", undoStep)
+	second := saga.StepFunc(b, "callee.second", first.Output(), runStep).Retention(remembered).UndoFunc("callee.undo-second", undoStep)
+	third := saga.StepFunc(b, "callee.third", second.Output(), runStep).Retention(remembered)
+	saga.Return(b, third.Output())
+})
+
+// remembered is longer than a saga can take, with its undo budget.
+const remembered = 48 * time.Hour
+
 func runStep(_ context.Context, call saga.Call[int]) (int, error) { return increment(call.Input), nil }
 
 func undoStep(context.Context, saga.UndoCall[int, int]) error { return errUndone }
@@ -34,6 +47,10 @@ type sagas struct {
 
 func openSteps(ctx context.Context, config *pgxpool.Config) (engine, error) {
 	return openSagas(ctx, config, stepsSaga)
+}
+
+func openEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
+	return openSagas(ctx, config, edgesSaga)
 }
 
 func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Definition[int, int]) (engine, error) {

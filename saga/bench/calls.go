@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
 
@@ -25,10 +24,8 @@ var (
 	undoSecond = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-second", "/second/undo")
 )
 
-// remembered is longer than the saga can take, with its undo budget.
-const remembered = 48 * time.Hour
-
-var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
+// callsSaga has calls of them for steps.
+var callsSaga = saga.MustDefine("calls", 1, func(b *saga.Builder[int, int]) {
 	b.CheckpointEdges()
 	one := saga.Step(b, first, b.Input()).Retention(remembered).Undo(undoFirst)
 	two := saga.Step(b, second, one.Output()).Retention(remembered).Undo(undoSecond)
@@ -36,8 +33,8 @@ var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
 	saga.Return(b, three.Output())
 })
 
-func openEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
-	return openSagas(ctx, config, edgesSaga)
+func openCalls(ctx context.Context, config *pgxpool.Config) (engine, error) {
+	return openSagas(ctx, config, callsSaga)
 }
 
 // stubClient returns a client whose callee answers in its place, at once.
