@@ -134,9 +134,11 @@ func TestDownstream_keys(t *testing.T) {
 
 func TestDownstream_duplicatesWaitForTheFirst(t *testing.T) {
 	t.Parallel()
-	d := sdktest.New(t, echo())
 	release := make(chan struct{})
-	d.Script("/work", sdktest.Hold(release))
+	d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		echo().ServeHTTP(w, r)
+	}))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
