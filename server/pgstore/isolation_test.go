@@ -19,10 +19,8 @@ func serializable(cfg *pgxpool.Config) {
 // place of the record.
 func TestStore_serializableDefault(t *testing.T) {
 	t.Parallel()
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		store, _ := open(tb, pgstore.Config{}, serializable)
-		return store
-	})
+	databases := newStock(t, nil)
+	servertest.TestStore(t, func(tb testing.TB) server.Store { return databases.open(tb, pgstore.Config{}, serializable) })
 }
 
 func TestTxStore_serializableDefault(t *testing.T) {

@@ -78,9 +78,10 @@ func (e *ear) heard(tb testing.TB) (keys []server.ID) {
 // The whole law, with no more rights than a service has.
 func TestStore_listening(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
 	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		look := pgtest.NewPool(tb, pgstore.Migrate)
-		return openListening(tb, look, as(roles(tb, look).Runtime))
+		db := databases.lend(tb)
+		return openListening(tb, db.look, as(db.role))
 	})
 }
 

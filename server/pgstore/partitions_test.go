@@ -85,8 +85,10 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 
 func TestStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t, nil)
 	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		s, _ := openPartitioned(tb, pgstore.DefaultPartitionInterval, 2*time.Hour)
+		s := databases.open(tb, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: pgstore.DefaultPartitionInterval})
+		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))
 		return s
 	})
 }

@@ -48,10 +48,8 @@ func as(role string) func(*pgxpool.Config) {
 // The runtime role is enough for everything that a store does.
 func TestStore_asRuntime(t *testing.T) {
 	t.Parallel()
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		look := pgtest.NewPool(tb, pgstore.Migrate)
-		return openOn(tb, look, pgstore.Config{}, as(roles(tb, look).Runtime))
-	})
+	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
+	servertest.TestStore(t, func(tb testing.TB) server.Store { return databases.open(tb, pgstore.Config{}) })
 }
 
 func TestTxStore_asRuntime(t *testing.T) {

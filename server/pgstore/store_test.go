@@ -14,18 +14,17 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		store, _ := open(tb, pgstore.Config{})
-		return store
-	})
+	databases := newStock(t, nil)
+	servertest.TestStore(t, func(tb testing.TB) server.Store { return databases.open(tb, pgstore.Config{}) })
 }
 
 // Without combining each write is what a lone one is with it, and more of them
 // meet in the server.
 func TestStore_combiningOff(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t, nil)
 	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		store, _ := open(tb, pgstore.Config{Combining: pgstore.CombiningOff})
+		store := databases.open(tb, pgstore.Config{Combining: pgstore.CombiningOff})
 		require.Zero(tb, store.Queued())
 		return store
 	})
