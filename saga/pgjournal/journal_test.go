@@ -15,10 +15,8 @@ import (
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j, _ := open(tb, pgjournal.Config{})
-		return j
-	})
+	databases := newStock(t)
+	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal { return openOn(tb, databases.lend(tb), pgjournal.Config{}) })
 }
 
 // Without combining each write is what a lone one is with it, and more of them
@@ -26,11 +24,26 @@ func TestJournal(t *testing.T) {
 // counts.
 func TestJournal_combiningOff(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t)
 	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j, _ := open(tb, pgjournal.Config{Combining: pgjournal.CombiningOff, Confirm: pgjournal.ConfirmAlways})
+		j := openOn(tb, databases.lend(tb), pgjournal.Config{Combining: pgjournal.CombiningOff, Confirm: pgjournal.ConfirmAlways})
 		require.Zero(tb, j.Queued())
 		return j
 	})
+}
+
+// A stock lends databases to the laws of one test.
+type stock struct{ *pgtest.Stock }
+
+func newStock(owner *testing.T) stock {
+	return stock{pgtest.NewStock(owner, pgjournal.Migrate, "saga", "saga_result", "saga_engine", "saga_plan", "saga_audit")}
+}
+
+func (s stock) lend(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	look := s.Lend(tb)
+	tb.Cleanup(func() { requireSound(tb, look) })
+	return look
 }
 
 // serializable is the default of the database, not a choice of the journal's.
@@ -42,9 +55,9 @@ func serializable(cfg *pgxpool.Config) {
 // place of the saga.
 func TestJournal_serializableDefault(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t)
 	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j, _ := open(tb, pgjournal.Config{}, serializable)
-		return j
+		return openOn(tb, databases.lend(tb), pgjournal.Config{}, serializable)
 	})
 }
 

@@ -80,8 +80,8 @@ func TestStore_listening(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
 	servertest.TestStore(t, func(tb testing.TB) server.Store {
-		db := databases.lend(tb)
-		return openListening(tb, db.look, as(db.role))
+		look, asRole := databases.lend(tb)
+		return openListening(tb, look, asRole)
 	})
 }
 
