@@ -66,24 +66,24 @@ func (w *town) effects(t *testing.T, hop string) (n int) {
 	return n
 }
 
-// killAtWork kills the orchestrator and starts it again so many times, each time when the
-// hops have seen something of it: in the middle of its work, unless all of it is done.
-func (w *town) killAtWork(t *testing.T, times, all int) {
+// killAtWork kills the orchestrator, and starts it again, while one of its calls is under
+// way at that hop, which cannot end it before. begin gives it work.
+func (w *town) killAtWork(t *testing.T, hop string, begin func()) {
 	t.Helper()
-	effects := func() (n int) {
-		for service := range operations {
-			n += w.effects(t, service)
-		}
-		return n
-	}
-	seen := 0
-	for range times {
-		require.Eventually(t, func() bool { n := effects(); return n > seen || n == all }, 2*time.Minute, time.Millisecond)
-		w.front.Kill()
-		w.front.Restart()
-		w.front.AwaitReady()
-		seen = effects()
-	}
+	held, err := w.databases[hop].Begin(t.Context())
+	require.NoError(t, err)
+	defer held.Rollback(t.Context())
+	_, err = held.Exec(t.Context(), "lock table effects in share row exclusive mode")
+	require.NoError(t, err)
+	begin()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := w.databases[hop].QueryRow(t.Context(), `select exists (select from pg_stat_activity
+			where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
+		return err == nil && waits
+	}, 2*time.Minute, time.Millisecond, "no call came to %s", hop)
+	w.front.Kill()
+	w.front.Restart()
 }
 
 var operations = map[string]string{"inventory": "reserve", "payment": "charge", "notification": "receipt"}
@@ -136,13 +136,20 @@ func TestHopDownAndBack(t *testing.T) {
 func TestKilledMidFanout(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "1s")
-	const checkouts = 10
+	const each = 4
+	checkouts := each * len(operations)
 	var wg sync.WaitGroup
 	answers := make([]blackboxtest.Answer, checkouts)
-	for i := range answers {
-		wg.Go(func() { answers[i] = blackboxtest.PostUntilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
+	next := 0
+	for hop := range operations {
+		w.killAtWork(t, hop, func() {
+			for range each {
+				i := next
+				next++
+				wg.Go(func() { answers[i] = blackboxtest.PostUntilFinal(t.Context(), w.checkout("p-"+string(rune('a'+i)))) })
+			}
+		})
 	}
-	w.killAtWork(t, 3, checkouts*len(operations))
 	wg.Wait()
 	for _, a := range answers {
 		require.Equal(t, http.StatusOK, a.Status, a.Body)

@@ -163,23 +163,24 @@ func TestSaga_badInput(t *testing.T) {
 	untilOver(t, w.front, "b-3")
 }
 
-// Orchestrators are killed while they drive sagas, of which every third is refused
+// Orchestrators are killed while they drive sagas, of which every fourth is refused
 // at the end. Whoever is there next brings each to its end.
 func TestSaga_orchestratorIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "1s")
-	keys, effects := make(map[string]string), 0
-	for i := range 12 {
-		key, body := "k-"+string(rune('a'+i)), `{"fp":"a"}`
-		keys[key] = "completed"
-		effects += 3
-		if i%3 == 0 {
-			keys[key], body = "compensated", `{"fp":"a","reject":"notification.receipt"}`
-			effects++ // two are done, and undone
-		}
-		go func(ctx context.Context) { blackboxtest.PostUntilFinal(ctx, w.saga(key, body)) }(t.Context())
+	keys := make(map[string]string)
+	for hop := range operations {
+		w.killAtWork(t, hop, func() {
+			for n := range 4 {
+				key, body := hop+"-"+string(rune('a'+n)), `{"fp":"a"}`
+				keys[key] = "completed"
+				if n == 0 {
+					keys[key], body = "compensated", `{"fp":"a","reject":"notification.receipt"}`
+				}
+				go func(ctx context.Context) { blackboxtest.PostUntilFinal(ctx, w.saga(key, body)) }(t.Context())
+			}
+		})
 	}
-	w.killAtWork(t, 4, effects)
 	for key, status := range keys {
 		require.Equal(t, status, untilOver(t, w.front, key).Status, key)
 		for service := range operations {
