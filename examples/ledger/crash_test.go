@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
@@ -86,14 +87,14 @@ func TestStormOfKills(t *testing.T) {
 	defer cancel()
 
 	stop, killed := make(chan struct{}), make(chan int)
-	go func() { killed <- killAndRestart(ctx, replicas, stop) }()
+	pool := connect(t, database)
+	go func() { killed <- killAndRestart(ctx, pool, replicas, stop) }()
 	for n := range *stormKeys {
 		stormOneKey(ctx, t, replicas, fmt.Sprintf("key-%d", n))
 	}
 	close(stop)
 	require.Positive(t, <-killed, "nothing was killed: this shows nothing")
 
-	pool := connect(t, database)
 	var keys, rows int
 	require.NoError(t, pool.QueryRow(ctx, "select count(distinct key), count(*) from effects").Scan(&keys, &rows))
 	require.Equal(t, *stormKeys, keys, "keys with an effect")
@@ -118,29 +119,32 @@ func stormOneKey(ctx context.Context, t *testing.T, replicas []*blackboxtest.Pro
 	}
 }
 
-// killAndRestart kills a random replica or two again and again until stop is closed,
-// and returns how many it killed. All of them run when it returns. It waits until they
-// serve before it kills the next: where they are slow to start, none would.
-func killAndRestart(ctx context.Context, replicas []*blackboxtest.Process, stop <-chan struct{}) (kills int) {
-	pause := func(d time.Duration) bool {
+// killAndRestart kills one or two random replicas again and again until stop is closed,
+// and returns how many it killed. All of them run when it returns. It does so while
+// somebody runs, and two others serve: where they are slow to start, none would.
+func killAndRestart(ctx context.Context, pool *pgxpool.Pool, replicas []*blackboxtest.Process, stop <-chan struct{}) (kills int) {
+	const running = "select exists (select from idempotency where state = 1 and lease_until > clock_timestamp())"
+	for {
 		select {
 		case <-stop:
-			return false
-		case <-time.After(d):
-			return true
+			return kills
+		case <-time.After(time.Duration(rand.IntN(100)) * time.Millisecond):
 		}
-	}
-	for pause(time.Duration(100+rand.IntN(400)) * time.Millisecond) {
-		victims := rand.Perm(len(replicas))[:1+rand.IntN(2)]
-		for _, i := range victims {
-			replicas[i].Kill()
-			replicas[i].Restart()
-			kills++
+		var runs bool
+		if err := pool.QueryRow(ctx, running).Scan(&runs); err != nil || !runs {
+			continue
 		}
-		for _, i := range victims {
-			for blackboxtest.Status(ctx, replicas[i].URL+"/healthz") != http.StatusOK && pause(10*time.Millisecond) {
+		var serve []*blackboxtest.Process
+		for _, p := range replicas {
+			if blackboxtest.Status(ctx, p.URL+"/healthz") == http.StatusOK {
+				serve = append(serve, p)
 			}
 		}
+		rand.Shuffle(len(serve), func(i, j int) { serve[i], serve[j] = serve[j], serve[i] })
+		for _, p := range serve[:max(len(serve)-2, 0)] {
+			p.Kill()
+			p.Restart()
+			kills++
+		}
 	}
-	return kills
 }
