@@ -76,7 +76,7 @@ type fate struct {
 
 func TestSaga(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "30s")
+	w := newTown(t)
 	for _, tt := range []struct {
 		name, key, reject, status string
 		reserve, charge, receipt  fate
@@ -128,7 +128,7 @@ func quoted(t *testing.T, s string) string {
 
 func TestSaga_badInput(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "30s")
+	w := newTown(t)
 	for _, tt := range []struct {
 		name, key, body string
 		status          int
@@ -167,7 +167,7 @@ func TestSaga_badInput(t *testing.T) {
 // at the end. Whoever is there next brings each to its end.
 func TestSaga_orchestratorIsKilled(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "1s")
+	w := newTown(t)
 	keys := make(map[string]string)
 	for hop := range operations {
 		w.killAtWork(t, hop, func() {
@@ -200,7 +200,7 @@ func TestSaga_orchestratorIsKilled(t *testing.T) {
 // of the saga, and no retry changes that.
 func TestSaga_keyReusedAfterTheGuardForgot(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "30s")
+	w := newTown(t)
 	started := blackboxtest.Post(t.Context(), w.saga("r-1", `{"fp":"a"}`))
 	require.Equal(t, http.StatusAccepted, started.Status, started.Body)
 	untilOver(t, w.front, "r-1")
