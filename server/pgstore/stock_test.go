@@ -35,7 +35,7 @@ func (s *stock) lend(tb testing.TB) (look *pgxpool.Pool, asRole func(*pgxpool.Co
 		role = s.runtime(look)
 		s.roles.Store(look, role)
 	}
-	return look, as(role.(string)) //nolint:errcheck,forcetypeassert // stored above
+	return look, as(role.(string)) //nolint:forcetypeassert // stored above
 }
 
 // open lends a database and opens a store on it.
