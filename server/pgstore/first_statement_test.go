@@ -18,8 +18,9 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// trips counts round trips on the connections of a pool: each time that somebody
-// reads after something was written.
+// trips counts round trips on the connections of a pool: each time that something
+// arrives after something was written. Who reads may have begun to before: pgx does where
+// a write takes long.
 type trips struct{ n atomic.Int64 }
 
 func (t *trips) watch(cfg *pgxpool.Config) {
@@ -50,10 +51,11 @@ func (c *tripConn) Write(b []byte) (int, error) {
 }
 
 func (c *tripConn) Read(b []byte) (int, error) {
-	if c.wrote.Swap(false) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.wrote.Swap(false) {
 		c.trips.n.Add(1)
 	}
-	return c.Conn.Read(b)
+	return n, err
 }
 
 // insertion is a handler's way to its first statement, which inserts one entry.

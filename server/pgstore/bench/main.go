@@ -1,7 +1,7 @@
 // Bench measures how fast package pgstore is beside what others do: Postgres' own
 // pgbench, the algorithms that articles recommend, and Redis.
 //
-//	go run .                  everything, with verdicts; half an hour
+//	go run .                  everything, with verdicts; forty minutes
 //	go run . -run 'combined'  the figures whose names match
 //	go run . -short           everything in three minutes, without verdicts
 //	go run . -json            for machines
