@@ -25,7 +25,7 @@ func Derive(parent Key, service, operation string, discriminators ...string) (Ke
 	if err := checkTuple(parent, service, operation, discriminators); err != nil {
 		return Key{}, err
 	}
-	sum := sumChild(parent.text, service, operation, discriminators)
+	sum := sumChild(parent.String(), service, operation, discriminators)
 	return hex32(sum[:16]), nil
 }
 
@@ -36,7 +36,7 @@ func AppendChild(dst []byte, parent Key, service, operation string, discriminato
 	if err := checkTuple(parent, service, operation, discriminators); err != nil {
 		return dst, err
 	}
-	sum := sumChild(parent.text, service, operation, discriminators)
+	sum := sumChild(parent.String(), service, operation, discriminators)
 	return hex.AppendEncode(dst, sum[:16]), nil
 }
 
@@ -46,7 +46,7 @@ func Sum(parent Key, service, operation string, discriminators ...string) (Hash,
 	if err := checkTuple(parent, service, operation, discriminators); err != nil {
 		return Hash{}, err
 	}
-	return sumChild(parent.text, service, operation, discriminators), nil
+	return sumChild(parent.String(), service, operation, discriminators), nil
 }
 
 // sumChild is sumTuple for a child. Most are short: written out, and in a buffer that

@@ -99,17 +99,18 @@ func (e Encoding) Key(sum Hash) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{string(text)}, nil
+	return quote(string(text)), nil
 }
 
 // hex32 is apart from Append because a buffer that goes nowhere else is not copied
 // twice, and goes by a table because encoding/hex takes half as long again.
 func hex32(sum []byte) Key {
-	var text [32]byte
+	var quoted [1 + 32 + 1]byte
+	quoted[0], quoted[33] = '"', '"'
 	for i, b := range sum[:16] {
-		text[2*i], text[2*i+1] = hexPairs[b][0], hexPairs[b][1]
+		quoted[1+2*i], quoted[2+2*i] = hexPairs[b][0], hexPairs[b][1]
 	}
-	return Key{string(text[:])}
+	return Key{string(quoted[:])}
 }
 
 var hexPairs = func() (pairs [256][2]byte) {

@@ -21,15 +21,18 @@ const MaxKeyBytes = 255
 //
 // As text (JSON, flags) a Key is its bare text, so that it can be kept with what
 // it is for; logs show its [Key.Digest].
-type Key struct{ text string }
+type Key struct {
+	quoted string // as most keys come and go: it takes no new string to cut the quotes off; empty: no key
+}
 
 // Parse returns the key that text spells, bare (k-1) or as a structured-field
 // string ("k-1", RFC 9651 section 3.3.3): both are the same Key. White space,
 // parameters and escapes are refused, and nothing is trimmed or cut off. Parse
 // returns an error wrapping [ErrEmpty], [ErrTooLong] or [ErrBadKey].
 func Parse(text string) (Key, error) {
+	var quoted string // empty: text is bare
 	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
-		text = text[1 : len(text)-1]
+		quoted, text = text, text[1:len(text)-1]
 	}
 	switch {
 	case text == "":
@@ -42,18 +45,35 @@ func Parse(text string) (Key, error) {
 			return Key{}, fmt.Errorf("%w: byte 0x%02x at offset %d", ErrBadKey, c, i)
 		}
 	}
-	return Key{text}, nil
+	if quoted == "" {
+		return quote(text), nil
+	}
+	return Key{quoted}, nil
 }
+
+// quote returns the key that text spells, bare.
+func quote(text string) Key { return Key{`"` + text + `"`} }
 
 // String returns the bare text of the key, as it goes over the wire. Do not
 // log it: log the Key itself with slog, or its [Key.Digest].
-func (k Key) String() string { return k.text }
+func (k Key) String() string {
+	if k.IsZero() {
+		return ""
+	}
+	return k.quoted[1 : len(k.quoted)-1]
+}
 
-// Quoted returns the key as a structured-field string, with its quotes.
-func (k Key) Quoted() string { return `"` + k.text + `"` }
+// Quoted returns the key as a structured-field string, with its quotes. The zero Key
+// has two quotes and nothing between them.
+func (k Key) Quoted() string {
+	if k.IsZero() {
+		return `""`
+	}
+	return k.quoted
+}
 
 // IsZero reports whether k is no key.
-func (k Key) IsZero() bool { return k.text == "" }
+func (k Key) IsZero() bool { return k.quoted == "" }
 
 // Digest returns the first 8 bytes of the key's SHA-256 in hex: what logs,
 // errors and events show in place of the key. The zero Key has none: "".
@@ -61,7 +81,7 @@ func (k Key) Digest() string {
 	if k.IsZero() {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(k.text))
+	sum := sha256.Sum256([]byte(k.String()))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -70,10 +90,11 @@ func (k Key) Digest() string {
 // 36 characters counts, in either case: of the 32 digits of a derived key, 1 in
 // 64 have version and variant of a v7 by chance.
 func (k Key) V7Time() (time.Time, bool) {
-	if len(k.text) != 36 {
+	text := k.String()
+	if len(text) != 36 {
 		return time.Time{}, false
 	}
-	id, err := uuid.Parse(k.text)
+	id, err := uuid.Parse(text)
 	if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		return time.Time{}, false
 	}
@@ -83,7 +104,7 @@ func (k Key) V7Time() (time.Time, bool) {
 }
 
 // MarshalText returns the bare text of the key; that of the zero Key is empty.
-func (k Key) MarshalText() ([]byte, error) { return []byte(k.text), nil }
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText sets k to the key that text spells, see [Parse]; to the zero Key
 // if text is empty.

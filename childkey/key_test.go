@@ -67,6 +67,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestKey_forms(t *testing.T) {
+	t.Parallel()
+	for _, key := range []childkey.Key{
+		childkey.MustParse("k-1"), childkey.MustParse(`"k-1"`), childkey.MustNew(),
+	} {
+		require.Equal(t, `"`+key.String()+`"`, key.Quoted())
+		require.Equal(t, key, childkey.MustParse(key.Quoted()))
+		require.Equal(t, key, childkey.MustParse(key.String()))
+	}
+	require.Equal(t, `""`, childkey.Key{}.Quoted())
+	require.Empty(t, childkey.Key{}.String())
+}
+
+// A callee parses a quoted key for every request, and a caller quotes one.
+func TestKey_quotedCostsNothing(t *testing.T) {
+	text := childkey.MustNew().Quoted()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		key, err := childkey.Parse(text)
+		if err != nil || key.Quoted() != text || len(key.String()) != 36 {
+			t.Error("not the key")
+		}
+	}))
+}
+
 func TestParse_caseCounts(t *testing.T) {
 	t.Parallel()
 	require.NotEqual(t, childkey.MustParse("Order"), childkey.MustParse("order"))

@@ -81,7 +81,7 @@ func (k *Keyed) Sum(parent Key, service, operation string, discriminators ...str
 	m := k.macs.Get().(*mac) //nolint:errcheck // the pool holds nothing else
 	defer k.macs.Put(m)
 	m.hash.Reset()
-	m.hash.Write(appendTuple(m.buf[:0], []string{domainKeyed, k.kid, parent.text, service, operation}, discriminators))
+	m.hash.Write(appendTuple(m.buf[:0], []string{domainKeyed, k.kid, parent.String(), service, operation}, discriminators))
 	return Hash(m.hash.Sum(m.buf[:0])), nil
 }
 

@@ -17,11 +17,11 @@ func Legacy(parent Key, service, operation string) (Key, error) {
 	if err := checkTuple(parent, service, operation, nil); err != nil {
 		return Key{}, err
 	}
-	if i := strings.IndexByte(parent.text, ':'); i >= 0 {
+	if i := strings.IndexByte(parent.String(), ':'); i >= 0 {
 		return Key{}, fmt.Errorf("%w: parent key has a colon at offset %d", ErrBadKey, i)
 	}
 	var buf [maxTupleBytes]byte
-	b := append(buf[:0], parent.text...)
+	b := append(buf[:0], parent.String()...)
 	b = append(append(b, ':'), service...)
 	b = append(append(b, ':'), operation...)
 	return Hex32.Key(sha256.Sum256(b))

@@ -48,7 +48,7 @@ func newUUID(random io.Reader, read func(io.Reader) (uuid.UUID, error)) (Key, er
 	if err != nil {
 		return Key{}, fmt.Errorf("%w: %w", ErrRandom, err)
 	}
-	return Key{id.String()}, nil
+	return quote(id.String()), nil
 }
 
 func must(key Key, err error) Key {
