@@ -42,6 +42,7 @@ func New(cfg Config) (*Client, error) {
 // of a handler.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	x := c.exchange(ctx, &call, true)
+	defer x.release()
 	if x.err != nil {
 		return nil, x.err
 	}

@@ -4,20 +4,23 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 )
 
 // An exchange is one call over HTTP while it is made: the run, and what
-// go-retryablehttp's hooks share with the transport below it. Its parts are
-// values, as every call makes one.
+// go-retryablehttp's hooks share with the transport below it. It serves one call after
+// another, so nothing that outlives a call may lead to it: what transports get is the
+// hop's, and answers are.
 type exchange struct {
 	run
 	frozen   frozen
-	looped   http.Request // by loop
-	follow   bool         // redirects
-	standard bool         // net/http's response is wanted, whatever its status
+	looped   *http.Request         // what loop repeats; it stays with the exchange
+	given    retryablehttp.Request // to loop: looped, or what loop made of it
+	follow   bool                  // redirects
+	standard bool                  // net/http's response is wanted, whatever its status
 
 	repeats  int     // deliveries that net/http added to the attempt by itself
 	reserved int     // of them, those for which retries were taken beforehand
@@ -29,9 +32,22 @@ type exchange struct {
 	err  *Error
 }
 
-// exchange makes the call; follow says whether it follows redirects itself.
-func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
+var exchangePool = sync.Pool{New: func() any {
 	x := new(exchange)
+	x.looped = newLooped(x)
+	return x
+}}
+
+// release has the exchange serve another call.
+func (x *exchange) release() {
+	x.looped.URL = nil
+	*x = exchange{looped: x.looped}
+	exchangePool.Put(x)
+}
+
+// exchange makes the call; follow says whether it follows redirects itself. Release it.
+func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
+	x := exchangePool.Get().(*exchange) //nolint:errcheck // there is nothing else in it
 	x.follow, x.standard = follow, call.owned
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
@@ -53,11 +69,7 @@ func (x *exchange) make(call *Call) {
 		x.fail(nil, stop)
 		return
 	}
-	// What loop returns, check has seen before.
-	resp, _ := loop.Do(&retryablehttp.Request{Request: x.request(call, u)})
-	if resp != nil {
-		_ = resp.Body.Close() // it was read within the attempt
-	}
+	x.loop(call, u)
 }
 
 // check says whether another attempt follows the one that just ended, when it

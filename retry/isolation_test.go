@@ -3,9 +3,11 @@ package retry_test
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -50,6 +52,71 @@ func TestSend_attemptsShareNothing(t *testing.T) {
 	require.NoError(t, err)
 	late.Wait()
 	require.ElementsMatch(t, []string{`{"amount":5}`, `mount":5}`}, []string{<-bodies, <-bodies})
+}
+
+// Nor must calls: a transport may hold requests when their calls are over, and others
+// under way.
+func TestSend_callsShareNothing(t *testing.T) {
+	t.Parallel()
+	type sent struct {
+		number string
+		req    *http.Request
+	}
+	held := make(chan sent, 100)
+	c := newClient(t, over(roundTrip(func(req *http.Request) (*http.Response, error) {
+		drain(req)
+		held <- sent{req.Header.Get("X-Number"), req}
+		return answer(200, req.Header.Get("X-Number"))(req)
+	})))
+	var calls, late sync.WaitGroup
+	for i := range cap(held) {
+		calls.Go(func() {
+			number := strconv.Itoa(i)
+			call := post(stubURL + "/" + number)
+			call.Key, call.Body = mustKey("k-"+number), []byte(number)
+			call.Header = http.Header{"X-Number": {number}}
+			resp, err := c.Send(t.Context(), call)
+			if assert.NoError(t, err) {
+				assert.Equal(t, number, string(resp.Body))
+			}
+		})
+		late.Go(func() {
+			s := <-held
+			body, err := s.req.GetBody()
+			if !assert.NoError(t, err) {
+				return
+			}
+			text, err := io.ReadAll(body)
+			assert.NoError(t, err)
+			assert.Equal(t, s.number, string(text))
+			assert.Equal(t, `"k-`+s.number+`"`, s.req.Header.Get(wire.HeaderKey))
+			assert.Equal(t, "/charges/"+s.number, s.req.URL.Path)
+			<-s.req.Context().Done() // it ends with the hop
+		})
+	}
+	calls.Wait()
+	late.Wait()
+}
+
+// A call that a hook of the caller's leaves by a panic leaves nothing to later ones.
+func TestSend_afterAPanic(t *testing.T) {
+	t.Parallel()
+	cfg := over(roundTrip(status(200)))
+	cfg.Prepare = func(_ int, req *http.Request) error {
+		if req.Header.Get("X-Panic") != "" {
+			panic("the hook's own")
+		}
+		return nil
+	}
+	c := newClient(t, cfg)
+	for range 20 {
+		call := post(stubURL)
+		call.Header = http.Header{"X-Panic": {"1"}}
+		require.PanicsWithValue(t, "the hook's own", func() { c.Send(t.Context(), call) })
+		resp, err := c.Send(t.Context(), post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, 1, resp.Attempts)
+	}
 }
 
 // The answer's body can be read when its attempt, and the call, are over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -20,6 +21,26 @@ var loop = &retryablehttp.Client{
 	},
 	Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 }, // check has waited
 	ErrorHandler: retryablehttp.PassthroughErrorHandler,
+}
+
+// newLooped returns the request that loop repeats for x: what net/http has to know to
+// follow redirects, without body and headers, and with x as its context.
+func newLooped(x *exchange) *http.Request {
+	req := &http.Request{Header: noHeader, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return req.WithContext((*loopContext)(x))
+}
+
+// noHeader is the header of every such request; nobody writes into it.
+var noHeader = http.Header{}
+
+// loop has the attempts of the call made.
+func (x *exchange) loop(call *Call, u *url.URL) {
+	x.looped.Method, x.looped.URL, x.looped.Host = call.Method, u, call.host
+	x.given.Request = x.looped
+	resp, _ := loop.Do(&x.given) // what it returns, check has seen before
+	if resp != nil {
+		_ = resp.Body.Close() // it was read within the attempt
+	}
 }
 
 // A loopContext is an exchange as the context of loop's requests. It never ends,

@@ -6,25 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
-
-// request returns the request that go-retryablehttp repeats: what net/http has
-// to know to follow redirects, without body and headers.
-func (x *exchange) request(call *Call, u *url.URL) *http.Request {
-	x.looped = *(&http.Request{
-		Method: call.Method, URL: u, Host: call.host, Header: noHeader,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext((*loopContext)(x))
-	return &x.looped
-}
-
-// noHeader is the header of every such request; nobody writes into it.
-var noHeader = http.Header{}
 
 // outgoing returns the request of one hop of one attempt: a copy with the
 // frozen headers and the frozen body, as Prepare leaves it.
@@ -97,7 +83,7 @@ func (c *Client) requestTimeout(timeout time.Duration) string {
 // and net/http a way to begin again: without one it could not even repeat what
 // was never written.
 func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
-	body := &x.frozen.body
+	body := x.frozen.body // a copy, which GetBody keeps: the transport may hold that
 	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
 	if out.ContentLength == 0 {
 		return nil

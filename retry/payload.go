@@ -23,7 +23,7 @@ func bytesPayload(body []byte) payload {
 	return payload{bytes: body, mark: maphash.Bytes(marks, body)}
 }
 
-func (p *payload) size() int64 {
+func (p payload) size() int64 {
 	if p.stream != nil {
 		return p.stream.size
 	}
@@ -32,7 +32,7 @@ func (p *payload) size() int64 {
 
 // unchanged returns an error wrapping ErrPayloadChanged if another attempt would
 // send something else than the first.
-func (p *payload) unchanged() error {
+func (p payload) unchanged() error {
 	if p.stream != nil {
 		return p.stream.unchanged()
 	}
@@ -43,7 +43,7 @@ func (p *payload) unchanged() error {
 }
 
 // reader returns the payload for one delivery; of bytes it is r.
-func (p *payload) reader(r *bytes.Reader) (io.ReadCloser, error) {
+func (p payload) reader(r *bytes.Reader) (io.ReadCloser, error) {
 	if p.stream != nil {
 		return p.stream.Open()
 	}

@@ -25,8 +25,7 @@ type run struct {
 	polls    int // of them, questions to a run in progress
 	spent    int // by the attempt under way: itself, and what the hops below it may retry; 0 by a poll
 
-	left *wire.Retries // still allowed here and at every hop below
-	own  wire.Retries  // left, unless it is an inbound request's
+	left *wire.Retries // still allowed here and at every hop below; the call's own, or an inbound request's
 	free bool          // an attempt may be made that needs none of them: the first that is sent
 	paid bool          // the attempt under way took one of them
 
@@ -55,8 +54,8 @@ func (r *run) open(ctx context.Context, c *Client) {
 	}
 	in, inbound := wire.FromContext(ctx)
 	if r.left = in.Retries(); r.left == nil {
-		r.left = &r.own
-		r.own.Give(c.cfg.Allowance)
+		r.left = new(wire.Retries)
+		r.left.Give(c.cfg.Allowance)
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(r.deadline) {
 		r.deadline = at

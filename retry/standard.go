@@ -26,10 +26,11 @@ import (
 // says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	x, err := c.standard(req, true)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable):
+	}
+	defer x.release()
+	if x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable) {
 		return nil, x.err
 	}
 	return x.answer.standard(req), nil
@@ -51,16 +52,18 @@ type roundTripper struct{ client *Client }
 
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	x, err := t.client.standard(req, false)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case x.answer == nil:
+	}
+	defer x.release()
+	if x.answer == nil {
 		return nil, x.err
 	}
 	return x.answer.standard(req), nil
 }
 
-// standard makes the call that req is. Its error is an *Error.
+// standard makes the call that req is. Its error is an *Error; without one, release the
+// exchange.
 func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 	call, err := callOf(req)
 	if err != nil {

@@ -29,7 +29,8 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // A hop is one request of an attempt: its first, or where a redirect led. It
-// shares nothing with the next, since a transport may still hold it then.
+// shares nothing with the next, nor with the exchange, since a transport may still hold
+// it then.
 type hop struct {
 	ctx     hopContext
 	seen    evidence
