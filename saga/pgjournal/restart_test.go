@@ -53,6 +53,7 @@ func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 		p.end(t)
 	}
 	require.EqualValues(t, 2, restarts.Load(), "the server was restarted too late")
+	look.Reset() // of connections from before
 	require.Equal(t, sagas, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and deaths = 0"))
 	for key, n := range c.deliveries() {
 		require.Equal(t, 1, n, "a call was sent so often (key %s)", key)

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
@@ -191,6 +194,35 @@ func TestPartitions_dropped(t *testing.T) {
 	require.Nil(t, r.Answer.Envelope)
 	require.Equal(t, end.Answer.Status, r.Answer.Status)
 	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relkind = 'r' and relname ~ '^idempotency_answer_p' and not relispartition"))
+}
+
+// Who looks at the partitions sees the catalog as it was when the look began, and their
+// bounds as they are by then.
+func TestPartitions_droppedUnderTheLook(t *testing.T) {
+	t.Parallel()
+	_, look := openPartitioned(t, time.Hour, time.Hour)
+	q, err := pgkit.LoadQuery(os.DirFS("query"), "partitions.sql", "")
+	require.NoError(t, err)
+	tx, err := look.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), "select 1")
+	require.NoError(t, err)
+
+	names := queryRow[[]string](t, look, "select array_agg(relname::text order by relname) from pg_class where relispartition and relkind = 'r'")
+	require.Greater(t, len(names), 1)
+	exec(t, look, "drop table "+names[0])
+	rows, err := tx.Query(t.Context(), q.SQL())
+	require.NoError(t, err)
+	var seen []string
+	for rows.Next() {
+		values, err := rows.Values()
+		require.NoError(t, err)
+		require.NotNil(t, values[3], "bounds of %v", values[2])
+		seen = append(seen, values[2].(string))
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, names[1:], seen)
 }
 
 // Settlements, replays, sweeps and maintenance of several processes at the same
