@@ -79,11 +79,15 @@ have_postgres || install postgresql "install the PostgreSQL server (initdb on PA
 have_pgbouncer || install pgbouncer "install PgBouncer (pgbouncer on PATH), or set PGTEST_PGBOUNCER to its file"
 have_redis || install redis-server "install Redis (redis-server on PATH)"
 race=$(race)
+# Tests mostly wait, for a disk or for time to pass: with two processors and as many tests at
+# once both were idle for two thirds of the time.
+parallel=$(nproc 2>/dev/null || echo 1)
+[ "$parallel" -ge 6 ] || parallel=6
 
 # shellcheck disable=SC2086 # empty race: no argument
-go test $race -shuffle=on "$@" ./...
+go test $race -shuffle=on -parallel "$parallel" "$@" ./...
 find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort | while read -r module; do
 	echo "test.sh: module ${module%/go.mod}"
 	# shellcheck disable=SC2086
-	(cd "${module%/go.mod}" && go test $race -shuffle=on "$@" ./...) </dev/null
+	(cd "${module%/go.mod}" && go test $race -shuffle=on -parallel "$parallel" "$@" ./...) </dev/null
 done
