@@ -40,7 +40,7 @@ func Handle[In, Out any](mux *http.ServeMux, op contract.Operation[In, Out], fn 
 
 const (
 	attempts       = 4
-	attemptTimeout = 3 * time.Second
+	attemptTimeout = 10 * time.Second // no fault lasts as long; but a busy machine may need seconds
 	longestPause   = 200 * time.Millisecond
 )
 
