@@ -27,9 +27,9 @@ type Config struct {
 	// programs that crash or restart it.
 	Private bool
 
-	// Durable turns fsync and full_page_writes on. What is committed then also
-	// survives a crash of the machine, at about a third of the speed. Needed to
-	// measure, and for nothing that a test in one machine can see.
+	// Durable turns fsync and full_page_writes on, and keeps the data on a disk. What is
+	// committed then also survives a crash of the machine, at about a third of the speed.
+	// Needed to measure, and for nothing that a test in one machine can see.
 	Durable bool
 
 	// Settings are server settings by name, as in postgresql.conf; they win over
@@ -60,6 +60,7 @@ func (c Config) options() []string {
 	if !c.Durable {
 		settings["fsync"] = "off"
 		settings["full_page_writes"] = "off"
+		settings["max_wal_size"] = "256MB" // it may lie in memory
 	}
 	maps.Copy(settings, c.Settings)
 	var args []string

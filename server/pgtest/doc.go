@@ -31,8 +31,10 @@
 // the folder. Whatever even that leaves, the next start sweeps. On a
 // server of yours only databases named pgtest_… are created and dropped.
 //
-// A private cluster forgets what it holds when the machine (not Postgres) crashes:
-// it runs with fsync off unless [Config.Durable] is set. synchronous_commit
+// A private cluster forgets what it holds when the machine (not Postgres) crashes, unless
+// [Config.Durable] is set: it runs with fsync off, and on Linux its folder is in /dev/shm, which
+// is memory, where there and on the machine 4 GiB are free. Else, or where TMPDIR is
+// set, it is in the folder for temporary files. synchronous_commit
 // stays on, so that a commit which was acknowledged survives [Cluster.Kill].
 //
 // The package must not know what it is used to test: it imports pgx and

@@ -55,7 +55,7 @@ func StartPooler(ctx context.Context, url string, connections int) (*Pooler, err
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newFolder(acct)
+	dir, err := newFolder(acct, false)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type postmaster struct {
 	bin      string
 	acct     *account
 	folder   *folder
+	durable  bool
 	options  []string
 	password string
 	port     int
@@ -54,11 +55,11 @@ func newPostmaster(ctx context.Context, cfg Config) (*postmaster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newFolder(acct)
+	dir, err := newFolder(acct, cfg.Durable)
 	if err != nil {
 		return nil, err
 	}
-	p := &postmaster{bin: bin, acct: acct, folder: dir, options: cfg.options(), password: rand.Text()}
+	p := &postmaster{bin: bin, acct: acct, folder: dir, durable: cfg.Durable, options: cfg.options(), password: rand.Text()}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := p.initdb(ctx); err != nil {

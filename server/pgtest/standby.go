@@ -46,11 +46,11 @@ func (c *Cluster) StartStandby(ctx context.Context) (*Cluster, error) {
 
 // follow starts a standby of that name from a copy of p's data.
 func (p *postmaster) follow(ctx context.Context, name, primaryURL string) (*postmaster, error) {
-	dir, err := newFolder(p.acct)
+	dir, err := newFolder(p.acct, p.durable)
 	if err != nil {
 		return nil, err
 	}
-	s := &postmaster{bin: p.bin, acct: p.acct, folder: dir, options: p.options, password: p.password}
+	s := &postmaster{bin: p.bin, acct: p.acct, folder: dir, durable: p.durable, options: p.options, password: p.password}
 	err = s.copyOf(ctx, p, name, primaryURL)
 	if err == nil {
 		err = s.startOnFreePort(ctx)
