@@ -462,7 +462,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		first := s.open(checkout)
-		s.services.Script("mail.receipt", sagatest.Slow(time.Second))
+		s.services.Script("inventory.reserve", sagatest.Slow(time.Second)) // the first step, under way when the engine closes
 		_, err := checkout.Start(s.Context(), first, key(s.T, "old"), basket)
 		require.NoError(s, err)
 		require.NoError(s, first.Close(s.Context()))

@@ -35,7 +35,7 @@ func TestFolderParent(t *testing.T) {
 func TestSweepFolders_everywhere(t *testing.T) {
 	t.Setenv("TMPDIR", shortFolder(t))
 	for _, parent := range append(diskFolders(), cmp.Or(memoryFolder(), os.TempDir())) {
-		stale, err := os.MkdirTemp(parent, folderPrefix)
+		stale, err := os.MkdirTemp(parent, folderPrefix) //nolint:usetesting // where a cluster's would be
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(stale) })
 		require.NoError(t, os.WriteFile(filepath.Join(stale, lockName), nil, 0o600))
@@ -47,7 +47,7 @@ func TestSweepFolders_everywhere(t *testing.T) {
 // shortFolder is short enough for a socket's path, as a test's own is not.
 func shortFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "pg")
+	dir, err := os.MkdirTemp("/tmp", "pg") //nolint:usetesting // see above
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
