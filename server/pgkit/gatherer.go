@@ -46,7 +46,7 @@ type gathered[Q, A any] struct {
 	q      Q
 	answer A
 	ok     bool
-	wake   chan struct{} // of size 1: it is to lead, or has ended
+	wake   chan struct{} // of size 1: it is to lead, or has ended; nil if it leads at once
 
 	// Under the gatherer's lock, and fixed when wake is sent:
 	stage stage
@@ -56,7 +56,7 @@ type gathered[Q, A any] struct {
 // Do returns the row that answers q, and false if there is none. It blocks until
 // the server has answered or ctx ends. Errors are pgx's.
 func (g *Gatherer[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
-	e := &gathered[Q, A]{q: q, wake: make(chan struct{}, 1)}
+	e := &gathered[Q, A]{q: q}
 	if err := ctx.Err(); err != nil {
 		return e.none(), false, err
 	}
@@ -95,6 +95,7 @@ func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
 		e.stage = stageLeading
 		return true
 	}
+	e.wake = make(chan struct{}, 1)
 	g.queue = append(g.queue, e)
 	return false
 }
