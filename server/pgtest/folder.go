@@ -97,7 +97,7 @@ func sweepFolders() {
 	for _, parent := range append(diskFolders(), memoryMount) {
 		found, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*"))
 		if err != nil {
-			return
+			continue // no pattern: somebody's TMPDIR has brackets
 		}
 		for _, path := range found {
 			sweepFolder(path)
