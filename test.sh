@@ -79,8 +79,8 @@ have_postgres || install postgresql "install the PostgreSQL server (initdb on PA
 have_pgbouncer || install pgbouncer "install PgBouncer (pgbouncer on PATH), or set PGTEST_PGBOUNCER to its file"
 have_redis || install redis-server "install Redis (redis-server on PATH)"
 race=$(race)
-# Tests mostly wait, for a disk or for time to pass: with two processors and as many tests at
-# once both were idle for two thirds of the time.
+# Many tests wait, for time to pass or for a disk where Postgres has its files on one: there, with
+# two processors and as many tests at once, both were idle for two thirds of the time.
 parallel=$(nproc 2>/dev/null || echo 1)
 [ "$parallel" -ge 6 ] || parallel=6
 

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -38,7 +39,12 @@ func availableMemory() uint64 {
 		return 0
 	}
 	defer file.Close() //nolint:errcheck // only read
-	lines := bufio.NewScanner(file)
+	return availableIn(file)
+}
+
+// availableIn reads it from the text of /proc/meminfo, see proc(5).
+func availableIn(meminfo io.Reader) uint64 {
+	lines := bufio.NewScanner(meminfo)
 	for lines.Scan() {
 		if kib, ok := strings.CutPrefix(lines.Text(), "MemAvailable:"); ok {
 			n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(kib), " kB"), 10, 64)

@@ -12,7 +12,7 @@ import (
 
 // A Stock lends databases to subtests, each to one at a time, and empties what comes
 // back. A suite of laws needs an empty one for each law, and to make and drop a database
-// takes a server ten times as long as to empty one. Make it with [NewStock]. It is safe for
+// takes a server longer than to empty one, on a disk ten times as long. Make it with [NewStock]. It is safe for
 // concurrent use.
 type Stock struct {
 	owner   testing.TB
