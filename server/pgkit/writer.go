@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -207,6 +208,7 @@ func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.C
 	s := sessionOf(conn.PgConn())
 	s.waitCanceled = false
 	s.writing.Store(true)
+	open := !conn.IsClosed()
 	err := write(ctx, conn)
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// Releasing it like this would close the connection.
@@ -222,7 +224,9 @@ func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.C
 		return known.cause
 	case s.waitCanceled:
 		return fmt.Errorf("%w: the wait for a standby was canceled", ErrFateUnknown)
-	case Classify(err) == FailureLost:
+	case Classify(err) == FailureLost, open && errors.Is(err, pgconn.ErrConnClosed):
+		// Where a connection breaks under a statement without arguments, as COMMIT, pgx
+		// says what it says of one that was never sent.
 		return fmt.Errorf("%w: %w", ErrFateUnknown, err)
 	}
 	return err

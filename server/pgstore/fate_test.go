@@ -192,6 +192,15 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
 	require.ErrorIs(t, <-done, server.ErrFateUnknown)
 	require.NoError(t, reopened(t, look).Settle(t.Context(), o, completion), "it was durable")
+
+	// And for what is several statements and a COMMIT by itself.
+	undo := server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour}
+	done = inBackground(func() error { _, _, err := s.Cancel(t.Context(), undo); return err })
+	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
+	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	r, err = reopened(t, look).Read(t.Context(), undo.ID)
+	require.NoError(t, err)
+	require.Equal(t, server.StateCancelled, r.State, "it was durable")
 }
 
 // reopened waits until the server, which lost a backend and so restarts, is
