@@ -205,6 +205,10 @@ func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(
 	}
 }
 
+// ReadsCommitted reports whether a transaction on conn that says no isolation level is
+// at READ COMMITTED. conn is of a pool that went through [Prepare].
+func ReadsCommitted(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).readCommitted }
+
 // WatchConflicts forgets the serialization failures and deadlocks of conn so
 // far, and returns a function that reports whether there was one since. Call
 // that only while conn is still yours.

@@ -147,12 +147,20 @@ func (t *tx) current(ctx context.Context) pgx.Tx {
 // held.
 func (t *tx) failure() error { return fmt.Errorf("%w: %w", ErrTxFailed, t.cause) }
 
-func (t *tx) options() pgx.TxOptions { return pgx.TxOptions{IsoLevel: t.store.cfg.Isolation} }
+// options are those of BEGIN on conn. A level that conn has anyway is not said: at the
+// end of a transaction that set something the server looks through all its settings.
+func (t *tx) options(conn *pgx.Conn) pgx.TxOptions {
+	level := t.store.cfg.Isolation
+	if level == pgx.ReadCommitted && pgkit.ReadsCommitted(conn) {
+		level = ""
+	}
+	return pgx.TxOptions{IsoLevel: level}
+}
 
 // begin sends BEGIN alone.
 func (t *tx) begin(ctx context.Context) func(*pgx.Conn) (pgx.Tx, error) {
 	return func(conn *pgx.Conn) (pgx.Tx, error) {
-		tx, err := conn.BeginTx(ctx, t.options())
+		tx, err := conn.BeginTx(ctx, t.options(conn))
 		return tx, wrap("begin", err)
 	}
 }
@@ -163,7 +171,7 @@ func (t *tx) beginWith(ctx context.Context, queries ...*pgx.QueuedQuery) (result
 	return results, t.open(ctx, func(conn *pgx.Conn) (pgx.Tx, error) {
 		pgkit.NameQueries(ctx, conn, queries)
 		batch := new(pgx.Batch)
-		batch.BeginTx(t.options())
+		batch.BeginTx(t.options(conn))
 		batch.QueuedQueries = append(batch.QueuedQueries, queries...)
 		results = conn.SendBatch(ctx, batch)
 		if _, err := results.Exec(); err != nil {

@@ -230,17 +230,6 @@ func TestTx_unusedAndLost(t *testing.T) {
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxEnded)
 }
 
-func TestTx_firstStatementHasTheLevel(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t, pgstore.Config{Isolation: pgx.RepeatableRead})
-	_, ctx := unbegun(t, s)
-	for range 2 {
-		var level string
-		require.NoError(t, pgstore.Tx(ctx).QueryRow(ctx, "select current_setting('transaction_isolation')").Scan(&level))
-		require.Equal(t, "repeatable read", level)
-	}
-}
-
 // Whatever is wrong with the first statement, a handler that does not look commits
 // nothing, and sees pgx's own errors if it does.
 func TestTx_firstStatementFails(t *testing.T) {
