@@ -13,8 +13,8 @@
 //	defer store.Close()
 //
 // Handlers that use database/sql have [SQLTx]. [Once] and [Barrier] work in a
-// transaction that the user began, without a guard. [Roles] splits the rights on
-// the tables.
+// transaction that the user began, without a guard, and [Store.OnceFunc] in one that it
+// begins. [Roles] splits the rights on the tables.
 //
 // # Many at once
 //

@@ -19,7 +19,7 @@ var (
 	ErrNoTx = errors.New("pgstore: no transaction in this context")
 	// ErrTxOwned: a handler tried to end the transaction that it runs in. It
 	// ends with the run: committed with the answer, or rolled back.
-	ErrTxOwned = errors.New("pgstore: the guard ends this transaction")
+	ErrTxOwned = errors.New("pgstore: the transaction is ended by who began it")
 	// ErrTxEnded: the run that the transaction belonged to is over.
 	ErrTxEnded = errors.New("pgstore: transaction has ended")
 	// ErrTxFailed: a statement of the transaction failed, and the handler

@@ -72,6 +72,30 @@ func ExampleOnce() {
 	// 1 <nil>
 }
 
+// The same with a transaction of the store's, which begins with the key: one round
+// trip less.
+func ExampleStore_OnceFunc() {
+	ctx := context.Background()
+	store, stop, err := openExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	request := pgstore.OnceRequest{Scope: "acme", Name: "payout", Key: childkey.MustParse("payout-7"), Payload: []byte("4200")}
+	for range 2 {
+		first, err := store.OnceFunc(ctx, request, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "insert into entry values ($1)", 4200)
+			return err
+		})
+		fmt.Println(first, err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
 // Work that is known beforehand, its key and the commit in one round trip.
 func ExampleStore_SendOnce() {
 	ctx := context.Background()

@@ -29,9 +29,9 @@ func (t *tx) NewContext(ctx context.Context) context.Context {
 // as after any statement that fails. Conn and LargeObjects begin it, too: Conn
 // returns nil where that fails.
 //
-// Where ctx carries no transaction, outside a Transactional run or a completion
-// hook, every method returns [ErrNoTx], Conn returns nil, and the LargeObjects
-// must not be used.
+// Where ctx carries no transaction, outside a Transactional run, a completion hook
+// and [Store.OnceFunc], every method returns [ErrNoTx], Conn returns nil, and the
+// LargeObjects must not be used.
 func Tx(ctx context.Context) pgx.Tx {
 	if t, ok := ctx.Value(contextKey{}).(*handlerTx); ok {
 		return t

@@ -56,6 +56,8 @@ type OnceRequest struct {
 //	}
 //	… // the work, in tx
 //
+// [Store.OnceFunc] begins and commits the transaction as well, with a round trip less.
+//
 // The key commits and rolls back with tx. It returns a [*server.RefusedError] for
 // a key that was used with another name or payload, or otherwise than by Once
 // (key-reused), or was cancelled (key-cancelled), and an error wrapping

@@ -75,6 +75,13 @@ func BenchmarkJoined(b *testing.B) {
 				return trade(ctx, tx)
 			})
 		}},
+		{"once func", func(ctx context.Context) error {
+			first, err := store.OnceFunc(ctx, newOnce(), trade)
+			if !first && err == nil {
+				err = errors.New("not the first")
+			}
+			return err
+		}},
 		{"pipelined", func(ctx context.Context) error {
 			batch := new(pgx.Batch)
 			batch.Queue(insertTrade, hundredBytes)

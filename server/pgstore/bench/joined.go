@@ -15,6 +15,7 @@ const (
 	businessAlone   = "business transaction alone"
 	transactional   = "Transactional"
 	onceInteractive = "Once, interactive"
+	onceWithin      = "Once, within a transaction"
 	oncePipelined   = "Once, pipelined"
 	barrierRow      = "barrier row, as dtm's"
 	joinedCallers   = 32
@@ -22,7 +23,7 @@ const (
 
 var joined = bench{
 	name: "joined", title: "with a business transaction, 32 callers",
-	conditions: "The business is one insert of 100 bytes. Alone it is BEGIN, INSERT, COMMIT, in three round trips; interactive is BEGIN, Once, INSERT, COMMIT; pipelined is Once and INSERT in one round trip. 32 connections.",
+	conditions: "The business is one insert of 100 bytes. Alone it is BEGIN, INSERT, COMMIT, in three round trips; interactive is Store.OnceFunc: BEGIN with the key, INSERT, COMMIT; within a transaction of the caller's it is BEGIN, Once, INSERT, COMMIT; pipelined is Once and INSERT in one round trip. 32 connections.",
 	measure:    measureJoined,
 }
 
@@ -32,8 +33,8 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		return nil, err
 	}
 	guarded := func() (*variant, error) { return transactionalVariant(ctx, on) }
-	open := []func() (*variant, error){guarded}
-	for _, j := range []join{{businessAlone, "", alone3}, {onceInteractive, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
+	open := []func() (*variant, error){guarded, func() (*variant, error) { return onceVariant(ctx, on) }}
+	for _, j := range []join{{businessAlone, "", alone3}, {onceWithin, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
 		open = append(open, func() (*variant, error) { return j.variant(ctx, on) })
 	}
 	r, err := match(ctx, e, open...)
@@ -51,8 +52,8 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{
 			goalOf(transactional, 0.60), goalOf(onceInteractive, 0.70), goalOf(oncePipelined, 1.0),
 		}},
-		r.describe(businessAlone), r.describe(transactional), busy, r.describe(onceInteractive), r.describe(oncePipelined),
-		r.describe(barrierRow, businessAlone),
+		r.describe(businessAlone), r.describe(transactional), busy, r.describe(onceInteractive), r.describe(onceWithin, businessAlone),
+		r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
 	}, nil
 }
 
@@ -127,6 +128,35 @@ func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
 			return db.holds(ctx, operations, countBusiness, completedOnce)
 		},
 		close: func() error { return errors.Join(g.close(ctx), db.drop()) },
+	}, nil
+}
+
+// onceVariant does the business in a transaction that the store begins and ends.
+func onceVariant(ctx context.Context, on *postgres) (*variant, error) {
+	db, err := businessDatabase(ctx, on)
+	if err != nil {
+		return nil, err
+	}
+	s, err := storeOn(ctx, db, pgstore.Config{})
+	if err != nil {
+		return nil, errors.Join(err, db.drop())
+	}
+	once := func(ctx context.Context) error {
+		first, err := s.OnceFunc(ctx, onceRequest(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, insertBusiness, payload)
+			return err
+		})
+		if err == nil && !first {
+			err = errNotFirst
+		}
+		return err
+	}
+	return &variant{
+		name: onceInteractive, server: on, turn: callers(joinedCallers, once),
+		check: func(ctx context.Context, operations int) error {
+			return db.holds(ctx, operations, countBusiness, completedOnce)
+		},
+		close: func() error { s.Close(); return db.drop() },
 	}, nil
 }
 

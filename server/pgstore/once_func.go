@@ -1,0 +1,76 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// OnceFunc is [Once] with the transaction around it: it begins one, in the round
+// trip that inserts the key, calls work, and commits. It reports false, and work was
+// not called, where the key was used before for the same. Work that is known
+// beforehand is done faster by [Store.SendOnce].
+//
+//	first, err := store.OnceFunc(ctx, request, func(ctx context.Context, tx pgx.Tx) error {
+//		_, err := tx.Exec(ctx, "insert into payout values ($1, $2)", to, cents)
+//		return err
+//	})
+//
+// The transaction is the store's own, at Config.Isolation, and so is the schema: that
+// of req is not used. tx is as in a guarded run ([Tx], and [SQLTx] for database/sql, find it in
+// work's ctx): its Commit and Rollback return [ErrTxOwned], and after work every
+// method returns [ErrTxEnded]. If work returns an error or panics everything is rolled
+// back, the key too, and OnceFunc returns that error, or panics.
+//
+// ctx bounds all of it. Besides the errors of Once, OnceFunc returns
+// [server.ErrFateUnknown] if the answer to COMMIT was lost, or ctx ended before it
+// came: call it again with the same, and it finds out. An error that wraps
+// [server.ErrConflict] is a serialization failure or deadlock: nothing happened, and
+// it can be called again. [ErrTxFailed] and [ErrTxBusy] say what work left behind
+// that a COMMIT would hide; then nothing is committed.
+func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx context.Context, tx pgx.Tx) error) (first bool, err error) {
+	if work == nil {
+		return false, fmt.Errorf("%w: no work", ErrArgument)
+	}
+	req.Schema = s.cfg.Schema
+	t := &tx{store: s, runs: ctx}
+	defer func() { _ = t.Rollback(ctx) }() // nothing, once it has ended; and the server does it where the connection broke
+	inside := &handlerTx{root: t, refuse: ErrTxOwned}
+	if first, err = once(ctx, pgxOnce{inside}, &req); err != nil || !first {
+		return false, t.blame(err)
+	}
+	if err := work(t.NewContext(ctx), inside); err != nil {
+		return false, t.blame(err)
+	}
+	if err := t.commit(ctx); err != nil {
+		return false, wrap("once", conflict(err))
+	}
+	return true, nil
+}
+
+// blame names the conflict that err came from, whatever was made of it since.
+func (t *tx) blame(err error) error {
+	if err != nil && t.Conflict() && !errors.Is(err, server.ErrConflict) {
+		return fmt.Errorf("%w: %w", server.ErrConflict, err)
+	}
+	return err
+}
+
+// commit commits what is there and has no settlement to go with it.
+func (t *tx) commit(ctx context.Context) error {
+	if err := t.committable(); err != nil {
+		return err
+	}
+	if _, ok := t.end(); !ok {
+		return ErrTxEnded
+	}
+	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, _ *pgx.Conn) (struct{}, error) {
+		return struct{}{}, pgkit.Commit(ctx, t.tx)
+	})
+	return err
+}
