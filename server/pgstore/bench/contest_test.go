@@ -94,3 +94,14 @@ func TestCallers(t *testing.T) {
 	_, err = callers(3, func(context.Context) error { return errBroken })(t.Context(), time.Hour)
 	require.ErrorIs(t, err, errBroken)
 }
+
+// The steady rate is that of callers who all call, whatever a turn's end adds.
+func TestCell_steady(t *testing.T) {
+	t.Parallel()
+	c := &cell{}
+	for range 2 { // turns in which one caller does two operations and the other one
+		c.add(work{operations: 3, took: 25 * time.Millisecond, waits: []time.Duration{10e6, 10e6, 20e6}}, usage{}, 0)
+	}
+	require.InDelta(t, 150, c.steady(2), 1e-9) // 40 ms of calling for three, by two at once
+	require.InDelta(t, 120, c.rate(), 1e-9)
+}

@@ -16,8 +16,20 @@ func (c *cell) perCPU() float64   { return float64(c.operations) / max(c.cpu, ti
 func (c *cell) cpuEach() float64  { return inMicroseconds(c.cpu) / float64(c.operations) }
 func (c *cell) hereEach() float64 { return inMicroseconds(c.here) / float64(c.operations) }
 func (c *cell) walEach() float64  { return c.wal / float64(c.operations) }
-func (c *cell) p50() float64      { return inMicroseconds(percentile(c.waits, 0.5)) }
-func (c *cell) p99() float64      { return inMicroseconds(percentile(c.waits, 0.99)) }
+
+// steady is the rate that n callers have while all of them call: each begins an operation
+// when its last one ends (Little's law). At the end of a turn they stop one by one, of
+// which rate has more the longer an operation takes.
+func (c *cell) steady(n int) float64 {
+	var all time.Duration
+	for _, wait := range c.waits {
+		all += wait
+	}
+	return float64(n) * float64(len(c.waits)) / all.Seconds()
+}
+
+func (c *cell) p50() float64 { return inMicroseconds(percentile(c.waits, 0.5)) }
+func (c *cell) p99() float64 { return inMicroseconds(percentile(c.waits, 0.99)) }
 func (c *cell) add(w work, u usage, wal float64) {
 	c.operations += w.operations
 	c.took += w.took

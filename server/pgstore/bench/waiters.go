@@ -14,7 +14,7 @@ import (
 
 var waiting = bench{
 	name: "waiters", title: "duplicates that wait in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens.",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens. Bare are goroutines that the owner tells by a channel, and that send SELECT 1 then: what the machine itself needs.",
 	measure:    measureWaiters,
 }
 
@@ -24,7 +24,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	var polled, heard waits
+	var polled, heard, told waits
 	polling, err := openPair(ctx, db, false)
 	if err != nil {
 		return nil, err
@@ -35,14 +35,16 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, hearing.close(ctx)) }()
-	err = inTurns(e.rounds, func(warm bool) error { return polled.add(ctx, polling, e.waiters, warm) },
-		func(warm bool) error { return heard.add(ctx, hearing, e.waiters, warm) })
+	err = inTurns(e.rounds, func(warm bool) error { return polled.add(ctx, polling, polling.ask, e.waiters, warm) },
+		func(warm bool) error { return heard.add(ctx, hearing, hearing.ask, e.waiters, warm) },
+		func(warm bool) error { return told.add(ctx, polling, polling.beTold, e.waiters, warm) })
 	if err != nil {
 		return nil, err
 	}
 	return []figure{
 		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: heard.measures(db, atMost(1), atMost(3))},
 		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: polled.measures(db, nil, atMost(10))},
+		{Name: "… bare", Measures: told.times(nil, nil)},
 	}, nil
 }
 
@@ -51,10 +53,14 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 type waits struct{ p50, p99, sent []float64 }
 
 func (w waits) measures(db *database, p50, p99 *goal) []measure {
-	return append([]measure{
+	return append(w.times(p50, p99), db.statements("statements per waiter", w.sent, atMost(3))...)
+}
+
+func (w waits) times(p50, p99 *goal) []measure {
+	return []measure{
 		spreadOf(w.p50).measure("p50", milliseconds, p50),
 		spreadOf(w.p99).measure("p99", milliseconds, p99),
-	}, db.statements("statements per waiter", w.sent, atMost(3))...)
+	}
 }
 
 // inTurns lets each do its rounds after one another's, and one to warm up before them:
@@ -70,14 +76,30 @@ func inTurns(rounds int, do ...func(warm bool) error) error {
 	return nil
 }
 
+// A hearer is how a waiter comes to know that the run of a key has ended; the owner
+// closes ended when its call has returned.
+type hearer func(ctx context.Context, key childkey.Key, ended <-chan struct{}) error
+
+// ask is a duplicate's call.
+func (p *pair) ask(ctx context.Context, key childkey.Key, _ <-chan struct{}) error {
+	return await(ctx, p.waiter.guard, key)
+}
+
+// beTold is as little as can be.
+func (p *pair) beTold(ctx context.Context, _ childkey.Key, ended <-chan struct{}) error {
+	<-ended
+	_, err := p.waiter.pool.Exec(ctx, "select 1")
+	return err
+}
+
 // add lets n wait. In a round that warms up connections are opened and plans are made,
 // and nothing is added.
-func (w *waits) add(ctx context.Context, p *pair, n int, warm bool) error {
+func (w *waits) add(ctx context.Context, p *pair, hear hearer, n int, warm bool) error {
 	before, err := p.waiter.sent(ctx)
 	if err != nil {
 		return err
 	}
-	waited, err := p.wait(ctx, n)
+	waited, err := p.wait(ctx, hear, n)
 	if err != nil {
 		return err
 	}
@@ -126,12 +148,12 @@ func (p *pair) close(ctx context.Context) error {
 const leastWork, mostWork = 20 * time.Millisecond, 120 * time.Millisecond
 
 // wait returns how long after the owner each of n waiters had the answer.
-func (p *pair) wait(ctx context.Context, n int) ([]time.Duration, error) {
+func (p *pair) wait(ctx context.Context, hear hearer, n int) ([]time.Duration, error) {
 	waits, errs := make([]time.Duration, n), make([]error, 2*n)
 	var running sync.WaitGroup
 	for i := range n {
 		key := newKey()
-		claimed, owned := make(chan struct{}), make(chan time.Time, 1)
+		claimed, ended, owned := make(chan struct{}), make(chan struct{}), make(chan time.Time, 1)
 		work := leastWork + (mostWork-leastWork)*time.Duration(i)/time.Duration(n)
 		running.Go(func() {
 			errs[i] = own(ctx, p.owner.guard, key, func() {
@@ -139,6 +161,7 @@ func (p *pair) wait(ctx context.Context, n int) ([]time.Duration, error) {
 				time.Sleep(work)
 			})
 			owned <- time.Now()
+			close(ended)
 		})
 		running.Go(func() {
 			select {
@@ -147,7 +170,7 @@ func (p *pair) wait(ctx context.Context, n int) ([]time.Duration, error) {
 				owned <- done
 				return
 			}
-			errs[n+i] = await(ctx, p.waiter.guard, key)
+			errs[n+i] = hear(ctx, key, ended)
 			now := time.Now()
 			waits[i] = max(0, now.Sub(<-owned))
 		})
