@@ -40,8 +40,10 @@ func TestTx_level(t *testing.T) {
 	for name, change := range map[string]func(*pgxpool.Config){"": func(*pgxpool.Config) {}, "serializable": serializable} {
 		look := ledger(t)
 		for _, tt := range []struct{ configured, want pgx.TxIsoLevel }{
-			{"", pgx.ReadCommitted}, {pgx.ReadCommitted, pgx.ReadCommitted},
-			{pgx.RepeatableRead, pgx.RepeatableRead}, {pgx.Serializable, pgx.Serializable},
+			{"", pgx.ReadCommitted},
+			{pgx.ReadCommitted, pgx.ReadCommitted},
+			{pgx.RepeatableRead, pgx.RepeatableRead},
+			{pgx.Serializable, pgx.Serializable},
 		} {
 			s := openOn(t, look, pgstore.Config{Isolation: tt.configured}, change)
 			var together, alone string

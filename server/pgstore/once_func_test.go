@@ -106,7 +106,7 @@ func TestStore_OnceFunc_workFails(t *testing.T) {
 			return nil
 		}, pgstore.ErrTxFailed, ""},
 		{"rows left open", func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Query(ctx, "select generate_series(1, 10)")
+			_, err := tx.Query(ctx, "select generate_series(1, 10)") //nolint:sqlclosecheck // the mistake
 			return err
 		}, pgstore.ErrTxBusy, ""},
 		{"COMMIT", func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }, pgstore.ErrTxOwned, ""},
