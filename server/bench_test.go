@@ -2,12 +2,15 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -123,4 +126,34 @@ func BenchmarkHandler_inProgress(b *testing.B) {
 	}
 	close(finish)
 	<-ended
+}
+
+// BenchmarkDo is the same for a function, whose answer is a string of 200 bytes.
+func BenchmarkDo(b *testing.B) {
+	answer := strings.Repeat("x", 200)
+	task := server.Task{Name: "book", Scope: "acme", Effect: server.Keyed}
+	do := func(b *testing.B, g *server.Guard, key string, want bool) {
+		b.Helper()
+		out, replayed, err := server.Do(b.Context(), g, task, childkey.MustParse(key), 1, func(context.Context, int) (string, error) { return answer, nil })
+		if err != nil || out != answer || replayed != want {
+			b.Fatalf("replayed %v: %v", replayed, err)
+		}
+	}
+	b.Run("first", func(b *testing.B) {
+		g := newGuard(b, memstore.New(), server.Config{})
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			do(b, g, strconv.Itoa(i), false)
+		}
+	})
+	for name, cfg := range map[string]server.Config{"replay": {}, "replay from the cache": {CacheBytes: 1 << 20}} {
+		b.Run(name, func(b *testing.B) {
+			g := newGuard(b, memstore.New(), cfg)
+			do(b, g, "k", false)
+			b.ReportAllocs()
+			for b.Loop() {
+				do(b, g, "k", true)
+			}
+		})
+	}
 }

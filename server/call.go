@@ -16,7 +16,7 @@ type call struct {
 	key         childkey.Key
 	forward     childkey.Key // of an undo; else zero
 	forwardID   ID
-	token       Token
+	token       Token // once the store is to be asked
 	subject     subject
 	fingerprint Fingerprint // of subject, of the version that new claims have
 	// fingerprints makes those of other versions.

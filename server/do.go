@@ -76,7 +76,7 @@ func (g *Guard) newCall(ctx context.Context, t *Task, namespace string, key chil
 		return nil, refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
 	}
 	c := &call{
-		route: &Route{Name: t.Name, Effect: t.Effect}, token: newToken(), key: key, forward: t.Cancels, firstSent: t.FirstSent,
+		route: &Route{Name: t.Name, Effect: t.Effect}, key: key, forward: t.Cancels, firstSent: t.FirstSent,
 		wait: g.taskWait(t.Wait),
 		subject: subject{
 			scope: t.Scope, namespace: namespace, key: key.String(),
@@ -180,7 +180,7 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 // answer is a result as it is stored; one that is too large is not.
 func (g *Guard) answer(status int, mediaType string, body []byte) result {
 	res := result{answer: Answer{Status: status}}
-	envelope, err := g.envelope(Response{Status: status, Header: http.Header{"Content-Type": {mediaType}}, Body: body})
+	envelope, err := g.envelopeOf(status, []headerLine{{"Content-Type", mediaType}}, body)
 	if err == nil {
 		res.answer.Envelope = envelope
 	}
@@ -196,26 +196,26 @@ func (g *Guard) failed(err error) result {
 
 // replayedValue decodes what another call's function returned.
 func replayedValue[Out any](a *Answer) (out Out, err error) {
-	r, err := responseOf(a.Status, a.Envelope)
+	_, body, err := storedAnswer(a.Status, a.Envelope)
 	if err != nil {
 		return out, refusal(wire.RecordUnreadable, err)
 	}
-	if r.Status >= http.StatusBadRequest {
-		return out, verdictOf(r)
+	if a.Status >= http.StatusBadRequest {
+		return out, verdictOf(a.Status, body)
 	}
-	if err := contract.Decode(r.Body, &out); err != nil {
+	if err := contract.Decode(body, &out); err != nil {
 		return out, refusal(wire.RecordUnreadable, err)
 	}
 	return out, nil
 }
 
-// verdictOf is the StatusError that failed made r from.
-func verdictOf(r Response) error {
+// verdictOf is the StatusError that failed made body from.
+func verdictOf(status int, body []byte) error {
 	var p typedProblem
-	if err := json.Unmarshal(r.Body, &p); err != nil {
+	if err := json.Unmarshal(body, &p); err != nil {
 		return refusal(wire.RecordUnreadable, err)
 	}
-	return &StatusError{Status: r.Status, Code: p.Code, Detail: p.Detail}
+	return &StatusError{Status: status, Code: p.Code, Detail: p.Detail}
 }
 
 // refusedError is the error for an outcome that is neither a run nor a replay.

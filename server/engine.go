@@ -19,6 +19,7 @@ func (g *Guard) do(ctx context.Context, c *call) (out outcome) {
 		g.observeOutcome(c, out)
 		return out
 	}
+	c.token = newToken()
 	s := g.flights.join(c.id)
 	defer s.leave()
 	p := &patience{until: time.Now().Add(c.wait), none: c.wait <= 0}

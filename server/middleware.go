@@ -74,7 +74,7 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 	if err != nil || scope == "" || len(scope) > MaxScopeBytes {
 		return refuseEarly(wire.ScopeMissing, cmp.Or(err, errNoScope))
 	}
-	c := &call{route: route, token: newToken()}
+	c := &call{route: route}
 	if code, err := h.readKeys(r, c); code != "" {
 		return refuseEarly(code, err)
 	}

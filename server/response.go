@@ -17,16 +17,20 @@ type Response struct {
 // envelope encodes what of r is stored: the headers that may be replayed, and
 // the body.
 func (g *Guard) envelope(r Response) ([]byte, error) {
-	if r.Status < 200 || r.Status > 999 {
-		return nil, fmt.Errorf("%w: status %d", ErrArgument, r.Status)
+	return g.envelopeOf(r.Status, g.headers.lines(canonicalHeader(r.Header)), r.Body)
+}
+
+func (g *Guard) envelopeOf(status int, lines []headerLine, body []byte) ([]byte, error) {
+	if status < 200 || status > 999 {
+		return nil, fmt.Errorf("%w: status %d", ErrArgument, status)
 	}
-	if len(r.Body) > 0 && !bodyAllowed(r.Status) {
-		return nil, fmt.Errorf("%w: a body with status %d", ErrArgument, r.Status)
+	if len(body) > 0 && !bodyAllowed(status) {
+		return nil, fmt.Errorf("%w: a body with status %d", ErrArgument, status)
 	}
-	if int64(len(r.Body)) > g.cfg.MaxResponseBytes {
-		return nil, fmt.Errorf("%w: a body of %d bytes, MaxResponseBytes is %d", ErrArgument, len(r.Body), g.cfg.MaxResponseBytes)
+	if int64(len(body)) > g.cfg.MaxResponseBytes {
+		return nil, fmt.Errorf("%w: a body of %d bytes, MaxResponseBytes is %d", ErrArgument, len(body), g.cfg.MaxResponseBytes)
 	}
-	envelope, ok := encodeEnvelope(g.headers.lines(canonicalHeader(r.Header)), r.Body)
+	envelope, ok := encodeEnvelope(lines, body)
 	if !ok {
 		return nil, fmt.Errorf("%w: too many or malformed headers", ErrArgument)
 	}
@@ -46,13 +50,22 @@ func canonicalHeader(h http.Header) http.Header {
 
 // responseOf decodes a stored answer.
 func responseOf(status int, envelope []byte) (Response, error) {
-	lines, body, err := decodeEnvelope(envelope)
-	if err != nil || status < 200 || status > 999 || (len(body) > 0 && !bodyAllowed(status)) {
-		return Response{}, errEnvelope
+	lines, body, err := storedAnswer(status, envelope)
+	if err != nil {
+		return Response{}, err
 	}
 	r := Response{Status: status, Header: make(http.Header, len(lines)), Body: body}
 	for _, l := range lines {
 		r.Header[l.name] = append(r.Header[l.name], l.value)
 	}
 	return r, nil
+}
+
+// storedAnswer returns the parts of a stored answer. The body shares envelope's memory.
+func storedAnswer(status int, envelope []byte) (lines []headerLine, body []byte, err error) {
+	lines, body, err = decodeEnvelope(envelope)
+	if err != nil || status < 200 || status > 999 || (len(body) > 0 && !bodyAllowed(status)) {
+		return nil, nil, errEnvelope
+	}
+	return lines, body, nil
 }
