@@ -75,7 +75,7 @@ func BenchmarkJoined(b *testing.B) {
 				return trade(ctx, tx)
 			})
 		}},
-		{"once func", func(ctx context.Context) error {
+		{"once-func", func(ctx context.Context) error {
 			first, err := store.OnceFunc(ctx, newOnce(), trade)
 			if !first && err == nil {
 				err = errors.New("not the first")
