@@ -14,8 +14,8 @@ var (
 	ErrArgument = errors.New("pgstore: bad argument")
 	// ErrConfig: a field of [Config] has a value that it cannot have.
 	ErrConfig = errors.New("pgstore: bad config")
-	// ErrNoTx: ctx carries no transaction, as outside a Transactional run or a
-	// completion hook.
+	// ErrNoTx: ctx carries no transaction, as outside a Transactional run, a
+	// completion hook and [Store.OnceFunc].
 	ErrNoTx = errors.New("pgstore: no transaction in this context")
 	// ErrTxOwned: a handler tried to end the transaction that it runs in. It
 	// ends with the run: committed with the answer, or rolled back.

@@ -66,42 +66,49 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	return figures, nil
 }
 
-// waitedVariant lets callers own keys, and if so told others wait for some of them, who
-// poll.
-func waitedVariant(ctx context.Context, on *postgres, name string, waited bool) (*variant, error) {
+// openWaited makes the keys on a database of their own, with waiters who listen if so
+// told, and else poll.
+func openWaited(ctx context.Context, on *postgres, listen bool) (*waitedKeys, error) {
 	db, err := on.database(ctx, pgstore.Migrate)
 	if err != nil {
 		return nil, err
 	}
-	p, err := openPair(ctx, db, false)
+	p, err := openPair(ctx, db, listen)
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
-	return (&waitedKeys{pair: p, waited: waited, work: waitedWork}).variant(ctx, name, on, db), nil
+	return &waitedKeys{pair: p, database: db, work: waitedWork}, nil
+}
+
+// waitedVariant lets callers own keys, and if so told others wait for some of them, who
+// poll.
+func waitedVariant(ctx context.Context, on *postgres, name string, waited bool) (*variant, error) {
+	w, err := openWaited(ctx, on, false)
+	if err != nil {
+		return nil, err
+	}
+	w.waited = waited
+	return w.variant(ctx, name, on), nil
 }
 
 // notifiedVariant is waitedVariant with waiters who listen. It sets noted to the
 // percentage of the records that say so.
 func notifiedVariant(ctx context.Context, on *postgres, noted *float64) (*variant, error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	w, err := openWaited(ctx, on, true)
 	if err != nil {
 		return nil, err
 	}
-	p, err := openPair(ctx, db, true)
-	if err != nil {
-		return nil, errors.Join(err, db.drop())
+	w.waited = true
+	v := w.variant(ctx, waitersOnSome, on)
+	if err := w.listen(ctx); err != nil {
+		return nil, errors.Join(err, v.close())
 	}
-	w := &waitedKeys{pair: p, waited: true, work: waitedWork}
-	if err := w.listen(ctx, db); err != nil {
-		return nil, errors.Join(err, p.close(ctx), db.drop())
-	}
-	v := w.variant(ctx, waitersOnSome, on, db)
 	all := v.check
 	v.check = func(ctx context.Context, operations int) error {
 		if err := all(ctx, operations); err != nil {
 			return err
 		}
-		*noted, err = w.noted(ctx, db, operations)
+		*noted, err = w.noted(ctx, operations)
 		return err
 	}
 	return v, nil
@@ -111,24 +118,25 @@ func notifiedVariant(ctx context.Context, on *postgres, noted *float64) (*varian
 type waitedKeys struct {
 	*pair
 
-	waited bool
-	work   time.Duration // of the handler of each of those
-	calls  atomic.Int64  // of all turns
+	database *database
+	waited   bool
+	work     time.Duration // of the handler of each of those
+	calls    atomic.Int64  // of all turns
 }
 
-func (w *waitedKeys) variant(ctx context.Context, name string, on *postgres, db *database) *variant {
+func (w *waitedKeys) variant(ctx context.Context, name string, on *postgres) *variant {
 	return &variant{
 		name: name, server: on, turn: w.turn,
 		check: func(ctx context.Context, operations int) error {
-			return db.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
+			return w.database.holds(ctx, operations, "select count(*) from idempotency where state = 2", "select count(*) from idempotency")
 		},
-		close: func() error { return errors.Join(w.close(ctx), db.drop()) },
+		close: func() error { return errors.Join(w.close(ctx), w.database.drop()) },
 	}
 }
 
 // listen returns when the waiters' store listens, which it begins to with its first
 // waiter: until then nothing is noted.
-func (w *waitedKeys) listen(ctx context.Context, db *database) error {
+func (w *waitedKeys) listen(ctx context.Context) error {
 	key := newKey()
 	waiter := make(chan error, 1)
 	err := own(ctx, w.owner.guard, key, func() {
@@ -140,13 +148,13 @@ func (w *waitedKeys) listen(ctx context.Context, db *database) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(<-waiter, script("delete from idempotency")(ctx, db.look))
+	return errors.Join(<-waiter, script("delete from idempotency")(ctx, w.database.look))
 }
 
 // noted returns on which percentage of the records it is noted that somebody waits. It
 // is an error if that is not nearly one.
-func (w *waitedKeys) noted(ctx context.Context, db *database, operations int) (float64, error) {
-	n, err := db.count(ctx, "select count(*) from idempotency where waiters")
+func (w *waitedKeys) noted(ctx context.Context, operations int) (float64, error) {
+	n, err := w.database.count(ctx, "select count(*) from idempotency where waiters")
 	if err != nil {
 		return 0, err
 	}

@@ -17,19 +17,19 @@ func TestWaitedKeys_noted(t *testing.T) {
 	p, err := openPair(t.Context(), db, true)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.close(t.Context())) }()
-	w := &waitedKeys{pair: p, waited: true, work: 40 * waitedWork} // enough on a slow machine
-	require.NoError(t, w.listen(t.Context(), db))
+	w := &waitedKeys{pair: p, database: db, waited: true, work: 40 * waitedWork} // enough on a slow machine
+	require.NoError(t, w.listen(t.Context()))
 	operations := 0
 	for operations < 20*waitedEvery { // in one turn a slow machine may not come to one that is waited for
 		done, err := w.turn(t.Context(), 500*time.Millisecond)
 		require.NoError(t, err)
 		operations += done.operations
 	}
-	share, err := w.noted(t.Context(), db, operations)
+	share, err := w.noted(t.Context(), operations)
 	require.NoError(t, err)
 	require.InDelta(t, 1, share, 0.3)
 	for _, wrong := range []int{operations / 2, 2 * operations} { // half of them would not be noted of the latter
-		_, err = w.noted(t.Context(), db, wrong)
+		_, err = w.noted(t.Context(), wrong)
 		require.ErrorContains(t, err, "are noted")
 	}
 }
