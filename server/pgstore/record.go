@@ -15,7 +15,7 @@ import (
 func scanRecord(row pgx.CollectableRow) (server.Record, error) {
 	c := new(columns)
 	all := c.targets()
-	if err := row.Scan(all[1 : len(all)-1]...); err != nil {
+	if err := scanRow(row, 1, all[1:len(all)-1]); err != nil {
 		return server.Record{}, err
 	}
 	return c.record()
@@ -30,7 +30,7 @@ type found struct {
 
 func scanFound(row pgx.CollectableRow) (found, error) {
 	c := new(columns)
-	if err := row.Scan(c.targets()[1:]...); err != nil {
+	if err := scanRow(row, 1, c.targets()[1:]); err != nil {
 		return found{}, err
 	}
 	return c.found()
@@ -40,28 +40,38 @@ func scanFound(row pgx.CollectableRow) (found, error) {
 // from 1, in front.
 func scanNumberedFound(row pgx.CollectableRow) (i int, f found, err error) {
 	c := new(columns)
-	if err := row.Scan(c.targets()...); err != nil {
+	if err := scanRow(row, 0, c.targets()); err != nil {
 		return -1, f, err
 	}
 	f, err = c.found()
-	return c.number - 1, f, err
+	return int(c.number) - 1, f, err
 }
 
 // columns takes one row.
 type columns struct {
-	number                                int
-	key, token                            pgtype.UUID
-	fence                                 int64
-	state, effect, fingerprintVersion     int16
-	deaths                                int32
-	maybeRan                              bool
-	fingerprint, envelope                 []byte
-	createdAt, leaseUntil, expiresAt, now time.Time
-	firstSent, replayUntil, answerUntil   pgtype.Timestamptz
-	status                                pgtype.Int4
-	route                                 pgtype.Text
-	memo                                  []byte
-	synchronous                           bool
+	number                              int64
+	key, token                          pgtype.UUID
+	fence                               int64
+	state, effect, fingerprintVersion   int16
+	deaths                              int32
+	maybeRan                            bool
+	fingerprint, envelope               []byte
+	createdAt, leaseUntil, expiresAt    pgtype.Timestamptz
+	firstSent, replayUntil, answerUntil pgtype.Timestamptz
+	status                              pgtype.Int4
+	route                               pgtype.Text
+	memo                                []byte
+	now                                 pgtype.Timestamptz
+	synchronous                         bool
+}
+
+// columnTypes are those of columns' targets.
+var columnTypes = [...]uint32{
+	pgtype.Int8OID,
+	pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.Int2OID, pgtype.ByteaOID,
+	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.ByteaOID,
+	pgtype.TextOID, pgtype.ByteaOID, pgtype.TimestamptzOID,
+	pgtype.BoolOID,
 }
 
 // targets are a record's number, its own columns, and whether commits wait for a standby:
@@ -86,6 +96,11 @@ func (c *columns) record() (server.Record, error) {
 	if c.state < int16(server.StateInProgress) || c.state > int16(server.StateCancelled) || c.effect < 0 || c.effect > int16(server.Opaque) {
 		return server.Record{}, fmt.Errorf("record %v: state %d, effect %d", server.ID(c.key.Bytes), c.state, c.effect)
 	}
+	for _, t := range []pgtype.Timestamptz{c.now, c.createdAt, c.leaseUntil, c.expiresAt} {
+		if !t.Valid || t.InfinityModifier != pgtype.Finite {
+			return server.Record{}, fmt.Errorf("record %v: a time is null or infinite", server.ID(c.key.Bytes))
+		}
+	}
 	r := server.Record{
 		ID:          c.key.Bytes,
 		State:       server.State(c.state),   //nolint:gosec // bounded above
@@ -94,10 +109,10 @@ func (c *columns) record() (server.Record, error) {
 		Fence:       c.fence,
 		Deaths:      int(c.deaths),
 		MaybeRan:    c.maybeRan,
-		Now:         c.now.UTC(),
-		CreatedAt:   c.createdAt.UTC(),
-		LeaseUntil:  c.leaseUntil.UTC(),
-		ExpiresAt:   c.expiresAt.UTC(),
+		Now:         fromTimestamp(c.now),
+		CreatedAt:   fromTimestamp(c.createdAt),
+		LeaseUntil:  fromTimestamp(c.leaseUntil),
+		ExpiresAt:   fromTimestamp(c.expiresAt),
 		FirstSent:   fromTimestamp(c.firstSent),
 		ReplayUntil: fromTimestamp(c.replayUntil),
 		AnswerUntil: fromTimestamp(c.answerUntil),

@@ -1,0 +1,150 @@
+package pgstore
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+// A fakeRow is a row as it comes from a connection.
+type fakeRow struct {
+	pgx.CollectableRow
+
+	fields []pgconn.FieldDescription
+	values [][]byte
+}
+
+func (r *fakeRow) FieldDescriptions() []pgconn.FieldDescription { return r.fields }
+func (r *fakeRow) RawValues() [][]byte                          { return r.values }
+
+// set makes column i another value, of another type.
+func (r *fakeRow) set(tb testing.TB, i int, oid uint32, value any) {
+	tb.Helper()
+	raw, err := pgtype.NewMap().Encode(oid, r.fields[i].Format, value, nil)
+	require.NoError(tb, err)
+	r.fields[i].DataTypeOID, r.values[i] = oid, raw
+}
+
+var scanned = server.Record{
+	ID: server.ID{1}, Token: server.Token{2}, Fence: 3, State: server.StateCompleted, Effect: server.Keyed,
+	Deaths: 4, MaybeRan: true, Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{5}},
+	CreatedAt: at(6), FirstSent: at(5), LeaseUntil: at(7), ExpiresAt: at(9), ReplayUntil: at(8), Now: at(7),
+	Answer: server.Answer{Status: 200, Envelope: []byte("answer")}, Route: "POST /charge", Memo: []byte{9},
+}
+
+func at(second int64) time.Time { return time.Unix(1_800_000_000+second, 0).UTC() }
+
+// rowOf is the row that scanned comes from, with its number, in the format.
+func rowOf(tb testing.TB, format int16) *fakeRow {
+	tb.Helper()
+	r := new(fakeRow)
+	s := scanned
+	for i, value := range []any{
+		int64(1),
+		[16]byte(s.ID), [16]byte(s.Token), s.Fence, int16(s.State), int16(s.Effect), int32(s.Deaths), s.MaybeRan, //nolint:gosec // small
+		int16(s.Fingerprint.Version), s.Fingerprint.Sum[:],
+		s.CreatedAt, s.FirstSent, s.LeaseUntil, s.ExpiresAt, s.ReplayUntil, nil, int32(s.Answer.Status), s.Answer.Envelope, //nolint:gosec // small
+		s.Route, s.Memo, s.Now,
+		true,
+	} {
+		r.fields = append(r.fields, pgconn.FieldDescription{Name: "c" + strconv.Itoa(i), Format: format})
+		r.values = append(r.values, nil)
+		r.set(tb, i, columnTypes[i], value)
+	}
+	return r
+}
+
+func TestScan_bothFormats(t *testing.T) {
+	for name, format := range map[string]int16{"text": pgtype.TextFormatCode, "binary": pgtype.BinaryFormatCode} {
+		t.Run(name, func(t *testing.T) {
+			i, f, err := scanNumberedFound(rowOf(t, format))
+			require.NoError(t, err)
+			require.Equal(t, 0, i)
+			require.Equal(t, found{scanned, true}, f)
+		})
+	}
+}
+
+// The answer of a row outlives it: a connection uses its memory again.
+func TestScan_keepsNothingOfTheRow(t *testing.T) {
+	row := rowOf(t, pgtype.BinaryFormatCode)
+	_, f, err := scanNumberedFound(row)
+	require.NoError(t, err)
+	for _, value := range row.values {
+		clear(value)
+	}
+	require.Equal(t, scanned, f.Record)
+}
+
+// A table whose columns somebody gave a wider or narrower type.
+func TestScan_otherTypes(t *testing.T) {
+	row := rowOf(t, pgtype.BinaryFormatCode)
+	row.set(t, 0, pgtype.Int4OID, int32(1))
+	row.set(t, 4, pgtype.Int4OID, int32(2))
+	row.set(t, 18, pgtype.VarcharOID, scanned.Route)
+	i, f, err := scanNumberedFound(row)
+	require.NoError(t, err)
+	require.Equal(t, 0, i)
+	require.Equal(t, found{scanned, true}, f)
+}
+
+func TestScan_refuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, r *fakeRow)
+		says   string
+	}{
+		"a column too few":  {func(_ *testing.T, r *fakeRow) { r.fields, r.values = r.fields[1:], r.values[1:] }, "21 columns"},
+		"values without":    {func(_ *testing.T, r *fakeRow) { r.fields = r.fields[1:] }, "described 21"},
+		"null as a fence":   {func(_ *testing.T, r *fakeRow) { r.values[3] = nil }, "c3"},
+		"a short value":     {func(_ *testing.T, r *fakeRow) { r.values[1] = r.values[1][1:] }, "c1"},
+		"a type of another": {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.TextOID, "three") }, "c3"},
+		"null as a time":    {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
+		"no end": {func(t *testing.T, r *fakeRow) {
+			r.set(t, 13, pgtype.TimestamptzOID, pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity})
+		}, "null or infinite"},
+		"no such state": {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(7)) }, "state 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := rowOf(t, pgtype.BinaryFormatCode)
+			c.change(t, row)
+			_, _, err := scanNumberedFound(row)
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// BenchmarkScan reads one row, which is what a replay has, by plans made once, and by
+// plans made for it, as pgx does.
+func BenchmarkScan(b *testing.B) {
+	row := rowOf(b, pgtype.BinaryFormatCode)
+	types := pgtype.NewMap()
+	b.Run("plans=once", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := scanNumberedFound(row); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("plans=each", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c := new(columns)
+			for i, target := range c.targets() {
+				if err := types.PlanScan(columnTypes[i], row.fields[i].Format, target).Scan(row.values[i], target); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := c.found(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
