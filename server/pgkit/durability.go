@@ -17,8 +17,8 @@ var (
 )
 
 // A DurabilityError is returned by [CheckServer] for a server whose settings let
-// it forget, in a crash, what it has acknowledged: what was done once would be
-// done again.
+// it forget, in a crash, what it has acknowledged, or not say that it may: what was done
+// once would be done again.
 type DurabilityError struct {
 	Setting, Value string // as the session sees it, after ALTER ROLE and ALTER DATABASE
 }
@@ -36,17 +36,18 @@ type Queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-const serverSettings = `select current_setting('fsync'), current_setting('synchronous_commit'),
+const serverSettings = `select current_setting('fsync'), current_setting('synchronous_commit'), current_setting('client_min_messages'),
 	pg_is_in_recovery() or current_setting('transaction_read_only') = 'on'`
 
 // CheckServer returns [ErrReadOnly] if the server takes no writes, and a
-// [*DurabilityError] if fsync or synchronous_commit is off and allowNonDurable is
-// false. Synchronous_commit = local or remote_write is durable on the server
+// [*DurabilityError] if fsync or synchronous_commit is off, or client_min_messages
+// hides the warning that a commit was not confirmed by a standby, and allowNonDurable
+// is false. Synchronous_commit = local or remote_write is durable on the server
 // itself, and accepted.
 func CheckServer(ctx context.Context, db Queryer, allowNonDurable bool) error {
-	var fsync, commit string
+	var fsync, commit, messages string
 	var readOnly bool
-	if err := db.QueryRow(ctx, serverSettings).Scan(&fsync, &commit, &readOnly); err != nil {
+	if err := db.QueryRow(ctx, serverSettings).Scan(&fsync, &commit, &messages, &readOnly); err != nil {
 		return fmt.Errorf("pgkit: settings of the server: %w", err)
 	}
 	switch {
@@ -58,6 +59,8 @@ func CheckServer(ctx context.Context, db Queryer, allowNonDurable bool) error {
 		return &DurabilityError{Setting: "fsync", Value: fsync}
 	case commit == "off":
 		return &DurabilityError{Setting: "synchronous_commit", Value: commit}
+	case messages == "error":
+		return &DurabilityError{Setting: "client_min_messages", Value: messages}
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ func TestCheckServer(t *testing.T) {
 		{"commits are not flushed", "synchronous_commit", "off", false, pgkit.ErrNotDurable},
 		{"that is allowed", "synchronous_commit", "off", true, nil},
 		{"flushed here only", "synchronous_commit", "local", false, nil},
+		{"warnings are not heard", "client_min_messages", "error", false, pgkit.ErrNotDurable},
 		{"read-only", "default_transaction_read_only", "on", false, pgkit.ErrReadOnly},
 		{"read-only, durable or not", "default_transaction_read_only", "on", true, pgkit.ErrReadOnly},
 	} {

@@ -51,6 +51,9 @@ func Classify(err error) Failure {
 	if err == nil {
 		return FailureNone
 	}
+	if errors.Is(err, ErrFateUnknown) {
+		return FailureLost // whatever it wraps: the cause of a ctx that ended says nothing of the write
+	}
 	var pgErr *pgconn.PgError
 	var connectErr *pgconn.ConnectError
 	switch connecting := errors.As(err, &connectErr); {

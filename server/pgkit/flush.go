@@ -171,7 +171,7 @@ func (c *Combiner) compose(f *flush) (func(context.Context, *pgx.Conn) error, er
 	return f.caught(func(ctx context.Context, conn *pgx.Conn) error { return together(ctx, conn, parts) }), nil
 }
 
-// A crash is a panic in a flush. It is raised again in the leader, if that still
+// A crash is a panic in a write. It is raised again in its caller, or the leader of a flush, if that still
 // waits; the others are told that their fate is unknown.
 type crash struct {
 	value any
@@ -179,7 +179,7 @@ type crash struct {
 }
 
 func (p *crash) Error() string {
-	return fmt.Sprintf("pgkit: panic in a flush: %v\n\n%s", p.value, p.stack)
+	return fmt.Sprintf("pgkit: panic in a write: %v\n\n%s", p.value, p.stack)
 }
 
 // caught keeps a panic in write, as in a user's tracer, from ending the process

@@ -35,6 +35,11 @@ type session struct {
 	names map[string]bool
 	// misnamed: the server refused to use a name.
 	misnamed bool
+	// readOnly: since it was last reset, a statement was refused because the server takes
+	// no writes.
+	readOnly bool
+	// refused: since it was last reset, the server answered with an error.
+	refused bool
 }
 
 const sessionKey = "github.com/fanonce/fanonce/server/pgkit"
@@ -140,6 +145,10 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 	return func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		if byCode[err.Code] == FailureConflict {
 			sessionOf(conn).conflict.Store(true)
+		}
+		sessionOf(conn).refused = true
+		if byCode[err.Code] == FailureReadOnly {
+			sessionOf(conn).readOnly = true
 		}
 		if misnamed(err) {
 			sessionOf(conn).misnamed = true

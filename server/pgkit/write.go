@@ -126,30 +126,6 @@ func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
 	return committed(conn.SendBatch(ctx, batch))
 }
 
-// SendBatch sends the queries of batch in one round trip, as one READ COMMITTED
-// transaction: all of it becomes durable, or nothing. The batch itself is not used
-// up. Its functions are called with what comes back, which may be before the commit
-// has succeeded; it was sent by then, so that a function cannot prevent it, and
-// the error of one leaves the fate unknown. Errors are those of [Do].
-func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
-	_, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		NameQueries(ctx, conn, batch.QueuedQueries)
-		block := !sessionOf(conn.PgConn()).readCommitted
-		copied := new(pgx.Batch)
-		if block {
-			copied.Queue("begin isolation level read committed")
-		}
-		for _, q := range batch.QueuedQueries {
-			copied.Queue(q.SQL, q.Arguments...).Fn = q.Fn
-		}
-		if block {
-			copied.Queue("commit")
-		}
-		return struct{}{}, committed(conn.SendBatch(ctx, copied))
-	})
-	return err
-}
-
 // committed ends a batch whose last message commits it.
 func committed(results pgx.BatchResults) error {
 	err := results.Close()

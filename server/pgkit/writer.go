@@ -206,7 +206,7 @@ func (w *Writer) carry(ctx context.Context, conn Held, left chan struct{}, write
 // run calls write and finds out what is known about its fate.
 func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) error) error {
 	s := sessionOf(conn.PgConn())
-	s.waitCanceled = false
+	s.waitCanceled, s.readOnly = false, false
 	s.writing.Store(true)
 	open := !conn.IsClosed()
 	err := write(ctx, conn)
@@ -283,6 +283,24 @@ func (w *Writer) announce() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
+
+// Mend does for a connection on which a transaction was rolled back without the Writer what the
+// Writer does after its own writes: where the server takes no writes any more the pool is
+// made anew, and where names were lost conn goes on without.
+func (w *Writer) Mend(ctx context.Context, conn *pgx.Conn) {
+	s := sessionOf(conn.PgConn())
+	if s.readOnly {
+		s.readOnly = false
+		w.pool.Reset()
+	}
+	if s.misnamed && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I' {
+		_ = unname(ctx, conn)
+	}
+}
+
+// Admit waits as a write does until few enough are parked, for what begins without the Writer and
+// ends by it. It returns ctx's error, [ErrBusy] or [ErrClosed].
+func (w *Writer) Admit(ctx context.Context) error { return w.admit(ctx) }
 
 // Parked returns how many writes are parked at this moment.
 func (w *Writer) Parked() int {
