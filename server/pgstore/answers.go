@@ -100,6 +100,10 @@ type answerSweep struct {
 // dropped.
 const answerWindow = 10
 
+// leastWindow is more than expire at one moment, as the claims of one flush do: where a window
+// holds no other moment, the next begins where it began.
+const leastWindow = 1024
+
 // dropAnswers drops at most limit of the answers that are past their time. It
 // looks at a window of the records, and the next call at the next: there is no
 // index that could tell which, for an index on what completions change would cost
@@ -107,7 +111,7 @@ const answerWindow = 10
 func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	s.answers.mu.Lock()
 	defer s.answers.mu.Unlock()
-	window := int64(limit) * answerWindow
+	window := max(int64(limit)*answerWindow, leastWindow)
 	st := s.query.dropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
 	type seen struct {
 		end                     pgtype.Timestamptz

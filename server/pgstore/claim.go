@@ -34,7 +34,7 @@ var errVanished = errors.New("record vanished")
 
 func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
 	if req.Repeat {
-		if r, err := s.read(ctx, req.ID); !errors.Is(err, server.ErrNotFound) {
+		if r, err := s.readAs(ctx, req.ID, req.Token); !errors.Is(err, server.ErrNotFound) {
 			return r, err == nil && repeated(r, req), err
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.
 	if c.won {
 		return firstRecord(req, c.times), true, nil
 	}
-	r, err := s.read(ctx, req.ID) // its snapshot is younger than the conflict
+	r, err := s.readAs(ctx, req.ID, req.Token) // its snapshot is younger than the conflict
 	if errors.Is(err, server.ErrNotFound) {
 		return server.Record{}, false, s.whyAbsent(ctx, req)
 	}
@@ -105,7 +105,7 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
 	}
-	r, won, err := s.move(ctx, req.ID, s.query.takeOver.Bind(pgx.NamedArgs{
+	r, won, err := s.moveAs(ctx, req.ID, req.Token, s.query.takeOver.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"token":        uuid(req.Token),
 		"effect":       int16(req.Effect),
@@ -116,6 +116,9 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 		"route":        routeOf(req),
 		"memo":         memoOf(req),
 	}))
+	if won || (err == nil && repeated(r, req)) {
+		s.partitioned.records.put(r.ExpiresAt.Sub(r.Now)) // it may have been claimed with a longer Keep
+	}
 	if err == nil && !won && takable(r, from) && tooOld(r, req) {
 		return server.Record{}, false, server.ErrExpired
 	}
@@ -140,7 +143,11 @@ func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record
 // move sends an update that returns the record, and reads it if it has moved on
 // before.
 func (s *Store) move(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
-	return s.moveBy(ctx, id, func() (moved, error) {
+	return s.moveAs(ctx, id, server.Token{}, st)
+}
+
+func (s *Store) moveAs(ctx context.Context, id server.ID, token server.Token, st pgkit.Statement) (server.Record, bool, error) {
+	return s.moveBy(ctx, id, token, func() (moved, error) {
 		r, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
 		return moved{r, ok}, err
 	})
@@ -152,11 +159,11 @@ type moved struct {
 	ok     bool
 }
 
-func (s *Store) moveBy(ctx context.Context, id server.ID, do func() (moved, error)) (server.Record, bool, error) {
+func (s *Store) moveBy(ctx context.Context, id server.ID, token server.Token, do func() (moved, error)) (server.Record, bool, error) {
 	m, err := pgkit.RetryConflict(ctx, do)
 	if err != nil || m.ok {
 		return m.record, m.ok, err
 	}
-	r, err := s.read(ctx, id)
+	r, err := s.readAs(ctx, id, token)
 	return r, false, err
 }

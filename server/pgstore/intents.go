@@ -40,7 +40,7 @@ type Intent struct {
 // the zero Key, and one wrapping [server.ErrFateUnknown] if the intent may have been
 // stored or not: begin again.
 func (i *Intents) Begin(ctx context.Context, parent childkey.Key, namespace string, parts []string) (began time.Time, existed bool, err error) {
-	st, err := i.begin(parent, namespace, parts)
+	st, err := i.begin(parent, namespace, parts, &i.store.lockTimeout)
 	if err != nil {
 		return time.Time{}, false, err
 	}
@@ -69,7 +69,7 @@ func (i *Intents) Stage(ctx context.Context, tx pgx.Tx, namespace string, parts 
 	if err != nil {
 		return false, err
 	}
-	st, err := i.begin(parent, namespace, parts)
+	st, err := i.begin(parent, namespace, parts, nil) // tx is the caller's, and so are its waits
 	if err != nil {
 		return false, err
 	}
@@ -77,7 +77,7 @@ func (i *Intents) Stage(ctx context.Context, tx pgx.Tx, namespace string, parts 
 	return tag.RowsAffected() == 0, wrap("stage", err)
 }
 
-func (i *Intents) begin(parent childkey.Key, namespace string, parts []string) (pgkit.Statement, error) {
+func (i *Intents) begin(parent childkey.Key, namespace string, parts []string, lockTimeout *string) (pgkit.Statement, error) {
 	if parent.IsZero() {
 		return pgkit.Statement{}, fmt.Errorf("%w: no parent key", ErrArgument)
 	}
@@ -85,7 +85,7 @@ func (i *Intents) begin(parent childkey.Key, namespace string, parts []string) (
 	for n, part := range parts {
 		raw[n] = []byte(part)
 	}
-	st := i.store.query.intentBegin.Bind(pgx.NamedArgs{"key": parent.String(), "namespace": namespace, "parts": raw})
+	st := i.store.query.intentBegin.Bind(pgx.NamedArgs{"key": parent.String(), "namespace": namespace, "parts": raw, "lock_timeout": lockTimeout})
 	return st, wrap("begin", st.Err())
 }
 

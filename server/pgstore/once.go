@@ -58,7 +58,9 @@ type OnceRequest struct {
 //
 // [Store.OnceFunc] begins and commits the transaction as well, with a round trip less.
 //
-// The key commits and rolls back with tx. It returns a [*server.RefusedError] for
+// The key commits and rolls back with tx. Where commits wait for a standby a record that is in
+// the way is locked, so that tx waits for it too: commit it before you believe that
+// the work was done. Once returns a [*server.RefusedError] for
 // a key that was used with another name or payload, or otherwise than by Once
 // (key-reused), or was cancelled (key-cancelled), and an error wrapping
 // [ErrArgument] for a request that is not as it must be; then it has sent nothing.
@@ -68,7 +70,7 @@ func Once(ctx context.Context, tx pgx.Tx, req OnceRequest) (first bool, err erro
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
 	}
-	return once(ctx, pgxOnce{tx}, &req)
+	return onceIn(ctx, pgxOnce{tx}, &req)
 }
 
 // OnceSQL is [Once] for a transaction of database/sql, over pgx's driver.
@@ -76,7 +78,7 @@ func OnceSQL(ctx context.Context, tx *sql.Tx, req OnceRequest) (first bool, err 
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
 	}
-	return once(ctx, sqlOnce{tx}, &req)
+	return onceIn(ctx, sqlOnce{tx}, &req)
 }
 
 // Queue appends [Once] to a batch whose first statement it must be, so that the
@@ -102,12 +104,13 @@ func (p *prepared) queue(batch *pgx.Batch) error {
 
 // SendOnce is [Once] for work that is known beforehand: the key, the queries of
 // batch and the commit go in one round trip. It reports false, and nothing of batch
-// has happened, where the key was used before for the same; that costs one more. The
-// functions of batch are called with what comes back; that one fails does not
-// prevent the commit.
+// has happened, where the key was used before for the same Name and Payload; that costs
+// one more. The functions of batch are called with what comes back, and never after SendOnce has
+// returned. That one fails does not prevent the commit: then it is a [server.ErrFateUnknown].
 //
 // The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
-// req is not used. Besides the errors of Once it returns what the server says of a
+// req is not used. Another transaction with the key is waited for, for at most
+// Config.LockTimeout. Besides the errors of Once it returns what the server says of a
 // query that fails, and [server.ErrFateUnknown] if the answer was lost: send the same
 // again, and it finds out. batch is as it was, and can be.
 func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
@@ -120,9 +123,15 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		return false, err
 	}
 	sent := new(pgx.Batch)
+	bound, unbound := p.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.lockTimeout}), p.query.unboundLocks.Bind(nil)
+	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
+		return false, wrap("once", err)
+	}
+	sent.Queue(bound.SQL, bound.Args...)
 	if err := p.queue(sent); err != nil {
 		return false, err
 	}
+	sent.Queue(unbound.SQL)
 	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
 	for n := 0; ; n++ {
 		err := OnceError(pgkit.SendBatch(ctx, s.writer, sent))
@@ -133,7 +142,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		r, err := pgkit.One(ctx, s.pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
 		switch {
 		case err == nil:
-			return false, r.refusal(p.fingerprint)
+			return false, s.confirmOnce(ctx, r, p)
 		case !errors.Is(err, pgx.ErrNoRows): // else it was swept in between
 			return false, wrap("once", err)
 		}
@@ -153,7 +162,7 @@ func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx
 // same is for [Once] to say.
 func OnceError(err error) error {
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && pgErr.ConstraintName == keyConstraint {
+	if !errors.Is(err, pgkit.ErrFateUnknown) && errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && pgErr.ConstraintName == keyConstraint {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
@@ -225,7 +234,7 @@ func newToken() (t server.Token) {
 
 // A onceTx is one of the two kinds of transaction.
 type onceTx interface {
-	insert(ctx context.Context, st pgkit.Statement) (inserted bool, err error)
+	insert(ctx context.Context, st pgkit.Statement) (inserted bool, err error) // or does something else to one row
 	read(ctx context.Context, st pgkit.Statement) (r onceRecord, found bool, err error)
 }
 
@@ -233,29 +242,43 @@ type onceTx interface {
 type onceRecord struct {
 	state       server.State
 	fingerprint server.Fingerprint
+	synchronous bool // commits wait for a standby
 }
 
-func once(ctx context.Context, tx onceTx, req *OnceRequest) (bool, error) {
+// onceIn is once for the caller's own transaction.
+func onceIn(ctx context.Context, tx onceTx, req *OnceRequest) (bool, error) {
 	p, err := prepare(req)
 	if err != nil {
 		return false, err
 	}
+	first, r, err := once(ctx, tx, p)
+	if first || err != nil {
+		return first, err
+	}
+	if err := r.refusal(p.fingerprint); err != nil || !r.synchronous {
+		return false, err
+	}
+	_, err = tx.insert(ctx, p.query.onceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
+	return false, wrap("once", err)
+}
+
+// once inserts the key, or returns the record in its way.
+func once(ctx context.Context, tx onceTx, p prepared) (first bool, r onceRecord, err error) {
 	for {
 		st := p.query.once.Bind(p.args)
 		if err := st.Err(); err != nil {
-			return false, wrap("once", err)
+			return false, r, wrap("once", err)
 		}
 		if first, err := tx.insert(ctx, st); first || err != nil {
-			return first, wrap("once", err)
+			return first, r, wrap("once", err)
 		}
 		r, found, err := tx.read(ctx, p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
 		switch {
 		case err != nil:
-			return false, wrap("once", err)
-		case !found: // swept in between
-			continue
+			return false, r, wrap("once", err)
+		case found: // else it was swept in between
+			return false, r, nil
 		}
-		return false, r.refusal(p.fingerprint)
 	}
 }
 
@@ -308,7 +331,7 @@ func (o sqlOnce) read(ctx context.Context, st pgkit.Statement) (r onceRecord, fo
 func (r *onceRecord) scan(row interface{ Scan(...any) error }) error {
 	var state, version int16
 	var sum []byte
-	if err := row.Scan(&state, &version, &sum); err != nil {
+	if err := row.Scan(&state, &version, &sum, &r.synchronous); err != nil {
 		return err
 	}
 	r.state = server.State(state)          //nolint:gosec // this package writes 1 to 6

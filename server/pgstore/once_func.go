@@ -22,7 +22,8 @@ import (
 //	})
 //
 // The transaction is the store's own, at Config.Isolation, and so is the schema: that
-// of req is not used. tx is as in a guarded run ([Tx], and [SQLTx] for database/sql, find it in
+// of req is not used. Work must not end the transaction by SQL of its own: of one that does,
+// and begins another, the key is gone. tx is as in a guarded run ([Tx], and [SQLTx] for database/sql, find it in
 // work's ctx): its Commit and Rollback return [ErrTxOwned], and after work every
 // method returns [ErrTxEnded]. If work returns an error or panics everything is rolled
 // back, the key too, and OnceFunc returns that error, or panics.
@@ -33,16 +34,28 @@ import (
 // [server.ErrConflict] is a serialization failure or deadlock: nothing happened, and
 // it can be called again. [ErrTxFailed] and [ErrTxBusy] say what work left behind
 // that a COMMIT would hide; then nothing is committed.
-func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx context.Context, tx pgx.Tx) error) (first bool, err error) {
+func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx context.Context, tx pgx.Tx) error) (bool, error) {
 	if work == nil {
 		return false, fmt.Errorf("%w: no work", ErrArgument)
 	}
 	req.Schema = s.cfg.Schema
+	p, err := prepare(&req)
+	if err != nil {
+		return false, err
+	}
+	if err := s.writer.Admit(ctx); err != nil {
+		return false, wrap("once", err)
+	}
 	t := &tx{store: s, runs: ctx}
 	defer func() { _ = t.Rollback(ctx) }() // nothing, once it has ended; and the server does it where the connection broke
 	inside := &handlerTx{root: t, refuse: ErrTxOwned}
-	if first, err = once(ctx, pgxOnce{inside}, &req); err != nil || !first {
+	first, r, err := once(ctx, pgxOnce{inside}, p)
+	if err != nil {
 		return false, t.blame(err)
+	}
+	if !first {
+		_ = t.Rollback(ctx) // a confirmation wants a connection
+		return false, s.confirmOnce(ctx, r, p)
 	}
 	if err := work(t.NewContext(ctx), inside); err != nil {
 		return false, t.blame(err)
@@ -51,6 +64,19 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 		return false, wrap("once", conflict(err))
 	}
 	return true, nil
+}
+
+// confirmOnce says what to make of a record in the way, which may be visible and not yet
+// confirmed by a standby.
+func (s *Store) confirmOnce(ctx context.Context, r onceRecord, p prepared) error {
+	if err := r.refusal(p.fingerprint); err != nil {
+		return err
+	}
+	if !r.synchronous && s.cfg.ConfirmReplays != ConfirmAlways {
+		return nil
+	}
+	_, err := s.read(ctx, p.id)
+	return wrap("once", err)
 }
 
 // blame names the conflict that err came from, whatever was made of it since.

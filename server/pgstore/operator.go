@@ -98,7 +98,7 @@ func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.
 // moveLocked is move with the record locked before: else st would see a partition as
 // it was before a wait for the lock, and not the answer that was waited for.
 func (s *Store) moveLocked(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
-	return s.moveBy(ctx, id, func() (moved, error) {
+	return s.moveBy(ctx, id, server.Token{}, func() (moved, error) {
 		return pgkit.Tx(ctx, s.writer, func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
 			if _, err := s.setLockTimeout(ctx, tx, s.lockTimeout); err != nil {
 				return m, err

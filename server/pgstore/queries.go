@@ -11,27 +11,28 @@ var queryFiles embed.FS
 
 // queries are the files of query/, ready for one schema.
 type queries struct {
-	claim, tooOld, read, confirm pgkit.Query
-	flush, claimMany, settleMany pgkit.Query
-	readMany                     pgkit.Query
-	takeOver, bury               pgkit.Query
-	renew, renewLocked           pgkit.Query
-	settle, settleTx, settled    pgkit.Query
-	lock, cancelAbsent, cancel   pgkit.Query
-	setLockTimeout               pgkit.Query
-	sweep, stats, size           pgkit.Query
-	list, listOpaque, auditLog   pgkit.Query
-	resolve, forget, deferral    pgkit.Query
-	pruneAudit                   pgkit.Query
-	once, onceOrFail, onceRecord pgkit.Query
-	partitions, dropAnswers      pgkit.Query
-	detachedPartitions           pgkit.Query
-	ownsAnswers, clock           pgkit.Query
-	intentBegin, intent          pgkit.Query
-	intentDone, intentsPending   pgkit.Query
-	intentsSweep                 pgkit.Query
-	ended, expect                pgkit.Query
-	channel, notify              pgkit.Query
+	claim, tooOld, read, confirm          pgkit.Query
+	flush, claimMany, settleMany          pgkit.Query
+	readMany                              pgkit.Query
+	takeOver, bury                        pgkit.Query
+	renew, renewLocked                    pgkit.Query
+	settle, settleTx, settled             pgkit.Query
+	lock, cancelAbsent, cancel            pgkit.Query
+	setLockTimeout                        pgkit.Query
+	sweep, stats, size                    pgkit.Query
+	list, listOpaque, auditLog            pgkit.Query
+	resolve, forget, deferral             pgkit.Query
+	pruneAudit                            pgkit.Query
+	once, onceOrFail, onceRecord          pgkit.Query
+	onceConfirm, boundLocks, unboundLocks pgkit.Query
+	partitions, dropAnswers               pgkit.Query
+	detachedPartitions                    pgkit.Query
+	ownsAnswers, clock                    pgkit.Query
+	intentBegin, intent                   pgkit.Query
+	intentDone, intentsPending            pgkit.Query
+	intentsSweep                          pgkit.Query
+	ended, expect                         pgkit.Query
+	channel, notify                       pgkit.Query
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, readManyPartitioned   pgkit.Query
@@ -76,6 +77,9 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.once, "once"},
 		{&q.onceOrFail, "once_or_fail"},
 		{&q.onceRecord, "once_record"},
+		{&q.onceConfirm, "once_confirm"},
+		{&q.boundLocks, "bound_locks"},
+		{&q.unboundLocks, "unbound_locks"},
 		{&q.partitions, "partitions"},
 		{&q.detachedPartitions, "detached_partitions"},
 		{&q.ownsAnswers, "owns_answers"},

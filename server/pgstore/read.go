@@ -20,12 +20,18 @@ func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
 }
 
 func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
+	return s.readAs(ctx, id, server.Token{})
+}
+
+// readAs is read for who may find its own claim, of which it has to be as sure as of its
+// own write.
+func (s *Store) readAs(ctx context.Context, id server.ID, token server.Token) (server.Record, error) {
 	// A read of partitions can be the victim of a deadlock with their maintenance.
 	f, err := pgkit.RetryConflict(ctx, func() (found, error) { return s.find(ctx, id) })
 	if err != nil {
 		return server.Record{}, err
 	}
-	if !s.mustConfirm(f) {
+	if !s.mustConfirm(f, token) {
 		return f.Record, nil
 	}
 	return s.confirm(ctx, id)
@@ -105,8 +111,8 @@ func (s *Store) confirmRecord(ctx context.Context, id server.ID) (server.Record,
 
 // mustConfirm: a record that is still to run promises nothing to anybody, and
 // whoever takes it over writes.
-func (s *Store) mustConfirm(f found) bool {
-	if f.State == server.StateInProgress || f.State == server.StateReleased {
+func (s *Store) mustConfirm(f found, token server.Token) bool {
+	if (f.State == server.StateInProgress && f.Token != token) || f.State == server.StateReleased {
 		return false
 	}
 	switch s.cfg.ConfirmReplays {

@@ -82,6 +82,12 @@ func (v *sqlView) open(root *tx) (*sql.Tx, error) {
 	return tx, nil
 }
 
+func (v *sqlView) used() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.tx != nil
+}
+
 // close ends what database/sql knows of the transaction, and nothing else.
 func (v *sqlView) close() {
 	v.mu.Lock()

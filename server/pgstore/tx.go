@@ -79,7 +79,9 @@ func (t *tx) Rollback(ctx context.Context) error {
 	if t.conn.Conn().PgConn().TxStatus() == 'I' {
 		return nil
 	}
-	return wrap("rollback", t.tx.Rollback(ctx))
+	err := t.tx.Rollback(ctx)
+	t.store.writer.Mend(ctx, t.conn.Conn())
+	return wrap("rollback", err)
 }
 
 // end makes what the handler may have left running fail, and returns how far the
@@ -93,6 +95,9 @@ func (t *tx) end() (stage, bool) {
 	case ended:
 	case t.stage == stageBegun:
 		t.lost = t.conflict()
+		if t.sql.used() && t.conn.Conn().PgConn().IsBusy() {
+			_ = t.conn.Conn().PgConn().Conn().Close() // or database/sql would wait for what still runs
+		}
 	case t.stage == stageBeginning && t.conn != nil:
 		_ = t.conn.Conn().PgConn().Conn().Close() // which its user notices at the next read
 	}
@@ -217,7 +222,7 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Ow
 // itself.
 func isLeaseLost(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "22P02"
+	return !errors.Is(err, pgkit.ErrFateUnknown) && errors.As(err, &pgErr) && pgErr.Code == "22P02"
 }
 
 // conflict gives a serialization failure or deadlock the server's name.

@@ -2,7 +2,8 @@
 -- sweep's index, and drops the answers in it that are past their time, at most so
 -- many. It returns one row: where the window ends (null: it was empty), how many
 -- records were in it, how many answers it dropped, and how many wait for their
--- time. The records stay, and stay where they are (HOT).
+-- time. The records stay, and stay where they are (HOT). One that somebody holds is left for the
+-- next time: a wait for it could not be left.
 with seen as (
   select ctid, expires_at,
     envelope is not null and answer_until <= clock_timestamp() as due,
@@ -14,8 +15,13 @@ with seen as (
 ), dropped as (
   update /*schema*/idempotency
   set envelope = null
-  where ctid = any (array(select ctid from seen where due limit @limit))
-    and envelope is not null and answer_until <= clock_timestamp()
+  where ctid = any (array(
+      select i.ctid
+      from /*schema*/idempotency i
+      where i.ctid = any (array(select ctid from seen where due limit @limit))
+        and i.envelope is not null and i.answer_until <= clock_timestamp()
+      for no key update skip locked
+    ))
   returning true
 )
 select max(expires_at), count(*), (select count(*) from dropped), count(*) filter (where waiting)

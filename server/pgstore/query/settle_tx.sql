@@ -4,6 +4,7 @@
 -- then passes over the COMMIT. What cannot be read as a number is what a reader
 -- of the server's log will see. It depends on the count, so that it is not
 -- evaluated while planning.
+-- COMMIT warns where the wait for a standby was canceled, whatever the handler chose to hear.
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,
@@ -11,8 +12,9 @@ with settled as (
     answer_until = clock_timestamp() + @keep_answer::interval,
     maybe_ran = maybe_ran or @maybe_ran,
     lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  where s.lock_timeout is not null
+  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout,
+      set_config('client_min_messages', 'warning', true) as messages) s
+  where s.lock_timeout is not null and s.messages is not null
     and key = @key and token = @token and fence = @fence and state = 1
   returning key, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
 )
