@@ -76,7 +76,8 @@ type Config struct {
 	LockTimeout time.Duration
 
 	// CloseTimeout is how long [Store.Close] waits for writes under way before
-	// it breaks their connections. Zero means [DefaultCloseTimeout].
+	// it breaks their connections, and for transactions of handlers before it
+	// returns without them. Zero means [DefaultCloseTimeout].
 	CloseTimeout time.Duration
 
 	// MaxParked is how many writes may be left waiting for an answer of the

@@ -153,8 +153,9 @@ func (s *Store) Queued() int {
 
 // Close tells all who wait for a run, refuses further writes, waits for those under way for at most
 // Config.CloseTimeout, then breaks their connections: what they wrote may be
-// durable or not. It closes the pool if [Open] made it. End the transactions that
-// were begun before: it waits for them without a bound then.
+// durable or not. It closes the pool if [Open] made it. For transactions that handlers
+// have open it waits as long: let [server.Guard.Shutdown] end the handlers
+// before. The pool's last connections are closed when those end.
 func (s *Store) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.CloseTimeout)
 	defer cancel()
@@ -164,6 +165,23 @@ func (s *Store) Close() {
 	}
 	_ = s.writer.Close(ctx) // whoever waited for a write that was broken was told
 	if s.ownsPool {
+		s.closePool(ctx)
+	}
+}
+
+// closePool waits for the pool to close, but no longer than ctx for what handlers hold.
+func (s *Store) closePool(ctx context.Context) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
 		s.pool.Close()
+	}()
+	select {
+	case <-closed:
+		return
+	case <-ctx.Done():
+	}
+	if s.pool.Stat().AcquiredConns() == 0 {
+		<-closed
 	}
 }

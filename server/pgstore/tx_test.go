@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
@@ -218,4 +219,20 @@ func TestTx_deadlock(t *testing.T) {
 	require.ErrorIs(t, first, server.ErrConflict)
 	require.NoError(t, second)
 	require.Equal(t, 2, queryRow[int](t, look, "select sum(n) from t"))
+}
+
+// A handler that does not end keeps Close for its timeout, and its connection until it ends.
+func TestStore_Close_withATransactionOpen(t *testing.T) {
+	t.Parallel()
+	pool := ledger(t)
+	s := openOn(t, pool, pgstore.Config{CloseTimeout: 10 * time.Millisecond}, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "handlers"
+	})
+	tx, ctx := unbegun(t, s)
+	require.NoError(t, effect(ctx, pgstore.Tx(ctx)))
+	s.Close() // it returns
+	sessions := "select count(*) from pg_stat_activity where application_name = 'handlers' and datname = current_database()"
+	require.Equal(t, 1, queryRow[int](t, pool, sessions))
+	require.NoError(t, tx.Rollback(t.Context()))
+	until(t, "the connection is closed", func() bool { return queryRow[int](t, pool, sessions) == 0 })
 }
