@@ -36,11 +36,12 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 
 // Open makes a pool from a copy of poolCfg, which must come from
 // [pgxpool.ParseConfig], connects, and checks the server: it must accept writes,
-// not forget them in a crash, and have the tables at the right version. Several
-// hosts with target_session_attrs=read-write find the primary after a failover.
+// not forget them in a crash, have the tables at the right version, and let the role write
+// them. Several hosts with target_session_attrs=read-write find the primary after a failover.
 //
 // It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
-// [pgkit.ErrNotDurable], or a [*pgkit.SchemaError]; see [Migrate]. End the journal
+// [pgkit.ErrNotDurable], a [*pgkit.SchemaError], see [Migrate], or a
+// [*pgkit.PrivilegeError], see [Roles]. End the journal
 // with [Journal.Close], after its engine: that closes the pool.
 func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, error) {
 	if poolCfg == nil || poolCfg.ConnConfig == nil {
@@ -107,8 +108,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 // milliseconds is d as Postgres reads a timeout.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Check asks the server whether it accepts writes and keeps them, and whether
-// the tables are there, and returns the errors of [Open]. It suits a readiness
+// Check asks the server whether it accepts writes and keeps them, whether
+// the tables are there, and whether the role may write them, and returns the errors of [Open]. It suits a readiness
 // probe.
 func (j *Journal) Check(ctx context.Context) error {
 	err := pgkit.CheckServer(ctx, j.pool, j.cfg.AllowNonDurable)
@@ -117,6 +118,9 @@ func (j *Journal) Check(ctx context.Context) error {
 	}
 	if err == nil {
 		err = Migrations.Check(ctx, j.pool, j.cfg.Schema)
+	}
+	if err == nil {
+		err = pgkit.CheckPrivileges(ctx, j.pool, j.cfg.Schema, "saga")
 	}
 	return wrap("check", err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
+	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -52,6 +53,19 @@ func TestJournal_asRuntime(t *testing.T) {
 		look := pgtest.NewPool(tb, pgjournal.Migrate)
 		return openOn(tb, look, pgjournal.Config{}, as(roles(tb, look).Runtime))
 	})
+}
+
+// Who cannot write hears it from Open, and not from each call.
+func TestOpen_asObserver(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgjournal.Migrate)
+	observer := roles(t, look).Observer
+	cfg := look.Config()
+	as(observer)(cfg)
+	_, err := pgjournal.Open(t.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
+	var missing *pgkit.PrivilegeError
+	require.ErrorAs(t, err, &missing)
+	require.Equal(t, observer, missing.Role)
 }
 
 // And for nothing else. An observer sees less.

@@ -26,7 +26,11 @@ func (e *SchemaError) Error() string {
 	if e.Schema != "" {
 		where = fmt.Sprintf("schema %q", e.Schema)
 	}
-	return fmt.Sprintf("%v: %s in %s has version %d, want %d", e.kind(), e.Component, where, e.Have, e.Want)
+	said := fmt.Sprintf("%v: %s in %s has version %d, want %d", e.kind(), e.Component, where, e.Have, e.Want)
+	if e.Have < e.Want {
+		return said + ": run its Migrate"
+	}
+	return said
 }
 
 // Is makes the error match its kind.

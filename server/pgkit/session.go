@@ -14,7 +14,18 @@ import (
 
 // ErrNotPrepared: a pool's configuration did not go through [Prepare] before
 // the pool was made.
-var ErrNotPrepared = errors.New("pgkit: pool not prepared")
+var ErrNotPrepared = errors.New("pgkit: pool not prepared: call Prepare on its configuration, or let Open make it")
+
+// An ExecModeError says that a pool's DefaultQueryExecMode is one that this module cannot
+// work with. It matches [ErrNotPrepared].
+type ExecModeError struct{ Mode pgx.QueryExecMode }
+
+func (e *ExecModeError) Error() string {
+	return fmt.Sprintf("pgkit: exec mode %q is not supported; the default works behind a pooler too", e.Mode)
+}
+
+// Is makes the error match [ErrNotPrepared].
+func (e *ExecModeError) Is(target error) bool { return target == ErrNotPrepared }
 
 // A session is what [Prepare] makes a connection remember. Only the goroutine
 // that uses the connection touches it, but for what is atomic.
@@ -87,8 +98,8 @@ func Prepare(cfg *pgxpool.Config) {
 }
 
 // CheckPool returns an error wrapping [ErrNotPrepared] unless the pool's
-// configuration went through [Prepare], and has an exec mode that this module
-// can work with: any but the simple protocol.
+// configuration went through [Prepare], and an [*ExecModeError] if it has an
+// exec mode that this module cannot work with: the simple protocol.
 func CheckPool(pool *pgxpool.Pool) error {
 	if pool == nil {
 		return fmt.Errorf("%w: nil", ErrNotPrepared)
@@ -98,7 +109,7 @@ func CheckPool(pool *pgxpool.Pool) error {
 		return ErrNotPrepared
 	}
 	if mode := cfg.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeSimpleProtocol {
-		return fmt.Errorf("%w: exec mode %q is not supported", ErrNotPrepared, mode)
+		return &ExecModeError{mode}
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func TestCheckPool(t *testing.T) {
 	require.NoError(t, err)
 	defer simple.Close()
 	require.ErrorIs(t, pgkit.CheckPool(simple), pgkit.ErrNotPrepared)
+	var mode *pgkit.ExecModeError
+	require.ErrorAs(t, pgkit.CheckPool(simple), &mode)
+	require.ErrorContains(t, mode, "simple protocol")
 }
 
 func TestPrepare_keepsHooks(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
@@ -61,6 +62,19 @@ func TestTxStore_asRuntime(t *testing.T) {
 		exec(tb, look, "grant select, insert on effect to "+runtime)
 		return openOn(tb, look, pgstore.Config{}, as(runtime)), rows{look}
 	})
+}
+
+// Who cannot write hears it from Open, and not from each call.
+func TestOpen_asObserver(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	observer := roles(t, look).Observer
+	cfg := look.Config()
+	as(observer)(cfg)
+	_, err := pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
+	var missing *pgkit.PrivilegeError
+	require.ErrorAs(t, err, &missing)
+	require.Equal(t, observer, missing.Role)
 }
 
 // And for nothing else. An observer sees less.

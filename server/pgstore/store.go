@@ -48,12 +48,13 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 
 // Open makes a pool from a copy of poolCfg, which must come from
 // [pgxpool.ParseConfig], connects, and checks the server: it must accept writes,
-// not forget them in a crash, and have the tables at the right version. Several
-// hosts with target_session_attrs=read-write find the primary after a failover.
+// not forget them in a crash, have the tables at the right version, and let the role write
+// them. Several hosts with target_session_attrs=read-write find the primary after a failover.
 // With Config.Listen it also finds out whether a notification gets through.
 //
 // It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
-// [pgkit.ErrNotDurable], or a [*pgkit.SchemaError]; see [Migrate]. End the store
+// [pgkit.ErrNotDurable], a [*pgkit.SchemaError], see [Migrate], or a
+// [*pgkit.PrivilegeError], see [Roles]. End the store
 // with [Store.Close], which closes the pool.
 func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, error) {
 	if poolCfg == nil || poolCfg.ConnConfig == nil {
@@ -125,8 +126,8 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 // milliseconds is d as Postgres reads a timeout.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Check asks the server whether it accepts writes and keeps them, and whether
-// the tables are there, and returns the errors of [Open]. It suits a readiness
+// Check asks the server whether it accepts writes and keeps them, whether
+// the tables are there, and whether the role may write them, and returns the errors of [Open]. It suits a readiness
 // probe.
 func (s *Store) Check(ctx context.Context) error {
 	err := pgkit.CheckServer(ctx, s.pool, s.cfg.AllowNonDurable)
@@ -135,6 +136,9 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if err == nil {
 		err = Migrations.Check(ctx, s.pool, s.cfg.Schema)
+	}
+	if err == nil {
+		err = pgkit.CheckPrivileges(ctx, s.pool, s.cfg.Schema, "idempotency")
 	}
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
 		_, err = s.lookAtPartitions(ctx, s.pool)
