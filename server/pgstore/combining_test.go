@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -375,4 +376,24 @@ func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	text, err := pgx.CollectRows(lines, pgx.RowTo[string])
 	require.NoError(t, err)
 	return strings.Split(strings.Join(text, " "), "->")
+}
+
+// The claims of transactional runs share a commit as all others: it is before their own.
+func TestCombining_claimsOfTransactionalRuns(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, size(1))
+	const runs = 6
+	for _, err := range flushed(t, s, runs, func(int) error {
+		req := newClaim()
+		req.Effect = server.Transactional
+		_, won, err := s.Claim(t.Context(), req)
+		if err == nil && !won {
+			err = errors.New("not won")
+		}
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, runs, queryRow[int](t, look, "select count(*) from idempotency where effect = $1", int16(server.Transactional)))
+	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"))
 }
