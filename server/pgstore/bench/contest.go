@@ -14,6 +14,9 @@ type variant struct {
 	connections int       // that were its best; 0: nobody tried
 	// turn works for about so long.
 	turn func(ctx context.Context, length time.Duration) (work, error)
+	// tally returns what the last turn did, for one that cannot tell itself; nil: it can.
+	// Neither its time nor what it costs is the variant's.
+	tally func(ctx context.Context) (operations int, err error)
 	// check compares what is in the database with the operations of all turns.
 	check func(ctx context.Context, operations int) error
 	close func() error
@@ -64,36 +67,54 @@ func contest(ctx context.Context, e effort, variants ...*variant) (_ results, er
 	return all, nil
 }
 
-// takeTurn lets the variant work for one slice, and adds what it did to the cell.
+// takeTurn lets the variant work for one slice, and adds what it did to the cell. One that
+// is tallied works for another until it has done something: on a slow machine it may not
+// have known that it has to.
 func takeTurn(ctx context.Context, v *variant, length time.Duration, to *cell) (operations int, err error) {
-	var before, after position
-	if v.server != nil {
-		if before, err = v.server.position(ctx); err != nil {
+	for operations == 0 {
+		w, used, wal, err := charged(ctx, v, length)
+		if err == nil && v.tally != nil {
+			w.operations, err = v.tally(ctx)
+		}
+		if err != nil {
 			return 0, err
 		}
+		if w.operations == 0 && v.tally == nil {
+			return 0, errors.New("it did nothing in its turn")
+		}
+		to.add(w, used, wal)
+		operations = w.operations
+	}
+	return operations, nil
+}
+
+// charged is a turn with what it costs: processor time, and bytes of its server's log.
+func charged(ctx context.Context, v *variant, length time.Duration) (w work, used usage, wal float64, err error) {
+	before, err := v.position(ctx)
+	if err != nil {
+		return w, used, 0, err
 	}
 	start, err := readUsage()
 	if err != nil {
-		return 0, err
+		return w, used, 0, err
 	}
-	w, err := v.turn(ctx, length)
-	if err != nil {
-		return 0, err
+	if w, err = v.turn(ctx, length); err != nil {
+		return w, used, 0, err
 	}
 	end, err := readUsage()
 	if err != nil {
-		return 0, err
+		return w, used, 0, err
 	}
+	after, err := v.position(ctx)
+	return w, end.since(start), after.wal - before.wal, err
+}
+
+// position is that of the variant's server, if it has one.
+func (v *variant) position(ctx context.Context) (at position, err error) {
 	if v.server != nil {
-		if after, err = v.server.position(ctx); err != nil {
-			return 0, err
-		}
+		at, err = v.server.position(ctx)
 	}
-	if w.operations == 0 {
-		return 0, errors.New("it did nothing in its turn")
-	}
-	to.add(w, end.since(start), after.wal-before.wal)
-	return w.operations, nil
+	return at, err
 }
 
 func closeAll(variants []*variant) (err error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,41 @@ func TestContest_failures(t *testing.T) {
 			require.Contains(t, turns, "close a")
 		})
 	}
+}
+
+// What it takes to count a variant's operations is not charged to it. Not parallel: it
+// looks at what this process uses.
+func TestTakeTurn_tally(t *testing.T) {
+	on := newPostgres(t)
+	db := openDatabase(t, on, someTable)
+	const bytes = 1 << 20
+	writeLog := script(fmt.Sprintf("select pg_logical_emit_message(false, 'tally', repeat('x', %d))", bytes))
+	tallies := []int{0, 7} // it was not yet done with anything in the first slice
+	v := &variant{
+		name: "v", server: on,
+		turn: func(_ context.Context, length time.Duration) (work, error) { return work{took: length}, nil },
+		tally: func(ctx context.Context) (n int, err error) {
+			n, tallies = tallies[0], tallies[1:]
+			before, err := selfTime()
+			for used := before; err == nil && used-before < time.Second; {
+				used, err = selfTime()
+			}
+			return n, errors.Join(err, writeLog(ctx, db.look))
+		},
+	}
+	c := new(cell)
+	n, err := takeTurn(t.Context(), v, time.Millisecond, c)
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	require.Equal(t, 7, c.operations)
+	require.Equal(t, 2*time.Millisecond, c.took, "both slices are its own")
+	require.Less(t, c.wal, float64(bytes))
+	require.Less(t, c.here, 500*time.Millisecond)
+	require.Less(t, c.cpu, 500*time.Millisecond)
+
+	v.tally = func(context.Context) (int, error) { return 0, errBroken }
+	_, err = takeTurn(t.Context(), v, time.Millisecond, c)
+	require.ErrorIs(t, err, errBroken)
 }
 
 func TestCallers(t *testing.T) {

@@ -39,7 +39,7 @@ type pgbench struct {
 	folder      string
 	connections int
 	done        string // the query that counts what it did
-	counted     int    // by it, when pgbench was last stopped
+	counted     int    // by it, when it was last asked
 	ahead       int    // rows that each connection may have finished since
 }
 
@@ -58,12 +58,18 @@ func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file 
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
+	v := b.variant(name)
+	v.close = func() error { return errors.Join(b.stop(), db.drop()) }
+	return v, nil
+}
+
+func (b *pgbench) variant(name string) *variant {
 	before := b.counted
 	return &variant{
-		name: name, server: server, connections: best, turn: b.turn,
+		name: name, server: b.server, connections: b.connections, turn: b.turn, tally: b.tally,
 		check: func(ctx context.Context, operations int) error { return b.check(ctx, before+operations) },
-		close: func() error { return errors.Join(b.stop(), db.drop()) },
-	}, nil
+		close: b.stop,
+	}
 }
 
 // triesOfConnections is how often each number of connections has its turn.
@@ -76,11 +82,12 @@ func bestConnections(ctx context.Context, e effort, db *database, file string) (
 		if err != nil {
 			return w, err
 		}
-		_, err = b.turn(ctx, e.slice/2) // warm
+		v, tried := b.variant(file), new(cell)
+		_, err = takeTurn(ctx, v, e.slice/2, new(cell)) // warm
 		if err == nil {
-			w, err = b.turn(ctx, e.slice)
+			_, err = takeTurn(ctx, v, e.slice, tried)
 		}
-		return w, errors.Join(err, b.stop())
+		return tried.work, errors.Join(err, v.close())
 	})
 }
 
@@ -138,6 +145,9 @@ func startPgbench(ctx context.Context, db *database, file string, connections in
 	if err == nil {
 		err = b.pause(ctx)
 	}
+	if err == nil {
+		_, err = b.tally(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, b.stop())
 	}
@@ -184,47 +194,43 @@ func (b *pgbench) command(program, file string, args ...string) (*exec.Cmd, erro
 
 func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
 
-// turn lets pgbench go on for a while, and on a slow machine until it has done
-// something. What its server is at when the time is up counts.
+// turn lets pgbench go on for a while. What its server is at when the time is up counts.
 func (b *pgbench) turn(ctx context.Context, length time.Duration) (w work, err error) {
-	for before := b.counted; err == nil && w.operations == 0; w.operations = b.counted - before {
-		var took time.Duration
-		took, err = b.resume(ctx, length)
-		w.took += took
-	}
-	return w, err
-}
-
-// resume lets pgbench go on for a while, and returns how long that was.
-func (b *pgbench) resume(ctx context.Context, length time.Duration) (took time.Duration, err error) {
 	start := time.Now()
 	if err := b.child.process.Signal(syscall.SIGCONT); err != nil {
-		return 0, err
+		return w, err
 	}
 	select {
 	case <-time.After(length):
 	case <-ctx.Done():
 	case <-b.child.done:
-		return 0, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
+		return w, fmt.Errorf("bench: pgbench ended: %w", b.child.err)
 	}
-	took = time.Since(start)
-	return took, b.pause(ctx)
+	w.took = time.Since(start)
+	return w, b.pause(ctx)
 }
 
-// pause stops pgbench, waits until the server has done what it was asked, and
-// counts. A statement that the server has not begun by then counts the next time.
+// pause stops pgbench, and waits until the server has done what it was asked.
 func (b *pgbench) pause(ctx context.Context) error {
 	if err := b.child.process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	err := until(ctx, b.child, "stop pgbench", func() (bool, error) {
+	return until(ctx, b.child, "stop pgbench", func() (bool, error) {
 		n, err := b.count(ctx, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgbench' and state = 'active'")
 		return n == 0, err
 	})
-	if err == nil {
-		b.counted, err = b.finished(ctx)
+}
+
+// tally returns what has been done since it was last called. It reads the whole table,
+// which is no work of pgbench's and must not be charged to it. A statement that the
+// server has not begun by then counts the next time.
+func (b *pgbench) tally(ctx context.Context) (operations int, err error) {
+	n, err := b.finished(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	operations, b.counted = n-b.counted, n
+	return operations, nil
 }
 
 // check looks whether the rows that were counted are all that there are, but for

@@ -33,6 +33,26 @@ func TestPgbench_check(t *testing.T) {
 	}
 }
 
+// A turn ends before its operations are counted, and they are counted whole then.
+func TestPgbench_turn(t *testing.T) {
+	t.Parallel()
+	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
+	b, err := startPgbench(t.Context(), db, twoCommits, 2)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.stop()) }()
+	v, counting := b.variant(base), b.done
+	b.done = "select count(*) from nothing"
+	_, err = v.turn(t.Context(), mini.slice)
+	require.NoError(t, err, "it does not count")
+	_, err = v.tally(t.Context())
+	require.Error(t, err)
+	b.done = counting
+	n, err := takeTurn(t.Context(), v, mini.slice, new(cell))
+	require.NoError(t, err)
+	require.Positive(t, n)
+	require.NoError(t, v.check(t.Context(), n), "with those of the turn that was not counted")
+}
+
 // One turn in which the machine was fast makes no number the best.
 func TestBestOf(t *testing.T) {
 	t.Parallel()
