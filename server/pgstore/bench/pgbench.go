@@ -46,13 +46,13 @@ type pgbench struct {
 // pgbenchVariant is a pgbench with its best number of connections among those
 // that the effort names.
 func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file string) (*variant, error) {
-	db, err := server.database(ctx, pgstore.Migrate)
+	best, err := bestConnections(ctx, e, server, file)
 	if err != nil {
 		return nil, err
 	}
-	best, err := bestConnections(ctx, e, db, file)
+	db, err := server.database(ctx, pgstore.Migrate)
 	if err != nil {
-		return nil, errors.Join(err, db.drop())
+		return nil, err
 	}
 	b, err := startPgbench(ctx, db, file, best)
 	if err != nil {
@@ -75,8 +75,14 @@ func (b *pgbench) variant(name string) *variant {
 // triesOfConnections is how often each number of connections has its turn.
 const triesOfConnections = 3
 
-// bestConnections returns the number that does most.
-func bestConnections(ctx context.Context, e effort, db *database, file string) (int, error) {
+// bestConnections returns the number that does most, in a database that is gone behind it:
+// a contest is to begin with as few rows for pgbench as for the others.
+func bestConnections(ctx context.Context, e effort, server *postgres, file string) (best int, err error) {
+	db, err := server.database(ctx, pgstore.Migrate)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
 	return bestOf(e.connections, triesOfConnections, func(n int) (w work, err error) {
 		b, err := startPgbench(ctx, db, file, n)
 		if err != nil {

@@ -73,13 +73,27 @@ func TestBestOf(t *testing.T) {
 	require.Equal(t, 8, best, "there is no choice")
 }
 
-// The numbers are tried with pgbench itself, one after the other.
+// The numbers are tried with pgbench itself, one after the other, and the contest has a
+// table of its own behind that.
 func TestBestConnections(t *testing.T) {
 	t.Parallel()
-	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
+	on := newPostgres(t)
+	databases := func() int {
+		var n int
+		require.NoError(t, on.look.QueryRow(t.Context(), "select count(*) from pg_database where datname like 'variant%'").Scan(&n))
+		return n
+	}
 	e := mini
 	e.connections = []int{1, 4}
-	best, err := bestConnections(t.Context(), e, db, twoCommits)
+	best, err := bestConnections(t.Context(), e, on, twoCommits)
 	require.NoError(t, err)
 	require.Contains(t, e.connections, best)
+	require.Zero(t, databases(), "its rows are gone")
+
+	v, err := pgbenchVariant(t.Context(), e, on, base, twoCommits)
+	require.NoError(t, err)
+	require.Contains(t, e.connections, v.connections)
+	require.Equal(t, 1, databases(), "that of the contest")
+	require.NoError(t, v.close())
+	require.Zero(t, databases())
 }
