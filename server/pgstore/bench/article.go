@@ -27,18 +27,22 @@ var (
 	singleStatements = article{name: "insert … on conflict, then update", tables: claimTable, done: claimDone, once: insertThenUpdate}
 )
 
-// articleVariant is the algorithm for so many callers.
-func articleVariant(ctx context.Context, on *postgres, a article, n int) (*variant, error) {
+// articleVariant is the algorithm for so many callers, at its best number of connections.
+func articleVariant(ctx context.Context, e effort, on *postgres, a article, n int) (*variant, error) {
+	return atItsBest(ctx, e, n, func(connections int) (*variant, error) { return a.variant(ctx, on, n, connections) })
+}
+
+func (a article) variant(ctx context.Context, on *postgres, n, connections int) (*variant, error) {
 	db, err := on.database(ctx, script(a.tables))
 	if err != nil {
 		return nil, err
 	}
-	pool, err := db.pool(ctx, connections)
+	pool, err := db.pool(ctx, int32(connections)) //nolint:gosec // hundreds at most
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
 	return &variant{
-		name: a.name, server: on,
+		name: a.name, server: on, connections: connections,
 		turn: callers(n, func(ctx context.Context) error {
 			id := random()
 			return a.once(ctx, pool, "user-1:"+hex.EncodeToString(id[:]))

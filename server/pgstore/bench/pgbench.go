@@ -72,9 +72,6 @@ func (b *pgbench) variant(name string) *variant {
 	}
 }
 
-// triesOfConnections is how often each number of connections has its turn.
-const triesOfConnections = 3
-
 // bestConnections returns the number that does most, in a database that is gone behind it:
 // a contest is to begin with as few rows for pgbench as for the others.
 func bestConnections(ctx context.Context, e effort, server *postgres, file string) (best int, err error) {
@@ -88,42 +85,8 @@ func bestConnections(ctx context.Context, e effort, server *postgres, file strin
 		if err != nil {
 			return w, err
 		}
-		v, tried := b.variant(file), new(cell)
-		_, err = takeTurn(ctx, v, e.slice/2, new(cell)) // warm
-		if err == nil {
-			_, err = takeTurn(ctx, v, e.slice, tried)
-		}
-		return tried.work, errors.Join(err, v.close())
+		return tryOut(ctx, e, b.variant(file))
 	})
-}
-
-// bestOf tries each number so many times, after one another every time, and returns that
-// which does most in all its turns together: in one turn the machine, not the number, may
-// make the difference.
-func bestOf(numbers []int, tries int, try func(n int) (work, error)) (best int, err error) {
-	if len(numbers) == 1 {
-		return numbers[0], nil
-	}
-	all := make(map[int]*cell)
-	for _, n := range numbers {
-		all[n] = new(cell)
-	}
-	for range tries {
-		for _, n := range numbers {
-			w, err := try(n)
-			if err != nil {
-				return 0, err
-			}
-			all[n].add(w, usage{}, 0)
-		}
-	}
-	var most float64
-	for _, n := range numbers {
-		if rate := all[n].rate(); rate > most {
-			most, best = rate, n
-		}
-	}
-	return best, nil
 }
 
 func startPgbench(ctx context.Context, db *database, file string, connections int) (_ *pgbench, err error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,26 +50,6 @@ func TestPgbench_turn(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, n)
 	require.NoError(t, v.check(t.Context(), n), "with those of the turn that was not counted")
-}
-
-// One turn in which the machine was fast makes no number the best.
-func TestBestOf(t *testing.T) {
-	t.Parallel()
-	rates := map[int][]int{8: {10, 10, 10}, 16: {29, 1, 1}, 32: {9, 12, 12}}
-	var tried []int
-	best, err := bestOf([]int{8, 16, 32}, 3, func(n int) (work, error) {
-		tried = append(tried, n)
-		return work{operations: rates[n][(len(tried)-1)/3], took: time.Second}, nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, 32, best)
-	require.Equal(t, []int{8, 16, 32, 8, 16, 32, 8, 16, 32}, tried)
-
-	_, err = bestOf([]int{8, 16}, 3, func(int) (work, error) { return work{}, errBroken })
-	require.ErrorIs(t, err, errBroken)
-	best, err = bestOf([]int{8}, 3, nil)
-	require.NoError(t, err)
-	require.Equal(t, 8, best, "there is no choice")
 }
 
 // The numbers are tried with pgbench itself, one after the other, and the contest has a

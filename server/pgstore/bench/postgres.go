@@ -17,8 +17,8 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// connections is how many every variant may open but pgbench, which has its own
-// best number.
+// connections is how many every variant may open but competitors that do more with
+// another number: pgbench has its own best one, and articles may have one for each caller.
 const connections = 32
 
 // A postgres is a server of ours that keeps what it acknowledges.
