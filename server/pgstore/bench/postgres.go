@@ -18,7 +18,7 @@ import (
 )
 
 // connections is how many every variant may open but competitors that do more with
-// another number: pgbench has its own best one, and articles may have one for each caller.
+// another number: pgbench has its own best one, and articles and Redis may have one for each caller.
 const connections = 32
 
 // A postgres is a server of ours that keeps what it acknowledges.

@@ -48,7 +48,7 @@ func startRedis(ctx context.Context, options []string) (_ *redisServer, err erro
 	if r.child, err = launch(cmd); err != nil {
 		return nil, err
 	}
-	client := r.client()
+	client := r.client(1)
 	err = until(ctx, r.child, "start Redis", func() (bool, error) { return client.Ping(ctx).Err() == nil, nil })
 	if err == nil {
 		var server map[string]map[string]string
@@ -60,8 +60,7 @@ func startRedis(ctx context.Context, options []string) (_ *redisServer, err erro
 
 func (r *redisServer) socket() string { return filepath.Join(r.folder, "socket") }
 
-// client has as many connections as other variants.
-func (r *redisServer) client() *redis.Client {
+func (r *redisServer) client(connections int) *redis.Client {
 	return redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket(), PoolSize: connections, DisableIdentity: true})
 }
 

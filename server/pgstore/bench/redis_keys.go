@@ -10,8 +10,8 @@ import (
 
 // redisVariant claims with SET NX, and writes the answer over the claim with SET.
 // Nothing fences an owner that is late.
-func redisVariant(ctx context.Context, r *redisServer, name string, n int) (*variant, error) {
-	client := r.client()
+func redisVariant(ctx context.Context, r *redisServer, name string, n, connections int) (*variant, error) {
+	client := r.client(connections)
 	if err := client.FlushDB(ctx).Err(); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -28,7 +28,7 @@ func redisVariant(ctx context.Context, r *redisServer, name string, n int) (*var
 		return client.Set(ctx, key, answer, keep).Err()
 	})
 	return &variant{
-		name: name, turn: turn,
+		name: name, connections: connections, turn: turn,
 		check: func(ctx context.Context, operations int) error { return checkRedis(ctx, client, operations) },
 		close: func() error { return errors.Join(client.FlushDB(context.WithoutCancel(ctx)).Err(), client.Close()) },
 	}, nil
