@@ -50,12 +50,29 @@ func (d *database) counted() (*database, error) {
 
 // sent returns how many statements of theirs the server has carried out in the
 // database, BEGIN and COMMIT too; 0 where it cannot count.
-func (d *database) sent(ctx context.Context) (n float64, err error) {
+func (d *database) sent(ctx context.Context) (float64, error) { return d.statistic(ctx, "calls") }
+
+// logged returns how many bytes of log those statements have written.
+func (d *database) logged(ctx context.Context) (float64, error) {
+	return d.statistic(ctx, "wal_bytes")
+}
+
+func (d *database) statistic(ctx context.Context, column string) (sum float64, err error) {
 	if !d.server.counts() {
 		return 0, nil
 	}
-	return n, d.server.look.QueryRow(ctx, `select coalesce(sum(s.calls), 0)::float8 from `+statistics+` s
-		join pg_database d on d.oid = s.dbid where d.datname = $1`, d.name).Scan(&n)
+	return sum, d.server.look.QueryRow(ctx, `select coalesce(sum(s.`+column+`), 0)::float8 from `+statistics+` s
+		join pg_database d on d.oid = s.dbid where d.datname = $1`, d.name).Scan(&sum)
+}
+
+// counts are of the statements of who is counted: how many, and their bytes of log.
+type counts struct{ sent, logged float64 }
+
+func (d *database) theirs(ctx context.Context) (c counts, err error) {
+	if c.sent, err = d.sent(ctx); err == nil {
+		c.logged, err = d.logged(ctx)
+	}
+	return c, err
 }
 
 // statements is a measure of what sent has counted, and none where it cannot.
