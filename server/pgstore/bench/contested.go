@@ -22,7 +22,7 @@ import (
 
 var contested = bench{
 	name: "contested", title: "one winner for each key",
-	conditions: "Two processes, half of whose callers go through all keys in one order, half in the other, and claim each; who wins completes. Both are built with the race detector, whatever this program is.",
+	conditions: "Two processes, each of which goes through all keys four times at once, twice in one order and twice in the other: a quarter of its callers take the keys of one walk in turn. So each key is claimed eight times; who wins completes. Both are built with the race detector, whatever this program is.",
 	measure:    measureContested,
 }
 

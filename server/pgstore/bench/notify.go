@@ -29,7 +29,7 @@ const (
 
 var notify = bench{
 	name: "notify", title: "what notifications cost everybody else, 64 callers",
-	conditions: "Every hundredth key's handler takes 50 ms, in all variants. In two of them a caller in another process waits for each of those: in one it listens, so that completions notify it, and in the other it polls. Noted are the records whose completion notifies, by the table.",
+	conditions: "Every hundredth key's handler takes 50 ms, in all variants. In two of them a caller of another guard with a pool of its own, as another process has them, waits for each of those: in one it listens, so that completions notify it, and in the other it polls. Noted are the records whose completion notifies, by the table.",
 	measure:    measureNotify,
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 var waiting = bench{
-	name: "waiters", title: "duplicates that wait in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' process sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens. Bare are goroutines that the owner tells by a channel, and that send SELECT 1 then: what the machine itself needs.",
+	name: "waiters", title: "duplicates that wait at another guard, as in another process",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do, in one process; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' side sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens. Bare are goroutines that the owner tells by a channel, and that send SELECT 1 then: what the machine itself needs.",
 	measure:    measureWaiters,
 }
 
@@ -113,8 +113,8 @@ func (w *waits) add(ctx context.Context, p *pair, hear hearer, n int, warm bool)
 	return nil
 }
 
-// A pair is what two processes have: one owns keys, the other's callers wait for
-// them.
+// A pair is what two processes have, in this one: one guard owns keys, the other's
+// callers wait for them.
 type pair struct {
 	owner, waiter *guarded
 }
