@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -10,7 +11,8 @@ import (
 )
 
 // A Client makes calls. It is safe for concurrent use, and meant to be kept:
-// its connections and its retry budget are shared by its calls.
+// its connections and its retry budget are shared by its calls. Make one with
+// [New]: calls of a nil or zero Client end as NotSent, with [ErrConfig].
 type Client struct {
 	cfg      Config
 	observer Observer // nil: nobody listens
@@ -34,6 +36,20 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// unmade stands for a nil Client, and for one that [New] did not make: it knows no limits,
+// so no call of it is made, and nobody listens to it.
+var unmade = new(Client)
+
+var errUnmade = fmt.Errorf("%w: the Client is nil, or was not made by New", ErrConfig)
+
+// made returns c, or unmade in place of one that New did not make.
+func (c *Client) made() *Client {
+	if c == nil || c.cfg.Budget == nil {
+		return unmade
+	}
+	return c
+}
+
 // Send makes the call and blocks until it has a complete 2xx answer, or stops
 // with an [*Error]. ctx bounds the call as [Config.Timeout] does; what it says
 // of an inbound request (wire.Inbound) bounds time and retries too. A complete
@@ -50,7 +66,7 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 }
 
 // Timeout returns [Config.Timeout]: the longest that one call takes.
-func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
+func (c *Client) Timeout() time.Duration { return c.made().cfg.Timeout }
 
 // Refuse ends a call before anything of it was sent, as NotSent because of err, for
 // those who check more than a [Client] does before they make its calls: observers

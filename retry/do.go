@@ -27,12 +27,15 @@ func Do[T any](
 	}
 	var value T
 	var failed *Error
-	if fn == nil {
+	switch stop := r.ended(r.start); {
+	case r.client == unmade:
+		failed = r.fail(nil, errUnmade)
+	case fn == nil:
 		failed = r.fail(nil, fmt.Errorf("%w: no function to call", ErrInvalid))
-	} else if stop := r.ended(r.start); stop != nil {
+	case stop != nil:
 		r.retryable = true
 		failed = r.fail(nil, stop)
-	} else {
+	default:
 		value, failed = attempts(&r, fn, classify)
 	}
 	r.observeCall(nil, failed)

@@ -48,7 +48,8 @@ var (
 
 // The sentinels for what the client itself found or ran out of.
 var (
-	// ErrConfig: [New] or [NewBudget] rejects a field of its configuration.
+	// ErrConfig: [New] or [NewBudget] rejects a field of its configuration, or a call
+	// was asked of a [Client] that New did not make.
 	ErrConfig = errors.New("retry: bad config")
 	// ErrInvalid: a [Call] cannot be sent as it is. Nothing was sent.
 	ErrInvalid = errors.New("retry: invalid call")

@@ -59,6 +59,10 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 
 // make freezes the call and sends it, unless it cannot or may no longer be sent.
 func (x *exchange) make(call *Call) {
+	if x.client == unmade {
+		x.fail(nil, errUnmade)
+		return
+	}
 	u, err := x.frozen.freeze(call, &x.client.targets)
 	if err != nil {
 		x.fail(nil, err)

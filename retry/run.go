@@ -42,6 +42,7 @@ type run struct {
 
 // open starts the clock of the call that r.task is.
 func (r *run) open(ctx context.Context, c *Client) {
+	c = c.made()
 	r.client, r.free = c, true
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,9 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 // standard makes the call that req is. Its error is an *Error; without one, release the
 // exchange.
 func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
+	if req == nil {
+		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
+	}
 	call, err := callOf(req)
 	if err != nil {
 		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key, Resumed: call.Resumed}, err)
