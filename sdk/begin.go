@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -47,8 +48,9 @@ type IntentStore interface {
 // remembers nothing: then every run counts as a later one, and nobody knows how
 // old the request is.
 //
-// Begin blocks for the store alone. It returns [ErrHasParent], [ErrIntentStore], or
-// the errors of childkey.FromParts.
+// Begin blocks for the store alone. It returns [ErrHasParent], [ErrIntentStore],
+// [ErrConfig] for a store that is a nil pointer, which is taken for a mistake, or the
+// errors of childkey.FromParts.
 func Begin(ctx context.Context, store IntentStore, namespace string, parts ...string) (context.Context, error) {
 	if _, ok := childkey.FromContext(ctx); ok {
 		return nil, ErrHasParent
@@ -56,6 +58,9 @@ func Begin(ctx context.Context, store IntentStore, namespace string, parts ...st
 	parent, err := childkey.FromParts(namespace, parts...)
 	if err != nil {
 		return nil, err
+	}
+	if v := reflect.ValueOf(store); v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: the IntentStore is a nil %T", ErrConfig, store)
 	}
 	in, _ := wire.FromContext(ctx)
 	in.FirstSent, in.Rerun = time.Time{}, true

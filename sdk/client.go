@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,12 +42,26 @@ type sender interface {
 // refuse ends a call that was stopped here: nothing was sent. Whoever observes the
 // service's calls hears of it, if there is such a service.
 func (c *Client) refuse(ctx context.Context, task retry.Task, err error) *retry.Error {
-	s, ok := c.services[task.Service]
-	if !ok {
+	s, unknown := c.service(task.Service)
+	if unknown != nil {
 		return refuse(task.Service, task.Operation, task.Key, err)
 	}
 	return s.sender.Refuse(ctx, task, err)
 }
+
+// service returns the service of that name. A nil Client has none.
+func (c *Client) service(name string) (*service, error) {
+	if c == nil {
+		return nil, errNoClient
+	}
+	s, ok := c.services[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrNoService, name)
+	}
+	return s, nil
+}
+
+var errNoClient = fmt.Errorf("%w: no Client", ErrConfig)
 
 // New returns a client. It does no I/O. The error wraps [ErrConfig] and names
 // the field and the value that it rejects.
@@ -67,7 +82,11 @@ func New(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("%w: Services[%q]: %w", ErrConfig, name, err)
 		}
 		s, err := newService(name, cfg.Services[name], cfg.Retry)
-		if err != nil {
+		var shared *sharedPolicyError
+		switch {
+		case errors.As(err, &shared):
+			return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, shared.error)
+		case err != nil:
 			return nil, fmt.Errorf("%w: Services[%q].%w", ErrConfig, name, err)
 		}
 		c.services[name] = s

@@ -12,7 +12,8 @@ import (
 // [*retry.Error], which says the outcome and wraps one of these where the
 // cause is on this side.
 var (
-	// ErrConfig: [New] refused a field of [Config]; the text names it.
+	// ErrConfig: [New] refused a field of [Config]; the text names it. Or there is
+	// no [Client] to make a call with, or a nil pointer in place of an [IntentStore].
 	ErrConfig = errors.New("sdk: bad config")
 	// ErrEncodingTooLong: a [Profile] has keys that the callee cannot take.
 	ErrEncodingTooLong = errors.New("sdk: encoding longer than the callee's longest key")
@@ -36,7 +37,7 @@ var (
 	// ErrNoCalls: [Fanout.Wait] of a fan-out that was given nothing.
 	ErrNoCalls = errors.New("sdk: fan-out without calls")
 	// ErrBranch: a branch without a name, without a function, or with a name
-	// that the fan-out has already.
+	// that the fan-out has already; or without a fan-out.
 	ErrBranch = errors.New("sdk: bad branch")
 	// ErrPlan: another branch of the fan-out is wrong, so none was started.
 	ErrPlan = errors.New("sdk: fan-out refused")

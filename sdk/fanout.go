@@ -59,18 +59,36 @@ func MaxParallel(n int) FanoutOption {
 // Fanout returns an empty fan-out for the request whose parent key ctx carries.
 // Every branch runs in ctx; once it ends, calls under way stop as Unknown, and
 // branches that have not begun as NotSent. If ctx has no parent key or an
-// option is wrong, Wait says so and nothing is sent.
+// option is wrong, or c is nil, Wait says so and nothing is sent.
 func (c *Client) Fanout(ctx context.Context, options ...FanoutOption) *Fanout {
-	f := &Fanout{
-		client: c, ctx: ctx, limit: c.maxParallel,
-		names: make(map[string]*branch), owners: make(map[childkey.Key]*branch),
-	}
+	f := newFanout(ctx)
+	f.client = c
 	if _, ok := childkey.FromContext(ctx); !ok {
 		f.err = ErrNoParent
+	}
+	if c == nil {
+		f.err = errNoClient
+	} else {
+		f.limit = c.maxParallel
 	}
 	for _, option := range options {
 		option(f)
 	}
 	f.slots = make(chan struct{}, max(f.limit, 1))
+	return f
+}
+
+func newFanout(ctx context.Context) *Fanout {
+	return &Fanout{ctx: ctx, names: make(map[string]*branch), owners: make(map[childkey.Key]*branch)}
+}
+
+// made returns f, or in place of one that [Client.Fanout] did not make another, which
+// refuses every branch.
+func (f *Fanout) made() *Fanout {
+	if f != nil && f.ctx != nil {
+		return f
+	}
+	f = newFanout(context.Background())
+	f.err = fmt.Errorf("%w: no fan-out; make one with Client.Fanout", ErrBranch)
 	return f
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
@@ -14,9 +13,9 @@ import (
 // parent, in the form of the service's [Profile]. It errs with [ErrNoService],
 // or as childkey.Derive does. It sends and remembers nothing.
 func (c *Client) ChildKey(parent childkey.Key, service, operation string, discriminators ...string) (childkey.Key, error) {
-	s, ok := c.services[service]
-	if !ok {
-		return childkey.Key{}, fmt.Errorf("%w: %q", ErrNoService, service)
+	s, err := c.service(service)
+	if err != nil {
+		return childkey.Key{}, err
 	}
 	sum := childkey.Sum
 	if s.profile.Keyed != nil {

@@ -14,11 +14,12 @@ import (
 // matter. The call is made as [Call] would. A mistake is found when the
 // fan-out starts, and then nothing of it is sent.
 func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options ...CallOption) *Future[Out] {
+	f = f.made()
 	b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
 	out, err := composeOp(f.context(), f.client, op, in, options)
 	if err != nil {
 		b.invalid = err
-		return add[Out](f, b)
+		return add[Out](b)
 	}
 	b.key = out.call.Key
 	b.run = func(ctx context.Context) (any, error) {
@@ -28,7 +29,7 @@ func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options .
 		}
 		return decode[Out](op.Codec(), out, resp)
 	}
-	return add[Out](f, b)
+	return add[Out](b)
 }
 
 // GoFunc adds a branch that runs fn: for calls that need the result of another
@@ -42,11 +43,11 @@ func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options .
 // leaves behind nobody knows, so that is Unknown. fn runs again after a
 // restart, and in [Fanout.Resume]: what it does beside calls must bear that.
 func GoFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, error)) *Future[Out] {
-	b := newBranch(f, name)
+	b := newBranch(f.made(), name)
 	if fn != nil {
 		b.run = func(ctx context.Context) (any, error) { return fn(ctx) }
 	}
-	return add[Out](f, b)
+	return add[Out](b)
 }
 
 // Each adds the call of op for every item, told apart by idOf: an id that an
@@ -58,13 +59,14 @@ func GoFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, 
 func Each[Item, In, Out any](
 	f *Fanout, op contract.Operation[In, Out], items []Item, idOf func(Item) string, inOf func(Item) In,
 ) []*Future[Out] {
+	f = f.made()
 	f.mu.Lock()
 	f.given = true
 	f.mu.Unlock()
 	if idOf == nil || inOf == nil {
 		b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
 		b.invalid = b.refusal(fmt.Errorf("%w: no function for the items' ids and inputs", ErrBranch))
-		return slices.Repeat([]*Future[Out]{add[Out](f, b)}, len(items))
+		return slices.Repeat([]*Future[Out]{add[Out](b)}, len(items))
 	}
 	futures := make([]*Future[Out], 0, len(items))
 	for _, item := range items {
@@ -74,8 +76,8 @@ func Each[Item, In, Out any](
 	return futures
 }
 
-func add[Out any](f *Fanout, b *branch) *Future[Out] {
-	f.add(b)
+func add[Out any](b *branch) *Future[Out] {
+	b.fan.add(b)
 	return &Future[Out]{branch: b}
 }
 

@@ -84,9 +84,9 @@ func (c *Client) compose(ctx context.Context, req Request) (*outgoing, error) {
 }
 
 func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
-	s, ok := c.services[req.Service]
-	if !ok {
-		return nil, fmt.Errorf("%w: %q", ErrNoService, req.Service)
+	s, err := c.service(req.Service)
+	if err != nil {
+		return nil, err
 	}
 	if req.Method == "" {
 		req.Method = http.MethodPost

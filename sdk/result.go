@@ -24,6 +24,7 @@ type Result struct {
 // Results returns the results of the branches that have one, by name. Of two
 // branches with one name, which is a mistake, the first counts.
 func (f *Fanout) Results() map[string]Result {
+	f = f.made()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make(map[string]Result, len(f.branches))

@@ -21,8 +21,14 @@ var permanent = []error{
 
 // Resumable reports whether running the same code again, with the same parent
 // key, can make err go away: nothing was sent, nobody knows what happened, or
-// the callee asks to come back later. A guarded handler answers such an error
-// with a status that is not stored (503), and any other with one that is.
+// the callee asks to come back later.
+//
+// Nothing makes an answer of that by itself: a guarded handler has to. It answers an
+// error that is resumable with a status that is not stored, such as 503, so that its
+// caller's retry runs it again, and any other with one that is stored, such as 422: a
+// typed handler by server.StatusError, for what it returns as it is becomes a 500, which
+// is not stored. If something that it called took effect and stays, no status of 400 or
+// above must be stored: server.Keyed says why.
 //
 // It is false for nil, for what the callee refused for good, for what was done
 // and whose answer is gone, and for mistakes in the calling code. A

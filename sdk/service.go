@@ -50,7 +50,11 @@ type service struct {
 	now     func() time.Time
 }
 
-// newService checks cfg; its errors start with the name of the field.
+// A sharedPolicyError is what is wrong with [Config.Retry], and not with a service.
+type sharedPolicyError struct{ error }
+
+// newService checks cfg; its errors start with the name of the field, but for a
+// sharedPolicyError.
 func newService(name string, cfg Service, policy retry.Config) (*service, error) {
 	base, err := parseBase(cfg.URL)
 	if err != nil {
@@ -67,7 +71,10 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	}
 	policy.Transport = cfg.Profile.transport(policy.Transport)
 	client, err := retry.New(policy)
-	if err != nil {
+	switch {
+	case err != nil && cfg.Retry == nil:
+		return nil, &sharedPolicyError{err}
+	case err != nil:
 		return nil, field("Retry", err)
 	}
 	if remembered := remembered(cfg.Profile.Retention); remembered != 0 && remembered <= client.Timeout() {

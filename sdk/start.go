@@ -12,6 +12,7 @@ import (
 // Start starts the branches that were given so far and returns; [Fanout.Wait]
 // does so by itself. Use it to do something else meanwhile.
 func (f *Fanout) Start() {
+	f = f.made()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var pending []*round

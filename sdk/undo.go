@@ -34,11 +34,12 @@ func GoUndo[In, Out, Ack any](
 	f *Fanout, undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
 	in contract.Undo[In, Out], options ...CallOption,
 ) *Future[Ack] {
+	f = f.made()
 	undo, cancels, err := undoing(f.context(), f.client, undo, forward)
 	if err != nil {
 		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
 		b.invalid = f.client.refuse(f.context(), retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
-		return add[Ack](f, b)
+		return add[Ack](b)
 	}
 	return Go(f, undo, in, append([]CallOption{cancels}, options...)...)
 }

@@ -17,6 +17,7 @@ import (
 // answer until [Fanout.Resume]. A branch that is given to the fan-out after Wait was
 // called is not run, and its Future has [ErrWaited].
 func (f *Fanout) Wait() error {
+	f = f.made()
 	f.mu.Lock()
 	f.waited = true
 	f.mu.Unlock()
@@ -59,6 +60,7 @@ func (f *Fanout) Wait() error {
 // A branch that was Unknown stays so until the callee proves otherwise. To
 // resume in another process, build the fan-out again by the same code.
 func (f *Fanout) Resume(ctx context.Context) error {
+	f = f.made()
 	f.rounds.Lock()
 	defer f.rounds.Unlock()
 	if err := f.Wait(); err == nil || !Resumable(err) {
