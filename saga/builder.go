@@ -41,8 +41,8 @@ func (b *Builder[In, Out]) Input() Value[In] {
 	return Value[In]{&node{draft: b.draft, input: true, eval: func(f *facts) any { return f.input }}}
 }
 
-// Timeout is how long after its start a saga is compensated that has not
-// passed its pivot; the default is [DefaultTimeout]. It cuts off no call.
+// Timeout is how long a saga may take to pass its pivot, from its start; then it is
+// compensated. The default is [DefaultTimeout]. It cuts off no call.
 func (b *Builder[In, Out]) Timeout(d time.Duration) {
 	b.draft.positive("Timeout", int64(d), d)
 	b.draft.plan.timeout = d

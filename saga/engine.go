@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	switch {
 	case err != nil:
 		return nil, err
-	case journal == nil:
+	case isNil(journal):
 		return nil, field("journal", errors.New("nil"))
 	case client == nil:
 		return nil, field("client", errors.New("nil"))
@@ -71,6 +72,13 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e.loops.Go(func() { e.beat(e.ctx) })
 	e.loops.Go(func() { e.claim(e.ctx) })
 	return e, nil
+}
+
+// isNil reports whether the journal is nil, or a nil pointer in an interface: that comes of
+// an error that was overlooked, and would panic in the middle of a saga.
+func isNil(journal Journal) bool {
+	v := reflect.ValueOf(journal)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // register stores the plans, and checks that the journal knows no others.

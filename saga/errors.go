@@ -7,7 +7,8 @@ import (
 
 // The sentinels of engines and runs.
 var (
-	// ErrConfig: [Open] refused a field of [Config]; the text names it.
+	// ErrConfig: [Open] refused a field of [Config], its journal or its client; the
+	// text names it. Or there is no [Engine] to run a saga with.
 	ErrConfig = errors.New("saga: bad config")
 	// ErrPlanChanged: a [PlanChangedError].
 	ErrPlanChanged = errors.New("saga: plan changed under the same version")

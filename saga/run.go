@@ -22,9 +22,13 @@ func Scope(scope string) RunOption { return func(r *StartRequest) { r.Scope = sc
 
 // Request returns what starts the saga with that key and input: for journals
 // that store it as part of a transaction of yours. No engine drives it until
-// one claims it. Its errors are [ErrInvalidKey] and [ErrEncode].
+// one claims it. Its errors are [ErrInvalidKey] and [ErrEncode], and [ErrNoDefinition]
+// of a Definition that [Define] did not make.
 func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOption) (StartRequest, error) {
-	p := d.plan
+	p := d.planned()
+	if p == nil {
+		return StartRequest{}, errNotDefined
+	}
 	req := StartRequest{Key: key, Name: p.name, Version: p.version, Plan: p.record.Hash, Timeout: p.timeout}
 	for _, option := range options {
 		option(&req)
@@ -61,11 +65,10 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // that it may have; what an earlier call with the key did, they do not know.
 // After both, as after ErrDetached, run it again with the same key. A ctx that
 // is over already is its error ([context.Canceled], [context.DeadlineExceeded])
-// and no ErrDetached; that, [ErrInvalidKey], [ErrEncode] and [ErrNoDefinition]
-// come before the journal has heard of the saga.
+// and no ErrDetached; that, [ErrInvalidKey], [ErrEncode], [ErrNoDefinition] and
+// [ErrConfig], of a nil engine, come before the journal has heard of the saga.
 //
-// While the saga is Running, what is called and what is not has nothing to do
-// with who waits.
+// Ending ctx stops the waiting only, and no call of the saga.
 func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Out, error) {
 	var none Out
 	r, drive, err := d.start(ctx, e, key, in, options, true)
@@ -91,7 +94,12 @@ func (d *Definition[In, Out]) Start(ctx context.Context, e *Engine, key childkey
 func (d *Definition[In, Out]) start(
 	ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption, toTheEnd bool,
 ) (Record, *drive, error) {
-	if ctx.Err() != nil {
+	switch {
+	case e == nil:
+		return Record{}, nil, field("engine", errors.New("nil"))
+	case d.planned() == nil:
+		return Record{}, nil, errNotDefined
+	case ctx.Err() != nil:
 		return Record{}, nil, ended(ctx)
 	}
 	if e.plans[d.plan.record.Hash] != d.plan {
@@ -103,6 +111,8 @@ func (d *Definition[In, Out]) start(
 	}
 	return e.start(ctx, req, toTheEnd)
 }
+
+var errNotDefined = fmt.Errorf("%w: the Definition was not made by Define", ErrNoDefinition)
 
 // outcome returns what became of the saga in r, which is over or stuck. own says that
 // this process ended it.
