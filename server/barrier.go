@@ -17,12 +17,14 @@ const (
 	// Ran means that the forward call completed; undo it.
 	Ran Fate = iota + 1
 	// NeverRan means that the forward call had no effect and never will have
-	// one: its key is a tombstone now, or it completed with a refusal. There
-	// is nothing to undo.
+	// one: its key is a tombstone now, or it completed with a status of 400 or
+	// above, and no run before that one can have had effects. There is nothing
+	// to undo.
 	NeverRan
-	// MaybeRan means that some run of the forward call may have had effects.
-	// Its key is a tombstone now, so that no further run follows; undo what
-	// can be found.
+	// MaybeRan means that some run of the forward call may have had effects: it
+	// died or failed, and was not Transactional. No further run follows, for the
+	// key is a tombstone now, or a later run of it completed with a status of 400
+	// or above. Undo what can be found.
 	MaybeRan
 )
 
@@ -145,7 +147,7 @@ func fateOf(before *Record) Fate {
 		if before.Answer.Status < http.StatusBadRequest {
 			return Ran
 		}
-		return NeverRan
+		// A refusal speaks for its own run, and not for one before it that failed.
 	case StateReleased, StateCancelled:
 	case StateInProgress, StatePoisoned: // dead
 		maybe = maybe || before.Effect != Transactional

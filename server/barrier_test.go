@@ -143,6 +143,42 @@ func TestBarrier_fates(t *testing.T) {
 	}
 }
 
+// A refusal proves nothing of the runs before it: one that failed may have had effects.
+func TestBarrier_refusedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		effect server.Effect
+		first  func(http.ResponseWriter, *http.Request)
+		then   int
+		want   string
+	}{
+		{server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 422, "maybe ran"},
+		{server.Keyed, func(http.ResponseWriter, *http.Request) { panic("the first run") }, 402, "maybe ran"},
+		{server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 201, "ran"},
+		{server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 422, "never ran"},
+		{server.Opaque, func(w http.ResponseWriter, r *http.Request) {
+			_ = server.Retryable(r.Context())
+			w.WriteHeader(http.StatusBadGateway)
+		}, 422, "maybe ran"},
+		{server.Transactional, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 422, "never ran"},
+	} {
+		store, runs := memstore.New(), 0
+		forward := newRoute(t, newGuard(t, store, server.Config{}), tt.effect, func(w http.ResponseWriter, r *http.Request) {
+			if runs++; runs == 1 {
+				tt.first(w, r)
+				return
+			}
+			w.WriteHeader(tt.then)
+		})
+		func() {
+			defer func() { _ = recover() }()
+			send(forward, "k", "b")
+		}()
+		require.Equal(t, tt.then, send(forward, "k", "b").Code)
+		require.Equal(t, "k "+tt.want, undo(undoing(t, store, server.Transactional)), "%v, then %d", tt.effect, tt.then)
+	}
+}
+
 // While the forward call runs the undo is refused, whatever its handler makes
 // of the error, and runs again on a retry.
 func TestBarrier_forwardInProgress(t *testing.T) {
