@@ -52,7 +52,7 @@ type Config struct {
 	Retention time.Duration
 	// AuditRetention is how long a record is kept, from its first claim. Past
 	// Retention it answers response-gone. It must not be shorter than
-	// Retention. Zero means [DefaultAuditRetention], or Retention if that is
+	// Retention, nor longer than [MaxRetention]. Zero means [DefaultAuditRetention], or Retention if that is
 	// longer.
 	AuditRetention time.Duration
 	// BodyRetention drops answers earlier than their records: a completed key

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // The limits of [Config.Lease].
@@ -16,8 +17,28 @@ const (
 	MaxLease = 24 * time.Hour
 )
 
-// A ConfigError is returned by [NewGuard], [Guard.Route] and [Handle] for what
-// cannot work.
+// MaxRetention is the longest [Config.AuditRetention], and so the longest of the
+// retentions, and the longest [Config.HandlerTimeout]: 200 years. Every [Store] takes
+// lengths of time up to it.
+const MaxRetention = 200 * 365 * 24 * time.Hour
+
+// MaxNameBytes is the length of the longest [Route].Name and [Task].Name.
+const MaxNameBytes = 1024
+
+// checkName refuses a name that a store could not keep: that would be found out by each
+// request anew, and be taken for a store that cannot be reached.
+func checkName(field, name string) error {
+	switch {
+	case len(name) > MaxNameBytes:
+		return reject(field, fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("must not be longer than %d bytes", MaxNameBytes))
+	case !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0:
+		return reject(field, fmt.Sprintf("%q", name), "must be UTF-8 without NUL")
+	}
+	return nil
+}
+
+// A ConfigError is returned by [NewGuard], [Guard.Route], [Handle] and the others that
+// take what a program declares, for what cannot work.
 type ConfigError struct {
 	Field  string // as "Config.Lease"
 	Value  string
@@ -120,6 +141,12 @@ func (c Config) checkTimes() error {
 		return reject("Config.Lease", c.Lease, fmt.Sprintf("must be %v to %v", MinLease, MaxLease))
 	case c.Retention < c.Lease:
 		return reject("Config.Retention", c.Retention, fmt.Sprintf("must not be shorter than Lease, %v", c.Lease))
+	case c.Retention > MaxRetention:
+		return reject("Config.Retention", c.Retention, fmt.Sprintf("must not be longer than %v", MaxRetention))
+	case c.AuditRetention > MaxRetention:
+		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be longer than %v", MaxRetention))
+	case c.HandlerTimeout > MaxRetention: // so long a reconciler may be waited for, which the store notes
+		return reject("Config.HandlerTimeout", c.HandlerTimeout, fmt.Sprintf("must not be longer than %v", MaxRetention))
 	case c.AuditRetention < c.Retention:
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
 	case c.BodyRetention != 0 && (c.BodyRetention < c.Lease || c.BodyRetention > c.Retention):

@@ -16,7 +16,8 @@ import (
 // A Task declares how [Do] guards a function: what a [Route] is for a handler.
 type Task struct {
 	// Name is what the function does, for everybody and for ever: a key that
-	// was used for one task is refused for another. Required.
+	// was used for one task is refused for another. UTF-8 without NUL, 1 to
+	// [MaxNameBytes] bytes. Required.
 	Name string
 	// Scope is whose key it is: tenant and principal, 1 to [MaxScopeBytes]
 	// bytes. Required.
@@ -109,7 +110,10 @@ func (g *Guard) checkTask(t *Task, key childkey.Key) error {
 	case time.Until(t.FirstSent) > g.cfg.Skew:
 		return refusal(wire.FirstSentInvalid, errFuture)
 	}
-	return g.checkRoute(Route{Name: t.Name, Effect: t.Effect, Wait: t.Wait})
+	if err := checkName("Task.Name", t.Name); err != nil {
+		return err
+	}
+	return g.checkRoute(Route{Effect: t.Effect, Wait: t.Wait})
 }
 
 func (g *Guard) taskWait(wait time.Duration) time.Duration {

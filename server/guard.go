@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 )
 
@@ -31,8 +32,8 @@ type Guard struct {
 // see [Unscoped]. It starts nothing: no goroutine runs while no request does.
 // It returns a [ConfigError] for what cannot work.
 func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
-	if store == nil {
-		return nil, reject("store", "nil", "a Store is required")
+	if v := reflect.ValueOf(store); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, reject("store", "nil", "a Store is required") // also in place of one that failed to open
 	}
 	if scope == nil {
 		return nil, reject("scope", "nil", "a ScopeFunc is required; Unscoped is the spelled-out way out")
@@ -70,6 +71,9 @@ func (g *Guard) checkRoute(r Route) error {
 	case Transactional, Keyed, Opaque:
 	default:
 		return reject("Route.Effect", r.Effect, "must be Transactional, Keyed or Opaque")
+	}
+	if err := checkName("Route.Name", r.Name); err != nil {
+		return err
 	}
 	switch {
 	case r.Effect == Transactional && g.txStore == nil:

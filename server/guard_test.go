@@ -36,6 +36,9 @@ func TestNewGuard_rejects(t *testing.T) {
 		{"Config.Lease", server.Config{Lease: 25 * time.Hour}},
 		{"Config.Retention", server.Config{Retention: time.Second}},
 		{"Config.AuditRetention", server.Config{AuditRetention: time.Hour}},
+		{"Config.Retention", server.Config{Retention: server.MaxRetention + 1}},
+		{"Config.AuditRetention", server.Config{AuditRetention: server.MaxRetention + 1}},
+		{"Config.HandlerTimeout", server.Config{HandlerTimeout: server.MaxRetention + 1}},
 		{"Config.Skew", server.Config{Skew: 8 * 24 * time.Hour}},
 		{"Config.Wait", server.Config{Wait: 11 * time.Second}},
 		{"Config.Wait", server.Config{Wait: -1}},
@@ -61,6 +64,11 @@ func TestNewGuard_rejects(t *testing.T) {
 	}
 	_, err := server.NewGuard(nil, server.Unscoped, server.Config{})
 	requireField(t, err, "store")
+	var failed *memstore.Store // as of an Open whose error was overlooked
+	_, err = server.NewGuard(failed, server.Unscoped, server.Config{})
+	requireField(t, err, "store")
+	_, err = server.NewGuard(memstore.New(), server.Unscoped, server.Config{Retention: server.MaxRetention})
+	require.NoError(t, err)
 	_, err = server.NewGuard(memstore.New(), nil, server.Config{})
 	requireField(t, err, "scope")
 }
@@ -89,12 +97,18 @@ func TestRoute_rejects(t *testing.T) {
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Keyed, Stream: 9}},
 		{"Route.Oversize", memstore.New(), server.Route{Effect: server.Keyed, Oversize: 9}},
 		{"Route.Wait", memstore.New(), server.Route{Effect: server.Keyed, Wait: time.Minute}},
+		{"Route.Name", memstore.New(), server.Route{Effect: server.Opaque, Name: "a\x00b"}},
+		{"Route.Name", memstore.New(), server.Route{Effect: server.Opaque, Name: "\xff"}},
+		{"Route.Name", memstore.New(), server.Route{Effect: server.Opaque, Name: strings.Repeat("n", server.MaxNameBytes+1)}},
 	} {
 		_, err := newGuard(t, tt.store, server.Config{}).Route(tt.route, next)
 		requireField(t, err, tt.field)
 	}
 	_, err := newGuard(t, memstore.New(), server.Config{}).Handler(server.Keyed, nil)
 	requireField(t, err, "next")
+	longest := server.Route{Effect: server.Opaque, Name: strings.Repeat("ä", server.MaxNameBytes/2)}
+	_, err = newGuard(t, memstore.New(), server.Config{}).Route(longest, next)
+	require.NoError(t, err)
 }
 
 func TestNewGuard_copiesItsConfig(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 type Route struct {
 	// Effect is where the handler's effects go. Required.
 	Effect Effect
-	// Name labels the route's events and metrics. Zero means the pattern that
-	// http.ServeMux matched, or "default".
+	// Name labels the route's events and metrics, and the records of an Opaque
+	// one: UTF-8 without NUL, at most [MaxNameBytes]. Zero means the pattern
+	// that http.ServeMux matched, or "default".
 	Name string
 	// Wait replaces [Config.Wait]. Negative means not at all.
 	Wait time.Duration

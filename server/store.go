@@ -88,8 +88,8 @@ type Settlement struct {
 // A Store keeps records. Its methods are atomic and safe for concurrent use by
 // many processes; each is one short transaction of its own that is durable
 // when the method returns nil, and none holds anything between calls. The
-// store's own clock decides every time. servertest.TestStore is the law in
-// full.
+// store's own clock decides every time, and lengths of time are taken up to
+// [MaxRetention]. servertest.TestStore is the law in full.
 //
 // A write whose ctx ends before its fate is known returns [ErrFateUnknown] and
 // is not cancelled under way: cancelling a COMMIT can make it visible without

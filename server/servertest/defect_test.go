@@ -99,6 +99,14 @@ var claimDefects = []defect{
 			return r, won, err
 		}
 	}, []string{"claim: the window is for absent keys only"}},
+	{"refuses what is kept for a century", func(m *mutant) {
+		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			if req.Keep > 100*365*24*time.Hour {
+				return server.Record{}, false, errors.New("too long")
+			}
+			return m.Store.Claim(ctx, req)
+		}
+	}, []string{"claim: nothing is too long up to MaxRetention"}},
 	{"starts with fence 0", func(m *mutant) {
 		m.show = func(r server.Record) server.Record { r.Fence--; return r }
 	}, []string{"claim: the first owner has fence 1 and what it asked for"}},

@@ -16,6 +16,7 @@ var claimLaws = []law{
 	{"claim: a token that lost the key is a stranger", formerOwnerIsAStranger},
 	{"claim: a key first sent before the window never runs", oldKeyNeverRuns},
 	{"claim: the window is for absent keys only", windowIsForAbsentKeys},
+	{"claim: nothing is too long up to MaxRetention", longestTimes},
 	{"claim: a guess about the key decides nothing", guessDecidesNothing},
 }
 
@@ -189,4 +190,37 @@ func guessDecidesNothing(c *check) {
 			c.wantUnchanged(before)
 		}
 	}
+}
+
+func longestTimes(c *check) {
+	req := request(newID())
+	req.FirstSent, req.Window, req.Keep = c.storeNow().Add(-time.Minute), server.MaxRetention, server.MaxRetention
+	r := c.claim(req)
+	near := func(what string, got time.Duration) {
+		c.Helper()
+		if (got - server.MaxRetention).Abs() > time.Second {
+			c.Errorf("%s = %v, want %v", what, got, server.MaxRetention)
+		}
+	}
+	near("ExpiresAt - CreatedAt", r.ExpiresAt.Sub(r.CreatedAt))
+	end := completion(200, "done")
+	end.ReplayFor, end.KeepAnswer = server.MaxRetention, server.MaxRetention
+	c.settle(owner(r), end)
+	r = c.read(req.ID)
+	near("ReplayUntil - Now", r.ReplayUntil.Sub(r.Now))
+	near("AnswerUntil - Now", r.AnswerUntil.Sub(r.Now))
+
+	cancel := server.CancelRequest{ID: newID(), Token: newToken(), Keep: server.MaxRetention}
+	_, _, err := c.store.Cancel(c.Context(), cancel)
+	c.must("Cancel", err)
+	r = c.read(cancel.ID)
+	near("ExpiresAt - Now of a tombstone", r.ExpiresAt.Sub(r.Now))
+
+	r = c.claimNew()
+	c.settle(owner(r), giveUp)
+	deferred, err := c.store.Defer(c.Context(), r.ID, r.Fence, server.MaxRetention)
+	c.must("Defer", err)
+	want(c, "Defer by MaxRetention", deferred, true)
+	r = c.read(r.ID)
+	near("LeaseLeft of a deferred key", r.LeaseLeft())
 }
