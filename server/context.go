@@ -28,8 +28,9 @@ func Fence(ctx context.Context) int64 {
 }
 
 // Rollback makes a [Transactional] run discard its rows and still store its
-// answer: what a handler calls before it answers "declined" after writing. It
-// returns [ErrNoRun] or [ErrWrongEffect].
+// answer: what a handler calls before it answers "declined" after writing.
+// Outside a run it returns [ErrNoRun], and [ErrWrongEffect] in one that is not
+// Transactional.
 func Rollback(ctx context.Context) error {
 	return withTurn(ctx, func(t *turn) error {
 		if t.run.call.route.Effect != Transactional {
@@ -41,15 +42,16 @@ func Rollback(ctx context.Context) error {
 }
 
 // OnComplete registers fn to run in the transaction that completes a [Keyed]
-// run, after the handler returned a status below 500 that is stored: the rows
+// run, after the handler returned a status that is stored, a 4xx among them: the rows
 // that fn writes with the store's accessor for ctx and the stored answer
 // commit together or not at all. Functions run in the order of registration.
 // An error of fn rolls back, releases the key, and is answered with 500; the
 // next call runs the handler again.
 //
 // fn may run more than once (after a serialization failure) and must not keep
-// its ctx. OnComplete returns [ErrNoRun], [ErrWrongEffect] outside Keyed, or
-// [ErrNoTxStore] ([ErrNoHook] for nil). pgstore.OnComplete is the typed form.
+// its ctx. Outside a run OnComplete returns [ErrNoRun], in one that is not Keyed
+// [ErrWrongEffect], over a store without transactions [ErrNoTxStore], and for a nil fn
+// [ErrNoHook]. pgstore.OnComplete is the typed form.
 func OnComplete(ctx context.Context, fn func(ctx context.Context) error) error {
 	return withTurn(ctx, func(t *turn) error {
 		switch {
@@ -68,7 +70,7 @@ func OnComplete(ctx context.Context, fn func(ctx context.Context) error) error {
 // Veto tells the caller that no retry can help, whatever the answer's status:
 // Idempotency-Should-Retry is false. It changes nothing of what is stored. A handler
 // calls it where a service that it called said so; a typed handler only has to
-// return that error ([wire.ErrVetoed]). It returns [ErrNoRun].
+// return that error ([wire.ErrVetoed]). Outside a run it returns [ErrNoRun].
 func Veto(ctx context.Context) error {
 	return withTurn(ctx, func(t *turn) error {
 		t.vetoed = true
@@ -80,7 +82,7 @@ func Veto(ctx context.Context) error {
 // the key is released and the next call runs again. A Transactional run is
 // rolled back. A Keyed or Opaque run is marked as one that may have had
 // effects; an Opaque handler says with it that running again does no harm. It
-// wins over [Final]. It returns [ErrNoRun].
+// wins over [Final]. Outside a run it returns [ErrNoRun].
 func Retryable(ctx context.Context) error {
 	return withTurn(ctx, func(t *turn) error {
 		t.overrule = overruleRetryable
@@ -91,7 +93,7 @@ func Retryable(ctx context.Context) error {
 // Final makes the answer of this run stored, whatever its status, and so the
 // answer to every retry: a 5xx that will not change, a 403 that is a verdict.
 // A Transactional run commits its rows. It cannot make a panic, a refused
-// stream or an invalid status storable. It returns [ErrNoRun].
+// stream or an invalid status storable. Outside a run it returns [ErrNoRun].
 func Final(ctx context.Context) error {
 	return withTurn(ctx, func(t *turn) error {
 		if t.overrule == overruleNone {

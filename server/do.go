@@ -130,14 +130,19 @@ func (g *Guard) taskWait(wait time.Duration) time.Duration {
 //
 // fn's ctx is that of a run: the store's transaction, [Barrier], [OnComplete],
 // [Final] and the others work in it, and it carries key as the parent key of fn's
-// own calls. A [*StatusError] with a status below 500 is a verdict: it is stored
-// and returned to the others too, without its Err. Any other error is fn's
-// failure: nothing is stored, and what follows is as the effect class says.
+// own calls. A [*StatusError] whose status is stored ([Effect] says which) is a
+// verdict: it is returned to the others too, without its Err. Any other error is fn's
+// failure: nothing is stored, and what follows is as the effect class says. So it is
+// after a panic, which then goes on to Do's caller.
 //
 // ctx bounds the waiting for another's run only. A run of its own goes on when
-// ctx ends, and Do returns after it. A call that neither ran nor has an answer
-// returns a [*RefusedError], bad input one that wraps [ErrArgument] or a
-// [*ConfigError], in that case before the store is asked.
+// ctx ends, and Do returns after it. A ctx that is over already runs nothing, and is
+// refused with store-unavailable. What fn returns beyond [Config.MaxResponseBytes] its
+// own caller gets, and the others get response-gone.
+//
+// A call that neither ran nor has an answer returns a [*RefusedError]. Bad input is
+// refused before the store is asked, with such an error whose Code says what is wrong, a
+// [*ConfigError], or an error wrapping [ErrArgument].
 func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in In,
 	fn func(context.Context, In) (Out, error),
 ) (out Out, replayed bool, err error) {

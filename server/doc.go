@@ -5,7 +5,7 @@
 // Start with [NewGuard], and [Handle] for typed operations or [Guard.Handler]
 // for any http.Handler. Each route declares its effects, [Transactional],
 // [Keyed] or [Opaque]: that decides what follows when a run fails or its
-// process dies.
+// process dies, and which answers are stored ([Effect] has the table).
 //
 //	guard, err := server.NewGuard(store, scope, server.Config{})
 //	…
@@ -24,8 +24,9 @@
 //
 // What it does not promise: an effect outside the store's database is made
 // once only if the next hop deduplicates by our child key (Keyed). Otherwise
-// (Opaque) a crash at the wrong moment ends in a visible outcome-unknown, and
-// never in a silent second run.
+// (Opaque) a crash, a panic or a 5xx ends in a visible outcome-unknown, and no second
+// run follows unless somebody says so: a person, [Route].Reconcile, or the handler, by
+// [Retryable] or by a status that stands for "nothing was done", such as 429.
 //
 // The package knows stores only as the [Store] interface. It imports no
 // database driver, and nothing of the caller's side.

@@ -2,7 +2,34 @@ package server
 
 // An Effect says where a route's effects go, and with it what follows when a
 // run fails or its process dies. Every route declares one; there is no
-// default.
+// default. What a run comes to decides what is stored:
+//
+//	                                   Transactional            Keyed                   Opaque
+//	status below 500, or Final         commit rows and answer   store it, with hooks    store it
+//	401 403 407 408 421 423 425 429    roll back, release       release                 release
+//	5xx, panic, Goexit, unfit answer   roll back, release       release, may have run   unknown
+//	Retryable                          roll back, release       release, may have run   release, may have run
+//	Rollback, status below 500         roll back, store it      -                       -
+//
+// A stored answer is what every further call with the key gets. A released key runs
+// with the next call. Of it, and of a stored status of 400 or above, an undo is told
+// [NeverRan], unless some run of the key may have had effects: then [MaybeRan]. An
+// unknown one is outcome-unknown to every further call until [Guard.Resolve] or
+// [Route].Reconcile decides. [Final], [Retryable] and [Rollback] are a handler's own
+// word. For handlers that means:
+//
+//   - A Transactional handler's status below 500 commits its rows, also a 4xx. Call
+//     [Rollback] first to discard them.
+//   - A Keyed or Opaque handler answers with a 4xx only where nothing that it did or
+//     called took effect, or when it has undone that: the caller takes a 4xx for proof
+//     that there is no effect, and so does an undo.
+//   - 401, 403, 407, 408, 421, 423, 425 and 429 release the key of an Opaque handler
+//     too, and the next call runs it again. A handler that had its effect must not
+//     answer with one of them: with another status, or [Final], nothing runs again, and
+//     only a status below 400 says that the effect is there.
+//
+// After a panic or [runtime.Goexit] the key is settled as after a 5xx, and the panic
+// goes on: nothing is recovered.
 type Effect uint8
 
 const (
@@ -14,8 +41,10 @@ const (
 	// the next hops deduplicate. The next call after a failure or a death runs
 	// again and converges.
 	Keyed
-	// Opaque means anything else. After a death nobody knows; the key stays
-	// outcome-unknown and never runs again by itself.
+	// Opaque means anything else. After a death, a panic or a 5xx nobody knows:
+	// the key is outcome-unknown, and runs again only if somebody says so
+	// ([Guard.Resolve], [Route].Reconcile). A handler says so by itself with
+	// [Retryable], or with a status that releases the key.
 	Opaque
 )
 

@@ -18,9 +18,15 @@ import (
 )
 
 // A StatusError is what a typed handler returns to answer with something other
-// than 200, or 500 for any other error. Its status decides what is stored, as
-// for any handler: a 402 is, a 503 is not. Its answer is a problem
-// (RFC 9457) with Code and Detail; Err is only logged.
+// than 200, or 500 for any other error. Its answer is a problem (RFC 9457) with Code
+// and Detail; Err is only logged.
+//
+// Its status decides what is stored, as for any handler: a 5xx never is, unless the
+// handler calls [Final], and nor are 401, 403, 407, 408, 421, 423, 425 and 429, which
+// release the key, in an [Opaque] handler too. Any other, such as 402, 409 or 422, is
+// stored, and is the answer to every retry; a [Transactional] handler commits its rows
+// with it, unless it calls [Rollback]. See [Effect] for all of it, and for when a handler
+// may answer so.
 type StatusError struct {
 	Status int    // 400 to 599; anything else is answered with 500
 	Code   string // the problem's code member; optional
@@ -51,6 +57,9 @@ func (e *StatusError) Unwrap() error { return e.Err }
 // work [Fence], [Barrier], [PathValue] and what else takes a run's ctx. What
 // the codec refuses is answered with 400, and a media type other than its own
 // with 415; both are stored, as any verdict on the request itself.
+//
+// A panic of fn settles the key as its effect class says, and goes on to net/http, which
+// cuts the connection: the caller sees a lost call, and tries again.
 //
 // The route is named by op's method and path. Handle returns a [ConfigError],
 // or the error of op; also if mux has the pattern already.

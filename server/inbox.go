@@ -35,7 +35,8 @@ type InboxConfig struct {
 	// Effect is where the effects of handling a message go. Required.
 	Effect Effect
 	// MaxAttempts is how often a message is tried, deaths included, before it
-	// is a dead letter. Zero means [DefaultMaxAttempts].
+	// is a dead letter. Zero means [DefaultMaxAttempts]. An Opaque one that failed
+	// or died is not tried again.
 	MaxAttempts int
 	// DeadLetter is called with a message that will not be tried again, and the
 	// last attempt's error. It is a run of its own: in a Transactional inbox
@@ -154,8 +155,10 @@ func (b *Inbox) Lookup(ctx context.Context, m Message) (Lookup, error) {
 
 // Handle lets fn handle the message, unless it has been handled. fn's ctx is that
 // of a run, as in [Do]; what fn returns as an error is a failed attempt, of which
-// [InboxConfig.MaxAttempts] are made. Handle blocks until the run has ended, also
-// if ctx ends.
+// [InboxConfig.MaxAttempts] are made. In an [Opaque] inbox it is one: then nobody knows,
+// and the next delivery writes the dead letter, unless fn called [Retryable]. A panic is a
+// failed attempt too, and goes on to Handle's caller. Handle blocks until the run has
+// ended, also if ctx ends.
 //
 // The error says why the delivery did not run fn to its end: fn's own, a
 // [*RefusedError], the dead letter's. It is nil for [DeliveryRan] and

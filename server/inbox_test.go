@@ -177,6 +177,21 @@ func TestInbox_neverRuns(t *testing.T) {
 	require.Equal(t, server.StateUnknown, l.State)
 }
 
+// A panic is a failed attempt, and the caller's to recover.
+func TestInbox_panics(t *testing.T) {
+	t.Parallel()
+	for effect, want := range map[server.Effect]server.Delivery{
+		server.Transactional: server.DeliveryRan, server.Keyed: server.DeliveryRan, server.Opaque: server.DeliveryDead,
+	} {
+		b := newInbox(t, newGuard(t, memstore.New(), server.Config{}), server.InboxConfig{Consumer: "c", Effect: effect})
+		require.PanicsWithValue(t, "boom", func() {
+			_, _ = b.Handle(t.Context(), message, func(context.Context, []byte) error { panic("boom") })
+		})
+		got, _ := b.Handle(t.Context(), message, func(context.Context, []byte) error { return nil })
+		require.Equal(t, want, got, effect)
+	}
+}
+
 // A message that kills its consumers is quarantined, and then a dead letter.
 func TestInbox_killer(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ const MaxReferenceBytes = 1024
 // retry is answered by [Route.Render] from the reference, or with response-gone
 // where the route has none. Called again, the last call counts.
 //
-// It returns [ErrNoRun], or an error wrapping [ErrArgument] for a reference of
-// more than [MaxReferenceBytes].
+// Outside a run it returns [ErrNoRun], and for a reference of more than
+// [MaxReferenceBytes] an error wrapping [ErrArgument].
 func NoStore(ctx context.Context, reference string) error {
 	return withTurn(ctx, func(t *turn) error {
 		if len(reference) > MaxReferenceBytes {

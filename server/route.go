@@ -100,6 +100,9 @@ const (
 
 // Handler returns next guarded by g, for effects of the given class. It is
 // Route(Route{Effect: effect}, next).
+//
+// A panic of next settles the key as its effect class says, and goes on: to a middleware
+// of yours around the guard, or to net/http, which cuts the connection.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
 }

@@ -267,6 +267,7 @@ func TestOnComplete(t *testing.T) {
 		state  server.State
 	}{
 		{"commits with the answer", http.StatusCreated, (*ledger).write, 1, server.StateCompleted},
+		{"commits with a refusal", http.StatusUnprocessableEntity, (*ledger).write, 1, server.StateCompleted},
 		{"not after 5xx", http.StatusBadGateway, (*ledger).write, 0, server.StateReleased},
 		{"not after a status that is not stored", http.StatusTooManyRequests, (*ledger).write, 0, server.StateReleased},
 		{"error rolls back and releases", http.StatusCreated, func(l *ledger, ctx context.Context) error {

@@ -10,8 +10,9 @@ import (
 
 // OnComplete makes fn part of the completion of the Keyed run that ctx belongs
 // to: after the handler has returned, fn runs in the transaction that records
-// the answer, and both are committed or neither. If fn returns an error the run
-// has failed. fn may run again after a conflict.
+// the answer, and both are committed or neither. It runs for every answer that is
+// stored, and so for a 402 or a 422 too: register it when it is clear what will be
+// answered. If fn returns an error the run has failed. fn may run again after a conflict.
 //
 // It returns what [server.OnComplete] returns, as for a ctx of no run. It does
 // not block.
