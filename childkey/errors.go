@@ -15,7 +15,7 @@ var (
 	// ErrBadKey: a key has a byte outside 0x21-0x7E, or one of `"`, `,`, `\`.
 	// [Legacy] returns it for a ":" too.
 	ErrBadKey = errors.New("childkey: bad key")
-	// ErrBadName: a name does not match [A-Za-z0-9][A-Za-z0-9._/-]{0,127}.
+	// ErrBadName: a name that [CheckName] refuses for a byte in it.
 	ErrBadName = errors.New("childkey: bad name")
 	// ErrBadEncoding: an [Encoding] is none of this package's.
 	ErrBadEncoding = errors.New("childkey: bad encoding")

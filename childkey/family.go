@@ -51,7 +51,8 @@ func (f *Family) Child(payload [32]byte, service, operation string, discriminato
 }
 
 // Sum is [Family.Child] for callees that take keys in another [Encoding]. What
-// counts is the tuple, not its text: one tuple in two encodings is used twice.
+// counts is the tuple, not its text: one tuple in two encodings counts as the same
+// child.
 func (f *Family) Sum(payload [32]byte, service, operation string, discriminators ...string) (Hash, error) {
 	sum, err := Sum(f.Parent(), service, operation, discriminators...)
 	if err != nil {

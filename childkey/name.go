@@ -6,7 +6,10 @@ import "fmt"
 const MaxNameBytes = 128
 
 // CheckName returns nil if name can be a service, an operation, a namespace or
-// a key id: [A-Za-z0-9][A-Za-z0-9._/-]{0,127}, which fits gRPC's pkg.Svc/Method.
+// a key id, which is what gRPC's pkg.Svc/Method fits:
+//
+//	[A-Za-z0-9][A-Za-z0-9._/-]{0,127}
+//
 // Names are compared byte by byte, never folded. Otherwise its error wraps
 // [ErrEmpty], [ErrTooLong] or [ErrBadName].
 func CheckName(name string) error { return checkName("name", name) }
