@@ -38,6 +38,7 @@ func BenchmarkCallee(b *testing.B) {
 	address := benchService(b)
 	routes := []string{"/v1/effect", "/v1/effect-opaque"}
 	rates := make(map[string][]float64)
+	b.ReportAllocs()
 	for b.Loop() {
 		bare := benchRate(b, address, "/v1/unguarded")
 		rates["bare-calls/s"] = append(rates["bare-calls/s"], bare)

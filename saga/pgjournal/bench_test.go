@@ -68,6 +68,7 @@ func BenchmarkTakeOver(b *testing.B) {
 	c := newTown(b)
 	engineOn(b, j, c)
 	var all []time.Duration
+	b.ReportAllocs()
 	for b.Loop() {
 		dead := beat(b, j, lease)
 		died := time.Now()
