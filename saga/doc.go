@@ -19,6 +19,14 @@
 // shows it, and people move it on with [Engine.Retry] and the other verbs. An
 // [Observer] hears of all that happens; [Metrics] counts it.
 //
+// # What grows
+//
+// A journal keeps every saga until somebody sweeps it: no engine does. Call
+// [Engine.Sweep] every few minutes, from a goroutine of one process or of each, and again
+// at once while it deletes as many as it may. It deletes what is over for longer than
+// [Config].Keep. A saga that is stuck stays until people have moved it on, and the audit
+// log until somebody deletes it (pgjournal's PruneAudit).
+//
 // # Changes
 //
 // What is stored of a saga is read by whatever process takes it over, which may be an

@@ -46,7 +46,8 @@ type IntentStore interface {
 // with calls that are Unknown, calls say when they were first sent, and none is
 // sent past its callee's retention, whichever process sends it. A nil store
 // remembers nothing: then every run counts as a later one, and nobody knows how
-// old the request is.
+// old the request is. What it remembers grows until somebody says that a request is
+// done, and sweeps: with pgstore.Intents that are Done and Sweep, which nothing else calls.
 //
 // Begin blocks for the store alone. It returns [ErrHasParent], [ErrIntentStore],
 // [ErrConfig] for a store that is a nil pointer, which is taken for a mistake, or the

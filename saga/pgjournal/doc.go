@@ -15,14 +15,23 @@
 // commits an order commits that it will be seen to. [Roles] splits the rights on
 // the tables.
 //
+// # What grows
+//
+// Nothing deletes by itself, and an engine does not either. Sagas that are over go by
+// saga.Engine.Sweep once they are older than saga.Config.Keep, with their results and
+// what is left of engines: call it every few minutes. The lines of the audit log go by
+// [Journal.PruneAudit]: call it from a job, once a day. What is stuck stays until people
+// have moved it on.
+//
 // # Behind a pooler
 //
 // The journal needs nothing of a session: its tests pass through PgBouncer in
 // transaction mode. Connect to the pooler as to a server, and leave
 // DefaultQueryExecMode as it is: [Prepare] takes away what a pooler cannot do, and
 // statements are prepared by name only where the server itself answers, which
-// makes them faster there. Any other mode means that none is. Do not choose
-// DescribeExec behind a pooler: its two round trips may reach two sessions.
+// makes them faster there. In any other mode none is, but for the simple protocol,
+// which [Open] refuses. Do not choose DescribeExec behind a pooler: its two round trips
+// may reach two sessions.
 //
 // The package knows records and owners, and nothing of plans, calls or what a
 // saga decides. DESIGN.md has the tables, the statements that each method sends,

@@ -31,15 +31,43 @@
 // poll asks for all of a process ([Store.Watch]). With [Config].Listen the database tells, and a duplicate has
 // the answer a moment after the first caller (BenchmarkWait).
 //
+// # Connections
+//
+// Of the pool's connections a process needs
+//
+//   - one for each Transactional handler that runs, from its first statement to its end,
+//   - up to [Config].MaxFlushes for claims, settlements and renewals, however many
+//     requests there are,
+//   - one or more for reads: of duplicates, of the poll, of people, and for the sweep,
+//
+// and one beside the pool for [Config].Listen. A Keyed or Opaque handler holds none while
+// it runs, and nor does who waits. pgx's own default, pool_max_conns of 4 or the number of
+// CPUs if that is more, is soon used up by Transactional handlers. Choose it for as many
+// as run at once and six or so more, and bound how many run at once by what is in front
+// of the guard. A handler that uses the same pool beside its transaction takes a second
+// connection while it holds the first, and may wait for itself.
+//
+// A pool that starves looks like a store that is down: claims wait for a connection for
+// as long as server.Config.StoreTimeout and are refused with 503 store-unavailable,
+// heartbeats come late, so that runs lose their leases, and handlers end by their timeout
+// in their first statement, while the server is idle. pgxpool's Stat shows it: its
+// EmptyAcquireCount and AcquireDuration grow.
+//
+// # What grows
+//
+// Nothing deletes by itself. Records go by server.Guard.RunSweeper or Sweep, which
+// somebody has to call; done intents by [Intents.Sweep]; the lines of the audit log by
+// [Store.PruneAudit]. The latter two no sweeper calls: run them from a job, once a day.
+//
 // # Behind a pooler
 //
 // The store needs nothing of a session: its tests pass through PgBouncer in
 // transaction mode. Connect to the pooler as to a server, and leave
 // DefaultQueryExecMode as it is: [Prepare] takes away what a pooler cannot do, and
 // statements are prepared by name only where the server itself answers, which
-// makes them faster there. Any other mode means that none is. Do not choose
-// DescribeExec behind a pooler: its two round trips may reach two sessions. A
-// Transactional handler holds one of the pooler's connections to the server for as
+// makes them faster there. In any other mode none is, but for the simple protocol,
+// which [Open] refuses. Do not choose DescribeExec behind a pooler: its two round trips
+// may reach two sessions. A Transactional handler holds one of the pooler's connections to the server for as
 // long as it runs; no other statement does. Leave [Config].Listen out, or let it
 // connect directly.
 //
