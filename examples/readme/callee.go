@@ -10,15 +10,18 @@ import (
 )
 
 // Inventory serves reservations. Each key reserves once, and each repeat gets
-// the first answer.
-func Inventory(store *pgstore.Store) (http.Handler, error) {
+// the first answer. tenants are the callers, by what they authenticate with.
+func Inventory(store *pgstore.Store, tenants map[string]string) (http.Handler, *server.Guard, error) {
+	tenant := func(r *http.Request) (string, error) { // whose keys they are; "" is refused with 401
+		return tenants[r.Header.Get("Authorization")], nil
+	}
 	guard, err := server.NewGuard(store, tenant, server.Config{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mux := http.NewServeMux()
 	err = server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve)
-	return mux, err
+	return mux, guard, err
 }
 
 // reserve's row and the stored answer commit together, or not at all.

@@ -31,7 +31,7 @@ func TestRunCheckout(t *testing.T) {
 	}))
 	inventory.Script("/reservations", sdktest.DropResponse())
 	payment.Script("/charges", sdktest.DropResponse())
-	client, err := readme.NewClient(inventory.URL(), payment.URL())
+	client, err := readme.NewClient(inventory.URL(), payment.URL(), "secret-1")
 	require.NoError(t, err)
 	engine, err := saga.Open(t.Context(), memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{readme.Checkout}})
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package readme
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -22,10 +23,12 @@ func OpenStore(ctx context.Context, databaseURL string, cfg pgstore.Config) (*pg
 	return pgstore.Open(ctx, pool.Config(), cfg)
 }
 
-// NewClient returns the caller's client: one for a program.
-func NewClient(inventoryURL, paymentURL string) (*sdk.Client, error) {
+// NewClient returns the caller's client: one for a program. token is what Inventory
+// knows it by.
+func NewClient(inventoryURL, paymentURL, token string) (*sdk.Client, error) {
+	who := http.Header{"Authorization": {"Bearer " + token}}
 	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
-		"inventory": {URL: inventoryURL},
-		"payment":   {URL: paymentURL, Profile: sdk.Fanonce()}, // the default; there are Stripe, Adyen, your own
+		"inventory": {URL: inventoryURL, Header: who},
+		"payment":   {URL: paymentURL, Header: who, Profile: sdk.Fanonce()}, // the default; there are Stripe, Adyen, your own
 	}})
 }
