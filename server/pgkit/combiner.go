@@ -50,7 +50,7 @@ type CombinerConfig struct {
 //
 // The first write that comes is sent at once, as a statement of its own. Those
 // that come while it is under way wait for its end, and then go together: one of
-// their callers leads the flush. There is no timer and no goroutine between.
+// their callers leads the flush. No timer holds a write back.
 //
 // A flush that failed and has changed nothing is taken apart: each of its
 // callers sends its own write alone, so that one that cannot succeed fails

@@ -17,8 +17,8 @@
 //
 // The rules, in the order in which they decide:
 //
-//   - A write that finds nothing under way goes at once, as a statement of its
-//     own, sent by its caller. That costs what it costs without a combiner.
+//   - A write that finds nothing under way goes at once, as the statement of its
+//     own that it would be without a combiner.
 //   - Else it is queued, and goes with all others that are queued when a flush
 //     ends. A further flush begins earlier, at four queued for each that is under
 //     way, and no fewer than those carry on average: one that begins too early

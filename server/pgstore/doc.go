@@ -19,9 +19,10 @@
 // # Many at once
 //
 // Claims and settlements that wait at the same time share commits. With 64 callers
-// that was 3.9 times the rate of a commit each, with 256 it was 6.6 times, and one
-// caller alone does not notice (BenchmarkCombining, Postgres 15 with fsync on 4
-// shared cores; DESIGN.md has the conditions, and what is not combined).
+// that was 3.9 times the rate of a commit each, with 256 it was 6.6 times
+// (BenchmarkCombining, Postgres 15 with fsync on 4 shared cores; DESIGN.md has the
+// conditions, and what is not combined). One caller alone is as fast, or up to a
+// seventh slower (the figure "alone" of server/pgstore/bench).
 // [Config].Combining turns it off.
 //
 // # Waiting
