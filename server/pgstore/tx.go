@@ -95,18 +95,28 @@ func (t *tx) end() (stage, bool) {
 	case ended:
 	case t.stage == stageBegun:
 		t.lost = t.conflict()
-		if t.sql.used() && t.conn.Conn().PgConn().IsBusy() {
-			_ = t.conn.Conn().PgConn().Conn().Close() // or database/sql would wait for what still runs
-		}
 	case t.stage == stageBeginning && t.conn != nil:
 		_ = t.conn.Conn().PgConn().Conn().Close() // which its user notices at the next read
 	}
 	stage := t.stage
 	t.mu.Unlock()
 	if !ended {
-		t.sql.close()
+		t.closeSQL(stage)
 	}
 	return stage, !ended
+}
+
+// leftRunning is how long the end of a run waits for a statement that its handler left
+// running through database/sql, which lets no transaction end before.
+const leftRunning = time.Second
+
+func (t *tx) closeSQL(from stage) {
+	if from == stageBegun && t.sql.used() {
+		network := t.conn.Conn().PgConn().Conn()
+		late := time.AfterFunc(leftRunning, func() { _ = network.Close() }) // which its user notices
+		defer late.Stop()
+	}
+	t.sql.close()
 }
 
 // Settle implements [server.Tx]: the settlement and COMMIT, in one round trip.
