@@ -15,7 +15,6 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // What is visible here and on no standby is believed by nobody: a failover forgets it.
@@ -163,16 +162,7 @@ func TestBelieved_handlerHearsNoWarnings(t *testing.T) {
 // a session hang does.
 func behind(t *testing.T) (s *pgstore.Store, look *pgxpool.Pool, fail func()) {
 	t.Helper()
-	primary, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, primary.Stop()) })
-	_, err = primary.CreateDatabase(t.Context(), "shop")
-	require.NoError(t, err)
-	standby, err := primary.StartStandby(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, standby.Stop()) })
-	url, err := pgtest.FailoverURL("shop", primary, standby)
-	require.NoError(t, err)
+	primary, standby, url := replicated(t)
 	pool := func(url string) *pgxpool.Pool {
 		p, err := pgxpool.New(t.Context(), url)
 		require.NoError(t, err)
@@ -192,11 +182,7 @@ func behind(t *testing.T) (s *pgstore.Store, look *pgxpool.Pool, fail func()) {
 	until(t, "the standby has ceased to follow", func() bool {
 		return queryRow[int](t, look, "select count(*) from pg_stat_replication") == 0
 	})
-	return s, look, func() {
-		if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
-			t.Error(err)
-		}
-	}
+	return s, look, func() { failover(t, primary, standby) }
 }
 
 // With the standby away an Opaque effect is not made on the strength of a claim that a failover forgets.

@@ -18,24 +18,28 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// failover is a primary with a synchronous standby, a URL that finds who accepts
-// writes, and what makes that the standby.
-func failover(t *testing.T) (url string, fail func()) {
+// replicated is a primary with a synchronous standby, and a URL that finds who accepts
+// writes.
+func replicated(t *testing.T) (primary, standby *pgtest.Cluster, url string) {
 	t.Helper()
 	primary, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, primary.Stop()) })
 	_, err = primary.CreateDatabase(t.Context(), "shop")
 	require.NoError(t, err)
-	standby, err := primary.StartStandby(t.Context())
+	standby, err = primary.StartStandby(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, standby.Stop()) })
 	url, err = pgtest.FailoverURL("shop", primary, standby)
 	require.NoError(t, err)
-	return url, func() {
-		if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
-			t.Error(err)
-		}
+	return primary, standby, url
+}
+
+// failover makes the standby the primary, whose loss it is.
+func failover(t *testing.T, primary, standby *pgtest.Cluster) {
+	t.Helper()
+	if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -44,7 +48,7 @@ func failover(t *testing.T) (url string, fail func()) {
 // was given.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	url, fail := failover(t)
+	primary, standby, url := replicated(t)
 	cfg, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg.Copy())
@@ -95,7 +99,7 @@ func TestFailover(t *testing.T) {
 		})
 	}
 	until(t, "a third is done", func() bool { return count.Load() > keys/3 })
-	fail()
+	failover(t, primary, standby)
 	all.Wait()
 	look.Reset() // its connections are to the lost server
 
