@@ -55,7 +55,7 @@ func TestOccupied(t *testing.T) {
 	require.Greater(t, of["running"], of["flush the log"])
 	require.Greater(t, of["wait for the client"], 0.0)
 	require.LessOrEqual(t, of["wait for the client"], 1.0)
-	require.LessOrEqual(t, of["wait for others"], 2.0)
+	require.LessOrEqual(t, of["wait for others"]+of["running"], 3.0, "who runs waits at times too, for its temporary file")
 	require.LessOrEqual(t, of["busy"], 4.0, "the fifth is idle, and so is who counts")
 }
 
