@@ -234,7 +234,7 @@ func newToken() (t server.Token) {
 
 // A onceTx is one of the two kinds of transaction.
 type onceTx interface {
-	insert(ctx context.Context, st pgkit.Statement) (inserted bool, err error) // or does something else to one row
+	insert(ctx context.Context, st pgkit.Statement) (inserted bool, err error) // or locks a row
 	read(ctx context.Context, st pgkit.Statement) (r onceRecord, found bool, err error)
 }
 
