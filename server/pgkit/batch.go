@@ -81,6 +81,10 @@ func (f *functions) call(fn func(pgx.BatchResults) error, results pgx.BatchResul
 	r := &result{BatchResults: results, of: f}
 	defer func() {
 		v := recover()
+		if v != nil && !r.held { // before it had its result
+			f.mu.Lock()
+			r.held = true
+		}
 		if v != nil && v != errLeft { //nolint:errorlint // as it was raised
 			f.crash = &crash{v, debug.Stack()}
 			err = f.crash
