@@ -26,7 +26,8 @@
 //   - A flush is one round trip and one transaction. Its leader is the caller that
 //     has waited longest. If the leader goes away, the flush does not.
 //   - A flush that changed nothing, for whatever reason, is taken apart: each
-//     caller sends its own write alone, under its own ctx.
+//     caller sends its own write alone, under its own ctx. Where a lane knows
+//     better (Again in [LaneConfig]) it comes once more before that.
 //   - A flush whose fate is unknown leaves each of its writes so, and each caller
 //     does what it does about a single write: it asks again.
 //   - A flush without an answer after 50 ms does not count as under way. It has met

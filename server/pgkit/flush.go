@@ -123,12 +123,15 @@ func (c *Combiner) abandonFlush(f *flush) {
 
 // finish gives the callers of f their outcome, and its slot to the next.
 func (c *Combiner) finish(f *flush, err error) {
+	err = f.outcome(err)
 	c.mu.Lock()
 	c.stalls.remove(f.watched)
 	c.giveUpSlot(f)
-	err = f.outcome(err)
 	for _, e := range f.entries {
 		e.stage, e.err = stageEnded, err
+		if err == errAgain && e.again { //nolint:errorlint // it never leaves this package, and is never wrapped
+			e.err = errAlone
+		}
 	}
 	c.mu.Unlock()
 	for _, e := range f.entries {
@@ -141,9 +144,24 @@ func (f *flush) outcome(err error) error {
 	switch {
 	case err == nil, len(f.entries) == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed):
 		return err
+	case f.again(err):
+		return errAgain
 	default:
 		return errAlone
 	}
+}
+
+// again asks the lanes of f, which failed with err. Each of them hears of it, whatever
+// the others say.
+func (f *flush) again(err error) (again bool) {
+	var asked []flusher
+	for _, e := range f.entries {
+		if !slices.Contains(asked, e.lane) {
+			asked = append(asked, e.lane)
+			again = e.lane.again(err) || again
+		}
+	}
+	return again
 }
 
 // compose returns what sends f, with the statements made.

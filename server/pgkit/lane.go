@@ -24,13 +24,19 @@ type LaneConfig[Q, A any] struct {
 	//
 	// The statement must lock rows in an order that is the same for all
 	// processes, which is easiest in that of qs, and must not wait long for a lock:
-	// those behind it wait as well. Where it fails the callers send One.
+	// those behind it wait as well. Where it fails the callers send One, or as Again says.
 	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
 
 	// Compare is the order of qs, as by key; those that are equal stay in the order
 	// in which they came. nil leaves all of them so. It costs the server several
 	// times as much to sort them.
 	Compare func(a, b Q) int
+
+	// Again is told how a flush with writes of this lane failed, if it was of several
+	// and has changed nothing. Where it reports true its writes come once more, as if they
+	// were new, before they go alone: for a Many that makes another statement from then
+	// on. nil: never. It must be quick, and safe for concurrent use.
+	Again func(err error) bool
 
 	// Bytes returns about how large q is; nil means that all are small. It keeps
 	// many large ones from going in one statement.
@@ -79,17 +85,29 @@ func (l *Lane[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	}
 	defer l.combiner.leave()
 	r := &request[Q, A]{q: q}
-	e := &entry{lane: l, of: r, wake: make(chan struct{}, 1)}
-	if l.cfg.Bytes != nil {
-		e.bytes = l.cfg.Bytes(q)
+	err := l.combiner.share(ctx, l.entry(r, false))
+	if err == errAgain { //nolint:errorlint // it never leaves this package, and is never wrapped
+		if err := ctx.Err(); err != nil {
+			return none, false, err
+		}
+		r = &request[Q, A]{q: q} // a statement before the one that failed may have answered the other
+		err = l.combiner.share(ctx, l.entry(r, true))
 	}
-	switch err := l.combiner.share(ctx, e); {
-	case err == errAlone: //nolint:errorlint // it never leaves this package, and is never wrapped
+	switch {
+	case err == errAlone: //nolint:errorlint // as above
 		return Row(ctx, l.combiner.writer, l.cfg.One(q), l.cfg.ScanOne)
 	case err != nil:
 		return none, false, err
 	}
 	return r.answer, r.ok, nil
+}
+
+func (l *Lane[Q, A]) entry(r *request[Q, A], again bool) *entry {
+	e := &entry{lane: l, of: r, again: again, wake: make(chan struct{}, 1)}
+	if l.cfg.Bytes != nil {
+		e.bytes = l.cfg.Bytes(r.q)
+	}
+	return e
 }
 
 // A request is what a lane knows of an entry. Its caller reads the answer after
@@ -104,6 +122,7 @@ type request[Q, A any] struct {
 type flusher interface {
 	one(e *entry) (func(context.Context, *pgx.Conn) error, error)
 	many(entries []*entry) part
+	again(err error) bool
 }
 
 var errStrayRow = errors.New("pgkit: a row answers no write of its flush")
@@ -120,6 +139,8 @@ func (l *Lane[Q, A]) one(e *entry) (func(context.Context, *pgx.Conn) error, erro
 		return err
 	}, st.Err()
 }
+
+func (l *Lane[Q, A]) again(err error) bool { return l.cfg.Again != nil && l.cfg.Again(err) }
 
 // many may sort entries.
 func (l *Lane[Q, A]) many(entries []*entry) part {

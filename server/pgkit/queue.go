@@ -11,11 +11,16 @@ import (
 // has changed nothing.
 var errAlone = errors.New("pgkit: to be sent alone")
 
+// errAgain tells it to send its write through the combiner once more: see
+// [LaneConfig].Again.
+var errAgain = errors.New("pgkit: to be sent again")
+
 // An entry is a caller's write in a combiner.
 type entry struct {
 	lane  flusher
 	of    any // what the lane made the entry for
 	bytes int
+	again bool          // it has been in a flush before
 	wake  chan struct{} // of size 1: its stage is leading, or ended
 
 	// Under the combiner's lock:
@@ -34,7 +39,7 @@ const (
 )
 
 // share makes e a part of a flush, leading one if that is due, and returns its
-// outcome: errAlone, or an error as of [Do].
+// outcome: errAlone, errAgain, or an error as of [Do].
 func (c *Combiner) share(ctx context.Context, e *entry) error {
 	lead, err := c.enter(e)
 	if err != nil {
