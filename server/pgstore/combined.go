@@ -24,6 +24,7 @@ const flushLockTimeout = 50 * time.Millisecond
 // waits for no key.
 type combined struct {
 	store       *Store
+	contention  contention // among claims
 	claims      *pgkit.Lane[server.ClaimRequest, claimTimes]
 	settlements *pgkit.Lane[settlement, bool]
 	apart       *pgkit.Lane[settlement, bool] // those with answers in partitions
@@ -36,6 +37,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		ScanOne: scanClaimTimes,
 		Many:    w.claimMany,
 		Compare: func(a, b server.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+		Again:   w.collided,
 		Bytes:   func(req server.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleLane(c, s.query.settle, s.query.settleMany)
@@ -58,37 +60,53 @@ func (w *combined) settle(ctx context.Context, o server.Owner, end server.Settle
 
 func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
 	n := len(reqs)
-	keys, tokens := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
-	effects, versions := make([]int16, n), make([]int16, n)
-	fingerprints, memos := make([][]byte, n), make([][]byte, n)
-	firstSents := make([]pgtype.Timestamptz, n)
-	leases, keeps, windows := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
-	routes := make([]pgtype.Text, n)
-	type claimant struct{ key, token [16]byte }
-	index := make(map[claimant]int, n)
-	for i, req := range reqs {
-		keys[i], tokens[i] = uuid(req.ID), uuid(req.Token)
-		effects[i], versions[i] = int16(req.Effect), int16(req.Fingerprint.Version)
-		fingerprints[i] = reqs[i].Fingerprint.Sum[:]
-		firstSents[i] = timestamp(req.FirstSent)
-		leases[i], keeps[i], windows[i] = req.Lease, req.Keep, req.Window
-		routes[i], memos[i] = routeOf(req), memoOf(req)
-		index[claimant{req.ID, req.Token}] = i
+	keys, tokens := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
+	effects, versions := make([]int16, 0, n), make([]int16, 0, n)
+	fingerprints, memos := make([][]byte, 0, n), make([][]byte, 0, n)
+	firstSents := make([]pgtype.Timestamptz, 0, n)
+	leases, keeps, windows := make([]time.Duration, 0, n), make([]time.Duration, 0, n), make([]time.Duration, 0, n)
+	routes := make([]pgtype.Text, 0, n)
+	index := make(map[server.ID]int, n)
+	for i := range reqs {
+		req := &reqs[i]
+		if _, twice := index[req.ID]; twice {
+			continue // it finds the record of the first
+		}
+		index[req.ID] = i
+		keys, tokens = append(keys, uuid(req.ID)), append(tokens, uuid(req.Token))
+		effects, versions = append(effects, int16(req.Effect)), append(versions, int16(req.Fingerprint.Version))
+		fingerprints = append(fingerprints, req.Fingerprint.Sum[:])
+		firstSents = append(firstSents, timestamp(req.FirstSent))
+		leases, keeps, windows = append(leases, req.Lease), append(keeps, req.Keep), append(windows, req.Window)
+		routes, memos = append(routes, routeOf(*req)), append(memos, memoOf(*req))
 	}
-	st := w.store.query.claimMany.Bind(pgx.NamedArgs{
+	query := w.store.query.claimMany
+	if w.contention.lately() {
+		query = w.store.query.claimManyContended
+	}
+	st := query.Bind(pgx.NamedArgs{
 		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints,
 		"first_sents": firstSents, "leases": leases, "keeps": keeps, "windows": windows, "routes": routes, "memos": memos,
 	})
 	return st, func(row pgx.CollectableRow) (int, claimTimes, error) {
-		var key, token pgtype.UUID
+		var key pgtype.UUID
 		var t claimTimes
-		err := row.Scan(&key, &token, &t.created, &t.leaseUntil, &t.expires)
-		i, ok := index[claimant{key.Bytes, token.Bytes}]
+		err := row.Scan(&key, &t.created, &t.leaseUntil, &t.expires)
+		i, ok := index[key.Bytes]
 		if !ok {
 			i = -1
 		}
 		return i, t, err
 	}
+}
+
+// collided hears of a flush that failed, which changed nothing.
+func (w *combined) collided(err error) bool {
+	if !isTaken(err) {
+		return false
+	}
+	w.contention.note()
+	return true
 }
 
 func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.Lane[settlement, bool] {

@@ -328,6 +328,8 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 				}
 			}
 		}
+		claims := strings.Join(genericPlan(t, look, "claim_many"), "\n")
+		require.Regexp(t, `Nested Loop Anti Join(.|\n)*Index Only Scan using idempotency_pkey.*Index Cond: \(key = c\.key\)`, claims, "with %d records", n)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -161,16 +160,11 @@ func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx
 // [OnceRequest.Queue], and err itself otherwise. Whether the key was used for the
 // same is for [Once] to say.
 func OnceError(err error) error {
-	var pgErr *pgconn.PgError
-	if !errors.Is(err, pgkit.ErrFateUnknown) && errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && pgErr.ConstraintName == keyConstraint {
+	if !errors.Is(err, pgkit.ErrFateUnknown) && isTaken(err) {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
 	return err
 }
-
-// keyConstraint is what once_or_fail.sql violates where there is a record. The failure
-// of another is one of the work's.
-const keyConstraint = "idempotency_pkey"
 
 // prepared is a request that has been checked.
 type prepared struct {

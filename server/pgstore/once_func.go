@@ -28,6 +28,9 @@ import (
 // method returns [ErrTxEnded]. If work returns an error or panics everything is rolled
 // back, the key too, and OnceFunc returns that error, or panics.
 //
+// A key that was used is an error in the server's log (unique_violation), but not more than
+// one a second: where keys come twice more often the others are looked up.
+//
 // ctx bounds all of it. Besides the errors of Once, OnceFunc returns
 // [server.ErrFateUnknown] if the answer to COMMIT was lost, or ctx ended before it
 // came: call it again with the same, and it finds out. An error that wraps
@@ -46,24 +49,61 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 	if err := s.writer.Admit(ctx); err != nil {
 		return false, wrap("once", err)
 	}
+	if !s.repeats.lately() {
+		first, _, err := s.runOnce(ctx, putOrFail(p), work)
+		if first || err != nil {
+			return first, err
+		}
+	}
+	first, r, err := s.runOnce(ctx, putOrFind(p), work)
+	if first || err != nil {
+		return first, err
+	}
+	s.repeats.note()
+	return false, s.confirmOnce(ctx, r, p)
+}
+
+// runOnce does the work in a transaction that put has begun with the key, and reports false
+// where put found it used.
+func (s *Store) runOnce(ctx context.Context, put putKey, work func(ctx context.Context, tx pgx.Tx) error) (bool, onceRecord, error) {
 	t := &tx{store: s, runs: ctx}
 	defer func() { _ = t.Rollback(ctx) }() // nothing, once it has ended; and the server does it where the connection broke
 	inside := &handlerTx{root: t, refuse: ErrTxOwned}
-	first, r, err := once(ctx, pgxOnce{inside}, p)
-	if err != nil {
-		return false, t.blame(err)
-	}
-	if !first {
-		_ = t.Rollback(ctx) // a confirmation wants a connection
-		return false, s.confirmOnce(ctx, r, p)
+	first, r, err := put(ctx, inside)
+	if !first || err != nil {
+		return false, r, t.blame(err)
 	}
 	if err := work(t.NewContext(ctx), inside); err != nil {
-		return false, t.blame(err)
+		return false, r, t.blame(err)
 	}
 	if err := t.commit(ctx); err != nil {
-		return false, wrap("once", conflict(err))
+		return false, r, wrap("once", conflict(err))
 	}
-	return true, nil
+	return true, r, nil
+}
+
+// A putKey inserts a key as the first statement of tx. Where it was used it returns false, and
+// tx may have failed.
+type putKey func(ctx context.Context, tx pgx.Tx) (first bool, r onceRecord, err error)
+
+// putOrFind returns the record that is in the way.
+func putOrFind(p prepared) putKey {
+	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) { return once(ctx, pgxOnce{tx}, p) }
+}
+
+// putOrFail does not, and is faster where there is none.
+func putOrFail(p prepared) putKey {
+	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
+		st := p.query.onceOrFail.Bind(p.args)
+		if err := st.Err(); err != nil {
+			return false, onceRecord{}, wrap("once", err)
+		}
+		_, err := tx.Exec(ctx, st.SQL, st.Args...)
+		if errors.Is(OnceError(err), ErrDuplicate) {
+			return false, onceRecord{}, nil
+		}
+		return err == nil, onceRecord{}, wrap("once", err)
+	}
 }
 
 // confirmOnce says what to make of a record in the way, which may be visible and not yet

@@ -13,6 +13,7 @@ var queryFiles embed.FS
 type queries struct {
 	claim, tooOld, read, confirm          pgkit.Query
 	flush, claimMany, settleMany          pgkit.Query
+	claimManyContended                    pgkit.Query
 	readMany                              pgkit.Query
 	takeOver, bury                        pgkit.Query
 	renew, renewLocked                    pgkit.Query
@@ -48,6 +49,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.claim, "claim"},
 		{&q.flush, "flush"},
 		{&q.claimMany, "claim_many"},
+		{&q.claimManyContended, "claim_many_contended"},
 		{&q.tooOld, "too_old"},
 		{&q.read, "read"},
 		{&q.readMany, "read_many"},

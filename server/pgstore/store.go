@@ -28,7 +28,8 @@ type Store struct {
 	reads       *pgkit.Gatherer[server.ID, found] // nil with CombiningOff
 	poller      *poller
 	query       *queries
-	lockTimeout string // of cfg, in Postgres' milliseconds
+	repeats     contention // among keys of OnceFunc
+	lockTimeout string     // of cfg, in Postgres' milliseconds
 	ownsPool    bool
 	partitioned partitioned
 	undropped   undropped

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -38,6 +38,7 @@ type contestResult struct {
 	Won    []int // numbers of keys, for each time that one was won
 	Claims int
 	Apart  int // flushes that waited too long for a lock, and whose writes went alone then
+	Again  int // flushes that lost a key to the other process, and whose writes went once more
 	Errors []string
 }
 
@@ -60,7 +61,7 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		return nil, err
 	}
 	took := time.Since(start)
-	wins, claims, failures, apart := make([]int, e.contestedKeys), 0, 0, 0
+	wins, claims, failures, apart, again := make([]int, e.contestedKeys), 0, 0, 0, 0
 	for _, r := range results {
 		for _, n := range r.Won {
 			wins[n]++
@@ -68,6 +69,7 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		claims += r.Claims
 		failures += len(r.Errors)
 		apart += r.Apart
+		again += r.Again
 	}
 	odd := 0 // keys that were not won once
 	for _, n := range wins {
@@ -89,6 +91,7 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		number("errors", float64(failures), "", atMost(0)),
 		number("claims", float64(claims), "", nil),
 		number("flushes taken apart", float64(apart), "", nil),
+		number("flushes sent again", float64(again), "", nil),
 		number("rate", float64(claims)/took.Seconds(), perSecond, nil),
 	}}}, nil
 }
@@ -125,7 +128,7 @@ func playContestant(ctx context.Context, orders json.RawMessage, in *bufio.Reade
 	if err := json.Unmarshal(orders, &o); err != nil {
 		return err
 	}
-	store, apart, err := openContestant(ctx, o.URL)
+	store, failed, err := openContestant(ctx, o.URL)
 	if err != nil {
 		return err
 	}
@@ -137,46 +140,53 @@ func playContestant(ctx context.Context, orders json.RawMessage, in *bufio.Reade
 		return err
 	}
 	r := contend(ctx, store, o)
-	r.Apart = int(apart.n.Load())
+	r.Apart, r.Again = int(failed.lockTimeouts.Load()), int(failed.collisions.Load())
 	return json.NewEncoder(out).Encode(r)
 }
 
-func openContestant(ctx context.Context, url string) (*pgstore.Store, *lockTimeouts, error) {
+func openContestant(ctx context.Context, url string) (*pgstore.Store, *failedFlushes, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err
 	}
 	config.MaxConns = connections
-	apart := new(lockTimeouts)
-	config.ConnConfig.Tracer = apart
+	failed := new(failedFlushes)
+	config.ConnConfig.Tracer = failed
 	store, err := pgstore.Open(ctx, config, pgstore.Config{})
-	return store, apart, err
+	return store, failed, err
 }
 
-// lockTimeouts counts what was sent together and waited too long for a lock (55P03):
-// such a flush is taken apart.
-type lockTimeouts struct{ n atomic.Int64 }
+// failedFlushes counts what was sent together and waited too long for a lock (55P03), or
+// claimed a key that somebody else claimed meanwhile (23505).
+type failedFlushes struct{ lockTimeouts, collisions atomic.Int64 }
 
 // TraceQueryStart implements [pgx.QueryTracer].
-func (t *lockTimeouts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (t *failedFlushes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 
 // TraceQueryEnd implements [pgx.QueryTracer].
-func (t *lockTimeouts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (t *failedFlushes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TraceBatchStart implements [pgx.BatchTracer].
-func (t *lockTimeouts) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (t *failedFlushes) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
 
 // TraceBatchQuery implements [pgx.BatchTracer].
-func (t *lockTimeouts) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (t *failedFlushes) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
 // TraceBatchEnd implements [pgx.BatchTracer].
-func (t *lockTimeouts) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
-	if pgkit.Classify(data.Err) == pgkit.FailureLockTimeout {
-		t.n.Add(1)
+func (t *failedFlushes) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	var pgErr *pgconn.PgError
+	if !errors.As(data.Err, &pgErr) {
+		return
+	}
+	switch pgErr.Code {
+	case "55P03":
+		t.lockTimeouts.Add(1)
+	case "23505":
+		t.collisions.Add(1)
 	}
 }
 

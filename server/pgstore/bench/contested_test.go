@@ -45,10 +45,10 @@ func TestDetects_noProgram(t *testing.T) {
 }
 
 // A flush that waits for somebody's lock is seen to be taken apart.
-func TestLockTimeouts(t *testing.T) {
+func TestFailedFlushes(t *testing.T) {
 	t.Parallel()
 	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
-	s, apart, err := openContestant(t.Context(), db.url)
+	s, failed, err := openContestant(t.Context(), db.url)
 	require.NoError(t, err)
 	defer s.Close()
 
@@ -77,7 +77,7 @@ func TestLockTimeouts(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return apart.n.Load() > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return failed.lockTimeouts.Load() > 0 }, time.Minute, time.Millisecond)
 	stop()
 	require.NoError(t, other.Rollback(t.Context()))
 }

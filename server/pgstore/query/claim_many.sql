@@ -1,7 +1,10 @@
--- ClaimMany is claim.sql for several keys, after flush.sql. It returns one row for
--- each claim that won; of two for one key the first wins. They come in key order, as
--- everybody inserts who inserts several: two of these wait for each other in turn,
--- and not in a circle. The time is that at which the server received the statement.
+-- ClaimMany is claim.sql for several keys, each there once, after flush.sql. It returns
+-- one row for each claim that won. They come in key order, as everybody inserts who
+-- inserts several: two of these wait for each other in turn, and not in a circle. The
+-- time is that at which the server received the statement.
+-- It looks first and has no "on conflict", which would be a sixteenth more of WAL. Where
+-- another transaction inserts one of the keys in between it fails with 23505; then goes
+-- claim_many_contended.sql.
 -- Arrays are taken apart in a select list: each one in from would have a store of
 -- its own for its rows, and making those was a sixth of the flush.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
@@ -12,6 +15,6 @@ from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unn
     unnest(@fingerprint_versions::smallint[]) as fingerprint_version, unnest(@fingerprints::bytea[]) as fingerprint,
     unnest(@first_sents::timestamptz[]) as first_sent, unnest(@leases::interval[]) as lease, unnest(@keeps::interval[]) as keep,
     unnest(@windows::interval[]) as "window", unnest(@routes::text[]) as route, unnest(@memos::bytea[]) as memo) c
-where c.first_sent is null or c.first_sent >= statement_timestamp() - c."window"
-on conflict (key) do nothing
-returning key, token, created_at, lease_until, expires_at
+where (c.first_sent is null or c.first_sent >= statement_timestamp() - c."window")
+  and not exists (select from /*schema*/idempotency i where i.key = c.key)
+returning key, created_at, lease_until, expires_at

@@ -1,0 +1,150 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// violations counts statements that failed where a key was taken: each is an error in the
+// server's log.
+type violations struct{ n atomic.Int32 }
+
+func (v *violations) watch(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = v }
+
+func (v *violations) look(err error) {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == "23505" {
+		v.n.Add(1)
+	}
+}
+
+func (v *violations) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (v *violations) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	v.look(data.Err)
+}
+
+func (v *violations) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (v *violations) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (v *violations) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	v.look(data.Err)
+}
+
+// requireSeldom: one at first, and one for each second since.
+func (v *violations) requireSeldom(t *testing.T, start time.Time) {
+	t.Helper()
+	require.LessOrEqual(t, v.n.Load(), 1+int32(time.Since(start)/time.Second))
+}
+
+// A key that another process claims while a flush is under way fails the flush, as a rule of
+// Postgres': its writes go together once more, and lose just that key. While keys collide,
+// flushes are sent that nothing fails.
+func TestCombining_collision(t *testing.T) {
+	t.Parallel()
+	const writes = 8
+	_, look := open(t, pgstore.Config{})
+	for range 100 {
+		seen := new(violations)
+		s := openOn(t, look, pgstore.Config{}, size(1), seen.watch)
+		owner := claim(t, s)
+		start := time.Now()
+		collided := collide(t, s, look, owner, writes)
+		if seen.n.Load() == 0 { // the other's commit came after the flush's lock timeout
+			s.Close()
+			continue
+		}
+		require.Less(t, commits(t, look, collided), writes, "each went alone")
+		for range 3 {
+			collide(t, s, look, claim(t, s), writes)
+		}
+		seen.requireSeldom(t, start)
+		return
+	}
+	t.Fatal("no flush met a key that was claimed while it was under way")
+}
+
+func commits(t *testing.T, look *pgxpool.Pool, keys [][16]byte) int {
+	t.Helper()
+	return queryRow[int](t, look, "select count(distinct xmin::text) from idempotency where key = any ($1)", keys)
+}
+
+// collide sends a flush that settles for owner and claims so many keys, one of which somebody else
+// has inserted and commits meanwhile. It returns the other keys.
+func collide(t *testing.T, s *pgstore.Store, look *pgxpool.Pool, owner server.Owner, claims int) [][16]byte {
+	t.Helper()
+	reqs, keys := make([]server.ClaimRequest, claims), [][16]byte{owner.ID}
+	for i := range reqs {
+		reqs[i] = newClaim()
+		if i > 0 {
+			keys = append(keys, reqs[i].ID)
+		}
+	}
+	other, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback(context.Background()) }()
+	_, err = other.Exec(t.Context(), `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at)
+		values ($1, gen_random_uuid(), 1, 1, 2, 1, now(), now() + interval '1 hour', now() + interval '1 hour')`, [16]byte(reqs[0].ID))
+	require.NoError(t, err)
+
+	won := make([]bool, claims)
+	wait := flushing(t, s, 1, claims+1, func(i int) (err error) {
+		if i == claims {
+			return s.Settle(t.Context(), owner, completion)
+		}
+		_, won[i], err = s.Claim(t.Context(), reqs[i])
+		return err
+	})
+	until(t, "the flush waits", func() bool { return waits(t, look, "transactionid") })
+	require.NoError(t, other.Commit(t.Context()))
+	for i, err := range wait() {
+		require.NoError(t, err)
+		require.True(t, i == claims || won[i] == (i > 0), "claim %d: won %v", i, won[min(i, claims-1)])
+	}
+	require.Equal(t, server.StateCompleted, read(t, s, owner.ID).State)
+	return keys
+}
+
+// Who hands out messages again hands out many: not each of them is an error in the
+// server's log, and a row for vacuum.
+func TestStore_OnceFunc_repeats(t *testing.T) {
+	t.Parallel()
+	pool := ledger(t)
+	seen := new(violations)
+	s := openOn(t, pool, pgstore.Config{}, size(1), seen.watch)
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, key := range keys {
+		first, err := s.OnceFunc(t.Context(), invoice(t, key, "p"), effect)
+		require.NoError(t, err)
+		require.True(t, first)
+	}
+	require.Zero(t, seen.n.Load())
+	start := time.Now()
+	for _, key := range keys {
+		first, err := s.OnceFunc(t.Context(), invoice(t, key, "p"), neverCalled)
+		require.NoError(t, err)
+		require.False(t, first)
+	}
+	require.Positive(t, seen.n.Load(), "the first was not expected")
+	seen.requireSeldom(t, start)
+	first, err := s.OnceFunc(t.Context(), invoice(t, "i", "p"), effect)
+	require.NoError(t, err)
+	require.True(t, first, "a new one among repeats")
+	require.Equal(t, len(keys)+1, queryRow[int](t, pool, "select count(*) from effect"))
+}
