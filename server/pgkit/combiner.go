@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// ErrQueueFull: a [Combiner] has as many writes waiting as it may have; nothing
+// ErrQueueFull: a [Combiner] or [Gatherer] has as many waiting as it may have; nothing
 // was sent.
-var ErrQueueFull = errors.New("pgkit: too many writes queued")
+var ErrQueueFull = errors.New("pgkit: queue full")
 
 // What a zero [CombinerConfig] means.
 const (

@@ -23,8 +23,9 @@ const maxGathered = 64
 //
 // It is safe for concurrent use. It starts no goroutine, and needs no end.
 type Gatherer[Q, A any] struct {
-	db  Queryer
-	cfg LaneConfig[Q, A]
+	db        Queryer
+	maxQueued int
+	cfg       LaneConfig[Q, A]
 
 	mu      sync.Mutex
 	queue   []*gathered[Q, A]
@@ -32,11 +33,15 @@ type Gatherer[Q, A any] struct {
 	stalls  lookout
 }
 
-// NewGatherer returns a gatherer that reads from db: a pool. Of cfg, Bytes and
-// Compare are not used, and statements must change nothing and lock nothing. Each is sent after the
+// NewGatherer returns a gatherer that reads from db: a pool. While maxQueued reads wait
+// further ones are refused with [ErrQueueFull]; zero means [DefaultMaxQueued]. Of cfg only One, ScanOne
+// and Many are used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
-func NewGatherer[Q, A any](db Queryer, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
-	g := &Gatherer[Q, A]{db: db, cfg: cfg, traffic: traffic{most: DefaultMaxFlushes}}
+func NewGatherer[Q, A any](db Queryer, maxQueued int, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {
+	if maxQueued == 0 {
+		maxQueued = DefaultMaxQueued
+	}
+	g := &Gatherer[Q, A]{db: db, maxQueued: maxQueued, cfg: cfg, traffic: traffic{most: DefaultMaxFlushes}}
 	g.stalls = lookout{lock: &g.mu, after: stallAfter}
 	return g
 }
@@ -54,13 +59,17 @@ type gathered[Q, A any] struct {
 }
 
 // Do returns the row that answers q, and false if there is none. It blocks until
-// the server has answered or ctx ends. Errors are pgx's.
+// the server has answered or ctx ends. Errors are pgx's, and [ErrQueueFull].
 func (g *Gatherer[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	e := &gathered[Q, A]{q: q}
 	if err := ctx.Err(); err != nil {
 		return e.none(), false, err
 	}
-	if !g.enter(e) {
+	lead, err := g.enter(e)
+	if err != nil {
+		return e.none(), false, err
+	}
+	if !lead {
 		select {
 		case <-e.wake:
 		case <-ctx.Done():
@@ -87,17 +96,20 @@ func (g *Gatherer[Q, A]) Queued() int {
 }
 
 // enter queues e, unless its caller is to lead.
-func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool) {
+func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.traffic.room(len(g.queue) + 1) {
+	switch {
+	case g.traffic.room(len(g.queue) + 1):
 		g.traffic.take()
 		e.stage = stageLeading
-		return true
+		return true, nil
+	case len(g.queue) >= g.maxQueued:
+		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(g.queue))
 	}
 	e.wake = make(chan struct{}, 1)
 	g.queue = append(g.queue, e)
-	return false
+	return false, nil
 }
 
 // giveUpSlot lets who has waited longest lead the next statement, if one may be

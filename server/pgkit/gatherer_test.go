@@ -33,7 +33,7 @@ const (
 func newDoubles(tb testing.TB) *doubles {
 	tb.Helper()
 	d := &doubles{Queryer: newPool(tb), sent: make(chan string), pass: make(chan error)}
-	d.Gatherer = pgkit.NewGatherer(d, doubling)
+	d.Gatherer = pgkit.NewGatherer(d, 0, doubling)
 	tb.Cleanup(func() { require.True(tb, d.Idle(), "somebody's read still counts as under way") })
 	return d
 }
@@ -119,6 +119,29 @@ func TestGatherer(t *testing.T) {
 		requireDouble(t, n, others[i])
 	}
 	require.Equal(t, reply{}, <-others[2], "no row")
+}
+
+// A server that is so far behind is not helped by more: they are refused, and those that wait
+// are not harmed.
+func TestGatherer_full(t *testing.T) {
+	t.Parallel()
+	d := newDoubles(t)
+	d.Gatherer = pgkit.NewGatherer(d, 2, doubling)
+	d.NeverStall()
+	first := d.ask(t.Context(), 1)
+	<-d.sent
+	others := d.queued(t, 2, 3)
+	refused := <-d.ask(t.Context(), 4)
+	require.ErrorIs(t, refused.err, pgkit.ErrQueueFull)
+	require.Equal(t, pgkit.FailureNotSent, pgkit.Classify(refused.err))
+	d.pass <- nil
+	requireDouble(t, 1, first)
+	d.let(t, "1[[3 2]]")
+	requireDouble(t, 2, others[0])
+	requireDouble(t, 3, others[1])
+	last := d.ask(t.Context(), 4)
+	d.let(t, "0[4]")
+	requireDouble(t, 4, last)
 }
 
 // What cannot be read together is read one by one: nobody fails for another.
@@ -219,7 +242,7 @@ func TestGatherer_stall(t *testing.T) {
 // Under -race, and with every number of readers at once.
 func TestGatherer_manyAtOnce(t *testing.T) {
 	t.Parallel()
-	g := pgkit.NewGatherer(newPool(t), doubling)
+	g := pgkit.NewGatherer(newPool(t), 0, doubling)
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {

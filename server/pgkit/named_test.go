@@ -35,7 +35,7 @@ func TestNames(t *testing.T) {
 			return err
 		},
 		"a read that others may share": func(pool *pgxpool.Pool, _ *pgkit.Writer) error {
-			g := pgkit.NewGatherer(pool, pgkit.LaneConfig[int, int]{
+			g := pgkit.NewGatherer(pool, 0, pgkit.LaneConfig[int, int]{
 				One: func(int) pgkit.Statement { return fortyTwo }, ScanOne: pgx.RowTo[int],
 			})
 			_, _, err := g.Do(t.Context(), 1)

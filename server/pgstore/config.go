@@ -95,9 +95,10 @@ type Config struct {
 	// for each write, and with hundreds of callers two give up some of the rate.
 	MaxFlushes int
 
-	// MaxQueued is how many writes may wait to share a commit. More are refused
-	// with [pgkit.ErrQueueFull], and a guard answers 503 store-unavailable with
-	// Retry-After. Zero means [pgkit.DefaultMaxQueued].
+	// MaxQueued is how many writes may wait to share a commit, and how many reads
+	// to share a statement. More are refused with [pgkit.ErrQueueFull], and a guard
+	// answers 503 store-unavailable with Retry-After. Zero means
+	// [pgkit.DefaultMaxQueued].
 	MaxQueued int
 
 	// Listen makes the store listen on a connection of its own for notifications

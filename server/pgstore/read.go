@@ -52,7 +52,7 @@ func (s *Store) find(ctx context.Context, id server.ID) (found, error) {
 
 // newReads gathers the reads of records.
 func (s *Store) newReads() *pgkit.Gatherer[server.ID, found] {
-	return pgkit.NewGatherer(s.pool, pgkit.LaneConfig[server.ID, found]{
+	return pgkit.NewGatherer(s.pool, s.cfg.MaxQueued, pgkit.LaneConfig[server.ID, found]{
 		One:     s.readOne,
 		ScanOne: scanFound,
 		Many: func(ids []server.ID) (pgkit.Statement, func(pgx.CollectableRow) (int, found, error)) {
