@@ -11,6 +11,7 @@ const (
 	ours        = "pgstore"
 	oursAlone   = "pgstore, each write by itself"
 	base        = "pgbench, insert and update"
+	base32      = "pgbench, insert and update, 32 connections"
 	baseInsert  = "pgbench, insert alone"
 	baseOne     = "pgbench, both in one commit"
 	limit       = "pgbench, 256 rows a commit"

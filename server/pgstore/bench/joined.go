@@ -22,7 +22,7 @@ const (
 )
 
 var joined = bench{
-	name: "joined", title: "with a business transaction, 32 callers",
+	name: "joined", title: "with a business transaction, 32 callers and one",
 	conditions: "The business is one insert of 100 bytes. Alone it is BEGIN, INSERT, COMMIT, in three round trips; interactive is Store.OnceFunc: BEGIN with the key, INSERT, COMMIT; within a transaction of the caller's it is BEGIN, Once, INSERT, COMMIT; pipelined is Once and INSERT in one round trip. 32 connections.",
 	measure:    measureJoined,
 }
@@ -32,10 +32,11 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded := func() (*variant, error) { return transactionalVariant(ctx, on) }
-	open := []func() (*variant, error){guarded, func() (*variant, error) { return onceVariant(ctx, on) }}
-	for _, j := range []join{{businessAlone, "", alone3}, {onceWithin, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
-		open = append(open, func() (*variant, error) { return j.variant(ctx, on) })
+	guarded := func() (*variant, error) { return transactionalVariant(ctx, on, joinedCallers) }
+	open := []func() (*variant, error){guarded, func() (*variant, error) { return onceVariant(ctx, on, joinedCallers) }}
+	business := join{businessAlone, "", alone3}
+	for _, j := range []join{business, {onceWithin, completedOnce, once4}, {oncePipelined, completedOnce, once1}, {barrierRow, "select count(*) from barrier", barrier4}} {
+		open = append(open, func() (*variant, error) { return j.variant(ctx, on, joinedCallers) })
 	}
 	r, err := match(ctx, e, open...)
 	if err != nil {
@@ -44,6 +45,17 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	busy, err := occupied(ctx, e, guarded)
 	if err != nil {
 		return nil, err
+	}
+	one, err := match(ctx, e,
+		func() (*variant, error) { return transactionalVariant(ctx, on, 1) },
+		func() (*variant, error) { return onceVariant(ctx, on, 1) },
+		func() (*variant, error) { return business.variant(ctx, on, 1) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	p50Of := func(name string) measure {
+		return one.ratio(name, businessAlone, (*cell).p50).measure(name, times, nil)
 	}
 	goalOf := func(name string, least float64) measure {
 		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, atLeast(least))
@@ -54,6 +66,9 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		}},
 		r.describe(businessAlone), r.describe(transactional), busy, r.describe(onceInteractive), r.describe(onceWithin, businessAlone),
 		r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
+		{Name: "… p50 of one caller", Measures: []measure{
+			p50Of(transactional), p50Of(onceInteractive), one.of(businessAlone, (*cell).p50).measure(businessAlone, microseconds, nil),
+		}},
 	}, nil
 }
 
@@ -84,7 +99,7 @@ type join struct {
 	do   func(ctx context.Context, pool *pgxpool.Pool) error
 }
 
-func (j join) variant(ctx context.Context, on *postgres) (*variant, error) {
+func (j join) variant(ctx context.Context, on *postgres, n int) (*variant, error) {
 	db, err := businessDatabase(ctx, on)
 	if err != nil {
 		return nil, err
@@ -99,14 +114,14 @@ func (j join) variant(ctx context.Context, on *postgres) (*variant, error) {
 	}
 	return &variant{
 		name: j.name, server: on,
-		turn:  callers(joinedCallers, func(ctx context.Context) error { return j.do(ctx, pool) }),
+		turn:  callers(n, func(ctx context.Context) error { return j.do(ctx, pool) }),
 		check: func(ctx context.Context, operations int) error { return db.holds(ctx, operations, queries...) },
 		close: func() error { pool.Close(); return db.drop() },
 	}, nil
 }
 
 // transactionalVariant is a guarded task whose handler does the business.
-func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
+func transactionalVariant(ctx context.Context, on *postgres, n int) (*variant, error) {
 	db, err := businessDatabase(ctx, on)
 	if err != nil {
 		return nil, err
@@ -123,7 +138,7 @@ func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
 		return err
 	}
 	return &variant{
-		name: transactional, server: on, turn: callers(joinedCallers, once),
+		name: transactional, server: on, turn: callers(n, once),
 		check: func(ctx context.Context, operations int) error {
 			return db.holds(ctx, operations, countBusiness, completedOnce)
 		},
@@ -132,7 +147,7 @@ func transactionalVariant(ctx context.Context, on *postgres) (*variant, error) {
 }
 
 // onceVariant does the business in a transaction that the store begins and ends.
-func onceVariant(ctx context.Context, on *postgres) (*variant, error) {
+func onceVariant(ctx context.Context, on *postgres, n int) (*variant, error) {
 	db, err := businessDatabase(ctx, on)
 	if err != nil {
 		return nil, err
@@ -152,7 +167,7 @@ func onceVariant(ctx context.Context, on *postgres) (*variant, error) {
 		return err
 	}
 	return &variant{
-		name: onceInteractive, server: on, turn: callers(joinedCallers, once),
+		name: onceInteractive, server: on, turn: callers(n, once),
 		check: func(ctx context.Context, operations int) error {
 			return db.holds(ctx, operations, countBusiness, completedOnce)
 		},

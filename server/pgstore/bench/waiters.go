@@ -14,7 +14,7 @@ import (
 
 var waiting = bench{
 	name: "waiters", title: "duplicates that wait at another guard, as in another process",
-	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do, in one process; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' side sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens. Bare are goroutines that the owner tells by a channel, and that send SELECT 1 then: what the machine itself needs.",
+	conditions: "Owner and waiter have a guard, a store and a pool each, as two processes do, in one process; handlers take 20 to 120 ms, all at once; rounds of waiters that listen and of those that poll take turns. From the owner's call returning to the waiter's. Statements are all that the waiters' side sent, by the server's statistics, with what it asked for all of them together. With NOTIFY the waiters' store listens. At the owner's guard are duplicates in the owner's process. Bare are goroutines that the owner tells by a channel, and that send SELECT 1 then: what the machine itself needs.",
 	measure:    measureWaiters,
 }
 
@@ -24,7 +24,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.drop()) }()
-	var polled, heard, told waits
+	var polled, heard, near, told waits
 	polling, err := openPair(ctx, db, false)
 	if err != nil {
 		return nil, err
@@ -37,6 +37,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 	defer func() { err = errors.Join(err, hearing.close(ctx)) }()
 	err = inTurns(e.rounds, func(warm bool) error { return polled.add(ctx, polling, polling.ask, e.waiters, warm) },
 		func(warm bool) error { return heard.add(ctx, hearing, hearing.ask, e.waiters, warm) },
+		func(warm bool) error { return near.add(ctx, polling, polling.askOwner, e.waiters, warm) },
 		func(warm bool) error { return told.add(ctx, polling, polling.beTold, e.waiters, warm) })
 	if err != nil {
 		return nil, err
@@ -44,6 +45,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 	return []figure{
 		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: heard.measures(db, atMost(1), atMost(3))},
 		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: polled.measures(db, nil, atMost(10))},
+		{Name: "… at the owner's guard", Measures: near.times(nil, nil)},
 		{Name: "… bare", Measures: told.times(nil, nil)},
 	}, nil
 }
@@ -83,6 +85,11 @@ type hearer func(ctx context.Context, key childkey.Key, ended <-chan struct{}) e
 // ask is a duplicate's call.
 func (p *pair) ask(ctx context.Context, key childkey.Key, _ <-chan struct{}) error {
 	return await(ctx, p.waiter.guard, key)
+}
+
+// askOwner is a duplicate's call in the owner's process.
+func (p *pair) askOwner(ctx context.Context, key childkey.Key, _ <-chan struct{}) error {
+	return await(ctx, p.owner.guard, key)
 }
 
 // beTold is as little as can be.
