@@ -54,7 +54,8 @@ type CombinerConfig struct {
 //
 // A flush that failed and has changed nothing is taken apart: each of its
 // callers sends its own write alone, so that one that cannot succeed fails
-// nobody else's. One whose fate is unknown leaves the fate of all its writes
+// nobody else's. Where a lane has it so (Again in [LaneConfig]) its writes come
+// once more before that. One whose fate is unknown leaves the fate of all its writes
 // unknown; see [Writer].
 //
 // It is safe for concurrent use.

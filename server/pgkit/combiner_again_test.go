@@ -43,8 +43,9 @@ func TestCombiner_again(t *testing.T) {
 				},
 				Again: func(err error) bool {
 					var pgErr *pgconn.PgError
-					require.ErrorAs(t, err, &pgErr)
-					require.Equal(t, "22012", pgErr.Code)
+					if !errors.As(err, &pgErr) || pgErr.Code != "22012" {
+						t.Errorf("told of %v", err) // not by require, which would end the flush's goroutine
+					}
 					failures++
 					_, err = b.look.Exec(t.Context(), "insert into t values (5, 0, 'meanwhile') on conflict do nothing")
 					return err == nil && failures < 10
@@ -88,14 +89,7 @@ func TestCombiner_again_left(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, pgkit.CombinerConfig{})
 	ctx, leave := context.WithCancel(t.Context())
-	late := pgkit.NewLane(b.combiner, pgkit.LaneConfig[int, bool]{
-		Many: func([]int) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
-			return pgkit.Statement{SQL: "select 1/0"}, nil
-		},
-		One:     func(int) pgkit.Statement { return pgkit.Statement{SQL: "select true"} },
-		ScanOne: pgx.RowTo[bool],
-		Again:   func(error) bool { leave(); return true },
-	})
+	late := pgkit.NewLane(b.combiner, failing(func(error) bool { leave(); return true }))
 	release := b.hold(t)
 	done := b.queue(t.Context(), t, puts(3)...)
 	left := b.put(ctx, put{9, 0})
@@ -112,4 +106,80 @@ func TestCombiner_again_left(t *testing.T) {
 	}
 	n, _ := b.count(t)
 	require.Equal(t, 3, n)
+}
+
+// What was admitted once is not refused because others have come since.
+func TestCombiner_again_fullQueue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, pgkit.CombinerConfig{MaxQueued: 4})
+	b.combiner.NeverStall()
+	more := make(chan struct{})
+	late := pgkit.NewLane(b.combiner, failing(func(error) bool { <-more; return true }))
+	release := b.hold(t)
+	done := b.queue(t.Context(), t, puts(4)...)
+	lates := make(chan error, 1)
+	go func() { _, _, err := late.Do(t.Context(), 1); lates <- err }()
+	until(t, "all wait", func() bool { return b.combiner.Queued() == 4 })
+	release()
+	until(t, "they are sent", func() bool { return b.combiner.Queued() == 0 })
+	for id := range 4 {
+		done = append(done, b.put(t.Context(), put{100 + id, 0}))
+	}
+	until(t, "others wait", func() bool { return b.combiner.Queued() == 4 })
+	close(more)
+	require.NoError(t, <-lates)
+	for _, d := range done {
+		require.NoError(t, (<-d).err)
+	}
+}
+
+// A panic of Again is the leader's, and nobody is stranded.
+func TestCombiner_again_panics(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, pgkit.CombinerConfig{})
+	late := pgkit.NewLane(b.combiner, failing(func(error) bool { panic("not again") }))
+	release := b.hold(t)
+	leaders := b.acquires.Load()
+	crash := b.panics(t.Context(), put{1, 0})
+	until(t, "it leads", func() bool { return b.acquires.Load() > leaders })
+	follower := b.put(t.Context(), put{2, 0})
+	lates := make(chan error, 1)
+	go func() { _, _, err := late.Do(t.Context(), 1); lates <- err }()
+	until(t, "others wait", func() bool { return b.combiner.Queued() == 2 })
+	release()
+	require.ErrorContains(t, (<-crash).(error), "not again")
+	require.NoError(t, (<-follower).err)
+	require.NoError(t, <-lates)
+	require.NoError(t, b.combiner.Close(t.Context()))
+}
+
+// A panic of Many is no failure of a flush.
+func TestCombiner_again_notOfPanics(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, pgkit.CombinerConfig{})
+	asked := 0
+	late := pgkit.NewLane(b.combiner, failing(func(error) bool { asked++; return true }))
+	release := b.hold(t)
+	leaders := b.acquires.Load()
+	crash := b.panics(t.Context(), put{1, crashes})
+	until(t, "it leads", func() bool { return b.acquires.Load() > leaders })
+	lates := make(chan error, 1)
+	go func() { _, _, err := late.Do(t.Context(), 1); lates <- err }()
+	until(t, "another waits", func() bool { return b.combiner.Queued() == 1 })
+	release()
+	require.Equal(t, "no statement for this", <-crash)
+	require.NoError(t, <-lates)
+	require.Zero(t, asked)
+}
+
+// failing is a lane whose statement for several fails.
+func failing(again func(error) bool) pgkit.LaneConfig[int, bool] {
+	return pgkit.LaneConfig[int, bool]{
+		Many: func([]int) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+			return pgkit.Statement{SQL: "select 1/0"}, nil
+		},
+		One:     func(int) pgkit.Statement { return pgkit.Statement{SQL: "select true"} },
+		ScanOne: pgx.RowTo[bool],
+		Again:   again,
+	}
 }

@@ -6,6 +6,9 @@ import "time"
 // it does.
 func (g *Gatherer[Q, A]) NeverStall() { g.stalls.after = time.Hour }
 
+// NeverStall is the same of a combiner.
+func (c *Combiner) NeverStall() { c.stalls.after = time.Hour }
+
 // Idle reports whether nothing is under way, to the last request.
 func (g *Gatherer[Q, A]) Idle() bool {
 	g.mu.Lock()

@@ -142,7 +142,7 @@ func (c *Combiner) finish(f *flush, err error) {
 // outcome is what each caller is told of a flush that ended with err.
 func (f *flush) outcome(err error) error {
 	switch {
-	case err == nil, len(f.entries) == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed):
+	case err == nil, err == errAlone, len(f.entries) == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed): //nolint:errorlint // it is never wrapped
 		return err
 	case f.again(err):
 		return errAgain
@@ -152,8 +152,13 @@ func (f *flush) outcome(err error) error {
 }
 
 // again asks the lanes of f, which failed with err. Each of them hears of it, whatever
-// the others say.
+// the others say. A panic is the leader's, as one in a write.
 func (f *flush) again(err error) (again bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			f.crash, again = &crash{v, debug.Stack()}, false
+		}
+	}()
 	var asked []flusher
 	for _, e := range f.entries {
 		if !slices.Contains(asked, e.lane) {

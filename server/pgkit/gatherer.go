@@ -34,7 +34,7 @@ type Gatherer[Q, A any] struct {
 }
 
 // NewGatherer returns a gatherer that reads from db: a pool. While maxQueued reads wait
-// further ones are refused with [ErrQueueFull]; zero means [DefaultMaxQueued]. Of cfg only One, ScanOne
+// further ones are refused with [ErrQueueFull]; zero means [DefaultMaxQueued], and less than that lets none wait. Of cfg only One, ScanOne
 // and Many are used, and statements must change nothing and lock nothing. Each is sent after the
 // reads in it were asked for, and sees what was committed until then.
 func NewGatherer[Q, A any](db Queryer, maxQueued int, cfg LaneConfig[Q, A]) *Gatherer[Q, A] {

@@ -33,9 +33,9 @@ type LaneConfig[Q, A any] struct {
 	Compare func(a, b Q) int
 
 	// Again is told how a flush with writes of this lane failed, if it was of several
-	// and has changed nothing. Where it reports true its writes come once more, as if they
-	// were new, before they go alone: for a Many that makes another statement from then
-	// on. nil: never. It must be quick, and safe for concurrent use.
+	// and has changed nothing. Where it reports true all writes of the flush come once
+	// more, as if they were new, before they go alone: for a Many that makes another
+	// statement from then on. nil: never. It must be quick, and safe for concurrent use.
 	Again func(err error) bool
 
 	// Bytes returns about how large q is; nil means that all are small. It keeps
@@ -71,7 +71,8 @@ func NewLane[Q, A any](c *Combiner, cfg LaneConfig[Q, A]) *Lane[Q, A] {
 // Do is [Row] for q, which may share its transaction with writes of other
 // callers. It blocks until the outcome is known or ctx ends.
 //
-// If ctx ends before q was sent, Do returns ctx's error and q never will be;
+// If ctx ends before q was sent, or after what it was sent with is known to have
+// changed nothing, Do returns ctx's error and q never will be sent;
 // later it returns an error wrapping [ErrFateUnknown], and those who share the
 // transaction do not notice. Other errors are those of [Row], and
 // [ErrQueueFull].

@@ -74,7 +74,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 		c.traffic.take()
 		e.stage = stageLeading
 		return true, nil
-	case len(c.queue) >= c.cfg.MaxQueued:
+	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
 	c.queue = append(c.queue, e)
