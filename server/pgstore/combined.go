@@ -70,7 +70,7 @@ func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(
 	for i := range reqs {
 		req := &reqs[i]
 		if _, twice := index[req.ID]; twice {
-			continue // it finds the record of the first
+			continue // it finds the record of the first, or comes again where that was too old
 		}
 		index[req.ID] = i
 		keys, tokens = append(keys, uuid(req.ID)), append(tokens, uuid(req.Token))

@@ -148,3 +148,39 @@ func TestStore_OnceFunc_repeats(t *testing.T) {
 	require.True(t, first, "a new one among repeats")
 	require.Equal(t, len(keys)+1, queryRow[int](t, pool, "select count(*) from effect"))
 }
+
+// While an index takes the place of the keys' own, keys are looked up in both: the older
+// has another name by then.
+func TestStore_OnceFunc_reindex(t *testing.T) {
+	t.Parallel()
+	pool := ledger(t)
+	s := openOn(t, pool, pgstore.Config{})
+	request := invoice(t, "k", "p")
+	first, err := s.OnceFunc(t.Context(), request, effect)
+	require.NoError(t, err)
+	require.True(t, first)
+
+	older, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = older.Rollback(context.Background()) }()
+	reindexed := inBackground(func() error {
+		_, err := pool.Exec(t.Context(), "reindex index concurrently idempotency_pkey")
+		return err
+	})
+	until(t, "the new index is in place, and waits for who may know the old one", func() bool {
+		// Older is one of them as soon as it has looked at the table.
+		_, err := older.Exec(t.Context(), "select from idempotency limit 1")
+		require.NoError(t, err)
+		return queryRow[bool](t, pool, "select exists (select from pg_class where relname = 'idempotency_pkey_ccold')")
+	})
+	first, err = s.OnceFunc(t.Context(), request, neverCalled)
+	require.NoError(t, err)
+	require.False(t, first)
+	batch := new(pgx.Batch)
+	batch.Queue("insert into effect values ('again')")
+	first, err = s.SendOnce(t.Context(), request, batch)
+	require.NoError(t, err)
+	require.False(t, first)
+	require.NoError(t, older.Rollback(t.Context()))
+	require.NoError(t, <-reindexed)
+}

@@ -28,8 +28,8 @@ import (
 // method returns [ErrTxEnded]. If work returns an error or panics everything is rolled
 // back, the key too, and OnceFunc returns that error, or panics.
 //
-// A key that was used is an error in the server's log (unique_violation), but not more than
-// one a second: where keys come twice more often the others are looked up.
+// A key that was used is an error in the server's log (unique_violation), but not each of many:
+// for a second after one keys are looked up.
 //
 // ctx bounds all of it. Besides the errors of Once, OnceFunc returns
 // [server.ErrFateUnknown] if the answer to COMMIT was lost, or ctx ended before it
@@ -54,6 +54,7 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 		if first || err != nil {
 			return first, err
 		}
+		s.repeats.note()
 	}
 	first, r, err := s.runOnce(ctx, putOrFind(p), work)
 	if first || err != nil {

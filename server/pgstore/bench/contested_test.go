@@ -6,11 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -44,7 +47,8 @@ func TestDetects_noProgram(t *testing.T) {
 	require.False(t, detects(filepath.Join(t.TempDir(), "none")))
 }
 
-// A flush that waits for somebody's lock is seen to be taken apart.
+// A flush that fails for somebody's key is seen to: where that waits for too long to be
+// committed, and where it is committed meanwhile.
 func TestFailedFlushes(t *testing.T) {
 	t.Parallel()
 	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
@@ -52,14 +56,7 @@ func TestFailedFlushes(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 
-	taken := random()
-	other, err := db.look.Begin(t.Context())
-	require.NoError(t, err)
-	defer other.Rollback(context.Background())
-	_, err = other.Exec(t.Context(), `insert into idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint, created_at, lease_until, expires_at)
-		values ($1, $1, 1, 1, 2, 1, $2, now(), now(), now())`, taken, requestHash)
-	require.NoError(t, err)
-
+	var taken atomic.Pointer[server.ID] // which one of the callers wants
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -68,8 +65,8 @@ func TestFailedFlushes(t *testing.T) {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				id := random()
-				if i == 0 {
-					id = taken
+				if other := taken.Load(); i == 0 && other != nil {
+					id = *other
 				}
 				if err := complete(ctx, s, id); err != nil && !errors.Is(err, errNotFirst) && ctx.Err() == nil && i > 0 {
 					t.Errorf("a neighbour: %v", err)
@@ -77,7 +74,29 @@ func TestFailedFlushes(t *testing.T) {
 			}
 		})
 	}
+	waits := func() bool {
+		n, err := db.count(t.Context(), "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'transactionid'")
+		require.NoError(t, err)
+		return n > 0
+	}
+	insert := func() pgx.Tx {
+		id := server.ID(random())
+		other, err := db.look.Begin(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = other.Rollback(context.Background()) })
+		_, err = other.Exec(t.Context(), `insert into idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint, created_at, lease_until, expires_at)
+			values ($1, $1, 1, 1, 2, 1, $2, now(), now() + interval '1 hour', now() + interval '1 hour')`, [16]byte(id), requestHash)
+		require.NoError(t, err)
+		taken.Store(&id)
+		return other
+	}
+	other := insert()
 	require.Eventually(t, func() bool { return failed.lockTimeouts.Load() > 0 }, time.Minute, time.Millisecond)
-	stop()
 	require.NoError(t, other.Rollback(t.Context()))
+	for start := time.Now(); failed.collisions.Load() == 0; {
+		require.Less(t, time.Since(start), time.Minute)
+		other := insert()
+		require.Eventually(t, waits, time.Minute, time.Millisecond)
+		require.NoError(t, other.Commit(t.Context()))
+	}
 }

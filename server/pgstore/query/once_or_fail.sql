@@ -1,6 +1,6 @@
--- OnceOrFail is once.sql for a pipeline: what is sent behind it must not happen if
--- the key was used before. So it returns nothing, or fails with 23505: the server then
--- passes over the rest. Such a duplicate leaves a row for vacuum, which once.sql does
+-- OnceOrFail is once.sql for a pipeline, and for where keys seldom come twice: what is sent
+-- behind it must not happen if the key was used before. So it returns nothing, or fails
+-- with 23505: the server then passes over the rest. Such a duplicate leaves a row for vacuum, which once.sql does
 -- not; but the first takes four fifths of what a statement takes that looks first.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, lease_until, expires_at, replay_until, status)
