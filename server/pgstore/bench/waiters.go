@@ -35,7 +35,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, hearing.close(ctx)) }()
-	err = inTurns(e.rounds, func(warm bool) error { return polled.add(ctx, polling, polling.ask, e.waiters, warm) },
+	err = inTurns(waiterRounds*e.rounds, func(warm bool) error { return polled.add(ctx, polling, polling.ask, e.waiters, warm) },
 		func(warm bool) error { return heard.add(ctx, hearing, hearing.ask, e.waiters, warm) },
 		func(warm bool) error { return near.add(ctx, polling, polling.askOwner, e.waiters, warm) },
 		func(warm bool) error { return told.add(ctx, polling, polling.beTold, e.waiters, warm) })
@@ -64,6 +64,10 @@ func (w waits) times(p50, p99 *goal) []measure {
 		spreadOf(w.p99).measure("p99", milliseconds, p99),
 	}
 }
+
+// waiterRounds is how many rounds there are for each of others': one takes a fraction of a
+// second, and the slowest hundredth of its waiters are three.
+const waiterRounds = 5
 
 // inTurns lets each do its rounds after one another's, and one to warm up before them:
 // what else the machine does then hits all of them alike.
