@@ -9,7 +9,8 @@ import (
 )
 
 // callers makes a turn of so many goroutines that each do one operation after the
-// other. What they began when the time is up they finish, and its time counts.
+// other, and at least one. What they began when the time is up they finish, and its time
+// counts.
 func callers(n int, operation func(context.Context) error) func(context.Context, time.Duration) (work, error) {
 	return func(ctx context.Context, length time.Duration) (work, error) {
 		waits, errs := make([][]time.Duration, n), make([]error, n)
@@ -17,7 +18,7 @@ func callers(n int, operation func(context.Context) error) func(context.Context,
 		start := time.Now()
 		for i := range n {
 			running.Go(func() {
-				for began := time.Now(); errs[i] == nil && began.Sub(start) < length; {
+				for began := time.Now(); errs[i] == nil && (waits[i] == nil || began.Sub(start) < length); {
 					errs[i] = operation(ctx)
 					now := time.Now()
 					waits[i] = append(waits[i], now.Sub(began))
