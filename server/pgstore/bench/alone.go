@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,15 +38,18 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
+	busy, err := l.watched(ctx, e, "alone", func() (*variant, error) { return storeVariant(ctx, on, ours, 1, pgstore.Config{}) })
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]figure{
 		{Name: "alone", Prototype: "1.14 plain, 1.31 combiner", Measures: []measure{
 			r.ratio(ours, bareCommits, (*cell).p50).measure("p50 by two bare commits of pgbench", times, atMost(1.20)),
 			r.ratio(oursAlone, bareCommits, (*cell).p50).measure("combining off", times, nil),
 			r.ratio(ours, pgxCommits, (*cell).p50).measure("by those of pgx", times, nil),
 			r.ratio(oursAlone, pgxCommits, (*cell).p50).measure("combining off", times, nil),
 		}},
-		r.describe(ours), r.describe(oursAlone), r.describe(bareCommits), r.describe(pgxCommits),
-	}, nil
+	}, busy, []figure{r.describe(ours), r.describe(oursAlone), r.describe(bareCommits), r.describe(pgxCommits)}), nil
 }
 
 // bareVariant does with a connection what a key's two steps are at the least.

@@ -59,10 +59,19 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	if err != nil {
 		return nil, err
 	}
+	costs, err := l.spent(ctx, e, "cache", func() (*variant, error) {
+		return &variant{name: ours, turn: callers(1, func(ctx context.Context) error {
+			_, err := g.again(ctx, 1, key)
+			return err
+		}), close: func() error { return nil }}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	measures := []measure{spreadOf(each).measure("replay", microseconds, atMost(1)), spreadOf(cpu).measure("CPU", microseconds, nil)}
 	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: append(
 		measures, db.statements("statements", []float64{after - before}, atMost(0))...,
-	)}}, nil
+	)}, costs}, nil
 }
 
 // again calls so often with one key, and returns how long that took.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -46,17 +47,19 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	if err != nil {
 		return nil, err
 	}
-	busy, err := occupied(ctx, e, func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) })
+	busy, err := l.watched(ctx, e, "combined64", func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) })
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
+	return slices.Concat([]figure{
 		{Name: "combined64", Prototype: "3.2–3.4; 4.8–5.5", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(3.5)),
 			r.ratio(ours, base, (*cell).perCPU).measure("by CPU-second", times, atLeast(5)),
 		}},
-		counts, busy, r.describe(ours), r.describe(oursAlone, base), r.describe(base), r.describe(baseInsert, base), r.describe(baseOne, base),
-	}, nil
+		counts,
+	}, busy, []figure{
+		r.describe(ours), r.describe(oursAlone, base), r.describe(base), r.describe(baseInsert, base), r.describe(baseOne, base),
+	}), nil
 }
 
 var combined256 = bench{
@@ -93,18 +96,18 @@ func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error)
 	if err != nil {
 		return nil, err
 	}
-	busy, err := occupied(ctx, e, func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) })
+	busy, err := l.watched(ctx, e, "combined256", func() (*variant, error) { return storeVariant(ctx, on, ours, 256, pgstore.Config{}) })
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
+	return slices.Concat([]figure{
 		{Name: "combined256", Prototype: "5.1; 1.16; 0.55", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(6)),
 			r.ratio(ours, memoryRedis, (*cell).rate).measure("by Redis in memory", times, atLeast(1.2)),
 			r.ratio(ours, limit, (*cell).rate).measure("by the batch limit", times, atLeast(0.65)),
 		}},
-		counts, busy, r.describe(ours, base), r.describe(base), r.describe(memoryRedis, base), r.describe(limit, base),
-	}, nil
+		counts,
+	}, busy, []figure{r.describe(ours, base), r.describe(base), r.describe(memoryRedis, base), r.describe(limit, base)}), nil
 }
 
 // fewConnections are those that pgbench is tried with where each of them carries

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,7 +43,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := occupied(ctx, e, guarded)
+	busy, err := l.watched(ctx, e, "joined", guarded)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +61,17 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	goalOf := func(name string, least float64) measure {
 		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, atLeast(least))
 	}
-	return []figure{
+	return slices.Concat([]figure{
 		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{
 			goalOf(transactional, 0.60), goalOf(onceInteractive, 0.70), goalOf(oncePipelined, 1.0),
 		}},
-		r.describe(businessAlone), r.describe(transactional), busy, r.describe(onceInteractive), r.describe(onceWithin, businessAlone),
-		r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
+		r.describe(businessAlone), r.describe(transactional),
+	}, busy, []figure{
+		r.describe(onceInteractive), r.describe(onceWithin, businessAlone), r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
 		{Name: "… p50 of one caller", Measures: []measure{
 			p50Of(transactional), p50Of(onceInteractive), one.of(businessAlone, (*cell).p50).measure(businessAlone, microseconds, nil),
 		}},
-	}, nil
+	}), nil
 }
 
 // businessTables are those of the business, and dtm's.

@@ -5,7 +5,7 @@
 //	go run . -run 'combined'  the figures whose names match
 //	go run . -short           everything in three minutes, without verdicts
 //	go run . -json            for machines
-//	go run . -cpuprofile f    with a profile of the client
+//	go run . -profiles f      keeps the profiles that it takes of itself in folder f
 //
 // README.md says what each figure means. It exits with 1 if a figure falls short of
 // its goal or could not be measured for want of Redis, of pg_stat_statements or of a
@@ -64,8 +64,8 @@ type options struct {
 	only  *regexp.Regexp // names of benches
 	short bool
 	json  bool
-	// profile is the file for the processor time of this process; "": none.
-	profile string
+	// profiles is the folder for what was taken of this process; "": none.
+	profiles string
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -76,7 +76,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&only, "run", "", "a regular expression that names what to run, such as combined64|alone (default: all)")
 	flags.BoolVar(&o.short, "short", false, "do a little of everything, and judge nothing")
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of Markdown")
-	flags.StringVar(&o.profile, "cpuprofile", "", "write a profile of this process to the file")
+	flags.StringVar(&o.profiles, "profiles", "", "a folder for the profiles of this process, for go tool pprof (default: they are only summed up)")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -89,6 +89,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	}
 	if len(o.chosen()) == 0 {
 		return o, fmt.Errorf("bench: -run: nothing matches %q", only)
+	}
+	if o.profiles != "" {
+		if info, err := os.Stat(o.profiles); err != nil {
+			return o, fmt.Errorf("bench: -profiles: %w", err)
+		} else if !info.IsDir() {
+			return o, fmt.Errorf("bench: -profiles: %q is not a folder", o.profiles)
+		}
 	}
 	return o, nil
 }
@@ -119,13 +126,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitNoVerdict
 	}
-	stop, err := startProfile(opts.profile)
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "bench:", err)
-		return exitNoVerdict
-	}
 	r, err := measureAll(ctx, opts, opts.effort(), stderr)
-	err = errors.Join(err, stop())
 	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
 	switch {
 	case err != nil:
@@ -147,7 +148,7 @@ func measureAll(ctx context.Context, opts options, amount effort, progress io.Wr
 		defer cancel()
 	}
 	r = report{Machine: thisMachine(), Judged: !opts.short, Rounds: amount.String()}
-	l := lab{log: amount.log}
+	l := lab{log: amount.log, profiler: profiler{folder: opts.profiles}}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for _, b := range opts.chosen() {
 		_, _ = fmt.Fprintln(progress, "bench:", b.name)

@@ -53,6 +53,10 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
+	costs, err := l.spent(ctx, e, "replay", func() (*variant, error) { return d.variant(replays, 1, d.claim(true)), nil })
+	if err != nil {
+		return nil, err
+	}
 	writes, err := d.counted(ctx, e)
 	if err != nil {
 		return nil, err
@@ -63,6 +67,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
 			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
 		}},
+		costs.at("1 caller"),
 		{Name: "replay, what it writes", Prototype: "0", Measures: writes},
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
 			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),

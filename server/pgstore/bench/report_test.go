@@ -103,7 +103,7 @@ func TestReport_writeError(t *testing.T) {
 
 func TestRun_badFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-run", "nosuch"}, {"-run", "("}, {"alone"}, {"-fast"}, {"-cpuprofile", "/no/such/folder/f"}} {
+	for _, args := range [][]string{{"-run", "nosuch"}, {"-run", "("}, {"alone"}, {"-fast"}, {"-profiles", "/no/such/folder"}, {"-profiles", "main.go"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitNoVerdict, run(t.Context(), args, io.Discard, &stderr), "%q", args)
 		require.NotEmpty(t, stderr.String())
@@ -133,9 +133,9 @@ func TestRun_withoutRedis(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	profile := filepath.Join(t.TempDir(), "cpu")
+	profiles := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-short", "-json", "-run", "^cache$", "-cpuprofile", profile}, &stdout, &stderr), stderr.String())
+	require.Equal(t, exitOK, run(t.Context(), []string{"-short", "-json", "-run", "^cache$", "-profiles", profiles}, &stdout, &stderr), stderr.String())
 	var r report
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r))
 	require.False(t, r.Judged)
@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 	require.Len(t, r.Sections, 1)
 	require.Equal(t, "cache", r.Sections[0].Figures[0].Name)
 	require.Positive(t, r.Sections[0].Figures[0].Measures[0].Value)
-	require.FileExists(t, profile)
+	require.FileExists(t, filepath.Join(profiles, "cache.pprof"))
 }
 
 func TestRun_interrupted(t *testing.T) {

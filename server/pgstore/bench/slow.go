@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -30,11 +31,11 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := occupied(ctx, e, open)
+	busy, err := l.watched(ctx, e, "slow256", open)
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
+	return slices.Concat([]figure{
 		{Name: "slow256", Prototype: "5.2", Measures: []measure{
 			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(5.5)),
 		}},
@@ -43,6 +44,7 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 			r.ratio(few, base, (*cell).rate).measure("rate by base", times, nil),
 			r.ratio(few, base, (*cell).perCPU).measure("by CPU-second", times, nil),
 		}},
-		busy, r.describe(ours), r.describe(few), r.describe(singleStatements.name, base), r.describe(base), r.describe(base32),
-	}, nil
+	}, busy, []figure{
+		r.describe(ours), r.describe(few), r.describe(singleStatements.name, base), r.describe(base), r.describe(base32),
+	}), nil
 }

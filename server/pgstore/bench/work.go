@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	if err != nil {
 		return nil, err
 	}
-	busy, err := occupied(ctx, e, func() (*variant, error) { return &guarded, nil })
+	busy, err := l.watched(ctx, e, "work20ms", func() (*variant, error) { return &guarded, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +56,13 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	}
 	ceiling := workers / workTime.Seconds()
 	took := inMilliseconds(time.Duration(h.took.Load())) / float64(max(1, h.ran.Load()))
-	return []figure{
+	return slices.Concat([]figure{
 		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
 			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).measure("of 256/20 ms", percent, atLeast(85)),
 			number("handlers took", took, milliseconds, nil),
 			number("connections held", float64(held), "", atMost(0)),
 		}},
-		busy, r.describe(ours),
-	}, nil
+	}, busy, []figure{r.describe(ours)}), nil
 }
 
 // handlers of a guard take a while each.

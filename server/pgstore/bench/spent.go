@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"sync"
+	"time"
+)
+
+// A profiler looks where the time of figures goes.
+type profiler struct {
+	folder string // keeps the profiles, for go tool pprof; "": nothing does
+}
+
+// watched are two figures of a variant in turns of its own: what the server's connections
+// are at, and what the processor is at. name is the profile's.
+func (p profiler) watched(ctx context.Context, e effort, name string, open func() (*variant, error)) ([]figure, error) {
+	busy, err := occupied(ctx, e, open)
+	if err != nil {
+		return nil, err
+	}
+	costs, err := p.spent(ctx, e, name, open)
+	return []figure{busy, costs}, err
+}
+
+// spent is a figure of the processor time that an operation takes while a variant has a turn
+// of its own: of the servers and others that this process started, and of this one, by what it
+// is at.
+func (p profiler) spent(ctx context.Context, e effort, name string, open func() (*variant, error)) (f figure, err error) {
+	v, err := open()
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	if _, err := v.turn(ctx, e.slice); err != nil { // it connects
+		return f, err
+	}
+	var w work
+	var used usage
+	taken, err := profiled(func() (err error) {
+		w, used, _, err = charged(ctx, v, time.Duration(e.slices)*e.slice)
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	parts, err := partsOf(taken)
+	if err == nil && p.folder != "" {
+		err = os.WriteFile(filepath.Join(p.folder, name+".pprof"), taken, 0o600)
+	}
+	here := inMicroseconds(used.self) / float64(max(1, w.operations))
+	f = figure{Name: "… " + v.name + ", what the processor is at for each", Measures: []measure{
+		number("servers", inMicroseconds(max(0, used.ours-used.self))/float64(max(1, w.operations)), microseconds, nil),
+		number("this process", here, microseconds, nil),
+	}}
+	for _, part := range parts {
+		f.Measures = append(f.Measures, number("of it "+part.name, part.share*here, microseconds, nil))
+	}
+	return f, err
+}
+
+// oneProfile: a process can have one taken at a time.
+var oneProfile sync.Mutex
+
+// profiled returns the profile of this process while do works.
+func profiled(do func() error) ([]byte, error) {
+	oneProfile.Lock()
+	defer oneProfile.Unlock()
+	var taken bytes.Buffer
+	if err := pprof.StartCPUProfile(&taken); err != nil {
+		return nil, fmt.Errorf("bench: profile: %w", err)
+	}
+	defer pprof.StopCPUProfile() // after a panic; else it has ended
+	err := do()
+	pprof.StopCPUProfile()
+	return taken.Bytes(), err
+}
