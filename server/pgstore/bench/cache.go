@@ -59,11 +59,15 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	if err != nil {
 		return nil, err
 	}
-	costs, err := l.spent(ctx, e, "cache", func() (*variant, error) {
-		return &variant{name: ours, turn: callers(1, func(ctx context.Context) error {
-			_, err := g.again(ctx, 1, key)
-			return err
-		}), close: func() error { return nil }}, nil
+	costs, err := l.profiler.spent(ctx, e, "cache", func() (*variant, error) {
+		return &variant{name: ours, turn: func(ctx context.Context, length time.Duration) (w work, err error) {
+			for ; err == nil && w.took < length; w.operations += e.loops {
+				var took time.Duration
+				took, err = g.again(ctx, e.loops, key)
+				w.took += took
+			}
+			return w, err
+		}, close: func() error { return nil }}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -17,22 +17,25 @@ type cost struct {
 
 // costs are looked for from the function that ran outwards, to its caller and on: what
 // nobody here claims, such as a copy of memory, is its caller's. What the garbage collector
-// has an allocation do for it is the collector's.
+// has an allocation do for it is the collector's. What the bench's callers do between calls is its
+// own only where it is none of these: clocks that it reads are clocks.
 var costs = []cost{
 	{"garbage collection", []string{
 		"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcDrain", "runtime.gcStart", "runtime.gcMarkDone",
 		"runtime.gcMarkTermination", "runtime.bgsweep", "runtime.bgscavenge",
 	}},
 	{"allocation", []string{"runtime.mallocgc", "runtime.newobject", "runtime.growslice", "runtime.makeslice"}},
-	{"goroutines' waits and wakes", []string{
-		"runtime.mcall", "runtime.schedule", "runtime.findRunnable", "runtime.goready", "runtime.ready", "runtime.gopark",
+	{"goroutines and locks", []string{ // starting them, waiting, waking
+		"runtime.newproc", "runtime.mcall", "runtime.schedule", "runtime.findRunnable", "runtime.goready", "runtime.ready", "runtime.gopark",
 		"runtime.wakep", "runtime.mstart", "runtime.netpoll", "runtime.futex",
 		"runtime.selectgo", "runtime.chansend", "runtime.chanrecv", "runtime.closechan",
+		"sync.(*Mutex)", "sync.(*RWMutex)", "internal/sync.(*Mutex)", "runtime.sem",
 	}},
 	{"sockets", []string{"internal/poll.", "syscall."}},
-	{"contexts and timers", []string{"context.", "time.", "runtime.(*timer"}},
+	{"contexts, timers and clocks", []string{"context.", "time.", "runtime.(*timer"}},
 	{"encoding/json", []string{"encoding/json."}},
-	{"SHA-256", []string{"crypto/"}},
+	{"SHA-256", []string{"crypto/sha256.", "crypto/internal/fips140/sha256."}},
+	{"random numbers", []string{"crypto/rand.", "crypto/internal/"}},
 	{"pgx", []string{"github.com/jackc/"}},
 	{"the bench", []string{"main.", "github.com/fanonce/fanonce/server/pgstore/bench."}}, // before that which begins like it
 	{"fanonce", []string{"github.com/fanonce/fanonce/"}},
@@ -62,23 +65,18 @@ type part struct {
 // smallPart is the share below which a cost goes to the others.
 const smallPart = 0.02
 
-// partsOf divides a profile by costs, the largest first and the others last. One of so little
-// time that nothing was seen has no parts.
-func partsOf(taken []byte) ([]part, error) {
+// partsOf divides a profile of so many samples by costs, the largest first and the others
+// last. One without samples has no parts.
+func partsOf(taken []byte) (parts []part, all int64, err error) {
 	p, err := profile.ParseData(taken)
 	if err != nil {
-		return nil, fmt.Errorf("bench: profile: %w", err)
+		return nil, 0, fmt.Errorf("bench: profile: %w", err)
 	}
 	samples := make(map[string]int64)
-	var all int64
 	for _, s := range p.Sample {
 		samples[costOf(stackOf(s))] += s.Value[0]
 		all += s.Value[0]
 	}
-	if all == 0 {
-		return nil, nil
-	}
-	var parts []part
 	rest := part{name: otherCost}
 	for name, n := range samples {
 		switch share := float64(n) / float64(all); {
@@ -92,7 +90,7 @@ func partsOf(taken []byte) ([]part, error) {
 	if rest.share > 0 {
 		parts = append(parts, rest)
 	}
-	return parts, nil
+	return parts, all, nil
 }
 
 // stackOf names the functions of a sample, the one that ran first.

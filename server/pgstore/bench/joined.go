@@ -43,7 +43,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.watched(ctx, e, "joined", guarded)
+	busy, err := l.profiler.watched(ctx, e, "joined", guarded)
 	if err != nil {
 		return nil, err
 	}

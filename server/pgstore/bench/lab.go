@@ -15,7 +15,7 @@ type lab struct {
 	slowFolder         string
 	memory, appendonly *redisServer
 	log                int // MB of its log that a Postgres has when it starts
-	profiler
+	profiler           profiler
 }
 
 func (l *lab) postgres(ctx context.Context) (_ *postgres, err error) {

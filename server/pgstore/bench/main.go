@@ -76,7 +76,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&only, "run", "", "a regular expression that names what to run, such as combined64|alone (default: all)")
 	flags.BoolVar(&o.short, "short", false, "do a little of everything, and judge nothing")
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of Markdown")
-	flags.StringVar(&o.profiles, "profiles", "", "a folder for the profiles of this process, for go tool pprof (default: they are only summed up)")
+	flags.StringVar(&o.profiles, "profiles", "", "a folder, which is there, for the profiles of this process, for go tool pprof (default: they are only summed up)")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

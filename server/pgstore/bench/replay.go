@@ -53,7 +53,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	costs, err := l.spent(ctx, e, "replay", func() (*variant, error) { return d.variant(replays, 1, d.claim(true)), nil })
+	costs, err := l.profiler.spent(ctx, e, "replay", func() (*variant, error) { return d.variant(replays, 1, d.claim(true)), nil })
 	if err != nil {
 		return nil, err
 	}

@@ -49,18 +49,21 @@ func (p profiler) spent(ctx context.Context, e effort, name string, open func() 
 	if err != nil {
 		return f, err
 	}
-	parts, err := partsOf(taken)
-	if err == nil && p.folder != "" {
-		err = os.WriteFile(filepath.Join(p.folder, name+".pprof"), taken, 0o600)
+	if p.folder != "" {
+		if err := os.WriteFile(filepath.Join(p.folder, name+".pprof"), taken, 0o600); err != nil {
+			return f, err
+		}
 	}
-	here := inMicroseconds(used.self) / float64(max(1, w.operations))
+	parts, samples, err := partsOf(taken)
+	each := func(t time.Duration) float64 { return inMicroseconds(t) / float64(max(1, w.operations)) }
 	f = figure{Name: "… " + v.name + ", what the processor is at for each", Measures: []measure{
-		number("servers", inMicroseconds(max(0, used.ours-used.self))/float64(max(1, w.operations)), microseconds, nil),
-		number("this process", here, microseconds, nil),
+		number("servers", each(max(0, used.ours-used.self)), microseconds, nil),
+		number("this process", each(used.self), microseconds, nil),
 	}}
 	for _, part := range parts {
-		f.Measures = append(f.Measures, number("of it "+part.name, part.share*here, microseconds, nil))
+		f.Measures = append(f.Measures, number("of it "+part.name, part.share*each(used.self), microseconds, nil))
 	}
+	f.Measures = append(f.Measures, number("samples", float64(samples), "", nil))
 	return f, err
 }
 

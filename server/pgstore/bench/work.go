@@ -46,7 +46,8 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	if err != nil {
 		return nil, err
 	}
-	busy, err := l.watched(ctx, e, "work20ms", func() (*variant, error) { return &guarded, nil })
+	took := inMilliseconds(time.Duration(h.took.Load())) / float64(max(1, h.ran.Load()))
+	busy, err := l.profiler.watched(ctx, e, "work20ms", func() (*variant, error) { return &guarded, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,6 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 		return nil, err
 	}
 	ceiling := workers / workTime.Seconds()
-	took := inMilliseconds(time.Duration(h.took.Load())) / float64(max(1, h.ran.Load()))
 	return slices.Concat([]figure{
 		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
 			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).measure("of 256/20 ms", percent, atLeast(85)),
