@@ -67,7 +67,6 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
 			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
 		}},
-		costs.at("1 caller"),
 		{Name: "replay, what it writes", Prototype: "0", Measures: writes},
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
 			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
@@ -75,6 +74,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 			many.ratio(unexpected, selectOne, (*cell).rate).measure("a duplicate's by SELECT 1", times, nil),
 		}},
 	}
+	figures = append(figures, costs.at("1 caller"))
 	for _, name := range []string{replays, unexpected, selectOne, selectByKey} {
 		figures = append(figures, one.describe(name).at("1 caller"), many.describe(name).at("64 callers"))
 	}
