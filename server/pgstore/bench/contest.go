@@ -124,6 +124,18 @@ func closeAll(variants []*variant) (err error) {
 	return err
 }
 
+// warm opens a variant that has connected when it is returned, by a turn of its own.
+func warm(ctx context.Context, e effort, open func() (*variant, error)) (*variant, error) {
+	v, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := v.turn(ctx, e.slice); err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	return v, nil
+}
+
 // match opens the variants, and has them contest.
 func match(ctx context.Context, e effort, open ...func() (*variant, error)) (results, error) {
 	var variants []*variant

@@ -42,14 +42,11 @@ const betweenLooks = 5 * time.Millisecond
 // the processor is short, or the disk, or neither: those of a rate's callers that the
 // server knows nothing of are on their way, or being served in this process.
 func occupied(ctx context.Context, e effort, open func() (*variant, error)) (f figure, err error) {
-	v, err := open()
+	v, err := warm(ctx, e, open)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
-	if _, err := v.turn(ctx, e.slice); err != nil { // it connects
-		return f, err
-	}
 	var all occupation
 	looks := 0
 	over, looked := make(chan struct{}), make(chan error, 1)

@@ -32,14 +32,11 @@ func (p profiler) watched(ctx context.Context, e effort, name string, open func(
 // of its own: of the servers and others that this process started, and of this one, by what it
 // is at.
 func (p profiler) spent(ctx context.Context, e effort, name string, open func() (*variant, error)) (f figure, err error) {
-	v, err := open()
+	v, err := warm(ctx, e, open)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
-	if _, err := v.turn(ctx, e.slice); err != nil { // it connects
-		return f, err
-	}
 	var w work
 	var used usage
 	taken, err := profiled(func() (err error) {
