@@ -85,7 +85,7 @@ func newFanout(ctx context.Context) *Fanout {
 // made returns f, or in place of one that [Client.Fanout] did not make another, which
 // refuses every branch.
 func (f *Fanout) made() *Fanout {
-	if f != nil && f.ctx != nil {
+	if f != nil && f.names != nil { // not ctx, which Resume may be changing
 		return f
 	}
 	f = newFanout(context.Background())
