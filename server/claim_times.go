@@ -7,7 +7,7 @@ import (
 )
 
 // claimTimes is how long the claims took that began within one window of time: a
-// histogram whose buckets are narrow enough to see a quarter more, where those of
+// histogram whose buckets are narrow enough to see a tenth more, where those of
 // [Metrics] show orders of magnitude. It is safe for concurrent use; nil takes
 // everything and keeps nothing.
 type claimTimes struct {
@@ -16,8 +16,8 @@ type claimTimes struct {
 
 const (
 	// fineness is how many bits of a duration a bucket goes by, after the first:
-	// each is a sixteenth of its power of two wide.
-	fineness = 4
+	// each is a thirty-second of its power of two wide.
+	fineness = 5
 	// claimBuckets is enough for 2^40 ns, a third of an hour.
 	claimBuckets = (40 - fineness + 1) << fineness
 )

@@ -43,8 +43,8 @@ func TestFelt(t *testing.T) {
 		{"nobody before", steady(100, 100, usual), []*claimTimes{window()}, false},
 		{"too few before", steady(100, 100, usual), []*claimTimes{steady(19, 0, usual)}, false},
 		{"as before", steady(100, 0, usual), []*claimTimes{steady(20, 0, usual)}, false},
-		{"a fifth more", steady(100, 0, usual*6/5), []*claimTimes{steady(20, 0, usual)}, false},
-		{"half more", steady(100, 0, usual*3/2), []*claimTimes{steady(20, 0, usual)}, true},
+		{"a twentieth more", steady(100, 0, usual*21/20), []*claimTimes{steady(20, 0, usual)}, false},
+		{"a sixth more", steady(100, 0, usual*7/6), []*claimTimes{steady(20, 0, usual)}, true},
 		{"half more of next to nothing", steady(100, 0, 150*time.Microsecond), []*claimTimes{steady(20, 0, 100*time.Microsecond)}, false},
 		{"one in 25 is slow", steady(100, 4, usual), []*claimTimes{steady(100, 0, usual)}, false},
 		{"one in 12 is slow", steady(100, 8, usual), []*claimTimes{steady(100, 0, usual)}, true},
@@ -66,7 +66,7 @@ func TestPace(t *testing.T) {
 	const took = 10 * time.Millisecond
 
 	p := newPace(&cfg)
-	require.Equal(t, DefaultSweepBatch/8, p.limit(), "it begins carefully")
+	require.Equal(t, DefaultSweepBatch/32, p.limit(), "it begins carefully")
 	for range 7 {
 		require.Less(t, p.limit(), DefaultSweepBatch)
 		p = p.after(same, quiet)
@@ -76,23 +76,64 @@ func TestPace(t *testing.T) {
 	require.Equal(t, p, p.after(same, quiet), "there is no more than full speed")
 
 	half := p.after(slow, quiet)
-	require.Equal(t, DefaultSweepBatch/2, half.limit())
+	require.Equal(t, DefaultSweepBatch/4, half.limit(), "shorter batches first")
 	require.Equal(t, 2*took, half.pause(took))
 	for range 20 {
 		p = p.after(slow, quiet)
 	}
 	require.Equal(t, p.stumbled(), p)
 	require.Equal(t, DefaultSweepBatch/32, p.limit(), "it never stands still")
-	require.Equal(t, 32*took, p.pause(took))
-	require.Equal(t, DefaultMaxSweepPause, p.pause(time.Minute))
-	require.Equal(t, DefaultMinSweepPause, p.pause(0))
+	p = p.after(slow, []*claimTimes{window()})
+	require.Equal(t, 32*took, p.stumbled().pause(took))
+	require.Equal(t, DefaultMaxSweepPause, p.stumbled().pause(time.Minute))
+	require.Equal(t, DefaultMinSweepPause, p.stumbled().pause(0))
 	require.Equal(t, 1, pace{share: slowest, batch: 1}.limit())
 }
 
-// Whatever the duration, its bucket ends above it, by a sixteenth at most.
+// However much it is felt, it deletes more than comes, as long as batches of the
+// size and pauses that the Config allows are enough for that.
+func TestPace_keepsUp(t *testing.T) {
+	t.Parallel()
+	cfg := Config{}.withDefaults()
+	for _, tt := range []struct {
+		perSecond int
+		took      time.Duration // of each record
+	}{
+		{40, time.Millisecond},
+		{500, 10 * time.Microsecond},
+		{5_000, 50 * time.Microsecond},
+		{20_000, 10 * time.Microsecond},
+		{50_000, 4 * time.Microsecond},
+	} {
+		// As many claims as come in two windows, which all feel it.
+		come := tt.perSecond * int(2*sweepListen/time.Millisecond) / 1000
+		quiet := []*claimTimes{steady(come/2, 0, time.Millisecond), steady(come-come/2, 0, time.Millisecond)}
+		p := newPace(&cfg)
+		for range 20 {
+			p = p.after(steady(100, 0, 2*time.Millisecond), quiet)
+		}
+		require.InDelta(t, slowest, p.share, 0)
+		rate := func(p pace) float64 {
+			took := time.Duration(p.limit()) * tt.took
+			return float64(p.limit()) / (took + p.pause(took)).Seconds()
+		}
+		listens := sweepListen.Seconds() / (sweepListen + sweepStretch).Seconds()
+		require.Greater(t, rate(p)*(1-listens), float64(tt.perSecond), "records swept in a second, %v", tt)
+		slow := p
+		slow.needed = 0
+		require.LessOrEqual(t, rate(p), 1.01*max(rate(slow), keepUp*float64(tt.perSecond)), "it still gives way, %v", tt)
+	}
+
+	// No more than the Config allows.
+	p := newPace(&cfg).after(window(), []*claimTimes{steady(1_000_000, 0, time.Millisecond)})
+	require.Equal(t, DefaultSweepBatch, p.limit())
+	require.Equal(t, DefaultMinSweepPause, p.pause(time.Millisecond))
+}
+
+// Whatever the duration, its bucket ends above it, by a thirty-second at most.
 func TestClaimBuckets(t *testing.T) {
 	t.Parallel()
-	all := []time.Duration{-1, 0, 1, 15, 16, 17, 31, 32, 33, time.Microsecond, time.Second, time.Minute}
+	all := []time.Duration{-1, 0, 1, 31, 32, 33, 63, 64, 65, time.Microsecond, time.Second, time.Minute}
 	for range 1000 {
 		all = append(all, time.Duration(rand.Int64N(1<<rand.IntN(40)+1)))
 	}
@@ -100,7 +141,7 @@ func TestClaimBuckets(t *testing.T) {
 		bucket := claimBucket(d)
 		end := claimBucketEnd(bucket)
 		require.Greater(t, end, d)
-		require.LessOrEqual(t, end-1, max(d, 0)+max(d, 0)/16, d)
+		require.LessOrEqual(t, end-1, max(d, 0)+max(d, 0)/32, d)
 		require.Equal(t, bucket+1, claimBucket(end), "%v ends where the next begins", d)
 		require.Equal(t, end, quantile(0.5, window(d)))
 	}
@@ -110,8 +151,8 @@ func TestClaimBuckets(t *testing.T) {
 	for i := range 100 {
 		hundred.add(time.Duration(i+1) * time.Second)
 	}
-	require.InDelta(t, 95, quantile(0.95, hundred).Seconds(), 95.0/16)
-	require.InDelta(t, 100, quantile(1, hundred).Seconds(), 100.0/16)
+	require.InDelta(t, 95, quantile(0.95, hundred).Seconds(), 95.0/32)
+	require.InDelta(t, 100, quantile(1, hundred).Seconds(), 100.0/32)
 	var none *claimTimes
 	none.add(time.Second) // nobody watches
 }

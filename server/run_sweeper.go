@@ -46,7 +46,8 @@ type PartitionStore interface {
 // most [Config.SweepBatch], with pauses, until nothing is left. Batches get smaller
 // and pauses longer while this guard's claims take longer beside them than without
 // them, and the other way round, within [Config.MinSweepPause] and
-// [Config.MaxSweepPause]. So run it where requests are served: a process without
+// [Config.MaxSweepPause]; but twice as many records go as claims come, so that it
+// does not fall behind. So run it where requests are served: a process without
 // any has nobody who could feel a sweep, and goes at full speed.
 //
 // What fails is an [EventSweepError], is logged, and is tried again, ever more rarely

@@ -27,11 +27,12 @@ func sweeping(g *server.Guard, d time.Duration) {
 }
 
 // A busyStore always has more to sweep, and its claims can feel it: one that
-// comes while a batch is deleted takes longer.
+// comes while a batch is deleted, or so long after, takes longer.
 type busyStore struct {
 	*flaky
 	feels    atomic.Bool
-	deleting atomic.Int64 // records of the batch that is under way
+	deleting atomic.Int64  // batches that are under way, or not long ago
+	after    time.Duration // set before use
 
 	mu      sync.Mutex
 	batches []int
@@ -50,8 +51,8 @@ func newBusyStore() *busyStore {
 		s.mu.Lock()
 		s.batches = append(s.batches, limit)
 		s.mu.Unlock()
-		s.deleting.Store(int64(limit))
-		defer s.deleting.Store(0)
+		s.deleting.Add(1)
+		defer time.AfterFunc(s.after, func() { s.deleting.Add(-1) })
 		time.Sleep(time.Duration(limit) * perRecord)
 		return limit, nil
 	}
@@ -139,6 +140,34 @@ func TestRunSweeper_givesWay(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		alone, _, _ := s.since()
 		require.InDelta(t, server.DefaultSweepBatch, alone, 0, "records in a batch when nobody is there")
+	})
+}
+
+// However much requests feel it, more is deleted than comes: else the table would
+// grow for good.
+func TestRunSweeper_keepsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newBusyStore()
+		s.after = 20 * time.Millisecond
+		s.feels.Store(true)
+		g := newGuard(t, s, server.Config{MinSweepPause: 100 * time.Millisecond})
+		const each = 2 * time.Millisecond
+		stop := requests(t, g, each)
+		defer stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { g.RunSweeper(ctx) })
+		defer wg.Wait()
+		defer cancel()
+
+		time.Sleep(2 * time.Second)
+		s.since()
+		const long = 5 * time.Second
+		time.Sleep(long)
+		batch, deleted, _ := s.since()
+		require.Less(t, batch, server.DefaultSweepBatch/8.0, "records in a batch that is felt")
+		require.Greater(t, deleted, int(long/each))
 	})
 }
 
