@@ -16,7 +16,9 @@ import (
 // Sweep implements [server.Store], in one statement and one commit for records,
 // and once they are fewer than limit another for answers: a limit of a thousand or
 // so keeps each short. It passes over records that a transaction
-// holds, so that sweeps in several processes share the work.
+// holds, so that sweeps in several processes share the work. Its commits wait
+// neither for the disk nor for a standby: what a crash brings back, the next sweep
+// deletes.
 //
 // It goes on where the last call of this process ended, and from the start once
 // nothing is left there. Else each call would pass over what all before it deleted,

@@ -100,6 +100,30 @@ func ordering(tb testing.TB, s server.Store, cfg server.Config) (*server.Guard, 
 	return g, h
 }
 
+// What a sweep deletes need not be durable: its commit waits neither for the disk nor
+// for a standby, and holds up nobody who does.
+func TestSweep_commitWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	look := ghostly(t)
+	s := waitingStore(t, look, pgstore.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	addExpired(t, look, 10)
+	n, err := s.Sweep(ctx, 5)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	exec(t, look, "update idempotency set expires_at = expires_at + interval '2 days', answer_until = now()")
+	_, err = s.Sweep(ctx, 5)
+	require.NoError(t, err)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency where envelope is not null"), "as answers")
+
+	claims := inBackground(func() error { _, _, err := s.Claim(ctx, newClaim()); return err })
+	backendWaiting(t, look)
+	giveUpStandby(t, look)
+	require.NoError(t, <-claims, "as a claim did")
+}
+
 // Records expire while requests come, and two processes sweep: all that is past its
 // time goes, nothing else does, and no request fails.
 func TestSweeper_underLoad(t *testing.T) {

@@ -3,7 +3,8 @@
 -- many. It returns one row: where the window ends (null: it was empty), how many
 -- records were in it, how many answers it dropped, and how many wait for their
 -- time. The records stay, and stay where they are (HOT). One that somebody holds is left for the
--- next time: a wait for it could not be left.
+-- next time: a wait for it could not be left. Its commit waits for nobody, as that of
+-- sweep.sql: what a crash brings back no read shows.
 with seen as (
   select ctid, expires_at,
     envelope is not null and answer_until <= clock_timestamp() as due,
@@ -15,7 +16,8 @@ with seen as (
 ), dropped as (
   update /*schema*/idempotency
   set envelope = null
-  where ctid = any (array(
+  from (select set_config('synchronous_commit', 'off', true) as synchronous_commit) s
+  where s.synchronous_commit is not null and ctid = any (array(
       select i.ctid
       from /*schema*/idempotency i
       where i.ctid = any (array(select ctid from seen where due limit @limit))

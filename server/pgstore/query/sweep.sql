@@ -5,9 +5,13 @@
 -- that may have happened.
 -- The scalar subquery makes one instant of clock_timestamp(), so that the index
 -- is searched up to it and no further. Locked rows are left to the next sweep.
+-- Its commit does not wait for the disk, nor for a standby: what a crash brings back
+-- is swept again, and who claims a key that was swept makes both durable, as the
+-- log is flushed in order.
 with swept as (
-  delete from /*schema*/idempotency
-  where ctid = any (array(
+  delete from /*schema*/idempotency i
+  using (select set_config('synchronous_commit', 'off', true) as synchronous_commit) s
+  where s.synchronous_commit is not null and i.ctid = any (array(
       select ctid
       from /*schema*/idempotency
       where expires_at >= @after
@@ -18,6 +22,6 @@ with swept as (
       order by expires_at
       limit @limit
       for update skip locked))
-  returning expires_at
+  returning i.expires_at
 )
 select count(*), max(expires_at) from swept
