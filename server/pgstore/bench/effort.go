@@ -19,7 +19,7 @@ type effort struct {
 	waiters       int
 	sweepRows     int
 	sweepPairs    int           // of rounds, one without and one with a sweep
-	sweepLength   time.Duration // of a round without
+	sweepLength   time.Duration // of each of two rounds without, before it and after
 	sweepRate     int           // foreground operations a second
 	partitionRows int
 	contestedKeys int
@@ -32,7 +32,7 @@ var (
 		rounds: 3, slices: 5, slice: time.Second, log: 4096,
 		connections: []int{8, 16, 32, 64, 128, 256}, loops: 200_000,
 		replayKeys: 500_000, waiters: 300,
-		sweepRows: 1_000_000, sweepPairs: 5, sweepLength: 8 * time.Second, sweepRate: 500,
+		sweepRows: 1_000_000, sweepPairs: 5, sweepLength: 15 * time.Second, sweepRate: 500,
 		partitionRows: 1_000_000, contestedKeys: 20_000, contestants: 128, bigRows: 20_000_000,
 	}
 	// brief shows that everything works; its figures mean little.

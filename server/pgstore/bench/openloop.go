@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 func openLoop(ctx context.Context, perSecond int, stop <-chan struct{}, operation func(context.Context) error) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var waits []time.Duration
-	var failures []error
+	var failed int
+	var first error
 	var running sync.WaitGroup
 	start := time.Now()
 	for n := 0; ; n++ {
@@ -22,7 +24,10 @@ func openLoop(ctx context.Context, perSecond int, stop <-chan struct{}, operatio
 		select {
 		case <-stop:
 			running.Wait()
-			return slices.Clip(waits), errors.Join(failures...)
+			if failed > 0 {
+				first = fmt.Errorf("bench: %d of %d operations failed, the first: %w", failed, len(waits), first)
+			}
+			return slices.Clip(waits), first
 		case <-time.After(time.Until(due)):
 		}
 		running.Go(func() {
@@ -32,7 +37,8 @@ func openLoop(ctx context.Context, perSecond int, stop <-chan struct{}, operatio
 			defer mu.Unlock()
 			waits = append(waits, took)
 			if err != nil {
-				failures = append(failures, err)
+				failed++
+				first = cmp.Or(first, err)
 			}
 		})
 	}
