@@ -98,9 +98,9 @@ type Config struct {
 	SweepBatch int
 	// MinSweepPause and MaxSweepPause bound the pauses between batches of
 	// [Guard.RunSweeper], give or take a quarter. Within them a pause is as long
-	// as the batch before it took, and longer where requests feel it. SweepBatch
-	// records after each MinSweepPause are the most that can go in a time: who has
-	// more claims than that falls behind. Zero means [DefaultMinSweepPause] and
+	// as the batch before it took, and longer where requests feel it. No more than
+	// SweepBatch records go for each MinSweepPause: a service with more claims than
+	// that falls behind. Zero means [DefaultMinSweepPause] and
 	// [DefaultMaxSweepPause].
 	MinSweepPause, MaxSweepPause time.Duration
 	// SweepInterval is how long after the beginning of a round [Guard.RunSweeper]

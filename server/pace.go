@@ -55,11 +55,13 @@ func (p pace) limit() int {
 }
 
 // pause is the rest after a batch that took so long: at full speed as long again,
-// so that nobody waits for more than every second moment of the server's.
+// so that nobody waits for more than every second moment of the server's, also
+// where that is too slow to delete what is needed.
 func (p pace) pause(took time.Duration) time.Duration {
 	rest := float64(took) / p.share
 	if p.needed > 0 {
-		rest = min(rest, float64(p.limit())/p.needed*float64(time.Second)-float64(took))
+		due := float64(p.limit()) / p.needed * float64(time.Second)
+		rest = min(rest, max(due-float64(took), float64(took)))
 	}
 	return min(max(time.Duration(rest), p.least), p.most)
 }
@@ -67,7 +69,7 @@ func (p pace) pause(took time.Duration) time.Duration {
 // after returns the pace after a stretch of sweeping, from what claims took in it
 // and while nothing was swept.
 func (p pace) after(busy *claimTimes, quiet []*claimTimes) pace {
-	p.needed = keepUp * float64(countClaims(quiet)) / (float64(len(quiet)) * sweepListen.Seconds())
+	p.needed = keepUp * float64(countClaims(quiet)) / (float64(max(len(quiet), 1)) * sweepListen.Seconds())
 	if felt(busy, quiet) {
 		p.share = max(p.share/2, slowest)
 	} else {

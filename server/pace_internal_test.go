@@ -88,6 +88,7 @@ func TestPace(t *testing.T) {
 	require.Equal(t, DefaultMaxSweepPause, p.stumbled().pause(time.Minute))
 	require.Equal(t, DefaultMinSweepPause, p.stumbled().pause(0))
 	require.Equal(t, 1, pace{share: slowest, batch: 1}.limit())
+	require.Equal(t, DefaultSweepBatch/16, newPace(&cfg).after(window(), nil).limit(), "nobody listened yet")
 }
 
 // However much it is felt, it deletes more than comes, as long as batches of the
@@ -123,6 +124,10 @@ func TestPace_keepsUp(t *testing.T) {
 		slow.needed = 0
 		require.LessOrEqual(t, rate(p), 1.01*max(rate(slow), keepUp*float64(tt.perSecond)), "it still gives way, %v", tt)
 	}
+
+	// Nor does it press a server that is too slow for that.
+	slow := newPace(&cfg).after(window(), []*claimTimes{steady(1000, 0, time.Millisecond)})
+	require.Equal(t, time.Second/2, slow.pause(time.Second/2))
 
 	// No more than the Config allows.
 	p := newPace(&cfg).after(window(), []*claimTimes{steady(1_000_000, 0, time.Millisecond)})
