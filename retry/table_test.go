@@ -27,6 +27,8 @@ func wantStatus(status int) (retry.Outcome, bool) {
 		return retry.Rejected, false
 	}
 	switch {
+	case status == http.StatusLocked:
+		return retry.Unknown, false
 	case status >= 200 && status < 300:
 		return retry.Completed, false
 	case status >= 300 && status < 500:
@@ -121,10 +123,12 @@ func TestSend_everyCode(t *testing.T) {
 		turns   bool // an earlier Unknown
 	}{
 		{wire.ScopeMissing, retry.Rejected, retry.Stop, false},
+		{wire.ScopeUnavailable, retry.Rejected, retry.Retry, false},
 		{wire.KeyMissing, retry.Rejected, retry.Stop, false},
 		{wire.KeyInvalid, retry.Rejected, retry.Stop, false},
 		{wire.FirstSentInvalid, retry.Rejected, retry.Stop, false},
 		{wire.BodyIncomplete, retry.Rejected, retry.Retry, false},
+		{wire.BodyTimeout, retry.Rejected, retry.Retry, false},
 		{wire.KeyReused, retry.Rejected, retry.Stop, true},
 		{wire.InProgress, retry.Unknown, retry.Wait, false},
 		{wire.KeyExpired, retry.Unknown, retry.Stop, false},
@@ -136,6 +140,7 @@ func TestSend_everyCode(t *testing.T) {
 		{wire.NotStorable, retry.Unknown, retry.Stop, false},
 		{wire.RecordUnreadable, retry.Unknown, retry.Stop, false},
 		{wire.Poisoned, retry.Unknown, retry.Stop, false},
+		{wire.TransactionFailed, retry.Unknown, retry.Stop, false},
 		{wire.StoreUnavailable, retry.Unknown, retry.Retry, false},
 	}
 	require.Len(t, rows, len(wire.Situations()), "every code has a row")

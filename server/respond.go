@@ -37,7 +37,7 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 func (r *recorder) serve(w http.ResponseWriter, again bool) {
 	mark(r.sent, false)
 	if r.status >= 300 {
-		r.sent.Set(wire.HeaderShouldRetry, strconv.FormatBool(again))
+		adviseRetry(r.sent, again)
 	}
 	trailer := hasTrailer(r.header)
 	r.sent.Del("Content-Length")
@@ -72,7 +72,7 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 	mark(header, true)
 	header.Set("Cache-Control", "no-store")
 	if a.Status >= 300 {
-		header.Set(wire.HeaderShouldRetry, "false")
+		adviseRetry(header, false)
 	}
 	if bodyAllowed(a.Status) {
 		header.Set("Content-Length", strconv.Itoa(len(stored.Body)))
@@ -94,13 +94,16 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, route *Route, o
 	p.Instance = reference()
 	header := w.Header()
 	if s, ok := out.code.Situation(); ok && s.RetryAfter {
-		header.Set(wire.HeaderRetryAfter, wire.FormatRetryAfter(out.retryAfter))
+		wire.SetRetryAfter(header, out.retryAfter)
 		p.RetryAfterMs = out.retryAfter.Milliseconds()
 	}
 	if out.asked && out.code != wire.StoreUnavailable {
 		mark(header, false)
 	}
-	header.Set(wire.HeaderShouldRetry, strconv.FormatBool(p.Retryable))
+	if p.Code != "" {
+		header.Set(wire.HeaderCode, string(p.Code))
+	}
+	adviseRetry(header, p.Retryable)
 	header.Set("Content-Type", wire.ProblemContentType)
 	header.Set("Cache-Control", "no-store")
 	if h.guard.cfg.DocsURL != "" {
@@ -151,6 +154,12 @@ func (h *guarded) log(r *http.Request, route *Route, p wire.Problem, out outcome
 
 // mark says that the key was honoured, and whether the answer is a replay.
 func mark(h http.Header, replayed bool) { h.Set(wire.HeaderReplayed, strconv.FormatBool(replayed)) }
+
+// adviseRetry says whether a retry can help, in both headers that clients know.
+func adviseRetry(h http.Header, again bool) {
+	h.Set(wire.HeaderShouldRetry, strconv.FormatBool(again))
+	h.Set(wire.HeaderXShouldRetry, strconv.FormatBool(again))
+}
 
 // replace makes to hold what from holds.
 func replace(to, from http.Header) {

@@ -167,7 +167,10 @@ func requireCode(tb testing.TB, w *httptest.ResponseRecorder, code wire.Code) {
 	require.True(tb, ok)
 	require.Equal(tb, situation.Status, w.Code)
 	require.Equal(tb, situation.Retryable, w.Header().Get(wire.HeaderShouldRetry) == "true", "Idempotency-Should-Retry")
+	require.Equal(tb, w.Header().Get(wire.HeaderShouldRetry), w.Header().Get(wire.HeaderXShouldRetry), "X-Should-Retry")
 	require.Equal(tb, situation.RetryAfter, w.Header().Get(wire.HeaderRetryAfter) != "", "Retry-After")
+	require.Equal(tb, situation.RetryAfter, w.Header().Get(wire.HeaderRetryAfterMs) != "", "Retry-After-Ms")
+	require.Equal(tb, string(code), w.Header().Get(wire.HeaderCode), "Idempotency-Code")
 	require.NotEmpty(tb, p.Instance)
 }
 

@@ -9,23 +9,26 @@ type Code string
 
 // The codes. The list is complete.
 const (
-	ScopeMissing     Code = "scope-missing"      // 401: no scope, or too long a one
-	KeyMissing       Code = "key-missing"        // 400: this route requires a key
-	KeyInvalid       Code = "key-invalid"        // 400: malformed, repeated, too long or sensitive
-	FirstSentInvalid Code = "first-sent-invalid" // 400: unparsable, or in the future
-	BodyIncomplete   Code = "body-incomplete"    // 400: shorter than announced
-	KeyReused        Code = "key-reused"         // 422: other payload, method or path
-	InProgress       Code = "in-progress"        // 409: the first run is still going
-	KeyExpired       Code = "key-expired"        // 412: first sent before the retention window; never executed
-	ResponseGone     Code = "response-gone"      // 410: finished; the answer cannot be replayed
-	KeyCancelled     Code = "key-cancelled"      // 410: cancelled before it ran
-	OutcomeUnknown   Code = "outcome-unknown"    // 409: opaque work died; nobody knows
-	LeaseLost        Code = "lease-lost"         // 409: this run's result was thrown away
-	BodyTooLarge     Code = "body-too-large"     // 413: request body over the cap
-	NotStorable      Code = "not-storable"       // 500: streamed or hijacked where that is refused
-	RecordUnreadable Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
-	Poisoned         Code = "poisoned"           // 500: too many dead owners
-	StoreUnavailable Code = "store-unavailable"  // 503: store unreachable or its fate unknown
+	ScopeMissing      Code = "scope-missing"      // 401: no scope, or too long a one
+	ScopeUnavailable  Code = "scope-unavailable"  // 503: the scope could not be looked up
+	KeyMissing        Code = "key-missing"        // 400: this route requires a key
+	KeyInvalid        Code = "key-invalid"        // 400: malformed, repeated, too long or sensitive
+	FirstSentInvalid  Code = "first-sent-invalid" // 400: unparsable, or in the future
+	BodyIncomplete    Code = "body-incomplete"    // 400: shorter than announced
+	BodyTimeout       Code = "body-timeout"       // 408: the body did not come in time
+	KeyReused         Code = "key-reused"         // 422: other payload, method or path
+	InProgress        Code = "in-progress"        // 409: the first run is still going
+	KeyExpired        Code = "key-expired"        // 412: first sent before the retention window; never executed
+	ResponseGone      Code = "response-gone"      // 410: finished; the answer cannot be replayed
+	KeyCancelled      Code = "key-cancelled"      // 410: cancelled before it ran
+	OutcomeUnknown    Code = "outcome-unknown"    // 423: opaque work died; nobody knows
+	LeaseLost         Code = "lease-lost"         // 409: this run's result was thrown away
+	BodyTooLarge      Code = "body-too-large"     // 413: request body over the cap
+	NotStorable       Code = "not-storable"       // 500: streamed or hijacked where that is refused
+	RecordUnreadable  Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
+	Poisoned          Code = "poisoned"           // 423: too many dead owners
+	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT; rolled back
+	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 )
 
 // A Situation is one row of the wire contract: how a code goes over HTTP and
@@ -42,21 +45,24 @@ type Situation struct {
 // situations is the contract: one row per code, in the order of the checks.
 var situations = []Situation{
 	{ScopeMissing, http.StatusUnauthorized, "UNAUTHENTICATED", "The caller could not be identified", false, false},
+	{ScopeUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The caller could not be looked up", true, true},
 	{KeyMissing, http.StatusBadRequest, "INVALID_ARGUMENT", "An idempotency key is required", false, false},
 	{KeyInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The idempotency key is malformed", false, false},
 	{FirstSentInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The first-sent time is malformed", false, false},
 	{BodyIncomplete, http.StatusBadRequest, "INVALID_ARGUMENT", "The request body ended early", false, false},
+	{BodyTimeout, http.StatusRequestTimeout, "UNAVAILABLE", "The request body did not come in time", true, true},
 	{KeyReused, http.StatusUnprocessableEntity, "FAILED_PRECONDITION", "The key was used with another request", false, false},
 	{InProgress, http.StatusConflict, "ABORTED", "The first run of this request is still going", true, true},
 	{KeyExpired, http.StatusPreconditionFailed, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
 	{ResponseGone, http.StatusGone, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
 	{KeyCancelled, http.StatusGone, "FAILED_PRECONDITION", "The request was cancelled before it ran", false, false},
-	{OutcomeUnknown, http.StatusConflict, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
+	{OutcomeUnknown, http.StatusLocked, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
 	{LeaseLost, http.StatusConflict, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
 	{BodyTooLarge, http.StatusRequestEntityTooLarge, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},
 	{NotStorable, http.StatusInternalServerError, "INTERNAL", "The handler's answer cannot be stored", false, false},
 	{RecordUnreadable, http.StatusInternalServerError, "INTERNAL", "The stored record cannot be read", false, false},
-	{Poisoned, http.StatusInternalServerError, "INTERNAL", "The key was quarantined", false, false},
+	{Poisoned, http.StatusLocked, "FAILED_PRECONDITION", "The key was quarantined", false, false},
+	{TransactionFailed, http.StatusInternalServerError, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
 	{StoreUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The idempotency store is not available", true, true},
 }
 

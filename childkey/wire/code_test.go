@@ -19,21 +19,24 @@ func TestSituations(t *testing.T) {
 		retryable, retryAfter bool
 	}{
 		{"scope-missing", 401, "UNAUTHENTICATED", false, false},
+		{"scope-unavailable", 503, "UNAVAILABLE", true, true},
 		{"key-missing", 400, "INVALID_ARGUMENT", false, false},
 		{"key-invalid", 400, "INVALID_ARGUMENT", false, false},
 		{"first-sent-invalid", 400, "INVALID_ARGUMENT", false, false},
 		{"body-incomplete", 400, "INVALID_ARGUMENT", false, false},
+		{"body-timeout", 408, "UNAVAILABLE", true, true},
 		{"key-reused", 422, "FAILED_PRECONDITION", false, false},
 		{"in-progress", 409, "ABORTED", true, true},
 		{"key-expired", 412, "FAILED_PRECONDITION", false, false},
 		{"response-gone", 410, "FAILED_PRECONDITION", false, false},
 		{"key-cancelled", 410, "FAILED_PRECONDITION", false, false},
-		{"outcome-unknown", 409, "FAILED_PRECONDITION", false, false},
+		{"outcome-unknown", 423, "FAILED_PRECONDITION", false, false},
 		{"lease-lost", 409, "ABORTED", true, true},
 		{"body-too-large", 413, "RESOURCE_EXHAUSTED", false, false},
 		{"not-storable", 500, "INTERNAL", false, false},
 		{"record-unreadable", 500, "INTERNAL", false, false},
-		{"poisoned", 500, "INTERNAL", false, false},
+		{"poisoned", 423, "FAILED_PRECONDITION", false, false},
+		{"transaction-failed", 500, "INTERNAL", false, false},
 		{"store-unavailable", 503, "UNAVAILABLE", true, true},
 	}
 	got := wire.Situations()

@@ -13,10 +13,13 @@ const (
 
 // Response headers.
 const (
-	HeaderReplayed    = "Idempotent-Replayed"      // true|false, whenever the key was honoured
-	HeaderShouldRetry = "Idempotency-Should-Retry" // true|false, on every non-2xx
-	HeaderRetryAfter  = "Retry-After"              // RFC 9110 section 10.2.3
-	HeaderForward     = "Idempotent-Forward"       // on the answer to an undo: one of the three below
+	HeaderReplayed     = "Idempotent-Replayed"      // true|false, whenever the key was honoured
+	HeaderCode         = "Idempotency-Code"         // the [Code] of a refusal, whatever its body
+	HeaderShouldRetry  = "Idempotency-Should-Retry" // true|false, on every non-2xx
+	HeaderXShouldRetry = "X-Should-Retry"           // the same, for clients that know only this name
+	HeaderRetryAfter   = "Retry-After"              // RFC 9110 section 10.2.3; only where a retry can help
+	HeaderRetryAfterMs = "Retry-After-Ms"           // the same wait in milliseconds, beside Retry-After
+	HeaderForward      = "Idempotent-Forward"       // on the answer to an undo: one of the three below
 )
 
 // What the answer to an undo says of the call that it undoes ([HeaderForward]).

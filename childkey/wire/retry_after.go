@@ -31,7 +31,7 @@ func ParseRetryAfter(value, date string, now time.Time) (wait time.Duration, ok 
 
 // milliseconds are the headers in which some callees say more exactly what they round
 // up in Retry-After: whole milliseconds.
-var milliseconds = []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"}
+var milliseconds = []string{HeaderRetryAfterMs, "X-Ms-Retry-After-Ms"}
 
 // RetryAfter is [ParseRetryAfter] for the headers of an answer. Of several
 // lines the longest wait counts: nobody is called earlier than it asked. Milliseconds
@@ -72,6 +72,17 @@ func FormatRetryAfter(wait time.Duration) string {
 		wait += time.Second - rest
 	}
 	return formatSeconds(max(wait, time.Second))
+}
+
+// SetRetryAfter sets [HeaderRetryAfter] and [HeaderRetryAfterMs] of an answer to wait,
+// both at least as long as wait. A wait below a millisecond counts as a millisecond.
+func SetRetryAfter(h http.Header, wait time.Duration) {
+	h.Set(HeaderRetryAfter, FormatRetryAfter(wait))
+	ms := int64(max(wait, time.Millisecond) / time.Millisecond)
+	if wait%time.Millisecond > 0 && wait > time.Millisecond {
+		ms++
+	}
+	h.Set(HeaderRetryAfterMs, strconv.FormatInt(ms, 10))
 }
 
 // parseUnits returns how long the whole units are that text, decimal digits, spells;

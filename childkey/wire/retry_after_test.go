@@ -97,3 +97,34 @@ func TestRetryAfter(t *testing.T) {
 		})
 	}
 }
+
+// The milliseconds say the same wait as the seconds, more exactly.
+func TestSetRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		wait        time.Duration
+		seconds, ms string
+		read        time.Duration
+	}{
+		{-time.Second, "1", "1", time.Millisecond},
+		{0, "1", "1", time.Millisecond},
+		{time.Microsecond, "1", "1", time.Millisecond},
+		{250 * time.Millisecond, "1", "250", 250 * time.Millisecond},
+		{250*time.Millisecond + 1, "1", "251", 251 * time.Millisecond},
+		{time.Second, "1", "1000", time.Second},
+		{1500 * time.Millisecond, "2", "1500", 1500 * time.Millisecond},
+		{forever, "9223372036", "9223372036855", forever},
+	} {
+		h := http.Header{}
+		wire.SetRetryAfter(h, tt.wait)
+		if got := h.Get(wire.HeaderRetryAfter); got != tt.seconds {
+			t.Errorf("Retry-After of %v = %q, want %q", tt.wait, got, tt.seconds)
+		}
+		if got := h.Get(wire.HeaderRetryAfterMs); got != tt.ms {
+			t.Errorf("Retry-After-Ms of %v = %q, want %q", tt.wait, got, tt.ms)
+		}
+		if got, _ := wire.RetryAfter(h, time.Now()); got != tt.read {
+			t.Errorf("read back of %v = %v, want %v", tt.wait, got, tt.read)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestDownstream_faults(t *testing.T) {
 		{"pass", sdktest.Pass(), 200, "hello", false, 1},
 		{"zero", sdktest.Fault{}, 200, "hello", false, 1},
 		{"status", sdktest.Status(502, "bad"), 502, "bad", false, 0},
-		{"problem", sdktest.Problem(wire.Poisoned), 500, string(wire.NewProblem(wire.Poisoned, "").JSON()), false, 0},
+		{"problem", sdktest.Problem(wire.Poisoned), 423, string(wire.NewProblem(wire.Poisoned, "").JSON()), false, 0},
 		{"delay", sdktest.Delay(time.Millisecond), 200, "hello", false, 1},
 		{"request lost", sdktest.DropRequest(), 0, "", true, 0},
 		{"answer lost", sdktest.DropResponse(), 0, "", true, 1},
