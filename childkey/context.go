@@ -5,8 +5,9 @@ import "context"
 type contextKey struct{}
 
 // NewContext returns ctx carrying parent as the parent key of the calls made
-// with it, in a new [Family]. A guarded handler's ctx has the inbound key
-// already. The zero Key hides a parent that ctx carries: then there is none.
+// with it, in a new [Family]. A guarded handler's ctx carries a parent key
+// already: the hop key of the request's key. The zero Key hides a parent that
+// ctx carries: then there is none.
 func NewContext(ctx context.Context, parent Key) context.Context {
 	var f *Family
 	if !parent.IsZero() {
@@ -16,6 +17,8 @@ func NewContext(ctx context.Context, parent Key) context.Context {
 }
 
 // FromContext returns the parent key that ctx carries; false if there is none.
+// In a guarded run it is the hop key ([Hop]), which no other caller's request
+// has. The key as it arrived is server.InboundKey.
 func FromContext(ctx context.Context) (Key, bool) {
 	f := FamilyFromContext(ctx)
 	return f.Parent(), f != nil

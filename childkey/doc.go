@@ -8,6 +8,10 @@
 // every restart. Start with [Parse] and [Derive]; package sdk derives by itself,
 // and needs a parent key in its ctx ([NewContext]).
 //
+// A service that was called under a key derives its own calls from the hop key
+// ([Hop]), which depends on who called. Two callers who choose the same key
+// therefore have no child key in common.
+//
 // [Sum] and [Encoding] are for callees that take keys in another form, [Keyed]
 // for those that must not compute the keys of others, [Family] for noticing one
 // key with two payloads. A key is a name, not a proof: whoever knows a parent

@@ -17,6 +17,8 @@ var (
 	ErrBadKey = errors.New("childkey: bad key")
 	// ErrBadName: a name that [CheckName] refuses for a byte in it.
 	ErrBadName = errors.New("childkey: bad name")
+	// ErrBadScope: a scope is not UTF-8, or has a NUL in it.
+	ErrBadScope = errors.New("childkey: bad scope")
 	// ErrBadEncoding: an [Encoding] is none of this package's.
 	ErrBadEncoding = errors.New("childkey: bad encoding")
 	// ErrBadSecret: the secret of a [Keyed] is shorter than [MinSecretBytes].

@@ -20,7 +20,7 @@ const (
 	pythonMain = `
 import sys
 for line in sys.stdin:
-    scheme, encoding, *args = [bytes.fromhex(x) for x in line.split()]
+    scheme, encoding, *args = [bytes.fromhex(x) for x in line.rstrip("\n").split(" ")]
     scheme, encoding = scheme.decode(), encoding.decode()
     text = lambda n: [a.decode() for a in args[:n]]
     if scheme == "v1":
@@ -29,17 +29,20 @@ for line in sys.stdin:
         print(encode(encoding, keyed(text(1)[0], args[1], *[a.decode() for a in args[2:5]], *args[5:])))
     elif scheme == "parent":
         print(encode(encoding, parent(*text(1), *args[1:])))
+    elif scheme == "hop":
+        print(encode(encoding, hop(*text(3))))
     else:
         print(legacy(*text(3)))
 `
 	javascriptMain = `
-for (const line of require("node:fs").readFileSync(0, "utf8").trim().split("\n")) {
+for (const line of require("node:fs").readFileSync(0, "utf8").replace(/\n$/, "").split("\n")) {
   const [scheme, encoding, ...args] = line.split(" ").map((x) => Buffer.from(x, "hex"));
   const text = (from, to) => args.slice(from, to).map(String);
   switch (String(scheme)) {
     case "v1": console.log(encode(String(encoding), child(...text(0, 3), ...args.slice(3)))); break;
     case "hmac": console.log(encode(String(encoding), keyed(String(args[0]), args[1], ...text(2, 5), ...args.slice(5)))); break;
     case "parent": console.log(encode(String(encoding), parent(String(args[0]), ...args.slice(1)))); break;
+    case "hop": console.log(encode(String(encoding), hop(...text(0, 3)))); break;
     default: console.log(legacy(...text(0, 3)));
   }
 }
@@ -49,12 +52,13 @@ final class Main {
     public static void main(String[] none) throws Exception {
         var in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
-            var f = Arrays.stream(line.split(" ")).map(HexFormat.of()::parseHex).toArray(byte[][]::new);
+            var f = Arrays.stream(line.split(" ", -1)).map(HexFormat.of()::parseHex).toArray(byte[][]::new);
             var t = Arrays.stream(f).map(b -> new String(b, StandardCharsets.UTF_8)).toArray(String[]::new);
             System.out.println(switch (t[0]) {
                 case "v1" -> ChildKey.encode(t[1], ChildKey.child(t[2], t[3], t[4], Arrays.copyOfRange(f, 5, f.length)));
                 case "hmac" -> ChildKey.encode(t[1], ChildKey.keyed(t[2], f[3], t[4], t[5], t[6], Arrays.copyOfRange(f, 7, f.length)));
                 case "parent" -> ChildKey.encode(t[1], ChildKey.parent(t[2], Arrays.copyOfRange(f, 3, f.length)));
+                case "hop" -> ChildKey.encode(t[1], ChildKey.hop(t[2], t[3], t[4]));
                 default -> ChildKey.legacy(t[2], t[3], t[4]);
             });
         }
@@ -119,6 +123,8 @@ func specLines(t *testing.T) (input string, output []string) {
 			args = slices.Concat([]string{v.KeyID, string(v.Secret)}, args)
 		case "parent":
 			args = []string{v.Namespace}
+		case "hop":
+			args = []string{v.Scope, v.Namespace, v.Key}
 		}
 		args = slices.Concat(args, texts(v.Discriminators), texts(v.Parts))
 		for _, e := range childkey.Encodings() {

@@ -14,16 +14,20 @@ const (
 	MaxDiscriminatorBytes = 256
 )
 
-// The first element of each tuple: it keeps the three kinds of key apart, and
-// a later version of any from this one.
+// The first element of each tuple keeps the kinds of key apart. It also keeps
+// a later version of a kind apart from this one.
 const (
 	domainChild  = "childkey/v1"
 	domainKeyed  = "childkey/v1-hmac"
 	domainParent = "parentkey/v1"
+	domainHop    = "hopkey/v1"
 )
 
-// childStart is the netstring of domainChild, with which all children begin.
-const childStart = "11:" + domainChild + ","
+// The netstrings with which the tuples of all children and of all hop keys begin.
+const (
+	childStart = "11:" + domainChild + ","
+	hopStart   = "9:" + domainHop + ","
+)
 
 // maxPunctuation is what a netstring has around an element: at most three digits
 // and two marks.

@@ -22,6 +22,8 @@ type vector struct {
 	KeyID          string     `json:"kid"`
 	Secret         hexBytes   `json:"secret_hex"`
 	Namespace      string     `json:"namespace"`
+	Scope          string     `json:"scope"`
+	Key            string     `json:"key"`
 	Parts          []hexBytes `json:"parts_hex"`
 	Hex32          string     `json:"hex32"`
 	Hex64          string     `json:"hex64"`
@@ -91,12 +93,16 @@ func TestVectors(t *testing.T) {
 				key, err := childkey.Legacy(childkey.MustParse(v.Parent), v.Service, v.Operation)
 				require.NoError(t, err)
 				require.Equal(t, v.Hex32, key.String())
+			case "hop":
+				key, err := childkey.Hop(v.Scope, v.Namespace, childkey.MustParse(v.Key))
+				require.NoError(t, err)
+				require.Equal(t, v.Hex32, key.String())
 			default:
 				t.Fatalf("unknown scheme %q", v.Scheme)
 			}
 		})
 	}
-	for _, scheme := range []string{"v1", "hmac", "parent", "legacy"} {
+	for _, scheme := range []string{"v1", "hmac", "parent", "legacy", "hop"} {
 		require.Positive(t, schemes[scheme], scheme)
 	}
 }

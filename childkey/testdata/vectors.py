@@ -11,12 +11,22 @@ SECRET = bytes(range(32))
 
 
 def raw(x):
-    return x if isinstance(x, bytes) else x.encode("ascii")
+    return x if isinstance(x, bytes) else x.encode("utf-8")
 
 
 def netstrings(head, tail):
     items = [raw(x) for x in [*head, str(len(tail)), *tail]]
     return b"".join(str(len(x)).encode() + b":" + x + b"," for x in items)
+
+
+def hop(name, scope, namespace, key):
+    items = [raw(x) for x in ["hopkey/v1", scope, namespace, key]]
+    h = hashlib.sha256(b"".join(str(len(x)).encode() + b":" + x + b"," for x in items)).digest()
+    vectors.append({
+        "name": name, "scheme": "hop", "scope": scope, "namespace": namespace, "key": key,
+        "hex32": h[:16].hex(), "hex64": h.hex(),
+    })
+    return h[:16].hex()
 
 
 def shape(h, version):
@@ -125,5 +135,19 @@ parent("parent, next revision", "checkout", "order-42", "rev-2")
 parent("parent, raw bytes", "import/v2", b"\x00\xff", "line,1")
 parent("parent, eight longest parts", "n" * 128, *[bytes([255 - i]) * 256 for i in range(8)])
 legacy("legacy, shortest", "k", "s", "o")
+
+checkout = hop("hop, no namespace", "t1", "", "order-1")
+hop("hop, another scope", "t2", "", "order-1")
+hop("hop, a namespace", "t1", "checkout", "order-1")
+hop("hop, steps of a saga", "t1", "saga/checkout", "order-1")
+hop("hop, inbox", "inbox", "inbox/mailer", "e3b0c44298fc1c149afbf4c8996fb924")
+hop("hop, inbox of a guard with a namespace", "inbox", "billing:inbox/mailer", "e3b0c44298fc1c149afbf4c8996fb924")
+hop("hop of a hop", "service:checkout", "payment", checkout)
+hop("hop, no scope", "", "saga/checkout", "order-1")
+hop("hop, scope looks like a tuple", "t1,0:,7:order-1,", "", "order-1")
+hop("hop, scope of several bytes per character", "caf\u00e9/\u20ac/\U0001f600", "", "order-1")
+hop("hop, shortest", "", "", "k")
+hop("hop, longest", "s" * 1024, "n" * 263, "~" * 255)
+child("child of a hop key", checkout, "payment", "charge")
 
 print(json.dumps(vectors, indent=1))
