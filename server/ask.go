@@ -121,8 +121,12 @@ func (g *Guard) observeBurial(route string, id ID, to State) {
 
 // storeRefusal is the answer to an error of the store: it fails closed.
 func storeRefusal(err error) outcome {
-	if errors.Is(err, ErrExpired) {
+	switch {
+	case errors.Is(err, ErrExpired):
 		return outcome{code: wire.KeyExpired}
+	case errors.Is(err, ErrRecordUnreadable):
+		return outcome{code: wire.RecordUnreadable, err: err}
+	default:
+		return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
 	}
-	return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
 }

@@ -116,7 +116,7 @@ func (t *turn) cancelForward(ctx context.Context) {
 	case errors.Is(err, ErrConflict):
 		t.cause = err // the turn is repeated
 	case err != nil:
-		t.cause, t.refusal = err, wire.StoreUnavailable
+		t.cause, t.refusal = err, storeRefusal(err).code
 		t.run.guard.observeStoreError(c, err)
 	default:
 		if t.fate, t.cause = FateOf(before, existed); t.cause != nil {

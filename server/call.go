@@ -39,8 +39,8 @@ type result struct {
 }
 
 // An outcome is what the engine answers a call. Exactly one holds: it
-// was refused (code, or failed), it is a replay, it is to run unguarded (open),
-// or it ran and the adapter serves what its own handler just made.
+// was refused (code, or failed), it is a replay, or it ran and the adapter
+// serves what its own handler just made.
 type outcome struct {
 	code       wire.Code
 	retryAfter time.Duration
@@ -49,7 +49,6 @@ type outcome struct {
 
 	replay *Answer
 
-	open  bool // the store failed, and the route would rather run unguarded
 	ran   bool
 	again bool // a retry of what ran can run again
 	asked bool // the store was asked: the key was honoured

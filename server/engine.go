@@ -83,7 +83,7 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		f, err := g.ask(ctx, c, known)
 		if err != nil {
 			g.observeStoreError(c, err)
-			return g.unclaimed(c, err)
+			return storeRefusal(err)
 		}
 		if f.mine {
 			return g.run(ctx, c, s, f)

@@ -80,8 +80,6 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
 	case r.Effect == Transactional && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
-	case r.Effect == Transactional && r.FailOpen:
-		return reject("Route.FailOpen", true, "a Transactional route cannot run without its store")
 	case r.Effect == Transactional && r.Stream != StreamRefuse:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
 	case r.Effect != Opaque && (r.Reconcile != nil || r.Memo != nil):
@@ -128,7 +126,7 @@ func (g *Guard) observe(e Event) {
 
 func (g *Guard) observeStoreError(c *call, err error) {
 	var failed *hookError
-	if errors.Is(err, ErrExpired) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrConflict) || errors.As(err, &failed) {
+	if errors.Is(err, ErrExpired) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrRecordUnreadable) || errors.Is(err, ErrConflict) || errors.As(err, &failed) {
 		return // answers of a store that works
 	}
 	g.observe(Event{Kind: EventStoreError, Route: c.route.Name, ID: c.id, Err: err})

@@ -65,7 +65,7 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrNotFound):
 		http.Error(w, http.StatusText(http.StatusNotFound), http.StatusNotFound)
 	case err != nil:
-		h.refuse(w, r, route, outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err})
+		h.refuse(w, r, route, storeRefusal(err))
 	case r.URL.Query().Get("answer") == "1" && found.Replayable:
 		h.send(w, &found)
 	default:

@@ -43,10 +43,6 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return rec.finish(h.guard.headers, turnFrom(ctx).told(), h.redactor(c))
 	}
 	out := h.guard.do(r.Context(), c)
-	if out.open {
-		h.serveOpen(w, r, c, body)
-		return
-	}
 	h.respond(w, r, c, rec, out)
 }
 

@@ -39,7 +39,6 @@ const (
 	EventReconcile   // a reconciler was asked; Err if it failed
 	EventSealError   // an answer or memo could not be sealed, or opened; Err says how
 	EventRedactError // Route.Redact failed, and the answer is not stored; Err says how
-	EventFailedOpen  // the store failed and the call runs unguarded; Err says how it failed
 	EventSweepError  // something of what Guard.RunSweeper does failed, and is tried again; Err says how
 
 	EventClaimed // a key was claimed; Duration is what the store took
@@ -54,7 +53,7 @@ var eventNames = [eventKinds]string{
 	EventMiss: "miss", EventHit: "hit", EventMismatch: "mismatch", EventInProgress: "in_progress", EventRefused: "refused",
 	EventWaitTimeout: "wait_timeout", EventTakeOver: "take_over", EventLeaseLost: "lease_lost", EventUnknown: "unknown",
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
-	EventPanic: "panic", EventCacheHit: "cache_hit", EventFailedOpen: "failed_open",
+	EventPanic: "panic", EventCacheHit: "cache_hit",
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventRedactError: "redact_error", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 	EventSweepError: "sweep_error", EventSwept: "swept",

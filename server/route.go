@@ -25,14 +25,6 @@ type Route struct {
 	// unguarded and unmarked. Not for Transactional routes: without a claim
 	// there is no transaction.
 	KeyOptional bool
-	// FailOpen runs the handler unguarded while the store cannot be asked, in
-	// place of 503 store-unavailable: for routes where an effect twice is
-	// better than none. Nothing marks such an answer (no Idempotent-Replayed),
-	// duplicates run beside each other, [Guard.Shutdown] does not wait for
-	// them, and a claim whose fate is unknown may run once more when its lease
-	// ends. ctx still carries the parent key. Not for Transactional routes:
-	// without a store there is no transaction.
-	FailOpen bool
 	// Stream says what happens when the handler flushes or hijacks.
 	Stream StreamPolicy
 	// Oversize says what happens to an answer of more than

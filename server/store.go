@@ -21,6 +21,9 @@ var (
 	// ErrFateUnknown: a write was sent, and whether it is durable is not
 	// known. It may also become durable later.
 	ErrFateUnknown = errors.New("server: fate of the write unknown")
+	// ErrRecordUnreadable: the store has a record of the key and cannot make
+	// sense of it. No retry can help: the answer is record-unreadable.
+	ErrRecordUnreadable = errors.New("server: record unreadable")
 )
 
 // An Owner is one run's hold on a key. Every write of a run names both its

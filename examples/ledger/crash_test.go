@@ -70,7 +70,7 @@ func TestKillOfOpaqueWork(t *testing.T) {
 		last = blackboxtest.Post(t.Context(), req)
 		return last.Header.Get("Idempotency-Should-Retry") == "false"
 	}, 2*time.Minute, 20*time.Millisecond, "the lease never ended")
-	require.Equal(t, http.StatusConflict, last.Status)
+	require.Equal(t, http.StatusLocked, last.Status)
 	require.Contains(t, last.Body, "outcome-unknown")
 	require.Zero(t, effects(t, pool, "t", "k", kindDo))
 }

@@ -189,7 +189,7 @@ var plantedDefects = []struct {
 		}
 	})},
 	{"takes outcome-unknown for a refusal", "inventory.reserve is forgotten after it ran", answers(func(_ *http.Request, resp *http.Response) {
-		if code := resp.Header.Get("Content-Type"); code == wire.ProblemContentType && resp.StatusCode == http.StatusConflict {
+		if code := resp.Header.Get("Content-Type"); code == wire.ProblemContentType && resp.StatusCode == http.StatusLocked {
 			proven(resp, http.StatusConflict)
 		}
 	})},
