@@ -162,6 +162,10 @@ type Stats struct {
 	ByState          map[State]int64
 	OldestInProgress time.Duration // since CreatedAt; 0 if none is in progress
 	Bytes            int64         // of the table with its indexes; 0 if the store cannot tell
+	// AsyncStandbys is the number of standbys that can lack an acknowledged commit. A
+	// failover to such a standby can lose answers and their effects. 0 if there is
+	// none, or if the store cannot tell.
+	AsyncStandbys int
 }
 
 // A WatchStore is a [Store] that can tell when a run in another process has

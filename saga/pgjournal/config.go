@@ -2,6 +2,7 @@ package pgjournal
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -88,6 +89,10 @@ type Config struct {
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// sagas that were started and steps that were done.
 	AllowNonDurable bool
+
+	// Logger gets a warning where commits wait for no standby although there is one:
+	// see [Journal.Check]. nil is silent.
+	Logger *slog.Logger
 }
 
 // filled returns c with its zeros filled in, or an error that names the field.

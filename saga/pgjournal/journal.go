@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,7 @@ type Journal struct {
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
+	replication sync.Once // logs it
 }
 
 var _ saga.Journal = (*Journal)(nil)
@@ -110,7 +112,8 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 
 // Check asks the server whether it accepts writes and keeps them, whether
 // the tables are there, and whether the role may write them, and returns the errors of [Open]. It suits a readiness
-// probe.
+// probe. The first Check that succeeds warns Config.Logger if the server has a standby
+// and commits wait for none: a failover can then lose sagas and steps.
 func (j *Journal) Check(ctx context.Context) error {
 	err := pgkit.CheckServer(ctx, j.pool, j.cfg.AllowNonDurable)
 	if errors.Is(err, pgkit.ErrNotDurable) {
@@ -122,7 +125,19 @@ func (j *Journal) Check(ctx context.Context) error {
 	if err == nil {
 		err = pgkit.CheckPrivileges(ctx, j.pool, j.cfg.Schema, "saga")
 	}
+	if err == nil {
+		err = j.checkReplication(ctx)
+	}
 	return wrap("check", err)
+}
+
+// checkReplication logs, once, what a failover can lose.
+func (j *Journal) checkReplication(ctx context.Context) error {
+	r, err := pgkit.AskReplication(ctx, j.pool)
+	if err == nil {
+		j.replication.Do(func() { r.Log(ctx, j.cfg.Logger) })
+	}
+	return err
 }
 
 // Queued returns how many writes wait to share a commit at this moment; see

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -124,6 +125,10 @@ type Config struct {
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// claims and answers that were acknowledged.
 	AllowNonDurable bool
+
+	// Logger gets a warning where commits wait for no standby although there is one:
+	// see [Store.Check]. nil is silent.
+	Logger *slog.Logger
 }
 
 var isolations = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}

@@ -60,6 +60,14 @@
 // somebody has to call; done intents by [Intents.Sweep]; the lines of the audit log by
 // [Store.PruneAudit]. The latter two no sweeper calls: run them from a job, once a day.
 //
+// # Failover
+//
+// A failover keeps every answer that was given if the promoted standby confirmed each
+// commit: set synchronous_standby_names, and leave synchronous_commit on. A failover to
+// an asynchronous standby can lose the last commits. The keys in them run again. [Store.Check]
+// warns [Config].Logger if commits wait for no standby. Watch AsyncStandbys of
+// [Store.Stats]: a standby can become asynchronous later.
+//
 // # Behind a pooler
 //
 // The store needs nothing of a session: its tests pass through PgBouncer in

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,7 @@ type Store struct {
 	undropped   undropped
 	swept       position
 	answers     answerSweep
+	replication sync.Once // logs it
 }
 
 var (
@@ -52,6 +54,7 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 // not forget them in a crash, have the tables at the right version, and let the role write
 // them. Several hosts with target_session_attrs=read-write find the primary after a failover.
 // With Config.Listen it also finds out whether a notification gets through.
+// It warns Config.Logger of standbys for which no commit waits, see [Store.Check].
 //
 // It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
 // [pgkit.ErrNotDurable], a [*pgkit.SchemaError], see [Migrate], or a
@@ -130,6 +133,10 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // Check asks the server whether it accepts writes and keeps them, whether
 // the tables are there, and whether the role may write them, and returns the errors of [Open]. It suits a readiness
 // probe.
+//
+// The first Check that succeeds also looks at replication. It logs a warning if the
+// server has a standby and commits wait for none: a failover can then lose answers that
+// were given. [server.Stats].AsyncStandbys shows the same at any time.
 func (s *Store) Check(ctx context.Context) error {
 	err := pgkit.CheckServer(ctx, s.pool, s.cfg.AllowNonDurable)
 	if errors.Is(err, pgkit.ErrNotDurable) {
@@ -144,7 +151,19 @@ func (s *Store) Check(ctx context.Context) error {
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
 		_, err = s.lookAtPartitions(ctx, s.pool)
 	}
+	if err == nil {
+		err = s.checkReplication(ctx)
+	}
 	return wrap("check", err)
+}
+
+// checkReplication logs, once, what a failover can lose.
+func (s *Store) checkReplication(ctx context.Context) error {
+	r, err := pgkit.AskReplication(ctx, s.pool)
+	if err == nil {
+		s.replication.Do(func() { r.Log(ctx, s.cfg.Logger) })
+	}
+	return err
 }
 
 // Queued returns how many claims and settlements wait to share a commit at this

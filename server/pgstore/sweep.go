@@ -108,6 +108,10 @@ func (s *Store) Stats(ctx context.Context) (server.Stats, error) {
 	if err != nil {
 		return server.Stats{}, wrap("stats", err)
 	}
-	stats.Bytes, err = pgkit.One(ctx, s.pool, s.query.size.Bind(nil), pgx.RowTo[int64])
+	if stats.Bytes, err = pgkit.One(ctx, s.pool, s.query.size.Bind(nil), pgx.RowTo[int64]); err != nil {
+		return server.Stats{}, wrap("stats", err)
+	}
+	replication, err := pgkit.AskReplication(ctx, s.pool)
+	stats.AsyncStandbys = replication.Async
 	return stats, wrap("stats", err)
 }

@@ -45,12 +45,15 @@ func (db *Database) prepare(ctx context.Context, tables []pgkit.Migrations) erro
 			return notYet(err)
 		}
 	}
-	store, err := pgstore.New(db.Pool, pgstore.Config{AllowNonDurable: true})
+	store, err := pgstore.New(db.Pool, pgstore.Config{AllowNonDurable: true, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}
 	db.Store = store
-	return notYet(db.checkServer(ctx))
+	if err := db.checkServer(ctx); err != nil {
+		return notYet(err)
+	}
+	return notYet(store.Check(ctx))
 }
 
 // checkServer warns of a server that can forget what it committed: it is good
