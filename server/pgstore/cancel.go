@@ -64,7 +64,7 @@ func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequ
 			f, err = pgkit.One(ctx, tx, s.readOne(req.ID), scanFound)
 		}
 		if err == nil {
-			return before{f.Record, true}, nil
+			return before{f.Record, true}, f.damage
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return before{}, err

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -148,21 +149,22 @@ func (s *Store) move(ctx context.Context, id server.ID, st pgkit.Statement) (ser
 
 func (s *Store) moveAs(ctx context.Context, id server.ID, token server.Token, st pgkit.Statement) (server.Record, bool, error) {
 	return s.moveBy(ctx, id, token, func() (moved, error) {
-		r, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
-		return moved{r, ok}, err
+		f, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
+		return moved{f, ok}, err
 	})
 }
 
 // moved is the record that an update returned, if it did anything.
 type moved struct {
-	record server.Record
-	ok     bool
+	found
+
+	ok bool
 }
 
 func (s *Store) moveBy(ctx context.Context, id server.ID, token server.Token, do func() (moved, error)) (server.Record, bool, error) {
 	m, err := pgkit.RetryConflict(ctx, do)
 	if err != nil || m.ok {
-		return m.record, m.ok, err
+		return m.Record, m.ok, cmp.Or(err, m.damage)
 	}
 	r, err := s.readAs(ctx, id, token)
 	return r, false, err

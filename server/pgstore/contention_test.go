@@ -99,8 +99,8 @@ func collide(t *testing.T, s *pgstore.Store, look *pgxpool.Pool, owner server.Ow
 	other, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = other.Rollback(context.Background()) }()
-	_, err = other.Exec(t.Context(), `insert into idempotency (key, token, fence, state, effect, fingerprint_version, created_at, lease_until, expires_at)
-		values ($1, gen_random_uuid(), 1, 1, 2, 1, now(), now() + interval '1 hour', now() + interval '1 hour')`, [16]byte(reqs[0].ID))
+	_, err = other.Exec(t.Context(), `insert into idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint, created_at, lease_until, expires_at)
+		values ($1, gen_random_uuid(), 1, 1, 2, 1, sha256(''), now(), now() + interval '1 hour', now() + interval '1 hour')`, [16]byte(reqs[0].ID))
 	require.NoError(t, err)
 
 	won := make([]bool, claims)

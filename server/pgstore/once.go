@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -328,8 +329,11 @@ func (r *onceRecord) scan(row interface{ Scan(...any) error }) error {
 	if err := row.Scan(&state, &version, &sum, &r.synchronous); err != nil {
 		return err
 	}
-	r.state = server.State(state)          //nolint:gosec // this package writes 1 to 6
-	r.fingerprint.Version = uint8(version) //nolint:gosec // this package writes 0 to 255
-	copy(r.fingerprint.Sum[:], sum)
+	c := columns{state: state, fingerprintVersion: version, fingerprint: sum}
+	if err := cmp.Or(c.stateDamage(), c.fingerprintDamage()); err != nil {
+		return fmt.Errorf("%w: %w", server.ErrRecordUnreadable, err)
+	}
+	found := c.record()
+	r.state, r.fingerprint = found.State, found.Fingerprint
 	return nil
 }

@@ -33,8 +33,15 @@ func (s *Store) List(ctx context.Context, req server.ListRequest) ([]server.Reco
 		args["effect"] = int16(req.Effect)
 	}
 	st := query.Bind(args)
-	found, err := pgkit.All(ctx, s.pool, st, scanRecord)
-	return found, wrap("list", err)
+	all, err := pgkit.All(ctx, s.pool, st, scanListed)
+	return all, wrap("list", err)
+}
+
+// scanListed returns a damaged record too, as far as it can be read: a person has to see it,
+// and the others.
+func scanListed(row pgx.CollectableRow) (server.Record, error) {
+	f, err := scanRecord(row)
+	return f.Record, err
 }
 
 func states(of []server.State) []int16 {
@@ -81,7 +88,8 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 }
 
 // Forget implements [server.OperatorStore], in one statement if it does
-// anything; where answers are in partitions, in a transaction of three.
+// anything; where answers are in partitions, in a transaction of three. A damaged record
+// can be forgotten: it is returned as far as it can be read.
 func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error) {
 	st := s.query.forget.Bind(pgx.NamedArgs{
 		"key": uuid(id), "from": from, "lock_timeout": s.lockTimeout,
@@ -92,6 +100,9 @@ func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.
 		move = s.moveLocked
 	}
 	r, ok, err := move(ctx, id, st)
+	if ok && errors.Is(err, server.ErrRecordUnreadable) {
+		err = nil // whoever forgets a damaged record wants no more of it
+	}
 	return r, ok, wrap("forget", err)
 }
 
@@ -105,7 +116,7 @@ func (s *Store) moveLocked(ctx context.Context, id server.ID, st pgkit.Statement
 			}
 			_, err = pgkit.One(ctx, tx, s.query.lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
 			if err == nil {
-				m.record, err = pgkit.One(ctx, tx, st, scanRecord)
+				m.found, err = pgkit.One(ctx, tx, st, scanRecord)
 			}
 			if errors.Is(err, pgx.ErrNoRows) {
 				return m, nil

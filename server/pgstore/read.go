@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -41,13 +42,13 @@ func (s *Store) readAs(ctx context.Context, id server.ID, token server.Token) (s
 func (s *Store) find(ctx context.Context, id server.ID) (found, error) {
 	if s.reads == nil {
 		f, err := pgkit.One(ctx, s.pool, s.readOne(id), scanFound)
-		return f, notFound(err)
+		return f, cmp.Or(notFound(err), f.damage)
 	}
 	f, ok, err := s.reads.Do(ctx, id)
 	if err == nil && !ok {
 		err = server.ErrNotFound
 	}
-	return f, err
+	return f, cmp.Or(err, f.damage)
 }
 
 // newReads gathers the reads of records.
@@ -105,7 +106,7 @@ func (s *Store) confirmRecord(ctx context.Context, id server.ID) (server.Record,
 		if err == nil && !ok {
 			err = server.ErrNotFound
 		}
-		return f.Record, err
+		return f.Record, cmp.Or(err, f.damage)
 	})
 }
 

@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,30 +12,37 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// scanRecord reads the columns that the statements return for a record, in
-// their order.
-func scanRecord(row pgx.CollectableRow) (server.Record, error) {
-	c := new(columns)
-	all := c.targets()
-	if err := scanRow(row, 1, all[1:len(all)-1]); err != nil {
-		return server.Record{}, err
-	}
-	return c.record()
-}
-
 // A found is a record, and whether the server's commits wait for a standby.
 type found struct {
 	server.Record
 
 	synchronous bool
+	// damage wraps [server.ErrRecordUnreadable] if the row holds what this package never
+	// writes. The record then has the values that could be read.
+	//
+	// It is not the error of the scan: one damaged row must not fail a statement that
+	// reads the records of others too, and must not hide that a write was made.
+	damage error
 }
 
+// scanRecord reads the columns that the statements return for a record, in
+// their order.
+func scanRecord(row pgx.CollectableRow) (found, error) {
+	c := new(columns)
+	all := c.targets()
+	if err := scanRow(row, 1, all[1:len(all)-1]); err != nil {
+		return found{}, err
+	}
+	return c.found(), nil
+}
+
+// scanFound is scanRecord with the column that says whether commits wait for a standby.
 func scanFound(row pgx.CollectableRow) (found, error) {
 	c := new(columns)
 	if err := scanRow(row, 1, c.targets()[1:]); err != nil {
 		return found{}, err
 	}
-	return c.found()
+	return c.found(), nil
 }
 
 // scanNumberedFound is scanFound for a record with the number of its key, counted
@@ -43,8 +52,7 @@ func scanNumberedFound(row pgx.CollectableRow) (i int, f found, err error) {
 	if err := scanRow(row, 0, c.targets()); err != nil {
 		return -1, f, err
 	}
-	f, err = c.found()
-	return int(c.number) - 1, f, err
+	return int(c.number) - 1, c.found(), nil
 }
 
 // columns takes one row.
@@ -86,25 +94,20 @@ func (c *columns) targets() []any {
 	}
 }
 
-func (c *columns) found() (found, error) {
-	r, err := c.record()
-	return found{r, c.synchronous}, err
+func (c *columns) found() found {
+	f := found{Record: c.record(), synchronous: c.synchronous}
+	if err := c.damage(); err != nil {
+		f.damage = fmt.Errorf("%w: record %v: %w", server.ErrRecordUnreadable, f.ID, err)
+	}
+	return f
 }
 
-// record refuses what no version of this package writes.
-func (c *columns) record() (server.Record, error) {
-	if c.state < int16(server.StateInProgress) || c.state > int16(server.StateCancelled) || c.effect < 0 || c.effect > int16(server.Opaque) {
-		return server.Record{}, fmt.Errorf("record %v: state %d, effect %d", server.ID(c.key.Bytes), c.state, c.effect)
-	}
-	for _, t := range []pgtype.Timestamptz{c.now, c.createdAt, c.leaseUntil, c.expiresAt} {
-		if !t.Valid || t.InfinityModifier != pgtype.Finite {
-			return server.Record{}, fmt.Errorf("record %v: a time is null or infinite", server.ID(c.key.Bytes))
-		}
-	}
+// record returns what the row says. It is of use only where damage returns nil, and for lists.
+func (c *columns) record() server.Record {
 	r := server.Record{
 		ID:          c.key.Bytes,
-		State:       server.State(c.state),   //nolint:gosec // bounded above
-		Effect:      server.Effect(c.effect), //nolint:gosec // bounded above
+		State:       server.State(c.state),   //nolint:gosec // damage bounds it
+		Effect:      server.Effect(c.effect), //nolint:gosec // damage bounds it
 		Token:       c.token.Bytes,
 		Fence:       c.fence,
 		Deaths:      int(c.deaths),
@@ -125,15 +128,62 @@ func (c *columns) record() (server.Record, error) {
 	if !r.AnswerUntil.IsZero() && !r.Now.Before(r.AnswerUntil) {
 		r.Answer.Envelope = nil // the sweep has not come yet
 	}
-	if len(c.fingerprint) == 0 {
-		return r, nil // a tombstone that was never claimed
+	if len(c.fingerprint) == len(r.Fingerprint.Sum) {
+		r.Fingerprint.Version = uint8(c.fingerprintVersion) //nolint:gosec // damage bounds it
+		copy(r.Fingerprint.Sum[:], c.fingerprint)
 	}
-	if len(c.fingerprint) != len(r.Fingerprint.Sum) || c.fingerprintVersion < 0 || c.fingerprintVersion > 255 {
-		return r, fmt.Errorf("record %v: fingerprint of version %d with %d bytes", r.ID, c.fingerprintVersion, len(c.fingerprint))
+	return r
+}
+
+// damage says what of the row no version of this package writes, or nil.
+func (c *columns) damage() error {
+	if err := c.stateDamage(); err != nil {
+		return err
 	}
-	r.Fingerprint.Version = uint8(c.fingerprintVersion)
-	copy(r.Fingerprint.Sum[:], c.fingerprint)
-	return r, nil
+	switch {
+	case c.effect < 0 || c.effect > int16(server.Opaque):
+		return fmt.Errorf("effect %d", c.effect)
+	case c.fence < 1 || c.deaths < 0:
+		return fmt.Errorf("fence %d, %d deaths", c.fence, c.deaths)
+	case c.state == int16(server.StateCompleted) && !(c.status.Valid && c.replayUntil.Valid):
+		return errors.New("completed without a status or the end of its replays")
+	}
+	for _, t := range [...]pgtype.Timestamptz{c.now, c.createdAt, c.leaseUntil, c.expiresAt} {
+		if !t.Valid || !readable(t) {
+			return errors.New("a time is null or infinite")
+		}
+	}
+	for _, t := range [...]pgtype.Timestamptz{c.firstSent, c.replayUntil, c.answerUntil} {
+		if t.Valid && !readable(t) {
+			return errors.New("a time is infinite")
+		}
+	}
+	return c.fingerprintDamage()
+}
+
+func (c *columns) stateDamage() error {
+	if c.state < int16(server.StateInProgress) || c.state > int16(server.StateCancelled) {
+		return fmt.Errorf("state %d", c.state)
+	}
+	return nil
+}
+
+func (c *columns) fingerprintDamage() error {
+	switch n := len(c.fingerprint); {
+	case n == 0 && c.fingerprintVersion == 0: // a tombstone that was never claimed
+		return nil
+	case n != len(server.Fingerprint{}.Sum) || c.fingerprintVersion < 1 || c.fingerprintVersion > math.MaxUint8:
+		return fmt.Errorf("fingerprint of version %d with %d bytes", c.fingerprintVersion, n)
+	}
+	return nil
+}
+
+// endOfYears is the end of the year 9999 in Unix seconds. JSON knows no later time.
+const endOfYears = 253402300800
+
+// readable reports whether t is a time that Go and JSON can have.
+func readable(t pgtype.Timestamptz) bool {
+	return t.InfinityModifier == pgtype.Finite && t.Time.Unix() < endOfYears
 }
 
 func fromTimestamp(t pgtype.Timestamptz) time.Time {

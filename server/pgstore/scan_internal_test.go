@@ -67,7 +67,7 @@ func TestScan_bothFormats(t *testing.T) {
 			i, f, err := scanNumberedFound(rowOf(t, format))
 			require.NoError(t, err)
 			require.Equal(t, 0, i)
-			require.Equal(t, found{scanned, true}, f)
+			require.Equal(t, found{Record: scanned, synchronous: true}, f)
 		})
 	}
 }
@@ -92,7 +92,7 @@ func TestScan_otherTypes(t *testing.T) {
 	i, f, err := scanNumberedFound(row)
 	require.NoError(t, err)
 	require.Equal(t, 0, i)
-	require.Equal(t, found{scanned, true}, f)
+	require.Equal(t, found{Record: scanned, synchronous: true}, f)
 }
 
 func TestScan_refuses(t *testing.T) {
@@ -105,17 +105,52 @@ func TestScan_refuses(t *testing.T) {
 		"null as a fence":   {func(_ *testing.T, r *fakeRow) { r.values[3] = nil }, "c3"},
 		"a short value":     {func(_ *testing.T, r *fakeRow) { r.values[1] = r.values[1][1:] }, "c1"},
 		"a type of another": {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.TextOID, "three") }, "c3"},
-		"null as a time":    {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
-		"no end": {func(t *testing.T, r *fakeRow) {
-			r.set(t, 13, pgtype.TimestamptzOID, pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity})
-		}, "null or infinite"},
-		"no such state": {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(7)) }, "state 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := rowOf(t, pgtype.BinaryFormatCode)
 			c.change(t, row)
 			_, _, err := scanNumberedFound(row)
 			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// A row that can be read and says what no statement writes.
+func TestScan_damage(t *testing.T) {
+	infinite := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}
+	for name, c := range map[string]struct {
+		change func(t *testing.T, r *fakeRow)
+		says   string
+	}{
+		"no such state":         {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(7)) }, "state 7"},
+		"state 0":               {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(0)) }, "state 0"},
+		"no such effect":        {func(t *testing.T, r *fakeRow) { r.set(t, 5, pgtype.Int2OID, int16(9)) }, "effect 9"},
+		"fence 0":               {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.Int8OID, int64(0)) }, "fence 0"},
+		"deaths below none":     {func(t *testing.T, r *fakeRow) { r.set(t, 6, pgtype.Int4OID, int32(-1)) }, "-1 deaths"},
+		"null as a time":        {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
+		"no end":                {func(t *testing.T, r *fakeRow) { r.set(t, 13, pgtype.TimestamptzOID, infinite) }, "null or infinite"},
+		"first sent at no time": {func(t *testing.T, r *fakeRow) { r.set(t, 11, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"replayed for ever":     {func(t *testing.T, r *fakeRow) { r.set(t, 14, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"later than any time of JSON": {func(t *testing.T, r *fakeRow) {
+			r.set(t, 13, pgtype.TimestamptzOID, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+		}, "null or infinite"},
+		"completed without a status":         {func(_ *testing.T, r *fakeRow) { r.values[16] = nil }, "without a status"},
+		"completed without a time of replay": {func(_ *testing.T, r *fakeRow) { r.values[14] = nil }, "without a status"},
+		"a short fingerprint":                {func(_ *testing.T, r *fakeRow) { r.values[9] = r.values[9][1:] }, "31 bytes"},
+		"no fingerprint of a version":        {func(_ *testing.T, r *fakeRow) { r.values[9] = nil }, "0 bytes"},
+		"a fingerprint of no version":        {func(t *testing.T, r *fakeRow) { r.set(t, 8, pgtype.Int2OID, int16(0)) }, "version 0"},
+		"a version of two bytes":             {func(t *testing.T, r *fakeRow) { r.set(t, 8, pgtype.Int2OID, int16(256)) }, "version 256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := rowOf(t, pgtype.BinaryFormatCode)
+			c.change(t, row)
+			i, f, err := scanNumberedFound(row)
+			require.NoError(t, err, "the rows of others can be read")
+			require.Equal(t, 0, i)
+			require.Equal(t, scanned.ID, f.ID)
+			require.ErrorIs(t, f.damage, server.ErrRecordUnreadable)
+			require.ErrorContains(t, f.damage, c.says)
+			require.ErrorContains(t, f.damage, scanned.ID.String())
 		})
 	}
 }
@@ -142,7 +177,7 @@ func BenchmarkScan(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if _, err := c.found(); err != nil {
+			if err := c.found().damage; err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 -- List returns a page of the records in some states, without their answers; of
 -- those in progress only the dead, and if asked for the old. It reads the whole
--- table: no index may name a state.
+-- table: no index may name a state. A record that was made at no finite time has no
+-- place in the order, and a page could not begin after it.
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
 from /*schema*/idempotency
@@ -9,6 +10,6 @@ where (@effect::smallint = 0 or effect = @effect::smallint)
   and (@route::text = '' or route = @route::text)
   and (state <> 1 or lease_until <= clock_timestamp()
     or (@running::interval > interval '0' and created_at <= clock_timestamp() - @running::interval))
-  and (created_at, key) > (@after_created_at::timestamptz, @after_key::uuid)
+  and isfinite(created_at) and (created_at, key) > (@after_created_at::timestamptz, @after_key::uuid)
 order by created_at, key
 limit @limit
