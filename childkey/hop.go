@@ -37,7 +37,7 @@ func Hop(scope, namespace string, key Key) (Key, error) {
 	if key.IsZero() {
 		return Key{}, fmt.Errorf("%w: key", ErrEmpty)
 	}
-	if err := checkScope(scope); err != nil {
+	if err := CheckScope(scope); err != nil {
 		return Key{}, err
 	}
 	if err := checkNamespace(namespace); err != nil {
@@ -51,8 +51,10 @@ func Hop(scope, namespace string, key Key) (Key, error) {
 	return hex32(sum[:16]), nil
 }
 
-// checkScope does not repeat the scope in its error: it may name a person.
-func checkScope(scope string) error {
+// CheckScope returns nil if [Hop] takes this scope. Otherwise its error wraps
+// [ErrTooLong] or [ErrBadScope] and does not repeat the scope, which may name a
+// person.
+func CheckScope(scope string) error {
 	switch {
 	case len(scope) > MaxScopeBytes:
 		return fmt.Errorf("%w: scope of %d bytes, at most %d", ErrTooLong, len(scope), MaxScopeBytes)

@@ -55,6 +55,8 @@ func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 		{"no scope", ordered("kk", "b", "X-Scope", "none"), wire.ScopeMissing},
 		{"scope error", ordered("kk", "b", "X-Scope", "error"), wire.ScopeMissing},
 		{"scope too long", ordered("kk", "b", "X-Scope", strings.Repeat("s", server.MaxScopeBytes+1)), wire.ScopeMissing},
+		{"scope is not UTF-8", ordered("kk", "b", "X-Scope", "t\xff"), wire.ScopeMissing},
+		{"scope has a NUL", ordered("kk", "b", "X-Scope", "t\x00"), wire.ScopeMissing},
 		{"scope before key", ordered("", "b", "X-Scope", "none"), wire.ScopeMissing},
 		{"key before size", ordered("", strings.Repeat("x", 101)), wire.KeyMissing},
 		{"size before first sent", ordered("kk", strings.Repeat("x", 101), wire.HeaderFirstSent, "x"), wire.BodyTooLarge},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -50,16 +49,6 @@ var (
 	// ErrNoForwardKey: the request carries no Idempotency-Cancels header.
 	ErrNoForwardKey = errors.New("server: the request names no forward key")
 )
-
-// ForwardKey returns the key of the forward call that the request undoes, from
-// its Idempotency-Cancels header; false outside a run and where there is none.
-func ForwardKey(ctx context.Context) (childkey.Key, bool) {
-	t := turnFrom(ctx)
-	if t == nil || t.run.call.forward.IsZero() {
-		return childkey.Key{}, false
-	}
-	return t.run.call.forward, true
-}
 
 // header is the fate as an answer has it; "" while it is undecided.
 func (f Fate) header() string {

@@ -28,7 +28,7 @@ func undoing(t *testing.T, store server.Store, effect server.Effect) http.Handle
 		if err != nil || again != fate {
 			panic("the fate changed within a run")
 		}
-		forward, _ := server.ForwardKey(r.Context())
+		forward, _ := server.InboundForwardKey(r.Context())
 		fmt.Fprint(w, forward, " ", fate)
 	})
 }
@@ -219,6 +219,8 @@ func TestBarrier_errors(t *testing.T) {
 		_, err := server.Barrier(r.Context())
 		require.ErrorIs(t, err, server.ErrNoForwardKey)
 		_, ok := server.ForwardKey(r.Context())
+		require.False(t, ok)
+		_, ok = server.InboundForwardKey(r.Context())
 		require.False(t, ok)
 	})
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)

@@ -13,10 +13,12 @@ import (
 type call struct {
 	route       *Route
 	id          ID
-	key         childkey.Key
-	forward     childkey.Key // of an undo; else zero
+	key         childkey.Key // as it arrived
+	hop         childkey.Key // the parent key of the run's own calls
+	forward     childkey.Key // of an undo, as it arrived; else zero
 	forwardID   ID
-	token       Token // once the store is to be asked
+	forwardHop  childkey.Key // the hop key that the forward run had
+	token       Token        // once the store is to be asked
 	subject     subject
 	fingerprint Fingerprint // of subject, of the version that new claims have
 	// fingerprints makes those of other versions.

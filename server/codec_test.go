@@ -342,12 +342,12 @@ func TestCodec_memo(t *testing.T) {
 	store := memstore.New()
 	g, h, _ := charges(t, store, b, server.Config{Codec: newCodec(t, "a"), Observer: seen})
 	send(h, "order-42", "b")
-	require.NotContains(t, string(readRecord(t, store, seen).Memo), "order")
+	require.NotContains(t, string(readRecord(t, store, seen).Memo), hopKey(t, "unscoped", "", "order-42").String())
 	requireCode(t, send(h, "order-42", "b"), wire.OutcomeUnknown)
-	require.Equal(t, "order-42", string(b.asked[0].Memo))
+	require.Equal(t, hopKey(t, "unscoped", "", "order-42").String(), string(b.asked[0].Memo))
 	stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
 	require.NoError(t, err)
-	require.Equal(t, "order-42", string(stuck[0].Memo))
+	require.Equal(t, hopKey(t, "unscoped", "", "order-42").String(), string(stuck[0].Memo))
 }
 
 func TestFingerprintKeys(t *testing.T) {

@@ -33,8 +33,10 @@ const (
 // field means its default. [NewGuard] copies it and rejects what cannot work
 // with a [ConfigError].
 type Config struct {
-	// Namespace separates guards that share a store and scopes. Zero is the
-	// empty namespace.
+	// Namespace separates guards that share a store and scopes: neither records
+	// nor the keys of calls are shared. It is a name as [childkey.CheckName] asks
+	// and does not begin with "saga/" or "inbox/". It must not change while keys
+	// live: another namespace is another tree of keys. Zero is the empty namespace.
 	Namespace string
 
 	// Lease is how long a run holds its key without renewing. A heartbeat

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fanonce/fanonce/childkey"
 )
 
 // The limits of [Config.Lease].
@@ -161,7 +163,32 @@ func (c Config) checkTimes() error {
 	return nil
 }
 
+// inboxPrefix and sagaPrefix begin the namespaces of inboxes and of the steps of
+// sagas, whose hop keys must differ from those of a guard's requests.
+const (
+	inboxPrefix = "inbox/"
+	sagaPrefix  = "saga/"
+)
+
+func checkNamespace(namespace string) error {
+	if namespace == "" {
+		return nil
+	}
+	if err := childkey.CheckName(namespace); err != nil {
+		return reject("Config.Namespace", fmt.Sprintf("%q", namespace), err.Error())
+	}
+	for _, prefix := range []string{inboxPrefix, sagaPrefix} {
+		if strings.HasPrefix(namespace, prefix) {
+			return reject("Config.Namespace", fmt.Sprintf("%q", namespace), "must not begin with "+prefix)
+		}
+	}
+	return nil
+}
+
 func (c Config) checkLists() error {
+	if err := checkNamespace(c.Namespace); err != nil {
+		return err
+	}
 	if c.MinKeyBytes > maxKeyBytes {
 		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", maxKeyBytes))
 	}

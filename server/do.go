@@ -19,15 +19,16 @@ type Task struct {
 	// was used for one task is refused for another. UTF-8 without NUL, 1 to
 	// [MaxNameBytes] bytes. Required.
 	Name string
-	// Scope is whose key it is: tenant and principal, 1 to [MaxScopeBytes]
-	// bytes. Required.
+	// Scope is whose key it is: tenant and principal, as a [ScopeFunc] returns
+	// it. Required.
 	Scope string
 	// Effect is where the function's effects go. Required.
 	Effect Effect
 	// Wait is how long a duplicate waits for the first run. Zero means
 	// [Config.Wait]; negative means not at all.
 	Wait time.Duration
-	// Cancels is the forward key of an undo, for [Barrier]. Zero: it is none.
+	// Cancels is the forward key of an undo, as the forward call had it, for
+	// [Barrier] and [ForwardKey]. Zero if the task undoes nothing.
 	Cancels childkey.Key
 	// FirstSent is when the request was first made, from something durable.
 	// Zero: not known.
@@ -97,8 +98,8 @@ func (g *Guard) checkTask(t *Task, key childkey.Key) error {
 	switch {
 	case t.Name == "":
 		return reject("Task.Name", `""`, "is required")
-	case t.Scope == "" || len(t.Scope) > MaxScopeBytes:
-		return refusal(wire.ScopeMissing, fmt.Errorf("%w: a scope of %d bytes, must have 1 to %d", ErrArgument, len(t.Scope), MaxScopeBytes))
+	case checkScope(t.Scope) != nil:
+		return refusal(wire.ScopeMissing, fmt.Errorf("%w: %w", ErrArgument, checkScope(t.Scope)))
 	case key.IsZero():
 		return refusal(wire.KeyMissing, fmt.Errorf("%w: the zero key", ErrArgument))
 	case len(key.String()) < g.cfg.MinKeyBytes:
@@ -129,8 +130,8 @@ func (g *Guard) taskWait(wait time.Duration) time.Duration {
 // and replayed true.
 //
 // fn's ctx is that of a run: the store's transaction, [Barrier], [OnComplete],
-// [Final] and the others work in it, and it carries key as the parent key of fn's
-// own calls. A [*StatusError] whose status is stored ([Effect] says which) is a
+// [Final] and the others work in it. It carries the hop key of key as the parent key
+// of fn's own calls ([childkey.Hop], with the task's scope and [Config.Namespace]). A [*StatusError] whose status is stored ([Effect] says which) is a
 // verdict: it is returned to the others too, without its Err. Any other error is fn's
 // failure: nothing is stored, and what follows is as the effect class says. So it is
 // after a panic, which then goes on to Do's caller.

@@ -48,7 +48,7 @@ func TestDo_runsOnce(t *testing.T) {
 				wg.Go(func() {
 					out, replayed, err := server.Do(t.Context(), g, payroll(effect), key(t, "k"), transfer{7}, func(ctx context.Context, in transfer) (booking, error) {
 						parent, _ := childkey.FromContext(ctx)
-						if in.Cents != 7 || parent.String() != "k" || server.Fence(ctx) != 1 {
+						if in.Cents != 7 || parent != hopKey(t, "acme", "", "k") || server.Fence(ctx) != 1 {
 							t.Errorf("in = %v, parent = %v, fence = %d", in, parent, server.Fence(ctx))
 						}
 						return booking{runs.Add(1)}, nil
@@ -181,6 +181,7 @@ func TestDo_badInput(t *testing.T) {
 		{"no effect", g, with(func(t *server.Task) { t.Effect = 0 }), good, 1, fn, nil},
 		{"wait beyond the cap", g, with(func(t *server.Task) { t.Wait = time.Hour }), good, 1, fn, nil},
 		{"no scope", g, with(func(t *server.Task) { t.Scope = "" }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
+		{"scope is not UTF-8", g, with(func(t *server.Task) { t.Scope = "t\xff" }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
 		{"long scope", g, with(func(t *server.Task) { t.Scope = strings.Repeat("s", 1025) }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
 		{"no key", g, task, childkey.Key{}, 1, fn, &server.RefusedError{Code: wire.KeyMissing}},
 		{"short key", g, task, key(t, "k"), 1, fn, &server.RefusedError{Code: wire.KeyInvalid}},

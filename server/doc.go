@@ -16,7 +16,7 @@
 //
 // The same engine guards plain functions ([Do]) and consumers of messages
 // ([Inbox]). A handler says more with its ctx: [Fence], [Barrier] and [ForwardKey]
-// for undos, [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
+// for undos, [InboundKey], [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
 // People and reconcilers end what no run can: [Guard.ListStuck], [Guard.Resolve],
 // [Guard.Forget], [Route].Reconcile; callers look with [Guard.LookupHandler] and
 // read the rules from [Guard.PolicyHandler]. Let [Guard.RunSweeper] run beside the

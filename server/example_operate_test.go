@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -29,7 +30,7 @@ func ExampleGuard_Reconcile() {
 			return server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("sent")}), nil
 		},
 	}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, _, _ := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+		key, _ := childkey.FromContext(r.Context())
 		sent[key.String()] = true
 		w.WriteHeader(http.StatusGatewayTimeout) // its answer was lost
 	}))

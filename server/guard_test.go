@@ -55,6 +55,11 @@ func TestNewGuard_rejects(t *testing.T) {
 		{"Config.MinSweepPause", server.Config{MinSweepPause: 2, MaxSweepPause: 1}},
 		{"Config.MaxSweepPause", server.Config{MaxSweepPause: -1}},
 		{"Config.SweepInterval", server.Config{SweepInterval: -1}},
+		{"Config.Namespace", server.Config{Namespace: "two words"}},
+		{"Config.Namespace", server.Config{Namespace: "a:b"}},
+		{"Config.Namespace", server.Config{Namespace: strings.Repeat("n", childkey.MaxNameBytes+1)}},
+		{"Config.Namespace", server.Config{Namespace: "saga/checkout"}},
+		{"Config.Namespace", server.Config{Namespace: "inbox/mailer"}},
 		{"Config.Methods", server.Config{Methods: []string{"post"}}},
 		{"Config.ReplayHeaders", server.Config{ReplayHeaders: []string{"set-cookie"}}},
 		{"Config.ReplayHeaders", server.Config{ReplayHeaders: []string{"bad name"}}},
@@ -71,6 +76,10 @@ func TestNewGuard_rejects(t *testing.T) {
 	require.NoError(t, err)
 	_, err = server.NewGuard(memstore.New(), nil, server.Config{})
 	requireField(t, err, "scope")
+	for _, namespace := range []string{"", "payments", "shop.v1/payments", "saga", "sagas/x", "inboxes", strings.Repeat("n", childkey.MaxNameBytes)} {
+		_, err = server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: namespace})
+		require.NoError(t, err, "%q", namespace)
+	}
 }
 
 func requireField(tb testing.TB, err error, field string) {
@@ -274,7 +283,7 @@ func TestHandler_context(t *testing.T) {
 		h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			key, ok := childkey.FromContext(r.Context())
 			require.True(t, ok)
-			require.Equal(t, "k", key.String())
+			require.Equal(t, hopKey(t, "unscoped", "", "k"), key)
 			inbound, ok := wire.FromContext(r.Context())
 			require.True(t, ok)
 			in = append(in, inbound)

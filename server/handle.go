@@ -53,8 +53,9 @@ func (e *StatusError) Unwrap() error { return e.Err }
 // and answers 200 with Out, both as op's codec does, or with what a [StatusError]
 // says. The error's text never leaves the process.
 //
-// fn's ctx carries the inbound key as the parent key of its own calls; in it
-// work [Fence], [Barrier], [PathValue] and what else takes a run's ctx. What
+// fn's ctx carries the parent key of fn's own calls: the hop key of the inbound
+// key ([childkey.Hop]). [Fence], [Barrier], [InboundKey], [PathValue] and the
+// other functions that take a run's ctx work in it. What
 // the codec refuses is answered with 400, and a media type other than its own
 // with 415; both are stored, as any verdict on the request itself.
 //

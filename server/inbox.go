@@ -30,7 +30,9 @@ type Message struct {
 // InboxConfig configures an [Inbox].
 type InboxConfig struct {
 	// Consumer names who consumes: two consumers of one message are two
-	// matters. A name as [childkey.CheckName] asks. Required.
+	// matters, and so are the consumers of this name of two guards whose
+	// [Config.Namespace] differ. A name as [childkey.CheckName] asks. It must not
+	// change while the consumer's messages can be delivered again. Required.
 	Consumer string
 	// Effect is where the effects of handling a message go. Required.
 	Effect Effect
@@ -102,9 +104,10 @@ func (d Delivery) String() string {
 // message-id property, never the delivery tag. [Config.Retention] must be longer
 // than the broker can hold a message back: past it a redelivery runs anew.
 type Inbox struct {
-	guard *Guard
-	cfg   InboxConfig
-	task  Task
+	guard     *Guard
+	cfg       InboxConfig
+	task      Task
+	namespace string
 }
 
 // NewInbox returns an inbox over g's store. It returns a [*ConfigError] for what
@@ -124,14 +127,24 @@ func NewInbox(g *Guard, cfg InboxConfig) (*Inbox, error) {
 		return nil, err
 	}
 	task := Task{Name: "inbox " + cfg.Consumer, Scope: inboxScope, Effect: cfg.Effect}
-	return &Inbox{guard: g, cfg: cfg, task: task}, nil
+	return &Inbox{guard: g, cfg: cfg, task: task, namespace: inboxNamespace(g.cfg.Namespace, cfg.Consumer)}, nil
 }
 
-// inboxScope is the scope of all inboxes: the consumer's name is the namespace.
+// inboxScope is the scope of all inboxes. The namespace tells them apart.
 const inboxScope = "inbox"
 
-// Key returns the key that the message has for this consumer: the parent key of
-// the calls that its handling makes. It is the same in every delivery.
+// inboxNamespace returns the namespace of a guard's inbox. No name has a colon:
+// neither a guard's namespace nor another guard's inbox is the same.
+func inboxNamespace(guard, consumer string) string {
+	if guard == "" {
+		return inboxPrefix + consumer
+	}
+	return guard + ":" + inboxPrefix + consumer
+}
+
+// Key returns the key that the message has for this consumer: [InboundKey] of
+// the handler's ctx. It is the same in every delivery. The calls that the
+// handler makes derive from its hop key, which the ctx carries.
 func (b *Inbox) Key(m Message) (childkey.Key, error) {
 	parts := []string{m.ID}
 	if m.Source != "" {
@@ -150,7 +163,7 @@ func (b *Inbox) Lookup(ctx context.Context, m Message) (Lookup, error) {
 	if err != nil {
 		return Lookup{}, err
 	}
-	return b.guard.lookup(ctx, lookupID(inboxScope, b.cfg.Consumer, key))
+	return b.guard.lookup(ctx, lookupID(inboxScope, b.namespace, key))
 }
 
 // Handle lets fn handle the message, unless it has been handled. fn's ctx is that
@@ -201,7 +214,7 @@ const (
 
 func (a *attempt) run(ctx context.Context) (Delivery, error) {
 	b := a.inbox
-	c, err := b.guard.newCall(ctx, &b.task, b.cfg.Consumer, a.key, a.message.Payload)
+	c, err := b.guard.newCall(ctx, &b.task, b.namespace, a.key, a.message.Payload)
 	if err != nil {
 		return DeliveryFailed, err
 	}

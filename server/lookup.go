@@ -35,11 +35,11 @@ func (g *Guard) IDOf(scope string, key childkey.Key) ID { return lookupID(scope,
 
 // Lookup returns where a key stands. It changes nothing, and asks the store
 // every time. It returns [ErrNotFound] for a key that has no record, an error
-// wrapping [ErrArgument] for an empty scope or the zero key, and the store's
+// wrapping [ErrArgument] for a scope that no caller has or the zero key, and the store's
 // errors. An answer that cannot be opened is left out.
 func (g *Guard) Lookup(ctx context.Context, scope string, key childkey.Key) (Lookup, error) {
-	if scope == "" || len(scope) > MaxScopeBytes {
-		return Lookup{}, fmt.Errorf("%w: a scope of %d bytes, must have 1 to %d", ErrArgument, len(scope), MaxScopeBytes)
+	if err := checkScope(scope); err != nil {
+		return Lookup{}, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	if key.IsZero() {
 		return Lookup{}, fmt.Errorf("%w: the zero key", ErrArgument)

@@ -51,8 +51,8 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	scope, err := h.guard.scope(r)
-	if err != nil || scope == "" || len(scope) > MaxScopeBytes {
-		h.refuse(w, r, route, outcome{code: wire.ScopeMissing, err: cmp.Or(err, errNoScope)})
+	if err = cmp.Or(err, checkScope(scope)); err != nil {
+		h.refuse(w, r, route, outcome{code: wire.ScopeMissing, err: err})
 		return
 	}
 	key, code, err := lookupKey(r)

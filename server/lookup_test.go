@@ -96,6 +96,7 @@ func TestLookupHandler_refuses(t *testing.T) {
 	h := g.LookupHandler()
 
 	requireCode(t, lookup(h, http.MethodGet, "/", "X-Scope", "none", wire.HeaderKey, "k"), wire.ScopeMissing)
+	requireCode(t, lookup(h, http.MethodGet, "/", "X-Scope", "t\xff", wire.HeaderKey, "k"), wire.ScopeMissing)
 	requireCode(t, lookup(h, http.MethodGet, "/"), wire.KeyMissing)
 	requireCode(t, lookup(h, http.MethodGet, "/", wire.HeaderKey, "a b"), wire.KeyInvalid)
 	requireCode(t, lookup(h, http.MethodGet, "/", wire.HeaderKey, "a", wire.HeaderKey, "a"), wire.KeyInvalid)

@@ -67,8 +67,8 @@ func (h *guarded) keyless(r *http.Request) bool {
 func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome) {
 	g := h.guard
 	scope, err := g.scope(r)
-	if err != nil || scope == "" || len(scope) > MaxScopeBytes {
-		return refuseEarly(wire.ScopeMissing, cmp.Or(err, errNoScope))
+	if err = cmp.Or(err, checkScope(scope)); err != nil {
+		return refuseEarly(wire.ScopeMissing, err)
 	}
 	c := &call{route: route}
 	if code, err := h.readKeys(r, c); code != "" {
@@ -106,8 +106,10 @@ func (g *Guard) identify(c *call) {
 	c.fingerprints = &g.fingerprints
 	c.fingerprint, _ = g.fingerprints.of(&c.subject, g.fingerprints.current) // it has that one
 	c.id = lookupID(c.subject.scope, c.subject.namespace, c.key)
+	c.hop = c.subject.hopKey(c.key)
 	if !c.forward.IsZero() {
 		c.forwardID = lookupID(c.subject.scope, c.subject.namespace, c.forward)
+		c.forwardHop = c.subject.hopKey(c.forward)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -29,11 +30,13 @@ type Case struct {
 	Age       time.Duration // since CreatedAt, by the store's clock
 }
 
-// MemoKey is a [Route.Memo]: the text of the key. Where [Config.Codec] is nil it
-// can be read in the table.
+// MemoKey is a [Route.Memo]: the text of the run's parent key, which
+// [childkey.FromContext] returns in the handler. It names the request in another
+// system, also where two callers choose the same key. Where [Config.Codec] is nil
+// it can be read in the table.
 func MemoKey(r *http.Request, _ []byte) ([]byte, error) {
-	key, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
-	return []byte(key.String()), err
+	key, _ := childkey.FromContext(r.Context())
+	return []byte(key.String()), nil
 }
 
 // remember makes the memo that the claim stores.
@@ -41,7 +44,7 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	if c.route.Memo == nil {
 		return nil
 	}
-	memo, err := c.route.Memo(r, body)
+	memo, err := c.route.Memo(r.WithContext(childkey.NewContext(r.Context(), c.hop)), body)
 	if err != nil || len(memo) > MaxMemoBytes {
 		return &outcome{code: wire.KeyInvalid, err: errMemo} // its own text may hold the body
 	}

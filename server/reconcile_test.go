@@ -131,7 +131,7 @@ func TestReconcile_bySweep(t *testing.T) {
 			memos[string(c.Memo)] = true
 			require.Equal(t, "charges", c.Route)
 		}
-		require.Equal(t, map[string]bool{"dead": true, "failed": true}, memos)
+		require.Equal(t, map[string]bool{hopKey(t, "unscoped", "", "dead").String(): true, hopKey(t, "unscoped", "", "failed").String(): true}, memos)
 		sweep()
 		require.Equal(t, 2, b.calls(), "not again at once")
 		time.Sleep(server.DefaultHandlerTimeout)
@@ -254,7 +254,7 @@ func TestReconcile_poison(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, stuck, 1)
 				require.Equal(t, 3, stuck[0].Deaths)
-				require.Equal(t, "k", string(stuck[0].Memo))
+				require.Equal(t, hopKey(t, "unscoped", "", "k").String(), string(stuck[0].Memo))
 				require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.NeverHappened(), ann))
 				send(h, "k", "b")
 				require.EqualValues(t, 1, runs.Load())

@@ -48,7 +48,8 @@ type Route struct {
 	Render func(r *http.Request, status int, reference string) (Response, error)
 	// Memo says what [Route.Reconcile] will need to look a request up in the
 	// system that it had its effect in, such as an order's number: at most
-	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. An
+	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. The
+	// request's ctx carries the parent key that the handler's ctx will carry. An
 	// error refuses the request with key-invalid.
 	Memo func(r *http.Request, body []byte) ([]byte, error)
 	// Reconcile looks into a run that died or failed, and says what became of

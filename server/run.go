@@ -57,7 +57,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.FirstSent = r.record.CreatedAt
 	in.Rerun = r.owner.Fence > 1 // also where the earlier one says that it did nothing: nobody checked
 	ctx = context.WithoutCancel(ctx)
-	ctx = childkey.NewContext(ctx, r.call.key)
+	ctx = childkey.NewContext(ctx, r.call.hop)
 	ctx = wire.NewContext(ctx, in)
 	ctx, stopTimer := context.WithTimeoutCause(ctx, r.guard.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)

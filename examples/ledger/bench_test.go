@@ -18,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -80,7 +79,7 @@ func benchService(b *testing.B) (address string) {
 			hosting.WriteError(w, err)
 			return
 		}
-		s.write(w, r.WithContext(childkey.NewContext(r.Context(), key)), s.database.Pool)
+		s.write(w, r, key, s.database.Pool)
 	})))
 	web := httptest.NewServer(s)
 	b.Cleanup(web.Close)

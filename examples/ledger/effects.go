@@ -57,14 +57,21 @@ func (e effect) insert(ctx context.Context, db execer) error {
 	return nil
 }
 
-// newEffect is the effect of the run that ctx belongs to.
-func newEffect(r *http.Request, service string, in input) (effect, error) {
+// inboundKey is the key as it arrived: callers look for their effects with it. The
+// tenant in the same row tells apart the callers who chose the same key. It is the zero
+// key outside a run.
+func inboundKey(r *http.Request) childkey.Key {
+	key, _ := server.InboundKey(r.Context())
+	return key
+}
+
+// newEffect is the effect that r's run has under key.
+func newEffect(r *http.Request, key childkey.Key, service string, in input) (effect, error) {
 	owner, err := hosting.Tenant(r)
 	if err != nil {
 		return effect{}, err
 	}
-	key, ok := childkey.FromContext(r.Context())
-	if !ok {
+	if key.IsZero() {
 		return effect{}, errors.New("ledger: no key in the handler's context")
 	}
 	id, err := uuid.NewRandom()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -15,16 +16,16 @@ import (
 // effect writes its row in the run's own transaction: row and answer commit
 // together or not at all.
 func (s *service) effect(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, pgstore.Tx(r.Context()))
+	s.write(w, r, inboundKey(r), pgstore.Tx(r.Context()))
 }
 
 // effectOpaque writes its row on a connection of its own, as work does that
 // the store's transaction cannot hold.
 func (s *service) effectOpaque(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, s.database.Pool)
+	s.write(w, r, inboundKey(r), s.database.Pool)
 }
 
-func (s *service) write(w http.ResponseWriter, r *http.Request, db execer) {
+func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key, db execer) {
 	in, err := s.receive(r)
 	if err != nil {
 		hosting.WriteError(w, err)
@@ -34,7 +35,7 @@ func (s *service) write(w http.ResponseWriter, r *http.Request, db execer) {
 		hosting.WriteJSON(w, http.StatusPaymentRequired, map[string]string{"error": "rejected as asked"})
 		return
 	}
-	e, err := newEffect(r, s.cfg.service, in)
+	e, err := newEffect(r, key, s.cfg.service, in)
 	if err == nil {
 		err = e.insert(r.Context(), db)
 	}
@@ -72,7 +73,7 @@ type undoAnswer struct {
 
 func (s *service) takeBack(r *http.Request, in input) (e effect, undone bool, err error) {
 	ctx := r.Context()
-	forward, ok := server.ForwardKey(ctx)
+	forward, ok := server.InboundForwardKey(ctx)
 	if !ok {
 		return effect{}, false, fmt.Errorf("%w: no Idempotency-Cancels header", hosting.ErrBadInput)
 	}
@@ -80,10 +81,10 @@ func (s *service) takeBack(r *http.Request, in input) (e effect, undone bool, er
 	if err != nil {
 		return effect{}, false, err
 	}
-	if e, err = newEffect(r, s.cfg.service, in); err != nil {
+	if e, err = newEffect(r, forward, s.cfg.service, in); err != nil {
 		return effect{}, false, err
 	}
-	e.Key, e.Kind = forward.String(), kindUndo
+	e.Kind = kindUndo
 	tx := pgstore.Tx(ctx)
 	if fate != server.NeverRan {
 		undone, err = undoable(ctx, tx, e.Tenant, forward)

@@ -23,7 +23,8 @@ func newSink(url string) (*sdk.Client, error) {
 }
 
 // effectKeyed has its effect in the sink. Run again, it sends the same child
-// key, and the sink answers what it answered before.
+// key, and the sink answers what it answered before. The child key derives from
+// the hop key in ctx: two tenants with the same key have two effects there.
 func (s *service) effectKeyed(w http.ResponseWriter, r *http.Request) {
 	in, err := s.receive(r)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestCheckout(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(first.Body), &out))
 	require.Equal(t, "t", out.Tenant)
 	require.Len(t, out.Calls, 3)
-	parent, err := childkey.Parse("parent-1")
+	parent, err := childkey.Hop("t", "", childkey.MustParse("parent-1"))
 	require.NoError(t, err)
 	for service, operation := range operations {
 		key, err := childkey.Derive(parent, service, operation)

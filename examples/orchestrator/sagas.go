@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/server"
 )
 
 // A sagaRequest is the body of POST /v1/sagas.
@@ -64,7 +65,7 @@ func readSaga(r *http.Request) (in sagaRequest, key childkey.Key, err error) {
 	if in.Reject != "" && !slices.ContainsFunc(checkoutSaga.Steps(), known) {
 		return in, key, fmt.Errorf("%w: no step %q to reject", hosting.ErrBadInput, in.Reject)
 	}
-	key, ok := childkey.FromContext(r.Context())
+	key, ok := server.InboundKey(r.Context()) // with the tenant as its scope, the saga is found by it
 	if !ok {
 		return in, key, errors.New("no key in the handler's context")
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -66,7 +65,7 @@ func newFaultyService(t *testing.T) *faultyService {
 		}},
 	} {
 		h, err := g.Handler(route.effect, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			key, _ := childkey.FromContext(r.Context())
+			key, _ := server.InboundKey(r.Context())
 			if err := route.write(r.Context(), key.String()); err != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 				return
