@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -107,7 +108,9 @@ func TestReconcile_processes(t *testing.T) {
 			}
 			wg.Wait()
 			for _, key := range lost {
-				require.Equal(t, 1, d.asked[key], "asked about %s", key)
+				memo, err := childkey.Hop("unscoped", "", keyOf(t, key))
+				require.NoError(t, err)
+				require.Equal(t, 1, d.asked[memo.String()], "asked about %s", key)
 				require.Equal(t, tt.status, charge(d.routes[1], key).Code)
 			}
 			require.Equal(t, tt.runs*int64(len(lost)), d.runs.Load())
