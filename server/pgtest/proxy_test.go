@@ -1,0 +1,75 @@
+package pgtest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+func TestProxy_delays(t *testing.T) {
+	t.Parallel()
+	p := pgtest.NewProxy(t, pgtest.URL(t))
+	conn := connect(t, p.URL())
+	const delay = 50 * time.Millisecond
+	p.Delay(delay)
+	begin := time.Now()
+	_, err := conn.Exec(t.Context(), "select 1")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(begin), 2*delay, "there and back")
+	p.Delay(0)
+	_, err = conn.Exec(t.Context(), "select 1")
+	require.NoError(t, err)
+}
+
+// What is held arrives in the end; what a client sent beside held answers took effect.
+func TestProxy_holds(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	p := pgtest.NewProxy(t, url)
+	conn, look := connect(t, p.URL()), connect(t, url)
+	_, err := look.Exec(t.Context(), "create table t (a int)")
+	require.NoError(t, err)
+	count := func() (n int) {
+		require.NoError(t, look.QueryRow(t.Context(), "select count(*) from t").Scan(&n))
+		return n
+	}
+	insert := func() <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := conn.Exec(context.WithoutCancel(t.Context()), "insert into t values (1)")
+			done <- err
+		}()
+		return done
+	}
+
+	p.HoldAnswers()
+	done := insert()
+	eventually(t, "the row is there", func() bool { return count() == 1 })
+	require.Empty(t, done, "nobody answered")
+	p.Release()
+	require.NoError(t, <-done)
+
+	p.HoldRequests()
+	done = insert()
+	select {
+	case err := <-done:
+		t.Fatalf("answered through a network that holds requests: %v", err)
+	case <-time.After(100 * time.Millisecond): // far more than an insert takes
+	}
+	require.Equal(t, 1, count())
+	p.Release()
+	require.NoError(t, <-done)
+	require.Equal(t, 2, count())
+}
+
+func TestProxy_withoutServer(t *testing.T) {
+	t.Parallel()
+	p := pgtest.NewProxy(t, "postgres://u:p@127.0.0.1:1/none?sslmode=disable")
+	_, err := pgx.Connect(t.Context(), p.URL())
+	require.Error(t, err)
+}
