@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +25,9 @@ var errDown = errors.New("the store is down")
 func deaf(shared server.TxStore) *flaky {
 	return &flaky{
 		TxStore: shared,
-		renew:   func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) { return nil, errDown },
+		renew: func(context.Context, []server.Owner, time.Duration) (server.Renewal, error) {
+			return server.Renewal{}, errDown
+		},
 	}
 }
 
@@ -140,9 +144,9 @@ func TestLease_renewalHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{TxStore: memstore.New()}
 		hung := make(chan struct{})
-		store.renew = func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) {
+		store.renew = func(context.Context, []server.Owner, time.Duration) (server.Renewal, error) {
 			<-hung
-			return nil, errDown
+			return server.Renewal{}, errDown
 		}
 		start := time.Now()
 		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
@@ -161,9 +165,9 @@ func TestLease_lostAfterARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{TxStore: memstore.New()}
 		beats := 0
-		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 			if beats++; beats > 1 {
-				return nil, errDown
+				return server.Renewal{}, errDown
 			}
 			defer time.Sleep(time.Second) // the answer is slow
 			return store.TxStore.Renew(ctx, owners, lease)
@@ -182,8 +186,8 @@ func TestLease_takenAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{TxStore: memstore.New()}
-		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) ([]server.Owner, error) {
-			return owners, nil
+		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
+			return server.Renewal{Lost: owners}, nil
 		}
 		start := time.Now()
 		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
@@ -192,6 +196,120 @@ func TestLease_takenAway(t *testing.T) {
 		})
 		requireCode(t, send(h, "k", "b"), wire.LeaseLost)
 		require.Equal(t, server.DefaultLease/3, time.Since(start))
+	})
+}
+
+// A transaction, as of a slow undo, holds the record of one run. That run's lease
+// ends; the other runs of the process go on.
+func TestLease_oneRecordHeld(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		held time.Duration // how long
+		lost bool
+	}{
+		{"until its lease ends", time.Minute, true},
+		{"not so long", 22 * time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, seen := memstore.New(), &witness{}
+				causes := make(chan error, 4)
+				h := newRoute(t, newGuard(t, store, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+					select {
+					case <-r.Context().Done():
+					case <-time.After(10 * time.Minute):
+					}
+					causes <- context.Cause(r.Context())
+				})
+				go send(h, "held", "b")
+				synctest.Wait()
+				for i := range 3 {
+					go send(h, fmt.Sprint("free-", i), "b")
+				}
+				tx, err := store.Begin(t.Context())
+				require.NoError(t, err)
+				_, _, err = tx.Cancel(t.Context(), server.CancelRequest{ID: seen.id(), Keep: time.Hour})
+				require.NoError(t, err)
+				time.Sleep(tt.held)
+				require.NoError(t, tx.Rollback(t.Context()))
+				lost := 0
+				for range cap(causes) {
+					if err := <-causes; err != nil {
+						require.ErrorIs(t, err, server.ErrLeaseLost)
+						lost++
+					}
+				}
+				if tt.lost {
+					require.Equal(t, 1, lost)
+					require.Equal(t, seen.id(), seen.all(server.EventLeaseLost)[0].ID)
+				} else {
+					require.Zero(t, lost)
+				}
+			})
+		})
+	}
+}
+
+// A store that says nothing of one owner, and takes as long as it may for that,
+// delays no other owner.
+func TestLease_slowForOneOwner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, seen := &flaky{TxStore: memstore.New()}, &witness{}
+		var bad server.ID
+		calls := 0
+		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			good := slices.DeleteFunc(slices.Clone(owners), func(o server.Owner) bool { return o.ID == bad })
+			if len(good) < len(owners) {
+				if calls++; calls > 1 && len(good) > 0 {
+					t.Error("an owner was asked for together with one that was undecided before")
+				}
+				<-ctx.Done()
+			}
+			got, err := store.TxStore.Renew(context.WithoutCancel(ctx), good, lease)
+			return got, errors.Join(err, ctx.Err())
+		}
+		h := newRoute(t, newGuard(t, store, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(10 * time.Minute):
+			}
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { send(h, "bad", "b") })
+		synctest.Wait()
+		bad = seen.id()
+		for i := range 3 {
+			wg.Go(func() { requireAnswer(t, send(h, fmt.Sprint("good-", i), "b"), http.StatusOK, "", false) })
+		}
+		wg.Wait()
+		lost := seen.all(server.EventLeaseLost)
+		require.Len(t, lost, 1)
+		require.Equal(t, bad, lost[0].ID)
+		require.Greater(t, calls, 1, "it was asked for again before its lease ended")
+	})
+}
+
+// A short run is over before it could be renewed with the others.
+func TestLease_shortRunsAreNotRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		asked := 0
+		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			asked += len(owners)
+			return store.TxStore.Renew(ctx, owners, lease)
+		}
+		var runs atomic.Int64
+		g := newGuard(t, store, server.Config{})
+		h, long := newRoute(t, g, server.Keyed, slow(time.Second, &runs)), newRoute(t, g, server.Keyed, slow(25*time.Second, &runs))
+		go send(long, "long", "b")
+		for i := range 30 {
+			send(h, fmt.Sprint("short-", i), "b")
+		}
+		require.Equal(t, 2, asked, "after a third and two thirds of the lease")
 	})
 }
 

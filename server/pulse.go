@@ -2,34 +2,63 @@ package server
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"sync"
 	"time"
 )
 
-// A pulse renews the leases of a guard's runs, all in one statement, at a
-// third of the lease. While nothing runs it has no goroutine and no timer.
+// A pulse renews the leases of a guard's runs. While nothing runs it has no
+// goroutine and no timer.
 //
-// Beside it each run has its own alarm: a renewal that hangs must not keep an
-// owner working past the end of its lease.
+// It asks for all runs in one call, at a third of the lease. A run that this call
+// left undecided joins the late ones: the pulse asks for these apart from the
+// others, and more often. So one record that a transaction holds costs the other
+// runs no time.
+//
+// Each run also has its own alarm. A renewal that hangs must not keep an owner
+// working past the end of its lease.
 type pulse struct {
 	guard *Guard
 
 	mu    sync.Mutex
-	runs  map[Token]beating
-	next  *time.Timer // nil while nothing runs
-	round int         // tells a beat that its timer was stopped too late
+	runs  map[Token]*beating
+	beats [2]beat // by beating.late
+	calls sync.WaitGroup
 }
+
+// The two groups of runs that are renewed together.
+const (
+	punctual = 0
+	late     = 1
+)
 
 type beating struct {
 	run   *run
 	alarm *time.Timer
+	since time.Time // when the lease was asked for that the run has
+	group int
+	lost  bool // the store said so, and it does not change its mind
 }
 
-func newPulse(g *Guard) *pulse { return &pulse{guard: g, runs: make(map[Token]beating)} }
+// A beat is the next call for one group.
+type beat struct {
+	timer *time.Timer // nil while nothing is due
+	round int         // tells a call that its timer was stopped too late
+}
+
+func newPulse(g *Guard) *pulse { return &pulse{guard: g, runs: make(map[Token]*beating)} }
+
+// interval is the time from one call for a group to the next. A late run is asked
+// for several times before its alarm.
+func (p *pulse) interval(group int) time.Duration {
+	if group == late {
+		return p.guard.cfg.Lease / 12
+	}
+	return p.guard.cfg.Lease / 3
+}
 
 // margin is how long before the end of its lease an owner stops that could not
-// renew it: time for the handler to notice.
+// renew it. The handler needs that time to notice.
 func (p *pulse) margin() time.Duration { return p.guard.cfg.Lease / 10 }
 
 // hold returns how long an owner may go on whose lease was asked for at asked,
@@ -42,10 +71,8 @@ func (p *pulse) hold(asked time.Time) time.Duration {
 func (p *pulse) add(r *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.runs[r.owner.Token] = beating{run: r, alarm: time.AfterFunc(p.hold(r.asked), r.lose)}
-	if p.next == nil {
-		p.schedule(p.guard.cfg.Lease / 3)
-	}
+	p.runs[r.owner.Token] = &beating{run: r, since: r.asked, alarm: time.AfterFunc(p.hold(r.asked), r.lose)}
+	p.schedule(punctual)
 }
 
 func (p *pulse) remove(r *run) {
@@ -55,71 +82,132 @@ func (p *pulse) remove(r *run) {
 		b.alarm.Stop()
 		delete(p.runs, r.owner.Token)
 	}
-	if len(p.runs) == 0 && p.next != nil {
-		p.next.Stop()
-		p.next = nil
+	if len(p.runs) == 0 {
+		for i := range p.beats {
+			p.beats[i].stop()
+		}
 	}
 }
 
-// schedule sets the next beat. The caller holds mu.
-func (p *pulse) schedule(d time.Duration) {
-	p.round++
-	round := p.round
-	p.next = time.AfterFunc(d, func() { p.beat(round) })
+// stop makes sure that no call follows. The caller holds pulse.mu.
+func (b *beat) stop() {
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+		b.round++
+	}
 }
 
-// beat renews every run's lease, and schedules the next beat.
-func (p *pulse) beat(round int) {
-	owners := p.owners(round)
-	if len(owners) == 0 {
+// schedule makes the next call for a group due, unless it is due already. The
+// caller holds mu.
+func (p *pulse) schedule(group int) {
+	b := &p.beats[group]
+	if b.timer != nil {
 		return
 	}
+	b.round++
+	round := b.round
+	b.timer = time.AfterFunc(p.interval(group), func() { p.beat(group, round) })
+}
+
+// beat renews the leases of a group, and schedules the next calls.
+func (p *pulse) beat(group, round int) {
+	owners, ok := p.due(group, round)
+	if !ok {
+		return
+	}
+	defer p.calls.Done()
+	if len(owners) > 0 {
+		asked := time.Now()
+		got, err := p.renew(owners)
+		p.apply(owners, got, asked)
+		if err != nil {
+			p.guard.observe(Event{Kind: EventStoreError, Err: err})
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if round == p.beats[group].round {
+		p.beats[group].timer = nil // it went off
+	}
+	for _, b := range p.runs {
+		p.schedule(b.group)
+	}
+}
+
+func (p *pulse) renew(owners []Owner) (Renewal, error) {
 	lease := p.guard.cfg.Lease
 	ctx, cancel := context.WithTimeout(context.Background(), lease/3)
 	defer cancel()
-	asked := time.Now()
-	lost, err := p.guard.store.Renew(ctx, owners, lease)
-	next := lease / 3
-	if err != nil {
-		p.guard.observe(Event{Kind: EventStoreError, Err: err})
-		next = lease / 12 // try again while there is lease left
-	} else {
-		p.renewed(owners, lost, asked)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if round == p.round && len(p.runs) > 0 {
-		p.schedule(next)
-	}
+	return p.guard.store.Renew(ctx, owners, lease)
 }
 
-// owners returns who runs, or nothing if the round is over.
-func (p *pulse) owners(round int) []Owner {
+// due returns the owners of a group whose leases are to be renewed. It returns
+// false if the round is over. Else the caller calls p.calls.Done.
+//
+// A run that was claimed a moment ago waits for the next call. Most runs end
+// before that, and are never renewed.
+func (p *pulse) due(group, round int) ([]Owner, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if round != p.round {
-		return nil
+	if round != p.beats[group].round {
+		return nil, false
 	}
-	owners := make([]Owner, 0, len(p.runs))
+	p.calls.Add(1)
+	var owners []Owner
 	for _, b := range p.runs {
-		owners = append(owners, b.run.owner)
+		if b.group == group && !b.lost && time.Since(b.since) >= p.guard.cfg.Lease/12 {
+			owners = append(owners, b.run.owner)
+		}
 	}
-	return owners
+	return owners, true
 }
 
-// renewed sets the alarms anew, and ends the runs that are no owners any more.
-func (p *pulse) renewed(owners, lost []Owner, asked time.Time) {
+// apply does what a call said of each of its owners, whatever it said of the
+// others: it sets the alarm of a renewed run anew, and ends a run that lost its
+// lease. The others are late.
+func (p *pulse) apply(owners []Owner, got Renewal, asked time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range owners {
-		b, ok := p.runs[o.Token]
-		switch {
-		case !ok: // settled meanwhile
-		case slices.Contains(lost, o):
-			b.run.lose()
-		default:
+		if b, ok := p.runs[o.Token]; ok {
+			b.group = late
+		}
+	}
+	for _, o := range got.Renewed {
+		if b, ok := p.owned(o); ok {
+			b.group, b.since = punctual, asked
 			b.alarm.Reset(p.hold(asked))
 		}
+	}
+	for _, o := range got.Lost {
+		if b, ok := p.owned(o); ok {
+			b.group, b.lost = punctual, true
+			b.run.lose()
+		}
+	}
+}
+
+// owned returns the run of an owner, unless it was settled meanwhile. The caller
+// holds mu.
+func (p *pulse) owned(o Owner) (*beating, bool) {
+	b, ok := p.runs[o.Token]
+	return b, ok && b.run.owner == o
+}
+
+// wait waits for the calls that have begun. It is for when nothing runs any more,
+// so that none can begin.
+func (p *pulse) wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.calls.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("server: shutdown: a renewal has not ended: %w", context.Cause(ctx))
 	}
 }
 

@@ -88,6 +88,13 @@ type Settlement struct {
 	MaybeRan bool
 }
 
+// A Renewal is what [Store].Renew found out. An owner that neither list names is
+// undecided: its lease may have been extended or not. It may ask again.
+type Renewal struct {
+	Renewed []Owner // their leases were extended
+	Lost    []Owner // they own no in-progress record any more, and never will again
+}
+
 // A Store keeps records. Its methods are atomic and safe for concurrent use by
 // many processes; each is one short transaction of its own that is durable
 // when the method returns nil, and none holds anything between calls. The
@@ -124,9 +131,14 @@ type Store interface {
 	Bury(ctx context.Context, req BuryRequest) (Record, bool, error)
 
 	// Renew extends the leases of the owners that still own an in-progress
-	// record, to now + lease, and returns the others. An owner whose lease ran
+	// record, to now + lease; it never shortens a lease. An owner whose lease ran
 	// out, but whom no one took over, still owns it.
-	Renew(ctx context.Context, owners []Owner, lease time.Duration) (lost []Owner, err error)
+	//
+	// Trouble with one record concerns its owner alone. Renew waits for no
+	// transaction that holds a record, or only for a moment. What it returns
+	// holds for each owner that it names, also together with an error. Without an
+	// error it names every owner.
+	Renew(ctx context.Context, owners []Owner, lease time.Duration) (Renewal, error)
 
 	// Settle ends the owner's run. It returns [ErrLeaseLost] if the owner does
 	// not own an in-progress record; a completion that is repeated by the

@@ -26,7 +26,7 @@ type flaky struct {
 	claim    func(context.Context, server.ClaimRequest) (server.Record, bool, error)
 	read     func(context.Context, server.ID) (server.Record, error)
 	takeOver func(context.Context, server.ClaimRequest, int64) (server.Record, bool, error)
-	renew    func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error)
+	renew    func(context.Context, []server.Owner, time.Duration) (server.Renewal, error)
 	settle   func(context.Context, server.Owner, server.Settlement) error
 	begin    func(context.Context) (server.Tx, error)
 	sweep    func(context.Context, int) (int, error)
@@ -56,7 +56,7 @@ func (f *flaky) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 	return f.TxStore.TakeOver(ctx, req, from)
 }
 
-func (f *flaky) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+func (f *flaky) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 	if f.renew != nil {
 		return f.renew(ctx, owners, lease)
 	}

@@ -7,30 +7,32 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// Renew implements [server.Store].
-func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (lost []server.Owner, err error) {
+// Renew implements [server.Store]. It does not wait: it passes over a record that a
+// transaction holds, and returns [ErrLocked].
+func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 	if err := checkLease(lease); err != nil {
-		return nil, err
+		return server.Renewal{}, err
 	}
-	ids := make([]server.ID, len(owners))
-	for i, o := range owners {
-		ids[i] = o.ID
+	if err := ctx.Err(); err != nil {
+		return server.Renewal{}, err
 	}
-	if err := s.acquire(ctx, nil, ids...); err != nil {
-		return nil, err
-	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	until := s.clock().Add(lease)
+	var got server.Renewal
+	var err error
+	now := s.clock()
 	for _, o := range owners {
-		r, ok := s.records[o.ID]
-		if !ok || !owns(r, o) {
-			lost = append(lost, o)
-			continue
+		switch r, ok := s.records[o.ID]; {
+		case s.locks[o.ID] != nil:
+			err = ErrLocked
+		case !ok || !owns(r, o):
+			got.Lost = append(got.Lost, o)
+		default:
+			s.put(renewed(r, lease, now))
+			got.Renewed = append(got.Renewed, o)
 		}
-		r.LeaseUntil = until
-		s.put(r)
 	}
-	return lost, nil
+	return got, err
 }
 
 // Settle implements [server.Store].

@@ -74,6 +74,14 @@ func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.R
 	return described(r, req)
 }
 
+// renewed never shortens a lease: two renewals may arrive in either order.
+func renewed(r server.Record, lease time.Duration, now time.Time) server.Record {
+	if until := now.Add(lease); until.After(r.LeaseUntil) {
+		r.LeaseUntil = until
+	}
+	return r
+}
+
 func buried(r server.Record, req server.BuryRequest, now time.Time) server.Record {
 	r = bereaved(r, now)
 	r.State = req.To

@@ -137,10 +137,6 @@ func TestLock_timeout(t *testing.T) {
 			_, _, err := s.Bury(ctx, server.BuryRequest{ID: server.ID{1}, From: 1, To: server.StatePoisoned})
 			return err
 		}},
-		{"Renew", func(ctx context.Context, s *memstore.Store) error {
-			_, err := s.Renew(ctx, []server.Owner{{ID: server.ID{7}}, {ID: server.ID{1}}}, time.Hour)
-			return err
-		}},
 		{"Settle", func(ctx context.Context, s *memstore.Store) error {
 			return s.Settle(ctx, server.Owner{ID: server.ID{1}}, completed)
 		}},
@@ -198,6 +194,22 @@ func TestLock_timeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A renewal has other owners to renew, and passes over a locked record at once.
+func TestLock_renewalDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		held, free := claim(t, s, request(1, 1)), claim(t, s, request(2, 1))
+		tx := begin(t, s)
+		txCancel(t, tx, 1)
+		start := time.Now()
+		got, err := s.Renew(t.Context(), []server.Owner{held, free}, time.Hour)
+		require.ErrorIs(t, err, memstore.ErrLocked)
+		require.Equal(t, server.Renewal{Renewed: []server.Owner{free}}, got)
+		require.Zero(t, time.Since(start))
+	})
 }
 
 func TestLock_readersDoNotWait(t *testing.T) {

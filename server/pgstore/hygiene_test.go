@@ -104,7 +104,7 @@ func TestDuplicatesWriteNothing(t *testing.T) {
 }
 
 // A counter counts the statements of a pool.
-type counter struct{ statements atomic.Int64 }
+type counter struct{ statements, batches atomic.Int64 }
 
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	c.statements.Add(1)
@@ -112,6 +112,22 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 }
 
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.batches.Add(1)
+	return ctx
+}
+
+func (c *counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// countBatches is count for statements that travel together.
+func (c *counter) countBatches(do func()) int64 {
+	before := c.batches.Load()
+	do()
+	return c.batches.Load() - before
+}
 
 func (c *counter) count(do func()) int64 {
 	before := c.statements.Load()
@@ -135,7 +151,11 @@ func TestStatementsPerOperation(t *testing.T) {
 	for i := range owners {
 		owners[i] = claim(t, s)
 	}
-	require.EqualValues(t, 1, c.count(func() { _, _ = s.Renew(t.Context(), owners, time.Minute) }), "one statement renews them all")
+	require.EqualValues(t, 1, c.countBatches(func() {
+		got, err := s.Renew(t.Context(), owners, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, got.Renewed, len(owners))
+	}), "one round trip renews them all")
 }
 
 // What a key with a small answer takes on disk, on pages that are filled to nine

@@ -1,11 +1,22 @@
 package pgstore_test
 
 import (
+	"context"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -13,26 +24,154 @@ import (
 
 // An undo holds the forward key for the length of its transaction. The leases
 // of all other keys of the process must not end because of that.
-func TestRenew_passesOverALockedKey(t *testing.T) {
+func TestRenew_heldRecords(t *testing.T) {
 	t.Parallel()
-	s, look := open(t, pgstore.Config{LockTimeout: 20 * time.Millisecond})
-	held, free, stale := claim(t, s), claim(t, s), claim(t, s)
+	s, look := open(t, pgstore.Config{})
+	var held, free []server.Owner
+	for range 3 {
+		held = append(held, claim(t, s))
+	}
+	for range 60 {
+		free = append(free, claim(t, s))
+	}
+	stale := claim(t, s)
 	stale.Token = random()
-	tx, ctx := begin(t, s)
-	_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
-	require.NoError(t, err)
-	require.True(t, existed)
+	all := append(slices.Concat(held, free), stale)
+	mathrand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 
-	_, err = s.Renew(t.Context(), []server.Owner{held, free, stale}, 10*time.Hour)
+	tx, ctx := begin(t, s)
+	for _, o := range held {
+		_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
+		require.NoError(t, err)
+		require.True(t, existed)
+	}
+	got, err := s.Renew(t.Context(), all, 10*time.Hour)
 	require.Equal(t, pgkit.FailureLockTimeout, pgkit.Classify(err), "error = %v", err)
-	const renewed = "select lease_until > clock_timestamp() + interval '1 h' from idempotency where key = $1"
-	require.True(t, queryRow[bool](t, look, renewed, [16]byte(free.ID)))
+	require.ErrorContains(t, err, "3 of 64 leases")
+	require.ElementsMatch(t, free, got.Renewed)
+	require.Equal(t, []server.Owner{stale}, got.Lost)
+	const renewed = "select count(*) from idempotency where lease_until > clock_timestamp() + interval '1 h'"
+	require.Equal(t, len(free), queryRow[int](t, look, renewed))
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	lost, err := s.Renew(t.Context(), []server.Owner{held, free, stale}, 10*time.Hour)
+	got, err = s.Renew(t.Context(), held, 10*time.Hour)
 	require.NoError(t, err)
-	require.Equal(t, []server.Owner{stale}, lost)
-	require.True(t, queryRow[bool](t, look, renewed, [16]byte(held.ID)))
+	require.ElementsMatch(t, held, got.Renewed)
+}
+
+// The same for whole runs, beside an undo in another process that is slow.
+func TestRenew_undoHoldsOneRun(t *testing.T) {
+	t.Parallel()
+	const lease = 5 * time.Second
+	storeA, look := open(t, pgstore.Config{})
+	a, err := server.NewGuard(storeA, server.Unscoped, server.Config{Lease: lease})
+	require.NoError(t, err)
+	b, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{Lease: lease})
+	require.NoError(t, err)
+
+	const others = 3
+	running, heldLost := make(chan struct{}, 1+others), make(chan struct{})
+	long, err := a.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running <- struct{}{}
+		if r.Header.Get(wire.HeaderKey) == "held" {
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrLeaseLost)
+			close(heldLost)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusInternalServerError)
+		case <-heldLost: // by now the first lease is over
+		}
+	}))
+	require.NoError(t, err)
+	undo, err := b.Handler(server.Transactional, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		assert.ErrorIs(t, err, server.ErrForwardInProgress)
+		running <- struct{}{}
+		<-heldLost // slow, stopped, or its machine is gone: the lock stays
+	}))
+	require.NoError(t, err)
+
+	post := func(h http.Handler, key string, headers ...string) int {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set(wire.HeaderKey, key)
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { post(long, "held") })
+	for i := range others {
+		wg.Go(func() { assert.Equal(t, http.StatusOK, post(long, fmt.Sprint("free-", i))) })
+	}
+	for range 1 + others {
+		<-running
+	}
+	wg.Go(func() { post(undo, "undo", wire.HeaderCancels, "held") })
+	<-running
+	wg.Wait()
+}
+
+// A record that the server cannot change costs its own run alone.
+func TestRenew_brokenRecord(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	broken, whole := claim(t, s), claim(t, s)
+	exec(t, look, `create function refuse() returns trigger language plpgsql as $$ begin raise data_corrupted; end $$`)
+	exec(t, look, fmt.Sprintf(`create trigger refuse before update on idempotency for each row
+		when (old.key = '%s') execute function refuse()`, pgtype.UUID{Bytes: broken.ID, Valid: true}))
+	got, err := s.Renew(t.Context(), []server.Owner{broken, whole}, 10*time.Hour)
+	require.ErrorContains(t, err, "XX001")
+	require.Equal(t, server.Renewal{Renewed: []server.Owner{whole}}, got)
+}
+
+// What fails for every owner is not asked for each of them.
+func TestRenew_refusedAltogether(t *testing.T) {
+	t.Parallel()
+	c := new(counter)
+	s, look := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = c })
+	owners := make([]server.Owner, 40)
+	for i := range owners {
+		owners[i] = claim(t, s)
+	}
+	got, err := s.Renew(t.Context(), owners, time.Hour) // prepares the statement
+	require.NoError(t, err)
+	require.Len(t, got.Renewed, len(owners))
+	exec(t, look, "alter table idempotency rename column lease_until to lease_end")
+	require.EqualValues(t, 1, c.countBatches(func() { got, err = s.Renew(t.Context(), owners, time.Hour) }))
+	require.ErrorContains(t, err, "42703")
+	require.Zero(t, got)
+}
+
+// An owner is a key, a token and a fence together: what belongs to one owner of a
+// batch must not let another owner through.
+func TestRenew_ownersOfOneBatch(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, pgstore.Config{})
+	first := claim(t, s)
+	released := claim(t, s)
+	require.NoError(t, s.Settle(t.Context(), released, server.Settlement{State: server.StateReleased}))
+	second, won, err := s.TakeOver(t.Context(), claimOf(released.ID), 1)
+	require.NoError(t, err)
+	require.True(t, won)
+	strangers := []server.Owner{
+		{ID: first.ID, Token: first.Token, Fence: 2},
+		{ID: second.ID, Token: second.Token, Fence: 1},
+		{ID: second.ID, Token: first.Token, Fence: 2},
+	}
+	got, err := s.Renew(t.Context(), strangers, 10*time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, server.Renewal{Lost: strangers}, got)
+	for _, id := range []server.ID{first.ID, second.ID} {
+		r := read(t, s, id)
+		require.Less(t, r.LeaseLeft(), time.Hour)
+	}
 }
 
 // The bound is for the store's own waits. What the handler does next has the

@@ -36,9 +36,10 @@ func everyOperation(t *testing.T, s *pgstore.Store) {
 	req := newClaim()
 	req.FirstSent, req.Window = time.Now().Add(-time.Minute), time.Hour
 	o := claimAs(t, s, req)
-	lost, err := s.Renew(ctx, []server.Owner{o, {ID: random(), Token: random(), Fence: 1}}, time.Minute)
+	stranger := server.Owner{ID: random(), Token: random(), Fence: 1}
+	got, err := s.Renew(ctx, []server.Owner{o, stranger}, time.Minute)
 	require.NoError(t, err)
-	require.Len(t, lost, 1)
+	require.Equal(t, server.Renewal{Renewed: []server.Owner{o}, Lost: []server.Owner{stranger}}, got)
 	require.NoError(t, s.Settle(ctx, o, completion))
 	require.NoError(t, s.Settle(ctx, o, completion))
 	r, won, err := s.Claim(ctx, claimOf(o.ID))

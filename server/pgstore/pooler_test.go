@@ -94,8 +94,8 @@ func everyRequest(ctx context.Context, s *pgstore.Store) error {
 		return fmt.Errorf("claim: won %v, %w", won, err)
 	}
 	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
-	if lost, err := s.Renew(ctx, []server.Owner{o}, time.Hour); err != nil || len(lost) > 0 {
-		return fmt.Errorf("renew: lost %d, %w", len(lost), err)
+	if got, err := s.Renew(ctx, []server.Owner{o}, time.Hour); err != nil || len(got.Renewed) != 1 {
+		return fmt.Errorf("renew: %+v, %w", got, err)
 	}
 	tx, err := s.Begin(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ type queries struct {
 	claimManyContended                    pgkit.Query
 	readMany                              pgkit.Query
 	takeOver, bury                        pgkit.Query
-	renew, renewLocked                    pgkit.Query
+	renew, lockTimeout                    pgkit.Query
 	settle, settleTx, settled             pgkit.Query
 	lock, cancelAbsent, cancel            pgkit.Query
 	setLockTimeout                        pgkit.Query
@@ -57,7 +57,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.takeOver, "take_over"},
 		{&q.bury, "bury"},
 		{&q.renew, "renew"},
-		{&q.renewLocked, "renew_locked"},
+		{&q.lockTimeout, "lock_timeout"},
 		{&q.settle, "settle"},
 		{&q.settleMany, "settle_many"},
 		{&q.settleTx, "settle_tx"},

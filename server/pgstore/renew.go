@@ -2,52 +2,110 @@ package pgstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
-// Renew implements [server.Store]: one statement for all owners. Only if some
-// are missing it asks for those again, and waits for who holds their records. If
-// that fails, the leases of the others have been extended all the same.
-func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+const (
+	// renewBatch is how many owners share a statement at most.
+	renewBatch = 500
+	// renewLockTimeout is how long a renewal waits for a lock. A commit of another
+	// process is mostly over by then. A longer wait would delay the other owners of
+	// the batch, and would let them wait for nothing if an undo holds the record.
+	renewLockTimeout = 10 * time.Millisecond
+)
+
+// Renew implements [server.Store]: one statement and one commit for up to 500
+// owners. If one of their records makes the statement fail, as a record does that
+// an undo holds, Renew halves the batch until that record is alone. The owners of
+// the other records are renewed.
+func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 	if err := checkLease(lease); err != nil {
-		return nil, err
+		return server.Renewal{}, err
 	}
-	if len(owners) == 0 {
-		return nil, ctx.Err()
+	r := renewing{store: s, lease: lease}
+	err := ctx.Err()
+	for batch := range slices.Chunk(owners, renewBatch) {
+		if err == nil {
+			err = r.renew(ctx, batch)
+		}
 	}
-	missing, err := s.renew(ctx, s.query.renew, owners, pgx.NamedArgs{"lease": lease})
-	if err != nil || len(missing) == 0 {
-		return nil, wrap("renew", err)
+	if err == nil && r.trouble != nil {
+		left := len(owners) - len(r.got.Renewed) - len(r.got.Lost)
+		err = fmt.Errorf("%d of %d leases: %w", left, len(owners), r.trouble)
 	}
-	args := pgx.NamedArgs{"lease": lease, "lock_timeout": s.lockTimeout}
-	lost, err := s.renew(ctx, s.query.renewLocked, missing, args)
-	if err != nil {
-		return nil, wrap("renew", err)
-	}
-	return lost, nil
+	return r.got, wrap("renew", err)
 }
 
-// renew returns the owners whose leases the query did not extend.
-func (s *Store) renew(ctx context.Context, q pgkit.Query, owners []server.Owner, args pgx.NamedArgs) ([]server.Owner, error) {
-	keys, tokens := make([]pgtype.UUID, len(owners)), make([]pgtype.UUID, len(owners))
-	fences := make([]int64, len(owners))
+// renewing is one call of Renew.
+type renewing struct {
+	store   *Store
+	lease   time.Duration
+	got     server.Renewal
+	trouble error // the first that concerns one record
+}
+
+// renew returns an error if it concerns more than single records.
+func (r *renewing) renew(ctx context.Context, owners []server.Owner) error {
+	renewed, err := r.together(ctx, owners)
+	switch {
+	case err == nil:
+		r.got.Renewed = append(r.got.Renewed, renewed...)
+		r.got.Lost = append(r.got.Lost, without(owners, renewed)...)
+		return nil
+	case !ofSingleRecords(err):
+		return err
+	case len(owners) == 1:
+		if r.trouble == nil {
+			r.trouble = err
+		}
+		return nil
+	}
+	half := len(owners) / 2
+	if err := r.renew(ctx, owners[:half]); err != nil {
+		return err
+	}
+	return r.renew(ctx, owners[half:])
+}
+
+// together renews all owners in one statement, or none. It returns the owners that
+// it renewed.
+func (r *renewing) together(ctx context.Context, owners []server.Owner) ([]server.Owner, error) {
+	keys, names := make([]pgtype.UUID, len(owners)), make([]string, len(owners))
 	for i, o := range owners {
-		keys[i], tokens[i], fences[i] = uuid(o.ID), uuid(o.Token), o.Fence
+		keys[i], names[i] = uuid(o.ID), uuid(o.ID).String()+uuid(o.Token).String()+strconv.FormatInt(o.Fence, 10)
 	}
-	args["keys"], args["tokens"], args["fences"] = keys, tokens, fences
-	renewed, err := pgkit.RetryConflict(ctx, func() ([]server.Owner, error) {
-		return pgkit.Rows(ctx, s.writer, q.Bind(args), scanOwner)
+	s := r.store
+	wait := milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
+	settings := s.query.lockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
+	st := s.query.renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
+	return pgkit.RetryConflict(ctx, func() ([]server.Owner, error) {
+		return pgkit.RowsUnder(ctx, s.writer, settings, st, scanOwner)
 	})
-	if err != nil {
-		return nil, err
+}
+
+// ofSingleRecords reports whether the statement may have failed because of some of
+// its records: somebody holds them, or the server cannot read or change them.
+func ofSingleRecords(err error) bool {
+	switch pgkit.Classify(err) {
+	case pgkit.FailureLockTimeout, pgkit.FailureConflict:
+		return true
+	case pgkit.FailureRefused:
+		var pgErr *pgconn.PgError
+		return errors.As(err, &pgErr) && slices.Contains([]string{"22", "23", "P0", "XX"}, pgErr.Code[:2])
+	default:
+		return false
 	}
-	return without(owners, renewed), nil
 }
 
 func scanOwner(row pgx.CollectableRow) (server.Owner, error) {

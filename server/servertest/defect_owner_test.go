@@ -157,48 +157,4 @@ var ownerDefects = []defect{
 			return r, ok, err
 		}
 	}, []string{"bury: an absent key is not found"}},
-	{"renews whoever owns the key now", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
-			var now []server.Owner
-			for _, o := range owners {
-				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress {
-					now = append(now, owner(r))
-				}
-			}
-			_, err := m.Store.Renew(ctx, now, lease)
-			return nil, err
-		}
-	}, []string{
-		"renew: owners keep their keys, the others are named",
-		"renew: a renewed key is not taken over",
-		"settle: zombies change nothing",
-	}},
-	{"loses who is late", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (lost []server.Owner, err error) {
-			var punctual []server.Owner
-			for _, o := range owners {
-				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.LeaseLeft() <= 0 {
-					lost = append(lost, o)
-				} else {
-					punctual = append(punctual, o)
-				}
-			}
-			more, err := m.Store.Renew(ctx, punctual, lease)
-			return append(lost, more...), err
-		}
-	}, []string{
-		"renew: who is late but was not taken over still owns the key",
-		"model: a thousand random calls, as the model says",
-	}},
-	{"renews nobody", func(m *mutant) {
-		m.renew = func(context.Context, []server.Owner, time.Duration) ([]server.Owner, error) { return nil, nil }
-	}, []string{"renew: who is late but was not taken over still owns the key"}},
-	{"chokes on an empty batch", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
-			if len(owners) == 0 {
-				return nil, errors.New("syntax error")
-			}
-			return m.Store.Renew(ctx, owners, lease)
-		}
-	}, []string{"renew: nobody is nobody"}},
 }

@@ -51,7 +51,7 @@ var watchDefects = []defect{
 			news[id] = make(chan struct{})
 			return news[id], func() {}
 		}
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, o := range owners {

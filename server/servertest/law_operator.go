@@ -132,9 +132,7 @@ func resolvedOwnerIsFenced(c *check) {
 		dead := c.claimDead(server.Opaque)
 		after := c.resolve(resolution(dead, to))
 		c.wantErr("Settle by the owner of before", c.store.Settle(c.Context(), owner(dead), completion(200, "late")), server.ErrLeaseLost)
-		lost, err := c.store.Renew(c.Context(), []server.Owner{owner(dead)}, long)
-		c.must("Renew", err)
-		want(c, "leases lost", len(lost), 1)
+		want(c, "leases lost", len(c.renew([]server.Owner{owner(dead)}, long).Lost), 1)
 		c.wantUnchanged(after)
 	}
 	free := c.resolve(resolution(c.claimDead(server.Opaque), server.StateReleased))

@@ -1,7 +1,9 @@
 package servertest
 
 import (
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/fanonce/fanonce/server"
 )
@@ -11,6 +13,42 @@ var renewLaws = []law{
 	{"renew: who is late but was not taken over still owns the key", renewOfLateOwner},
 	{"renew: a renewed key is not taken over", renewKeepsOthersOut},
 	{"renew: nobody is nobody", renewOfNobody},
+	{"renew: a lease is never shortened", renewShortensNothing},
+}
+
+// renew asks until every owner is decided, as another call may hold a record for a
+// moment. Each answer must name every owner once, or come with an error.
+func (c *check) renew(owners []server.Owner, lease time.Duration) (all server.Renewal) {
+	c.Helper()
+	for deadline := c.deadline(); ; time.Sleep(time.Millisecond) {
+		got, err := c.store.Renew(c.Context(), owners, lease)
+		owners = c.undecided(owners, got)
+		all.Renewed, all.Lost = append(all.Renewed, got.Renewed...), append(all.Lost, got.Lost...)
+		switch {
+		case len(owners) == 0:
+			c.must("Renew that decided every owner", err)
+			return all
+		case err == nil:
+			c.Fatalf("Renew left %d owners undecided without an error", len(owners))
+		case time.Now().After(deadline):
+			c.Fatalf("Renew left %d owners undecided until patience ended: %v", len(owners), err)
+		}
+	}
+}
+
+// undecided returns the owners that got does not name. It fails the law if got
+// names an owner twice, or one that nobody asked for.
+func (c *check) undecided(owners []server.Owner, got server.Renewal) []server.Owner {
+	c.Helper()
+	left := slices.Clone(owners)
+	for _, o := range slices.Concat(got.Renewed, got.Lost) {
+		i := slices.Index(left, o)
+		if i < 0 {
+			c.Fatalf("Renew named %v with fence %d, want each owner at most once and no other", o.ID, o.Fence)
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return left
 }
 
 func renewNamesTheLost(c *check) {
@@ -32,14 +70,13 @@ func renewNamesTheLost(c *check) {
 	lose(server.Owner{ID: next.ID, Token: next.Token, Fence: 1})
 	lose(server.Owner{ID: next.ID, Token: newToken(), Fence: 2})
 
-	got, err := c.store.Renew(c.Context(), owners, 2*long)
-	c.must("Renew", err)
+	got := c.renew(owners, 2*long)
 	for _, o := range lost {
-		if !slices.Contains(got, o) {
+		if !slices.Contains(got.Lost, o) {
 			c.Errorf("Renew did not name %v with fence %d as lost; record: %s", o.ID, o.Fence, c.describe(o.ID))
 		}
 	}
-	want(c, "owners lost", len(got), len(lost))
+	want(c, "owners lost", len(got.Lost), len(lost))
 	renewed := c.read(alive.ID)
 	if left := renewed.LeaseLeft(); left <= long {
 		c.Errorf("lease left of the owner = %v, want more than %v", left, long)
@@ -57,9 +94,7 @@ func (c *check) describe(id server.ID) string {
 
 func renewOfLateOwner(c *check) {
 	late := c.claimDead(server.Keyed)
-	lost, err := c.store.Renew(c.Context(), []server.Owner{owner(late)}, long)
-	c.must("Renew", err)
-	want(c, "owners lost", len(lost), 0)
+	want(c, "owners renewed", len(c.renew([]server.Owner{owner(late)}, long).Renewed), 1)
 	r := c.read(late.ID)
 	if r.LeaseLeft() <= 0 {
 		c.Errorf("lease left = %v, want some", r.LeaseLeft())
@@ -72,27 +107,96 @@ func renewKeepsOthersOut(c *check) {
 	late := c.claimDead(server.Keyed)
 	for range 20 {
 		// Either may come first; both must not win.
-		var lost []server.Owner
+		var got server.Renewal
 		var taken bool
-		var renewErr, takeErr error
+		var takeErr error
 		together(2, func(i int) {
 			if i == 0 {
-				lost, renewErr = c.store.Renew(c.Context(), []server.Owner{owner(late)}, long)
+				got, _ = c.store.Renew(c.Context(), []server.Owner{owner(late)}, long)
 			} else {
 				_, taken, takeErr = c.store.TakeOver(c.Context(), request(late.ID), 1)
 			}
 		})
-		c.must("Renew", renewErr)
 		c.must("TakeOver", takeErr)
-		if taken != (len(lost) == 1) {
-			c.Fatalf("taken over = %v while the renewal lost %d owners, want one winner", taken, len(lost))
+		if len(c.undecided([]server.Owner{owner(late)}, got)) > 0 { // the take-over held the record
+			got = c.renew([]server.Owner{owner(late)}, long)
+		}
+		if taken != (len(got.Lost) == 1) {
+			c.Fatalf("taken over = %v while the renewal lost %d owners, want one winner", taken, len(got.Lost))
 		}
 		late = c.claimDead(server.Keyed)
 	}
 }
 
 func renewOfNobody(c *check) {
-	lost, err := c.store.Renew(c.Context(), nil, long)
+	got, err := c.store.Renew(c.Context(), nil, long)
 	c.must("Renew of nobody", err)
-	want(c, "owners lost", len(lost), 0)
+	want(c, "owners renewed or lost", len(got.Renewed)+len(got.Lost), 0)
+}
+
+// renewShortensNothing is about two renewals that arrive in the other order.
+func renewShortensNothing(c *check) {
+	r := c.claimNew()
+	c.renew([]server.Owner{owner(r)}, 2*long)
+	before := c.read(r.ID)
+	got := c.renew([]server.Owner{owner(r)}, brief)
+	want(c, "owners renewed", len(got.Renewed), 1)
+	c.wantUnchanged(before)
+}
+
+var txRenewLaws = []law{
+	{"tx renew: a held record leaves the other owners alone", txRenewPassesByHeld},
+	{"tx renew: a renewal does not overtake an undo", txRenewWaitsForUndo},
+}
+
+// aMoment is how long a renewal may take beside a transaction that holds one of
+// its records. It is generous: only a store that waits for the transaction takes
+// longer.
+const aMoment = 2 * time.Second
+
+func txRenewPassesByHeld(c *check) {
+	undo, held, stale := c.claimNew(), owner(c.claimNew()), owner(c.claimNew())
+	stale.Token = newToken()
+	owners := []server.Owner{stale, held}
+	for range 30 {
+		owners = append(owners, owner(c.claimNew()))
+	}
+	rand.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
+	tx := c.run(undo)
+	before, _ := c.txCancel(tx, held.ID)
+	start := time.Now()
+	got, err := c.store.Renew(c.Context(), owners, 2*long)
+	if took := time.Since(start); took > aMoment {
+		c.Errorf("Renew took %v beside a held record, want at most %v", took, aMoment)
+	}
+	if err == nil {
+		c.Error("Renew with a held record: error = nil, want one")
+	}
+	want(c, "owners undecided", len(c.undecided(owners, got)), 1)
+	want(c, "the undecided owner", c.undecided(owners, got)[0], held)
+	want(c, "owners lost", len(got.Lost), 1)
+	want(c, "the lost owner", got.Lost[0], stale)
+	for _, o := range got.Renewed {
+		if r := c.read(o.ID); r.LeaseLeft() <= long {
+			c.Errorf("lease left of an owner that was renewed = %v, want more than %v", r.LeaseLeft(), long)
+		}
+	}
+	c.wantUnchanged(before)
+	c.must("Rollback", tx.Rollback(c.Context()))
+	want(c, "owners renewed after the transaction", len(c.renew([]server.Owner{held}, 2*long).Renewed), 1)
+}
+
+// txRenewWaitsForUndo has an owner that is late, and an undo that found its lease
+// ended: the undo's verdict holds to its end.
+func txRenewWaitsForUndo(c *check) {
+	for _, commit := range []bool{true, false} {
+		undo, forward := c.claimNew(), c.claimDead(server.Keyed)
+		tx := c.run(undo)
+		c.txCancel(tx, forward.ID)
+		owners := []server.Owner{owner(forward)}
+		got, _ := c.store.Renew(c.Context(), owners, long)
+		want(c, "owners undecided while the undo is open", len(c.undecided(owners, got)), 1)
+		c.must("the end of the undo", c.ending(tx, undo, commit)())
+		want(c, "owners lost after the undo", len(c.renew(owners, long).Lost) == 1, commit)
+	}
 }

@@ -70,9 +70,7 @@ func completedIsFinal(c *check) {
 	c.wantErr("Settle to released", c.store.Settle(c.Context(), o, release), server.ErrLeaseLost)
 	c.wantErr("Settle to unknown", c.store.Settle(c.Context(), o, giveUp), server.ErrLeaseLost)
 	c.cancel(r.ID)
-	lost, err := c.store.Renew(c.Context(), []server.Owner{o}, long)
-	c.must("Renew", err)
-	want(c, "owners lost", len(lost), 1)
+	want(c, "owners lost", len(c.renew([]server.Owner{o}, long).Lost), 1)
 	c.wantUnchanged(before)
 }
 
@@ -95,9 +93,8 @@ func zombiesChangeNothing(c *check) {
 			what := fmt.Sprintf("zombie, %s, settling to state %d", fate.name, s.State)
 			c.wantErr(what, c.store.Settle(c.Context(), owner(zombie), s), server.ErrLeaseLost)
 		}
-		lost, err := c.store.Renew(c.Context(), []server.Owner{owner(zombie)}, long)
-		c.must("Renew", err)
-		want(c, "owners lost when the zombie was "+fate.name, len(lost), 1)
+		got := c.renew([]server.Owner{owner(zombie)}, long)
+		want(c, "owners lost when the zombie was "+fate.name, len(got.Lost), 1)
 		c.wantUnchanged(before)
 	}
 	absent := server.Owner{ID: newID(), Token: newToken(), Fence: 1}

@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-var txLaws = slices.Concat(txSettleLaws, txCancelLaws)
+var txLaws = slices.Concat(txSettleLaws, txCancelLaws, txRenewLaws)
 
 var txSettleLaws = []law{
 	{"tx: effects and record commit together", txCommitsTogether},

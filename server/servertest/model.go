@@ -65,14 +65,16 @@ func (m model) bury(s step) (bool, error) {
 	return true, nil
 }
 
-// renew reports whether the owner still owns the key.
-func (m model) renew(s step) (bool, error) {
-	k := m[s.id]
-	if k == nil || k.State != server.StateInProgress || k.Token != s.token || k.Fence != s.fence {
-		return false, nil
-	}
-	k.dead = s.lease == gone
-	return true, nil
+// owns reports whether the owner still owns its key.
+func (m model) owns(o server.Owner) bool {
+	k := m[o.ID]
+	return k != nil && k.State == server.StateInProgress && k.Token == o.Token && k.Fence == o.Fence
+}
+
+// renew extends the lease of an owner. A short lease changes nothing: either there
+// is a longer one, or both are over.
+func (m model) renew(o server.Owner, lease time.Duration) {
+	m[o.ID].dead = m[o.ID].dead && lease == gone
 }
 
 func (m model) settle(s step) (bool, error) {

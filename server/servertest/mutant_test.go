@@ -21,7 +21,7 @@ type mutant struct {
 	claim    func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error)
 	takeOver func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error)
 	bury     func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error)
-	renew    func(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error)
+	renew    func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error)
 	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
 	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
 	sweep    func(ctx context.Context, limit int) (int, error)
@@ -84,7 +84,7 @@ func (m *mutant) Bury(ctx context.Context, req server.BuryRequest) (server.Recor
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) ([]server.Owner, error) {
+func (m *mutant) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
 	if m.renew != nil {
 		return m.renew(ctx, owners, lease)
 	}

@@ -47,6 +47,9 @@ func (c *check) sweptNow() time.Time {
 // ids are the keys that a sweep may have touched.
 func (c *check) play(m model, s step, ids []server.ID) string {
 	c.Helper()
+	if s.method == "renew" {
+		return c.playRenewal(m, s)
+	}
 	var before server.Record
 	if k := m[s.id]; k != nil {
 		before = k.Record
@@ -65,7 +68,7 @@ func (c *check) play(m model, s step, ids []server.ID) string {
 	if s.method == "sweep" && got.Fence != expect.Fence {
 		return fmt.Sprintf("sweep = %d, want %d", got.Fence, expect.Fence)
 	}
-	returnsRecord := err == nil && !slices.Contains([]string{"settle", "renew", "sweep", "defer"}, s.method)
+	returnsRecord := err == nil && !slices.Contains([]string{"settle", "sweep", "defer"}, s.method)
 	if diff := modelDifference(got, expect); returnsRecord && diff != "" {
 		return fmt.Sprintf("%s returned: %s", s.method, diff)
 	}
@@ -130,11 +133,8 @@ func (c *check) call(s step) (r server.Record, ok bool, err error) {
 		return c.store.Bury(ctx, server.BuryRequest{ID: s.id, From: s.fence, To: s.grave})
 	case "cancel":
 		return c.store.Cancel(ctx, server.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
-	case "renew":
-		lost, err := c.store.Renew(ctx, []server.Owner{{ID: s.id, Token: s.token, Fence: s.fence}}, s.lease)
-		return r, len(lost) == 0, err
 	case "settle":
-		err := c.store.Settle(ctx, server.Owner{ID: s.id, Token: s.token, Fence: s.fence}, s.end)
+		err := c.store.Settle(ctx, s.owner(), s.end)
 		return r, err == nil, err
 	case "resolve":
 		return c.store.Resolve(ctx, s.resolution())
@@ -159,8 +159,6 @@ func (m model) call(s step) (r server.Record, ok bool, err error) {
 		ok, err = m.bury(s)
 	case "cancel":
 		ok, err = m.cancel(s)
-	case "renew":
-		ok, err = m.renew(s)
 	case "settle":
 		ok, err = m.settle(s)
 	case "resolve":

@@ -42,12 +42,17 @@ type step struct {
 	repeat      bool         // a claim's guess
 	deaths      int
 	end         server.Settlement
+	others      []server.Owner // of a renewal, beside the step's own
+	held        server.ID      // of a renewal: a transaction holds this record meanwhile; zero: none does
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("%s by %x from fence %d: effect %d, lease %v, keep %v, window %v, first sent %v, grave %d, verdict %d, end %d %v %v",
-		s.method, s.token[:2], s.fence, s.effect, s.lease, s.keep, s.window, s.firstSent, s.grave, s.verdict, s.end.State, s.end.MaybeRan, s.end.ReplayFor)
+	return fmt.Sprintf("%s by %x from fence %d: effect %d, lease %v, keep %v, window %v, first sent %v, grave %d, verdict %d, end %d %v %v, %d others, held %v",
+		s.method, s.token[:2], s.fence, s.effect, s.lease, s.keep, s.window, s.firstSent, s.grave, s.verdict, s.end.State, s.end.MaybeRan, s.end.ReplayFor, len(s.others), s.held == s.id)
 }
+
+// owner is who the step is by.
+func (s step) owner() server.Owner { return server.Owner{ID: s.id, Token: s.token, Fence: s.fence} }
 
 func (s step) request() server.ClaimRequest {
 	return server.ClaimRequest{
@@ -118,5 +123,26 @@ func (r *script) next(m model) step {
 	} else {
 		s.fence = r.Int64N(4)
 	}
+	if s.method == "renew" {
+		r.renewal(m, &s)
+	}
 	return s
+}
+
+// renewal adds the owners of other keys to s, mostly the right ones, and has a
+// transaction hold some of the records.
+func (r *script) renewal(m model, s *step) {
+	for _, id := range r.ids {
+		if id == s.id || r.IntN(2) == 0 {
+			continue
+		}
+		o := server.Owner{ID: id, Token: r.tokens[r.IntN(len(r.tokens))], Fence: r.Int64N(4)}
+		if k := m[id]; k != nil && r.IntN(5) > 0 {
+			o.Token, o.Fence = k.Token, k.Fence
+		}
+		s.others = append(s.others, o)
+	}
+	if r.IntN(2) == 0 {
+		s.held = r.ids[r.IntN(len(r.ids))]
+	}
 }

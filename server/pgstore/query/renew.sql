@@ -1,15 +1,13 @@
--- Renew extends the leases of those who still own a record in progress, and
--- returns them. It passes over rows that somebody has locked: an undo may
--- hold one for the length of its transaction, and must not end every lease of
--- this process. Who is missing is asked for again with renew_locked.sql.
+-- Renew extends the leases of the owners that still own a record in progress, and
+-- returns these owners. An owner that it does not return has lost the lease.
+-- lock_timeout.sql goes before it. If a transaction holds one of the records the
+-- statement fails after a moment, and the caller asks for fewer owners at a time.
+-- There is no "skip locked": a distributed table locks rows one key at a time.
+-- A text names an owner by its key, token and fence. With three lists side by side
+-- one owner's key could match another owner's fence.
+-- greatest, as two renewals may arrive in either order.
 update /*schema*/idempotency
-set lease_until = clock_timestamp() + @lease::interval
-where key = any (array(
-    select i.key
-    from /*schema*/idempotency i
-    join unnest(@keys::uuid[], @tokens::uuid[], @fences::bigint[]) as o (key, token, fence)
-      on i.key = o.key and i.token = o.token and i.fence = o.fence
-    where i.state = 1
-    order by i.key
-    for no key update of i skip locked))
+set lease_until = greatest(lease_until, statement_timestamp() + @lease::interval)
+where key = any (@keys::uuid[]) and state = 1
+  and key::text || token::text || fence::text = any (@owners::text[])
 returning key, token, fence

@@ -1,0 +1,142 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+)
+
+const (
+	namesTheLost    = "renew: owners keep their keys, the others are named"
+	passesByHeld    = "tx renew: a held record leaves the other owners alone"
+	waitsForUndo    = "tx renew: a renewal does not overtake an undo"
+	asTheModelSays  = "model: a thousand random calls, as the model says"
+	shortensNothing = "renew: a lease is never shortened"
+)
+
+var renewDefects = []defect{
+	{"renews whoever owns the key now", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			var now []server.Owner
+			for _, o := range owners {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress {
+					now = append(now, owner(r))
+				}
+			}
+			_, err := m.Store.Renew(ctx, now, lease)
+			return server.Renewal{Renewed: owners}, err
+		}
+	}, []string{
+		namesTheLost,
+		"renew: a renewed key is not taken over",
+		"settle: zombies change nothing",
+	}},
+	{"loses who is late", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			var lost, punctual []server.Owner
+			for _, o := range owners {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.LeaseLeft() <= 0 {
+					lost = append(lost, o)
+				} else {
+					punctual = append(punctual, o)
+				}
+			}
+			got, err := m.Store.Renew(ctx, punctual, lease)
+			got.Lost = append(got.Lost, lost...)
+			return got, err
+		}
+	}, []string{
+		"renew: who is late but was not taken over still owns the key",
+		asTheModelSays,
+	}},
+	{"renews nobody", func(m *mutant) {
+		m.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
+			return server.Renewal{Renewed: owners}, nil
+		}
+	}, []string{"renew: who is late but was not taken over still owns the key"}},
+	{"names nobody", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			_, err := m.Store.Renew(ctx, owners, lease)
+			return server.Renewal{}, err
+		}
+	}, []string{namesTheLost, asTheModelSays}},
+	{"names an owner twice", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, err := m.Store.Renew(ctx, owners, lease)
+			got.Renewed = append(got.Renewed, got.Lost...)
+			return got, err
+		}
+	}, []string{namesTheLost}},
+	{"chokes on an empty batch", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			if len(owners) == 0 {
+				return server.Renewal{}, errors.New("syntax error")
+			}
+			return m.Store.Renew(ctx, owners, lease)
+		}
+	}, []string{"renew: nobody is nobody"}},
+	{"shortens leases", func(m *mutant) {
+		var short sync.Map // leases of the last renewals
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			for _, o := range owners {
+				short.Store(o.ID, lease)
+			}
+			return m.Store.Renew(ctx, owners, lease)
+		}
+		m.show = func(r server.Record) server.Record {
+			if lease, ok := short.Load(r.ID); ok {
+				r.LeaseUntil = r.Now.Add(lease.(time.Duration))
+			}
+			return r
+		}
+	}, []string{shortensNothing}},
+	{"lets one held record fail every renewal", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, err := m.Store.Renew(ctx, owners, lease)
+			if err != nil {
+				return server.Renewal{}, err
+			}
+			return got, nil
+		}
+	}, []string{passesByHeld, asTheModelSays}},
+	{"waits for a held record", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, err := m.Store.Renew(ctx, owners, lease)
+			if err != nil {
+				time.Sleep(aMoment + time.Millisecond)
+			}
+			return got, err
+		}
+	}, []string{passesByHeld}},
+	{"takes the owner of a held record for lost", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, err := m.Store.Renew(ctx, owners, lease)
+			got.Lost = append(got.Lost, unnamed(owners, got)...)
+			return got, err
+		}
+	}, []string{passesByHeld, waitsForUndo, asTheModelSays}},
+	{"takes the owner of a held record for renewed", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, err := m.Store.Renew(ctx, owners, lease)
+			got.Renewed = append(got.Renewed, unnamed(owners, got)...)
+			return got, err
+		}
+	}, []string{passesByHeld, waitsForUndo, asTheModelSays}},
+	{"says nothing of a held record", func(m *mutant) {
+		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+			got, _ := m.Store.Renew(ctx, owners, lease)
+			return got, nil
+		}
+	}, []string{passesByHeld, asTheModelSays}},
+}
+
+// unnamed returns the owners of whom got says nothing.
+func unnamed(owners []server.Owner, got server.Renewal) []server.Owner {
+	return slices.DeleteFunc(slices.Clone(owners), func(o server.Owner) bool {
+		return slices.Contains(got.Renewed, o) || slices.Contains(got.Lost, o)
+	})
+}
