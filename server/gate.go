@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
-// ErrShutdown is the cause that [Guard.Shutdown] cancels a run with when its
-// own ctx ends first.
+// ErrShutdown is the cause that [Guard.Shutdown] cancels a run with.
 var ErrShutdown = errors.New("server: shutting down")
 
 // A gate counts the calls inside, and can be closed. It must not be copied.
@@ -65,27 +65,52 @@ func (g *gate) isClosed() bool {
 	}
 }
 
-// Shutdown ends the guard: new requests and waiting duplicates are refused
-// with store-unavailable, a claim that has not begun to run is released,
-// [Guard.RunSweeper] ends, and Shutdown blocks until every run has been settled. If ctx ends first, the
-// runs still going have their ctx cancelled with cause [ErrShutdown] and
-// Shutdown returns ctx's error at once; they are settled by their effect
-// class when they return, and calling Shutdown again waits for them.
+// Shutdown ends the guard. New requests and waiting duplicates are refused with
+// store-unavailable, a claim that has not begun to run is released, and
+// [Guard.RunSweeper] ends. Shutdown blocks until every run has been settled and no
+// call of the guard to its store is left. Then it returns nil, and the store may be
+// closed.
 //
-// Call it after http.Server.Shutdown, which waits for the same requests, or
-// beside it. It may be called more than once and concurrently.
+// One [Config.SettleTimeout] before the deadline of ctx, Shutdown cancels the ctx of
+// every run that still goes, with cause [ErrShutdown]. A run then ends by what its
+// handler answers, as always, and has that time to return and to be recorded. A
+// deadline that is nearer than that cancels the runs at once. Without a deadline the
+// runs are cancelled when ctx ends.
+//
+// A run that does not return in time makes Shutdown return ctx's error, with the
+// number of such runs. Call it again to wait for them. A store that is closed before
+// that leaves them unsettled: their leases end by themselves.
+//
+// With more than [Config.HandlerTimeout] + [Config.SettleTimeout] no run is
+// cancelled by Shutdown. With less, only the longest runs are.
+//
+// Call it after http.Server.Shutdown, which lets most requests end by themselves,
+// and give each a time of its own: what one uses up, the other must not miss.
+// It may be called more than once and concurrently.
 func (g *Guard) Shutdown(ctx context.Context) error {
 	g.gate.shut()
-	select {
-	case <-g.gate.empty:
-		return nil
-	case <-ctx.Done():
+	var last <-chan time.Time // the moment to cancel the runs
+	if deadline, ok := ctx.Deadline(); ok {
+		timer := time.NewTimer(time.Until(deadline) - g.cfg.SettleTimeout)
+		defer timer.Stop()
+		last = timer.C
 	}
-	select { // both may have been ready
-	case <-g.gate.empty:
-		return nil
-	default:
+	for {
+		select {
+		case <-g.gate.empty:
+			return g.pulse.wait(ctx)
+		case <-last:
+			g.pulse.cancelAll(ErrShutdown)
+			last = nil
+			continue
+		case <-ctx.Done():
+		}
+		select { // both may have been ready
+		case <-g.gate.empty:
+			return g.pulse.wait(ctx)
+		default:
+		}
+		n := g.pulse.cancelAll(ErrShutdown)
+		return fmt.Errorf("server: shutdown: %d runs still going: %w", n, context.Cause(ctx))
 	}
-	n := g.pulse.cancelAll(ErrShutdown)
-	return fmt.Errorf("server: shutdown: %d runs still going: %w", n, context.Cause(ctx))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"expvar"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -151,26 +151,133 @@ func TestShutdown_waitsForRuns(t *testing.T) {
 	})
 }
 
+// Shutdown cancels what takes too long, and waits for it to be recorded.
 func TestShutdown_cancelsWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		for _, tt := range []struct {
+			name               string
+			timeout, cancelled time.Duration // of Shutdown; after which the run is cancelled
+		}{
+			{"in time", 25 * time.Second, 15 * time.Second},
+			{"with no more time than it takes", server.DefaultSettleTimeout, 0},
+			{"with little time", 4 * time.Second, 0},
+		} {
+			t.Run(fmt.Sprint(effect, " ", tt.name), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					store, seen := &flaky{TxStore: memstore.New()}, &witness{}
+					store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+						time.Sleep(time.Second)
+						return store.TxStore.Settle(ctx, o, s)
+					}
+					g := newGuard(t, store, server.Config{Observer: seen})
+					start := time.Now()
+					h := newRoute(t, g, effect, func(w http.ResponseWriter, r *http.Request) {
+						<-r.Context().Done()
+						assert.Equal(t, tt.cancelled, time.Since(start))
+						assert.ErrorIs(t, context.Cause(r.Context()), server.ErrShutdown)
+						time.Sleep(2 * time.Second) // it stops as soon as it can: its work is done
+						w.WriteHeader(http.StatusCreated)
+					})
+					go func() { assert.Equal(t, http.StatusCreated, send(h, "k", "b").Code) }()
+					synctest.Wait()
+					ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+					defer cancel()
+					require.NoError(t, g.Shutdown(ctx))
+					require.Less(t, time.Since(start), tt.timeout)
+					require.Equal(t, server.StateCompleted, readRecord(t, store, seen).State)
+				})
+			})
+		}
+	}
+}
+
+// A handler that does not stop makes Shutdown say so, and a second one wait for it.
+func TestShutdown_handlerDoesNotStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen := &witness{}
 		store := memstore.New()
 		g := newGuard(t, store, server.Config{Observer: seen})
 		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-			if !errors.Is(context.Cause(r.Context()), server.ErrShutdown) {
-				panic(context.Cause(r.Context()))
-			}
+			time.Sleep(50 * time.Second)
+			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrShutdown)
 			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		start := time.Now()
+		go send(h, "k", "b")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		err := g.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 runs still going")
+		require.Equal(t, 20*time.Second, time.Since(start))
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Equal(t, 50*time.Second, time.Since(start))
+		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+	})
+}
+
+// Without a deadline nobody knows when to cancel but the caller, who does it by
+// ending ctx.
+func TestShutdown_withoutDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memstore.New(), server.Config{})
+		h := newRoute(t, g, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrShutdown)
+		})
+		start := time.Now()
+		go send(h, "k", "b")
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(12*time.Second, cancel)
+		require.ErrorIs(t, g.Shutdown(ctx), context.Canceled)
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Equal(t, 12*time.Second, time.Since(start))
+	})
+}
+
+// A run that has its whole HandlerTimeout is not cancelled by Shutdown.
+func TestShutdown_longEnoughForEveryRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memstore.New(), server.Config{HandlerTimeout: 15 * time.Second})
+		h := newRoute(t, g, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrHandlerTimeout)
 		})
 		go send(h, "k", "b")
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second+server.DefaultSettleTimeout+time.Nanosecond)
 		defer cancel()
-		require.ErrorIs(t, g.Shutdown(ctx), context.DeadlineExceeded)
+		require.NoError(t, g.Shutdown(ctx))
+	})
+}
+
+// A renewal that is under way uses the store, which its owner closes after Shutdown.
+func TestShutdown_waitsForRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{TxStore: memstore.New()}
+		calls := 0
+		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
+			calls++
+			time.Sleep(4 * time.Second)
+			return server.Renewal{Renewed: owners}, nil
+		}
+		var runs atomic.Int64
+		g := newGuard(t, store, server.Config{})
+		h := newRoute(t, g, server.Keyed, slow(11*time.Second, &runs))
+		start := time.Now()
+		go send(h, "k", "b")
+		synctest.Wait()
 		require.NoError(t, g.Shutdown(t.Context()))
-		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+		require.Equal(t, server.DefaultLease/3+4*time.Second, time.Since(start))
+		require.Equal(t, 1, calls)
 	})
 }
 
