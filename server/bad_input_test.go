@@ -51,9 +51,13 @@ func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 		{"chunked body over the cap", chunked(ordered("kk", ""), strings.NewReader(strings.Repeat("x", 101))), wire.BodyTooLarge},
 		{"body cut off", chunked(ordered("kk", ""), io.MultiReader(strings.NewReader("x"), broken{})), wire.BodyIncomplete},
 		{"first sent unparsable", ordered("kk", "b", wire.HeaderFirstSent, "yesterday"), wire.FirstSentInvalid},
+		{"first sent in the year 0", ordered("kk", "b", wire.HeaderFirstSent, "0000-01-01T00:00:00Z"), wire.FirstSentInvalid},
+		{"first sent in the year 1", ordered("kk", "b", wire.HeaderFirstSent, "0001-01-01T00:00:00Z"), wire.FirstSentInvalid},
 		{"first sent in the future", ordered("kk", "b", wire.HeaderFirstSent, future), wire.FirstSentInvalid},
 		{"no scope", ordered("kk", "b", "X-Scope", "none"), wire.ScopeMissing},
-		{"scope error", ordered("kk", "b", "X-Scope", "error"), wire.ScopeMissing},
+		{"scope cannot be looked up", ordered("kk", "b", "X-Scope", "error"), wire.ScopeUnavailable},
+		{"scope is no text", ordered("kk", "b", "X-Scope", "a\xff"), wire.ScopeMissing},
+		{"scope with NUL", ordered("kk", "b", "X-Scope", "a\x00b"), wire.ScopeMissing},
 		{"scope too long", ordered("kk", "b", "X-Scope", strings.Repeat("s", server.MaxScopeBytes+1)), wire.ScopeMissing},
 		{"scope is not UTF-8", ordered("kk", "b", "X-Scope", "t\xff"), wire.ScopeMissing},
 		{"scope has a NUL", ordered("kk", "b", "X-Scope", "t\x00"), wire.ScopeMissing},
@@ -93,7 +97,7 @@ func scopeByHeader(r *http.Request) (string, error) {
 	case "none":
 		return "", nil
 	case "error":
-		return "", errors.New("no session")
+		return "", errors.New("the directory is down")
 	default:
 		return s, nil
 	}

@@ -49,6 +49,12 @@ type outcome struct {
 	failed     bool // the completing transaction failed; a retry runs again
 	err        error
 
+	// Of a refusal: each is for one of which the code alone says too little.
+	status    int    // 0: the code's
+	detail    string // "": the code's
+	retryable bool   // a retry can help, whatever the code says
+	broken    bool   // a function of the service failed, which is for its authors to mend
+
 	replay *Answer
 
 	ran   bool

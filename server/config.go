@@ -2,9 +2,11 @@ package server
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // The defaults of [Config].
@@ -156,11 +158,30 @@ type Config struct {
 	// wanted, such as e-mail addresses. Its error is neither sent nor logged:
 	// it may hold the key. nil accepts all.
 	KeyPolicy func(childkey.Key) error
+	// RenderProblem makes the answer to every refusal, and to every error of a
+	// typed handler, in the service's own shape. p says what happened; r is the
+	// request, its body spent. It must not change r. Many requests may call it at
+	// once.
+	//
+	// The answer needs a status of 400 to 599 and a body; for a typed handler's
+	// error the status must be p.Status. After any other answer, or a panic, the
+	// caller gets p with status 500, and the log says why. The guard sets
+	// Idempotency-Code, the headers about retries and Content-Length itself:
+	// those of the answer are dropped. nil: the problem as JSON (RFC 9457).
+	RenderProblem func(r *http.Request, p wire.Problem) Response
+	// ShouldRetryHeaders are further headers that say true or false as
+	// X-Should-Retry does, such as Stripe-Should-Retry, for clients that know
+	// them. nil adds none.
+	ShouldRetryHeaders []string
 	// DocsURL, if set, is sent with every refusal as Link rel="describedby".
 	DocsURL string
 	// Observer is told every event. nil: nobody.
 	Observer Observer
-	// Logger gets refusals that need a person, with digests in place of keys.
-	// nil is silent.
+	// Logger gets what needs a person, as warnings and errors: keys that became
+	// outcome-unknown or quarantined, refusals with 423 and 5xx, and functions of
+	// the service that failed. A line names a key by its [ID], as a problem's
+	// instance, [Guard.ListStuck] and [Guard.Resolve] do. It holds no key, scope or
+	// body. Lines of one cause are at most one a second; "count" says how many a
+	// line stands for. Other refusals are logged at debug level. nil is silent.
 	Logger *slog.Logger
 }

@@ -97,6 +97,7 @@ func (c Config) withDefaults() Config {
 	for i, name := range c.ReplayHeaders {
 		c.ReplayHeaders[i] = textproto.CanonicalMIMEHeaderKey(name)
 	}
+	c.ShouldRetryHeaders = slices.Clone(c.ShouldRetryHeaders)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -201,6 +202,11 @@ func (c Config) checkLists() error {
 	for _, m := range c.Methods {
 		if !isToken(m) || m != strings.ToUpper(m) {
 			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")
+		}
+	}
+	for _, name := range c.ShouldRetryHeaders {
+		if !isToken(name) || !strings.HasSuffix(strings.ToLower(name), "-should-retry") {
+			return reject("Config.ShouldRetryHeaders", fmt.Sprintf("%q", name), "is not the name of a Should-Retry header")
 		}
 	}
 	for _, name := range c.ReplayHeaders {

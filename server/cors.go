@@ -9,7 +9,9 @@ import (
 
 // exposed are the headers of this package that scripts of other origins may
 // read, which browsers hide otherwise (Fetch standard, CORS protocol).
-var exposed = strings.Join([]string{wire.HeaderReplayed, wire.HeaderShouldRetry, wire.HeaderRetryAfter}, ", ")
+var exposed = strings.Join([]string{
+	wire.HeaderReplayed, wire.HeaderCode, wire.HeaderShouldRetry, wire.HeaderXShouldRetry, wire.HeaderRetryAfter, wire.HeaderRetryAfterMs,
+}, ", ")
 
 // expose adds them to the answer to a cross-origin request. Whether such a
 // request may be made at all is for a CORS middleware around the guard to say;

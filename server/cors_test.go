@@ -20,9 +20,9 @@ func TestExposedHeaders(t *testing.T) {
 		headers         []string
 		want            []string
 	}{
-		{"first", "k", "b", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Should-Retry, Retry-After"}},
-		{"replay", "k", "b", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Should-Retry, Retry-After"}},
-		{"refusal", "k", "other", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Should-Retry, Retry-After"}},
+		{"first", "k", "b", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Code, Idempotency-Should-Retry, X-Should-Retry, Retry-After, Retry-After-Ms"}},
+		{"replay", "k", "b", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Code, Idempotency-Should-Retry, X-Should-Retry, Retry-After, Retry-After-Ms"}},
+		{"refusal", "k", "other", []string{"Origin", "https://shop.example"}, []string{"Idempotent-Replayed, Idempotency-Code, Idempotency-Should-Retry, X-Should-Retry, Retry-After, Retry-After-Ms"}},
 		{"same origin", "k", "b", nil, nil},
 	} {
 		require.Equal(t, tt.want, send(h, tt.key, tt.body, tt.headers...).Header().Values(header), tt.name)

@@ -108,6 +108,8 @@ func (g *Guard) checkTask(t *Task, key childkey.Key) error {
 		return refusal(wire.KeyInvalid, errKeyPolicy)
 	case t.Cancels == key:
 		return refusal(wire.KeyInvalid, errSelfUndo)
+	case wire.CheckFirstSent(t.FirstSent) != nil:
+		return refusal(wire.FirstSentInvalid, wire.CheckFirstSent(t.FirstSent))
 	case time.Until(t.FirstSent) > g.cfg.Skew:
 		return refusal(wire.FirstSentInvalid, errFuture)
 	}

@@ -90,7 +90,7 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		}
 		s.found(f.record)
 		g.cache.put(&f.record)
-		if g.settledByReconciler(ctx, c, &f) {
+		if g.settledByReconciler(ctx, c, s, &f) {
 			continue
 		}
 		if f.verdict != verdictWait {
@@ -180,7 +180,11 @@ func (g *Guard) follow(ctx context.Context, c *call, s *seat, p *patience) (outc
 
 // answered is the outcome of a decision that needs no further step.
 func (g *Guard) answered(c *call, d decision, rec *Record) outcome {
-	if d.verdict != verdictReplay {
+	switch {
+	case d.verdict == verdictReplay:
+	case d.code == wire.OutcomeUnknown && c.route.Reconcile != nil: // not decided yet
+		return outcome{code: d.code, retryable: true, retryAfter: max(rec.LeaseLeft(), time.Second)}
+	default:
 		return outcome{code: d.code}
 	}
 	answer, err := g.openAnswer(rec.ID, rec.Answer)

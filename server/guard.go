@@ -20,6 +20,7 @@ type Guard struct {
 	headers    headerPolicy
 	flights    flights
 	cache      *cache // nil: none
+	log        *logbook
 
 	fingerprints fingerprinter
 	reconcilers  reconcilers
@@ -42,7 +43,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), headers: newHeaderPolicy(cfg.ReplayHeaders)}
+	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.txStore, _ = store.(TxStore)
 	g.watchStore, _ = store.(WatchStore)
 	g.pulse = newPulse(g)
@@ -78,6 +79,8 @@ func (g *Guard) checkRoute(r Route) error {
 	switch {
 	case r.Effect == Transactional && g.txStore == nil:
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
+	case r.Key != nil && r.KeyOptional:
+		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: a mistake of Key must not let a request run unguarded")
 	case r.Effect == Transactional && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
 	case r.Effect == Transactional && r.Stream != StreamRefuse:
@@ -86,6 +89,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Reconcile", r.Effect, "only an Opaque run can leave an unknown outcome")
 	case r.Reconcile != nil && (r.Memo == nil || r.Name == ""):
 		return reject("Route.Reconcile", "without Memo or Name", "needs both: it is asked long after the request")
+	case !slices.Contains([]int{0, http.StatusConflict, http.StatusServiceUnavailable}, r.InProgressStatus):
+		return reject("Route.InProgressStatus", r.InProgressStatus, "must be 0, 409 or 503")
 	case r.Stream > StreamTombstone:
 		return reject("Route.Stream", r.Stream, "is no StreamPolicy")
 	case r.Oversize > OversizeRefuse:
@@ -119,6 +124,7 @@ func (g *Guard) Sweep(ctx context.Context) (int, error) {
 }
 
 func (g *Guard) observe(e Event) {
+	g.logEvent(&e)
 	if g.cfg.Observer != nil {
 		g.cfg.Observer.Observe(e)
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,8 @@ import (
 
 // A StatusError is what a typed handler returns to answer with something other
 // than 200, or 500 for any other error. Its answer is a problem (RFC 9457) with Code
-// and Detail; Err is only logged.
+// and Detail, or what [Config.RenderProblem] makes of it; Err is only logged, at info
+// level where the status is below 500. A [ScopeFunc] returns one too.
 //
 // Its status decides what is stored, as for any handler: a 5xx never is, unless the
 // handler calls [Final], and nor are 401, 403, 407, 408, 421, 423, 425 and 429, which
@@ -196,12 +196,26 @@ func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error)
 	if errors.Is(err, wire.ErrVetoed) {
 		_ = Veto(r.Context()) // outside a run there is nothing to say
 	}
-	if p.Status >= http.StatusInternalServerError {
-		h.guard.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "handler failed",
-			slog.String("route", r.Pattern), slog.Any("error", err))
+	c := &call{route: &Route{Name: r.Pattern}}
+	if t := turnFrom(r.Context()); t != nil {
+		c = t.run.call
 	}
-	body, _ := json.Marshal(p) // strings and a number always encode
-	w.Header().Set("Content-Type", wire.ProblemContentType)
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // into the recorder
+	h.guard.logFailure(r.Context(), c, p.Status, err)
+	answer := h.guard.renderedFailure(r, c, p)
+	addRendered(w.Header(), &answer)
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body) // into the recorder
+}
+
+// logFailure logs a typed handler's error: a failure, or the cause of a verdict.
+func (g *Guard) logFailure(ctx context.Context, c *call, status int, err error) {
+	l := logLine{level: slog.LevelError, message: "handler failed", route: c.route.Name, id: c.id, status: status, err: err}
+	var verdict *StatusError
+	if status < http.StatusInternalServerError {
+		if !errors.As(err, &verdict) || verdict.Err == nil {
+			return // the caller gets all that there is to say
+		}
+		l.level, l.message = slog.LevelInfo, "handler refused"
+	}
+	g.cfg.Logger.LogAttrs(ctx, l.level, l.message, l.attrs(1)...)
 }

@@ -70,7 +70,7 @@ func TestLookupID_golden(t *testing.T) {
 	t.Parallel()
 	key, err := childkey.Parse("order-1042")
 	require.NoError(t, err)
-	require.Equal(t, "d306b96e800b55be494d90fb0e69f60c", lookupID("tenant/ann", "orders", key).String())
+	require.Equal(t, "d306b96e-800b-55be-494d-90fb0e69f60c", lookupID("tenant/ann", "orders", key).String())
 }
 
 // The same requests without the lengths would be one.

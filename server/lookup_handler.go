@@ -14,6 +14,7 @@ import (
 
 // lookupDocument is what the lookup handler answers.
 type lookupDocument struct {
+	ID          string     `json:"id"`
 	State       string     `json:"state"`
 	Fence       int64      `json:"fence"`
 	Status      int        `json:"status,omitempty"`
@@ -30,7 +31,7 @@ type lookupDocument struct {
 //
 //	mux.Handle("GET /idempotency/{key}", guard.LookupHandler())
 //
-// The answer is a JSON object: state (in_progress, completed, released, unknown,
+// The answer is a JSON object: id, state (in_progress, completed, released, unknown,
 // poisoned or cancelled), fence, status and replayable of a completed key,
 // created_at, lease_until, replay_until and expires_at. With the query answer=1 a
 // replayable answer is sent as a retry would get it. A key that has no record is
@@ -50,22 +51,24 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
-	scope, err := h.guard.scope(r)
-	if err = cmp.Or(err, checkScope(scope)); err != nil {
-		h.refuse(w, r, route, outcome{code: wire.ScopeMissing, err: err})
+	c := &call{route: route}
+	scope, refusal := h.guard.scopeOf(r)
+	if refusal != nil {
+		h.refuse(w, r, c, *refusal)
 		return
 	}
 	key, code, err := lookupKey(r)
 	if code != "" {
-		h.refuse(w, r, route, outcome{code: code, err: err})
+		h.refuse(w, r, c, outcome{code: code, err: err})
 		return
 	}
+	c.id = h.guard.IDOf(scope, key)
 	found, err := h.guard.Lookup(r.Context(), scope, key)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		http.Error(w, http.StatusText(http.StatusNotFound), http.StatusNotFound)
 	case err != nil:
-		h.refuse(w, r, route, storeRefusal(err))
+		h.refuse(w, r, c, storeRefusal(err))
 	case r.URL.Query().Get("answer") == "1" && found.Replayable:
 		h.send(w, &found)
 	default:
@@ -98,12 +101,12 @@ func (h *lookupHandler) send(w http.ResponseWriter, l *Lookup) {
 
 func (h *lookupHandler) describe(w http.ResponseWriter, l *Lookup) {
 	doc := lookupDocument{
-		State: l.State.String(), Fence: l.Fence, Status: l.Response.Status, Replayable: l.Replayable,
+		ID: l.ID.String(), State: l.State.String(), Fence: l.Fence, Status: l.Response.Status, Replayable: l.Replayable,
 		CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt,
 	}
 	if !l.LeaseUntil.IsZero() {
 		doc.LeaseUntil = &l.LeaseUntil
-		w.Header().Set(wire.HeaderRetryAfter, wire.FormatRetryAfter(retryAfter(l.Now.Sub(l.CreatedAt), l.LeaseUntil.Sub(l.Now))))
+		wire.SetRetryAfter(w.Header(), retryAfter(l.Now.Sub(l.CreatedAt), l.LeaseUntil.Sub(l.Now)))
 	}
 	if !l.ReplayUntil.IsZero() {
 		doc.ReplayUntil = &l.ReplayUntil

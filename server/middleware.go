@@ -29,9 +29,10 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	expose(w, r)
 	route := h.named(r)
-	c, body, refusal := h.admit(r, route)
+	c := &call{route: route}
+	body, refusal := h.admit(r, c)
 	if refusal != nil {
-		h.refuse(w, r, route, *refusal)
+		h.refuse(w, r, c, *refusal)
 		return
 	}
 	var rec *recorder
@@ -62,24 +63,31 @@ func (h *guarded) keyless(r *http.Request) bool {
 	return h.route.KeyOptional && len(r.Header.Values(wire.HeaderKey)) == 0
 }
 
-// admit checks a request, in an order that callers rely on, and makes it a
-// call. Nothing is stored for what it refuses.
-func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome) {
+// admit checks a request, in an order that callers rely on, and completes the call.
+// Nothing is stored for a request that it refuses.
+func (h *guarded) admit(r *http.Request, c *call) ([]byte, *outcome) {
 	g := h.guard
-	scope, err := g.scope(r)
-	if err = cmp.Or(err, checkScope(scope)); err != nil {
-		return refuseEarly(wire.ScopeMissing, err)
+	scope, refusal := g.scopeOf(r)
+	if refusal != nil {
+		return nil, refusal
 	}
-	c := &call{route: route}
-	if code, err := h.readKeys(r, c); code != "" {
-		return refuseEarly(code, err)
+	if h.route.Key == nil {
+		if refusal := h.readKeys(r, nil, scope, c); refusal != nil {
+			return nil, refusal
+		}
 	}
 	body, code := readBody(r, g.cfg.MaxRequestBytes)
 	if code != "" {
-		return refuseEarly(code, nil)
+		return nil, &outcome{code: code}
 	}
+	if h.route.Key != nil {
+		if refusal := h.readKeys(r, body, scope, c); refusal != nil {
+			return nil, refusal
+		}
+	}
+	var err error
 	if c.firstSent, err = g.firstSent(r, c.key); err != nil {
-		return refuseEarly(wire.FirstSentInvalid, err)
+		return nil, &outcome{code: wire.FirstSentInvalid, err: err}
 	}
 	c.subject = subject{
 		scope: scope, namespace: g.cfg.Namespace, key: c.key.String(),
@@ -87,17 +95,17 @@ func (h *guarded) admit(r *http.Request, route *Route) (*call, []byte, *outcome)
 		mediaType: mediaType(r.Header.Get("Content-Type")), encoding: strings.Join(r.Header.Values("Content-Encoding"), ","),
 		cancels: c.forward.String(), body: body,
 	}
-	if route.Fingerprint != nil {
-		if c.subject.body, err = route.Fingerprint(r, body); err != nil {
-			return refuseEarly(wire.KeyInvalid, errFingerprint) // its own text may hold the body
+	if c.route.Fingerprint != nil {
+		if c.subject.body, err = c.route.Fingerprint(r, body); err != nil {
+			return nil, &outcome{code: wire.KeyInvalid, err: errFingerprint} // its own text may hold the body
 		}
 	}
 	g.identify(c)
 	if refusal := g.remember(r, c, body); refusal != nil {
-		return nil, nil, refusal
+		return nil, refusal
 	}
 	h.readWishes(r, c)
-	return c, body, nil
+	return body, nil
 }
 
 // identify names the keys of a call whose subject is there, as the store knows
@@ -113,40 +121,46 @@ func (g *Guard) identify(c *call) {
 	}
 }
 
-func refuseEarly(code wire.Code, err error) (*call, []byte, *outcome) {
-	return nil, nil, &outcome{code: code, err: err}
-}
-
 var (
 	errFingerprint = errors.New("server: the request has no fingerprint")
 	errMemo        = errors.New("server: the request has no memo")
 	errKeyPolicy   = errors.New("server: refused by the key policy")
 	errShortKey    = errors.New("server: key shorter than MinKeyBytes")
+	errBadForward  = errors.New("server: malformed forward key")
 	errSelfUndo    = errors.New("server: the forward key is the request's own key")
 )
 
-// readKeys reads the request's key and, of an undo, the forward key.
-func (h *guarded) readKeys(r *http.Request, c *call) (wire.Code, error) {
+// readKeys reads the request's key and, of an undo, the forward key. body is there if
+// the route has a Key of its own.
+func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) (refusal *outcome) {
+	if h.route.Key != nil {
+		c.key, refusal = h.keyOf(r, body)
+	} else {
+		c.key, refusal = keyInHeader(r)
+	}
+	if refusal != nil {
+		return refusal
+	}
+	c.id = lookupID(scope, h.guard.cfg.Namespace, c.key)
+	err := h.checkKey(c.key)
+	if err == nil {
+		err = h.readForward(r, c)
+	}
+	if err != nil {
+		return &outcome{code: wire.KeyInvalid, err: err}
+	}
+	return nil
+}
+
+func keyInHeader(r *http.Request) (childkey.Key, *outcome) {
 	key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
 	switch {
 	case err != nil:
-		return wire.KeyInvalid, err
+		return key, &outcome{code: wire.KeyInvalid, err: err}
 	case !present:
-		return wire.KeyMissing, nil
-	case len(key.String()) < h.guard.cfg.MinKeyBytes:
-		return wire.KeyInvalid, errShortKey
-	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil, h.route.KeyPolicy != nil && h.route.KeyPolicy(key) != nil:
-		return wire.KeyInvalid, errKeyPolicy
+		return key, &outcome{code: wire.KeyMissing}
 	}
-	forward, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderCancels))
-	switch {
-	case err != nil:
-		return wire.KeyInvalid, err
-	case forward == key:
-		return wire.KeyInvalid, errSelfUndo
-	}
-	c.key, c.forward = key, forward
-	return "", nil
+	return key, nil
 }
 
 var errFuture = errors.New("server: first sent in the future")

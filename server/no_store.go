@@ -40,7 +40,7 @@ func (h *guarded) render(w http.ResponseWriter, r *http.Request, c *call, a *Ans
 		envelope, err = h.guard.envelope(response)
 	}
 	if err != nil {
-		h.refuse(w, r, c.route, outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err})
+		h.refuse(w, r, c, outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err})
 		return
 	}
 	h.replay(w, &Answer{Status: response.Status, Envelope: envelope})

@@ -168,7 +168,7 @@ func ignoreNotFound(err error) error {
 }
 
 // reconcile asks about one unknown record, if nobody else does or did a short
-// while ago.
+// while ago. Then the record's LeaseUntil becomes the time of the next question.
 func (g *Guard) reconcile(ctx context.Context, rec *Record, ask func(context.Context, Case) (Judgement, error)) (resolved bool, err error) {
 	if rec.LeaseLeft() > 0 {
 		return false, nil
@@ -178,6 +178,7 @@ func (g *Guard) reconcile(ctx context.Context, rec *Record, ask func(context.Con
 	if won, err := g.store.Defer(ctx, rec.ID, rec.Fence, pause); !won || err != nil {
 		return false, ignoreNotFound(err)
 	}
+	rec.LeaseUntil = rec.Now.Add(pause)
 	memo, err := g.openMemo(rec.ID, rec.Memo)
 	if err != nil {
 		g.observe(Event{Kind: EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
@@ -213,7 +214,7 @@ func (g *Guard) judge(ctx context.Context, ask func(context.Context, Case) (Judg
 
 // settledByReconciler asks the route of a call about its unknown key. It reports
 // whether the store has to be asked again.
-func (g *Guard) settledByReconciler(ctx context.Context, c *call, f *finding) bool {
+func (g *Guard) settledByReconciler(ctx context.Context, c *call, s *seat, f *finding) bool {
 	if c.route.Reconcile == nil || f.code != wire.OutcomeUnknown {
 		return false
 	}
@@ -222,6 +223,10 @@ func (g *Guard) settledByReconciler(ctx context.Context, c *call, f *finding) bo
 	resolved, err := g.reconcile(context.WithoutCancel(ctx), &rec, c.route.Reconcile)
 	if err != nil {
 		g.observeStoreError(c, err)
+	}
+	if !resolved {
+		f.record.LeaseUntil = rec.LeaseUntil // when the route is asked next: the callers are told
+		s.found(f.record)
 	}
 	return resolved
 }

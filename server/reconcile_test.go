@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,20 +78,20 @@ func TestReconcile_byTheNextCall(t *testing.T) {
 		}, 1, 1},
 		{"still unknown", saying(server.StillUnknown(), nil), func(t *testing.T, h http.Handler) {
 			for range 3 {
-				requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+				requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 			}
 		}, 1, 1},
 		{"error", saying(server.NeverHappened(), errors.New("the bank is closed")), func(t *testing.T, h http.Handler) {
-			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+			requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 		}, 1, 1},
 		{"panic", &bank{says: func(server.Case) (server.Judgement, error) { panic("nil map") }}, func(t *testing.T, h http.Handler) {
-			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+			requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 		}, 1, 1},
 		{"another request is not asked about", saying(server.NeverHappened(), nil), func(t *testing.T, h http.Handler) {
 			requireCode(t, send(h, "k", "other"), wire.KeyReused)
 		}, 1, 0},
 		{"an answer that cannot be stored", saying(server.Happened(server.Response{Status: 42}), nil), func(t *testing.T, h http.Handler) {
-			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
+			requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 		}, 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,6 +103,22 @@ func TestReconcile_byTheNextCall(t *testing.T) {
 			require.Equal(t, tt.asked, tt.bank.calls())
 		})
 	}
+}
+
+// requireUndecided checks an outcome-unknown of a key that the route's Reconcile is asked
+// about again at the time that the answer names.
+func requireUndecided(tb testing.TB, w *httptest.ResponseRecorder, next time.Duration) {
+	tb.Helper()
+	p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
+	require.True(tb, ok, "answer %d %q", w.Code, w.Body)
+	require.Equal(tb, wire.OutcomeUnknown, p.Code)
+	require.Equal(tb, http.StatusLocked, w.Code)
+	require.True(tb, p.Retryable)
+	require.Equal(tb, "true", w.Header().Get(wire.HeaderShouldRetry))
+	require.Equal(tb, "true", w.Header().Get(wire.HeaderXShouldRetry))
+	after, ok := wire.RetryAfter(w.Header(), time.Now())
+	require.True(tb, ok, "Retry-After")
+	require.InDelta(tb, next, after, float64(time.Second))
 }
 
 // The sweep asks about keys that nobody calls again, also about dead runs, and

@@ -1,17 +1,6 @@
 package server
 
-import (
-	"encoding/hex"
-	"time"
-)
-
-// An ID is a lookup key: the first 16 bytes of the SHA-256 over the
-// length-prefixed scope, namespace and key. It is what stores, logs and
-// operators know a key by.
-type ID [16]byte
-
-// String returns the ID in hex.
-func (id ID) String() string { return hex.EncodeToString(id[:]) }
+import "time"
 
 // A Token is the random nonce of one owner: a claim or completion repeated
 // after a lost answer knows itself by it.

@@ -27,7 +27,7 @@ func neverReplayed(name string) bool {
 		"Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
 		"Date", "Age", "Server-Timing", "Retry-After",
 		"Traceparent", "Tracestate", "X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id",
-		"Idempotency-Key", "Idempotent-Replayed", "Idempotency-Should-Retry":
+		"Retry-After-Ms", "Idempotency-Key", "Idempotent-Replayed", "Idempotency-Code", "Idempotency-Should-Retry", "X-Should-Retry":
 		return true
 	}
 	for _, prefix := range []string{"Proxy-", "X-Ratelimit-", "Ratelimit", "X-B3-", http.TrailerPrefix} {

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -24,20 +22,21 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 		h.render(w, r, c, out.replay)
 	case out.replay != nil:
 		if !h.replay(w, out.replay) {
-			h.refuse(w, r, c.route, outcome{code: wire.RecordUnreadable, asked: true, err: errEnvelope})
+			h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, asked: true, err: errEnvelope})
 		}
 	case out.ran:
-		rec.serve(w, out.again)
+		rec.serve(w, h.guard, out.again)
 	default:
-		h.refuse(w, r, c.route, out)
+		h.refuse(w, r, c, out)
 	}
 }
 
 // serve sends what the handler wrote.
-func (r *recorder) serve(w http.ResponseWriter, again bool) {
+func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
 	mark(r.sent, false)
+	r.sent.Del(wire.HeaderCode) // of another service's refusal, which the handler passes on
 	if r.status >= 300 {
-		adviseRetry(r.sent, again)
+		g.adviseRetry(r.sent, again)
 	}
 	trailer := hasTrailer(r.header)
 	r.sent.Del("Content-Length")
@@ -72,7 +71,7 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 	mark(header, true)
 	header.Set("Cache-Control", "no-store")
 	if a.Status >= 300 {
-		adviseRetry(header, false)
+		h.guard.adviseRetry(header, false)
 	}
 	if bodyAllowed(a.Status) {
 		header.Set("Content-Length", strconv.Itoa(len(stored.Body)))
@@ -82,94 +81,85 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 	return true
 }
 
-// refuse sends a problem.
-func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, route *Route, out outcome) {
-	p := wire.NewProblem(out.code, detailOf(out))
-	if out.failed {
-		p = wire.Problem{
-			Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError),
-			Status: http.StatusInternalServerError, Retryable: true,
-		}
+// refuse sends a problem. No renderer can change its headers.
+func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out outcome) {
+	g := h.guard
+	if c.id == (ID{}) {
+		c.id = instanceID()
 	}
-	p.Instance = reference()
+	p := g.problem(c, &out)
+	h.logRefusal(r, c, p, &out)
+	answer := g.rendered(r, c, p, 0)
 	header := w.Header()
-	if s, ok := out.code.Situation(); ok && s.RetryAfter {
-		wire.SetRetryAfter(header, out.retryAfter)
-		p.RetryAfterMs = out.retryAfter.Milliseconds()
-	}
+	challenge(header, answer.Status)
+	header.Set("Cache-Control", "no-store")
+	addRendered(header, &answer)
+	header.Del(wire.HeaderReplayed)
 	if out.asked && out.code != wire.StoreUnavailable {
 		mark(header, false)
 	}
+	header.Del(wire.HeaderCode)
 	if p.Code != "" {
 		header.Set(wire.HeaderCode, string(p.Code))
 	}
-	adviseRetry(header, p.Retryable)
-	header.Set("Content-Type", wire.ProblemContentType)
-	header.Set("Cache-Control", "no-store")
-	if h.guard.cfg.DocsURL != "" {
-		header.Add("Link", "<"+h.guard.cfg.DocsURL+`>; rel="describedby"`)
+	header.Del(wire.HeaderRetryAfter)
+	header.Del(wire.HeaderRetryAfterMs)
+	if p.RetryAfterMs > 0 {
+		wire.SetRetryAfter(header, p.RetryAfter())
 	}
-	body := p.JSON()
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	h.log(r, route, p, out)
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
+	g.adviseRetry(header, p.Retryable)
+	if g.cfg.DocsURL != "" {
+		header.Add("Link", "<"+g.cfg.DocsURL+`>; rel="describedby"`)
+	}
+	header.Set("Content-Length", strconv.Itoa(len(answer.Body)))
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body)
 }
 
-// detailOf says, for people, what the code does not say.
-func detailOf(out outcome) string {
+// challenge adds what RFC 9110 section 15.5.2 wants of a 401, unless the layers around
+// the guard said more.
+func challenge(header http.Header, status int) {
+	if status == http.StatusUnauthorized && header.Get("Www-Authenticate") == "" {
+		header.Set("Www-Authenticate", "Bearer")
+	}
+}
+
+// logRefusal logs a refusal. One that needs a person is a warning. The ID is in the
+// problem's instance too, so that one leads to the other.
+func (h *guarded) logRefusal(r *http.Request, c *call, p wire.Problem, out *outcome) {
+	l := logLine{
+		level: slog.LevelDebug, message: "request refused",
+		code: p.Code, route: c.route.Name, id: c.id, err: out.err,
+	}
+	switch {
+	case out.broken:
+		l.level = slog.LevelError
+	case p.Status >= http.StatusInternalServerError, p.Status == http.StatusLocked:
+		l.level = slog.LevelWarn
+	}
 	switch out.code {
-	case wire.KeyInvalid, wire.FirstSentInvalid:
-		if out.err != nil {
-			return out.err.Error() // made for it: it holds no key
-		}
-	case wire.StoreUnavailable:
-		return "Send the same request with the same key again."
-	case wire.KeyReused:
-		return "A key belongs to one request: the same method, path, query, media type and body."
+	case wire.OutcomeUnknown, wire.Poisoned, wire.RecordUnreadable:
+		l.perKey = true
 	default:
 	}
-	return ""
-}
-
-// log writes the refusals that need a person. The reference is in the problem
-// too, so that one leads to the other.
-func (h *guarded) log(r *http.Request, route *Route, p wire.Problem, out outcome) {
-	level := slog.LevelDebug
-	if p.Status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
-	if !h.guard.cfg.Logger.Enabled(r.Context(), level) {
-		return
-	}
-	attrs := []slog.Attr{slog.String("code", string(p.Code)), slog.String("route", route.Name), slog.String("reference", p.Instance)}
-	if key, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey)); present && err == nil {
-		attrs = append(attrs, slog.Any("key", key)) // logs as its digest
-	}
-	if out.err != nil {
-		attrs = append(attrs, slog.Any("error", out.err))
-	}
-	h.guard.cfg.Logger.LogAttrs(r.Context(), level, "request refused", attrs...)
+	h.guard.log.write(r.Context(), l)
 }
 
 // mark says that the key was honoured, and whether the answer is a replay.
 func mark(h http.Header, replayed bool) { h.Set(wire.HeaderReplayed, strconv.FormatBool(replayed)) }
 
-// adviseRetry says whether a retry can help, in both headers that clients know.
-func adviseRetry(h http.Header, again bool) {
-	h.Set(wire.HeaderShouldRetry, strconv.FormatBool(again))
-	h.Set(wire.HeaderXShouldRetry, strconv.FormatBool(again))
+// adviseRetry says whether a retry can help, in every header that clients know.
+func (g *Guard) adviseRetry(h http.Header, again bool) {
+	text := strconv.FormatBool(again)
+	h.Set(wire.HeaderShouldRetry, text)
+	h.Set(wire.HeaderXShouldRetry, text)
+	for _, name := range g.cfg.ShouldRetryHeaders {
+		h.Set(name, text)
+	}
 }
 
 // replace makes to hold what from holds.
 func replace(to, from http.Header) {
 	clear(to)
 	maps.Copy(to, from)
-}
-
-// reference returns a random name for one refusal.
-func reference() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
-	return hex.EncodeToString(b[:])
 }

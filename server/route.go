@@ -18,6 +18,23 @@ type Route struct {
 	Name string
 	// Wait replaces [Config.Wait]. Negative means not at all.
 	Wait time.Duration
+	// Key reads the key of a request from its body, or from a header of another
+	// name: 1 to 255 bytes as [childkey.Parse] accepts them. It is called with the
+	// request and its whole body before anything is claimed, and must change
+	// neither. Many requests may call it at once.
+	//
+	// Key must name the same key for a request and for its retry: only what the
+	// caller sends again may go into it, and nothing random, no time and no
+	// attempt's number. Two ways to break this rule are found out. Key is called
+	// twice for each request, and must return the same text both times. A request
+	// that has an Idempotency-Key header too must have the same key there. A panic,
+	// an empty text or another key is answered with 500 key-invalid and logged, and
+	// nothing runs.
+	//
+	// An error refuses the request with key-invalid (400), or with key-missing if it
+	// wraps [ErrNoKey]. Its text is neither sent nor logged. nil reads the
+	// Idempotency-Key header.
+	Key func(r *http.Request, body []byte) (string, error)
 	// KeyPolicy refuses keys as [Config.KeyPolicy] does, beside it, on this
 	// route: for keys of a fixed alphabet or of a least length. nil accepts all.
 	KeyPolicy func(childkey.Key) error
@@ -25,6 +42,11 @@ type Route struct {
 	// unguarded and unmarked. Not for Transactional routes: without a claim
 	// there is no transaction.
 	KeyOptional bool
+	// InProgressStatus is the status of an in-progress refusal:
+	// http.StatusConflict, or http.StatusServiceUnavailable for callers whose
+	// clients retry a 503 and take a 409 for final. The code is in-progress either
+	// way. Zero means http.StatusConflict.
+	InProgressStatus int
 	// Stream says what happens when the handler flushes or hijacks.
 	Stream StreamPolicy
 	// Oversize says what happens to an answer of more than

@@ -91,7 +91,7 @@ func (r *run) direct() outcome {
 		return t.served(res, true)
 	case dispositionFail:
 		r.fail()
-		return t.served(res, r.call.route.Effect != Opaque)
+		return t.served(res, r.call.route.Effect != Opaque || r.call.route.Reconcile != nil)
 	default:
 		return r.complete(t, res)
 	}

@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // MaxScopeBytes is the length of the longest scope.
@@ -19,9 +21,50 @@ const MaxScopeBytes = childkey.MaxScopeBytes
 // is another tree of keys, and a retry under it runs anew. A caller's scope must
 // therefore not change while the caller's keys live.
 //
-// A scope has 1 to [MaxScopeBytes] bytes of UTF-8 without NUL. Any other scope,
-// or an error, refuses the request with scope-missing before anything is stored.
+// A scope has 1 to [MaxScopeBytes] bytes of UTF-8 without NUL. Any other scope
+// refuses the request with scope-missing (401). For a caller without credentials
+// return "".
+//
+// An error refuses the request with scope-unavailable (503), which callers retry: the
+// service that knows the callers may be down. An error that is or wraps a
+// [*StatusError] says another status, such as 400 or 403, with its Detail: 408, 421,
+// 425, 429 and 5xx are scope-unavailable and are retried, the others are
+// scope-missing. Nothing is stored for a refused request. A 401 gets
+// "WWW-Authenticate: Bearer" unless a layer around the guard sets another challenge.
 type ScopeFunc func(*http.Request) (string, error)
+
+// scopeOf returns the scope of a request, or why there is none. An error is taken for
+// a failure of the service: a caller who is told that no retry can help gives up, though
+// only the service that knows callers is down.
+func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
+	scope, err := g.scope(r)
+	var status *StatusError
+	switch {
+	case errors.As(err, &status) && status.Status >= 400 && status.Status <= 599:
+		out := outcome{code: wire.ScopeMissing, status: status.Status, detail: status.Detail, err: err}
+		if passes(status.Status) {
+			out.code, out.retryAfter = wire.ScopeUnavailable, time.Second
+		}
+		return "", &out
+	case err != nil:
+		return "", &outcome{code: wire.ScopeUnavailable, retryAfter: time.Second, err: err}
+	}
+	if err := checkScope(scope); err != nil {
+		return "", &outcome{code: wire.ScopeMissing, err: err}
+	}
+	return scope, nil
+}
+
+// passes reports whether a later request with the same credentials may get another
+// answer than this status.
+func passes(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	default:
+		return status >= http.StatusInternalServerError
+	}
+}
 
 var errNoScope = errors.New("server: no scope")
 

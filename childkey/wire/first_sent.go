@@ -8,9 +8,9 @@ import (
 
 // ParseFirstSent returns the time that the lines of a request's
 // [HeaderFirstSent] spell; present is false if there is no line. One line is
-// allowed, in RFC 3339 and UTC (Z, or an offset of zero). Whether the time is
-// plausible is not asked. Its error wraps [ErrBadHeader]; present is true with
-// it.
+// allowed, in RFC 3339 and UTC (Z, or an offset of zero), from 1970 on. Whether the
+// time is plausible otherwise is not asked. Its error wraps [ErrBadHeader]; present is
+// true with it.
 func ParseFirstSent(values []string) (t time.Time, present bool, err error) {
 	switch len(values) {
 	case 0:
@@ -29,7 +29,29 @@ func ParseFirstSent(values []string) (t time.Time, present bool, err error) {
 	if _, offset := t.Zone(); offset != 0 {
 		return time.Time{}, true, fmt.Errorf("%w: first-sent: not in UTC", ErrBadHeader)
 	}
-	return t.UTC(), true, nil
+	t = t.UTC()
+	if t.IsZero() || CheckFirstSent(t) != nil {
+		return time.Time{}, true, fmt.Errorf("%w: first-sent: before 1970", ErrBadHeader)
+	}
+	return t, true, nil
+}
+
+// earliest and latest bound the times that a request can have been sent at. Times before
+// them are mistakes, such as the zero time of some language, and not every store can
+// keep them. Later times have no text in RFC 3339.
+var (
+	earliest = time.Unix(0, 0)
+	latest   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// CheckFirstSent returns an error wrapping [ErrBadHeader] for a time that no
+// [HeaderFirstSent] can carry: before 1970 or after the year 9999. The zero time is
+// accepted: it means that no time is known.
+func CheckFirstSent(t time.Time) error {
+	if !t.IsZero() && (t.Before(earliest) || !t.Before(latest)) {
+		return fmt.Errorf("%w: first-sent: not from 1970 to 9999", ErrBadHeader)
+	}
+	return nil
 }
 
 // FormatFirstSent returns t as the value of [HeaderFirstSent], to the

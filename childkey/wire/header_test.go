@@ -34,6 +34,11 @@ func TestParseFirstSent(t *testing.T) {
 		{"comma for the fraction", []string{"2026-03-01T12:30:15,5Z"}, time.Time{}, true, false},
 		{"no such day", []string{"2026-02-30T12:30:15Z"}, time.Time{}, true, false},
 		{"HTTP date", []string{"Sun, 01 Mar 2026 12:30:15 GMT"}, time.Time{}, true, false},
+		{"year 0", []string{"0000-01-01T00:00:00Z"}, time.Time{}, true, false},
+		{"zero time of Go", []string{"0001-01-01T00:00:00Z"}, time.Time{}, true, false},
+		{"before 1970", []string{"1969-12-31T23:59:59.999999999Z"}, time.Time{}, true, false},
+		{"1970", []string{"1970-01-01T00:00:00Z"}, time.Unix(0, 0), true, true},
+		{"last", []string{"9999-12-31T23:59:59Z"}, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), true, true},
 		{"unix time", []string{"1772368215"}, time.Time{}, true, false},
 		{"something behind", []string{"2026-03-01T12:30:15Z, x"}, time.Time{}, true, false},
 	}
@@ -49,6 +54,18 @@ func TestParseFirstSent(t *testing.T) {
 				require.ErrorIs(t, err, wire.ErrBadHeader)
 			}
 		})
+	}
+}
+
+func TestCheckFirstSent(t *testing.T) {
+	t.Parallel()
+	for _, ok := range []time.Time{{}, time.Unix(0, 0), time.Now(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		require.NoError(t, wire.CheckFirstSent(ok), ok)
+	}
+	for _, bad := range []time.Time{
+		time.Time{}.Add(1), time.Time{}.Add(-1), time.Unix(0, -1), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		require.ErrorIs(t, wire.CheckFirstSent(bad), wire.ErrBadHeader, bad)
 	}
 }
 

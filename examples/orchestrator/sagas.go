@@ -92,7 +92,7 @@ type stepView struct {
 func (s *service) showSaga(w http.ResponseWriter, r *http.Request) {
 	tenant, err := hosting.Tenant(r)
 	if err != nil {
-		hosting.WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": err.Error()})
+		hosting.WriteError(w, err)
 		return
 	}
 	key, err := childkey.Parse(r.PathValue("key"))

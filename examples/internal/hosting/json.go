@@ -1,11 +1,14 @@
 package hosting
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/fanonce/fanonce/server"
 )
 
 // ErrBadInput: the request's body is not what the route takes.
@@ -39,6 +42,11 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 // WriteError answers what a handler could not do: 400 for the caller's fault,
 // which is stored, and 500 for ours, after which the next call runs again.
 func WriteError(w http.ResponseWriter, err error) {
+	var status *server.StatusError
+	if errors.As(err, &status) { // from Tenant
+		WriteJSON(w, status.Status, map[string]string{"error": cmp.Or(status.Detail, http.StatusText(status.Status))})
+		return
+	}
 	if errors.Is(err, ErrBadInput) {
 		WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return

@@ -3,8 +3,12 @@ package hosting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server"
 )
 
 // ErrNoTenant: the request has no bearer token.
@@ -12,11 +16,18 @@ var ErrNoTenant = errors.New("no bearer token")
 
 // Tenant is the scope of every key: who the caller is, from its
 // authentication. A real service would verify the token; these take the token
-// itself for the tenant's name.
+// itself for the tenant's name. Its error is a [*server.StatusError]: 401 wrapping
+// [ErrNoTenant], or 400 for a name that is no text or too long.
 func Tenant(r *http.Request) (string, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" {
-		return "", ErrNoTenant
+		return "", &server.StatusError{Status: http.StatusUnauthorized, Err: ErrNoTenant}
+	}
+	if childkey.CheckScope(token) != nil {
+		return "", &server.StatusError{
+			Status: http.StatusBadRequest, Err: ErrBadInput,
+			Detail: fmt.Sprintf("The tenant must be at most %d bytes of UTF-8 without NUL.", childkey.MaxScopeBytes),
+		}
 	}
 	return token, nil
 }

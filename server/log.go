@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// logPause is the time between two lines of one cause.
+const logPause = time.Second
+
+// maxLogCauses bounds the memory for the causes of the last logPause. Beyond it the
+// keys of one code and route share a line.
+const maxLogCauses = 1024
+
+// A logLine is one thing that happened, as the log shows it. It holds no key, scope or
+// body. Zero fields are left out.
+type logLine struct {
+	level   slog.Level
+	message string
+	code    wire.Code
+	route   string
+	id      ID
+	status  int
+	err     error
+	perKey  bool // each key needs a person, so that each has a line of its own
+}
+
+// A logCause is what lines have in common of which one a second is enough.
+type logCause struct {
+	message string
+	code    wire.Code
+	route   string
+	id      ID // zero where the key makes no difference
+}
+
+func (l *logLine) cause() logCause {
+	c := logCause{message: l.message, code: l.code, route: l.route}
+	if l.perKey {
+		c.id = l.id
+	}
+	return c
+}
+
+// attrs are the line's; it stands for count things.
+func (l *logLine) attrs(count int) []slog.Attr {
+	var attrs []slog.Attr
+	if l.code != "" {
+		attrs = append(attrs, slog.String("code", string(l.code)))
+	}
+	if l.status != 0 {
+		attrs = append(attrs, slog.Int("status", l.status))
+	}
+	if l.route != "" {
+		attrs = append(attrs, slog.String("route", l.route))
+	}
+	if l.id != (ID{}) {
+		attrs = append(attrs, slog.String("id", l.id.String()))
+	}
+	if l.err != nil {
+		attrs = append(attrs, slog.Any("error", l.err))
+	}
+	if count > 1 {
+		attrs = append(attrs, slog.Int("count", count))
+	}
+	return attrs
+}
+
+// A logbook writes at most one line a second for each cause. The first line is written
+// at once. The lines of the second after it become one, which shows the latest of them
+// and their count. A caller who asks again and again can therefore not flood the log.
+//
+// It is safe for concurrent use.
+type logbook struct {
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	causes map[logCause]*heldLine // of which a line was written less than logPause ago
+}
+
+// A heldLine is the latest line that was not written yet.
+type heldLine struct {
+	ctx   context.Context //nolint:containedctx // of that line: handlers read traces from it
+	line  logLine
+	count int // 0: there is none
+}
+
+func newLogbook(logger *slog.Logger) *logbook {
+	return &logbook{logger: logger, causes: make(map[logCause]*heldLine)}
+}
+
+func (b *logbook) write(ctx context.Context, l logLine) {
+	if !b.logger.Enabled(ctx, l.level) || b.hold(ctx, l) {
+		return
+	}
+	b.logger.LogAttrs(ctx, l.level, l.message, l.attrs(1)...)
+}
+
+// hold keeps the line for later if its cause has had one in the last logPause.
+func (b *logbook) hold(ctx context.Context, l logLine) bool {
+	cause := l.cause()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := b.causes[cause]
+	if held == nil && len(b.causes) >= maxLogCauses {
+		cause.id = ID{}
+		held = b.causes[cause]
+	}
+	if held == nil {
+		b.causes[cause] = new(heldLine)
+		time.AfterFunc(logPause, func() { b.release(cause) })
+		return false
+	}
+	held.ctx, held.line = context.WithoutCancel(ctx), l
+	held.count++
+	return true
+}
+
+// release writes what was held of the cause. A cause without news is forgotten.
+func (b *logbook) release(cause logCause) {
+	b.mu.Lock()
+	held := *b.causes[cause]
+	if held.count == 0 {
+		delete(b.causes, cause)
+	} else {
+		b.causes[cause] = new(heldLine)
+		time.AfterFunc(logPause, func() { b.release(cause) })
+	}
+	b.mu.Unlock()
+	if held.count > 0 {
+		b.logger.LogAttrs(held.ctx, held.line.level, held.line.message, held.line.attrs(held.count)...)
+	}
+}
+
+// personal are the events that need a person, with their log messages. Refusals are
+// logged where they are answered.
+var personal = map[EventKind]string{
+	EventUnknown:     "key became outcome-unknown: settle it with Guard.Resolve",
+	EventPoisoned:    "key was quarantined: settle it with Guard.Resolve",
+	EventSealError:   "answer or memo could not be sealed or opened",
+	EventRedactError: "Redact failed: the answer is not stored",
+	EventReconcile:   "Reconcile failed: the key stays outcome-unknown",
+}
+
+// logEvent logs the event if it needs a person.
+func (g *Guard) logEvent(e *Event) {
+	message, ok := personal[e.Kind]
+	if !ok || e.Kind == EventReconcile && e.Err == nil {
+		return
+	}
+	g.log.write(context.Background(), logLine{
+		level: slog.LevelWarn, message: message, route: e.Route, id: e.ID, err: e.Err,
+		perKey: e.Kind == EventUnknown || e.Kind == EventPoisoned,
+	})
+}
