@@ -14,12 +14,15 @@ func deadlineConditions(e effort) string {
 		" of the time until the caller knows, and in how many it sees the 429.", e.deadlineCalls)
 }
 
+// timeLeft is what a call has left when it is made.
+const timeLeft = 300 * time.Millisecond
+
 var deadlineContenders = []contender{retryable, failsafePlain, ours}
 
 func measureDeadline(ctx context.Context, e effort) ([]figure, error) {
 	var figures []figure
 	for _, c := range deadlineContenders {
-		took, visible, err := turnedAway(ctx, c, e.deadlineCalls)
+		took, visible, err := turnedAway(ctx, c, e.deadlineCalls, timeLeft)
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +38,9 @@ func measureDeadline(ctx context.Context, e effort) ([]figure, error) {
 	return figures, nil
 }
 
-// turnedAway returns how long each call took, and how many knew of the 429.
-func turnedAway(ctx context.Context, c contender, calls int) (took []time.Duration, visible int, err error) {
+// turnedAway returns how long each call took, and how many knew of the 429. Each call has
+// the time left, which is shorter than the callee's Retry-After.
+func turnedAway(ctx context.Context, c contender, calls int, left time.Duration) (took []time.Duration, visible int, err error) {
 	callee := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Retry-After", "5")
@@ -51,7 +55,7 @@ func turnedAway(ctx context.Context, c contender, calls int) (took []time.Durati
 	}
 	for i := range calls {
 		start := time.Now()
-		if r := turnAway(ctx, send, message{url: callee.URL, body: []byte("x"), key: fmt.Sprint("call-", i)}); r.status == http.StatusTooManyRequests {
+		if r := turnAway(ctx, send, message{url: callee.URL, body: []byte("x"), key: fmt.Sprint("call-", i)}, left); r.status == http.StatusTooManyRequests {
 			visible++
 		}
 		took = append(took, time.Since(start))
@@ -59,8 +63,8 @@ func turnedAway(ctx context.Context, c contender, calls int) (took []time.Durati
 	return took, visible, nil
 }
 
-func turnAway(ctx context.Context, send sender, m message) reply {
-	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+func turnAway(ctx context.Context, send sender, m message, left time.Duration) reply {
+	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	return send(ctx, m)
 }
