@@ -1,0 +1,60 @@
+package pgstore_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// Handlers hold every connection of the pool. Another request hears 503 with Retry-After
+// at the store's deadline, and the readiness check fails. When the handlers end, each key
+// has one effect.
+func TestOverload_poolExhausted(t *testing.T) {
+	t.Parallel()
+	const conns = 2
+	look := ledger(t)
+	s := openOn(t, look, pgstore.Config{}, size(conns))
+	begun, end := make(chan struct{}, conns), make(chan struct{})
+	c := newCallee(t, s, server.Config{StoreTimeout: 500 * time.Millisecond}, func(*http.Request) {
+		begun <- struct{}{}
+		<-end
+	})
+	release := sync.OnceFunc(func() { close(end) })
+	t.Cleanup(release)
+	first := make(chan reply, conns)
+	for _, key := range []string{"order-1", "order-2"} {
+		go func() { first <- c.insist(t, key) }()
+	}
+	for range conns {
+		<-begun
+	}
+
+	refused := c.post(t.Context(), "order-3")
+	require.Equal(t, http.StatusServiceUnavailable, refused.status, refused.body)
+	require.NotEmpty(t, refused.header.Get(wire.HeaderRetryAfter))
+	require.Contains(t, refused.body, string(wire.StoreUnavailable))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.Check(ctx), context.DeadlineExceeded, "not ready")
+	require.Zero(t, queryRow[int](t, look, "select count(*) from effect"))
+
+	release()
+	go func() { <-begun }()
+	require.Equal(t, http.StatusCreated, c.insist(t, "order-3").status)
+	for range conns {
+		r := <-first
+		require.Equal(t, http.StatusCreated, r.status, r.body)
+		require.True(t, strings.HasPrefix(r.body, "once"))
+	}
+	require.NoError(t, s.Check(t.Context()), "ready again")
+	require.Equal(t, conns+1, queryRow[int](t, look, "select count(*) from effect"))
+}
