@@ -2,9 +2,13 @@ package retry
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
@@ -20,8 +24,10 @@ type answer struct {
 	header  http.Header
 	raw     *http.Response // with its body spent
 	body    []byte
-	problem *wire.Problem // nil: the body is none
+	problem *wire.Problem // of the idempotency layer; nil: the body is none
 	code    wire.Code     // "": the answer is not the idempotency layer's
+	theirs  wire.Code     // of the service's own problem; "": there is none, or it could be taken for code
+	detail  string        // of either problem
 	cut     bool          // the body is longer than what was read of it
 
 	replayed bool // the callee says that an earlier attempt had run
@@ -51,7 +57,7 @@ func (a *answer) err() error {
 	case a.tooLong():
 		return fmt.Errorf("%w: status %d", ErrResponseTooLarge, a.status)
 	default:
-		return &answerError{status: a.status, code: a.code}
+		return &answerError{status: a.status, code: a.shown()}
 	}
 }
 
@@ -82,10 +88,55 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	if a.success() {
 		return nil
 	}
-	if p, ok := wire.ParseProblem(resp.Header.Get("Content-Type"), a.snippet()); ok {
-		a.problem, a.code = &p, p.Code
-	}
+	a.readProblem()
 	return nil
+}
+
+// readProblem finds out who refused the call, and why. The header goes first: the body
+// may have the service's own shape.
+func (a *answer) readProblem() {
+	if code := wire.Code(a.header.Get(wire.HeaderCode)); known(code) {
+		a.code = code
+	}
+	contentType := a.header.Get("Content-Type")
+	if p, ok := wire.ParseProblem(contentType, a.snippet()); ok && (a.code == "" || a.code == p.Code) {
+		a.problem, a.code, a.detail = &p, p.Code, clean(p.Detail)
+		return
+	}
+	if p, ok := wire.ReadProblem(contentType, a.snippet()); ok {
+		a.detail = clean(p.Detail)
+		if !known(p.Code) {
+			a.theirs = wire.Code(clean(string(p.Code)))
+		}
+	}
+}
+
+func known(code wire.Code) bool {
+	_, ok := code.Situation()
+	return ok
+}
+
+// shown is the code for people and for callers who branch.
+func (a *answer) shown() wire.Code { return cmp.Or(a.code, a.theirs) }
+
+// maxProblemText is the length of the longest code or detail that is passed on.
+const maxProblemText = 1 << 10
+
+// clean returns a text of a problem as it may be logged and stored: UTF-8 without
+// control characters, cut to maxProblemText.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	for i := range text {
+		if i > maxProblemText-utf8.UTFMax {
+			return text[:i]
+		}
+	}
+	return text
 }
 
 // readBody reads at most maxBytes; whole says that this was all. It trusts an

@@ -23,8 +23,16 @@ type Error struct {
 	Attempts           int // 0: no attempt was begun
 
 	// Of the last complete answer, if there was one; else zero.
-	Status     int
-	Code       wire.Code     // from the problem; "" where the answer is not the idempotency layer's
+	Status int
+	// Code is the code of the callee's problem (RFC 9457). One of package wire is
+	// the idempotency layer's, from Idempotency-Code or the body. Any other code is
+	// the service's own, such as "card-declined". It is "" for an answer without a
+	// code, and for one of the service's own that could be taken for one of
+	// package wire.
+	Code wire.Code
+	// Detail is the detail of that problem, for people: UTF-8 without control
+	// characters, cut to 1 KiB. It is not in the error's text.
+	Detail     string
 	Header     http.Header   // nil if there was no answer
 	Body       []byte        // its first 64 KiB
 	RetryAfter time.Duration // what the callee asked for; 0: nothing

@@ -114,7 +114,7 @@ func (x *exchange) lastError() error {
 func (x *exchange) fail(err, stop error) {
 	e := x.run.fail(err, stop)
 	if a := x.last; a != nil {
-		e.Status, e.Code, e.Header = a.status, a.code, a.header
+		e.Status, e.Code, e.Detail, e.Header = a.status, a.shown(), a.detail, a.header
 		e.Body = a.snippet()
 		if len(a.body) > len(e.Body) { // an error may be kept for long
 			e.Body = bytes.Clone(e.Body)

@@ -27,6 +27,12 @@ func (a *answer) vetoes() bool {
 	return ok && !retry && a.status != http.StatusUnauthorized
 }
 
+// invites reports whether the callee says that a retry can help.
+func (a *answer) invites() bool {
+	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
+	return ok && retry
+}
+
 // judge finds the answer's row: by its code, else by the callee's own rules,
 // else by its status.
 func (x *exchange) judge(a *answer) Verdict {
@@ -38,6 +44,9 @@ func (x *exchange) judge(a *answer) Verdict {
 			// The other payload may be this very call, as an earlier process
 			// spelled it: then it has taken effect.
 			v.Proven = false
+		}
+		if a.code == wire.OutcomeUnknown && a.invites() {
+			v.Action, v.Evidence = Wait, "the callee is finding out"
 		}
 		return v
 	}

@@ -172,7 +172,7 @@ func (g *progress) missed(s *step) bool {
 func (l *leg) failure(t task, reason Reason) *Failure {
 	f := &Failure{
 		Reason: reason, Step: t.step.name, Undo: t.undo, Outcome: l.outcome,
-		Status: l.entry.Status, Code: l.entry.Code, Detail: l.entry.Detail,
+		Status: l.entry.Status, Code: l.entry.Code, Detail: l.entry.Detail, Problem: l.entry.Problem,
 	}
 	if !l.known {
 		f.Outcome = retry.NotSent

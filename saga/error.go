@@ -81,7 +81,7 @@ func (f *Failure) err() error {
 	service, operation, _ := strings.Cut(f.Step, ".")
 	failed := &retry.Error{
 		Outcome: f.Outcome, Service: service, Operation: operation,
-		Status: f.Status, Code: f.Code, Err: errors.New(f.Detail),
+		Status: f.Status, Code: f.Code, Detail: f.Problem, Err: errors.New(f.Detail),
 	}
 	if f.Reason == ReasonTimeout {
 		return fmt.Errorf("%w: %w", ErrTimeout, failed)

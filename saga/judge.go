@@ -28,6 +28,8 @@ type verdict struct {
 	status int
 	code   wire.Code
 	detail string
+	// problem is the detail of the callee's own problem.
+	problem string
 }
 
 // judge returns what a try that returned result or err means.
@@ -43,6 +45,7 @@ func judge(result []byte, err error) verdict {
 		v.outcome = retry.Completed
 	case errors.As(err, &failed):
 		v.outcome, v.status, v.code, v.after = failed.Outcome, failed.Status, failed.Code, failed.RetryAfter
+		v.problem = cut(strings.ToValidUTF8(failed.Detail, "\uFFFD"), MaxDetailBytes)
 		v.again = sdk.Resumable(err) && !errors.Is(err, ErrPanic)
 		v.lost = failed.Outcome == retry.Unknown && errors.Is(err, retry.ErrKeyExpired)
 		v.deadEnd = failed.Outcome == retry.Unknown && !failed.Retryable && answered(failed.Status)

@@ -152,7 +152,7 @@ func (g *progress) end(t task, v verdict, now time.Time, wait time.Duration) {
 		l.retryAt = now.Add(wait)
 	}
 	l.entry.Status, l.entry.Code, l.entry.Detail, l.entry.Forced = v.status, v.code, v.detail, ""
-	l.entry.Nothing = v.nothing
+	l.entry.Problem, l.entry.Nothing = v.problem, v.nothing
 }
 
 // finalFor reports whether the task is not to be tried again after v.

@@ -125,10 +125,13 @@ type Entry struct {
 	// (Idempotent-Forward: never-ran, as a guarded one does that asks server.Barrier).
 	Nothing bool
 	// Status, Code and Detail say what was seen, for people; never a key or a
-	// body. Status and Code are those of the last answer.
+	// body. Status and Code are those of the last answer: Code is that of a
+	// [retry.Error].
 	Status int
 	Code   wire.Code
 	Detail string
+	// Problem is what the callee's last problem said in its detail member; "": nothing.
+	Problem string
 }
 
 // A Reason is the kind of a [Failure].
@@ -153,4 +156,5 @@ type Failure struct {
 	Status  int
 	Code    wire.Code
 	Detail  string // as in an [Entry]
+	Problem string // as in an [Entry]
 }

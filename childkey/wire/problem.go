@@ -67,6 +67,30 @@ func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
 	return p, true
 }
 
+// ReadProblem returns the problem that an answer with this Content-Type and body is,
+// whoever wrote it: [ParseProblem] without the question whose it is. Members of a type
+// that RFC 9457 does not have are left out, and so are those that it does not name but
+// code. ok is false for another media type, a body that is no JSON object, and a body
+// longer than [MaxProblemBytes].
+func ReadProblem(contentType string, body []byte) (p Problem, ok bool) {
+	if p, ok := ParseProblem(contentType, body); ok {
+		return p, true
+	}
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != ProblemContentType || len(body) > MaxProblemBytes {
+		return Problem{}, false
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return Problem{}, false
+	}
+	for name, into := range map[string]any{
+		"type": &p.Type, "title": &p.Title, "status": &p.Status, "detail": &p.Detail, "instance": &p.Instance, "code": &p.Code,
+	} {
+		_ = json.Unmarshal(members[name], into) // of another type, or not there
+	}
+	return p, true
+}
+
 // JSON returns p as it goes into the body of an answer.
 func (p Problem) JSON() []byte {
 	b, _ := json.Marshal(p) // strings and integers: nothing in it can fail

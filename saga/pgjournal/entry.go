@@ -42,6 +42,7 @@ const (
 	markForced
 	markSeen // Status, Code and Detail
 	markNothing
+	markProblem
 )
 
 // logOf returns the entries as they are appended at a revision, and the results
@@ -75,6 +76,7 @@ func (l *logged) append(log []byte) []byte {
 	mark(markElsewhere, l.elsewhere != place{})
 	mark(markForced, l.Forced != "")
 	mark(markNothing, l.Nothing)
+	mark(markProblem, l.Problem != "")
 	mark(markSeen, l.Status != 0 || l.Code != "" || l.Detail != "")
 	b := packed{codecVersion}
 	b.uint(marks)
@@ -101,6 +103,9 @@ func (l *logged) append(log []byte) []byte {
 		b.int(int64(l.Status))
 		b.text(string(l.Code))
 		b.text(l.Detail)
+	}
+	if marks&markProblem != 0 {
+		b.text(l.Problem)
 	}
 	return (*packed)(&log).appended(b)
 }
@@ -150,7 +155,10 @@ func parseEntry(data []byte) (l logged, err error) {
 	if marks&markSeen != 0 {
 		l.Status, l.Code, l.Detail = int(r.int()), wire.Code(r.text()), r.text()
 	}
-	if outcome > uint64(retry.Completed) || marks >= markNothing<<1 {
+	if marks&markProblem != 0 {
+		l.Problem = r.text()
+	}
+	if outcome > uint64(retry.Completed) || marks >= markProblem<<1 {
 		r.broken = true
 	}
 	return l, r.end()

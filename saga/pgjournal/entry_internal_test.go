@@ -18,7 +18,7 @@ import (
 var full = saga.Entry{
 	Step: "a.b[x]", Undo: true, Outcome: retry.NotSent, Pending: true, Tries: 300,
 	RetryAt: time.UnixMicro(1700000000000001).UTC(), At: time.UnixMicro(-1).UTC(), Result: []byte("\x00{}"),
-	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff",
+	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff", Problem: "later",
 }
 
 func entriesOf(t *testing.T, log []byte) []saga.Entry {
@@ -73,10 +73,20 @@ func TestLog_largeResults(t *testing.T) {
 // The bytes are in databases: what was written once must be read for ever.
 func TestLog_golden(t *testing.T) {
 	t.Parallel()
-	log, _ := logOf([]saga.Entry{full, {Step: "c.d", Outcome: retry.Completed, Tries: 1, At: full.RetryAt, Result: []byte(`{}`)}}, 2)
+	without := full
+	without.Problem = ""
+	log, _ := logOf([]saga.Entry{without, {Step: "c.d", Outcome: retry.Completed, Tries: 1, At: full.RetryAt, Result: []byte(`{}`)}}, 2)
 	want := "3901df0101d80406612e625b785d018280f2818389850603007b7d03616e6eee071173746f72652d756e617661696c61626c" +
 		"65066ec3a4680aff130114030203632e648280f28183898506027b7d"
 	require.Equal(t, want, hex.EncodeToString(log))
+}
+
+// What the callee's problem said has a mark of its own too.
+func TestLog_goldenOfAProblem(t *testing.T) {
+	t.Parallel()
+	log, _ := logOf([]saga.Entry{{Step: "c.d", Outcome: retry.Rejected, Tries: 1, Status: 402, Code: "declined", Problem: "No funds."}}, 2)
+	require.Equal(t, "1f018005020203632e64a406086465636c696e656400094e6f2066756e64732e", hex.EncodeToString(log))
+	require.Equal(t, "No funds.", entriesOf(t, log)[0].Problem)
 }
 
 // An undo that found nothing has a mark of its own, which older entries have not.
@@ -103,7 +113,7 @@ func TestFailure_roundTrip(t *testing.T) {
 	t.Parallel()
 	for _, f := range []*saga.Failure{nil, {}, {
 		Reason: saga.ReasonStep, Step: "a.b", Undo: true, Outcome: retry.Rejected, Status: 402, Code: wire.KeyReused, Detail: "no money",
-	}} {
+	}, {Reason: saga.ReasonStep, Code: "declined", Problem: "No funds."}} {
 		got, err := unpackFailure(packFailure(f))
 		require.NoError(t, err)
 		require.Equal(t, f, got)

@@ -118,6 +118,9 @@ func packFailure(f *saga.Failure) []byte {
 	b.int(int64(f.Status))
 	b.text(string(f.Code))
 	b.text(f.Detail)
+	if f.Problem != "" {
+		b.text(f.Problem)
+	}
 	return b
 }
 
@@ -134,6 +137,9 @@ func unpackFailure(data []byte) (*saga.Failure, error) {
 	}
 	f.Outcome = retry.Outcome(outcome) //nolint:gosec // checked above
 	f.Status, f.Code, f.Detail = int(r.int()), wire.Code(r.text()), r.text()
+	if !r.broken && len(r.rest) > 0 {
+		f.Problem = r.text()
+	}
 	return f, r.end()
 }
 

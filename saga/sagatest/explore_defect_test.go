@@ -124,6 +124,7 @@ func proven(resp *http.Response, status int) {
 	resp.Header.Set("Content-Type", "application/json")
 	resp.Header.Set(wire.HeaderReplayed, "true")
 	resp.Header.Del(wire.HeaderShouldRetry)
+	resp.Header.Del(wire.HeaderCode)
 	resp.Body = io.NopCloser(bytes.NewReader([]byte(`{}`)))
 	resp.ContentLength = 2
 }

@@ -14,7 +14,7 @@ func ok(step string) saga.Entry {
 }
 
 var (
-	failed  = saga.Failure{Reason: saga.ReasonStep, Step: "c.d", Outcome: retry.Rejected, Status: 402, Detail: "no money"}
+	failed  = saga.Failure{Reason: saga.ReasonStep, Step: "c.d", Outcome: retry.Rejected, Status: 402, Code: "declined", Detail: "no money", Problem: "No funds."}
 	blocked = saga.Failure{Reason: saga.ReasonTimeout, Step: "a.b", Undo: true, Outcome: retry.Unknown, Code: wire.InProgress}
 )
 
@@ -67,7 +67,7 @@ func appendIsRecorded(c *check) {
 	r := c.started()
 	entry := saga.Entry{
 		Step: "a.b", Outcome: retry.NotSent, Pending: true, Tries: 2, RetryAt: r.Now.Add(time.Hour), At: r.Now,
-		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n",
+		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n", Problem: "wait, please",
 	}
 	want1 := r
 	want1.Revision, want1.WakeAt, want1.Entries = 2, r.Now.Add(time.Minute), []saga.Entry{entry, ok("c.d")}

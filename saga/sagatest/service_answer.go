@@ -16,14 +16,15 @@ type answer struct {
 	contentType string
 	replayed    string // the header; "": not from a guarded service
 	shouldRetry string
-	forward     string // the header; "": not an undo's
+	code        wire.Code // the header; "": no refusal of the idempotency layer
+	forward     string    // the header; "": not an undo's
 }
 
 func problem(code wire.Code) answer {
 	row, _ := code.Situation()
 	return answer{
 		status: row.Status, body: wire.NewProblem(code, "").JSON(), contentType: wire.ProblemContentType,
-		replayed: "false", shouldRetry: strconv.FormatBool(row.Retryable),
+		replayed: "false", shouldRetry: strconv.FormatBool(row.Retryable), code: code,
 	}
 }
 
@@ -37,6 +38,9 @@ func (a answer) response(req *http.Request) *http.Response {
 	}
 	if a.forward != "" {
 		header.Set(wire.HeaderForward, a.forward)
+	}
+	if a.code != "" {
+		header.Set(wire.HeaderCode, string(a.code))
 	}
 	if a.shouldRetry != "" {
 		header.Set(wire.HeaderShouldRetry, a.shouldRetry)

@@ -48,6 +48,7 @@ func Problem(code wire.Code) Fault {
 	problem := wire.NewProblem(code, "")
 	header := http.Header{}
 	header.Set("Content-Type", wire.ProblemContentType)
+	header.Set(wire.HeaderCode, string(code))
 	header.Set(wire.HeaderShouldRetry, "false")
 	if problem.Retryable {
 		header.Set(wire.HeaderShouldRetry, "true")
