@@ -47,8 +47,10 @@ type Config struct {
 	// [DefaultLease].
 	Lease time.Duration
 	// HandlerTimeout is when a run's ctx ends, with cause [ErrHandlerTimeout].
-	// Nothing else ends it but a lost lease and [Guard.Shutdown]. Zero means
-	// [DefaultHandlerTimeout].
+	// Nothing else ends it but a lost lease and [Guard.Shutdown]. A process that is
+	// stopped needs HandlerTimeout and SettleTimeout to let every run end by itself.
+	// If the platform gives it less, choose a shorter HandlerTimeout: else Shutdown
+	// cancels the longest runs. Zero means [DefaultHandlerTimeout].
 	HandlerTimeout time.Duration
 	// Retention is how long a completed key replays its answer, from its
 	// completion; and how old Idempotency-First-Sent may be for a key to run.
@@ -78,8 +80,10 @@ type Config struct {
 	// has none. Only for callers who make a key when they first send it: an
 	// older one is refused with key-expired, and never runs.
 	FirstSentFromKey bool
-	// StoreTimeout bounds each call to the store. Zero means
-	// [DefaultStoreTimeout].
+	// StoreTimeout bounds each call to the store, with three exceptions. The commit
+	// of a transaction has SettleTimeout. [Guard.ListStuck] and [Guard.AuditLog] may
+	// read the whole table, and take the deadline of their ctx if it has one. The
+	// maintenance of partitions has a minute. Zero means [DefaultStoreTimeout].
 	StoreTimeout time.Duration
 	// SettleTimeout bounds how long a run whose work is done tries to record
 	// its outcome before it is answered with store-unavailable. Zero means

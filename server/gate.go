@@ -65,9 +65,27 @@ func (g *gate) isClosed() bool {
 	}
 }
 
+// untilClosing returns ctx, cancelled with cause [ErrShutdown] when the gate closes.
+// The caller calls stop.
+func (g *gate) untilClosing(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-g.closing:
+			cancel(ErrShutdown)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		wg.Wait()
+	}
+}
+
 // Shutdown ends the guard. New requests and waiting duplicates are refused with
 // store-unavailable, a claim that has not begun to run is released, and
-// [Guard.RunSweeper] ends. Shutdown blocks until every run has been settled and no
+// [Guard.RunSweeper] and every [Route].Reconcile end. Shutdown blocks until every run has been settled and no
 // call of the guard to its store is left. Then it returns nil, and the store may be
 // closed.
 //

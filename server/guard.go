@@ -12,9 +12,10 @@ import (
 // [NewGuard]; routes come from [Handle], [Guard.Handler] or [Guard.Route]. It
 // is safe for concurrent use.
 type Guard struct {
-	store      Store
-	txStore    TxStore    // store, if it is one
-	watchStore WatchStore // store, if it is one
+	store      *boundedStore
+	txStore    *boundedTxStore // store, if it is a TxStore
+	watchStore WatchStore      // store, if it is one
+	partitions PartitionStore  // store, if it is one
 	scope      ScopeFunc
 	cfg        Config
 	headers    headerPolicy
@@ -43,8 +44,14 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &Guard{store: store, scope: scope, cfg: cfg, gate: newGate(), log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
-	g.txStore, _ = store.(TxStore)
+	g := &Guard{
+		store: &boundedStore{store, cfg.StoreTimeout}, scope: scope, cfg: cfg, gate: newGate(),
+		log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders),
+	}
+	if txs, ok := store.(TxStore); ok {
+		g.txStore = &boundedTxStore{txs, cfg.StoreTimeout, cfg.SettleTimeout}
+	}
+	g.partitions, _ = store.(PartitionStore)
 	g.watchStore, _ = store.(WatchStore)
 	g.pulse = newPulse(g)
 	g.fingerprints = newFingerprinter(cfg.FingerprintKeys)

@@ -258,6 +258,31 @@ func TestShutdown_longEnoughForEveryRun(t *testing.T) {
 	})
 }
 
+// A request that asks a Reconcile holds no stop up: the matter is asked about later.
+func TestShutdown_endsReconcile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, seen := memstore.New(), &witness{}
+		g := newGuard(t, store, server.Config{Observer: seen})
+		h, err := g.Route(server.Route{
+			Effect: server.Opaque, Name: "n", Memo: server.MemoKey,
+			Reconcile: func(ctx context.Context, _ server.Case) (server.Judgement, error) {
+				<-ctx.Done()
+				assert.ErrorIs(t, context.Cause(ctx), server.ErrShutdown)
+				return server.Judgement{}, ctx.Err()
+			},
+		}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+		require.NoError(t, err)
+		send(h, "k", "b")
+		go func() { requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown) }()
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, g.Shutdown(t.Context()))
+		require.Zero(t, time.Since(start))
+		require.Equal(t, server.StateUnknown, readRecord(t, store, seen).State)
+	})
+}
+
 // A renewal that is under way uses the store, which its owner closes after Shutdown.
 func TestShutdown_waitsForRenewals(t *testing.T) {
 	t.Parallel()

@@ -48,8 +48,6 @@ func (g *Guard) Lookup(ctx context.Context, scope string, key childkey.Key) (Loo
 }
 
 func (g *Guard) lookup(ctx context.Context, id ID) (Lookup, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
-	defer cancel()
 	rec, err := g.store.Read(ctx, id)
 	if err != nil {
 		return Lookup{}, err

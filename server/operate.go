@@ -165,7 +165,8 @@ func (q StuckQuery) check() error {
 
 // ListStuck returns the keys that need somebody, the oldest first: unknown ones,
 // quarantined ones, and those whose owner died and that nobody has asked for
-// since. Their answers are left out. It may read the store's whole table.
+// since. Their answers are left out. It may read the store's whole table: a ctx
+// with a deadline gives it more time than [Config.StoreTimeout], or less.
 func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -185,7 +186,8 @@ func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
 
 // AuditLog returns at most limit entries of what was done to keys in somebody's
 // name, the youngest first; those of one key if id is not the zero ID. The log
-// is not swept: its owner prunes it, as with PruneAudit of pgstore.
+// is not swept: its owner prunes it, as with PruneAudit of pgstore. Its time is
+// that of [Guard.ListStuck].
 func (g *Guard) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)

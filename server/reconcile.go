@@ -111,9 +111,7 @@ func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	if g.reconcilers.none() {
 		return 0, nil
 	}
-	page, err := g.store.List(ctx, ListRequest{
-		States: []State{StateInProgress, StateUnknown}, Effect: Opaque, After: g.reconcilers.cursor(), Limit: g.cfg.SweepBatch,
-	})
+	page, err := g.reconcilable(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -135,6 +133,15 @@ func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 		g.reconcilers.setCursor(Cursor{}) // from the start again
 	}
 	return resolved, errors.Join(failures...)
+}
+
+// reconcilable lists the records to ask about. The store has an index for them.
+func (g *Guard) reconcilable(ctx context.Context) ([]Record, error) {
+	ctx, cancel := bound(ctx, g.cfg.StoreTimeout)
+	defer cancel()
+	return g.store.List(ctx, ListRequest{
+		States: []State{StateInProgress, StateUnknown}, Effect: Opaque, After: g.reconcilers.cursor(), Limit: g.cfg.SweepBatch,
+	})
 }
 
 func (g *Guard) reconcileListed(ctx context.Context, rec *Record) (resolved bool, err error) {
@@ -219,8 +226,10 @@ func (g *Guard) settledByReconciler(ctx context.Context, c *call, s *seat, f *fi
 		return false
 	}
 	rec := f.record
-	rec.Route = c.route.Name // also of a run from before the route had a name
-	resolved, err := g.reconcile(context.WithoutCancel(ctx), &rec, c.route.Reconcile)
+	rec.Route = c.route.Name                                     // also of a run from before the route had a name
+	ctx, stop := g.gate.untilClosing(context.WithoutCancel(ctx)) // it does not end with the client
+	defer stop()
+	resolved, err := g.reconcile(ctx, &rec, c.route.Reconcile)
 	if err != nil {
 		g.observeStoreError(c, err)
 	}

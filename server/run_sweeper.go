@@ -58,17 +58,10 @@ func (g *Guard) RunSweeper(ctx context.Context) {
 		return
 	}
 	defer g.gate.leave()
-	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel(nil)
-	wg.Go(func() {
-		select {
-		case <-g.gate.closing:
-			cancel(ErrShutdown)
-		case <-ctx.Done():
-		}
-	})
+	ctx, stop := g.gate.untilClosing(ctx)
+	defer stop()
 	// Beside the sweep: a service that is asked about a run may take its time.
 	wg.Go(func() {
 		g.inRounds(ctx, func(time.Time) error {
@@ -111,13 +104,12 @@ type sweeper struct {
 }
 
 func (s *sweeper) maintain(ctx context.Context) error {
-	store, ok := s.guard.store.(PartitionStore)
-	if !ok {
+	if s.guard.partitions == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maintainTimeout)
 	defer cancel()
-	return store.MaintainPartitions(ctx, s.guard.cfg.keepAnswers())
+	return s.guard.partitions.MaintainPartitions(ctx, s.guard.cfg.keepAnswers())
 }
 
 // sweep deletes until nothing is left, or the round is over.
@@ -167,8 +159,6 @@ func (s *sweeper) stretch(ctx context.Context) (more bool, err error) {
 }
 
 func (s *sweeper) batch(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.guard.cfg.StoreTimeout)
-	defer cancel()
 	return s.guard.store.Sweep(ctx, s.pace.limit())
 }
 

@@ -59,7 +59,7 @@ func TestZombie_losesItsLeaseBeforeBegin(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		var runs atomic.Int64
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, answer(http.StatusOK, &runs))
+		h := newRoute(t, newGuard(t, store, server.Config{StoreTimeout: time.Hour}), server.Transactional, answer(http.StatusOK, &runs))
 		requireCode(t, send(h, "k", "b"), wire.LeaseLost)
 		require.Zero(t, runs.Load())
 	})

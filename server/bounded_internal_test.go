@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A hole is a store behind a network that swallows every packet. A method that joins
+// one of the interfaces does not compile until it is here.
+type hole struct{}
+
+func swallow(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func (hole) Claim(ctx context.Context, _ ClaimRequest) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+
+func (hole) TakeOver(ctx context.Context, _ ClaimRequest, _ int64) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+
+func (hole) Bury(ctx context.Context, _ BuryRequest) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+
+func (hole) Renew(ctx context.Context, _ []Owner, _ time.Duration) (r Renewal, err error) {
+	return r, swallow(ctx)
+}
+func (hole) Settle(ctx context.Context, _ Owner, _ Settlement) error { return swallow(ctx) }
+
+func (hole) Cancel(ctx context.Context, _ CancelRequest) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+func (hole) Read(ctx context.Context, _ ID) (r Record, err error) { return r, swallow(ctx) }
+func (hole) Sweep(ctx context.Context, _ int) (n int, err error)  { return n, swallow(ctx) }
+func (hole) Stats(ctx context.Context) (s Stats, err error)       { return s, swallow(ctx) }
+func (hole) List(ctx context.Context, _ ListRequest) (all []Record, err error) {
+	return all, swallow(ctx)
+}
+
+func (hole) Resolve(ctx context.Context, _ ResolveRequest) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+
+func (hole) Forget(ctx context.Context, _ ID, _ int64, _ Audit) (r Record, ok bool, err error) {
+	return r, ok, swallow(ctx)
+}
+
+func (hole) Defer(ctx context.Context, _ ID, _ int64, _ time.Duration) (ok bool, err error) {
+	return ok, swallow(ctx)
+}
+
+func (hole) AuditLog(ctx context.Context, _ ID, _ int) (all []AuditEntry, err error) {
+	return all, swallow(ctx)
+}
+func (hole) Begin(ctx context.Context) (Tx, error) { return nil, swallow(ctx) }
+
+// A holeTx embeds what takes no ctx.
+type holeTx struct{ Tx }
+
+func (holeTx) Cancel(ctx context.Context, r CancelRequest) (Record, bool, error) {
+	return hole{}.Cancel(ctx, r)
+}
+func (holeTx) Settle(ctx context.Context, o Owner, s Settlement) error {
+	return hole{}.Settle(ctx, o, s)
+}
+func (holeTx) Rollback(ctx context.Context) error { return swallow(ctx) }
+
+// Every method that can block is bounded, whichever part of the guard calls it.
+func TestBounded_everyMethod(t *testing.T) {
+	t.Parallel()
+	const timeout, settle = 5 * time.Second, 10 * time.Second
+	instant := []string{"NewContext", "Conflict", "Err"} // of Tx: they take no ctx to wait by
+	for _, tt := range []struct {
+		of      reflect.Type
+		bounded any
+	}{
+		{reflect.TypeFor[Store](), &boundedStore{hole{}, timeout}},
+		{reflect.TypeFor[TxStore](), &boundedTxStore{hole{}, timeout, settle}},
+		{reflect.TypeFor[Tx](), &boundedTx{holeTx{}, timeout, settle}},
+	} {
+		for i := range tt.of.NumMethod() {
+			m := tt.of.Method(i)
+			if tt.of == reflect.TypeFor[TxStore]() && m.Name != "Begin" || tt.of == reflect.TypeFor[Tx]() && slices.Contains(instant, m.Name) {
+				continue
+			}
+			t.Run(tt.of.Name()+"."+m.Name, func(t *testing.T) {
+				t.Parallel()
+				if m.Type.NumIn() == 0 || m.Type.In(0) != reflect.TypeFor[context.Context]() {
+					t.Fatal("takes no ctx: say what bounds it")
+				}
+				synctest.Test(t, func(t *testing.T) {
+					want := timeout
+					if tt.of == reflect.TypeFor[Tx]() && m.Name == "Settle" {
+						want = settle
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+					if m.Name == "List" || m.Name == "AuditLog" || m.Name == "Stats" { // a deadline of the caller's replaces the bound
+						ctx = t.Context()
+					}
+					defer cancel()
+					args := []reflect.Value{reflect.ValueOf(ctx)}
+					for n := 1; n < m.Type.NumIn(); n++ {
+						args = append(args, reflect.Zero(m.Type.In(n)))
+					}
+					start := time.Now()
+					results := reflect.ValueOf(tt.bounded).MethodByName(m.Name).Call(args)
+					if err := results[len(results)-1].Interface(); err == nil {
+						t.Error("error = nil, want that of the ctx")
+					}
+					if got := time.Since(start); got != want {
+						t.Errorf("returned after %v, want %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,485 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io/fs"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A blackHole is a store that never answers one of its methods, from some moment
+// on. It remembers how long each such call went on.
+type blackHole struct {
+	server.TxStore
+
+	mu     sync.Mutex
+	method string
+	hung   []time.Duration
+}
+
+// swallow makes the store answer no further call of the method.
+func (b *blackHole) swallow(method string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.method = method
+}
+
+// call hangs if the method is the one that is never answered.
+func (b *blackHole) call(ctx context.Context, method string) error {
+	b.mu.Lock()
+	hangs := b.method == method
+	b.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	start := time.Now()
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(24 * time.Hour):
+		err = errors.New("the call was not bounded")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hung = append(b.hung, time.Since(start))
+	return err
+}
+
+func (b *blackHole) Claim(ctx context.Context, req server.ClaimRequest) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "Claim"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.Claim(ctx, req)
+}
+
+func (b *blackHole) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "TakeOver"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.TakeOver(ctx, req, from)
+}
+
+func (b *blackHole) Bury(ctx context.Context, req server.BuryRequest) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "Bury"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.Bury(ctx, req)
+}
+
+func (b *blackHole) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (r server.Renewal, err error) {
+	if err := b.call(ctx, "Renew"); err != nil {
+		return r, err
+	}
+	return b.TxStore.Renew(ctx, owners, lease)
+}
+
+func (b *blackHole) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+	if err := b.call(ctx, "Settle"); err != nil {
+		return err
+	}
+	return b.TxStore.Settle(ctx, o, s)
+}
+
+func (b *blackHole) Cancel(ctx context.Context, req server.CancelRequest) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "Cancel"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.Cancel(ctx, req)
+}
+
+func (b *blackHole) Read(ctx context.Context, id server.ID) (r server.Record, err error) {
+	if err := b.call(ctx, "Read"); err != nil {
+		return r, err
+	}
+	return b.TxStore.Read(ctx, id)
+}
+
+func (b *blackHole) Sweep(ctx context.Context, limit int) (int, error) {
+	if err := b.call(ctx, "Sweep"); err != nil {
+		return 0, err
+	}
+	return b.TxStore.Sweep(ctx, limit)
+}
+
+func (b *blackHole) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+	if err := b.call(ctx, "List"); err != nil {
+		return nil, err
+	}
+	return b.TxStore.List(ctx, req)
+}
+
+func (b *blackHole) Resolve(ctx context.Context, req server.ResolveRequest) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "Resolve"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.Resolve(ctx, req)
+}
+
+func (b *blackHole) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (r server.Record, ok bool, err error) {
+	if err := b.call(ctx, "Forget"); err != nil {
+		return r, ok, err
+	}
+	return b.TxStore.Forget(ctx, id, from, by)
+}
+
+func (b *blackHole) Defer(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error) {
+	if err := b.call(ctx, "Defer"); err != nil {
+		return false, err
+	}
+	return b.TxStore.Defer(ctx, id, from, d)
+}
+
+func (b *blackHole) AuditLog(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error) {
+	if err := b.call(ctx, "AuditLog"); err != nil {
+		return nil, err
+	}
+	return b.TxStore.AuditLog(ctx, id, limit)
+}
+
+func (b *blackHole) MaintainPartitions(ctx context.Context, _ time.Duration) error {
+	return b.call(ctx, "MaintainPartitions")
+}
+
+func (b *blackHole) Begin(ctx context.Context) (server.Tx, error) {
+	if err := b.call(ctx, "Begin"); err != nil {
+		return nil, err
+	}
+	tx, err := b.TxStore.Begin(ctx)
+	return &blackHoleTx{tx, b}, err
+}
+
+type blackHoleTx struct {
+	server.Tx
+	store *blackHole
+}
+
+func (t *blackHoleTx) Cancel(ctx context.Context, req server.CancelRequest) (r server.Record, ok bool, err error) {
+	if err := t.store.call(ctx, "Tx.Cancel"); err != nil {
+		return r, ok, err
+	}
+	return t.Tx.Cancel(ctx, req)
+}
+
+func (t *blackHoleTx) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+	if err := t.store.call(ctx, "Tx.Settle"); err != nil {
+		return errors.Join(server.ErrFateUnknown, err)
+	}
+	return t.Tx.Settle(ctx, o, s)
+}
+
+func (t *blackHoleTx) Rollback(ctx context.Context) error {
+	return errors.Join(t.store.call(ctx, "Tx.Rollback"), t.Tx.Rollback(ctx))
+}
+
+// A scene is a guard over a black hole.
+type scene struct {
+	t     *testing.T
+	store *blackHole
+	g     *server.Guard
+}
+
+func (s *scene) route(r server.Route, next http.HandlerFunc) http.Handler {
+	h, err := s.g.Route(r, next)
+	require.NoError(s.t, err)
+	return h
+}
+
+// status is a route whose handler answers with a status, after d.
+func (s *scene) status(effect server.Effect, status int, d time.Duration) http.Handler {
+	return s.route(server.Route{Effect: effect}, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(d)
+		w.WriteHeader(status)
+	})
+}
+
+// undecided is an Opaque route that fails, and whose Reconcile knows what happened.
+func (s *scene) undecided() http.Handler {
+	r := server.Route{
+		Effect: server.Opaque, Name: "n", Memo: server.MemoKey,
+		Reconcile: func(context.Context, server.Case) (server.Judgement, error) { return server.NeverHappened(), nil },
+	}
+	return s.route(r, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+}
+
+// die leaves key "k" in progress, its owner dead.
+func (s *scene) die(effect server.Effect) { die(s.t, s.store.TxStore, effect, server.Config{}) }
+
+// undo is a route that asks what became of its forward call.
+func (s *scene) undo(effect server.Effect) http.Handler {
+	return s.route(server.Route{Effect: effect}, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := server.Barrier(r.Context()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// sweeping runs the sweeper for a while.
+func (s *scene) sweeping() {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
+	defer cancel()
+	s.g.RunSweeper(ctx)
+}
+
+// A place is one way in which a guard comes to call a method of its store.
+type place struct {
+	method, name string
+	bound        time.Duration // zero: DefaultStoreTimeout
+	call         func(s *scene)
+}
+
+// places has every method of every interface of a store that can block.
+var places = []place{
+	{method: "Claim", name: "request", call: func(s *scene) {
+		s.store.swallow("Claim")
+		requireCode(s.t, send(s.status(server.Keyed, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Read", name: "duplicate that waits", call: func(s *scene) {
+		h := s.status(server.Keyed, 200, time.Hour)
+		go send(newRoute(s.t, newGuard(s.t, s.store.TxStore, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+			time.Sleep(2 * time.Second)
+		}), "k", "b")
+		synctest.Wait()
+		time.AfterFunc(time.Second, func() { s.store.swallow("Read") })
+		requireCode(s.t, send(h, "k", "b", wait(10)...), wire.StoreUnavailable)
+	}},
+	{method: "Read", name: "look-up", call: func(s *scene) {
+		s.store.swallow("Read")
+		_, err := s.g.Lookup(s.t.Context(), "unscoped", key(s.t, "k"))
+		require.Error(s.t, err)
+	}},
+	{method: "Read", name: "resolution", call: func(s *scene) {
+		s.store.swallow("Read")
+		require.Error(s.t, s.g.Resolve(s.t.Context(), server.ID{1}, 1, server.NeverHappened(), ann))
+	}},
+	{method: "TakeOver", name: "request", call: func(s *scene) {
+		s.die(server.Keyed)
+		s.store.swallow("TakeOver")
+		requireCode(s.t, send(s.status(server.Keyed, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Bury", name: "request", call: func(s *scene) {
+		s.die(server.Opaque)
+		s.store.swallow("Bury")
+		requireCode(s.t, send(s.status(server.Opaque, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Bury", name: "reconciler", call: func(s *scene) {
+		_ = s.undecided()
+		claim := server.ClaimRequest{ID: server.ID{1}, Effect: server.Opaque, Lease: time.Nanosecond, Keep: time.Hour, Route: "n"}
+		_, _, err := s.store.Claim(s.t.Context(), claim)
+		require.NoError(s.t, err)
+		time.Sleep(time.Second)
+		s.store.swallow("Bury")
+		_, err = s.g.Reconcile(s.t.Context())
+		require.Error(s.t, err)
+	}},
+	{method: "Renew", name: "heartbeat", call: func(s *scene) {
+		s.store.swallow("Renew")
+		send(s.status(server.Keyed, 200, 40*time.Second), "k", "b")
+	}},
+	{method: "Settle", name: "completion", call: func(s *scene) {
+		s.store.swallow("Settle")
+		requireCode(s.t, send(s.status(server.Keyed, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Settle", name: "release", call: func(s *scene) {
+		s.store.swallow("Settle")
+		send(s.status(server.Keyed, 500, 0), "k", "b")
+	}},
+	{method: "Cancel", name: "barrier of a keyed undo", call: func(s *scene) {
+		s.store.swallow("Cancel")
+		requireCode(s.t, send(s.undo(server.Keyed), "undo", "b", wire.HeaderCancels, "k"), wire.StoreUnavailable)
+	}},
+	{method: "Tx.Cancel", name: "barrier of a transactional undo", call: func(s *scene) {
+		s.store.swallow("Tx.Cancel")
+		requireCode(s.t, send(s.undo(server.Transactional), "undo", "b", wire.HeaderCancels, "k"), wire.StoreUnavailable)
+	}},
+	{method: "Begin", name: "run", call: func(s *scene) {
+		s.store.swallow("Begin")
+		requireCode(s.t, send(s.status(server.Transactional, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Begin", name: "completion hook", call: func(s *scene) {
+		s.store.swallow("Begin")
+		h := s.route(server.Route{Effect: server.Keyed}, func(_ http.ResponseWriter, r *http.Request) {
+			assert.NoError(s.t, server.OnComplete(r.Context(), func(context.Context) error { return nil }))
+		})
+		requireCode(s.t, send(h, "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Tx.Settle", name: "commit", bound: server.DefaultSettleTimeout, call: func(s *scene) {
+		s.store.swallow("Tx.Settle")
+		requireCode(s.t, send(s.status(server.Transactional, 200, 0), "k", "b"), wire.StoreUnavailable)
+	}},
+	{method: "Tx.Rollback", name: "run that failed", call: func(s *scene) {
+		s.store.swallow("Tx.Rollback")
+		send(s.status(server.Transactional, 500, 0), "k", "b")
+	}},
+	{method: "Sweep", name: "Sweep", call: func(s *scene) {
+		s.store.swallow("Sweep")
+		_, err := s.g.Sweep(s.t.Context())
+		require.Error(s.t, err)
+	}},
+	{method: "Sweep", name: "sweeper", call: func(s *scene) {
+		s.store.swallow("Sweep")
+		s.sweeping()
+	}},
+	{method: "MaintainPartitions", name: "sweeper", bound: time.Minute, call: func(s *scene) {
+		s.store.swallow("MaintainPartitions")
+		s.sweeping()
+	}},
+	{method: "List", name: "ListStuck", call: func(s *scene) {
+		s.store.swallow("List")
+		_, err := s.g.ListStuck(s.t.Context(), server.StuckQuery{})
+		require.Error(s.t, err)
+	}},
+	{method: "List", name: "ListStuck with a deadline", bound: time.Minute, call: func(s *scene) {
+		s.store.swallow("List")
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		_, err := s.g.ListStuck(ctx, server.StuckQuery{})
+		require.Error(s.t, err)
+	}},
+	{method: "List", name: "sweeper", call: func(s *scene) {
+		_ = s.undecided()
+		s.store.swallow("List")
+		s.sweeping()
+	}},
+	{method: "Defer", name: "request for an unknown key", call: func(s *scene) {
+		h := s.undecided()
+		send(h, "k", "b")
+		s.store.swallow("Defer")
+		requireCode(s.t, send(h, "k", "b"), wire.OutcomeUnknown)
+	}},
+	{method: "Defer", name: "reconciler", call: func(s *scene) {
+		send(s.undecided(), "k", "b")
+		s.store.swallow("Defer")
+		_, err := s.g.Reconcile(s.t.Context())
+		require.Error(s.t, err)
+	}},
+	{method: "Resolve", name: "request for an unknown key", call: func(s *scene) {
+		h := s.undecided()
+		send(h, "k", "b")
+		s.store.swallow("Resolve")
+		requireCode(s.t, send(h, "k", "b"), wire.OutcomeUnknown)
+	}},
+	{method: "Resolve", name: "person", call: func(s *scene) {
+		send(s.undecided(), "k", "b")
+		s.store.swallow("Resolve")
+		require.Error(s.t, s.g.Resolve(s.t.Context(), unscopedID(s.t, s.g, "k"), 1, server.NeverHappened(), ann))
+	}},
+	{method: "Resolve", name: "dead letter of a quarantined message", call: func(s *scene) {
+		b := newInbox(s.t, s.g, server.InboxConfig{Consumer: "mails", Effect: server.Keyed})
+		found, err := b.Lookup(s.t.Context(), message)
+		require.ErrorIs(s.t, err, server.ErrNotFound, "%+v", found)
+		_, err = b.Handle(s.t.Context(), message, func(context.Context, []byte) error { return errDown })
+		require.Error(s.t, err)
+		found, err = b.Lookup(s.t.Context(), message)
+		require.NoError(s.t, err)
+		claim := server.ClaimRequest{ID: found.ID, Effect: server.Keyed, Lease: time.Nanosecond, Window: time.Hour}
+		_, won, err := s.store.TakeOver(s.t.Context(), claim, found.Fence)
+		require.True(s.t, won && err == nil)
+		time.Sleep(time.Second)
+		_, buried, err := s.store.Bury(s.t.Context(), server.BuryRequest{ID: found.ID, From: found.Fence + 1, To: server.StatePoisoned})
+		require.True(s.t, buried && err == nil)
+		s.store.swallow("Resolve")
+		_, err = b.Handle(s.t.Context(), message, func(context.Context, []byte) error { return nil })
+		require.Error(s.t, err)
+	}},
+	{method: "Forget", name: "person", call: func(s *scene) {
+		s.store.swallow("Forget")
+		require.Error(s.t, s.g.Forget(s.t.Context(), server.ID{1}, 1, ann))
+	}},
+	{method: "AuditLog", name: "person", call: func(s *scene) {
+		s.store.swallow("AuditLog")
+		_, err := s.g.AuditLog(s.t.Context(), server.ID{}, 1)
+		require.Error(s.t, err)
+	}},
+}
+
+// A store that never answers makes no call of the guard, and no Shutdown, hang.
+func TestBounded_everyPlace(t *testing.T) {
+	t.Parallel()
+	for _, p := range places {
+		t.Run(p.method+" "+p.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &scene{t: t, store: &blackHole{TxStore: memstore.New()}}
+				s.g = newGuard(t, s.store, server.Config{})
+				p.call(s)
+				require.NoError(t, s.g.Shutdown(t.Context()))
+				require.NotEmpty(t, s.store.hung, "the guard did not call the method")
+				limit := cmp.Or(p.bound, server.DefaultStoreTimeout)
+				for _, d := range s.store.hung {
+					require.LessOrEqual(t, d, limit)
+				}
+			})
+		})
+	}
+}
+
+// storeInterfaces are the interfaces that a store can have.
+var storeInterfaces = []reflect.Type{
+	reflect.TypeFor[server.Store](), reflect.TypeFor[server.OperatorStore](), reflect.TypeFor[server.TxStore](),
+	reflect.TypeFor[server.WatchStore](), reflect.TypeFor[server.PartitionStore](), reflect.TypeFor[server.Tx](),
+}
+
+// A method that joins an interface of a store fails this test, until places says
+// where the guard calls it.
+func TestBounded_everyMethodHasAPlace(t *testing.T) {
+	t.Parallel()
+	exempt := []string{
+		"Watch",                                  // must not block
+		"Tx.NewContext", "Tx.Conflict", "Tx.Err", // ask nobody
+		"Stats", // the guard does not call it
+	}
+	for _, of := range storeInterfaces {
+		for i := range of.NumMethod() {
+			name := of.Method(i).Name
+			if of == reflect.TypeFor[server.Tx]() {
+				name = "Tx." + name
+			}
+			covered := slices.ContainsFunc(places, func(p place) bool { return p.method == name })
+			if !covered && !slices.Contains(exempt, name) {
+				t.Errorf("%v has the method %s: say in places where the guard calls it", of, name)
+			}
+		}
+	}
+}
+
+// An interface that joins the package is one of those above.
+func TestBounded_everyInterface(t *testing.T) {
+	t.Parallel()
+	sources := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(gotoken.NewFileSet(), ".", sources, 0) //nolint:staticcheck // build tags do not matter here
+	require.NoError(t, err)
+	var found []string
+	ast.Inspect(packages["server"], func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			_, isInterface := spec.Type.(*ast.InterfaceType)
+			if isInterface && (strings.HasSuffix(spec.Name.Name, "Store") || strings.HasSuffix(spec.Name.Name, "Tx")) {
+				found = append(found, spec.Name.Name)
+			}
+		}
+		return true
+	})
+	var want []string
+	for _, of := range storeInterfaces {
+		want = append(want, of.Name())
+	}
+	require.ElementsMatch(t, want, found)
+}
