@@ -363,7 +363,7 @@ var places = []place{
 		h := s.undecided()
 		send(h, "k", "b")
 		s.store.swallow("Defer")
-		requireCode(s.t, send(h, "k", "b"), wire.OutcomeUnknown)
+		require.Equal(s.t, http.StatusLocked, send(h, "k", "b").Code)
 	}},
 	{method: "Defer", name: "reconciler", call: func(s *scene) {
 		send(s.undecided(), "k", "b")
@@ -375,7 +375,7 @@ var places = []place{
 		h := s.undecided()
 		send(h, "k", "b")
 		s.store.swallow("Resolve")
-		requireCode(s.t, send(h, "k", "b"), wire.OutcomeUnknown)
+		require.Equal(s.t, http.StatusLocked, send(h, "k", "b").Code)
 	}},
 	{method: "Resolve", name: "person", call: func(s *scene) {
 		send(s.undecided(), "k", "b")

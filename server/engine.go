@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -83,6 +84,9 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		f, err := g.ask(ctx, c, known)
 		if err != nil {
 			g.observeStoreError(c, err)
+			if !errors.Is(err, ErrExpired) { // that is about this request's own first-sent time
+				s.failed(err)
+			}
 			return storeRefusal(err)
 		}
 		if f.mine {
@@ -111,6 +115,7 @@ type glance uint8
 
 const (
 	glanceAnswer  glance = iota + 1 // the decision is its answer
+	glanceFail                      // the store's error is its answer
 	glanceLead                      // nobody leads: try to
 	glanceHold                      // a short store call is under way: wait for it
 	glancePatient                   // somebody runs: wait as patience allows
@@ -122,6 +127,8 @@ func look(v view, fp Fingerprint, maxDeaths int) (glance, decision) {
 	switch {
 	case v.final:
 		return glanceAnswer, d
+	case v.err != nil:
+		return glanceFail, d
 	case v.phase == phaseSettling:
 		// The outcome may be visible to others: in-progress would be a lie.
 		return glanceHold, d
@@ -151,6 +158,8 @@ func (g *Guard) follow(ctx context.Context, c *call, s *seat, p *patience) (outc
 		switch glance {
 		case glanceAnswer:
 			return g.answered(c, d, &v.record), true
+		case glanceFail:
+			return storeRefusal(v.err), true
 		case glanceLead:
 			return outcome{}, false
 		case glancePatient:

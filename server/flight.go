@@ -35,6 +35,8 @@ type flight struct {
 	// record comes from. While a run is on, record is its claim.
 	asks, seen int
 	record     Record
+	failed     int       // the last ask that the store answered with an error; 0: none since it answered
+	err        error     // that error
 	started    time.Time // of the run
 	waiting    int
 	changed    chan struct{} // closed at the next change; nil if nobody looks out for it
@@ -58,6 +60,7 @@ type view struct {
 	final   bool
 	fresh   bool // record was read after the seat was taken
 	record  Record
+	err     error // of the store, to an ask that began after the seat was taken
 	started time.Time
 	changed <-chan struct{}
 }
@@ -123,6 +126,7 @@ func (s *seat) asking() {
 func (s *seat) found(rec Record) {
 	s.update(func(f *flight) bool {
 		f.phase, f.record, f.seen = phaseIdle, rec, f.asks
+		f.failed, f.err = 0, nil
 		if rec.final() {
 			// Later requests must ask anew, or a key that is never idle would
 			// never expire.
@@ -133,10 +137,21 @@ func (s *seat) found(rec Record) {
 	})
 }
 
+// failed tells that the store did not answer. It is the answer of every follower
+// that came before the leader asked: asking one after the other, each would wait as
+// long as the store may take, and the last of many for that times their number.
+func (s *seat) failed(err error) {
+	s.update(func(f *flight) bool {
+		f.phase, f.failed, f.err = phaseIdle, f.asks, err
+		return true
+	})
+}
+
 // running tells that the leader owns the key, as rec says.
 func (s *seat) running(rec Record) {
 	s.update(func(f *flight) bool {
 		f.phase, f.record, f.started = phaseRunning, rec, time.Now()
+		f.failed, f.err = 0, nil
 		return true
 	})
 }
@@ -178,6 +193,9 @@ func (s *seat) view() (v view) {
 		v = view{
 			phase: f.phase, led: f.led, final: f.final, fresh: f.seen > s.joined,
 			record: f.record, started: f.started, changed: f.changed,
+		}
+		if f.failed > s.joined {
+			v.err = f.err
 		}
 		return false
 	})

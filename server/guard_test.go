@@ -274,7 +274,7 @@ func TestShutdown_endsReconcile(t *testing.T) {
 		}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 		require.NoError(t, err)
 		send(h, "k", "b")
-		go func() { requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown) }()
+		go func() { assert.Equal(t, http.StatusLocked, send(h, "k", "b").Code) }()
 		synctest.Wait()
 		start := time.Now()
 		require.NoError(t, g.Shutdown(t.Context()))

@@ -1,0 +1,140 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A deadly store lets the first claims of a key hang until their time is up.
+func deadly(shared server.TxStore, claims int64) *flaky {
+	store := &flaky{TxStore: shared}
+	store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		if store.asked.Load() <= claims {
+			<-ctx.Done()
+			return server.Record{}, false, ctx.Err()
+		}
+		return shared.Claim(ctx, req)
+	}
+	return store
+}
+
+// sendAt sends a request after d, and calls then with the answer.
+func sendAt(wg *sync.WaitGroup, d time.Duration, h http.Handler, headers []string, then func(w *httptest.ResponseRecorder)) {
+	wg.Go(func() {
+		time.Sleep(d)
+		then(send(h, "k", "b", headers...))
+	})
+}
+
+// Many duplicates at a store that does not answer: whoever came before a call hears
+// what came of it, and asks no more.
+func TestFollow_sharesTheStoresError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, start := deadly(memstore.New(), 1000), time.Now()
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
+		var wg sync.WaitGroup
+		answeredAt := func(want time.Duration) func(*httptest.ResponseRecorder) {
+			return func(w *httptest.ResponseRecorder) {
+				requireCode(t, w, wire.StoreUnavailable)
+				require.Equal(t, want, time.Since(start))
+			}
+		}
+		sendAt(&wg, 0, h, nil, answeredAt(5*time.Second))
+		for range 40 { // during the first call: one of them makes the second, for all
+			sendAt(&wg, time.Second, h, nil, answeredAt(10*time.Second))
+		}
+		for range 40 { // during the second call
+			sendAt(&wg, 7*time.Second, h, nil, answeredAt(15*time.Second))
+		}
+		wg.Wait()
+		require.EqualValues(t, 3, store.asked.Load())
+	})
+}
+
+// A store that is back is asked again: an old error is nobody's answer who came
+// after that call began.
+func TestFollow_storeComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var runs, replays atomic.Int64
+		h := newRoute(t, newGuard(t, deadly(memstore.New(), 1), server.Config{}), server.Keyed, slow(time.Second, &runs))
+		var wg sync.WaitGroup
+		sendAt(&wg, 0, h, nil, func(w *httptest.ResponseRecorder) { requireCode(t, w, wire.StoreUnavailable) })
+		for range 10 {
+			sendAt(&wg, time.Second, h, wait(10), func(w *httptest.ResponseRecorder) {
+				require.Equal(t, http.StatusOK, w.Code)
+				if w.Header().Get(wire.HeaderReplayed) == "true" {
+					replays.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, runs.Load())
+		require.EqualValues(t, 9, replays.Load())
+	})
+}
+
+// That a request is too old to run says nothing about its duplicates.
+func TestFollow_keepsAnExpiredRequestToItself(t *testing.T) {
+	t.Parallel()
+	for range 20 { // either may lead
+		synctest.Test(t, func(t *testing.T) {
+			var runs atomic.Int64
+			h := newRoute(t, newGuard(t, deadly(memstore.New(), 1), server.Config{}), server.Keyed, slow(0, &runs))
+			var wg sync.WaitGroup
+			sendAt(&wg, 0, h, nil, func(w *httptest.ResponseRecorder) { requireCode(t, w, wire.StoreUnavailable) })
+			old := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now().Add(-2 * server.DefaultRetention))}
+			sendAt(&wg, time.Second, h, append(old, wait(10)...), func(w *httptest.ResponseRecorder) {
+				if w.Code != http.StatusOK { // the other ran before
+					requireCode(t, w, wire.KeyExpired)
+				}
+			})
+			sendAt(&wg, time.Second, h, wait(10), func(w *httptest.ResponseRecorder) { require.Equal(t, http.StatusOK, w.Code) })
+			wg.Wait()
+			require.EqualValues(t, 1, runs.Load())
+		})
+	}
+}
+
+// The same where the store dies under a run: the duplicates that waited for it are
+// answered together.
+func TestFollow_runThatCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dead, start := &blackHole{TxStore: memstore.New()}, time.Now()
+		store := &flaky{TxStore: dead}
+		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			if time.Since(start) > time.Second {
+				<-ctx.Done()
+				return server.Record{}, false, errors.Join(errDown, ctx.Err())
+			}
+			return dead.Claim(ctx, req)
+		}
+		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+			time.Sleep(time.Second)
+			dead.swallow("Settle")
+		})
+		var wg sync.WaitGroup
+		for range 20 {
+			sendAt(&wg, 0, h, wait(10), func(w *httptest.ResponseRecorder) {
+				requireCode(t, w, wire.StoreUnavailable)
+				require.LessOrEqual(t, time.Since(start), time.Second+server.DefaultSettleTimeout+server.DefaultStoreTimeout)
+			})
+		}
+		wg.Wait()
+	})
+}
