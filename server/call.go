@@ -30,6 +30,9 @@ type call struct {
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
+	// onCommitError makes the answer of a run whose COMMIT was refused, in place of
+	// the answer that work made. nil: there is none.
+	onCommitError func(ctx context.Context, refused *TxError) (result, error)
 }
 
 // A result is what one execution of the handler came to.
@@ -38,6 +41,9 @@ type result struct {
 	// unfit means that the answer can be neither stored nor served: the
 	// handler streamed where that is refused, or its status is invalid.
 	unfit bool
+	// needsRows means that the answer is true only with the rows of the
+	// transaction, whatever its status.
+	needsRows bool
 }
 
 // An outcome is what the engine answers a call. Exactly one holds: it

@@ -10,6 +10,11 @@ package server
 //	5xx, panic, Goexit, unfit answer   roll back, release       release, may have run   unknown
 //	Retryable                          roll back, release       release, may have run   release, may have run
 //	Rollback, status below 500         roll back, store it      -                       -
+//	a statement was refused:
+//	  4xx that is stored               roll back, store it      as the handler answers  as the handler answers
+//	  2xx and 3xx                      transaction-failed       as the handler answers  as the handler answers
+//	the COMMIT was refused             transaction-failed       release, may have run   -
+//	the transaction was lost           run once more            complete once more      -
 //
 // A stored answer is what every further call with the key gets. A released key runs
 // with the next call. Of it, and of a stored status of 400 or above, an undo is told
@@ -27,6 +32,19 @@ package server
 //     too, and the next call runs it again. A handler that had its effect must not
 //     answer with one of them: with another status, or [Final], nothing runs again, and
 //     only a status below 400 says that the effect is there.
+//
+// The last four rows are about the transaction of the run, and that of completion hooks:
+//
+//   - A statement is refused because of what it says, such as a violated constraint: see
+//     [TxError]. It does not matter whether the handler looked at the error. A savepoint
+//     that was rolled back ends the matter. transaction-failed is 500, no retry can help,
+//     and the key is released. The log says at level Error what to correct.
+//   - If a constraint refuses the COMMIT, [Route].OnCommitError can make an answer of it,
+//     which is stored.
+//   - A transaction that is lost, mostly with its connection, runs once more at once. A
+//     second loss is 503 store-unavailable, whatever the handler answered, and counts as
+//     a death of the run. Trouble of the database, such as a full disk or a statement
+//     timeout, is 503 at once, and the key is released.
 //
 // After a panic or [runtime.Goexit] the key is settled as after a 5xx, and the panic
 // goes on: nothing is recovered.

@@ -92,6 +92,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
 	case r.Effect == Transactional && r.Stream != StreamRefuse:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
+	case r.Effect != Transactional && r.OnCommitError != nil:
+		return reject("Route.OnCommitError", r.Effect, "only a Transactional run has a COMMIT of its own")
 	case r.Effect != Opaque && (r.Reconcile != nil || r.Memo != nil):
 		return reject("Route.Reconcile", r.Effect, "only an Opaque run can leave an unknown outcome")
 	case r.Reconcile != nil && (r.Memo == nil || r.Name == ""):

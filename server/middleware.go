@@ -43,6 +43,12 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(rec, turn)
 		return rec.finish(h.guard.headers, turnFrom(ctx).told(), h.redactor(c))
 	}
+	if route.OnCommitError != nil {
+		c.onCommitError = func(ctx context.Context, refused *TxError) (res result, err error) {
+			rec, res, err = h.amend(ctx, w, c, refused)
+			return res, err
+		}
+	}
 	out := h.guard.do(r.Context(), c)
 	h.respond(w, r, c, rec, out)
 }

@@ -68,6 +68,17 @@ type Route struct {
 	// read. An error is logged and answered with 503 store-unavailable, so that
 	// the caller tries again. nil: such a retry gets response-gone.
 	Render func(r *http.Request, status int, reference string) (Response, error)
+	// OnCommitError answers a run whose COMMIT the store refused for a violated
+	// constraint (SQLSTATE class 23): a deferred constraint is checked only there.
+	// Everything is rolled back before the call. The answer is stored, and every
+	// retry gets it. ctx is the run's, without a transaction.
+	//
+	// It returns the answer, or a [*StatusError] as a typed handler does. The status
+	// must be a 4xx that is stored ([Effect] says which). Any other result is logged
+	// and answered with 500 transaction-failed; so is the refused COMMIT if
+	// OnCommitError is nil. A panic goes on, as a handler's does. Only for
+	// Transactional routes.
+	OnCommitError func(ctx context.Context, refused *TxError) (Response, error)
 	// Memo says what [Route.Reconcile] will need to look a request up in the
 	// system that it had its effect in, such as an order's number: at most
 	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. The

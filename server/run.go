@@ -207,6 +207,13 @@ func (r *run) release(maybeRan bool) {
 	_ = r.settle(Settlement{State: StateReleased, MaybeRan: maybeRan})
 }
 
+// die makes the run count as dead: its lease ends now, and the next call takes the
+// key over, or finds it quarantined.
+func (r *run) die() {
+	r.guard.pulse.remove(r) // or a renewal would bring the run back to life
+	_ = r.settle(Settlement{State: StateInProgress})
+}
+
 // settle settles, again and again for a bounded time: the effect has happened,
 // and repeating is safe, for the owner is named by token and fence.
 func (r *run) settle(s Settlement) error {

@@ -74,8 +74,11 @@ type CancelRequest struct {
 
 // A Settlement ends a run.
 type Settlement struct {
-	// State is StateCompleted, StateReleased or StateUnknown. An unknown
-	// record's LeaseUntil is now: [OperatorStore].Defer may move it on.
+	// State is StateCompleted, StateReleased, StateUnknown or StateInProgress. An
+	// unknown record's LeaseUntil is now: [OperatorStore].Defer may move it on.
+	//
+	// StateInProgress means that the run counts as dead. The record stays as it is,
+	// and its LeaseUntil is now: the next TakeOver, Bury or Cancel counts the death.
 	State State
 	// Answer is the outcome of a completed run.
 	Answer Answer
@@ -220,17 +223,28 @@ type Tx interface {
 	// Cancel is [Store.Cancel] as part of this transaction.
 	Cancel(ctx context.Context, req CancelRequest) (Record, bool, error)
 	// Settle settles the run as the transaction's last statement, and commits.
-	// It returns [ErrLeaseLost] after rolling back if the owner does not own
-	// the key any more, [ErrConflict] after rolling back a serialization
-	// failure or deadlock, and [ErrFateUnknown] if the COMMIT was sent and its
-	// answer was lost.
+	// Each error means that the transaction was rolled back, with one exception:
+	//   - [ErrLeaseLost]: the owner does not own the key any more.
+	//   - [ErrConflict], [ErrTxLost], a [*TxError]: as Err says. A COMMIT that the
+	//     store refused is a TxError with Commit set.
+	//   - [ErrFateUnknown]: the COMMIT was sent, and its answer was lost.
 	Settle(ctx context.Context, o Owner, s Settlement) error
 	// Rollback ends the transaction without effect. After the end it does
 	// nothing.
 	Rollback(ctx context.Context) error
-	// Conflict reports whether a statement of the transaction failed with a
-	// serialization failure or a deadlock: running it again may succeed.
-	Conflict() bool
+	// Err returns nil while the transaction can be committed, as far as the store
+	// knows. Otherwise it returns the first failure that prevents the commit,
+	// whether or not the handler looked at it. A failure inside a savepoint that
+	// was rolled back prevents nothing. The errors are:
+	//   - [ErrConflict]: a serialization failure or a deadlock, also in a
+	//     savepoint. Running the transaction again may succeed.
+	//   - [ErrTxLost]: the transaction is lost, and no COMMIT was sent.
+	//   - a [*TxError]: the store refused a statement because of the statement.
+	//   - any other error: the store could not do its part. It lacks a resource,
+	//     or an operator or a timeout stopped the statement.
+	//
+	// After the end Err returns what it returned before it.
+	Err() error
 }
 
 // ErrConflict means that the transaction was rolled back by a serialization

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -11,30 +9,37 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// maxTurns is how often a conflict makes the handler, or the completion hooks,
-// run within one claim.
-const maxTurns = 3
+const (
+	// maxConflicts is how many conflicts of the handler, or of the completion
+	// hooks, one claim stands.
+	maxConflicts = 3
+	// maxLosses is how many lost transactions one claim stands. A statement that
+	// ends its session each time must not go on for ever.
+	maxLosses = 2
+)
 
-// errStop marks an error of a completion that must not be tried again in
-// place.
-var errStop = errors.New("server: not tried again")
-
-// A hookError is what a completion hook returned.
-type hookError struct{ err error }
-
-func (e *hookError) Error() string { return fmt.Sprintf("server: completion hook: %v", e.err) }
-
-func (e *hookError) Unwrap() error { return e.err }
-
-// transact runs a Transactional call, again where a conflict rolled it back.
+// transact runs a Transactional call. It runs the handler again after a conflict,
+// and once after a loss of the transaction.
 func (r *run) transact() outcome {
-	for n := 1; ; n++ {
-		out, conflict := r.transaction(n == maxTurns)
-		if !conflict {
+	for conflicts, losses := 0, 0; ; {
+		out, failure := r.transaction()
+		switch {
+		case failure == nil:
 			return out
+		case errors.Is(failure, ErrConflict):
+			if conflicts++; conflicts == maxConflicts {
+				r.release(false)
+				return out
+			}
+			r.guard.observe(Event{Kind: EventConflict, Route: r.call.route.Name, ID: r.owner.ID})
+			sleep(r.ctx, conflictPause(conflicts))
+		default:
+			r.guard.observeStoreError(r.call, failure)
+			if losses++; losses == maxLosses {
+				r.die()
+				return out
+			}
 		}
-		r.guard.observe(Event{Kind: EventConflict, Route: r.call.route.Name, ID: r.owner.ID})
-		sleep(r.ctx, conflictPause(n))
 	}
 }
 
@@ -44,17 +49,15 @@ func conflictPause(n int) time.Duration {
 	return most/2 + rand.N(most/2)
 }
 
-// transaction is one turn in one transaction. It reports a conflict only if
-// the turn may be repeated.
-func (r *run) transaction(last bool) (out outcome, conflict bool) {
+// transaction is one turn in one transaction. It returns a failure, [ErrConflict]
+// or [ErrTxLost], if the turn may be repeated: then nothing is settled, and the
+// outcome is the answer if the turn is not repeated.
+func (r *run) transaction() (out outcome, failure error) {
 	tx, err := r.guard.txStore.Begin(r.ctx)
 	if err != nil {
 		r.release(false)
-		if r.isLost() { // before there was a transaction
-			return leaseLost(), false
-		}
 		r.guard.observeStoreError(r.call, err)
-		return storeRefusal(err), false
+		return r.unavailable(err), nil
 	}
 	t := &turn{run: r, tx: tx}
 	defer t.discard()
@@ -63,51 +66,56 @@ func (r *run) transaction(last bool) (out outcome, conflict bool) {
 		t.discard()
 		r.release(false)
 	})
-	if tx.Conflict() {
+	switch failure := tx.Err(); {
+	case errors.Is(failure, ErrConflict):
 		t.discard()
-		if !last {
-			return outcome{}, true
-		}
-		r.release(false)
-		return r.tired(res), false
-	}
-	switch t.disposition(res) {
-	case dispositionStore:
-		return r.commit(t, res, last)
+		return r.tired(res), failure
+	case errors.Is(failure, ErrTxLost):
+		t.discard()
+		return r.unavailable(failure), failure
+	case failure != nil:
+		t.discard()
+		return t.failed(res, failure), nil
+	case t.disposition(res) == dispositionStore:
+		return r.commit(t, res)
 	default:
 		t.discard()
 		r.release(false)
-		return t.served(res, true), false
+		return t.served(res, true), nil
 	}
 }
 
 // commit makes rows and answer durable together, or the answer alone after
-// Rollback.
-func (r *run) commit(t *turn, res result, last bool) (out outcome, conflict bool) {
+// Rollback. A failure is as of transaction.
+func (r *run) commit(t *turn, res result) (out outcome, failure error) {
 	s := r.completion(t, res)
 	if t.rollback {
 		t.discard()
-		return r.completed(s, r.settle(s)), false
+		return r.completed(s, r.settle(s)), nil
 	}
 	r.seat.settling()
 	ctx, cancel := r.detached(r.guard.cfg.SettleTimeout)
 	defer cancel()
 	err := t.tx.Settle(ctx, r.owner, s)
 	t.committed = err == nil
+	var refused *TxError
 	switch {
-	case errors.Is(err, ErrConflict) && !last:
-		return outcome{}, true
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrTxLost):
+		return r.unavailable(err), err
 	case err == nil, errors.Is(err, ErrLeaseLost):
 	case errors.Is(err, ErrFateUnknown):
 		// It may be durable, or become so: neither another run nor a release
 		// is safe here. The next call finds out.
 		r.guard.observeStoreError(r.call, err)
+	case errors.As(err, &refused):
+		t.discard()
+		return r.refusedCommit(refused), nil
 	default: // nothing changed
 		r.guard.observeStoreError(r.call, err)
 		t.discard()
 		r.release(false)
 	}
-	return r.completed(s, err), false
+	return r.completed(s, err), nil
 }
 
 // discard rolls the turn's transaction back, unless it was committed.
@@ -130,51 +138,10 @@ func (r *run) tired(res result) outcome {
 	return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: ErrConflict}
 }
 
-// settleWithHooks runs the hooks and settles in one transaction.
-func (r *run) settleWithHooks(hooks []func(context.Context) error, s Settlement) error {
-	returned := false
-	defer func() {
-		if !returned { // a hook panicked
-			r.guard.observe(Event{Kind: EventPanic, Route: r.call.route.Name, ID: r.owner.ID})
-			r.release(true)
-		}
-	}()
-	conflicts := 0
-	err := r.insist(func(ctx context.Context) error {
-		err := r.tryHooks(ctx, hooks, s)
-		if errors.Is(err, ErrConflict) {
-			if conflicts++; conflicts == maxTurns {
-				return &hookError{err}
-			}
-			r.guard.observe(Event{Kind: EventConflict, Route: r.call.route.Name, ID: r.owner.ID})
-		}
-		if errors.Is(err, ErrFateUnknown) {
-			return fmt.Errorf("%w: %w", errStop, err)
-		}
-		return err
-	})
-	returned = true
-	return err
-}
-
-func (r *run) tryHooks(ctx context.Context, hooks []func(context.Context) error, s Settlement) error {
-	tx, err := r.guard.txStore.Begin(ctx)
-	if err != nil {
-		return err
+// unavailable is the outcome of a run that the store left without a transaction.
+func (r *run) unavailable(err error) outcome {
+	if r.isLost() {
+		return leaseLost()
 	}
-	t := &turn{run: r, tx: tx}
-	defer t.discard()
-	t.over = true // a hook can ask for the fence, and change nothing any more
-	hookCtx := tx.NewContext(context.WithValue(ctx, turnKey{}, t))
-	for _, hook := range hooks {
-		if err := hook(hookCtx); err != nil {
-			if tx.Conflict() {
-				return fmt.Errorf("%w: %w", ErrConflict, err)
-			}
-			return &hookError{err}
-		}
-	}
-	err = tx.Settle(ctx, r.owner, s)
-	t.committed = err == nil
-	return err
+	return storeRefusal(err)
 }

@@ -35,7 +35,7 @@ func checkBury(to server.State) error {
 
 func checkSettlement(s server.Settlement) error {
 	switch s.State {
-	case server.StateCompleted, server.StateReleased, server.StateUnknown:
+	case server.StateCompleted, server.StateReleased, server.StateUnknown, server.StateInProgress:
 		if s.KeepAnswer < 0 {
 			return fmt.Errorf("%w: KeepAnswer %v is negative", ErrArgument, s.KeepAnswer)
 		}

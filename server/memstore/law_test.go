@@ -65,3 +65,8 @@ func TestStore_inABubble(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { servertest.CheckModel(t, memstore.New(), seed, 500) })
 	}
 }
+
+// Break implements [servertest.Breaker].
+func (c *counts) Break(ctx context.Context, failure error) error {
+	return memstore.Tx(ctx).Fail(failure)
+}

@@ -42,7 +42,7 @@ func (s *Store) queueUp(ctx context.Context, t *tx, ids []server.ID) error {
 	for holder := s.holder(t, ids); holder != nil; holder = s.holder(t, ids) {
 		if t != nil {
 			if holder.waitsFor(t) {
-				t.doom()
+				t.fail(server.ErrConflict)
 				return fmt.Errorf("memstore: deadlock between transactions: %w", server.ErrConflict)
 			}
 			t.waiting = holder

@@ -1,6 +1,12 @@
 package memstore
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fanonce/fanonce/server"
+)
 
 type contextKey struct{}
 
@@ -31,8 +37,8 @@ func Tx(ctx context.Context) *Transaction {
 // behind without the record of the run.
 //
 // Do returns [ErrNoTx] on a nil Transaction, [ErrTxDone] once the transaction
-// has ended and [server.ErrConflict] after [Transaction.Doom]. It does not
-// block.
+// has ended, and the failure after [Transaction.Doom] or [Transaction.Fail]. It does
+// not block.
 func (t *Transaction) Do(write func()) error {
 	if t == nil {
 		return ErrNoTx
@@ -47,21 +53,36 @@ func (t *Transaction) Do(write func()) error {
 }
 
 // Doom makes the transaction fail as a database fails the victim of a
-// serialization failure or deadlock: all that follows in it returns
-// [server.ErrConflict], and the guard runs the handler again. It lets a test
-// see its handler run twice.
+// serialization failure or deadlock: everything that follows in it returns
+// [server.ErrConflict], and the guard runs the handler again. With it a test can
+// see its handler run twice. It is Fail([server.ErrConflict]).
+func (t *Transaction) Doom() error { return t.Fail(server.ErrConflict) }
+
+// Fail makes the transaction fail with failure, as a database does, for tests of
+// handlers. The failure is [server.ErrConflict], [server.ErrTxLost], a
+// [*server.TxError] or another error, with the meanings that [server.Tx] gives them.
+// All that follows in the transaction returns it; the first failure counts. A
+// TxError with Commit set is returned by the commit alone.
 //
-// It returns [ErrNoTx] on a nil Transaction and [ErrTxDone] once the
-// transaction has ended.
-func (t *Transaction) Doom() error {
+// Fail returns [ErrNoTx] on a nil Transaction, [ErrTxDone] once the transaction has
+// ended, and [ErrArgument] for a nil failure. It does not block.
+func (t *Transaction) Fail(failure error) error {
 	if t == nil {
 		return ErrNoTx
+	}
+	if failure == nil {
+		return fmt.Errorf("%w: a nil failure", ErrArgument)
 	}
 	t.tx.store.mu.Lock()
 	defer t.tx.store.mu.Unlock()
 	if t.tx.done {
 		return ErrTxDone
 	}
-	t.tx.doom()
+	var refused *server.TxError
+	if errors.As(failure, &refused) && refused.Commit {
+		t.tx.refusal = failure
+		return nil
+	}
+	t.tx.fail(failure)
 	return nil
 }

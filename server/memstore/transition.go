@@ -95,7 +95,7 @@ func settled(r server.Record, s server.Settlement, now time.Time) server.Record 
 	switch s.State {
 	case server.StateCompleted:
 		r = answered(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
-	case server.StateUnknown:
+	case server.StateUnknown, server.StateInProgress:
 		r.LeaseUntil = now
 	default:
 	}

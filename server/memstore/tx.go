@@ -21,8 +21,9 @@ type tx struct {
 	store *Store
 	ended chan struct{} // closed when the locks are given up
 
-	done    bool // committed or rolled back
-	doomed  bool // the victim of a conflict: only Rollback is left
+	done    bool  // committed or rolled back
+	failure error // what prevents the commit: only Rollback is left
+	refusal error // what the commit will be refused with
 	writes  []func()
 	pending map[server.ID]server.Record // what its cancels will make of the records
 	wants   []server.ID                 // what it waits for, while it does,
@@ -81,6 +82,9 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 		return server.ErrLeaseLost
 	}
 	r, err := settle(r, o, end, s.clock())
+	if err == nil {
+		err = t.refusal
+	}
 	if err != nil {
 		return err
 	}
@@ -110,10 +114,8 @@ func (t *tx) usable() error {
 	switch {
 	case t.done:
 		return ErrTxDone
-	case t.doomed:
-		return server.ErrConflict
 	}
-	return nil
+	return t.failure
 }
 
 // find returns the record as the transaction sees it.
@@ -137,11 +139,11 @@ func (t *tx) rollback() {
 	t.end()
 }
 
-// Conflict implements [server.Tx].
-func (t *tx) Conflict() bool {
+// Err implements [server.Tx].
+func (t *tx) Err() error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	return t.doomed
+	return t.failure
 }
 
 // end gives up the locks and wakes who waits for them. A second end does
@@ -151,10 +153,13 @@ func (t *tx) end() {
 	t.release()
 }
 
-// doom makes t the victim of a conflict. It gives up its locks at once, so that
-// the others go on though t's handler may take its time to return.
-func (t *tx) doom() {
-	t.doomed = true
+// fail makes t one that cannot be committed; the first failure counts. It gives up
+// its locks at once, so that the others go on though t's handler may take its time
+// to return.
+func (t *tx) fail(failure error) {
+	if t.failure == nil {
+		t.failure = failure
+	}
 	t.release()
 }
 

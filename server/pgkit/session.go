@@ -38,6 +38,8 @@ type session struct {
 	waitCanceled bool
 	// conflict: since it was last reset, a statement failed with 40001 or 40P01.
 	conflict atomic.Bool
+	// failed is the error of the statement that failed the open transaction.
+	failed atomic.Pointer[pgconn.PgError]
 	// writing: a write is under way, or was when the connection broke.
 	writing atomic.Bool
 	// named: statements may be prepared by name; names are those that were tried,
@@ -157,6 +159,7 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 		if byCode[err.Code] == FailureConflict {
 			sessionOf(conn).conflict.Store(true)
 		}
+		noteFailure(conn, err)
 		sessionOf(conn).refused = true
 		if byCode[err.Code] == FailureReadOnly {
 			sessionOf(conn).readOnly = true
@@ -230,10 +233,11 @@ func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(
 func ReadsCommitted(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).readCommitted }
 
 // WatchConflicts forgets the serialization failures and deadlocks of conn so
-// far, and returns a function that reports whether there was one since. Call
+// far, and the error that [TxFailure] returns. It returns a function that reports whether there was one since. Call
 // that only while conn is still yours.
 func WatchConflicts(conn *pgx.Conn) (conflict func() bool) {
 	s := sessionOf(conn.PgConn())
 	s.conflict.Store(false)
+	s.failed.Store(nil)
 	return s.conflict.Load
 }

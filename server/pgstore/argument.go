@@ -50,7 +50,7 @@ func checkBury(to server.State) error {
 
 func checkSettlement(s server.Settlement) error {
 	switch s.State {
-	case server.StateReleased, server.StateUnknown:
+	case server.StateReleased, server.StateUnknown, server.StateInProgress:
 		return nil
 	case server.StateCompleted:
 		if s.Answer.Status < math.MinInt32 || s.Answer.Status > math.MaxInt32 {

@@ -50,8 +50,8 @@ func TestArguments(t *testing.T) {
 			_, err := s.Renew(ctx, []server.Owner{{ID: random()}}, 0)
 			return err
 		}},
-		{"settle to in progress", func(ctx context.Context) error {
-			return s.Settle(ctx, server.Owner{ID: random()}, server.Settlement{State: server.StateInProgress})
+		{"settle to cancelled", func(ctx context.Context) error {
+			return s.Settle(ctx, server.Owner{ID: random()}, server.Settlement{State: server.StateCancelled})
 		}},
 		{"cancel with a negative retention", func(ctx context.Context) error {
 			_, _, err := s.Cancel(ctx, server.CancelRequest{ID: random(), Keep: -1})

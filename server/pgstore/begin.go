@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
@@ -37,12 +38,21 @@ type beginning struct {
 	tx       pgx.Tx      // from stageBegun on
 	conflict func() bool // of conn, while it is ours
 	cause    error       // of stageFailed
+	unheld   bool        // there was no connection, at stageFailed
+	broke    bool        // the connection broke, at stageFailed
+	// unsendable is the error of a batch that pgx could not send, and closed the
+	// connection for.
+	unsendable error
+	// asked is what the last statement was to be bounded by. It tells a connection that
+	// pgx gave up, because the handler's time was over, from one that was lost.
+	asked context.Context //nolint:containedctx // only its end is looked at
 }
 
 // open takes a connection and calls begin, which sends BEGIN. It does so once: a
 // transaction that could not begin has failed, as one has in which a statement
 // failed, for a handler that does not look must not commit the rest.
 func (t *tx) open(ctx context.Context, begin func(*pgx.Conn) (pgx.Tx, error)) error {
+	t.bound(ctx)
 	if err := ctx.Err(); err != nil {
 		return err // nothing was tried
 	}
@@ -54,6 +64,9 @@ func (t *tx) open(ctx context.Context, begin func(*pgx.Conn) (pgx.Tx, error)) er
 		err = t.keep(conn)
 	}
 	if err != nil {
+		t.mu.Lock()
+		t.unheld = true
+		t.mu.Unlock()
 		return t.arrive(nil, wrap("begin", err))
 	}
 	tx, err := begin(conn.Conn())
@@ -99,7 +112,10 @@ func (t *tx) arrive(tx pgx.Tx, err error) error {
 	}
 	t.stage, t.cause = stageFailed, err
 	if t.conn != nil {
-		t.lost = t.lost || t.conflict()
+		if t.conflict() {
+			t.verdict = server.ErrConflict
+		}
+		t.broke = t.conn.Conn().IsClosed()
 		t.conn.Release() // which closes it if it is in a transaction
 		t.conn = nil
 	}
@@ -119,6 +135,13 @@ func (t *tx) hasEnded() bool {
 	return t.ended
 }
 
+// bound remembers the ctx of a statement.
+func (t *tx) bound(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = ctx
+}
+
 // current is the transaction for a statement that cannot travel with BEGIN, and
 // begins it if that is due.
 func (t *tx) current(ctx context.Context) pgx.Tx {
@@ -129,6 +152,7 @@ func (t *tx) current(ctx context.Context) pgx.Tx {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.asked = ctx
 	switch {
 	case t.ended:
 		// A goroutine that outlived its run: the connection may belong to

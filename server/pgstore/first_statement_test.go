@@ -280,7 +280,11 @@ func TestTx_firstStatementFails(t *testing.T) {
 				_, err = pgstore.Tx(ctx).Exec(ctx, "insert into entry values ($1)", 2)
 				require.Error(t, err, "%s %s in mode %v", f.name, way, mode)
 				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed, "%s %s in mode %v", f.name, way, mode)
-				require.False(t, tx.Conflict())
+				require.Error(t, tx.Err(), "%s %s in mode %v", f.name, way, mode)
+				if refused := new(server.TxError); f.code != "" {
+					require.ErrorAs(t, tx.Err(), &refused, "%s %s in mode %v", f.name, way, mode)
+					require.Equal(t, f.code, refused.SQLState)
+				}
 				require.NoError(t, s.Settle(t.Context(), o, completion), "the only connection is free")
 			}
 		}
@@ -306,11 +310,11 @@ func TestTx_firstStatementConflicts(t *testing.T) {
 	} {
 		o := claim(t, s)
 		tx, ctx := unbegun(t, s)
-		require.False(t, tx.Conflict())
+		require.NoError(t, tx.Err())
 		require.Error(t, do(ctx, pgstore.Tx(ctx)), name)
-		require.True(t, tx.Conflict(), name)
+		require.ErrorIs(t, tx.Err(), server.ErrConflict, name)
 		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict, name)
-		require.True(t, tx.Conflict(), "also after the end")
+		require.ErrorIs(t, tx.Err(), server.ErrConflict, "also after the end")
 	}
 }
 

@@ -93,7 +93,7 @@ func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if b.Len() == 0 || begins(b) || !t.root.idle() { // one that begins a transaction is refused inside of one
-		return t.current(ctx).SendBatch(ctx, b)
+		return watchedResults{t.current(ctx).SendBatch(ctx, b), t.root}
 	}
 	results, err := t.root.beginWith(ctx, b.QueuedQueries...)
 	if err != nil {

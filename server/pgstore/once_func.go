@@ -122,7 +122,7 @@ func (s *Store) confirmOnce(ctx context.Context, r onceRecord, p prepared) error
 
 // blame names the conflict that err came from, whatever was made of it since.
 func (t *tx) blame(err error) error {
-	if err != nil && t.Conflict() && !errors.Is(err, server.ErrConflict) {
+	if err != nil && errors.Is(t.Err(), server.ErrConflict) && !errors.Is(err, server.ErrConflict) {
 		return fmt.Errorf("%w: %w", server.ErrConflict, err)
 	}
 	return err

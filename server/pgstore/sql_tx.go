@@ -40,13 +40,23 @@ type held struct{ std *stdlib.Conn }
 
 var _ pgkit.Held = (*held)(nil)
 
-// hold takes a connection from the pool.
+// hold takes a connection from the pool that works, as far as is known.
 func (s *Store) hold(ctx context.Context) (*held, error) {
-	conn, err := s.connector.Connect(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		conn, err := s.connector.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h := &held{conn.(*stdlib.Conn)} //nolint:errcheck,forcetypeassert // the connector's own type
+		if s.suspicion.clears(ctx, s.pool, h.Conn()) {
+			return h, nil
+		}
+		_ = h.Conn().Close(ctx)
+		h.Release()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 	}
-	return &held{conn.(*stdlib.Conn)}, nil //nolint:errcheck,forcetypeassert // the connector's own type
 }
 
 // Conn implements [pgkit.Held].

@@ -22,6 +22,7 @@ import (
 type Store struct {
 	pool        *pgxpool.Pool
 	connector   driver.Connector // of the pool, for transactions
+	suspicion   suspicion        // of connections for transactions
 	cfg         Config
 	writer      *pgkit.Writer
 	combiner    *pgkit.Combiner // nil with CombiningOff

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -49,4 +50,30 @@ func (r rows) Add(ctx context.Context, id server.ID) error {
 
 func (r rows) Count(ctx context.Context, id server.ID) (n int, err error) {
 	return n, r.pool.QueryRow(ctx, "select count(*) from effect where id = $1", [16]byte(id)).Scan(&n)
+}
+
+// Break makes a statement of the transaction fail, or its COMMIT, and does not look.
+func (r rows) Break(ctx context.Context, failure error) error {
+	raise := func(code string) string {
+		return "do $$ begin raise exception 'x' using errcode = '" + code + "'; end $$"
+	}
+	var statement string
+	var refused *server.TxError
+	switch {
+	case errors.Is(failure, server.ErrConflict):
+		statement = raise("40001")
+	case errors.Is(failure, server.ErrTxLost):
+		statement = "select pg_terminate_backend(pg_backend_pid())"
+	case errors.Is(failure, servertest.ErrUnavailable):
+		statement = raise("53100")
+	case errors.As(failure, &refused) && refused.Commit && refused.SQLState == "23505":
+		statement = `create temporary table broken (n int unique deferrable initially deferred) on commit drop;
+			insert into broken values (1), (1)`
+	case errors.As(failure, &refused):
+		statement = raise(refused.SQLState)
+	default:
+		return failure
+	}
+	_, _ = pgstore.Tx(ctx).Exec(ctx, statement)
+	return nil
 }

@@ -21,9 +21,9 @@ const rollbackTimeout = 5 * time.Second
 type tx struct {
 	beginning
 
-	store *Store
-	lost  bool    // to a conflict; once it has ended, or could not begin
-	sql   sqlView // what SQLTx made of it, if it was asked
+	store   *Store
+	verdict error   // what Err returns; once the transaction has ended, or could not begin
+	sql     sqlView // what SQLTx made of it, if it was asked
 	// runs is for what takes no ctx: a handler's Conn and LargeObjects.
 	runs context.Context //nolint:containedctx // it is the run's
 }
@@ -39,17 +39,6 @@ func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
 		return nil, err
 	}
 	return &tx{store: s, runs: ctx}, nil
-}
-
-// Conflict implements [server.Tx]. Every error of the connection counts, also
-// one that the handler did not look at.
-func (t *tx) Conflict() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended || t.stage != stageBegun {
-		return t.lost
-	}
-	return t.conflict()
 }
 
 // Cancel implements [server.Tx].
@@ -91,12 +80,11 @@ func (t *tx) end() (stage, bool) {
 	t.mu.Lock()
 	ended := t.ended
 	t.ended = true
-	switch {
-	case ended:
-	case t.stage == stageBegun:
-		t.lost = t.conflict()
-	case t.stage == stageBeginning && t.conn != nil:
-		_ = t.conn.Conn().PgConn().Conn().Close() // which its user notices at the next read
+	if !ended {
+		t.verdict = t.diagnose()
+		if t.stage == stageBeginning && t.conn != nil {
+			_ = t.conn.Conn().PgConn().Conn().Close() // which its user notices at the next read
+		}
 	}
 	stage := t.stage
 	t.mu.Unlock()
@@ -122,9 +110,9 @@ func (t *tx) closeSQL(from stage) {
 // Settle implements [server.Tx]: the settlement and COMMIT, in one round trip.
 // Where the transaction was never used the settlement is as that of any run.
 //
-// Besides the errors that the interface names it returns [ErrTxFailed],
-// [ErrTxBusy] and [ErrTxOwned] for what a handler did to the transaction;
-// nothing of it is committed then, unless the handler itself sent a COMMIT.
+// A [*server.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
+// handler did to the transaction, or the COMMIT that was refused. Nothing is committed
+// then, unless the handler itself sent a COMMIT.
 func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
 	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {
 		if errors.Is(err, ErrTxEnded) {
@@ -137,7 +125,11 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 		return ErrTxEnded
 	}
 	err := conflict(t.settle(ctx, stage, o, end))
-	t.lost = t.lost || errors.Is(err, server.ErrConflict)
+	if errors.Is(err, server.ErrConflict) {
+		t.mu.Lock()
+		t.verdict = server.ErrConflict
+		t.mu.Unlock()
+	}
 	if errors.Is(err, server.ErrLeaseLost) {
 		return err
 	}
@@ -148,9 +140,19 @@ func (t *tx) settle(ctx context.Context, from stage, o server.Owner, end server.
 	if from != stageBegun {
 		return t.store.settleUnused(ctx, o, end)
 	}
+	unsent := false
 	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		return struct{}{}, t.store.settleAndCommit(ctx, conn, o, end)
+		sent, err := t.store.settleAndCommit(ctx, conn, o, end)
+		unsent = !sent && conn.IsClosed()
+		return struct{}{}, err
 	})
+	if errors.Is(err, pgkit.ErrFateUnknown) { // the write may still be running
+		return err
+	}
+	if unsent || pgconn.SafeToRetry(err) && ctx.Err() == nil {
+		t.store.suspicion.raise()
+		return fmt.Errorf("%w: %w", server.ErrTxLost, err)
+	}
 	return err
 }
 
@@ -163,51 +165,21 @@ func (s *Store) settleUnused(ctx context.Context, o server.Owner, end server.Set
 	return err
 }
 
-// committable says what the handler left behind that a COMMIT would hide.
-// Postgres answers a COMMIT in a failed transaction with a ROLLBACK, and no
-// error.
-func (t *tx) committable() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.ended:
-		return ErrTxEnded
-	case t.stage == stageIdle:
-		return nil
-	case t.stage == stageBeginning:
-		return ErrTxBusy
-	case t.stage == stageFailed && t.lost:
-		return server.ErrConflict
-	case t.stage == stageFailed:
-		return t.failure()
-	}
-	conn := t.conn.Conn().PgConn()
-	switch {
-	case conn.IsClosed():
-		return fmt.Errorf("%w: the connection is closed", ErrTxFailed)
-	case conn.IsBusy():
-		return ErrTxBusy
-	case conn.TxStatus() == 'T':
-		return nil
-	case conn.TxStatus() == 'I':
-		return fmt.Errorf("%w, but the handler did", ErrTxOwned)
-	case t.conflict():
-		return server.ErrConflict
-	default:
-		return ErrTxFailed
-	}
-}
-
 // settleAndCommit is safe in one round trip because the settlement fails where
-// it finds no owner: the server then passes over the COMMIT behind it.
-func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) error {
+// it finds no owner: the server then passes over the COMMIT behind it. It reports
+// whether the COMMIT may have been sent.
+func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) (sent bool, err error) {
 	st := s.settleQuery(end, true).Bind(settleArgs(o, end, s.lockTimeout))
 	if err := st.Err(); err != nil {
-		return err
+		return false, err
 	}
 	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
-		return err
+		return false, err
 	}
+	return true, s.sendSettlement(ctx, conn, st)
+}
+
+func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Statement) error {
 	batch := new(pgx.Batch)
 	batch.Queue(st.SQL, st.Args...)
 	batch.Queue("commit")
@@ -225,7 +197,7 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Ow
 	case err == nil && tag.String() != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
-	return err
+	return commitRefused(err)
 }
 
 // isLeaseLost reports that err is the failure that settle_tx.sql makes for

@@ -134,14 +134,14 @@ func TestTx_conflictOnAnyPath(t *testing.T) {
 		t.Run(path.name, func(t *testing.T) {
 			o := claim(t, s)
 			tx, ctx := begin(t, s)
-			require.False(t, tx.Conflict())
+			require.NoError(t, tx.Err())
 			require.Error(t, path.do(ctx, pgstore.Tx(ctx)))
-			require.True(t, tx.Conflict())
+			require.ErrorIs(t, tx.Err(), server.ErrConflict)
 			if path.name != "savepoint" { // there the rest of the transaction is sound
 				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict)
 			}
 			require.NoError(t, tx.Rollback(t.Context()))
-			require.True(t, tx.Conflict(), "also after the end")
+			require.ErrorIs(t, tx.Err(), server.ErrConflict, "also after the end")
 		})
 	}
 }

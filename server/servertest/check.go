@@ -99,6 +99,7 @@ func completion(status int, body string) server.Settlement {
 
 var (
 	release = server.Settlement{State: server.StateReleased}
+	death   = server.Settlement{State: server.StateInProgress}
 	giveUp  = server.Settlement{State: server.StateUnknown, MaybeRan: true}
 )
 

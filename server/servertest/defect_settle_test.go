@@ -54,6 +54,14 @@ var settleDefects = []defect{
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"settle: who is late but was not taken over still settles"}},
+	{"lets the lease of who counts as dead run on", func(m *mutant) {
+		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); s.State == server.StateInProgress && err == nil && owner(r) == o {
+				return nil
+			}
+			return m.Store.Settle(ctx, o, s)
+		}
+	}, []string{"settle: a run that counts as dead is dead at once"}},
 	{"does not know a repeated completion", func(m *mutant) {
 		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
 			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateCompleted {

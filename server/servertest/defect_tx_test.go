@@ -197,4 +197,20 @@ var txDefects = []defect{
 		"tx: left open while another took over, it changes nothing",
 		"tx: an owner and its successor never both commit",
 	}},
+	{"says nothing of failures", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) { tx.err = func() error { return nil } })
+	}, []string{
+		"tx: a failure that nobody looked at prevents the commit, and tells its kind",
+		"tx: of several failures the first one counts",
+	}},
+	{"takes every failure for a conflict", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+				if err := tx.Tx.Settle(ctx, o, s); err != nil {
+					return errors.Join(server.ErrConflict, err)
+				}
+				return nil
+			}
+		})
+	}, []string{"tx: a failure that nobody looked at prevents the commit, and tells its kind"}},
 }

@@ -17,6 +17,7 @@ var settleLaws = []law{
 	{"settle: who is late but was not taken over still settles", lateOwnerSettles},
 	{"settle: effects that may have happened stay remembered", maybeRanStays},
 	{"settle: an owner and its successor never both win", settleRacesTakeOver},
+	{"settle: a run that counts as dead is dead at once", settleDies},
 }
 
 func settleIsRecorded(c *check) {
@@ -186,4 +187,28 @@ func (c *check) untilDeadQuietly(id server.ID) {
 			return
 		}
 	}
+}
+
+// settleDies ends runs long before their leases do.
+func settleDies(c *check) {
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
+		req := request(newID())
+		req.Effect = effect
+		r := c.claim(req)
+		c.settle(owner(r), death)
+		got := c.read(r.ID)
+		want(c, "state", got.State, server.StateInProgress)
+		want(c, "deaths before they are counted", got.Deaths, 0)
+		if left := got.LeaseLeft(); left > 0 {
+			c.Errorf("lease left of a run that counts as dead = %v, want none", left)
+		}
+		next := c.takeOver(request(r.ID), 1)
+		want(c, "deaths", next.Deaths, 1)
+		want(c, "MaybeRan", next.MaybeRan, effect != server.Transactional)
+		c.wantErr("Settle after the take-over", c.store.Settle(c.Context(), owner(r), death), server.ErrLeaseLost)
+		c.wantUnchanged(next)
+	}
+	r := c.claimNew()
+	c.settle(owner(r), death)
+	c.bury(grave(r, server.StatePoisoned))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-var txLaws = slices.Concat(txSettleLaws, txCancelLaws, txRenewLaws)
+var txLaws = slices.Concat(txSettleLaws, txCancelLaws, txFailureLaws, txRenewLaws)
 
 var txSettleLaws = []law{
 	{"tx: effects and record commit together", txCommitsTogether},
@@ -67,7 +67,7 @@ func txCommitsTogether(c *check) {
 		c.Errorf("ReplayUntil - Now = %v, want at most %v", left, s.ReplayFor)
 	}
 	c.wantEffects(r.ID, 3)
-	want(c, "Conflict", tx.Conflict(), false)
+	c.must("Err", tx.Err())
 	c.must("Rollback after the end", tx.Rollback(c.Context()))
 	c.wantUnchanged(got)
 	c.wantEffects(r.ID, 3)
@@ -106,7 +106,7 @@ func txLeaseLostRollsBack(c *check) {
 		c.wantUnchanged(r)
 		c.wantAbsent(forward)
 		c.wantEffects(r.ID, 0)
-		want(c, "Conflict of a lost lease", tx.Conflict(), false)
+		c.must("Err of a lost lease", tx.Err())
 	}
 }
 

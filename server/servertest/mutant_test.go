@@ -185,6 +185,7 @@ type mutantTx struct {
 	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
 	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
 	rollback func(ctx context.Context) error
+	err      func() error
 }
 
 // beginWith breaks every transaction.
@@ -212,6 +213,13 @@ func (t *mutantTx) Settle(ctx context.Context, o server.Owner, s server.Settleme
 		return t.settle(ctx, o, s)
 	}
 	return t.Tx.Settle(ctx, o, s)
+}
+
+func (t *mutantTx) Err() error {
+	if t.err != nil {
+		return t.err()
+	}
+	return t.Tx.Err()
 }
 
 func (t *mutantTx) Rollback(ctx context.Context) error {
@@ -245,4 +253,9 @@ func (c *counts) Count(_ context.Context, id server.ID) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[id], nil
+}
+
+// Break implements [Breaker].
+func (c *counts) Break(ctx context.Context, failure error) error {
+	return memstore.Tx(ctx).Fail(failure)
 }

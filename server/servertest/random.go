@@ -107,7 +107,7 @@ func (r *script) next(m model) step {
 	s.fingerprint = server.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}
 	s.firstSent = pick(r.Rand, time.Time{}, s.old, r.now)
 	s.end = server.Settlement{
-		State:     pick(r.Rand, server.StateCompleted, server.StateReleased, server.StateReleased, server.StateUnknown),
+		State:     pick(r.Rand, server.StateCompleted, server.StateReleased, server.StateReleased, server.StateUnknown, server.StateInProgress),
 		ReplayFor: pick(r.Rand, gone, long),
 		MaybeRan:  r.IntN(4) == 0,
 	}

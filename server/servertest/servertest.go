@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -71,6 +72,21 @@ type Effects interface {
 	// Count returns how many effects of id are committed.
 	Count(ctx context.Context, id server.ID) (int, error)
 }
+
+// A Breaker is [Effects] whose transactions can be made to fail, for the laws about
+// failed transactions. TestTxStore runs those laws only with a Breaker.
+type Breaker interface {
+	Effects
+	// Break makes the transaction that ctx carries fail in the way of failure, by the
+	// store's own means: [server.ErrConflict], [server.ErrTxLost], a
+	// [*server.TxError], which the commit returns if its Commit is set, or
+	// [ErrUnavailable]. The effects and the store must go on without the transaction.
+	Break(ctx context.Context, failure error) error
+}
+
+// ErrUnavailable stands for every failure that has no name in package server: the store
+// could not do what it was asked.
+var ErrUnavailable = errors.New("servertest: the store is unavailable")
 
 // noEffects stands in where a store's effects are not known; laws then see the
 // records only.

@@ -17,6 +17,7 @@ var everyState = []situation{
 	{name: "with a dead transactional owner", put: died(server.Transactional), cancellable: true, dead: true},
 	{name: "with a dead keyed owner", put: died(server.Keyed), cancellable: true, dead: true},
 	{name: "with a dead opaque owner", put: died(server.Opaque), cancellable: true, dead: true},
+	{name: "with an owner that counts as dead", put: ended(death), cancellable: true, dead: true},
 	{name: "completed", put: ended(completion(200, "ok"))},
 	{name: "released", put: ended(release), cancellable: true},
 	{name: "released after it may have run", put: ended(server.Settlement{State: server.StateReleased, MaybeRan: true}), cancellable: true},

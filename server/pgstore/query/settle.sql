@@ -1,7 +1,8 @@
 -- Settle ends the owner's run. It returns one row if it did, with nothing in it that
 -- counts, and none if the caller does not own the record: then settled.sql asks
 -- whether it did before.
--- An unknown record is free to be looked into at once: its lease ends.
+-- An unknown record is free to be looked into at once: its lease ends. So does the
+-- lease of a run that counts as dead, whose record stays in progress.
 -- expires_at stays: it has an index, and the update would not be HOT.
 -- Only if somebody waits for it (expect.sql) is there a notification: it takes a lock
 -- that every other commit with one waits for, until this one is on the disk.
@@ -10,7 +11,7 @@ set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
   answer_until = clock_timestamp() + @keep_answer::interval,
   maybe_ran = maybe_ran or @maybe_ran,
-  lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
+  lease_until = case when @state::smallint in (1, 4) then clock_timestamp() else lease_until end
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null
   and key = @key and token = @token and fence = @fence and state = 1

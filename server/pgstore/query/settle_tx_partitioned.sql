@@ -7,7 +7,7 @@ with settled as (
     answer_kept_until = case when @envelope::bytea is not null
       then coalesce(clock_timestamp() + @keep_answer::interval, greatest(expires_at, clock_timestamp() + @replay_for::interval)) end,
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = case @state::smallint when 4 then clock_timestamp() else lease_until end
+    lease_until = case when @state::smallint in (1, 4) then clock_timestamp() else lease_until end
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout,
       set_config('client_min_messages', 'warning', true) as messages) s
   where s.lock_timeout is not null and s.messages is not null

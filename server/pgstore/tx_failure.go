@@ -1,0 +1,215 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+// Err implements [server.Tx]. The connection itself remembers what failed: also what
+// the handler did not look at, and what it sent past [Tx], through database/sql or
+// Conn.
+func (t *tx) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return t.verdict
+	}
+	return t.diagnose()
+}
+
+// diagnose is Err while the transaction is open. t.mu is held.
+func (t *tx) diagnose() error {
+	if t.stage == stageBegun && t.conflict() {
+		return server.ErrConflict // also of a savepoint: nothing is lost with another turn
+	}
+	return t.obstacle()
+}
+
+// committable returns what a COMMIT would hide. Postgres answers a COMMIT in a failed
+// transaction with a ROLLBACK, and no error.
+func (t *tx) committable() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrTxEnded
+	}
+	return t.obstacle()
+}
+
+// obstacle is committable of a transaction that has not ended. t.mu is held.
+func (t *tx) obstacle() error {
+	switch t.stage {
+	case stageIdle:
+		return nil
+	case stageBeginning:
+		return busy()
+	case stageFailed:
+		return t.neverBegan()
+	default:
+	}
+	switch conn := t.conn.Conn().PgConn(); {
+	case conn.IsClosed():
+		return t.connectionLost()
+	case conn.IsBusy():
+		return busy()
+	case conn.TxStatus() == 'T':
+		return nil
+	case conn.TxStatus() == 'I':
+		return &server.TxError{
+			Reason: "the handler ended the transaction itself", Ended: true,
+			Err: fmt.Errorf("%w, but the handler did", ErrTxOwned),
+		}
+	case t.conflict():
+		return server.ErrConflict
+	}
+	if failure := pgkit.TxFailure(t.conn.Conn()); failure != nil {
+		return refusedStatement(failure)
+	}
+	return &server.TxError{Reason: "a statement failed", Err: ErrTxFailed}
+}
+
+// connectionLost is the failure of a transaction whose connection is closed. pgx closes
+// it, too, when a statement's ctx ends before the answer: another turn would take as
+// long, so that is no loss.
+func (t *tx) connectionLost() error {
+	if last := pgkit.TxFailure(t.conn.Conn()); last != nil && t.conn.Conn().PgConn().TxStatus() == 'E' {
+		return refusedStatement(last) // it had failed before
+	}
+	return t.lostUnlessGivenUp()
+}
+
+func (t *tx) lostUnlessGivenUp() error {
+	if t.unsendable != nil {
+		return unsendable(t.unsendable)
+	}
+	if t.asked != nil && errors.Is(t.asked.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: a statement took longer than the handler allowed", ErrTxFailed)
+	}
+	t.store.suspicion.raise()
+	return fmt.Errorf("%w: the connection broke", server.ErrTxLost)
+}
+
+// neverBegan is the failure of a transaction whose first statement did not get through.
+func (t *tx) neverBegan() error {
+	var refused *pgconn.PgError
+	switch {
+	case t.verdict != nil: // a conflict
+		return t.verdict
+	case t.unheld, errors.Is(t.cause, ErrTxEnded), errors.Is(t.cause, context.Canceled):
+		return t.failure()
+	case errors.As(t.cause, &refused) && !t.broke:
+		return refusedStatement(refused)
+	case errors.Is(t.cause, context.DeadlineExceeded):
+		return t.failure()
+	case !t.broke, isUnsendable(t.cause):
+		return unsendable(t.failure())
+	default:
+		return t.lostUnlessGivenUp()
+	}
+}
+
+// isUnsendable reports that pgx gave a batch up before it was sent, for what is in it.
+// It closes the connection then, in the middle of a transaction.
+func isUnsendable(err error) bool {
+	var preparing pgx.ErrPreprocessingBatch
+	var network net.Error
+	var refused *pgconn.PgError
+	switch {
+	case !errors.As(err, &preparing), errors.As(err, &network), errors.As(err, &refused):
+		return false
+	default:
+		return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, net.ErrClosed)
+	}
+}
+
+// unsendable is the failure of a transaction with a statement that pgx could not send.
+// The text leaves out pgx's, which holds the argument.
+func unsendable(err error) error {
+	return &server.TxError{Reason: "pgx could not send a statement", Err: err}
+}
+
+// watchedResults tell the transaction why pgx closed the connection under a batch.
+type watchedResults struct {
+	pgx.BatchResults
+
+	root *tx
+}
+
+func (r watchedResults) Exec() (pgconn.CommandTag, error) {
+	tag, err := r.BatchResults.Exec()
+	return tag, r.root.see(err)
+}
+
+func (r watchedResults) Query() (pgx.Rows, error) {
+	rows, err := r.BatchResults.Query()
+	return rows, r.root.see(err)
+}
+
+func (r watchedResults) QueryRow() pgx.Row {
+	return watchedRow{r.BatchResults.QueryRow(), r.root}
+}
+
+func (r watchedResults) Close() error { return r.root.see(r.BatchResults.Close()) }
+
+type watchedRow struct {
+	pgx.Row
+
+	root *tx
+}
+
+func (r watchedRow) Scan(dest ...any) error { return r.root.see(r.Row.Scan(dest...)) }
+
+// see remembers err if it is why the transaction has failed, and returns it.
+func (t *tx) see(err error) error {
+	if err != nil && isUnsendable(err) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.unsendable = err
+	}
+	return err
+}
+
+// refusedStatement is the failure of a transaction in which the server refused a
+// statement. The text leaves out the server's message, which may hold values.
+func refusedStatement(refused *pgconn.PgError) error {
+	cause := fmt.Errorf("%w: %w", ErrTxFailed, refused)
+	if pgkit.IsUnavailable(refused) {
+		return &unavailableError{code: refused.Code, err: cause}
+	}
+	return &server.TxError{SQLState: refused.Code, Constraint: refused.ConstraintName, Err: cause}
+}
+
+// commitRefused gives the refusal of a COMMIT the server's name. Other errors, also those
+// of which nobody knows what they mean for the COMMIT, stay what they are.
+func commitRefused(err error) error {
+	var refused *pgconn.PgError
+	if pgkit.Classify(err) != pgkit.FailureRefused || !errors.As(err, &refused) || pgkit.IsUnavailable(refused) {
+		return err
+	}
+	return &server.TxError{
+		SQLState: refused.Code, Constraint: refused.ConstraintName, Commit: true, Err: fmt.Errorf("%w: %w", ErrTxFailed, err),
+	}
+}
+
+func busy() error {
+	return &server.TxError{Reason: "the handler left rows or a statement open", Err: ErrTxBusy}
+}
+
+// An unavailableError is a statement's failure that is not the statement's fault.
+type unavailableError struct {
+	code string
+	err  error
+}
+
+func (e *unavailableError) Error() string { return ErrTxFailed.Error() + ": SQLSTATE " + e.code }
+
+func (e *unavailableError) Unwrap() error { return e.err }

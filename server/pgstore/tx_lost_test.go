@@ -1,0 +1,226 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// kill ends the session that tx is in, and waits until it is gone.
+func kill(ctx context.Context, t *testing.T, tx pgx.Tx, look *pgxpool.Pool) {
+	t.Helper()
+	var process int
+	require.NoError(t, tx.QueryRow(ctx, "select pg_backend_pid()").Scan(&process))
+	killProcess(ctx, t, process, look)
+}
+
+func killProcess(ctx context.Context, t *testing.T, process int, look *pgxpool.Pool) {
+	t.Helper()
+	ctx = context.WithoutCancel(ctx)
+	_, err := look.Exec(ctx, "select pg_terminate_backend($1)", process)
+	require.NoError(t, err)
+	until(t, "the session has ended", func() bool {
+		var alive bool
+		require.NoError(t, look.QueryRow(ctx, "select exists (select from pg_stat_activity where pid = $1)", process).Scan(&alive))
+		return !alive
+	})
+}
+
+// Whatever the handler answers after its connection broke, it is run once more.
+func TestTransactional_connectionLost(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{201, 402, 429, 500} {
+		for _, kills := range []int{1, 2} {
+			t.Run(fmt.Sprint(status, " after ", kills), func(t *testing.T) {
+				t.Parallel()
+				g, look := users(t, server.Config{})
+				runs := 0
+				h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+					if runs++; runs <= kills {
+						kill(r.Context(), t, pgstore.Tx(r.Context()), look)
+					}
+					if _, err := pgstore.Tx(r.Context()).Exec(r.Context(), insertBob); err != nil {
+						rw.WriteHeader(status)
+						return
+					}
+					rw.WriteHeader(http.StatusCreated)
+				})
+				w := postTo(h, "k")
+				require.Equal(t, 2, runs)
+				if kills == 2 {
+					requireCode(t, w, wire.StoreUnavailable)
+					require.Zero(t, queryRow[int](t, look, countUsers, "bob"))
+					w = postTo(h, "k") // at once: the dead run's lease has ended
+					require.Equal(t, 1, queryRow[int](t, look, "select deaths from idempotency"))
+				}
+				require.Equal(t, http.StatusCreated, w.Code)
+				require.Equal(t, 1, queryRow[int](t, look, countUsers, "bob"))
+			})
+		}
+	}
+}
+
+// A handler that ends its session each time is quarantined, as one that ends its process.
+func TestTransactional_connectionLostEachTime(t *testing.T) {
+	t.Parallel()
+	g, look := users(t, server.Config{MaxDeaths: 1})
+	runs := 0
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
+		runs++
+		_, err := pgstore.Tx(r.Context()).Exec(r.Context(), "select pg_terminate_backend(pg_backend_pid())")
+		require.Error(t, err)
+	})
+	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
+	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
+	requireCode(t, postTo(h, "k"), wire.Poisoned)
+	require.Equal(t, 4, runs)
+	const open = "select count(*) from pg_stat_activity where datname = current_database() and state = 'idle in transaction'"
+	require.Zero(t, queryRow[int](t, look, open))
+}
+
+// The pool's other connections broke with the first, as where the server was restarted:
+// the second run still gets one that works.
+func TestTransactional_allConnectionsLost(t *testing.T) {
+	t.Parallel()
+	seen := new(trips)
+	store, look := open(t, pgstore.Config{}, seen.watch) // which keeps the pool from asking idle connections
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	runs := 0
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if runs++; runs > 1 {
+			_, err := pgstore.Tx(ctx).Exec(ctx, "select 1")
+			require.NoError(t, err)
+			return
+		}
+		for range 3 { // idle ones besides this run's
+			_, _ = pgstore.Tx(ctx).Exec(ctx, "select 1")
+			idle(ctx, t, store)
+		}
+		_, err := look.Exec(ctx, `select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`)
+		require.NoError(t, err)
+		until(t, "the sessions have ended", func() bool {
+			return queryRow[int](t, look, `select count(*) from pg_stat_activity
+				where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`) == 0
+		})
+	})
+	w := postTo(h, "k")
+	require.Equal(t, []int{200, 2}, []int{w.Code, runs}, w.Body)
+}
+
+// idle makes the pool of store have several idle connections.
+func idle(ctx context.Context, t *testing.T, store *pgstore.Store) {
+	t.Helper()
+	var open []server.Tx
+	for range 3 {
+		tx, err := store.Begin(ctx)
+		require.NoError(t, err)
+		_, err = pgstore.Tx(tx.NewContext(ctx)).Exec(ctx, "select 1")
+		require.NoError(t, err)
+		open = append(open, tx)
+	}
+	for _, tx := range open {
+		require.NoError(t, tx.Rollback(ctx))
+	}
+}
+
+// A statement that took longer than the handler allows costs the connection, and it would
+// take as long again. It is not run again, and nobody died.
+func TestTransactional_statementGivenUp(t *testing.T) {
+	t.Parallel()
+	g, look := users(t, server.Config{})
+	runs := 0
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+		runs++
+		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := pgstore.Tx(r.Context()).Exec(ctx, "select pg_sleep(600)")
+		require.Error(t, err)
+		rw.WriteHeader(http.StatusInternalServerError)
+	})
+	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
+	require.Equal(t, 1, runs)
+	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
+}
+
+// An argument that pgx cannot send closes the connection of a batch. That is no loss.
+func TestTransactional_batchThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	g, _ := users(t, server.Config{})
+	runs := 0
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+		runs++
+		_, err := pgstore.Tx(r.Context()).Exec(r.Context(), insertBob)
+		require.NoError(t, err)
+		batch := new(pgx.Batch)
+		batch.Queue("insert into users (name) values ($1)", "cid")
+		batch.Queue("insert into users (name) values ($1)", struct{}{})
+		require.Error(t, pgstore.Tx(r.Context()).SendBatch(r.Context(), batch).Close())
+		rw.WriteHeader(http.StatusCreated)
+	})
+	requireCode(t, postTo(h, "k"), wire.TransactionFailed)
+	require.Equal(t, 1, runs)
+}
+
+// The connection of a completion hook is lost. The hook runs again, and the handler, whose
+// effects are outside, does not.
+func TestOnComplete_connectionLost(t *testing.T) {
+	t.Parallel()
+	for _, swallowed := range []bool{false, true} {
+		g, look := users(t, server.Config{})
+		runs, hooks := 0, 0
+		h := routeOn(t, g, server.Route{Effect: server.Keyed}, func(rw http.ResponseWriter, r *http.Request) {
+			runs++
+			require.NoError(t, pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				if hooks++; hooks <= 3 {
+					kill(ctx, t, tx, look)
+				}
+				_, err := tx.Exec(ctx, insertBob)
+				if swallowed {
+					return nil
+				}
+				return err
+			}))
+			rw.WriteHeader(http.StatusCreated)
+		})
+		require.Equal(t, http.StatusCreated, postTo(h, "k").Code)
+		require.Equal(t, "true", postTo(h, "k").Header().Get(wire.HeaderReplayed))
+		require.Equal(t, []int{1, 4, 1}, []int{runs, hooks, queryRow[int](t, look, countUsers, "bob")}, "runs, hooks, rows")
+	}
+}
+
+// A hook whose statement the server refused has failed, also if it did not look, and also
+// if only the COMMIT says so.
+func TestOnComplete_refused(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{insertAnn, insertLate} {
+		g, look := users(t, server.Config{})
+		runs := 0
+		h := routeOn(t, g, server.Route{Effect: server.Keyed}, func(rw http.ResponseWriter, r *http.Request) {
+			runs++
+			require.NoError(t, pgstore.OnComplete(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				_, _ = tx.Exec(ctx, statement)
+				return nil
+			}))
+			rw.WriteHeader(http.StatusCreated)
+		})
+		w := postTo(h, "k")
+		require.Equal(t, []string{"500", "true"}, []string{fmt.Sprint(w.Code), w.Header().Get(wire.HeaderShouldRetry)})
+		require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
+		require.True(t, queryRow[bool](t, look, "select maybe_ran from idempotency"))
+		postTo(h, "k")
+		require.Equal(t, 2, runs)
+	}
+}
