@@ -46,6 +46,10 @@ type InboxConfig struct {
 	// what the attempts wrote is gone. It is called at least once; its error
 	// leaves the message to be delivered again. nil: the message is recorded as
 	// dead, and that is all.
+	//
+	// A message that cannot run at all (poisoned, reused, cancelled or of unknown
+	// outcome) has its dead letter in a run with a key of its own. It is written once
+	// for one payload, and in an Opaque inbox as in a Keyed one.
 	DeadLetter func(ctx context.Context, m Message, cause error) error
 }
 
@@ -200,6 +204,7 @@ type attempt struct {
 	key     childkey.Key
 	fn      func(context.Context, []byte) error
 
+	last  bool  // the run was the last attempt
 	spent bool  // this delivery made the last attempt, and it failed
 	cause error // of that failure
 	dead  bool  // the run wrote the dead letter
@@ -239,17 +244,19 @@ func (a *attempt) run(ctx context.Context) (Delivery, error) {
 func (a *attempt) work(ctx context.Context) result {
 	b := a.inbox
 	last := int64(b.cfg.MaxAttempts)
-	a.dead, a.err = false, nil
+	a.dead, a.err, a.last = false, nil, Fence(ctx) == last
 	if Fence(ctx) > last {
 		a.cause = cmp.Or(a.cause, ErrAttemptsSpent)
 		if a.err = b.deadLetter(ctx, a.message, a.cause); a.err != nil {
 			return b.guard.failed(a.err)
 		}
 		a.dead = true
-		return b.guard.answer(statusDead, contract.ContentType, nil)
+		res := b.guard.answer(statusDead, contract.ContentType, nil)
+		res.needsRows = true // the letter
+		return res
 	}
 	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
-		a.spent, a.cause = Fence(ctx) == last, a.err
+		a.spent, a.cause = a.last, a.err
 		return result{answer: Answer{Status: http.StatusInternalServerError}} // whatever the error: it is a failed attempt
 	}
 	return b.guard.answer(statusHandled, contract.ContentType, nil)
@@ -274,33 +281,11 @@ func (a *attempt) refused(ctx context.Context, c *call, o outcome) (Delivery, er
 	case wire.Poisoned:
 		return a.bury(ctx, c, err)
 	case wire.KeyReused, wire.OutcomeUnknown, wire.KeyCancelled:
-		// It can never run. The record stays as it is, for a person.
-		if letter := a.inbox.deadLetter(ctx, a.message, err); letter != nil {
-			return DeliveryFailed, errors.Join(err, letter)
-		}
-		return DeliveryDead, err
+		return a.letter(ctx, err) // it can never run; the record stays as it is, for a person
+	case wire.TransactionFailed:
+		a.spent, a.cause = a.last, err
+		return DeliveryFailed, err
 	default:
 		return DeliveryFailed, err
 	}
-}
-
-// bury writes the dead letter of a message that killed too many processes, and
-// then its record.
-func (a *attempt) bury(ctx context.Context, c *call, cause error) (Delivery, error) {
-	g := a.inbox.guard
-	if letter := a.inbox.deadLetter(ctx, a.message, cause); letter != nil {
-		return DeliveryFailed, errors.Join(cause, letter)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
-	defer cancel()
-	rec, err := g.store.Read(ctx, c.id)
-	if err == nil {
-		err = g.resolve(ctx, &rec, Happened(Response{Status: statusDead}), rec.Deaths,
-			Audit{Verb: VerbResolve, Actor: a.inbox.task.Name, Reason: "dead letter: too many of its owners died"})
-	}
-	var moved *MovedOnError
-	if err != nil && !errors.As(err, &moved) {
-		return DeliveryFailed, errors.Join(cause, err) // the letter is written again
-	}
-	return DeliveryDead, cause
 }
