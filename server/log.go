@@ -26,6 +26,7 @@ type logLine struct {
 	id      ID
 	status  int
 	err     error
+	more    []slog.Attr
 	perKey  bool // each key needs a person, so that each has a line of its own
 }
 
@@ -63,6 +64,7 @@ func (l *logLine) attrs(count int) []slog.Attr {
 	if l.err != nil {
 		attrs = append(attrs, slog.Any("error", l.err))
 	}
+	attrs = append(attrs, l.more...)
 	if count > 1 {
 		attrs = append(attrs, slog.Int("count", count))
 	}

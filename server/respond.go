@@ -134,6 +134,7 @@ func (h *guarded) logRefusal(r *http.Request, c *call, p wire.Problem, out *outc
 	switch {
 	case out.broken:
 		l.level = slog.LevelError
+	case out.code == wire.TransactionFailed: // logged where the run ended
 	case p.Status >= http.StatusInternalServerError, p.Status == http.StatusLocked:
 		l.level = slog.LevelWarn
 	}

@@ -42,8 +42,9 @@ func (r *run) refusedCommit(refused *TxError) outcome {
 	}
 	res, err := r.amend(refused)
 	if err != nil {
-		r.guard.cfg.Logger.LogAttrs(r.ctx, slog.LevelError, "OnCommitError failed",
-			slog.String("route", r.call.route.Name), slog.Any("error", err))
+		r.guard.log.write(r.ctx, logLine{
+			level: slog.LevelError, message: "OnCommitError failed", route: r.call.route.Name, id: r.owner.ID, err: err,
+		})
 		return r.transactionFailed(refused)
 	}
 	s := r.completion(&turn{run: r}, res) // what the handler said of its own answer does not count for this one
@@ -74,12 +75,13 @@ func (r *run) amend(refused *TxError) (res result, err error) {
 // transactionFailed releases the key, and tells a person what to correct.
 func (r *run) transactionFailed(refused *TxError) outcome {
 	r.release(refused.Ended)
-	attrs := []slog.Attr{
-		slog.String("route", r.call.route.Name), slog.String("id", r.owner.ID.String()),
-		slog.String("sqlstate", refused.SQLState), slog.String("constraint", refused.Constraint),
-		slog.Bool("commit", refused.Commit), slog.String("reason", refused.Reason),
-		slog.String("advice", refused.advice()),
-	}
-	r.guard.cfg.Logger.LogAttrs(r.ctx, slog.LevelError, "transaction failed under an answer of success", attrs...)
+	r.guard.log.write(r.ctx, logLine{
+		level: slog.LevelError, message: "transaction failed under an answer of success: the answer was dropped",
+		code: wire.TransactionFailed, route: r.call.route.Name, id: r.owner.ID,
+		more: []slog.Attr{
+			slog.String("sqlstate", refused.SQLState), slog.String("constraint", refused.Constraint),
+			slog.Bool("commit", refused.Commit), slog.String("reason", refused.Reason), slog.String("advice", refused.advice()),
+		},
+	})
 	return outcome{code: wire.TransactionFailed, err: refused}
 }
