@@ -24,13 +24,13 @@ func TestAudit(t *testing.T) {
 		{
 			saga.Audit{Verb: "retry"},
 			saga.Stuck, saga.Compensating, stuckUndo,
-			func(s *stage, e *saga.Engine) error { _, err := e.Retry(s.Context(), id(s.T, "k"), by); return err },
+			func(s *stage, e *saga.Engine) error { _, err := e.Retry(s.Context(), s.id("k"), by); return err },
 		},
 		{
 			saga.Audit{Verb: "force-ok", Step: "mail.receipt"},
 			saga.Stuck, saga.Running, stuckMail,
 			func(s *stage, e *saga.Engine) error {
-				_, err := e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", nothing{}, by)
+				_, err := e.ForceOK(s.Context(), s.id("k"), "mail.receipt", nothing{}, by)
 				return err
 			},
 		},
@@ -38,19 +38,19 @@ func TestAudit(t *testing.T) {
 			saga.Audit{Verb: "force-undone", Step: "payment.charge"},
 			saga.Stuck, saga.Compensating, stuckUndo,
 			func(s *stage, e *saga.Engine) error {
-				_, err := e.ForceUndone(s.Context(), id(s.T, "k"), "payment.charge", by)
+				_, err := e.ForceUndone(s.Context(), s.id("k"), "payment.charge", by)
 				return err
 			},
 		},
 		{
 			saga.Audit{Verb: "cancel"},
 			saga.Running, saga.Running, slowHold,
-			func(s *stage, e *saga.Engine) error { _, err := e.Cancel(s.Context(), id(s.T, "k"), by); return err },
+			func(s *stage, e *saga.Engine) error { _, err := e.Cancel(s.Context(), s.id("k"), by); return err },
 		},
 		{
 			saga.Audit{Verb: "abandon"},
 			saga.Running, saga.Abandoned, slowHold,
-			func(s *stage, e *saga.Engine) error { _, err := e.Abandon(s.Context(), id(s.T, "k"), by); return err },
+			func(s *stage, e *saga.Engine) error { _, err := e.Abandon(s.Context(), s.id("k"), by); return err },
 		},
 	}
 	for _, tt := range tests {
@@ -67,7 +67,7 @@ func TestAudit(t *testing.T) {
 				require.True(s, log[0].At.Equal(begun), "at %v, want %v", log[0].At, begun)
 				log[0].At = time.Time{}
 				tt.want.Actor, tt.want.Reason = by.Actor, by.Reason
-				require.Equal(s, saga.AuditEntry{ID: id(s.T, "k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
+				require.Equal(s, saga.AuditEntry{ID: s.id("k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
 			})
 		})
 	}

@@ -31,10 +31,10 @@ type UndoCall[In, Out any] struct {
 	Output *Out
 }
 
-// A call is one try of a step's call or undo. ctx carries the saga's key.
+// A call is one try of a step's call or undo. ctx carries the parent key.
 type call struct {
 	client *sdk.Client
-	key    childkey.Key // the saga's
+	parent childkey.Key // of the saga's calls
 	step   *step
 	input  any
 	output []byte // of the call to undo; nil: none
@@ -76,7 +76,7 @@ func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to addre
 			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
 		}
 		from := c.step.address
-		forward, err := c.client.ChildKey(c.key, from.service, from.operation, from.discriminators...)
+		forward, err := c.client.ChildKey(c.parent, from.service, from.operation, from.discriminators...)
 		if err != nil {
 			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
 		}
@@ -132,7 +132,7 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 }
 
 func (c *call) derive(a address) (childkey.Key, error) {
-	return childkey.Derive(c.key, a.service, a.operation, a.discriminators...)
+	return childkey.Derive(c.parent, a.service, a.operation, a.discriminators...)
 }
 
 func undoInput[In, Out any](c *call) (contract.Undo[In, Out], error) {

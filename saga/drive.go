@@ -25,6 +25,10 @@ type drive struct {
 	// suspect: engines died under it, and it has not got any further yet.
 	suspect atomic.Bool
 	ctx     context.Context // of its calls
+	// parent is the parent key of its calls. parentErr says why it has none, as a
+	// damaged record has.
+	parent    childkey.Key
+	parentErr error
 
 	seen     time.Time // when, by this process's clock, the record was read
 	revision int64
@@ -61,9 +65,10 @@ type ending struct {
 }
 
 func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
-	ctx := childkey.NewContext(l.ctx, r.Key)
+	parent, err := r.parentKey()
 	d := &drive{
-		engine: e, life: l, plan: p, record: *r, from: from, ctx: ctx,
+		engine: e, life: l, plan: p, record: *r, from: from,
+		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		seen:  time.Now(), revision: r.Revision,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
@@ -117,6 +122,9 @@ func (d *drive) announce() {
 func (d *drive) drive() error {
 	if d.record.Deaths >= d.engine.cfg.MaxDeaths {
 		return d.quarantine(ReasonPoisoned, fmt.Errorf("saga: %d engines died under it", d.record.Deaths))
+	}
+	if d.parentErr != nil {
+		return d.quarantine(ReasonCorrupt, d.parentErr)
 	}
 	if d.progress == nil {
 		progress, err := d.plan.load(d.record, d.from != takenOver)

@@ -105,7 +105,7 @@ func TestRun_resultNotKept(t *testing.T) {
 			defer s.events.mu.Unlock()
 			for _, event := range s.events.engine {
 				metrics.EngineEvent(s.Context(), event)
-				require.Equal(s, id(s.T, "k"), event.ID, tt.name)
+				require.Equal(s, s.id("k"), event.ID, tt.name)
 				require.ErrorContains(s, event.Err, tt.text, tt.name)
 			}
 			got := metrics.Snapshot()
@@ -158,7 +158,7 @@ func TestRetention(t *testing.T) {
 		require.Len(s, s.services.Deliveries(), sent)
 		// Somebody looked: it had been charged.
 		s.services.Script("payment.charge")
-		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "payment.charge", charge{"c"}, someone)
+		_, err = e.ForceOK(s.Context(), s.id("k"), "payment.charge", charge{"c"}, someone)
 		require.NoError(s, err)
 		_, err = d.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)

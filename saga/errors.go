@@ -12,13 +12,14 @@ var (
 	ErrConfig = errors.New("saga: bad config")
 	// ErrPlanChanged: a [PlanChangedError].
 	ErrPlanChanged = errors.New("saga: plan changed under the same version")
-	// ErrInvalidKey: the saga's key is the zero Key, or its scope is too long.
+	// ErrInvalidKey: the saga's key is the zero Key, or its scope is too long or not
+	// text.
 	ErrInvalidKey = errors.New("saga: invalid key")
 	// ErrEncode: the input cannot be encoded, or is longer than
 	// [MaxInputBytes]. Nothing was stored.
 	ErrEncode = errors.New("saga: input cannot be stored")
-	// ErrKeyReused: the key belongs to a saga of another name or with another
-	// input. A guarded handler answers it with 422.
+	// ErrKeyReused: the saga with that key was started with another input. A guarded
+	// handler answers it with 422.
 	ErrKeyReused = errors.New("saga: the key was used with another input")
 	// ErrNoDefinition: the engine has no definition with the saga's name,
 	// version and plan. A saga under way is parked until an engine has.

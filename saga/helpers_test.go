@@ -27,6 +27,7 @@ type stage struct {
 	services *sagatest.Services
 	journal  *memjournal.Journal
 	events   *events
+	names    []string // of the definitions that an engine was opened with
 }
 
 // inBubble plays a test in a bubble, with a fixed part of each random wait.
@@ -56,6 +57,11 @@ func (s *stage) openWith(journal saga.Journal, cfg saga.Config) *saga.Engine {
 		cfg.Observer = s.events
 	}
 	cfg.Rand = func() float64 { return 0.5 }
+	for _, d := range cfg.Definitions {
+		if named, ok := d.(interface{ Name() string }); ok {
+			s.names = append(s.names, named.Name())
+		}
+	}
 	e, err := saga.Open(s.Context(), journal, client, cfg)
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = e.Close(context.Background()) })
@@ -80,9 +86,22 @@ func enqueue[In, Out any](s *stage, d *saga.Definition[In, Out], text string, in
 	return req.ID
 }
 
+// id is the ID of the saga with that key, of whichever definition; of a checkout if
+// there is none.
+func (s *stage) id(text string) saga.ID {
+	s.Helper()
+	for _, name := range s.names {
+		id := saga.IDOf("", name, key(s.T, text))
+		if _, err := s.journal.Read(context.WithoutCancel(s.Context()), id); err == nil {
+			return id
+		}
+	}
+	return saga.IDOf("", "checkout", key(s.T, text))
+}
+
 func (s *stage) read(text string) saga.Record {
 	s.Helper()
-	r, err := s.journal.Read(s.Context(), saga.IDOf("", key(s.T, text)))
+	r, err := s.journal.Read(s.Context(), s.id(text))
 	require.NoError(s, err)
 	return r
 }

@@ -13,14 +13,17 @@ import (
 const MaxScopeBytes = 255
 
 // An ID is what journals, logs and operators know a saga by: the first 16 bytes
-// of the SHA-256 over its scope and key, length-prefixed.
+// of the SHA-256 over its scope, its definition's name and its key,
+// length-prefixed. The same key under two definitions, or in two scopes, is the
+// key of two sagas.
 type ID [16]byte
 
-// IDOf returns the ID of the saga with that key in that scope; "" is the scope
-// of sagas that were started without [Scope].
-func IDOf(scope string, key childkey.Key) ID {
+// IDOf returns the ID of the saga of that definition with that key in that scope.
+// definition is [Definition.Name]. The scope "" is that of sagas that were started
+// without [Scope].
+func IDOf(scope, definition string, key childkey.Key) ID {
 	h := sha256.New()
-	for _, part := range []string{"saga/v1", scope, key.String()} {
+	for _, part := range []string{"saga/v1", scope, definition, key.String()} {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		h.Write([]byte(part))
 	}

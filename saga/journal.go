@@ -115,7 +115,7 @@ type Owner struct {
 
 // A StartRequest asks for a new saga.
 type StartRequest struct {
-	ID        ID // IDOf(Scope, Key)
+	ID        ID // IDOf(Scope, Name, Key)
 	Scope     string
 	Key       childkey.Key
 	Name      string

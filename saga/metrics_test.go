@@ -35,10 +35,10 @@ func TestMetrics_sagas(t *testing.T) {
 		for _, text := range []string{"completes", "completes", "compensates", "unknown-for-a-while", "stuck-1", "stuck-2"} {
 			run(text)
 		}
-		_, err := e.ForceUndone(s.Context(), id(s.T, "stuck-1"), "payment.charge", someone)
+		_, err := e.ForceUndone(s.Context(), s.id("stuck-1"), "payment.charge", someone)
 		require.NoError(s, err)
 		s.until("stuck-1", saga.Compensated)
-		_, err = e.Abandon(s.Context(), id(s.T, "stuck-2"), someone)
+		_, err = e.Abandon(s.Context(), s.id("stuck-2"), someone)
 		require.NoError(s, err)
 		enqueue(s, checkout, "enqueued", basket)
 		s.until("enqueued", saga.Completed)
@@ -99,7 +99,7 @@ func TestMetrics_writesRefused(t *testing.T) {
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Second)
-		_, err = e.Abandon(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Abandon(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
 		require.EqualValues(s, 1, metrics.Snapshot().WritesRefused)

@@ -51,7 +51,7 @@ func TestLog(t *testing.T) {
 		require.ErrorIs(s, err, saga.ErrStuck)
 		text := log.String()
 		for _, want := range []string{
-			`msg="saga: moved" id=` + id(s.T, "secret-key").String(), "from=running to=compensating", "level=ERROR",
+			`msg="saga: moved" id=` + s.id("secret-key").String(), "from=running to=compensating", "level=ERROR",
 			"to=stuck", "step=payment.charge undo=true", `msg="saga: try failed"`, "outcome=Rejected status=409",
 		} {
 			require.Contains(s, text, want)
@@ -70,7 +70,7 @@ func TestObserver(t *testing.T) {
 		defer s.events.mu.Unlock()
 		var moves []string
 		for _, m := range s.events.moves {
-			require.Equal(s, id(s.T, "k"), m.ID)
+			require.Equal(s, s.id("k"), m.ID)
 			moves = append(moves, m.From.String()+" to "+m.To.String())
 		}
 		require.Equal(s, []string{"none to running", "running to compensating", "compensating to compensated"}, moves)

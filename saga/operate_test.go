@@ -14,8 +14,6 @@ import (
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-func id(t *testing.T, text string) saga.ID { return saga.IDOf("", key(t, text)) }
-
 // stuckUndo plays a saga whose refund is refused, until it is stuck.
 func stuckUndo(s *stage, e *saga.Engine) {
 	s.Helper()
@@ -83,15 +81,15 @@ func TestRetry(t *testing.T) {
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck, "what is stuck moves by itself")
 		s.services.ScriptUndo("payment.charge")
-		r, err := e.Retry(s.Context(), id(s.T, "k"), someone)
+		r, err := e.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		require.Equal(s, saga.Compensating, r.Status)
-		_, err = e.Retry(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Retry(s.Context(), s.id("k"), someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)
 		s.wantEffects("payment.charge", 1, 1)
-		log, err := e.AuditLog(s.Context(), id(s.T, "k"), 10)
+		log, err := e.AuditLog(s.Context(), s.id("k"), 10)
 		require.NoError(s, err)
 		require.Len(s, log, 1)
 		require.Equal(s, saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: "a test"}, log[0].Audit)
@@ -105,12 +103,12 @@ func TestForceUndone(t *testing.T) {
 		e := s.open(checkout)
 		stuckUndo(s, e)
 		for _, step := range []string{"inventory.reserve", "shipping.book"} {
-			_, err := e.ForceUndone(s.Context(), id(s.T, "k"), step, someone)
+			_, err := e.ForceUndone(s.Context(), s.id("k"), step, someone)
 			require.ErrorIs(s, err, saga.ErrConflict, step)
 		}
-		_, err := e.ForceUndone(s.Context(), id(s.T, "k"), "no.such", someone)
+		_, err := e.ForceUndone(s.Context(), s.id("k"), "no.such", someone)
 		require.ErrorIs(s, err, saga.ErrNoStep)
-		_, err = e.ForceUndone(s.Context(), id(s.T, "k"), "payment.charge", someone)
+		_, err = e.ForceUndone(s.Context(), s.id("k"), "payment.charge", someone)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)
@@ -128,13 +126,13 @@ func TestForceOK(t *testing.T) {
 		s.services.Script("mail.receipt", sagatest.Reject(422))
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
-		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", "no struct", someone)
+		_, err = e.ForceOK(s.Context(), s.id("k"), "mail.receipt", "no struct", someone)
 		require.ErrorIs(s, err, saga.ErrEncode)
-		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "shipping.book", parcel{}, someone)
+		_, err = e.ForceOK(s.Context(), s.id("k"), "shipping.book", parcel{}, someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
-		_, err = e.ForceUndone(s.Context(), id(s.T, "k"), "payment.charge", someone)
+		_, err = e.ForceUndone(s.Context(), s.id("k"), "payment.charge", someone)
 		require.ErrorIs(s, err, saga.ErrConflict, "it does not go back")
-		_, err = e.ForceOK(s.Context(), id(s.T, "k"), "mail.receipt", nothing{}, someone)
+		_, err = e.ForceOK(s.Context(), s.id("k"), "mail.receipt", nothing{}, someone)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
@@ -149,9 +147,9 @@ func TestCancel(t *testing.T) {
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Second)
-		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
-		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)
@@ -159,7 +157,7 @@ func TestCancel(t *testing.T) {
 		s.wantEffects("inventory.reserve", 1, 1)
 		s.wantEffects("payment.charge", 1, 1)
 		s.wantEffects("shipping.book", 0, 0)
-		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
 	})
 }
@@ -172,7 +170,7 @@ func TestCancel_ofWhatIsStuck(t *testing.T) {
 		s.services.Script("shipping.book", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
-		_, err = e.Cancel(s.Context(), id(s.T, "k"), someone)
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		s.services.Script("shipping.book", sagatest.Always(sagatest.Reject(409)))
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
@@ -186,19 +184,19 @@ func TestAbandon(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Keep: time.Hour})
 		stuckUndo(s, e)
-		_, err := e.Abandon(s.Context(), id(s.T, "k"), someone)
+		_, err := e.Abandon(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrAbandoned)
 		for _, verb := range []func(context.Context, saga.ID, saga.Audit) (saga.Record, error){e.Abandon, e.Retry, e.Cancel} {
-			_, err = verb(s.Context(), id(s.T, "k"), someone)
+			_, err = verb(s.Context(), s.id("k"), someone)
 			require.ErrorIs(s, err, saga.ErrConflict)
 		}
 		time.Sleep(time.Hour)
 		n, err := e.Sweep(s.Context(), 10)
 		require.NoError(s, err)
 		require.Equal(s, 1, n)
-		_, err = e.Lookup(s.Context(), id(s.T, "k"))
+		_, err = e.Lookup(s.Context(), s.id("k"))
 		require.ErrorIs(s, err, saga.ErrNotFound)
 	})
 }
@@ -228,9 +226,9 @@ func TestVerbs_badInput(t *testing.T) {
 				{Actor: strings.Repeat("a", saga.MaxActorBytes+1), Reason: "r"},
 				{Actor: "ann", Reason: strings.Repeat("r", saga.MaxReasonBytes+1)},
 			} {
-				require.ErrorIs(s, verb(id(s.T, "k"), by), saga.ErrReasonRequired, name)
+				require.ErrorIs(s, verb(s.id("k"), by), saga.ErrReasonRequired, name)
 			}
-			require.ErrorIs(s, verb(id(s.T, "absent"), someone), saga.ErrNotFound, name)
+			require.ErrorIs(s, verb(s.id("absent"), someone), saga.ErrNotFound, name)
 		}
 	})
 }
@@ -247,7 +245,7 @@ func TestVerbs_race(t *testing.T) {
 			_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 			require.NoError(s, err)
 			time.Sleep(time.Duration(wait) * time.Millisecond)
-			_, cancelled := e.Cancel(s.Context(), id(s.T, "k"), someone)
+			_, cancelled := e.Cancel(s.Context(), s.id("k"), someone)
 			_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			done, undone := s.effects("inventory.reserve")
 			switch {
@@ -277,7 +275,7 @@ func TestVerbs_onWhatWasSeen(t *testing.T) {
 		bob := saga.Audit{Actor: "bob", Reason: "refunded by hand", Revision: listed[0].Revision}
 
 		s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
-		_, err = e.Retry(s.Context(), id(s.T, "k"), ann)
+		_, err = e.Retry(s.Context(), s.id("k"), ann)
 		require.NoError(s, err)
 		stuck := s.until("k", saga.Stuck) // again: only the revision tells it from what bob saw
 		verbs := map[string]func(by saga.Audit) (saga.Record, error){

@@ -76,7 +76,7 @@ func TestPanics_areTold(t *testing.T) {
 			s.events.mu.Unlock()
 			require.Equal(s, 1, begun, "%s: started in the eyes of observers", tt.name)
 			event := s.events.first(saga.EnginePanic)
-			require.Equal(s, id(s.T, "k"), event.ID, tt.name)
+			require.Equal(s, s.id("k"), event.ID, tt.name)
 			require.ErrorIs(s, event.Err, saga.ErrPanic, tt.name)
 			require.ErrorContains(s, event.Err, tt.text, tt.name)
 			var panicked *saga.PanicError
@@ -91,7 +91,7 @@ func TestPanics_areTold(t *testing.T) {
 				}
 			}
 			require.Equal(s, "ERROR", line.Level, tt.name)
-			require.Equal(s, id(s.T, "k").String(), line.ID, tt.name)
+			require.Equal(s, s.id("k").String(), line.ID, tt.name)
 			require.Equal(s, event.Err.Error(), line.Err, tt.name)
 			require.Equal(s, string(panicked.Stack), line.Stack, tt.name)
 		})
@@ -157,7 +157,7 @@ func TestObserver_panics(t *testing.T) {
 			_, err = e.Abandon(s.Context(), enqueue(s, checkout, "parked", basket), someone)
 			require.NoError(s, err)
 			text := log.String()
-			require.Contains(s, text, `msg="saga: engine panic" id=`+id(s.T, "k").String()+` err="observer: saga: panic: touchy"`, in)
+			require.Contains(s, text, `msg="saga: engine panic" id=`+s.id("k").String()+` err="observer: saga: panic: touchy"`, in)
 			require.Contains(s, text, `err="step a.do: saga: panic: forward"`, in)
 			require.Contains(s, text, `to=compensated`, in)
 			told := 0

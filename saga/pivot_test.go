@@ -58,7 +58,7 @@ func TestPivot_refusedAfter(t *testing.T) {
 		require.ErrorIs(s, err, saga.ErrStuck)
 		require.ErrorIs(s, err, retry.ErrRejected)
 		s.wantEffects("inventory.reserve", 1, 0)
-		_, err = e.Cancel(s.Context(), saga.IDOf("", key(s.T, "k")), someone)
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
 	})
 }
@@ -85,7 +85,7 @@ func TestPivot_unknownIsFoundOut(t *testing.T) {
 				require.NoError(s, err)
 				time.Sleep(time.Minute)
 				if tt.cancel {
-					_, err := e.Cancel(s.Context(), saga.IDOf("", key(s.T, "k")), someone)
+					_, err := e.Cancel(s.Context(), s.id("k"), someone)
 					require.NoError(s, err)
 				} else {
 					time.Sleep(saga.DefaultTimeout + time.Minute)
@@ -117,7 +117,7 @@ func TestPivot_unknownForGood(t *testing.T) {
 		s.wantEffects("inventory.reserve", 1, 0)
 		s.wantEffects("payment.charge", 1, 0)
 		// Somebody found out.
-		_, err = e.ForceOK(s.Context(), saga.IDOf("", key(s.T, "k")), "shipping.book", parcel{"by hand"}, someone)
+		_, err = e.ForceOK(s.Context(), s.id("k"), "shipping.book", parcel{"by hand"}, someone)
 		require.NoError(s, err)
 		got, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
@@ -201,9 +201,9 @@ func TestStepFunc_keys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		k := key(s.T, "k")
-		forward, err := childkey.Derive(k, "bank", "transfer")
+		forward, err := childkey.Derive(parentOf(s.T, "t", "bank", "k"), "bank", "transfer")
 		require.NoError(s, err)
-		own, err := childkey.Derive(k, "bank", "recall")
+		own, err := childkey.Derive(parentOf(s.T, "t", "bank", "k"), "bank", "recall")
 		require.NoError(s, err)
 		tries := 0
 		d := saga.MustDefine("bank", 1, func(b *saga.Builder[order1, nothing]) {
@@ -213,7 +213,7 @@ func TestStepFunc_keys(t *testing.T) {
 				require.Equal(s, forward, parent)
 				require.Equal(s, tries > 0, call.Resumed)
 				info, _ := saga.FromContext(ctx)
-				require.Equal(s, saga.Info{ID: saga.IDOf("t", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
+				require.Equal(s, saga.Info{ID: saga.IDOf("t", "bank", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
 				if tries++; tries < 3 {
 					return "", errors.New("nobody knows")
 				}

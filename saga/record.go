@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -58,7 +59,7 @@ func (s Status) Driven() bool { return s == Running || s == Compensating }
 type Record struct {
 	ID    ID
 	Scope string
-	Key   childkey.Key // that the keys of its calls are derived from
+	Key   childkey.Key // as it was given; see [Scope] for the keys of its calls
 
 	Name      string
 	Version   int
@@ -157,4 +158,14 @@ type Failure struct {
 	Code    wire.Code
 	Detail  string // as in an [Entry]
 	Problem string // as in an [Entry]
+}
+
+// parentKey returns the parent key of the saga's calls: the hop key of its key. The
+// error is for a record that no engine of this version has stored.
+func (r *Record) parentKey() (childkey.Key, error) {
+	parent, err := childkey.Hop(r.Scope, "saga/"+r.Name, r.Key)
+	if err != nil {
+		return childkey.Key{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return parent, nil
 }

@@ -15,9 +15,13 @@ import (
 type RunOption func(*StartRequest)
 
 // Scope keeps the sagas of tenants apart: the same key in two scopes is two
-// sagas. It comes from authentication and never from what a client sends. Calls
-// have it in their [Info]; their keys are derived from the saga's key alone,
-// since callees have scopes of their own. Without it the scope is "".
+// sagas, and the keys of their calls differ. It names the tenant, from
+// authentication and never from what a client sends. It must not change while the
+// saga's key lives. The engine's calls have it in their [Info]. A scope has at most
+// [MaxScopeBytes] bytes of UTF-8 without NUL; without one the scope is "".
+//
+// The parent key of a guarded handler's ctx ([childkey.FromContext]) tells tenants
+// apart already. The key as it arrived (server.InboundKey) needs a Scope.
 func Scope(scope string) RunOption { return func(r *StartRequest) { r.Scope = scope } }
 
 // Request returns what starts the saga with that key and input: for journals
@@ -38,6 +42,8 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 		return req, fmt.Errorf("%w: %w: key", ErrInvalidKey, childkey.ErrEmpty)
 	case len(req.Scope) > MaxScopeBytes:
 		return req, fmt.Errorf("%w: scope of %d bytes, at most %d", ErrInvalidKey, len(req.Scope), MaxScopeBytes)
+	case childkey.CheckScope(req.Scope) != nil:
+		return req, fmt.Errorf("%w: %w", ErrInvalidKey, childkey.CheckScope(req.Scope))
 	}
 	var err error
 	if req.Input, err = contract.Encode(in); err != nil {
@@ -46,18 +52,23 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 	if len(req.Input) > MaxInputBytes {
 		return req, fmt.Errorf("%w: %d bytes, at most %d", ErrEncode, len(req.Input), MaxInputBytes)
 	}
-	req.ID, req.InputHash = IDOf(req.Scope, key), sha256.Sum256(req.Input)
+	req.ID, req.InputHash = IDOf(req.Scope, req.Name, key), sha256.Sum256(req.Input)
 	return req, nil
 }
 
-// Run runs the saga with that key: it starts it, attaches to it if it is under
+// Run runs the saga with that key. A guarded handler passes the parent key of its
+// ctx ([childkey.FromContext]); see [Scope] for any other key. The keys of the
+// saga's calls derive from its scope, its definition's name and its key. They
+// differ from those of another saga with this key, and of a call beside it.
+//
+// Run starts the saga, attaches to it if it is under
 // way, here or in another process, or returns its stored result. It blocks until
 // the saga is over, or ctx ends; the saga goes on without ctx, and Run then
 // returns [ErrDetached].
 //
 // If the saga did not complete the error is an [*Error]: all is undone
 // ([ErrCompensated]), or it is [ErrStuck] or [ErrAbandoned]. [ErrKeyReused]
-// means that the key belongs to a saga of another name or with another input,
+// means that the saga with this key was started with another input,
 // [ErrNoResult] that the saga completed and its result is not there,
 // [ErrNotFound] that it was swept while Run waited.
 //
@@ -153,7 +164,7 @@ func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, 
 // same returns ErrKeyReused unless r is what req asks for. Another version of
 // the saga is the same one.
 func same(r *Record, req *StartRequest) error {
-	if r.Name != req.Name || r.InputHash != req.InputHash {
+	if r.InputHash != req.InputHash {
 		return fmt.Errorf("%w: saga %s %s", ErrKeyReused, r.Name, r.ID)
 	}
 	return nil

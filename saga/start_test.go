@@ -57,7 +57,7 @@ func TestRun_ctxIsDone(t *testing.T) {
 			}
 			require.NotErrorIs(s, err, saga.ErrDetached)
 		}
-		_, err := s.journal.Read(s.Context(), id(s.T, "k"))
+		_, err := s.journal.Read(s.Context(), s.id("k"))
 		require.ErrorIs(s, err, saga.ErrNotFound)
 	})
 }
@@ -200,7 +200,7 @@ func TestRun_journalGoesAway(t *testing.T) {
 		require.ErrorIs(s, <-run(order{SKU: "another"}), saga.ErrKeyReused)
 		r, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err, "it is there")
-		require.Equal(s, id(s.T, "k"), r.ID)
+		require.Equal(s, s.id("k"), r.ID)
 		_, err = checkout.Run(s.Context(), elsewhere, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrNotStarted)
 		require.ErrorIs(s, err, errNoNetwork)

@@ -523,7 +523,7 @@ func TestPoison(t *testing.T) {
 		require.Equal(s, saga.ReasonPoisoned, (<-told).StuckOn.Reason)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "other"), basket)
 		require.NoError(s, err)
-		_, err = e.Retry(s.Context(), saga.IDOf("", key(s.T, "k")), someone)
+		_, err = e.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
@@ -544,6 +544,10 @@ func TestCorrupt(t *testing.T) {
 		{"an unknown step", func(*saga.StartRequest) []saga.Entry { return []saga.Entry{{Step: "no.such"}} }},
 		{"a result", func(*saga.StartRequest) []saga.Entry {
 			return []saga.Entry{{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`[`)}}
+		}},
+		{"a scope", func(req *saga.StartRequest) []saga.Entry {
+			req.Scope = "\xff" // its calls have no key
+			return nil
 		}},
 	}
 	for _, tt := range tests {

@@ -79,7 +79,7 @@ type attempt struct {
 // carryOut makes the attempt and reports how it ended, also if it ends the goroutine.
 func (d *drive) carryOut(a attempt) {
 	begun := time.Now()
-	c := &call{client: d.engine.client, key: d.record.Key, step: a.step, output: a.output}
+	c := &call{client: d.engine.client, parent: d.parent, step: a.step, output: a.output}
 	var result []byte
 	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns
 	defer func() {

@@ -100,7 +100,7 @@ func (s *service) showSaga(w http.ResponseWriter, r *http.Request) {
 		notFound(w)
 		return
 	}
-	record, err := s.sagas.Lookup(r.Context(), saga.IDOf(tenant, key))
+	record, err := s.sagas.Lookup(r.Context(), saga.IDOf(tenant, checkoutSaga.Name(), key))
 	switch {
 	case errors.Is(err, saga.ErrNotFound):
 		notFound(w)

@@ -124,7 +124,7 @@ func TestCombining_queueFullUnderAnEngine(t *testing.T) {
 	require.NoError(t, <-waits)
 	require.NoError(t, <-run)
 	require.EqualValues(t, 1, runs.Load())
-	_, err = j.Read(t.Context(), saga.IDOf("", refused))
+	_, err = j.Read(t.Context(), saga.IDOf("", "slow", refused))
 	require.ErrorIs(t, err, saga.ErrNotFound)
 }
 

@@ -36,7 +36,7 @@ type StartConfig struct {
 //
 // It returns an error wrapping [ErrArgument] without a tx, [saga.ErrInvalidKey] or
 // [saga.ErrEncode], with nothing sent; and one wrapping [saga.ErrKeyReused] if the key
-// belongs to a saga of another name or with another input. In a REPEATABLE READ or
+// belongs to a saga that was started with another input. In a REPEATABLE READ or
 // SERIALIZABLE transaction it can fail with 40001: run the transaction again.
 func Start[In, Out any](ctx context.Context, tx pgx.Tx, d *saga.Definition[In, Out], key childkey.Key, in In, cfg StartConfig) (created bool, err error) {
 	if tx == nil {
@@ -82,7 +82,7 @@ func enqueue[In, Out any](ctx context.Context, tx userTx, d *saga.Definition[In,
 			continue
 		case err != nil:
 			return false, wrap("start", err)
-		case name != req.Name || !bytes.Equal(hash, req.InputHash[:]):
+		case !bytes.Equal(hash, req.InputHash[:]):
 			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v", saga.ErrKeyReused, name, req.ID)
 		}
 		return false, nil

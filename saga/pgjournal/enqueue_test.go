@@ -80,7 +80,7 @@ func TestStart_inTransaction(t *testing.T) {
 			created, err := do(in, false)
 			require.ErrorIs(t, err, errRollback)
 			require.True(t, created)
-			_, err = j.Read(t.Context(), saga.IDOf("tenant", key))
+			_, err = j.Read(t.Context(), saga.IDOf("tenant", "trip", key))
 			require.ErrorIs(t, err, saga.ErrNotFound, "rolled back")
 
 			created, err = do(in, true)
@@ -96,7 +96,7 @@ func TestStart_inTransaction(t *testing.T) {
 
 			c := newTown(t)
 			engineOn(t, j, c)
-			r := ended(t, j, saga.IDOf("tenant", key))
+			r := ended(t, j, saga.IDOf("tenant", "trip", key))
 			require.Equal(t, saga.Completed, r.Status)
 			require.EqualValues(t, 1, r.Fence)
 			c.check(t, "t-1", r.Status, "started in a transaction")
@@ -170,7 +170,7 @@ func TestStart_refuses(t *testing.T) {
 		}, pgjournal.ErrArgument},
 		{"a scope that is no text", func() (bool, error) {
 			return pgjournal.Start(t.Context(), tx, trip, key, journey{}, pgjournal.StartConfig{Scope: "a\x00b"})
-		}, pgjournal.ErrArgument},
+		}, saga.ErrInvalidKey},
 		{"an input that is too long", func() (bool, error) {
 			return pgjournal.Start(t.Context(), tx, trip, key, journey{Trip: strings.Repeat("x", saga.MaxInputBytes)}, pgjournal.StartConfig{})
 		}, saga.ErrEncode},

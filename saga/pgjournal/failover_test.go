@@ -72,7 +72,7 @@ func TestFailover(t *testing.T) {
 				status = saga.Compensated
 			}
 			over.Add(1)
-			r := ended(t, j, saga.IDOf("", key))
+			r := ended(t, j, saga.IDOf("", "trip", key))
 			if r.Status != status {
 				t.Errorf("%s is %v, and its caller was told %v", in.Trip, r.Status, status)
 			}

@@ -74,7 +74,7 @@ func (k *killed) key(in journey) childkey.Key {
 	return key
 }
 
-func (k *killed) id(in journey) saga.ID { return saga.IDOf("", k.key(in)) }
+func (k *killed) id(in journey) saga.ID { return saga.IDOf("", "trip", k.key(in)) }
 
 // at reports whether a process was killed there; else it came to its end.
 func (k *killed) at(point killPoint, refuse bool, round int) bool {
@@ -241,7 +241,7 @@ func TestRestart(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			over.Add(1)
-			r := ended(t, j, saga.IDOf("", key))
+			r := ended(t, j, saga.IDOf("", "trip", key))
 			c.check(t, in.Trip, r.Status, "while Postgres was restarted")
 		}
 	})

@@ -202,7 +202,7 @@ func TestErrors_tellNoSecrets(t *testing.T) {
 	exec(t, look, "alter table saga add constraint canary check (octet_length(input) < 30 or result is not null)")
 	key := childkey.MustParse("canary-key")
 	req := newRequest(saga.EngineID{1})
-	req.ID, req.Key, req.Scope, req.Input = saga.IDOf("canary-scope", key), key, "canary-scope", []byte(`{"card":"canary-input-canary-input"}`)
+	req.ID, req.Key, req.Scope, req.Input = saga.IDOf("canary-scope", "checkout", key), key, "canary-scope", []byte(`{"card":"canary-input-canary-input"}`)
 	_, _, err := j.Start(t.Context(), req)
 	require.Error(t, err)
 	r := start(t, j, beat(t, j, time.Hour))

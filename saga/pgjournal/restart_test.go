@@ -78,7 +78,7 @@ func askFor(ctx context.Context, t *testing.T, c *town, j saga.Journal, e *saga.
 		default:
 			continue
 		}
-		r := ended(t, j, saga.IDOf("", key))
+		r := ended(t, j, saga.IDOf("", "trip", key))
 		if r.Status != told || (told == saga.Compensated) != in.Refuse {
 			t.Errorf("%s is %v, refused %v, and its caller was told %v", in.Trip, r.Status, in.Refuse, told)
 		}

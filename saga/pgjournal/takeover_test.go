@@ -34,7 +34,7 @@ func TestTakeOver_isInTime(t *testing.T) {
 	<-arrivals
 	key, err := childkey.FromParts("trip", todo.In.Trip)
 	require.NoError(t, err)
-	id := saga.IDOf("", key)
+	id := saga.IDOf("", "trip", key)
 	const leaseOf = "select e.lease_until from saga s join saga_engine e on e.id = s.engine where s.id = $1"
 	before := queryRow[time.Time](t, look, leaseOf, [16]byte(id))
 	until(t, "the owner extends its lease", func() bool {

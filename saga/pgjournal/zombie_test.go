@@ -72,7 +72,7 @@ func takenOver(t *testing.T, j saga.Journal, owner *child, in journey) saga.Reco
 		default:
 		}
 		var err error
-		r, err = j.Read(t.Context(), saga.IDOf("", key))
+		r, err = j.Read(t.Context(), saga.IDOf("", "trip", key))
 		return err == nil && !r.Status.Driven()
 	})
 	require.Greater(t, r.Fence, int64(1), "nobody took it over")

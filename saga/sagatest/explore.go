@@ -75,6 +75,7 @@ func Answer(step string, v any) Option {
 // An explorer plays scenarios of one saga.
 type explorer struct {
 	definition saga.AnyDefinition
+	id         saga.ID // of the one saga of each scenario
 	steps      []saga.StepInfo
 	undoBudget time.Duration
 	edges      bool // only its beginning and its end are in the journal
@@ -98,7 +99,7 @@ type explorer struct {
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	x := &explorer{
-		definition: d, steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
+		definition: d, id: saga.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
 		edges: slices.Contains(d.Plan().Lines, "checkpoint edges"),
 		run: func(ctx context.Context, e *saga.Engine, key childkey.Key) error {
 			_, err := d.Run(ctx, e, key, in)
