@@ -19,7 +19,7 @@ func (h *guarded) amend(ctx context.Context, w http.ResponseWriter, c *call, ref
 			return nil, result{}, err
 		}
 	}
-	rec := newRecorder(w, c.route, h.guard.cfg.MaxResponseBytes)
+	rec := newRecorder(w, c.route, &h.guard.cfg)
 	maps.Copy(rec.Header(), canonicalHeader(answer.Header))
 	rec.WriteHeader(answer.Status)
 	if len(answer.Body) > 0 {

@@ -27,6 +27,7 @@ type call struct {
 	firstSent    time.Time
 	inbound      wire.Inbound
 	wait         time.Duration // for somebody else's run
+	bytes        int64         // of the body, which is in memory while the call waits
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
@@ -44,6 +45,9 @@ type result struct {
 	// needsRows means that the answer is true only with the rows of the
 	// transaction, whatever its status.
 	needsRows bool
+	// dropped means that the body is larger than [Config.MaxServedBytes]: nobody
+	// can get it any more.
+	dropped bool
 }
 
 // An outcome is what the engine answers a call. Exactly one holds: it

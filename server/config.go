@@ -15,12 +15,17 @@ const (
 	DefaultHandlerTimeout   = 60 * time.Second
 	DefaultRetention        = 24 * time.Hour
 	DefaultAuditRetention   = 7 * 24 * time.Hour
+	DefaultWait             = 5 * time.Second
 	DefaultWaitCap          = 10 * time.Second
+	DefaultBodyTimeout      = 10 * time.Second
 	DefaultSkew             = 5 * time.Minute
 	DefaultStoreTimeout     = 5 * time.Second
 	DefaultSettleTimeout    = 10 * time.Second
 	DefaultMaxRequestBytes  = 1 << 20
 	DefaultMaxResponseBytes = 1 << 20
+	DefaultMaxServedBytes   = 16 << 20
+	DefaultMaxWaitingBytes  = 64 << 20
+	DefaultMaxBufferedBytes = 256 << 20
 	DefaultMaxDeaths        = 5
 	DefaultSweepBatch       = 1000
 	DefaultMinSweepPause    = 5 * time.Millisecond
@@ -66,11 +71,15 @@ type Config struct {
 	// shows its status without the answer. Not shorter than Lease, nor longer
 	// than Retention. Zero means that an answer is kept as long as its record.
 	BodyRetention time.Duration
-	// Wait is how long a duplicate waits for the first run unless its request
-	// says otherwise (Prefer: wait=N). Zero means not at all: it is refused
-	// with in-progress at once. It must not be longer than WaitCap.
+	// Wait is how long a duplicate waits for the first run, unless its request
+	// says otherwise (Prefer: wait=N). Many clients take the 409 of a duplicate
+	// for final, so a duplicate that waits gets the answer. A negative Wait
+	// answers in-progress at once, and so does "Prefer: wait=0". Wait must not
+	// be longer than WaitCap. An [Inbox] never waits. Zero means [DefaultWait],
+	// or WaitCap if that is shorter.
 	Wait time.Duration
-	// WaitCap clamps what a request may ask for. Zero means [DefaultWaitCap].
+	// WaitCap is the longest wait that a request may ask for. Zero means
+	// [DefaultWaitCap].
 	WaitCap time.Duration
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
@@ -90,12 +99,34 @@ type Config struct {
 	// [DefaultSettleTimeout].
 	SettleTimeout time.Duration
 
+	// BodyTimeout is how long a guarded request's body may take to arrive. After
+	// it the request is refused with body-timeout, and nothing is stored. A
+	// shorter http.Server.ReadTimeout counts instead. The guard sets the read
+	// deadline of the connection or stream, by http.ResponseController, and
+	// clears it before the handler runs. A middleware around the guard whose
+	// ResponseWriter has neither SetReadDeadline nor Unwrap makes BodyTimeout
+	// useless; the guard logs this once. Zero means [DefaultBodyTimeout].
+	BodyTimeout time.Duration
+
 	// MaxRequestBytes caps request bodies. Zero means
 	// [DefaultMaxRequestBytes].
 	MaxRequestBytes int64
+	// MaxBufferedBytes caps the memory for the bodies of all requests that are
+	// in the guard at the same time. A body is in memory until its request is
+	// answered. A request above the cap is refused with store-unavailable and
+	// Retry-After, and nothing is stored. It must not be less than
+	// MaxRequestBytes. Zero means [DefaultMaxBufferedBytes], or MaxRequestBytes
+	// if that is more.
+	MaxBufferedBytes int64
 	// MaxResponseBytes caps response bodies that are stored; see
 	// [Route.Oversize] for larger ones. Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
+	// MaxServedBytes caps response bodies that the guard keeps in memory for the
+	// first caller; see [OversizeTombstone] for larger ones. It must not be
+	// less than MaxResponseBytes. Zero means [DefaultMaxServedBytes], or
+	// MaxResponseBytes if that is more. [Do] has no such cap: its function's
+	// result is in memory already.
+	MaxServedBytes int64
 	// MinKeyBytes is the length of the shortest key accepted. Zero means 1.
 	MinKeyBytes int
 	// MaxDeaths is how many owners of a key may die before it is quarantined
@@ -115,10 +146,15 @@ type Config struct {
 	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
 	SweepInterval time.Duration
 	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
-	// of one key, and of all keys of this process; further ones are refused
-	// with in-progress at once. Zero means [DefaultMaxWaitersPerKey] and
-	// [DefaultMaxWaiters].
+	// of one key, and of all keys of this process. One scope takes at most a
+	// quarter of MaxWaiters, and at least one place. Further requests are
+	// refused with in-progress at once. Zero means [DefaultMaxWaitersPerKey]
+	// and [DefaultMaxWaiters].
 	MaxWaitersPerKey, MaxWaiters int
+	// MaxWaitingBytes caps the bodies of all requests that wait. Further
+	// requests are refused with in-progress at once. Zero means
+	// [DefaultMaxWaitingBytes].
+	MaxWaitingBytes int64
 
 	// CacheBytes is how much memory this process spends on finished records, so
 	// that their duplicates cost no statement. Each answer counts with its size

@@ -72,11 +72,15 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Retention, DefaultRetention)
 	orDefault(&c.AuditRetention, max(DefaultAuditRetention, c.Retention))
 	orDefault(&c.WaitCap, DefaultWaitCap)
+	orDefault(&c.Wait, min(DefaultWait, c.WaitCap))
+	orDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	orDefault(&c.Skew, DefaultSkew)
 	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
 	orDefault(&c.SettleTimeout, DefaultSettleTimeout)
 	orDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
+	orDefault(&c.MaxBufferedBytes, max(DefaultMaxBufferedBytes, c.MaxRequestBytes))
 	orDefault(&c.MaxResponseBytes, DefaultMaxResponseBytes)
+	orDefault(&c.MaxServedBytes, max(DefaultMaxServedBytes, c.MaxResponseBytes))
 	orDefault(&c.MinKeyBytes, 1)
 	orDefault(&c.MaxDeaths, DefaultMaxDeaths)
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
@@ -88,6 +92,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.SweepInterval, DefaultSweepInterval)
 	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
 	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
+	orDefault(&c.MaxWaitingBytes, DefaultMaxWaitingBytes)
 	orDefault(&c.CacheFor, DefaultCacheFor)
 	if c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
@@ -115,8 +120,11 @@ func (c Config) check() error {
 		{"Skew", int64(c.Skew)},
 		{"StoreTimeout", int64(c.StoreTimeout)},
 		{"SettleTimeout", int64(c.SettleTimeout)},
+		{"BodyTimeout", int64(c.BodyTimeout)},
 		{"MaxRequestBytes", c.MaxRequestBytes},
+		{"MaxBufferedBytes", c.MaxBufferedBytes},
 		{"MaxResponseBytes", c.MaxResponseBytes},
+		{"MaxServedBytes", c.MaxServedBytes},
 		{"MinKeyBytes", int64(c.MinKeyBytes)},
 		{"MaxDeaths", int64(c.MaxDeaths)},
 		{"SweepBatch", int64(c.SweepBatch)},
@@ -125,6 +133,7 @@ func (c Config) check() error {
 		{"SweepInterval", int64(c.SweepInterval)},
 		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
+		{"MaxWaitingBytes", c.MaxWaitingBytes},
 		{"CacheBytes", c.CacheBytes},
 		{"CacheFor", int64(c.CacheFor)},
 	} {
@@ -133,6 +142,9 @@ func (c Config) check() error {
 		}
 	}
 	if err := c.checkTimes(); err != nil {
+		return err
+	}
+	if err := c.checkBytes(); err != nil {
 		return err
 	}
 	return c.checkLists()
@@ -158,8 +170,19 @@ func (c Config) checkTimes() error {
 		return reject("Config.MinSweepPause", c.MinSweepPause, fmt.Sprintf("must not be longer than MaxSweepPause, %v", c.MaxSweepPause))
 	case c.window() <= 0:
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
-	case c.Wait < 0 || c.Wait > c.WaitCap:
-		return reject("Config.Wait", c.Wait, fmt.Sprintf("must be 0 to WaitCap, %v", c.WaitCap))
+	case c.Wait > c.WaitCap:
+		return reject("Config.Wait", c.Wait, fmt.Sprintf("must not be longer than WaitCap, %v", c.WaitCap))
+	}
+	return nil
+}
+
+// checkBytes reports caps that contradict each other.
+func (c Config) checkBytes() error {
+	switch {
+	case c.MaxBufferedBytes < c.MaxRequestBytes:
+		return reject("Config.MaxBufferedBytes", c.MaxBufferedBytes, fmt.Sprintf("must not be less than MaxRequestBytes, %d", c.MaxRequestBytes))
+	case c.MaxServedBytes < c.MaxResponseBytes:
+		return reject("Config.MaxServedBytes", c.MaxServedBytes, fmt.Sprintf("must not be less than MaxResponseBytes, %d", c.MaxResponseBytes))
 	}
 	return nil
 }
@@ -224,6 +247,13 @@ func (c Config) checkLists() error {
 // before a record could have been swept and run again by a request whose clock
 // was ahead by the skew.
 func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
+
+// waitCap is who may wait. No scope can take the places of all others.
+func (c Config) waitCap() waitCap {
+	return waitCap{
+		perKey: c.MaxWaitersPerKey, perScope: max(c.MaxWaiters/4, 1), seats: c.MaxWaiters, bytes: c.MaxWaitingBytes,
+	}
+}
 
 // replayFor is how long a completed key replays.
 func (c Config) replayFor() time.Duration {

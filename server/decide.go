@@ -77,6 +77,18 @@ func decideInProgress(rec *Record, maxDeaths int) decision {
 // now.
 const minRetryAfter = 100 * time.Millisecond
 
+// runAge is how long the run that rec shows has taken so far. No record says when
+// a re-run began. It began before its lease was last set, and the record tells that
+// time if its owner has the same lease as this process. After a renewal the result is
+// too short by the time before the renewal, so a client asks too soon and never too late.
+func runAge(rec *Record, lease time.Duration) time.Duration {
+	age := rec.Now.Sub(rec.CreatedAt)
+	if rec.Fence > 1 {
+		age = min(age, max(lease-rec.LeaseLeft(), 0))
+	}
+	return age
+}
+
 // retryAfter is what a duplicate is told to wait for a run of the given age,
 // whose lease has left to go: as long again as the run has taken so far. So it
 // asks often while the run is young, seldom when it is slow, and never later

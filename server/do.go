@@ -24,7 +24,8 @@ type Task struct {
 	Scope string
 	// Effect is where the function's effects go. Required.
 	Effect Effect
-	// Wait is how long a duplicate waits for the first run. Zero means
+	// Wait is how long a duplicate waits for the first run, as on a route: Do
+	// blocks for so long at most, and then returns in-progress. Zero means
 	// [Config.Wait]; negative means not at all.
 	Wait time.Duration
 	// Cancels is the forward key of an undo, as the forward call had it, for
@@ -78,7 +79,7 @@ func (g *Guard) newCall(ctx context.Context, t *Task, namespace string, key chil
 		return nil, refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
 	}
 	c := &call{
-		route: &Route{Name: t.Name, Effect: t.Effect}, key: key, forward: t.Cancels, firstSent: t.FirstSent,
+		route: &Route{Name: t.Name, Effect: t.Effect}, key: key, forward: t.Cancels, firstSent: t.FirstSent, bytes: int64(len(input)),
 		wait: g.taskWait(t.Wait),
 		subject: subject{
 			scope: t.Scope, namespace: namespace, key: key.String(),

@@ -202,7 +202,7 @@ func TestDo_badInput(t *testing.T) {
 
 func TestDo_output(t *testing.T) {
 	t.Parallel()
-	g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 10})
+	g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 10, MaxServedBytes: 10})
 	do := func(k string, out any) (any, bool, error) {
 		return server.Do(t.Context(), g, payroll(server.Keyed), key(t, k), 1, func(context.Context, int) (any, error) { return out, nil })
 	}

@@ -22,6 +22,7 @@ func (g *Guard) do(ctx context.Context, c *call) (out outcome) {
 	}
 	c.token = newToken()
 	s := g.flights.join(c.id)
+	s.scope, s.bytes = c.subject.scope, c.bytes
 	defer s.leave()
 	p := &patience{until: time.Now().Add(c.wait), none: c.wait <= 0}
 	began := time.Now()
@@ -62,7 +63,7 @@ func (p *patience) left() time.Duration {
 // place among the waiters.
 func (p *patience) start(g *Guard, s *seat) bool {
 	if !p.none && !p.used {
-		p.none = !s.admit(g.cfg.MaxWaitersPerKey, g.cfg.MaxWaiters)
+		p.none = !s.admit(g.cfg.waitCap())
 	}
 	if p.left() <= 0 {
 		return false
@@ -100,7 +101,7 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		if f.verdict != verdictWait {
 			return g.answered(c, f.decision, &f.record)
 		}
-		busy := busyRefusal(&f.record)
+		busy := g.busyRefusal(&f.record)
 		if !p.start(g, s) {
 			return busy
 		}
@@ -208,8 +209,8 @@ func (g *Guard) answered(c *call, d decision, rec *Record) outcome {
 }
 
 // busyRefusal refuses a duplicate of a run in another process.
-func busyRefusal(rec *Record) outcome {
-	return outcome{code: wire.InProgress, retryAfter: retryAfter(rec.Now.Sub(rec.CreatedAt), rec.LeaseLeft())}
+func (g *Guard) busyRefusal(rec *Record) outcome {
+	return outcome{code: wire.InProgress, retryAfter: retryAfter(runAge(rec, g.cfg.Lease), rec.LeaseLeft())}
 }
 
 // busyView refuses a duplicate by what the flight knows.
@@ -217,7 +218,7 @@ func (g *Guard) busyView(v view) outcome {
 	if v.phase == phaseRunning || v.phase == phaseSettling {
 		return outcome{code: wire.InProgress, retryAfter: retryAfter(time.Since(v.started), g.cfg.Lease)}
 	}
-	return busyRefusal(&v.record)
+	return g.busyRefusal(&v.record)
 }
 
 func (g *Guard) closingRefusal() outcome {

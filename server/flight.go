@@ -21,7 +21,41 @@ const (
 type flights struct {
 	mu      sync.Mutex
 	byID    map[ID]*flight
-	waiting int // seats that wait for a run, of all keys
+	waiting waiting
+}
+
+// waiting is the seats that wait for a run, of all keys.
+type waiting struct {
+	seats   int
+	bytes   int64          // of their bodies
+	byScope map[string]int // seats; a scope without any is not in it
+}
+
+// A waitCap is how many seats may wait.
+type waitCap struct {
+	perKey, perScope, seats int
+	bytes                   int64
+}
+
+func (w *waiting) fits(scope string, bytes int64, most waitCap) bool {
+	return w.seats < most.seats && w.byScope[scope] < most.perScope && bytes <= most.bytes-w.bytes
+}
+
+func (w *waiting) add(scope string, bytes int64) {
+	if w.byScope == nil {
+		w.byScope = make(map[string]int)
+	}
+	w.seats++
+	w.bytes += bytes
+	w.byScope[scope]++
+}
+
+func (w *waiting) remove(scope string, bytes int64) {
+	w.seats--
+	w.bytes -= bytes
+	if w.byScope[scope]--; w.byScope[scope] == 0 {
+		delete(w.byScope, scope)
+	}
 }
 
 // A flight is the requests for one key that are here at the same time. It is
@@ -51,6 +85,8 @@ type seat struct {
 	joined int // asks begun when it came: only later ones know what was true then
 	leads  bool
 	waits  bool
+	scope  string
+	bytes  int64 // of the request's body
 }
 
 // A view is what a seat sees of its flight at one moment.
@@ -86,7 +122,7 @@ func (s *seat) leave() {
 		f.members--
 		if s.waits {
 			f.waiting--
-			s.all.waiting--
+			s.all.waiting.remove(s.scope, s.bytes)
 		}
 		if f.members == 0 {
 			s.all.forget(s.id, f)
@@ -173,12 +209,12 @@ func (s *seat) hurry() {
 }
 
 // admit reports whether the seat may wait for a run, under the caps.
-func (s *seat) admit(perKey, all int) bool {
+func (s *seat) admit(most waitCap) bool {
 	s.update(func(f *flight) bool {
-		if !s.waits && f.waiting < perKey && s.all.waiting < all {
+		if !s.waits && f.waiting < most.perKey && s.all.waiting.fits(s.scope, s.bytes, most) {
 			s.waits = true
 			f.waiting++
-			s.all.waiting++
+			s.all.waiting.add(s.scope, s.bytes)
 		}
 		return false
 	})

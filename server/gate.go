@@ -107,6 +107,7 @@ func (g *gate) untilClosing(ctx context.Context) (_ context.Context, stop func()
 // It may be called more than once and concurrently.
 func (g *Guard) Shutdown(ctx context.Context) error {
 	g.gate.shut()
+	g.intakes.close()         // nothing has run for them: another process reads the retry's body
 	var last <-chan time.Time // the moment to cancel the runs
 	if deadline, ok := ctx.Deadline(); ok {
 		timer := time.NewTimer(time.Until(deadline) - g.cfg.SettleTimeout)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // A Guard makes handlers take effect once per key. Make one per service with
@@ -26,6 +27,9 @@ type Guard struct {
 	fingerprints fingerprinter
 	reconcilers  reconcilers
 	gate         *gate
+	intakes      intakes
+	buffered     budget
+	noDeadline   sync.Once // logs that read deadlines do not work
 	pulse        *pulse
 	claimWatch   claimWatch
 }
@@ -48,6 +52,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 		store: &boundedStore{store, cfg.StoreTimeout}, scope: scope, cfg: cfg, gate: newGate(),
 		log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders),
 	}
+	g.buffered.most = cfg.MaxBufferedBytes
 	if txs, ok := store.(TxStore); ok {
 		g.txStore = &boundedTxStore{txs, cfg.StoreTimeout, cfg.SettleTimeout}
 	}
@@ -90,7 +95,7 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: a mistake of Key must not let a request run unguarded")
 	case r.Effect == Transactional && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
-	case r.Effect == Transactional && r.Stream != StreamRefuse:
+	case r.Effect == Transactional && r.Stream == StreamTombstone:
 		return reject("Route.Stream", r.Stream, "a Transactional route cannot stream: nothing leaves before the commit")
 	case r.Effect != Transactional && r.OnCommitError != nil:
 		return reject("Route.OnCommitError", r.Effect, "only a Transactional run has a COMMIT of its own")

@@ -41,13 +41,23 @@ func TestNewGuard_rejects(t *testing.T) {
 		{"Config.HandlerTimeout", server.Config{HandlerTimeout: server.MaxRetention + 1}},
 		{"Config.Skew", server.Config{Skew: 8 * 24 * time.Hour}},
 		{"Config.Wait", server.Config{Wait: 11 * time.Second}},
-		{"Config.Wait", server.Config{Wait: -1}},
+		{"Config.Wait", server.Config{Wait: 2 * time.Second, WaitCap: time.Second}},
 		{"Config.WaitCap", server.Config{WaitCap: -1}},
 		{"Config.HandlerTimeout", server.Config{HandlerTimeout: -1}},
 		{"Config.StoreTimeout", server.Config{StoreTimeout: -1}},
 		{"Config.SettleTimeout", server.Config{SettleTimeout: -1}},
 		{"Config.MaxRequestBytes", server.Config{MaxRequestBytes: -1}},
 		{"Config.MaxResponseBytes", server.Config{MaxResponseBytes: -1}},
+		{"Config.BodyTimeout", server.Config{BodyTimeout: -1}},
+		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: -1}},
+		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: 99, MaxRequestBytes: 100}},
+		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: server.DefaultMaxRequestBytes - 1}},
+		{"Config.MaxServedBytes", server.Config{MaxServedBytes: -1}},
+		{"Config.MaxServedBytes", server.Config{MaxServedBytes: 99, MaxResponseBytes: 100}},
+		{"Config.MaxServedBytes", server.Config{MaxServedBytes: server.DefaultMaxResponseBytes - 1}},
+		{"Config.MaxWaitingBytes", server.Config{MaxWaitingBytes: -1}},
+		{"Config.MaxWaiters", server.Config{MaxWaiters: -1}},
+		{"Config.MaxWaitersPerKey", server.Config{MaxWaitersPerKey: -1}},
 		{"Config.MinKeyBytes", server.Config{MinKeyBytes: 256}},
 		{"Config.MaxDeaths", server.Config{MaxDeaths: -1}},
 		{"Config.SweepBatch", server.Config{SweepBatch: -1}},
@@ -72,8 +82,15 @@ func TestNewGuard_rejects(t *testing.T) {
 	var failed *memstore.Store // as of an Open whose error was overlooked
 	_, err = server.NewGuard(failed, server.Unscoped, server.Config{})
 	requireField(t, err, "store")
-	_, err = server.NewGuard(memstore.New(), server.Unscoped, server.Config{Retention: server.MaxRetention})
-	require.NoError(t, err)
+	for _, cfg := range []server.Config{
+		{Retention: server.MaxRetention},
+		{Wait: -1},
+		{MaxRequestBytes: 1 << 40}, // the default of MaxBufferedBytes follows it
+		{MaxResponseBytes: 1 << 40},
+	} {
+		_, err = server.NewGuard(memstore.New(), server.Unscoped, cfg)
+		require.NoError(t, err)
+	}
 	_, err = server.NewGuard(memstore.New(), nil, server.Config{})
 	requireField(t, err, "scope")
 	for _, namespace := range []string{"", "payments", "shop.v1/payments", "saga", "sagas/x", "inboxes", strings.Repeat("n", childkey.MaxNameBytes)} {

@@ -130,7 +130,8 @@ func NewInbox(g *Guard, cfg InboxConfig) (*Inbox, error) {
 	if err := g.checkRoute(Route{Effect: cfg.Effect}); err != nil {
 		return nil, err
 	}
-	task := Task{Name: "inbox " + cfg.Consumer, Scope: inboxScope, Effect: cfg.Effect}
+	// A broker that delivers again is cheaper than a consumer that waits.
+	task := Task{Name: "inbox " + cfg.Consumer, Scope: inboxScope, Effect: cfg.Effect, Wait: -1}
 	return &Inbox{guard: g, cfg: cfg, task: task, namespace: inboxNamespace(g.cfg.Namespace, cfg.Consumer)}, nil
 }
 

@@ -65,7 +65,7 @@ func TestLease_renewedWhileTheRunGoesOn(t *testing.T) {
 		go send(h, "k", "b")
 		for range 9 {
 			time.Sleep(time.Second)
-			requireCode(t, send(elsewhere, "k", "b"), wire.InProgress)
+			requireCode(t, send(elsewhere, "k", "b", wait(0)...), wire.InProgress)
 		}
 		time.Sleep(2 * time.Second)
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
@@ -89,7 +89,7 @@ func TestLease_renewedWhileSettling(t *testing.T) {
 		elsewhere := newRoute(t, newGuard(t, store.TxStore, cfg), server.Keyed, slow(0, &runs))
 		go send(h, "k", "b")
 		time.Sleep(3 * time.Second)
-		requireCode(t, send(elsewhere, "k", "b"), wire.InProgress)
+		requireCode(t, send(elsewhere, "k", "b", wait(0)...), wire.InProgress)
 		time.Sleep(2 * time.Second)
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
 	})

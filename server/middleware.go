@@ -30,15 +30,21 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	expose(w, r)
 	route := h.named(r)
 	c := &call{route: route}
-	body, refusal := h.admit(r, c)
+	in := h.guard.newIntake(w, r)
+	defer in.release()
+	body, refusal := h.admit(in, r, c)
 	if refusal != nil {
+		in.abandon(refusal)
 		h.refuse(w, r, c, *refusal)
 		return
 	}
 	var rec *recorder
 	c.work = func(ctx context.Context) result {
-		rec = newRecorder(w, route, h.guard.cfg.MaxResponseBytes)
+		rec = newRecorder(w, route, &h.guard.cfg)
 		turn := withBody(r.Clone(ctx), body)
+		if route.Stream != StreamTombstone {
+			turn.Header.Del("Upgrade") // a refused Hijack would come after the effect
+		}
 		defer removeForm(turn)
 		h.next.ServeHTTP(rec, turn)
 		return rec.finish(h.guard.headers, turnFrom(ctx).told(), h.redactor(c))
@@ -71,7 +77,7 @@ func (h *guarded) keyless(r *http.Request) bool {
 
 // admit checks a request, in an order that callers rely on, and completes the call.
 // Nothing is stored for a request that it refuses.
-func (h *guarded) admit(r *http.Request, c *call) ([]byte, *outcome) {
+func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome) {
 	g := h.guard
 	scope, refusal := g.scopeOf(r)
 	if refusal != nil {
@@ -82,10 +88,11 @@ func (h *guarded) admit(r *http.Request, c *call) ([]byte, *outcome) {
 			return nil, refusal
 		}
 	}
-	body, code := readBody(r, g.cfg.MaxRequestBytes)
-	if code != "" {
-		return nil, &outcome{code: code}
+	body, refusal := in.read()
+	if refusal != nil {
+		return nil, refusal
 	}
+	c.bytes = int64(len(body))
 	if h.route.Key != nil {
 		if refusal := h.readKeys(r, body, scope, c); refusal != nil {
 			return nil, refusal

@@ -94,7 +94,7 @@ func (g *Guard) Policy() Policy {
 			"method", "path", "query", "Content-Type", "Content-Encoding", wire.HeaderCancels, "body",
 		},
 		Answers:    g.answerRules(),
-		Waiting:    WaitRules{Header: wire.HeaderPrefer + ": wait=N", Default: isoDuration(cfg.Wait), Most: isoDuration(cfg.WaitCap)},
+		Waiting:    WaitRules{Header: wire.HeaderPrefer + ": wait=N", Default: isoDuration(max(cfg.Wait, 0)), Most: isoDuration(cfg.WaitCap)},
 		MaxRequest: cfg.MaxRequestBytes,
 		Problems:   policyProblems(),
 		Docs:       cfg.DocsURL,

@@ -43,8 +43,8 @@ func TestPolicy_followsTheConfiguration(t *testing.T) {
 	require.Equal(t, "https://example.com/docs", p.Docs)
 	require.Len(t, p.Problems, len(wire.Situations()))
 
-	g = newGuard(t, memstore.New(), server.Config{})
-	require.Equal(t, "PT0S", g.Policy().Waiting.Default)
+	require.Equal(t, "PT5S", newGuard(t, memstore.New(), server.Config{}).Policy().Waiting.Default)
+	require.Equal(t, "PT0S", newGuard(t, memstore.New(), server.Config{Wait: -1}).Policy().Waiting.Default)
 }
 
 // The pattern says what Parse accepts, byte by byte.

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -15,16 +16,21 @@ import (
 
 // The errors that a guarded handler's http.ResponseWriter returns.
 var (
-	// ErrNotStorable: the handler flushed or hijacked where the route refuses
-	// it, or wrote an invalid status. Its answer is dropped, for a 500
-	// not-storable.
+	// ErrNotStorable: the handler hijacked the connection or flushed where the
+	// route refuses it, or wrote an invalid status. The answer is dropped, and
+	// the caller gets 500 not-storable.
 	ErrNotStorable = errors.New("server: the answer cannot be stored")
 	// ErrResponseTooLarge: the answer is larger than [Config.MaxResponseBytes]
-	// on a route with [OversizeRefuse].
+	// on a route with [OversizeRefuse], or larger than [Config.MaxServedBytes]
+	// on a [Transactional] route. The answer is dropped, and the caller gets
+	// 500 not-storable.
 	ErrResponseTooLarge = errors.New("server: the answer is too large")
 	// ErrHandlerReturned: the handler wrote after it had returned.
 	ErrHandlerReturned = errors.New("server: write after the handler returned")
 )
+
+// errHijack also matches http.ErrNotSupported: handlers know that error from HTTP/2.
+var errHijack = fmt.Errorf("%w: hijack: %w", ErrNotStorable, http.ErrNotSupported)
 
 // A recorder buffers a handler's answer: no byte leaves before the answer is
 // recorded. It has no Unwrap, so that http.ResponseController reaches nothing
@@ -32,9 +38,10 @@ var (
 //
 // The lock is for handlers whose goroutines outlive them.
 type recorder struct {
-	w     http.ResponseWriter
-	route *Route
-	limit int64 // of a stored body
+	w      http.ResponseWriter
+	route  *Route
+	stored int64 // Config.MaxResponseBytes
+	served int64 // Config.MaxServedBytes
 
 	mu      sync.Mutex
 	header  http.Header // the handler's; it may change it at any time
@@ -42,12 +49,15 @@ type recorder struct {
 	status  int         // 0: no header yet
 	body    []byte
 	err     error // the answer is dropped: every write gets it
+	dropped bool  // the body outgrew served: it is gone, and further writes go nowhere
 	passing bool  // streaming: what is written leaves at once
 	over    bool
 }
 
-func newRecorder(w http.ResponseWriter, route *Route, limit int64) *recorder {
-	return &recorder{w: w, route: route, limit: limit, header: w.Header().Clone()}
+func newRecorder(w http.ResponseWriter, route *Route, cfg *Config) *recorder {
+	return &recorder{
+		w: w, route: route, stored: cfg.MaxResponseBytes, served: cfg.MaxServedBytes, header: w.Header().Clone(),
+	}
 }
 
 // Header implements http.ResponseWriter.
@@ -95,45 +105,69 @@ func (r *recorder) Write(b []byte) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	case r.passing:
 		return r.w.Write(b)
-	case r.route.Oversize == OversizeRefuse && int64(len(r.body)+len(b)) > r.limit:
-		r.err = ErrResponseTooLarge
-		return 0, r.err
 	}
-	r.body = append(r.body, b...)
+	return r.buffer(b)
+}
+
+// buffer keeps b, unless the body becomes too large.
+//
+// A body that outgrows served is dropped without an error on Keyed and Opaque
+// routes. A handler such as httputil.ReverseProxy panics when a Write fails, and
+// then a finished effect would count as a failed run.
+func (r *recorder) buffer(b []byte) (int, error) {
+	n := int64(len(r.body)) + int64(len(b))
+	switch {
+	case r.dropped:
+	case n > r.stored && r.route.Oversize == OversizeRefuse, n > r.served && r.route.Effect == Transactional:
+		r.err, r.body = ErrResponseTooLarge, nil
+		return 0, r.err
+	case n > r.served:
+		r.dropped, r.body = true, nil
+	default:
+		if n > int64(cap(r.body)) && 2*n > r.served { // append would reserve more than can ever be used
+			r.body = append(make([]byte, 0, r.served), r.body...)
+		}
+		r.body = append(r.body, b...)
+	}
 	return len(b), nil
 }
 
 // WriteString implements io.StringWriter.
 func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
 
-// Flush implements http.Flusher.
+// Flush implements http.Flusher. Where the recorder buffers it only fixes the
+// header, as every Flush does.
 func (r *recorder) Flush() { _ = r.FlushError() }
 
 // FlushError is what http.ResponseController calls for Flush.
 func (r *recorder) FlushError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	switch {
+	case r.over:
+		return ErrHandlerReturned
+	case r.err != nil:
+		return r.err
+	case r.route.Stream == StreamRefuse:
+		r.err = ErrNotStorable
+		return r.err
+	}
+	if r.status == 0 {
+		r.writeHeader(http.StatusOK)
+	}
+	if r.route.Stream == StreamBuffer || r.dropped {
+		return nil
+	}
 	if err := r.pass(); err != nil {
 		return err
 	}
 	return http.NewResponseController(r.w).Flush()
 }
 
-// pass makes the recorder a pass-through, or refuses to.
+// pass makes the recorder a pass-through.
 func (r *recorder) pass() error {
-	switch {
-	case r.over:
-		return ErrHandlerReturned
-	case r.err != nil:
-		return r.err
-	case r.route.Stream != StreamTombstone:
-		r.err = ErrNotStorable
-		return r.err
-	case r.passing:
+	if r.passing {
 		return nil
-	}
-	if r.status == 0 {
-		r.writeHeader(http.StatusOK)
 	}
 	// The announced length would let the client take a stream for complete
 	// whose outcome could not be recorded.
@@ -156,7 +190,7 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	case r.over:
 		return nil, nil, ErrHandlerReturned
 	case r.route.Stream != StreamTombstone:
-		r.err = ErrNotStorable
+		r.err = errHijack
 		return nil, nil, r.err
 	}
 	conn, rw, err := http.NewResponseController(r.w).Hijack()
@@ -189,11 +223,11 @@ func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response)
 	if r.err != nil && !errors.Is(r.err, http.ErrHijacked) {
 		return result{unfit: true}
 	}
-	res := result{answer: Answer{Status: r.status}}
+	res := result{answer: Answer{Status: r.status}, dropped: r.dropped}
 	if !r.passing {
 		r.tell(fate)
 	}
-	if r.passing || int64(len(r.body)) > r.limit || hasTrailer(r.header) {
+	if r.passing || r.dropped || int64(len(r.body)) > r.stored || hasTrailer(r.header) {
 		return res
 	}
 	r.sniff()
@@ -224,7 +258,7 @@ func (r *recorder) redacted(redact func(Response) (Response, error)) (http.Heade
 		return r.sent, r.body, true
 	}
 	stored, err := redact(Response{Status: r.status, Header: r.sent.Clone(), Body: slices.Clone(r.body)})
-	if err != nil || int64(len(stored.Body)) > r.limit || (len(stored.Body) > 0 && !bodyAllowed(r.status)) {
+	if err != nil || int64(len(stored.Body)) > r.stored || (len(stored.Body) > 0 && !bodyAllowed(r.status)) {
 		return nil, nil, false
 	}
 	return canonicalHeader(stored.Header), stored.Body, true

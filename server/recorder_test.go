@@ -62,39 +62,42 @@ func TestRecorder_notStorable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
+		stream  server.StreamPolicy
 		handler http.HandlerFunc
 	}{
-		{"flush", func(w http.ResponseWriter, _ *http.Request) {
+		{"flush", server.StreamRefuse, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "secret")
 			w.(http.Flusher).Flush()
 			if _, err := fmt.Fprint(w, "more"); !errors.Is(err, server.ErrNotStorable) {
 				panic(err)
 			}
 		}},
-		{"flush by controller", func(w http.ResponseWriter, _ *http.Request) {
+		{"flush by controller", server.StreamRefuse, func(w http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(w).Flush(); !errors.Is(err, server.ErrNotStorable) {
 				panic(err)
 			}
 		}},
-		{"hijack", func(w http.ResponseWriter, _ *http.Request) {
-			if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, server.ErrNotStorable) {
+		{"hijack", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) {
+			if _, _, err := w.(http.Hijacker).Hijack(); !errors.Is(err, server.ErrNotStorable) || !errors.Is(err, http.ErrNotSupported) {
 				panic(err)
 			}
 		}},
-		{"status 99", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) }},
-		{"status 1000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(1000) }},
-		{"status 101", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) }},
-		{"final", func(w http.ResponseWriter, r *http.Request) {
+		{"status 99", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) }},
+		{"status 1000", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(1000) }},
+		{"status 101", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) }},
+		{"final", server.StreamBuffer, func(w http.ResponseWriter, r *http.Request) {
 			_ = server.Final(r.Context()) // cannot make it storable
 			w.WriteHeader(0)
 		}},
 	} {
 		for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
 			runs := 0
-			h, _ := guarded(t, effect, func(w http.ResponseWriter, r *http.Request) {
+			route := server.Route{Effect: effect, Stream: tt.stream}
+			h, err := newGuard(t, memstore.New(), server.Config{}).Route(route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				runs++
 				tt.handler(w, r)
-			})
+			}))
+			require.NoError(t, err)
 			first := send(h, "k", "")
 			requireCode(t, first, wire.NotStorable)
 			require.NotContains(t, first.Body.String(), "secret")

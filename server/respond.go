@@ -65,7 +65,7 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 	header["Content-Type"] = nil // not sniffed, unless it is stored
 	for name, values := range stored.Header {
 		if h.guard.headers.allows(name) {
-			header[name] = append(header[name], values...)
+			header[name] = values // the stored values have those of an outer layer in them
 		}
 	}
 	mark(header, true)

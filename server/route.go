@@ -47,10 +47,11 @@ type Route struct {
 	// clients retry a 503 and take a 409 for final. The code is in-progress either
 	// way. Zero means http.StatusConflict.
 	InProgressStatus int
-	// Stream says what happens when the handler flushes or hijacks.
+	// Stream says what happens when the handler flushes or hijacks. Zero means
+	// [StreamBuffer].
 	Stream StreamPolicy
 	// Oversize says what happens to an answer of more than
-	// [Config.MaxResponseBytes].
+	// [Config.MaxResponseBytes]. Zero means [OversizeTombstone].
 	Oversize OversizePolicy
 	// Fingerprint replaces the request body in the fingerprint with what it
 	// returns: needed where the bytes of a retry differ although it means the
@@ -99,12 +100,23 @@ type Route struct {
 }
 
 // A StreamPolicy says what happens when a handler calls Flush or Hijack.
+//
+// Hijack is refused unless the policy is [StreamTombstone]: it returns an error
+// that matches [ErrNotStorable] and http.ErrNotSupported, the answer is 500
+// not-storable, and the run counts as failed. To refuse it before the handler has an
+// effect, the guard removes the Upgrade header from the handler's request. A server
+// may ignore that header (RFC 9110 section 7.8).
 type StreamPolicy uint8
 
+// The policies of [Route].Stream.
 const (
-	// StreamRefuse answers 500 not-storable; no byte was sent. The run counts
-	// as failed.
-	StreamRefuse StreamPolicy = iota
+	// StreamBuffer ignores Flush: the caller gets the whole answer after it is
+	// recorded, and a retry gets it again. Handlers that flush need no change,
+	// such as httputil.ReverseProxy and handlers of server-sent events.
+	StreamBuffer StreamPolicy = iota
+	// StreamRefuse answers a Flush with 500 not-storable; no byte was sent. The
+	// run counts as failed.
+	StreamRefuse
 	// StreamTombstone lets the bytes pass to the first caller and records that
 	// the key is finished, without an answer: a retry gets response-gone. The
 	// bytes leave before the outcome is recorded; if recording fails, the
@@ -116,8 +128,14 @@ const (
 type OversizePolicy uint8
 
 const (
-	// OversizeTombstone serves the first caller and records that the key is
-	// finished, without an answer: a retry gets response-gone.
+	// OversizeTombstone serves the answer to the first caller and records that
+	// the key is finished, without an answer: a retry gets response-gone.
+	//
+	// An answer of more than [Config.MaxServedBytes] is not served. A
+	// Transactional run is rolled back, and its answer is 500 not-storable. A
+	// Keyed or Opaque run completes: the guard drops the rest of the answer,
+	// and the first caller gets response-gone too. If its status is not stored,
+	// the first caller gets 500 not-storable.
 	OversizeTombstone OversizePolicy = iota
 	// OversizeRefuse answers 500 not-storable. The run counts as failed:
 	// Transactional rows are rolled back.

@@ -119,7 +119,7 @@ func (t *turn) served(res result, again bool) outcome {
 	switch {
 	case t.refusal != "":
 		return outcome{code: t.refusal, retryAfter: time.Second, err: t.cause}
-	case res.unfit:
+	case res.unfit, res.dropped:
 		return outcome{code: wire.NotStorable}
 	case t.run.taken, again && t.run.isLost():
 		return leaseLost()
@@ -138,7 +138,11 @@ func (r *run) complete(t *turn, res result) outcome {
 	} else {
 		err = r.settleWithHooks(t.hooks, s)
 	}
-	return r.completed(s, err)
+	out := r.completed(s, err)
+	if out.ran && res.dropped {
+		return outcome{code: wire.ResponseGone} // completed, but its answer was too large to keep in memory
+	}
+	return out
 }
 
 func (r *run) completion(t *turn, res result) Settlement {

@@ -54,9 +54,9 @@ func inBothProcesses(t *testing.T, cfg server.Config, d time.Duration, test func
 	}
 }
 
-func TestWait_notUnlessAsked(t *testing.T) {
+func TestWait_negativeAnswersAtOnce(t *testing.T) {
 	t.Parallel()
-	inBothProcesses(t, server.Config{}, 20*time.Second, func(t *testing.T, _, duplicate http.Handler, runs *atomic.Int64) {
+	inBothProcesses(t, server.Config{Wait: -1}, 20*time.Second, func(t *testing.T, _, duplicate http.Handler, runs *atomic.Int64) {
 		start := time.Now()
 		requireCode(t, send(duplicate, "k", "b"), wire.InProgress)
 		requireCode(t, send(duplicate, "k", "other"), wire.KeyReused)
@@ -94,7 +94,10 @@ func TestWait_budget(t *testing.T) {
 		headers []string
 		want    time.Duration
 	}{
+		{"default", server.Config{}, nil, 5 * time.Second},
+		{"default under a short cap", server.Config{WaitCap: 2 * time.Second}, nil, 2 * time.Second},
 		{"wished", server.Config{}, wait(3), 3 * time.Second},
+		{"wished where none is configured", server.Config{Wait: -1}, wait(3), 3 * time.Second},
 		{"clamped", server.Config{WaitCap: 4 * time.Second}, wait(3600), 4 * time.Second},
 		{"configured", server.Config{Wait: 2 * time.Second}, nil, 2 * time.Second},
 		{"none wished", server.Config{Wait: 2 * time.Second}, wait(0), 0},
@@ -261,7 +264,7 @@ func TestWait_followerNeedsAFreshRead(t *testing.T) {
 		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(0, &runs))
 		go send(elsewhere, "k", "b") // done at 0.5 s
 		synctest.Wait()
-		go func() { requireCode(t, send(h, "k", "b"), wire.InProgress) }() // reads at 0 s, knows at 1 s
+		go func() { requireCode(t, send(h, "k", "b", wait(0)...), wire.InProgress) }() // reads at 0 s, knows at 1 s
 		time.Sleep(700 * time.Millisecond)
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "1", true)

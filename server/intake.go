@@ -1,0 +1,254 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// drainTimeout bounds how long net/http reads what is left of the body of a refused
+// request. net/http does so before it answers, to keep the connection.
+const drainTimeout = time.Second
+
+const (
+	// maxTrustedLength bounds the memory that a client gets for announcing a
+	// body that it has not sent yet.
+	maxTrustedLength = 64 << 10
+	// firstBuffer is the first buffer of a body whose length is not announced.
+	firstBuffer = 512
+)
+
+var (
+	errBodyTooLarge = errors.New("server: the body is larger than MaxRequestBytes")
+	errBuffersFull  = errors.New("server: the bodies of all requests together would exceed MaxBufferedBytes")
+)
+
+// An intake reads the body of one request into memory, within bounds of time and
+// memory. It belongs to the request's goroutine, except for expire.
+type intake struct {
+	guard    *Guard
+	w        http.ResponseWriter
+	r        *http.Request
+	control  *http.ResponseController // nil until the body is read or abandoned
+	held     int64                    // bytes taken from the guard's budget
+	complete bool                     // nothing of the body is left on the connection
+}
+
+func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
+	return &intake{guard: g, w: w, r: r, complete: r.Body == nil || r.Body == http.NoBody}
+}
+
+// read returns the whole body, or why the request is refused.
+func (in *intake) read() ([]byte, *outcome) {
+	g := in.guard
+	if in.r.ContentLength > g.cfg.MaxRequestBytes {
+		return nil, &outcome{code: wire.BodyTooLarge} // before the client is asked for it
+	}
+	if in.complete {
+		return nil, nil
+	}
+	in.control = http.NewResponseController(in.w)
+	in.deadline(in.timeout())
+	if !g.intakes.enter(in) {
+		closing := g.closingRefusal()
+		return nil, &closing
+	}
+	body, err := in.fill(g.cfg.MaxRequestBytes)
+	g.intakes.leave(in)
+	if err == nil && in.r.ContentLength > int64(len(body)) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, in.refusal(err)
+	}
+	in.complete = true
+	_ = in.control.SetReadDeadline(time.Time{}) // the handler's own time is another matter
+	return body, nil
+}
+
+// refusal is the answer to a body that could not be read.
+func (in *intake) refusal(err error) *outcome {
+	g := in.guard
+	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
+	case late && g.gate.isClosed():
+		closing := g.closingRefusal()
+		return &closing
+	case late:
+		return &outcome{code: wire.BodyTimeout, retryAfter: time.Second, err: err}
+	case errors.Is(err, errBuffersFull):
+		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
+	case errors.Is(err, errBodyTooLarge), errors.As(err, new(*http.MaxBytesError)):
+		return &outcome{code: wire.BodyTooLarge}
+	default:
+		return &outcome{code: wire.BodyIncomplete}
+	}
+}
+
+// fill reads until the end of the body, into a buffer that grows with what has come.
+func (in *intake) fill(limit int64) ([]byte, error) {
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			size := in.nextSize(int64(cap(body)), limit)
+			if !in.hold(size - int64(cap(body))) {
+				return nil, errBuffersFull
+			}
+			grown := make([]byte, len(body), size)
+			copy(grown, body)
+			body = grown
+		}
+		n, err := in.r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return nil, errBodyTooLarge
+		case err == io.EOF: //nolint:errorlint // an io.Reader returns it bare
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// nextSize is the size of the buffer that follows one of size bytes. It has room
+// for one byte more than may come: that byte shows the end of the body, or that
+// the body is too large.
+func (in *intake) nextSize(size, limit int64) int64 {
+	first, most := int64(firstBuffer), limit
+	if announced := in.r.ContentLength; announced >= 0 {
+		first, most = min(announced+1, maxTrustedLength), announced
+	}
+	if most < math.MaxInt64 {
+		most++
+	}
+	switch next := max(first, 2*size); {
+	case size >= most: // a middleware made the body longer than announced
+		return next
+	case next >= most-1: // the end needs a byte of room, and not a copy of the body
+		return most
+	default:
+		return next
+	}
+}
+
+// hold takes n bytes from the guard's budget until the request ends.
+func (in *intake) hold(n int64) bool {
+	if !in.guard.buffered.take(n) {
+		return false
+	}
+	in.held += n
+	return true
+}
+
+// release ends the request's hold on memory.
+func (in *intake) release() { in.guard.buffered.give(in.held) }
+
+// abandon lets net/http throw away what is left of a refused request's body, but not
+// for long. A deadline that has passed stays: then net/http closes the connection at
+// once. HTTP/2 resets the stream, and needs no deadline.
+func (in *intake) abandon(refused *outcome) {
+	if in.complete || in.r.ProtoMajor > 1 || refused.code == wire.BodyTimeout {
+		return
+	}
+	in.control = http.NewResponseController(in.w)
+	if in.guard.gate.isClosed() {
+		in.expire()
+		return
+	}
+	_ = in.control.SetReadDeadline(time.Now().Add(min(drainTimeout, in.timeout())))
+}
+
+// timeout is how long the body may take. Setting a deadline replaces that of
+// http.Server.ReadTimeout, so the shorter of the two counts.
+func (in *intake) timeout() time.Duration {
+	timeout := in.guard.cfg.BodyTimeout
+	if web, ok := in.r.Context().Value(http.ServerContextKey).(*http.Server); ok && web.ReadTimeout > 0 {
+		timeout = min(timeout, web.ReadTimeout)
+	}
+	return timeout
+}
+
+// deadline bounds the reading of the body.
+func (in *intake) deadline(timeout time.Duration) {
+	err := in.control.SetReadDeadline(time.Now().Add(timeout))
+	if err == nil || in.r.Context().Value(http.ServerContextKey) == nil { // without a server no body is slow
+		return
+	}
+	in.guard.noDeadline.Do(func() {
+		in.guard.cfg.Logger.LogAttrs(in.r.Context(), slog.LevelWarn,
+			"no read deadline: BodyTimeout has no effect, and Shutdown waits for bodies; give the middleware's ResponseWriter an Unwrap method",
+			slog.String("response_writer", fmt.Sprintf("%T", in.w)), slog.Any("error", err))
+	})
+}
+
+// expire makes the read that is going on fail, and later ones. Shutdown calls it from
+// another goroutine.
+func (in *intake) expire() { _ = in.control.SetReadDeadline(time.Unix(1, 0)) }
+
+// intakes are the requests whose bodies are being read. The zero value is ready to use.
+type intakes struct {
+	mu     sync.Mutex
+	closed bool
+	all    map[*intake]struct{}
+}
+
+// enter reports false once close was called.
+func (s *intakes) enter(in *intake) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.all == nil {
+		s.all = make(map[*intake]struct{})
+	}
+	s.all[in] = struct{}{}
+	return true
+}
+
+// leave returns when no expire of in is going on, nor will be: after its handler
+// returned, a ResponseWriter must not be used.
+func (s *intakes) leave(in *intake) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, in)
+}
+
+// close makes all reads fail, those that are going on and those to come.
+func (s *intakes) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for in := range s.all {
+		in.expire()
+	}
+}
+
+// A budget is a number of bytes that many goroutines share.
+type budget struct {
+	most int64
+	used atomic.Int64
+}
+
+func (b *budget) take(n int64) bool {
+	for {
+		used := b.used.Load()
+		if n > b.most-used {
+			return false
+		}
+		if b.used.CompareAndSwap(used, used+n) {
+			return true
+		}
+	}
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
