@@ -110,7 +110,7 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 	}
 	if c.route.Fingerprint != nil {
 		if c.subject.body, err = c.route.Fingerprint(r, body); err != nil {
-			return nil, &outcome{code: wire.KeyInvalid, err: errFingerprint} // its own text may hold the body
+			return nil, refusedBy(err, errFingerprint)
 		}
 	}
 	g.identify(c)

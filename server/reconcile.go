@@ -46,7 +46,7 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	}
 	memo, err := c.route.Memo(r.WithContext(childkey.NewContext(r.Context(), c.hop)), body)
 	if err != nil || len(memo) > MaxMemoBytes {
-		return &outcome{code: wire.KeyInvalid, err: errMemo} // its own text may hold the body
+		return refusedBy(err, errMemo)
 	}
 	if c.memo, err = g.sealMemo(c.id, memo); err != nil {
 		g.observe(Event{Kind: EventSealError, Route: c.route.Name, ID: c.id, Err: err})

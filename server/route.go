@@ -32,8 +32,9 @@ type Route struct {
 	// nothing runs.
 	//
 	// An error refuses the request with key-invalid (400), or with key-missing if it
-	// wraps [ErrNoKey]. Its text is neither sent nor logged. nil reads the
-	// Idempotency-Key header.
+	// wraps [ErrNoKey]. A [*StatusError] with another 4xx than 408, 421, 425 and 429
+	// says the status and the detail. The error's text is neither sent nor logged.
+	// nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
 	// KeyPolicy refuses keys as [Config.KeyPolicy] does, beside it, on this
 	// route: for keys of a fixed alphabet or of a least length. nil accepts all.
@@ -56,8 +57,8 @@ type Route struct {
 	// Fingerprint replaces the request body in the fingerprint with what it
 	// returns: needed where the bytes of a retry differ although it means the
 	// same, as multipart boundaries do. It must not change body or read
-	// r.Body. An error refuses the request with key-invalid. nil: the bytes
-	// as received.
+	// r.Body. An error refuses the request as one of Key does: before anything
+	// is stored. nil: the bytes as received.
 	Fingerprint func(r *http.Request, body []byte) ([]byte, error)
 	// Redact replaces an answer where it is stored; the first caller gets it as
 	// the handler made it, retries get what Redact returned. The status stays.
@@ -84,7 +85,7 @@ type Route struct {
 	// system that it had its effect in, such as an order's number: at most
 	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. The
 	// request's ctx carries the parent key that the handler's ctx will carry. An
-	// error refuses the request with key-invalid.
+	// error refuses the request as one of Key does.
 	Memo func(r *http.Request, body []byte) ([]byte, error)
 	// Reconcile looks into a run that died or failed, and says what became of
 	// it: only for Opaque routes, with a Name and a Memo. The next call with

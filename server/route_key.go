@@ -37,7 +37,7 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 	case errors.Is(err, ErrNoKey):
 		return childkey.Key{}, &outcome{code: wire.KeyMissing, detail: "The request names no idempotency key where this service looks for it. This attempt ran nothing."}
 	case err != nil:
-		return childkey.Key{}, &outcome{code: wire.KeyInvalid, err: errKeyRefused}
+		return childkey.Key{}, refusedBy(err, errKeyRefused)
 	case text == "" || again == "":
 		return childkey.Key{}, brokenKey(errKeyEmpty)
 	case text != again:
@@ -52,6 +52,17 @@ func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
 		return childkey.Key{}, brokenKey(errKeyDiffers)
 	}
 	return key, nil
+}
+
+// refusedBy refuses a request that a function of the route cannot read. err's own text may
+// hold the body, so that the log gets instead; a [StatusError] says what the caller gets.
+func refusedBy(err, instead error) *outcome {
+	out := outcome{code: wire.KeyInvalid, err: instead}
+	var status *StatusError
+	if errors.As(err, &status) && status.Status >= 400 && status.Status < 500 && !passes(status.Status) {
+		out.status, out.detail = status.Status, status.Detail
+	}
+	return &out
 }
 
 // A panicError is a panic of a function that the route was given.

@@ -168,3 +168,47 @@ func TestRouteKey_leavesTheBody(t *testing.T) {
 		requireAnswer(t, send(h, "", "b"), http.StatusOK, firstAnswer, replayed)
 	}
 }
+
+// What the route's functions say of a request reaches the caller, and nothing is stored.
+func TestRoute_functionsRefuse(t *testing.T) {
+	t.Parallel()
+	refuse := func(status int) func(*http.Request, []byte) ([]byte, error) {
+		return func(*http.Request, []byte) ([]byte, error) {
+			return nil, fmt.Errorf("canary: %w", &server.StatusError{Status: status, Detail: "The name must be text.", Err: errors.New("canary")})
+		}
+	}
+	for _, status := range []int{400, 415, 422} {
+		for name, route := range map[string]server.Route{
+			"Fingerprint": {Effect: server.Keyed, Fingerprint: refuse(status)},
+			"Memo":        {Effect: server.Opaque, Memo: refuse(status)},
+			"Key": {Effect: server.Keyed, Key: func(r *http.Request, b []byte) (string, error) {
+				_, err := refuse(status)(r, b)
+				return "", err
+			}},
+		} {
+			var log journal
+			store := &flaky{TxStore: memstore.New()}
+			h, err := newGuard(t, store, server.Config{Logger: log.logger(slog.LevelDebug)}).Route(route,
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }))
+			require.NoError(t, err)
+			key := "k"
+			if route.Key != nil {
+				key = ""
+			}
+			w := send(h, key, "b")
+			require.Equal(t, status, w.Code, name)
+			require.Equal(t, "key-invalid", w.Header().Get(wire.HeaderCode))
+			require.Equal(t, "false", w.Header().Get(wire.HeaderShouldRetry))
+			require.Contains(t, w.Body.String(), "The name must be text.")
+			require.NotContains(t, w.Body.String(), "canary")
+			require.Empty(t, log.lines(t, "canary"))
+			require.Zero(t, store.asked.Load(), "calls of the store")
+		}
+	}
+	for _, status := range []int{200, 429, 503} { // no verdict on the request
+		h, err := newGuard(t, memstore.New(), server.Config{}).Route(
+			server.Route{Effect: server.Keyed, Fingerprint: refuse(status)}, http.NotFoundHandler())
+		require.NoError(t, err)
+		requireCode(t, send(h, "k", "b"), wire.KeyInvalid)
+	}
+}

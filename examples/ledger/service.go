@@ -65,7 +65,7 @@ func (s *service) routes() error {
 }
 
 func (s *service) handle(path string, effect server.Effect, handler http.HandlerFunc) error {
-	guarded, err := s.guard.Handler(effect, handler)
+	guarded, err := s.guard.Route(server.Route{Effect: effect, Fingerprint: hosting.Storable}, handler)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -75,12 +75,13 @@ func (s *service) openSagas(ctx context.Context) (err error) {
 
 func (s *service) routes() error {
 	s.Handle("GET /healthz", s.database.Healthz())
-	guarded, err := s.guard.Handler(server.Keyed, http.HandlerFunc(s.checkout))
+	route := server.Route{Effect: server.Keyed, Fingerprint: hosting.Storable}
+	guarded, err := s.guard.Route(route, http.HandlerFunc(s.checkout))
 	if err != nil {
 		return fmt.Errorf("/v1/checkout: %w", err)
 	}
 	s.Handle("POST /v1/checkout", hosting.WithAuthorization(guarded))
-	if guarded, err = s.guard.Handler(server.Keyed, http.HandlerFunc(s.startSaga)); err != nil {
+	if guarded, err = s.guard.Route(route, http.HandlerFunc(s.startSaga)); err != nil {
 		return fmt.Errorf("/v1/sagas: %w", err)
 	}
 	s.Handle("POST /v1/sagas", guarded)
