@@ -52,7 +52,7 @@ func (e effect) insert(ctx context.Context, db execer) error {
 		values ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8)`,
 		e.Tenant, e.Key, e.Service, e.FP, e.ID, e.Fence, e.Saga, e.Kind)
 	if err != nil {
-		return fmt.Errorf("ledger: write effect: %w", err)
+		return fmt.Errorf("ledger: write effect: %w", hosting.OfDatabase(err))
 	}
 	return nil
 }
@@ -91,5 +91,5 @@ func undoable(ctx context.Context, tx pgx.Tx, tenant string, forward childkey.Ke
 	var yes bool
 	err := tx.QueryRow(ctx, `select count(*) filter (where kind = 'do') > 0 and count(*) filter (where kind = 'undo') = 0
 		from effects where tenant = $1 and key = $2`, tenant, forward.String()).Scan(&yes)
-	return yes, err
+	return yes, hosting.OfDatabase(err)
 }

@@ -9,10 +9,25 @@ import (
 	"net/http"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
 )
 
 // ErrBadInput: the request's body is not what the route takes.
 var ErrBadInput = errors.New("bad input")
+
+// ErrUnavailable: the database did not do its part, and may later.
+var ErrUnavailable = errors.New("the database did not answer")
+
+// OfDatabase marks an error of the database that may be gone later with
+// [ErrUnavailable].
+func OfDatabase(err error) error {
+	switch pgkit.Classify(err) {
+	case pgkit.FailureNone, pgkit.FailureRefused:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
 
 // ReadJSON decodes the request's body into v. Its error wraps [ErrBadInput] if
 // the body is the caller's fault. The guard bounds the body.
@@ -40,7 +55,8 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // WriteError answers what a handler could not do: 400 for the caller's fault,
-// which is stored, and 500 for ours, after which the next call runs again.
+// which is stored, and 500 or 503 for ours, after which the next call runs again
+// (an Opaque handler's does not: its outcome is unknown).
 func WriteError(w http.ResponseWriter, err error) {
 	var status *server.StatusError
 	if errors.As(err, &status) { // from Tenant
@@ -49,6 +65,11 @@ func WriteError(w http.ResponseWriter, err error) {
 	}
 	if errors.Is(err, ErrBadInput) {
 		WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	if errors.Is(err, ErrUnavailable) {
+		w.Header().Set("Retry-After", "1")
+		WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": ErrUnavailable.Error()})
 		return
 	}
 	WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": "internal error"})
