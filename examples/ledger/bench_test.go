@@ -72,7 +72,8 @@ func benchService(b *testing.B) (address string) {
 	require.NoError(b, err)
 	s, err := open(b.Context(), cfg)
 	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, s.Close(context.WithoutCancel(b.Context()))) }) // it has ended by then
+	b.Cleanup(s.Close)
+	b.Cleanup(func() { require.NoError(b, s.Drain(context.WithoutCancel(b.Context()))) }) // its ctx has ended by then
 	s.Handle("POST /v1/unguarded", hosting.WithAuthorization(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
 		if err != nil {

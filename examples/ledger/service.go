@@ -38,7 +38,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 		}
 	}()
 	s.guard, err = server.NewGuard(s.database.Store, hosting.Tenant, server.Config{
-		Lease: cfg.lease, Retention: cfg.retention, Observer: testObserver, Logger: slog.Default(),
+		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, Observer: testObserver, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, err
@@ -73,9 +73,8 @@ func (s *service) handle(path string, effect server.Effect, handler http.Handler
 	return nil
 }
 
-// Close ends what open started: the runs first, then what they stand on.
-func (s *service) Close(ctx context.Context) error {
-	err := s.guard.Shutdown(ctx)
-	s.database.Close()
-	return err
-}
+// Drain waits for the guard's runs and its sweeper.
+func (s *service) Drain(ctx context.Context) error { return s.guard.Shutdown(ctx) }
+
+// Close closes the database, which all that runs needs.
+func (s *service) Close() { s.database.Close() }

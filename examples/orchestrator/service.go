@@ -43,7 +43,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 		}
 	}()
 	s.guard, err = server.NewGuard(s.database.Store, hosting.Tenant, server.Config{
-		Lease: cfg.lease, Retention: cfg.retention, Logger: slog.Default(),
+		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, err
@@ -91,11 +91,17 @@ func (s *service) routes() error {
 
 func (s *service) sweepSagas(ctx context.Context) (int, error) { return s.sagas.Sweep(ctx, 1000) }
 
-// Close ends what open started: the runs first, then what they stand on.
-func (s *service) Close(ctx context.Context) error {
+// Drain waits for the guard's runs, and for the sagas that this process executes.
+// Both end beside each other: neither takes the other's time.
+func (s *service) Drain(ctx context.Context) error {
 	s.stopSweep()
-	err := errors.Join(s.guard.Shutdown(ctx), s.sagas.Close(ctx))
+	sagas := make(chan error, 1)
+	go func() { sagas <- s.sagas.Close(ctx) }()
+	return errors.Join(s.guard.Shutdown(ctx), <-sagas)
+}
+
+// Close closes the journal and the database, which all that runs needs.
+func (s *service) Close() {
 	s.journal.Close()
 	s.database.Close()
-	return err
 }

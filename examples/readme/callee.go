@@ -3,6 +3,7 @@ package readme
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/fanonce/fanonce/examples/readme/inventoryapi"
 	"github.com/fanonce/fanonce/server"
@@ -15,7 +16,7 @@ func Inventory(store *pgstore.Store, tenants map[string]string) (http.Handler, *
 	tenant := func(r *http.Request) (string, error) { // whose keys they are; "" is refused with 401
 		return tenants[r.Header.Get("Authorization")], nil
 	}
-	guard, err := server.NewGuard(store, tenant, server.Config{})
+	guard, err := server.NewGuard(store, tenant, server.Config{HandlerTimeout: 15 * time.Second}) // see stop
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,7 +41,7 @@ func TestREADMEShowsThisCode(t *testing.T) {
 		sources += string(file) + "\n"
 	}
 	blocks := block.FindAllSubmatch(text, -1)
-	require.Len(t, blocks, 6, "contract, callee, caller, saga, set-up, main")
+	require.Len(t, blocks, 7, "contract, callee, caller, saga, set-up, main, stop")
 	for _, b := range blocks {
 		code := string(b[1])
 		require.Contains(t, sources, code)

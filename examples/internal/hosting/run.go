@@ -9,16 +9,29 @@ import (
 	"time"
 )
 
-const (
-	openRetry    = 200 * time.Millisecond // between two looks for what a starting service needs
-	drainTimeout = 30 * time.Second       // how long a stopping one waits for its requests
-)
+// openRetry is the time between two looks for what a starting service needs.
+const openRetry = 200 * time.Millisecond
+
+// HandlerTimeout is the guard's, of every example service. With the guard's
+// SettleTimeout, 10 s, it fits into the time that a stop gives requests and runs. So
+// a stop cancels no run before its own time is up.
+const HandlerTimeout = 15 * time.Second
+
+// stopTimes are how long each part of a stop may take. None takes what another
+// needs.
+type stopTimes struct{ requests, runs, answers time.Duration }
+
+// defaultStop is 27 s in all, for a platform that kills after 30 s, as Kubernetes
+// does by default.
+var defaultStop = stopTimes{requests: 5 * time.Second, runs: 20 * time.Second, answers: 2 * time.Second}
 
 // A Service answers requests until it is closed.
 type Service interface {
 	http.Handler
-	// Close waits for what runs, and frees what the service stands on.
-	Close(ctx context.Context) error
+	// Drain waits for what runs, and ends it in time before ctx ends.
+	Drain(ctx context.Context) error
+	// Close frees what the service stands on. It comes last.
+	Close()
 }
 
 // ErrNotYet is wrapped by an [Open] that may succeed later.
@@ -34,6 +47,10 @@ func Run(ctx context.Context, address string, open Open) error {
 	if err != nil {
 		return err
 	}
+	return run(ctx, listener, open, defaultStop)
+}
+
+func run(ctx context.Context, listener net.Listener, open Open, times stopTimes) error {
 	front := new(gate)
 	web := &http.Server{
 		Handler:           front,
@@ -60,7 +77,7 @@ func Run(ctx context.Context, address string, open Open) error {
 		}
 	}
 	front.drain()
-	err = errors.Join(err, shutdown(context.WithoutCancel(ctx), web, service))
+	err = errors.Join(err, stop(context.WithoutCancel(ctx), web, service, times))
 	return errors.Join(err, <-failed)
 }
 
@@ -87,13 +104,23 @@ func openWhenReady(ctx context.Context, open Open) (Service, error) {
 	}
 }
 
-// shutdown lets requests end before the service that answers them.
-func shutdown(ctx context.Context, web *http.Server, service Service) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
-	defer cancel()
-	err := web.Shutdown(ctx)
+// stop lets requests end by themselves, then ends what still runs, then lets its
+// answers leave, and frees what all of that stands on last. A connection that is
+// open after that has no run: it is a slow body, for instance. Cutting it is no error.
+func stop(ctx context.Context, web *http.Server, service Service, times stopTimes) error {
+	_ = within(ctx, times.requests, web.Shutdown) // the service ends what is left of them
+	var err error
 	if service != nil {
-		err = errors.Join(err, service.Close(ctx))
+		defer service.Close()
+		err = within(ctx, times.runs, service.Drain)
 	}
-	return err
+	_ = within(ctx, times.answers, web.Shutdown)
+	return errors.Join(err, web.Close())
+}
+
+// within gives do so much time.
+func within(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return do(ctx)
 }
