@@ -34,6 +34,13 @@ type town struct {
 // newTown starts one.
 func newTown(t *testing.T) *town {
 	t.Helper()
+	return newTownVia(t, func(hop string) string { return hop })
+}
+
+// newTownVia starts one whose orchestrator calls each hop at the address that via returns
+// for it.
+func newTownVia(t *testing.T, via func(hop string) string) *town {
+	t.Helper()
 	ledger := blackboxtest.Build(t, "../ledger")
 	w := &town{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
 	database := func(name string) string {
@@ -50,8 +57,8 @@ func newTown(t *testing.T) *town {
 	for _, hop := range w.hops {
 		hop.AwaitReady()
 	}
-	w.front = blackboxtest.Start(t, "DATABASE_URL="+database("orchestrator"), "HOP_INVENTORY_URL="+w.hops["inventory"].URL,
-		"HOP_PAYMENT_URL="+w.hops["payment"].URL, "HOP_NOTIFICATION_URL="+w.hops["notification"].URL).AwaitReady()
+	w.front = blackboxtest.Start(t, "DATABASE_URL="+database("orchestrator"), "HOP_INVENTORY_URL="+via(w.hops["inventory"].URL),
+		"HOP_PAYMENT_URL="+via(w.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(w.hops["notification"].URL)).AwaitReady()
 	return w
 }
 
