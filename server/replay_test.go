@@ -182,3 +182,29 @@ func TestHandler_unreadableAnswer(t *testing.T) {
 	requireCode(t, send(h, "k", "b"), wire.RecordUnreadable)
 	require.EqualValues(t, 1, runs.Load())
 }
+
+// A layer around the guard sets its headers before each answer. The first answer has
+// them already, and so does what is stored of it.
+func TestReplay_outerHeadersAreNotDoubled(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{ReplayHeaders: []string{"api-version", "X-Trace"}})
+	h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("X-Trace", "inner")
+		w.Header().Add("Link", "<inner>")
+	})
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "7")
+		w.Header().Set("X-Trace", "outer")
+		w.Header().Set("Link", "<outer>")
+		w.Header().Set("X-Other", "outer")
+		h.ServeHTTP(w, r)
+	})
+	for _, replayed := range []bool{false, true} {
+		w := send(outer, "k", "b")
+		requireAnswer(t, w, http.StatusOK, "", replayed)
+		require.Equal(t, []string{"7"}, w.Header()["Api-Version"])
+		require.Equal(t, []string{"outer", "inner"}, w.Header()["X-Trace"])
+		require.Equal(t, []string{"<outer>", "<inner>"}, w.Header()["Link"])
+		require.Equal(t, []string{"outer"}, w.Header()["X-Other"])
+	}
+}
