@@ -38,13 +38,15 @@ type intake struct {
 	guard    *Guard
 	w        http.ResponseWriter
 	r        *http.Request
+	web      *http.Server             // nil where r comes from no server
 	control  *http.ResponseController // nil until the body is read or abandoned
 	held     int64                    // bytes taken from the guard's budget
 	complete bool                     // nothing of the body is left on the connection
 }
 
 func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
-	return &intake{guard: g, w: w, r: r, complete: r.Body == nil || r.Body == http.NoBody}
+	web, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return &intake{guard: g, w: w, r: r, web: web, complete: r.Body == nil || r.Body == http.NoBody}
 }
 
 // read returns the whole body, or why the request is refused.
@@ -79,7 +81,7 @@ func (in *intake) read() ([]byte, *outcome) {
 func (in *intake) refusal(err error) *outcome {
 	g := in.guard
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-	case late && g.gate.isClosed():
+	case late && g.intakes.isClosed(in.web):
 		closing := g.closingRefusal()
 		return &closing
 	case late:
@@ -160,7 +162,7 @@ func (in *intake) abandon(refused *outcome) {
 		return
 	}
 	in.control = http.NewResponseController(in.w)
-	if in.guard.gate.isClosed() {
+	if in.guard.intakes.isClosed(in.web) {
 		in.expire()
 		return
 	}
@@ -171,8 +173,8 @@ func (in *intake) abandon(refused *outcome) {
 // http.Server.ReadTimeout, so the shorter of the two counts.
 func (in *intake) timeout() time.Duration {
 	timeout := in.guard.cfg.BodyTimeout
-	if web, ok := in.r.Context().Value(http.ServerContextKey).(*http.Server); ok && web.ReadTimeout > 0 {
-		timeout = min(timeout, web.ReadTimeout)
+	if in.web != nil && in.web.ReadTimeout > 0 {
+		timeout = min(timeout, in.web.ReadTimeout)
 	}
 	return timeout
 }
@@ -180,7 +182,7 @@ func (in *intake) timeout() time.Duration {
 // deadline bounds the reading of the body.
 func (in *intake) deadline(timeout time.Duration) {
 	err := in.control.SetReadDeadline(time.Now().Add(timeout))
-	if err == nil || in.r.Context().Value(http.ServerContextKey) == nil { // without a server no body is slow
+	if err == nil || in.web == nil { // without a server no body is slow
 		return
 	}
 	in.guard.noDeadline.Do(func() {
@@ -195,23 +197,33 @@ func (in *intake) deadline(timeout time.Duration) {
 func (in *intake) expire() { _ = in.control.SetReadDeadline(time.Unix(1, 0)) }
 
 // intakes are the requests whose bodies are being read. The zero value is ready to use.
+//
+// A body ends when the guard shuts down, and when its http.Server does: net/http would
+// wait for it, though nothing runs for it.
 type intakes struct {
-	mu     sync.Mutex
-	closed bool
-	all    map[*intake]struct{}
+	mu      sync.Mutex
+	closed  bool
+	all     map[*intake]struct{}
+	servers map[*http.Server]bool // true: it shuts down
 }
 
-// enter reports false once close was called.
+// enter reports false if in's body is not to be read any more.
 func (s *intakes) enter(in *intake) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.servers[in.web] {
 		return false
 	}
 	if s.all == nil {
 		s.all = make(map[*intake]struct{})
+		s.servers = make(map[*http.Server]bool)
 	}
 	s.all[in] = struct{}{}
+	if _, known := s.servers[in.web]; in.web != nil && !known {
+		s.servers[in.web] = false
+		web := in.web // in itself is soon gone
+		web.RegisterOnShutdown(func() { s.closeServer(web) })
+	}
 	return true
 }
 
@@ -223,6 +235,13 @@ func (s *intakes) leave(in *intake) {
 	delete(s.all, in)
 }
 
+// isClosed reports whether the guard or the server, which may be nil, shuts down.
+func (s *intakes) isClosed(web *http.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed || s.servers[web]
+}
+
 // close makes all reads fail, those that are going on and those to come.
 func (s *intakes) close() {
 	s.mu.Lock()
@@ -230,6 +249,18 @@ func (s *intakes) close() {
 	s.closed = true
 	for in := range s.all {
 		in.expire()
+	}
+}
+
+// closeServer is close for the requests of one server.
+func (s *intakes) closeServer(web *http.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers[web] = true
+	for in := range s.all {
+		if in.web == web {
+			in.expire()
+		}
 	}
 }
 

@@ -223,55 +223,67 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// Nothing has run for a body that is still coming: Shutdown does not wait for it.
+// Nothing has run for a body that is still coming: no Shutdown waits for it, the
+// guard's or the web server's.
 func TestShutdown_doesNotWaitForBodies(t *testing.T) {
 	t.Parallel()
 	for _, tls := range []bool{false, true} {
-		web, g := front(t, memstore.New(), server.Config{BodyTimeout: time.Hour}, func(http.ResponseWriter, *http.Request) {})
-		reading := make(chan struct{}, 20)
-		guarded := web.Config.Handler
-		web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength < 0 {
-				r.Body = &announced{ReadCloser: r.Body, reading: reading}
+		shutdownWithBodies(t, tls, true)
+		shutdownWithBodies(t, tls, false)
+	}
+}
+
+func shutdownWithBodies(t *testing.T, tls, guardFirst bool) {
+	t.Helper()
+	web, g := front(t, memstore.New(), server.Config{BodyTimeout: time.Hour}, func(http.ResponseWriter, *http.Request) {})
+	reading := make(chan struct{}, 20)
+	guarded := web.Config.Handler
+	web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 {
+			r.Body = &announced{ReadCloser: r.Body, reading: reading}
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	codes := make(chan string, 20)
+	if tls {
+		web.StartTLS()
+	} else {
+		web.Start()
+	}
+	first, _ := postTo(t, web.Client(), web.URL, "first", "b") // by HTTP/2 all others share its connection
+	require.Equal(t, http.StatusOK, first.StatusCode)
+	for n := range 20 {
+		body, end := io.Pipe()
+		defer end.Close()
+		go func() { _, _ = io.WriteString(end, "half") }()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, body)
+		require.NoError(t, err)
+		r.Header.Set(wire.HeaderKey, fmt.Sprint("k-", n))
+		go func() {
+			resp, err := web.Client().Do(r)
+			if err != nil {
+				codes <- err.Error()
+				return
 			}
-			guarded.ServeHTTP(w, r)
-		})
-		codes := make(chan string, 20)
-		if tls {
-			web.StartTLS()
-		} else {
-			web.Start()
-		}
-		first, _ := postTo(t, web.Client(), web.URL, "first", "b") // by HTTP/2 all others share its connection
-		require.Equal(t, http.StatusOK, first.StatusCode)
-		for n := range 20 {
-			body, end := io.Pipe()
-			defer end.Close()
-			go func() { _, _ = io.WriteString(end, "half") }()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, body)
-			require.NoError(t, err)
-			r.Header.Set(wire.HeaderKey, fmt.Sprint("k-", n))
-			go func() {
-				resp, err := web.Client().Do(r)
-				if err != nil {
-					codes <- err.Error()
-					return
-				}
-				resp.Body.Close()
-				codes <- resp.Header.Get(wire.HeaderCode)
-			}()
-		}
-		for range 20 {
-			<-reading
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+			resp.Body.Close()
+			codes <- resp.Header.Get(wire.HeaderCode)
+		}()
+	}
+	for range 20 {
+		<-reading
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if guardFirst {
 		require.NoError(t, g.Shutdown(ctx))
-		for range 20 {
-			require.Equal(t, string(wire.StoreUnavailable), <-codes)
-		}
+	} else {
 		require.NoError(t, web.Config.Shutdown(ctx))
 	}
+	for range 20 {
+		require.Equal(t, string(wire.StoreUnavailable), <-codes)
+	}
+	require.NoError(t, web.Config.Shutdown(ctx))
+	require.NoError(t, g.Shutdown(ctx))
 }
 
 // announced tells when its body is read for the second time: then half of it is there.
