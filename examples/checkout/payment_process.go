@@ -23,7 +23,7 @@ type paymentConfig struct {
 	Unsafe   bool
 }
 
-var paymentService = node.Service{Guarded: payment.Serve, Unguarded: payment.ServeUnguarded}
+var paymentService = node.Service{Name: "payment", Guarded: payment.Serve, Unguarded: payment.ServeUnguarded}
 
 func paymentMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := process.Serve(stdin, stdout, startPayment); err != nil {

@@ -83,8 +83,8 @@ func (s *stage) start(ctx context.Context, db *databases) (err error) {
 	}
 	s.place = s.placer(customer)
 	return errors.Join(
-		s.serve("inventory", node.Service{Guarded: inventory.Serve, Unguarded: inventory.ServeUnguarded}),
-		s.serve("notification", node.Service{Guarded: notification.Serve, Unguarded: notification.ServeUnguarded}),
+		s.serve("inventory", node.Service{Name: "inventory", Guarded: inventory.Serve, Unguarded: inventory.ServeUnguarded}),
+		s.serve("notification", node.Service{Name: "notification", Guarded: notification.Serve, Unguarded: notification.ServeUnguarded}),
 		s.serve("checkout", s.checkoutService(client)),
 	)
 }
@@ -101,6 +101,7 @@ func (s *stage) serve(name string, service node.Service) (err error) {
 
 func (s *stage) checkoutService(client *sdk.Client) node.Service {
 	return node.Service{
+		Name: "checkout",
 		Guarded: func(mux *http.ServeMux, guard *server.Guard, book ledger.Ledger) error {
 			return checkout.Serve(mux, guard, book, client)
 		},

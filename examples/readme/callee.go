@@ -16,7 +16,9 @@ func Inventory(store *pgstore.Store, tenants map[string]string) (http.Handler, *
 	tenant := func(r *http.Request) (string, error) { // whose keys they are; "" is refused with 401
 		return tenants[r.Header.Get("Authorization")], nil
 	}
-	guard, err := server.NewGuard(store, tenant, server.Config{HandlerTimeout: 15 * time.Second}) // see stop
+	guard, err := server.NewGuard(store, tenant, server.Config{
+		Namespace: "inventory", HandlerTimeout: 15 * time.Second, // see stop
+	})
 	if err != nil {
 		return nil, nil, err
 	}

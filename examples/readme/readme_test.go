@@ -104,7 +104,7 @@ func serveInventory(t *testing.T, databaseURL string) (url string, stop func() e
 
 func newPayment(t *testing.T) http.Handler {
 	t.Helper()
-	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "payment"})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	charges := 0

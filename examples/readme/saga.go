@@ -27,6 +27,7 @@ var Checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[Order, string
 })
 
 // RunCheckout runs the saga, attaches to it, or returns what came of it before.
+// A guarded handler passes the key that its ctx carries (childkey.FromContext).
 func RunCheckout(ctx context.Context, engine *saga.Engine, key childkey.Key, order Order) (string, error) {
 	return Checkout.Run(ctx, engine, key, order) // errors.Is(err, saga.ErrCompensated): all is undone
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// config is every guard's. The lease is short because the demo kills: a dead
+// config is every guard's, beside its namespace. The lease is short because the demo kills: a dead
 // owner's key is free again when its lease ends, after half a minute by default.
 // A duplicate waits that long for the first run, too, before it is told to come back.
 var config = server.Config{Lease: time.Second, Wait: time.Second}
@@ -23,6 +23,8 @@ var config = server.Config{Lease: time.Second, Wait: time.Second}
 // A Service is what a node serves: the contract on a mux, with the guard or
 // without.
 type Service struct {
+	// Name is the namespace of the service's guard.
+	Name      string
 	Guarded   func(mux *http.ServeMux, guard *server.Guard, book ledger.Ledger) error
 	Unguarded func(mux *http.ServeMux, book ledger.Ledger) error
 }
@@ -58,7 +60,9 @@ func (n *Node) register(mux *http.ServeMux, storage *Storage, service Service) (
 	}
 	// The services of the demo have one caller each. A real one would name the
 	// tenant and the user here.
-	if n.guard, err = server.NewGuard(storage.store, server.Unscoped, config); err != nil {
+	cfg := config
+	cfg.Namespace = service.Name
+	if n.guard, err = server.NewGuard(storage.store, server.Unscoped, cfg); err != nil {
 		return err
 	}
 	return service.Guarded(mux, n.guard, storage.Ledger)

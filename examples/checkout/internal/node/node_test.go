@@ -18,7 +18,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-var payments = node.Service{Guarded: payment.Serve, Unguarded: payment.ServeUnguarded}
+var payments = node.Service{Name: "payment", Guarded: payment.Serve, Unguarded: payment.ServeUnguarded}
 
 func charge(t *testing.T, n *node.Node, order string) string {
 	t.Helper()
