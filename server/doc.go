@@ -19,7 +19,9 @@
 // for undos, [InboundKey], [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
 // People and reconcilers end what no run can: [Guard.ListStuck], [Guard.Resolve],
 // [Guard.Forget], [Route].Reconcile; callers look with [Guard.LookupHandler] and
-// read the rules from [Guard.PolicyHandler]. Let [Guard.RunSweeper] run beside the
+// read the rules from [Guard.PolicyHandler]. A refusal is a problem (RFC 9457) whose code is
+// in Idempotency-Code too; [Config].RenderProblem gives it the service's own shape, and
+// [Route].Key reads keys from elsewhere than the Idempotency-Key header. Let [Guard.RunSweeper] run beside the
 // requests, and call [Guard.Shutdown] at the end, which ends it too.
 //
 // What it does not promise: an effect outside the store's database is made

@@ -122,11 +122,13 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 }
 
 // identify names the keys of a call whose subject is there, as the store knows
-// them.
+// them. A request's own ID is there already.
 func (g *Guard) identify(c *call) {
 	c.fingerprints = &g.fingerprints
 	c.fingerprint, _ = g.fingerprints.of(&c.subject, g.fingerprints.current) // it has that one
-	c.id = lookupID(c.subject.scope, c.subject.namespace, c.key)
+	if c.id == (ID{}) {
+		c.id = lookupID(c.subject.scope, c.subject.namespace, c.key)
+	}
 	c.hop = c.subject.hopKey(c.key)
 	if !c.forward.IsZero() {
 		c.forwardID = lookupID(c.subject.scope, c.subject.namespace, c.forward)

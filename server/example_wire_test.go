@@ -1,0 +1,138 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// pay answers with the number of payments that were made.
+func pay() http.HandlerFunc {
+	payments := 0
+	return func(w http.ResponseWriter, _ *http.Request) {
+		payments++
+		fmt.Fprintf(w, `{"payment":%d}`, payments)
+	}
+}
+
+// A service whose callers send the key in the body, as Square's do.
+func ExampleRoute_key() {
+	type request struct {
+		Key    string `json:"idempotency_key"`
+		Amount int    `json:"amount"`
+	}
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	payments, err := guard.Route(server.Route{
+		Effect: server.Keyed,
+		Key: func(_ *http.Request, body []byte) (string, error) {
+			var in request
+			if err := json.Unmarshal(body, &in); err != nil {
+				return "", &server.StatusError{Status: http.StatusBadRequest, Detail: "The body must be JSON."}
+			}
+			if in.Key == "" {
+				return "", server.ErrNoKey
+			}
+			return in.Key, nil
+		},
+	}, pay())
+	if err != nil {
+		panic(err)
+	}
+	for _, body := range []string{`{"idempotency_key":"order-1","amount":5}`, `{"idempotency_key":"order-1","amount":5}`, `{"amount":5}`} {
+		w := httptest.NewRecorder()
+		payments.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v2/payments", strings.NewReader(body)))
+		fmt.Printf("%d replayed=%q code=%q\n", w.Code, w.Header().Get("Idempotent-Replayed"), w.Header().Get("Idempotency-Code"))
+	}
+	// Output:
+	// 200 replayed="false" code=""
+	// 200 replayed="true" code=""
+	// 400 replayed="" code="key-missing"
+}
+
+// A service whose callers know another header. The Idempotency-Key header is then only
+// compared: where both are there, they must be the same.
+func ExampleRoute_keyInAnotherHeader() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	payments, err := guard.Route(server.Route{
+		Effect: server.Keyed,
+		Key: func(r *http.Request, _ []byte) (string, error) {
+			key := r.Header.Get("X-Request-Reference")
+			if key == "" {
+				return "", server.ErrNoKey
+			}
+			return key, nil
+		},
+	}, pay())
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(`{"amount":5}`))
+		r.Header.Set("X-Request-Reference", "order-1")
+		w := httptest.NewRecorder()
+		payments.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Body, w.Header().Get("Idempotent-Replayed"))
+	}
+	// Output:
+	// 200 {"payment":1} false
+	// 200 {"payment":1} true
+}
+
+// A service whose clients expect errors in the shape of Stripe's API. Such clients take
+// any JSON without an "error" member for a success, and heed Stripe-Should-Retry.
+func ExampleConfig_renderProblem() {
+	type apiError struct {
+		Type    string `json:"type"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{
+		RenderProblem: func(_ *http.Request, p wire.Problem) server.Response {
+			kind := "api_error"
+			switch {
+			case p.Code == wire.KeyReused:
+				kind = "idempotency_error"
+			case p.Status < http.StatusInternalServerError:
+				kind = "invalid_request_error"
+			}
+			body, err := json.Marshal(map[string]apiError{"error": {Type: kind, Code: string(p.Code), Message: p.Detail}})
+			if err != nil {
+				return server.Response{} // answered with 500, and logged
+			}
+			return server.Response{Status: p.Status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
+		},
+		ShouldRetryHeaders: []string{"Stripe-Should-Retry"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	payments, err := guard.Handler(server.Keyed, pay())
+	if err != nil {
+		panic(err)
+	}
+	for _, amount := range []string{"5", "6"} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/charges", strings.NewReader("amount="+amount))
+		r.Header.Set("Idempotency-Key", "order-1")
+		w := httptest.NewRecorder()
+		payments.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Body)
+		fmt.Printf("code=%q retry=%q\n", w.Header().Get("Idempotency-Code"), w.Header().Get("Stripe-Should-Retry"))
+	}
+	// Output:
+	// 200 {"payment":1}
+	// code="" retry=""
+	// 422 {"error":{"type":"idempotency_error","code":"key-reused","message":"A key belongs to one request: the same method, path, query, media type and body. Send this request with a new key."}}
+	// code="key-reused" retry="false"
+}
