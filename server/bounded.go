@@ -127,8 +127,8 @@ type boundedTxStore struct {
 	timeout, settle time.Duration
 }
 
-// Begin is [TxStore].Begin. What it made lives as long as ctx, so only a call that
-// has not returned in time has its ctx cancelled.
+// Begin is [TxStore].Begin. A transaction may need the ctx of Begin until it ends.
+// So the bound cancels that ctx only if Begin is late.
 func (b *boundedTxStore) Begin(ctx context.Context) (Tx, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(b.timeout, func() { cancel(context.DeadlineExceeded) })

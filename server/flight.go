@@ -173,9 +173,9 @@ func (s *seat) found(rec Record) {
 	})
 }
 
-// failed tells that the store did not answer. It is the answer of every follower
-// that came before the leader asked: asking one after the other, each would wait as
-// long as the store may take, and the last of many for that times their number.
+// failed tells that the store returned an error. Every follower that came before
+// the leader asked takes it for its own. If they asked one after the other, each
+// would wait for the store's timeout in its turn.
 func (s *seat) failed(err error) {
 	s.update(func(f *flight) bool {
 		f.phase, f.failed, f.err = phaseIdle, f.asks, err

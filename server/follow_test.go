@@ -65,8 +65,8 @@ func TestFollow_sharesTheStoresError(t *testing.T) {
 	})
 }
 
-// A store that is back is asked again: an old error is nobody's answer who came
-// after that call began.
+// A store that is back is asked again. A follower that came during a call does not
+// take the error of that call.
 func TestFollow_storeComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

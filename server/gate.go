@@ -84,16 +84,16 @@ func (g *gate) untilClosing(ctx context.Context) (_ context.Context, stop func()
 }
 
 // Shutdown ends the guard. New requests and waiting duplicates are refused with
-// store-unavailable, a claim that has not begun to run is released, and
-// [Guard.RunSweeper] and every [Route].Reconcile end. Shutdown blocks until every run has been settled and no
-// call of the guard to its store is left. Then it returns nil, and the store may be
-// closed.
+// store-unavailable. A claim whose run did not begin is released. [Guard.RunSweeper]
+// and every [Route].Reconcile end. Shutdown blocks until every run is settled, and
+// until no request, sweep or heartbeat uses the store. Then it returns nil, and the
+// store may be closed.
 //
 // One [Config.SettleTimeout] before the deadline of ctx, Shutdown cancels the ctx of
-// every run that still goes, with cause [ErrShutdown]. A run then ends by what its
-// handler answers, as always, and has that time to return and to be recorded. A
-// deadline that is nearer than that cancels the runs at once. Without a deadline the
-// runs are cancelled when ctx ends.
+// every run that still goes, with cause [ErrShutdown]. The handler has that time to
+// return, and the run to be recorded. Its effect class decides what follows from the
+// answer, as always. A nearer deadline cancels the runs at once. Without a deadline
+// the runs are cancelled when ctx ends.
 //
 // A run that does not return in time makes Shutdown return ctx's error, with the
 // number of such runs. Call it again to wait for them. A store that is closed before
@@ -102,9 +102,9 @@ func (g *gate) untilClosing(ctx context.Context) (_ context.Context, stop func()
 // With more than [Config.HandlerTimeout] + [Config.SettleTimeout] no run is
 // cancelled by Shutdown. With less, only the longest runs are.
 //
-// Call it after http.Server.Shutdown, which lets most requests end by themselves,
-// and give each a time of its own: what one uses up, the other must not miss.
-// It may be called more than once and concurrently.
+// Call it after http.Server.Shutdown, which lets most requests end by themselves.
+// Give each a ctx of its own, or the first can use up the time of the second. It may
+// be called more than once and concurrently.
 func (g *Guard) Shutdown(ctx context.Context) error {
 	g.gate.shut()
 	g.intakes.close()         // nothing has run for them: another process reads the retry's body

@@ -300,7 +300,7 @@ func TestShutdown_endsReconcile(t *testing.T) {
 	})
 }
 
-// A renewal that is under way uses the store, which its owner closes after Shutdown.
+// A renewal that is running uses the store, which its owner closes after Shutdown.
 func TestShutdown_waitsForRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -71,8 +71,7 @@ func (p *patchy) Renew(ctx context.Context, owners []server.Owner, lease time.Du
 }
 
 // A run loses its lease when the store says so, or nine tenths of the lease after
-// the last renewal of its own, to the instant. What becomes of the other owners of a
-// call does not matter.
+// its own last renewal, to the instant. The other owners of a call do not matter.
 func TestLease_partialRenewals(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

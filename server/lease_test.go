@@ -252,8 +252,8 @@ func TestLease_oneRecordHeld(t *testing.T) {
 	}
 }
 
-// A store that says nothing of one owner, and takes as long as it may for that,
-// delays no other owner.
+// A store leaves one owner undecided, and takes all the time of the call for that.
+// The other owners are not delayed.
 func TestLease_slowForOneOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

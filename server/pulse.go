@@ -163,9 +163,8 @@ func (p *pulse) due(group, round int) ([]Owner, bool) {
 	return owners, true
 }
 
-// apply does what a call said of each of its owners, whatever it said of the
-// others: it sets the alarm of a renewed run anew, and ends a run that lost its
-// lease. The others are late.
+// apply applies a call's result to each of its owners alone. It sets the alarm of a
+// renewed run anew, and ends a run that lost its lease. The undecided runs are late.
 func (p *pulse) apply(owners []Owner, got Renewal, asked time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -131,7 +131,7 @@ func TestRenew_brokenRecord(t *testing.T) {
 	require.Equal(t, server.Renewal{Renewed: []server.Owner{whole}}, got)
 }
 
-// What fails for every owner is not asked for each of them.
+// A statement that fails for every owner is not sent again for each owner.
 func TestRenew_refusedAltogether(t *testing.T) {
 	t.Parallel()
 	c := new(counter)

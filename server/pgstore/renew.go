@@ -21,7 +21,7 @@ const (
 	renewBatch = 500
 	// renewLockTimeout is how long a renewal waits for a lock. A commit of another
 	// process is mostly over by then. A longer wait would delay the other owners of
-	// the batch, and would let them wait for nothing if an undo holds the record.
+	// the batch, and an undo holds the record for longer anyway.
 	renewLockTimeout = 10 * time.Millisecond
 )
 

@@ -51,6 +51,7 @@ var renewDefects = []defect{
 		}
 	}, []string{
 		"renew: who is late but was not taken over still owns the key",
+		"history: 32 owners at random over 12 keys",
 		asTheModelSays,
 	}},
 	{"renews nobody", func(m *mutant) {
@@ -134,7 +135,7 @@ var renewDefects = []defect{
 	}, []string{passesByHeld, asTheModelSays}},
 }
 
-// unnamed returns the owners of whom got says nothing.
+// unnamed returns the owners that got does not name.
 func unnamed(owners []server.Owner, got server.Renewal) []server.Owner {
 	return slices.DeleteFunc(slices.Clone(owners), func(o server.Owner) bool {
 		return slices.Contains(got.Renewed, o) || slices.Contains(got.Lost, o)

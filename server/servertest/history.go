@@ -2,7 +2,9 @@ package servertest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/fanonce/fanonce/server"
 )
@@ -15,7 +17,8 @@ const historySteps = 40
 type actor struct {
 	c    *check
 	ids  []server.ID
-	mine []server.Owner // whom it was, dead or alive
+	mine []server.Owner        // whom it was, dead or alive
+	lost map[server.Owner]bool // who cannot settle any more, as a renewal said
 	seen []sighting
 	err  error
 }
@@ -25,6 +28,7 @@ type sighting struct {
 	server.Record
 	won     bool // the call made its caller the owner
 	settled bool // the call completed the run of this token and fence
+	renewed bool // the call renewed the lease of this token and fence
 }
 
 func randomOwners(c *check) {
@@ -34,7 +38,7 @@ func randomOwners(c *check) {
 	}
 	actors := make([]*actor, 32)
 	together(len(actors), func(i int) {
-		actors[i] = &actor{c: c, ids: ids}
+		actors[i] = &actor{c: c, ids: ids, lost: make(map[server.Owner]bool)}
 		for range historySteps {
 			actors[i].act()
 		}
@@ -55,6 +59,10 @@ func (a *actor) act() {
 	ctx, id := a.c.Context(), a.ids[rand.IntN(len(a.ids))]
 	if len(a.mine) > 0 && rand.IntN(3) == 0 {
 		a.settle(a.mine[rand.IntN(len(a.mine))])
+		return
+	}
+	if len(a.mine) > 0 && rand.IntN(4) == 0 {
+		a.renew()
 		return
 	}
 	r, err := a.c.store.Read(ctx, id)
@@ -104,12 +112,40 @@ func (a *actor) settle(o server.Owner) {
 		s = completion(200, string(o.Token[:]))
 	}
 	err := a.c.store.Settle(a.c.Context(), o, s)
+	if err == nil && a.lost[o] {
+		a.err = errors.Join(a.err, errors.New("an owner settled that a renewal took for lost"))
+	}
 	if err != nil && !errors.Is(err, server.ErrLeaseLost) {
 		a.err = errors.Join(a.err, err)
 	}
 	if err == nil && s.State == server.StateCompleted {
+		a.mine = slices.DeleteFunc(a.mine, func(mine server.Owner) bool { return mine == o }) // a renewal may say lost
 		done := server.Record{ID: o.ID, State: server.StateCompleted, Token: o.Token, Fence: o.Fence, Answer: s.Answer}
 		a.seen = append(a.seen, sighting{Record: done, settled: true})
+	}
+}
+
+// renew renews all owners that the actor was, some dead and some alive, for a moment:
+// the keys stay free for the others. Other actors hold some of the records meanwhile.
+func (a *actor) renew() {
+	got, err := a.c.store.Renew(a.c.Context(), a.mine, gone)
+	left, misnamed := undecided(a.mine, got)
+	a.err = errors.Join(a.err, misnamed)
+	switch {
+	case err == nil && len(left) > 0:
+		a.err = errors.Join(a.err, fmt.Errorf("a renewal left %d owners undecided without an error", len(left)))
+	case err != nil && len(left) == 0:
+		a.err = errors.Join(a.err, err)
+	}
+	for _, o := range got.Lost {
+		a.lost[o] = true
+	}
+	for _, o := range got.Renewed {
+		if a.lost[o] {
+			a.err = errors.Join(a.err, errors.New("an owner was renewed that was lost before"))
+		}
+		alive := server.Record{ID: o.ID, State: server.StateInProgress, Token: o.Token, Fence: o.Fence}
+		a.seen = append(a.seen, sighting{Record: alive, renewed: true})
 	}
 }
 
@@ -126,6 +162,9 @@ func (h *history) add(seen []sighting) {
 	last := make(map[server.ID]server.Record)
 	for _, s := range seen {
 		h.oneOwnerPerFence(s)
+		if s.renewed {
+			continue // no record
+		}
 		if s.State == server.StateCompleted {
 			h.oneAnswer(s)
 		}

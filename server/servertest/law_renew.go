@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -40,15 +41,21 @@ func (c *check) renew(owners []server.Owner, lease time.Duration) (all server.Re
 // names an owner twice, or one that nobody asked for.
 func (c *check) undecided(owners []server.Owner, got server.Renewal) []server.Owner {
 	c.Helper()
+	left, err := undecided(owners, got)
+	c.must("Renew", err)
+	return left
+}
+
+func undecided(owners []server.Owner, got server.Renewal) ([]server.Owner, error) {
 	left := slices.Clone(owners)
 	for _, o := range slices.Concat(got.Renewed, got.Lost) {
 		i := slices.Index(left, o)
 		if i < 0 {
-			c.Fatalf("Renew named %v with fence %d, want each owner at most once and no other", o.ID, o.Fence)
+			return nil, fmt.Errorf("it named %v with fence %d, want each owner at most once and no other", o.ID, o.Fence)
 		}
 		left = slices.Delete(left, i, i+1)
 	}
-	return left
+	return left, nil
 }
 
 func renewNamesTheLost(c *check) {

@@ -28,7 +28,7 @@ var defaultStop = stopTimes{requests: 5 * time.Second, runs: 20 * time.Second, a
 // A Service answers requests until it is closed.
 type Service interface {
 	http.Handler
-	// Drain waits for what runs, and ends it in time before ctx ends.
+	// Drain waits for the runs, and cancels them in time before ctx ends.
 	Drain(ctx context.Context) error
 	// Close frees what the service stands on. It comes last.
 	Close()
@@ -104,9 +104,9 @@ func openWhenReady(ctx context.Context, open Open) (Service, error) {
 	}
 }
 
-// stop lets requests end by themselves, then ends what still runs, then lets its
-// answers leave, and frees what all of that stands on last. A connection that is
-// open after that has no run: it is a slow body, for instance. Cutting it is no error.
+// stop lets requests end by themselves. Then it ends the runs, and lets their answers
+// leave. It closes the service last. A connection that is open after the answers is
+// not a run, but a slow body, for instance: stop cuts it, and returns no error.
 func stop(ctx context.Context, web *http.Server, service Service, times stopTimes) error {
 	_ = within(ctx, times.requests, web.Shutdown) // the service ends what is left of them
 	var err error

@@ -136,8 +136,8 @@ func TestRun_drainsWhatGoesOn(t *testing.T) {
 	require.Equal(t, []string{"drain", "run", "close"}, s.events)
 }
 
-// A body that does not come holds a stop up no longer than requests and answers
-// may, and is no failure of it.
+// A body that does not come delays a stop by the times of requests and answers. The
+// stop succeeds.
 func TestRun_slowBody(t *testing.T) {
 	t.Parallel()
 	s := newFakeService()
