@@ -31,8 +31,8 @@ type call struct {
 	// work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	work func(ctx context.Context) result
-	// onCommitError makes the answer of a run whose COMMIT was refused, in place of
-	// the answer that work made. nil: there is none.
+	// onCommitError makes the answer of a run whose COMMIT was refused. It replaces
+	// the answer that work made. nil: the run is answered with transaction-failed.
 	onCommitError func(ctx context.Context, refused *TxError) (result, error)
 }
 

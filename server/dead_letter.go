@@ -12,9 +12,8 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// letter writes the dead letter of a message that cannot run, in a run of the letter's
-// own: so it has the transaction that every dead letter has, and a redelivery does not
-// write the letter again.
+// letter writes the dead letter of a message that cannot run. The letter has a run and a
+// key of its own. So it has a transaction, and a redelivery does not write it again.
 func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 	b := a.inbox
 	if b.cfg.DeadLetter == nil {

@@ -44,8 +44,8 @@ func (r *run) settleWithHooks(hooks []func(context.Context) error, s Settlement)
 	return err
 }
 
-// tryHooks runs the hooks and settles, once. An error that is no [hookError] may be
-// tried again.
+// tryHooks runs the hooks and settles, once. The caller may repeat it after any error
+// except a [hookError].
 func (r *run) tryHooks(ctx context.Context, hooks []func(context.Context) error, s Settlement) error {
 	tx, err := r.guard.txStore.Begin(ctx)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 )
 
 // ErrTxLost means that the store lost the transaction before COMMIT was sent,
-// for example with its connection. Nothing of it is committed. The guard runs
-// the handler once more, in a new transaction.
+// for example with its connection. No row is committed. The guard runs the handler
+// once more, in a new transaction.
 var ErrTxLost = errors.New("server: transaction lost")
 
 // A TxError means that the store refused a statement of a transaction, or its
-// COMMIT, because of the statement or its values: a violated constraint, a value
-// out of range, an unknown column. Nothing is committed, unless Ended is set.
-// The same statements would be refused again.
+// COMMIT. The reason is the statement or its values, such as a violated constraint
+// or an unknown column. No row is committed, unless Ended is set. The same
+// statements would be refused again.
 //
 // A guard answers a 2xx of such a run with 500 transaction-failed. [Effect] has
 // the rules.

@@ -8,9 +8,9 @@ import (
 // inFailedTransaction is the SQLSTATE of every statement behind the one that failed.
 const inFailedTransaction = "25P02"
 
-// noteFailure remembers err if it is the first since the transaction on conn was
-// sound. conn's status is that before the statement: of a failed transaction it is E,
-// until a savepoint is rolled back to.
+// noteFailure remembers err if it is the first since the transaction on conn was sound.
+// conn still has the status from before the statement. A failed transaction has status
+// E until it is rolled back to a savepoint.
 func noteFailure(conn *pgconn.PgConn, err *pgconn.PgError) {
 	if conn.TxStatus() != 'E' && err.Code != inFailedTransaction {
 		sessionOf(conn).failed.Store(err)
@@ -23,9 +23,9 @@ func noteFailure(conn *pgconn.PgConn, err *pgconn.PgError) {
 // transaction is sound: a savepoint may have undone the failure.
 func TxFailure(conn *pgx.Conn) *pgconn.PgError { return sessionOf(conn.PgConn()).failed.Load() }
 
-// IsUnavailable reports whether the server could not do what it was asked for reasons
-// that are not the statement's: SQLSTATE classes 08, 25, 53, 55, 57, 58 and XX, class
-// 40, and names of prepared statements that a session lost. Another attempt can succeed.
+// IsUnavailable reports whether the server is the reason of err, and not the statement.
+// Another attempt can succeed. Such errors have the SQLSTATE classes 08, 25, 40, 53, 55,
+// 57, 58 and XX. A prepared statement's name that the session lost counts as well.
 func IsUnavailable(err *pgconn.PgError) bool {
 	if misnamed(err) || fatal(err) {
 		return true

@@ -43,8 +43,8 @@ type beginning struct {
 	// unsendable is the error of a batch that pgx could not send, and closed the
 	// connection for.
 	unsendable error
-	// asked is what the last statement was to be bounded by. It tells a connection that
-	// pgx gave up, because the handler's time was over, from one that was lost.
+	// asked is the ctx of the last statement. If its time is over, pgx closed the
+	// connection itself, and the connection was not lost.
 	asked context.Context //nolint:containedctx // only its end is looked at
 }
 

@@ -22,8 +22,8 @@ var (
 	ErrTxOwned = errors.New("pgstore: the transaction is ended by who began it")
 	// ErrTxEnded: the run that the transaction belonged to is over.
 	ErrTxEnded = errors.New("pgstore: transaction has ended")
-	// ErrTxFailed: a statement of the transaction failed, and the handler
-	// answered as if none had. Nothing was committed.
+	// ErrTxFailed: a statement of the transaction failed, or its COMMIT. No row is
+	// committed.
 	ErrTxFailed = errors.New("pgstore: a statement of the transaction failed")
 	// ErrTxBusy: the handler left rows or a batch of the transaction open.
 	// Nothing was committed.

@@ -111,7 +111,7 @@ func (t *tx) closeSQL(from stage) {
 // Where the transaction was never used the settlement is as that of any run.
 //
 // A [*server.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
-// handler did to the transaction, or the COMMIT that was refused. Nothing is committed
+// handler did to the transaction, or the COMMIT that was refused. No row is committed
 // then, unless the handler itself sent a COMMIT.
 func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
 	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {

@@ -72,7 +72,7 @@ func TestRoute_OnCommitError(t *testing.T) {
 	require.Equal(t, http.StatusOK, postTo(undo, "u", wire.HeaderCancels, "k").Code)
 }
 
-// What OnCommitError returns is stored only if it is a verdict.
+// An answer of OnCommitError is stored only if it is a verdict.
 func TestRoute_OnCommitErrorReturns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -158,7 +158,7 @@ func TestRoute_OnCommitErrorIsFenced(t *testing.T) {
 	require.Equal(t, server.StateInProgress, server.State(queryRow[int](t, look, "select state from idempotency")))
 }
 
-// The log of a refused statement names it, and holds nothing of the rows.
+// The log names the refused statement, and no value of a row.
 func TestTransactional_refusedStatementIsLogged(t *testing.T) {
 	t.Parallel()
 	for _, statement := range []string{insertAnn, "insert into users values ('secret', 'secret')", raise("P0001")} {

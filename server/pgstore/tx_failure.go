@@ -45,7 +45,7 @@ func (t *tx) committable() error {
 	return t.obstacle()
 }
 
-// obstacle is committable of a transaction that has not ended. t.mu is held.
+// obstacle is committable while the transaction is open. t.mu is held.
 func (t *tx) obstacle() error {
 	switch t.stage {
 	case stageIdle:
@@ -77,9 +77,8 @@ func (t *tx) obstacle() error {
 	return &server.TxError{Reason: "a statement failed", Err: ErrTxFailed}
 }
 
-// connectionLost is the failure of a transaction whose connection is closed. pgx closes
-// it, too, when a statement's ctx ends before the answer: another turn would take as
-// long, so that is no loss.
+// connectionLost is the failure of a transaction whose connection is closed. A
+// transaction that had failed before has that failure.
 func (t *tx) connectionLost() error {
 	if last := pgkit.TxFailure(t.conn.Conn()); last != nil && t.conn.Conn().PgConn().TxStatus() == 'E' {
 		return refusedStatement(last) // it had failed before
@@ -87,6 +86,9 @@ func (t *tx) connectionLost() error {
 	return t.lostUnlessGivenUp()
 }
 
+// lostUnlessGivenUp is a loss, unless pgx itself closed the connection. It does so for a
+// batch that it cannot send, and for a statement whose ctx ends before the answer. Another
+// turn would end in the same way.
 func (t *tx) lostUnlessGivenUp() error {
 	if t.unsendable != nil {
 		return unsendable(t.unsendable)
@@ -117,8 +119,8 @@ func (t *tx) neverBegan() error {
 	}
 }
 
-// isUnsendable reports that pgx gave a batch up before it was sent, for what is in it.
-// It closes the connection then, in the middle of a transaction.
+// isUnsendable reports that pgx could not encode a batch. pgx may close the connection
+// then, in the middle of a transaction.
 func isUnsendable(err error) bool {
 	var preparing pgx.ErrPreprocessingBatch
 	var network net.Error

@@ -136,8 +136,8 @@ func idle(ctx context.Context, t *testing.T, store *pgstore.Store) {
 	}
 }
 
-// A statement that took longer than the handler allows costs the connection, and it would
-// take as long again. It is not run again, and nobody died.
+// pgx closes the connection when a statement takes longer than the handler allows. Another
+// turn would take the same time. So there is none, and no death is counted.
 func TestTransactional_statementGivenUp(t *testing.T) {
 	t.Parallel()
 	g, look := users(t, server.Config{})
@@ -155,7 +155,8 @@ func TestTransactional_statementGivenUp(t *testing.T) {
 	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
 }
 
-// An argument that pgx cannot send closes the connection of a batch. That is no loss.
+// pgx closes the connection of a batch with an argument that it cannot send. The handler
+// is wrong then, and is not run again.
 func TestTransactional_batchThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	g, _ := users(t, server.Config{})

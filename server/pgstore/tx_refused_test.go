@@ -136,8 +136,8 @@ var roads = []road{
 	}},
 }
 
-// Whatever way a statement took, and whatever the handler sent after it, the guard knows
-// what was refused: a 4xx is stored without rows, a 2xx is no success.
+// The guard knows the refused statement, on every way that it took and whatever the
+// handler sent later. A 4xx is stored without rows. A 2xx becomes an error.
 func TestTransactional_refusedStatement(t *testing.T) {
 	t.Parallel()
 	for _, w := range roads {
@@ -338,8 +338,8 @@ func TestTransactional_refusedStatementAndItsWords(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from users"))
 }
 
-// What a handler leaves behind that a COMMIT would hide is no success, and no trouble of
-// the store either.
+// A handler can leave a transaction behind that must not be committed. The answer then
+// is neither a success nor trouble of the store.
 func TestTransactional_handlersFault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -77,15 +77,15 @@ type Effects interface {
 // failed transactions. TestTxStore runs those laws only with a Breaker.
 type Breaker interface {
 	Effects
-	// Break makes the transaction that ctx carries fail in the way of failure, by the
-	// store's own means: [server.ErrConflict], [server.ErrTxLost], a
-	// [*server.TxError], which the commit returns if its Commit is set, or
-	// [ErrUnavailable]. The effects and the store must go on without the transaction.
+	// Break makes the transaction that ctx carries fail by the store's own means. The
+	// kinds of failure are [server.ErrConflict], [server.ErrTxLost], a
+	// [*server.TxError] and [ErrUnavailable]. A TxError with Commit set makes only the
+	// commit fail. The effects and the store must go on without the transaction.
 	Break(ctx context.Context, failure error) error
 }
 
-// ErrUnavailable stands for every failure that has no name in package server: the store
-// could not do what it was asked.
+// ErrUnavailable stands for every failure without a name in package server. The store
+// could not do its part.
 var ErrUnavailable = errors.New("servertest: the store is unavailable")
 
 // noEffects stands in where a store's effects are not known; laws then see the
