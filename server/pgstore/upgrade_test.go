@@ -1,0 +1,107 @@
+package pgstore_test
+
+import (
+	"context"
+	_ "embed"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// records5 are records that the library of schema version 5 wrote.
+//
+//go:embed testdata/records_5.sql
+var records5 string
+
+// recordsVersion is the schema version of records5.
+const recordsVersion = 5
+
+// orderAnswer is how the handler answered that made records5.
+func orderAnswer(w http.ResponseWriter, key string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", "/orders/"+key)
+	w.WriteHeader(orderStatus(key))
+	_, _ = io.WriteString(w, orderBody(key)) // the guard's recorder takes all of it
+}
+
+func orderBody(key string) string { return `{"order":"` + key + `","total":1e2}` + "\x00\n" }
+
+func orderStatus(key string) int {
+	if key == "declined" {
+		return http.StatusPaymentRequired
+	}
+	return http.StatusCreated
+}
+
+// newOrders starts a process of the service that made records5; runs counts its runs.
+func newOrders(t *testing.T, look *pgxpool.Pool, runs *atomic.Int32) *callee {
+	t.Helper()
+	guard, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	handler, err := guard.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runs.Add(1)
+		key, _ := server.InboundKey(r.Context())
+		orderAnswer(w, key.String())
+	}))
+	require.NoError(t, err)
+	listener := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		listener.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.NoError(t, guard.Shutdown(ctx))
+	})
+	return &callee{url: listener.URL}
+}
+
+func requireOrder(t *testing.T, key string, r reply, replayed bool) {
+	t.Helper()
+	require.Equal(t, orderStatus(key), r.status, "%s: %s", key, r.body)
+	require.Equal(t, orderBody(key), r.body, key)
+	require.Equal(t, "application/json", r.header.Get("Content-Type"), key)
+	require.Equal(t, "/orders/"+key, r.header.Get("Location"), key)
+	require.Equal(t, replayed, r.replayed, key)
+}
+
+// Rows that an earlier version wrote are there after the upgrade. What is completed is
+// replayed byte for byte, and does not run again; what is not goes on where it was.
+func TestUpgrade_recordsOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, nil)
+	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrations.Down(t.Context(), look, "", recordsVersion))
+	exec(t, look, records5)
+	require.NoError(t, pgstore.Migrate(t.Context(), look))
+
+	var runs atomic.Int32
+	orders := newOrders(t, look, &runs)
+	for range 2 {
+		requireOrder(t, "done", orders.post(t.Context(), "done"), true)
+		requireOrder(t, "declined", orders.post(t.Context(), "declined"), true)
+		require.Equal(t, http.StatusConflict, orders.post(t.Context(), "alive").status, "its owner may live")
+	}
+	require.Zero(t, runs.Load())
+	for n, key := range []string{"released", "dead"} {
+		requireOrder(t, key, orders.post(t.Context(), key), false)
+		requireOrder(t, key, orders.post(t.Context(), key), true)
+		require.EqualValues(t, n+1, runs.Load())
+	}
+	require.Equal(t, 2, queryRow[int](t, look, "select count(*) from idempotency where state = 2 and fence = 2"))
+	other, err := http.NewRequestWithContext(t.Context(), http.MethodPost, orders.url+"/other", http.NoBody)
+	require.NoError(t, err)
+	other.Header.Set("Idempotency-Key", "done")
+	resp, err := http.DefaultClient.Do(other)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode, "the old fingerprint is understood")
+}
