@@ -91,7 +91,7 @@ func (g *Guard) move(ctx context.Context, c *call, f finding) (finding, error) {
 	next := finding{asked: time.Now()}
 	from := f.record.Fence
 	if f.verdict == verdictBury {
-		rec, buried, err := g.store.Bury(ctx, BuryRequest{ID: c.id, From: from, To: f.bury, Route: c.route.Name})
+		rec, buried, err := g.store.Bury(ctx, BuryRequest{ID: c.id, From: from, To: f.bury, Route: g.storedRoute(c.route.Name)})
 		if buried {
 			g.observeBurial(c.route.Name, c.id, f.bury)
 		}

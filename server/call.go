@@ -85,7 +85,7 @@ func (c *call) claim(g *Guard) ClaimRequest {
 		FirstSent:   c.firstSent,
 		// Also where this request says no time: the first claim may have.
 		Window: g.cfg.window(),
-		Route:  c.route.Name,
+		Route:  g.storedRoute(c.route.Name),
 		Memo:   c.memo,
 		Repeat: c.repeats(g.cfg.Lease),
 	}

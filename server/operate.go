@@ -83,7 +83,7 @@ func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths in
 		if err != nil {
 			return err
 		}
-		req.Answer = g.sealAnswer(rec.Route, rec.ID, Answer{Status: j.response.Status, Envelope: envelope})
+		req.Answer = g.sealAnswer(g.shownRoute(rec.Route), rec.ID, Answer{Status: j.response.Status, Envelope: envelope})
 	}
 	now, resolved, err := g.store.Resolve(ctx, req)
 	if errors.Is(err, ErrFateUnknown) && ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths in
 	case !resolved:
 		return &MovedOnError{ID: rec.ID, State: now.State, Fence: now.Fence}
 	}
-	g.observe(Event{Kind: EventResolved, Route: rec.Route, ID: rec.ID})
+	g.observe(Event{Kind: EventResolved, Route: g.shownRoute(rec.Route), ID: rec.ID})
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (g *Guard) Forget(ctx context.Context, id ID, fence int64, by Person) error
 	case !forgotten:
 		return &MovedOnError{ID: id, State: rec.State, Fence: rec.Fence}
 	}
-	g.observe(Event{Kind: EventForgotten, Route: rec.Route, ID: id})
+	g.observe(Event{Kind: EventForgotten, Route: g.shownRoute(rec.Route), ID: id})
 	return nil
 }
 
@@ -136,8 +136,10 @@ type StuckQuery struct {
 	States []State
 	// Effect is that of the keys' last runs. Zero means any.
 	Effect Effect
-	// Route is the [Route.Name] of the keys. A dead run that was not Opaque has
-	// none until the next call with its key. Zero means any.
+	// Route is the [Route.Name] of the keys, of this guard's [Config.Namespace]. A
+	// dead run that was not Opaque has none until the next call with its key. Zero
+	// means any, of every guard over the store: those of another namespace are
+	// listed as "namespace:name".
 	Route string
 	// Running adds keys whose owner is alive, if they were first claimed at
 	// least so long ago. Zero adds none.
@@ -172,11 +174,13 @@ func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
 		return nil, err
 	}
 	orDefault(&q.Limit, 100)
+	q.Route = g.storedRoute(q.Route)
 	records, err := g.store.List(ctx, ListRequest(q))
 	if err != nil {
 		return nil, err
 	}
 	for i := range records {
+		records[i].Route = g.shownRoute(records[i].Route)
 		if records[i].Memo, err = g.openMemo(records[i].ID, records[i].Memo); err != nil {
 			records[i].Memo = nil // sealed with a key that is gone; the record is listed all the same
 		}

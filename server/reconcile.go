@@ -145,10 +145,12 @@ func (g *Guard) reconcilable(ctx context.Context) ([]Record, error) {
 }
 
 func (g *Guard) reconcileListed(ctx context.Context, rec *Record) (resolved bool, err error) {
-	reconcile := g.reconcilers.get(rec.Route)
-	if reconcile == nil {
+	route, own := g.ownRoute(rec.Route)
+	reconcile := g.reconcilers.get(route)
+	if !own || reconcile == nil {
 		return false, nil // another service's, or of a route that has none
 	}
+	rec.Route = route
 	if rec.State == StateInProgress {
 		d := decideInProgress(rec, g.cfg.MaxDeaths)
 		if d.verdict != verdictBury {
@@ -158,10 +160,11 @@ func (g *Guard) reconcileListed(ctx context.Context, rec *Record) (resolved bool
 		if !ok || err != nil {
 			return false, ignoreNotFound(err)
 		}
-		g.observeBurial(rec.Route, rec.ID, d.bury)
+		g.observeBurial(route, rec.ID, d.bury)
 		if d.bury != StateUnknown {
 			return false, nil // for a person
 		}
+		buried.Route = route
 		rec = &buried
 	}
 	return g.reconcile(ctx, rec, reconcile)

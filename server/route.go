@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -150,4 +151,33 @@ const (
 // of yours around the guard, or to net/http, which cuts the connection.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
+}
+
+// storedRoute returns the name of one of g's routes as records have it: behind the
+// namespace and a colon. A reconciler of another namespace, over the same store, must
+// not be asked about it, though its route has the same name. A name that needs no
+// telling apart is stored as it is.
+func (g *Guard) storedRoute(name string) string {
+	if name == "" || g.cfg.Namespace == "" && !strings.Contains(name, ":") {
+		return name
+	}
+	return g.cfg.Namespace + ":" + name
+}
+
+// ownRoute returns the name of one of g's routes from how a record has it; false if the
+// record is another guard's. No namespace has a colon.
+func (g *Guard) ownRoute(stored string) (name string, own bool) {
+	namespace, name, apart := strings.Cut(stored, ":")
+	if !apart {
+		return stored, g.cfg.Namespace == ""
+	}
+	return name, g.cfg.Namespace == namespace
+}
+
+// shownRoute returns a record's route for people: the name alone for one of g's own.
+func (g *Guard) shownRoute(stored string) string {
+	if name, own := g.ownRoute(stored); own {
+		return name
+	}
+	return stored
 }
