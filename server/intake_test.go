@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -159,6 +160,39 @@ func TestBodyTimeout_isClearedForTheHandler(t *testing.T) {
 }
 
 type outerKey struct{}
+
+// deadlines remembers what its read deadline was set to.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
+}
+
+// A deadline is set before the first byte is read, cleared before the handler runs, and
+// not touched where there is no body.
+func TestBodyTimeout_deadlines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		g := newGuard(t, memstore.New(), server.Config{BodyTimeout: 7 * time.Second})
+		h := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
+			require.Equal(t, []time.Time{time.Now().Add(7 * time.Second), {}}, w.set)
+		})
+		h.ServeHTTP(w, ordered("k", "b"))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Len(t, w.set, 2)
+
+		w.set = nil
+		r := ordered("k-2", "")
+		r.Body, r.ContentLength = http.NoBody, 0
+		newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {}).ServeHTTP(w, r)
+		require.Empty(t, w.set)
+	})
+}
 
 // A request that is refused before its body is read does not hold its connection.
 func TestBodyTimeout_refusedRequest(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -28,12 +31,33 @@ func (killer) Observe(e server.Event) {
 	}
 }
 
+// heapVariable makes a child write its live heap, in bytes, to the file that it names,
+// whenever it gets SIGUSR1.
+const heapVariable = "LEDGER_TEST_HEAP"
+
+func writeHeap(file string) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	for range asked {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		whole := file + ".new"
+		if err := os.WriteFile(whole, strconv.AppendUint(nil, stats.HeapAlloc, 10), 0o600); err == nil {
+			_ = os.Rename(whole, file) // the test waits for it, and fails without
+		}
+	}
+}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(blackboxtest.ChildVariable) == "" {
 		os.Exit(m.Run())
 	}
 	if os.Getenv(killVariable) != "" {
 		testObserver = killer{}
+	}
+	if file := os.Getenv(heapVariable); file != "" {
+		go writeHeap(file)
 	}
 	main()
 }

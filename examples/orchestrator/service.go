@@ -43,7 +43,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 		}
 	}()
 	s.guard, err = server.NewGuard(s.database.Store, hosting.Tenant, server.Config{
-		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, Logger: slog.Default(),
+		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, BodyTimeout: cfg.bodyTimeout, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -103,6 +104,16 @@ func (p *Process) Kill() {
 
 // Signal sends the process a signal.
 func (p *Process) Signal(s os.Signal) { must(p.tb, p.cmd.Process.Signal(s)) }
+
+// Getenv returns a variable of the environment that the process was started with.
+func (p *Process) Getenv(name string) string {
+	for _, variable := range p.env {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
 
 // Wait waits until the process has ended, and returns how: nil is exit status 0.
 func (p *Process) Wait() error { return p.cmd.Wait() }

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// An unfinished request has announced a body, of which less than all was sent.
+type unfinished struct{ net.Conn }
+
+// beginRequest sends the head of a request and the first sent bytes of a body of length.
+func beginRequest(t *testing.T, p *blackboxtest.Process, key string, length, sent int) unfinished {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.URL, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST /v1/effect HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer t\r\nIdempotency-Key: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, length, strings.Repeat("x", sent))
+	require.NoError(t, err)
+	return unfinished{conn}
+}
+
+// answer returns what the server says, and requires that it closes the connection.
+func (u unfinished) answer(t *testing.T, before time.Time) blackboxtest.Answer {
+	t.Helper()
+	require.NoError(t, u.SetReadDeadline(before))
+	read := bufio.NewReader(u)
+	resp, err := http.ReadResponse(read, nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	_, err = read.ReadByte()
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection stays open")
+	return blackboxtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
+}
+
+// 2,000 callers begin a body and do not end it, half of them byte by byte. Each has its
+// answer by the default deadline, and others are served meanwhile.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	const callers = 2000
+	database := pgtest.URL(t)
+	p := ledger(t, database)
+	begun := time.Now()
+	slow := make([]unfinished, callers)
+	for n := range slow {
+		slow[n] = beginRequest(t, p, fmt.Sprint("slow-", n), 1000, 1)
+	}
+	end := time.Now().Add(server.DefaultBodyTimeout + 15*time.Second) // with time for a busy machine
+	trickling, stop := context.WithCancel(t.Context())
+	defer stop()
+	go trickle(trickling, slow[:callers/2])
+	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), blackboxtest.Request{
+		URL: p.URL + "/v1/effect", Tenant: "t", Key: "quick", Body: `{"fp":"a"}`,
+	}).Status)
+	require.Less(t, time.Since(begun), server.DefaultBodyTimeout+15*time.Second)
+	for _, u := range slow {
+		a := u.answer(t, end)
+		require.Equal(t, http.StatusRequestTimeout, a.Status, a.Body)
+		require.Equal(t, string(wire.BodyTimeout), a.Header.Get(wire.HeaderCode))
+		require.Equal(t, "true", a.Header.Get(wire.HeaderShouldRetry))
+		require.NotEmpty(t, a.Header.Get(wire.HeaderRetryAfter))
+	}
+	require.Equal(t, 2, rowsLeft(t, connect(t, database)), "the quick call's key and effect")
+}
+
+// trickle sends each body another byte, again and again.
+func trickle(ctx context.Context, bodies []unfinished) {
+	for ctx.Err() == nil {
+		for _, u := range bodies {
+			_, _ = u.Write([]byte("x")) // it may have its answer already
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// Nothing runs for a body that is still coming: the process ends without it.
+func TestSIGTERM_slowBodies(t *testing.T) {
+	t.Parallel()
+	p := ledger(t, pgtest.URL(t), "BODY_TIMEOUT=1h")
+	warm := blackboxtest.Request{URL: p.URL + "/v1/effect", Tenant: "t", Key: "warm", Body: `{"fp":"a"}`}
+	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), warm).Status)
+	slow := make([]unfinished, 20)
+	for n := range slow {
+		slow[n] = beginRequest(t, p, fmt.Sprint("slow-", n), 1000, 1)
+	}
+	// Requests of a server are read in no order. One that came later was answered, so
+	// these are being read, or will be when the process is told to stop.
+	warm.Key = "later"
+	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), warm).Status)
+	told := time.Now()
+	p.Signal(syscall.SIGTERM)
+	require.NoError(t, p.Wait())
+	require.Less(t, time.Since(told), 5*time.Second, "no part of a stop was used up")
+	for _, u := range slow {
+		_ = u.SetReadDeadline(time.Now().Add(time.Minute))
+		resp, err := http.ReadResponse(bufio.NewReader(u), nil)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		require.Equal(t, "true", resp.Header.Get(wire.HeaderShouldRetry))
+	}
+}
+
+// 600 callers send all of 1 MiB but the last byte. What is held in memory is bounded, the
+// others are told to come back, and small requests are served.
+func TestWithheldBodies(t *testing.T) {
+	t.Parallel()
+	const callers, size = 600, 1 << 20
+	p := ledger(t, pgtest.URL(t), "BODY_TIMEOUT=1h", heapVariable+"="+t.TempDir()+"/heap")
+	before := liveHeap(t, p)
+	var refused atomic.Int64
+	var wg sync.WaitGroup
+	for n := range callers {
+		u := beginRequest(t, p, fmt.Sprint("k-", n), size, 0)
+		wg.Go(func() {
+			rest := strings.Repeat("x", size-1)
+			_, _ = io.WriteString(u, rest) // the server closes what it refuses
+		})
+		go func() {
+			resp, err := http.ReadResponse(bufio.NewReader(u), nil)
+			if err != nil {
+				return // held until the end of the test
+			}
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get(wire.HeaderRetryAfter) != "" {
+				refused.Add(1)
+			}
+		}()
+	}
+	wg.Wait()
+	const most = server.DefaultMaxBufferedBytes / size
+	require.Eventually(t, func() bool { return refused.Load() >= (callers-most)/2 }, time.Minute, 10*time.Millisecond,
+		"some answers are lost with their connections, but not half of them")
+	require.LessOrEqual(t, refused.Load(), int64(callers-most/2))
+	grown := liveHeap(t, p) - before
+	require.Less(t, grown, int64(server.DefaultMaxBufferedBytes+32<<20), "the heap grew by %d MB", grown>>20)
+	require.Greater(t, grown, int64(server.DefaultMaxBufferedBytes/2), "the measure sees the bodies")
+	require.Equal(t, http.StatusCreated, blackboxtest.PostUntilFinal(t.Context(), blackboxtest.Request{
+		URL: p.URL + "/v1/effect", Tenant: "t", Key: "small", Body: `{"fp":"a"}`,
+	}).Status)
+}
+
+// liveHeap asks the process for the heap that a collection leaves.
+func liveHeap(t *testing.T, p *blackboxtest.Process) (bytes int64) {
+	t.Helper()
+	file := p.Getenv(heapVariable)
+	require.NoError(t, os.RemoveAll(file))
+	p.Signal(syscall.SIGUSR1)
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			bytes, err = strconv.ParseInt(string(text), 10, 64)
+		}
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	return bytes
+}
+
+// One tenant with 17 keys leaves the other tenants places to wait in. Not parallel: the
+// runs must outlast the duplicates.
+func TestOneTenantTakesNotAllWaitingPlaces(t *testing.T) {
+	const keys, perKey, share = 17, 80, server.DefaultMaxWaiters / 4
+	const patience = 10 * time.Second // Prefer: wait=10
+	database := pgtest.URL(t)
+	p := ledger(t, database, "WORK=14s")
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: keys * perKey}}
+	defer client.CloseIdleConnections()
+	effect := func(tenant, key string) blackboxtest.Request {
+		return blackboxtest.Request{
+			URL: p.URL + "/v1/effect-opaque", Tenant: tenant, Key: key, Body: `{"fp":"a"}`, Header: map[string]string{"Prefer": "wait=10"},
+		}
+	}
+	var runs, duplicates sync.WaitGroup
+	for n := range keys {
+		runs.Go(func() { blackboxtest.PostWith(t.Context(), client, effect("greedy", fmt.Sprint("k-", n))) })
+	}
+	runs.Go(func() { blackboxtest.PostWith(t.Context(), client, effect("modest", "k")) })
+	pool := connect(t, database)
+	require.Eventually(t, func() bool {
+		var n int
+		return pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&n) == nil && n == keys+1
+	}, time.Minute, 10*time.Millisecond)
+
+	var atOnce atomic.Int64
+	waited := func(r blackboxtest.Request) bool {
+		start := time.Now()
+		a := blackboxtest.PostWith(t.Context(), client, r)
+		return a.Status != http.StatusConflict || time.Since(start) >= patience
+	}
+	for n := range keys * perKey {
+		duplicates.Go(func() {
+			if !waited(effect("greedy", fmt.Sprint("k-", n%keys))) {
+				atOnce.Add(1)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return atOnce.Load() >= keys*perKey-share }, patience, 10*time.Millisecond,
+		"more than a quarter of the places is taken")
+	require.True(t, waited(effect("modest", "k")), "no place is left for others")
+	duplicates.Wait()
+	runs.Wait()
+	require.EqualValues(t, keys*perKey-share, atOnce.Load())
+}
