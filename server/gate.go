@@ -89,6 +89,10 @@ func (g *gate) untilClosing(ctx context.Context) (_ context.Context, stop func()
 // until no request, sweep or heartbeat uses the store. Then it returns nil, and the
 // store may be closed.
 //
+// Shutdown does not wait for request bodies: a request whose body is still coming is
+// refused with store-unavailable. http.Server.Shutdown does the same to the requests of
+// its server.
+//
 // One [Config.SettleTimeout] before the deadline of ctx, Shutdown cancels the ctx of
 // every run that still goes, with cause [ErrShutdown]. The handler has that time to
 // return, and the run to be recorded. Its effect class decides what follows from the

@@ -172,8 +172,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A deadline is set before the first byte is read, cleared before the handler runs, and
-// not touched where there is no body.
+// The guard sets the deadline before it reads, and clears it before the handler runs. It
+// sets none for a request without a body.
 func TestBodyTimeout_deadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -98,7 +98,7 @@ func trickle(ctx context.Context, bodies []unfinished) {
 	}
 }
 
-// Nothing runs for a body that is still coming: the process ends without it.
+// A body that is still coming has no run. The process ends without waiting for it.
 func TestSIGTERM_slowBodies(t *testing.T) {
 	t.Parallel()
 	p := ledger(t, pgtest.URL(t), "BODY_TIMEOUT=1h")
@@ -126,8 +126,8 @@ func TestSIGTERM_slowBodies(t *testing.T) {
 	}
 }
 
-// 600 callers send all of 1 MiB but the last byte. What is held in memory is bounded, the
-// others are told to come back, and small requests are served.
+// 600 callers send all of 1 MiB but the last byte. The process holds a bounded number of
+// these bodies. It refuses the others for now, and serves small requests.
 func TestWithheldBodies(t *testing.T) {
 	t.Parallel()
 	const callers, size = 600, 1 << 20

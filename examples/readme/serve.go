@@ -44,5 +44,5 @@ func stop(web *http.Server, guard *server.Guard) error {
 	_ = within(5*time.Second, web.Shutdown)       // most requests end by themselves
 	err := within(20*time.Second, guard.Shutdown) // runs, which are cancelled with 10 s left, and the sweeper
 	_ = within(2*time.Second, web.Shutdown)       // the answers of these runs
-	return errors.Join(err, web.Close())          // what is open now runs nothing, as a slow body
+	return errors.Join(err, web.Close())          // what is open now runs nothing, as slow headers
 }

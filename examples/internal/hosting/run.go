@@ -106,7 +106,7 @@ func openWhenReady(ctx context.Context, open Open) (Service, error) {
 
 // stop lets requests end by themselves. Then it ends the runs, and lets their answers
 // leave. It closes the service last. A connection that is open after the answers is
-// not a run, but a slow body, for instance: stop cuts it, and returns no error.
+// not a run, but slow headers, for instance: stop cuts it, and returns no error.
 func stop(ctx context.Context, web *http.Server, service Service, times stopTimes) error {
 	_ = within(ctx, times.requests, web.Shutdown) // the service ends what is left of them
 	var err error
