@@ -209,7 +209,9 @@ func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error)
 
 // logFailure logs a typed handler's error: a failure, or the cause of a verdict.
 func (g *Guard) logFailure(ctx context.Context, c *call, status int, err error) {
-	l := logLine{level: slog.LevelError, message: "handler failed", route: c.route.Name, id: c.id, status: status, err: err}
+	l := logLine{
+		level: slog.LevelError, message: "handler failed", route: c.route.Name, id: c.id, status: status, err: err, perErr: true,
+	}
 	var verdict *StatusError
 	if status < http.StatusInternalServerError {
 		if !errors.As(err, &verdict) || verdict.Err == nil {
@@ -217,5 +219,5 @@ func (g *Guard) logFailure(ctx context.Context, c *call, status int, err error) 
 		}
 		l.level, l.message = slog.LevelInfo, "handler refused"
 	}
-	g.cfg.Logger.LogAttrs(ctx, l.level, l.message, l.attrs(1)...)
+	g.log.write(ctx, l)
 }

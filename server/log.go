@@ -13,7 +13,7 @@ import (
 const logPause = time.Second
 
 // maxLogCauses bounds the memory for the causes of the last logPause. Beyond it the
-// keys of one code and route share a line.
+// keys, and the errors, of one code and route share a line.
 const maxLogCauses = 1024
 
 // A logLine is one thing that happened, as the log shows it. It holds no key, scope or
@@ -28,6 +28,7 @@ type logLine struct {
 	err     error
 	more    []slog.Attr
 	perKey  bool // each key needs a person, so that each has a line of its own
+	perErr  bool // each error is a cause of its own: it comes from a handler
 }
 
 // A logCause is what lines have in common of which one a second is enough.
@@ -35,13 +36,21 @@ type logCause struct {
 	message string
 	code    wire.Code
 	route   string
-	id      ID // zero where the key makes no difference
+	id      ID     // zero where the key makes no difference
+	err     string // "" where the error makes no difference
 }
+
+// maxCauseText bounds the memory for one cause.
+const maxCauseText = 256
 
 func (l *logLine) cause() logCause {
 	c := logCause{message: l.message, code: l.code, route: l.route}
 	if l.perKey {
 		c.id = l.id
+	}
+	if l.perErr && l.err != nil {
+		text := l.err.Error()
+		c.err = text[:min(len(text), maxCauseText)]
 	}
 	return c
 }
@@ -108,7 +117,7 @@ func (b *logbook) hold(ctx context.Context, l logLine) bool {
 	defer b.mu.Unlock()
 	held := b.causes[cause]
 	if held == nil && len(b.causes) >= maxLogCauses {
-		cause.id = ID{}
+		cause.id, cause.err = ID{}, ""
 		held = b.causes[cause]
 	}
 	if held == nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,60 @@ func TestLog_oneLineASecond(t *testing.T) {
 		lines, stoodFor := count(wire.StoreUnavailable)
 		require.Equal(t, 401, stoodFor)
 		require.LessOrEqual(t, lines, 5)
+	})
+}
+
+// A handler that fails in one way has a line a second; another way is another cause.
+func TestLog_failuresOfAHandler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log journal
+		mux := http.NewServeMux()
+		g := newGuard(t, memstore.New(), server.Config{Logger: log.logger(slog.LevelInfo)})
+		require.NoError(t, server.Handle(mux, g, reserve, server.Keyed, func(_ context.Context, in lines) (hold, error) {
+			return hold{}, errors.New("the " + in.SKU + " burns")
+		}))
+		for n := range 100 {
+			for _, sku := range []string{"printer", "house"} {
+				r := httptest.NewRequest(http.MethodPost, "/shelves/a/reservations", strings.NewReader(`{"sku":"`+sku+`"}`))
+				r.Header.Set(wire.HeaderKey, sku+strconv.Itoa(n))
+				require.Equal(t, http.StatusInternalServerError, serve(mux, r).Code)
+			}
+		}
+		time.Sleep(3 * time.Second)
+		for _, sku := range []string{"printer", "house"} {
+			burnt := log.lines(t, "the "+sku+" burns")
+			require.Len(t, burnt, 2)
+			require.NotContains(t, burnt[0], "count")
+			require.EqualValues(t, 99, burnt[1]["count"])
+			require.NotEqual(t, burnt[0]["id"], burnt[1]["id"])
+		}
+	})
+}
+
+// More causes than are remembered share their lines: memory is bounded, and none is lost.
+func TestLog_manyCauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log journal
+		h := newRoute(t, newGuard(t, memstore.New(), server.Config{Logger: log.logger(slog.LevelWarn)}), server.Opaque,
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		const keys = 3000
+		for n := range keys {
+			send(h, strconv.Itoa(n), "b")
+		}
+		time.Sleep(3 * time.Second)
+		all := log.lines(t, "became outcome-unknown")
+		require.Less(t, len(all), 1100)
+		stoodFor := 0
+		for _, line := range all {
+			n, ok := line["count"].(float64)
+			if !ok {
+				n = 1
+			}
+			stoodFor += int(n)
+		}
+		require.Equal(t, keys, stoodFor)
 	})
 }
 
