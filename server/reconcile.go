@@ -107,6 +107,10 @@ func (r *reconcilers) setCursor(to Cursor) {
 // many were resolved, also with an error, which joins what went wrong with single
 // ones: these stay unknown, and are asked about again later. Several processes may
 // call it at once; of each run one asks. [Guard.RunSweeper] calls it.
+//
+// A route has about [Config.HandlerTimeout] in one call, all its runs together. The
+// rest of its runs waits for a later call. So a service that does not answer delays
+// the runs of other routes by that time only.
 func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	if g.reconcilers.none() {
 		return 0, nil
@@ -117,10 +121,16 @@ func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	}
 	resolved := 0
 	var failures []error
+	spent := make(map[string]time.Duration) // by route
 	for i := range page {
 		rec := &page[i]
 		g.reconcilers.setCursor(Cursor{CreatedAt: rec.CreatedAt, ID: rec.ID})
+		if spent[rec.Route] >= g.cfg.HandlerTimeout {
+			continue
+		}
+		began := time.Now()
 		done, err := g.reconcileListed(ctx, rec)
+		spent[rec.Route] += time.Since(began)
 		if done {
 			resolved++
 		}
