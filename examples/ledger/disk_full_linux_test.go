@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -176,93 +175,5 @@ func withFullDisk(t *testing.T, kind string) {
 	free()
 	require.NoError(t, cluster.Restart(t.Context()))
 	p.AwaitReady()
-	for key, acknowledged := range callers.answers {
-		a := blackboxtest.PostUntilFinal(t.Context(), callers.request(key))
-		require.Equal(t, http.StatusCreated, a.Status, "%s: %s", key, a.Body)
-		if acknowledged != "" {
-			require.Equal(t, acknowledged, a.Body, "what was acknowledged stays")
-		}
-	}
-	var rows, keys int
-	require.NoError(t, pool.QueryRow(t.Context(), "select count(*), count(distinct key) from effects").Scan(&rows, &keys))
-	require.Equal(t, len(callers.answers), keys)
-	require.Equal(t, keys, rows, "one effect for each key")
-}
-
-// Insistent callers send one key after the other, each until it has its answer.
-type insistent struct {
-	url     string
-	mu      sync.Mutex
-	answers map[string]string // of each key that was sent; "" while it has none
-}
-
-func (c *insistent) request(key string) blackboxtest.Request {
-	return blackboxtest.Request{URL: c.url, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
-}
-
-// start starts n of them, until stop. They hear nothing but final answers, in-progress and
-// 503.
-func (c *insistent) start(t *testing.T, n int) (stop func()) {
-	t.Helper()
-	var all sync.WaitGroup
-	done := make(chan struct{})
-	for caller := range n {
-		all.Go(func() {
-			for i := 0; ; {
-				select {
-				case <-done:
-					return
-				case <-time.After(time.Millisecond): // as a caller's backoff
-				}
-				key := fmt.Sprintf("k-%d-%d", caller, i)
-				a := blackboxtest.Post(t.Context(), c.request(key))
-				switch a.Status {
-				case http.StatusCreated:
-					i++
-				case http.StatusConflict, http.StatusServiceUnavailable:
-					a.Body = ""
-				default:
-					t.Errorf("%s: %d %s", key, a.Status, a.Body)
-					return
-				}
-				c.mu.Lock()
-				c.answers[key] = a.Body
-				c.mu.Unlock()
-			}
-		})
-	}
-	stop = sync.OnceFunc(func() { close(done); all.Wait() })
-	t.Cleanup(stop)
-	return stop
-}
-
-// answered returns how many keys have an answer.
-func (c *insistent) answered() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, body := range c.answers {
-		if body != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// asked stops the callers, and returns the last keys of each: those that have no answer, and as
-// many that have one.
-func (c *insistent) asked(t *testing.T, stop func()) map[string]string {
-	t.Helper()
-	stop()
-	some := make(map[string]string)
-	with := 0
-	for key, body := range c.answers {
-		if body != "" {
-			with++
-		}
-		if body == "" || with <= 16 {
-			some[key] = body
-		}
-	}
-	require.Less(t, with, len(c.answers), "every key was answered: this shows nothing")
-	return some
+	callers.requireOnce(t, pool)
 }
