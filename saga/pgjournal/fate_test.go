@@ -82,17 +82,30 @@ func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 }
 
 // pgx returns no error for a commit whose wait somebody canceled: the write is visible
-// here, and no standby has it. Nobody relies on it before it is confirmed.
+// here, and no standby has it. Nobody relies on it before it is confirmed. The journal hears
+// of it also where somebody left the connections with client_min_messages = error.
 func TestFate_waitCanceledByAnother(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
+	for _, messages := range []string{"notice", "error"} {
+		t.Run(messages, func(t *testing.T) { waitsCanceledByAnother(t, look, messages) })
+	}
+}
+
+func waitsCanceledByAnother(t *testing.T, look *pgxpool.Pool, messages string) {
 	local := openOn(t, look, pgjournal.Config{Confirm: pgjournal.ConfirmNever})
-	j := waiting(t, look, pgjournal.Config{})
+	j := openOn(t, look, pgjournal.Config{CloseTimeout: time.Millisecond}, func(p *pgxpool.Config) {
+		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+		p.ConnConfig.RuntimeParams["client_min_messages"] = messages
+	})
 	canceled := func(what string, do func() error) {
 		t.Helper()
 		done := inBackground(do)
 		exec(t, look, "select pg_cancel_backend("+strconv.Itoa(backendWaiting(t, look))+")")
 		require.ErrorIs(t, <-done, saga.ErrFateUnknown, what)
+		until(t, "nobody waits", func() bool {
+			return queryRow[bool](t, look, "select not exists (select from pg_stat_activity where wait_event = 'SyncRep')")
+		})
 	}
 	engine := beat(t, local, time.Hour)
 	req := newRequest(engine)
@@ -105,6 +118,8 @@ func TestFate_waitCanceledByAnother(t *testing.T) {
 	step := func() error { return j.Append(t.Context(), ownerOf(r), w) }
 	canceled("append", step)
 	canceled("append, repeated", step)
+	last := saga.Write{Revision: 3, Status: saga.Completed, Keep: time.Hour}
+	canceled("finish", func() error { return j.Append(t.Context(), ownerOf(r), last) })
 	canceled("beat", func() error { return j.Beat(t.Context(), engine, time.Hour) })
 	start(t, local, saga.EngineID{})
 	canceled("claim", func() error {
@@ -115,6 +130,7 @@ func TestFate_waitCanceledByAnother(t *testing.T) {
 		_, _, err := j.Change(t.Context(), saga.Change{ID: req.ID, Revision: 1, Status: saga.Running, By: someone})
 		return err
 	})
+	canceled("leave", func() error { return j.Leave(t.Context(), engine) })
 }
 
 // What is over may be visible on this server alone: it must not be handed out.

@@ -83,7 +83,10 @@ func TestOpen_checksTheServer(t *testing.T) {
 	require.NoError(t, pgjournal.Migrate(t.Context(), look), "again: nothing to do")
 	require.NoError(t, open(lax))
 	require.ErrorIs(t, open(pgjournal.Config{}), pgkit.ErrNotDurable, "the test cluster runs without fsync")
-	exec(t, look, "insert into saga_version (version) values (99)")
+	exec(t, look, "insert into saga_version (version, oldest) values (99, $1)", latest)
+	require.NoError(t, open(lax), "newer, and this program can use it")
+	require.NoError(t, pgjournal.Migrate(t.Context(), look), "as when it starts again during a deploy")
+	exec(t, look, "update saga_version set oldest = $1 where version = 99", latest+1)
 	wantSchema(99, pgkit.ErrSchemaNewer)
 	exec(t, look, "delete from saga_version where version = 99")
 	for older := latest - 1; older > 0; older-- {

@@ -31,6 +31,7 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		for _, q := range batch.QueuedQueries {
 			copied.Queue(q.SQL, q.Arguments...).Fn = f.own(s, q.Fn)
 		}
+		copied.Queue(hear) // whatever the queries set
 		if !s.readCommitted {
 			copied.Queue("commit")
 		}

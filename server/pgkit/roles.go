@@ -15,8 +15,8 @@ import (
 var ErrRoleName = errors.New("pgkit: bad role name")
 
 // Roles are the database roles that share a component's tables. An empty name
-// means the default. A name matches ^[a-z_][a-z0-9_]{0,62}$ and does not start with
-// pg_; two cannot be the same.
+// means the default. A name matches ^[a-z_][a-z0-9_]{0,62}$, does not start with
+// pg_, and is neither "public" nor "none". Two roles cannot have the same name.
 type Roles struct {
 	Owner    string // migrates; "fanonce_owner"
 	Runtime  string // what a service has; "fanonce_runtime"
@@ -24,11 +24,17 @@ type Roles struct {
 	Schema   string // of the tables; empty: the search_path finds them
 }
 
-var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var (
+	roleName    = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+	defaultRole = regexp.MustCompile(`\bfanonce_(owner|runtime|observer)\b`)
+)
 
 // SQL returns the component's statements, which name the default roles, for these.
+// Each name that is no default is quoted, since it may be a reserved word. All names are replaced in one
+// pass, since one role may have another role's default name.
 // Its error wraps [ErrRoleName] and says which.
 func (r Roles) SQL(statements string) (string, error) {
+	names := make(map[string]string)
 	seen := make(map[string]bool)
 	for _, role := range []struct{ field, name, standard string }{
 		{"Owner", r.Owner, "fanonce_owner"}, {"Runtime", r.Runtime, "fanonce_runtime"}, {"Observer", r.Observer, "fanonce_observer"},
@@ -36,20 +42,33 @@ func (r Roles) SQL(statements string) (string, error) {
 		if role.name == "" {
 			role.name = role.standard
 		}
-		if !roleName.MatchString(role.name) || strings.HasPrefix(role.name, "pg_") {
+		if !canBeRole(role.name) {
 			return "", fmt.Errorf("%w: Roles.%s %q", ErrRoleName, role.field, role.name)
 		}
 		if seen[role.name] {
 			return "", fmt.Errorf("%w: Roles.%s %q is there twice", ErrRoleName, role.field, role.name)
 		}
 		seen[role.name] = true
-		statements = strings.ReplaceAll(statements, role.standard, role.name)
+		names[role.standard] = role.name
+		if role.name != role.standard {
+			names[role.standard] = pgx.Identifier{role.name}.Sanitize()
+		}
 	}
-	return statements, nil
+	return defaultRole.ReplaceAllStringFunc(statements, func(name string) string { return names[name] }), nil
 }
 
-// Grant runs the component's statements for these roles, in one transaction.
+// canBeRole refuses what Postgres refuses or takes for something else, quoted or not: a grant
+// to "public" is a grant to everybody.
+func canBeRole(name string) bool {
+	return roleName.MatchString(name) && !strings.HasPrefix(name, "pg_") && name != "public" && name != "none"
+}
+
+// Grant runs the component's statements for these roles, in one transaction. Its error
+// wraps [ErrRoleName] or [ErrSchemaName] for a name that cannot be.
 func (r Roles) Grant(ctx context.Context, pool *pgxpool.Pool, statements string) error {
+	if err := CheckSchemaName(r.Schema); err != nil {
+		return err
+	}
 	text, err := r.SQL(statements)
 	if err != nil {
 		return err

@@ -12,13 +12,13 @@ var (
 	ErrSchemaNewer   = errors.New("pgkit: schema newer than this program")
 )
 
-// A SchemaError says that the database's tables are not those that the program
-// was made for. It matches [ErrSchemaMissing], [ErrSchemaOlder] or
+// A SchemaError says that the program cannot use the database's tables. It matches [ErrSchemaMissing], [ErrSchemaOlder] or
 // [ErrSchemaNewer].
 type SchemaError struct {
 	Component  string // the Migrations' name
 	Schema     string // empty: found by the search_path
 	Have, Want int    // versions; Have is 0 where there are no tables
+	Oldest     int    // programs that know this version can use the tables; 0 where there are none
 }
 
 func (e *SchemaError) Error() string {
@@ -30,7 +30,7 @@ func (e *SchemaError) Error() string {
 	if e.Have < e.Want {
 		return said + ": run its Migrate"
 	}
-	return said
+	return fmt.Sprintf("%s; programs from version %d on can use it: deploy one", said, e.Oldest)
 }
 
 // Is makes the error match its kind.

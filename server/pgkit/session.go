@@ -147,11 +147,12 @@ func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
 	}
 }
 
-// waitCanceled reports that n may be the warning that a commit was not
-// confirmed by a standby. It has no code of its own, and its text may be
-// translated; what it is not is a RAISE WARNING of somebody's trigger.
+// waitCanceled reports that n is the warning that a commit was not confirmed by a
+// standby. The warning has no code of its own, and its text may be translated. The
+// server names the function that gave it. Related servers and proxies may leave the
+// name out: then every warning without a code of its own counts.
 func waitCanceled(n *pgconn.Notice) bool {
-	return n.Code == "01000" && n.Routine != "exec_stmt_raise"
+	return n.Code == "01000" && (n.Routine == "SyncRepWaitForLSN" || n.Routine == "")
 }
 
 func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {

@@ -47,42 +47,30 @@ func Exec(ctx context.Context, w *Writer, st Statement) (int64, error) {
 	})
 }
 
-// alone sends st outside a transaction block where that means READ COMMITTED,
-// and in a block of its own where a database or role has another default.
+// alone sends st as a transaction of its own, at READ COMMITTED, and hears whether a standby
+// confirmed it. A statement that sees to both by itself goes as it is.
 func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
-	if err := st.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	return named(ctx, conn, func() (T, error) {
-		if sessionOf(conn.PgConn()).readCommitted {
-			return send(ctx, conn, st, collect)
-		}
-		return sendInBlock(ctx, conn, st, collect)
-	}, st.SQL)
-}
-
-func sendInBlock[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
 	var value T
-	empty := false
-	batch := new(pgx.Batch)
-	batch.Queue("begin isolation level read committed")
-	batch.Queue(st.SQL, st.Args...).Query(func(rows pgx.Rows) error {
-		var err error
-		value, err = collect(rows)
-		if errors.Is(err, pgx.ErrNoRows) { // else the batch ends before the commit is read
-			empty, err = true, nil
-		}
-		return err
-	})
-	batch.Queue("commit")
-	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+	if err := st.Err(); err != nil {
 		return value, err
 	}
-	if empty {
-		return value, pgx.ErrNoRows
+	if hears(st.SQL) && sessionOf(conn.PgConn()).readCommitted {
+		return named(ctx, conn, func() (T, error) { return send(ctx, conn, st, collect) }, st.SQL)
 	}
-	return value, nil
+	empty := false
+	parts := []part{{Statement{SQL: hear}, skip}, {st, func(rows pgx.Rows) (err error) {
+		value, err = collect(rows)
+		empty = errors.Is(err, pgx.ErrNoRows)
+		if empty { // else the batch ends before the commit is read
+			return nil
+		}
+		return err
+	}}}
+	err := together(ctx, conn, parts)
+	if err == nil && empty {
+		err = pgx.ErrNoRows
+	}
+	return value, err
 }
 
 // A part is one statement of several, and what reads its rows.
@@ -152,16 +140,6 @@ func Tx[T any](ctx context.Context, w *Writer, body func(context.Context, pgx.Tx
 		if err != nil {
 			return none, &nothingChanged{err}
 		}
-		return value, Commit(ctx, tx)
+		return value, Commit(ctx, conn)
 	})
-}
-
-// Commit commits, and tells a COMMIT that Postgres answered with ROLLBACK, since
-// the transaction had failed before, from one that was lost.
-func Commit(ctx context.Context, tx pgx.Tx) error {
-	err := tx.Commit(ctx)
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return &nothingChanged{err}
-	}
-	return err
 }

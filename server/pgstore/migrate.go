@@ -26,11 +26,15 @@ func mustSub(files fs.FS, dir string) fs.FS {
 	return sub
 }
 
-// Migrate brings the tables to the version that this package needs, in the
+// Migrate brings the tables to the version that this package knows, in the
 // first schema of the search_path; for another schema call
 // [Migrations].Up. It may run in several processes at once, and does nothing
-// where there is nothing to do. It returns a [*pgkit.SchemaError] if the tables
-// are newer than this package.
+// where there is nothing to do. Run it before the first new process of a deploy starts:
+// the old processes go on beside it.
+//
+// Migrate waits for a table's lock only briefly and tries again until ctx ends, so that
+// requests do not queue behind it. It returns a [*pgkit.SchemaError] if the tables are
+// newer than this package and it cannot use them.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return Migrations.Up(ctx, pool, "")
 }

@@ -136,8 +136,8 @@ func (t *tx) commit(ctx context.Context) error {
 	if _, ok := t.end(); !ok {
 		return ErrTxEnded
 	}
-	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, _ *pgx.Conn) (struct{}, error) {
-		return struct{}{}, pgkit.Commit(ctx, t.tx)
+	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		return struct{}{}, pgkit.Commit(ctx, conn)
 	})
 	return err
 }

@@ -89,7 +89,7 @@ func TestOpen_checksTheSchema(t *testing.T) {
 	require.NoError(t, pgstore.Migrate(t.Context(), look))
 	require.NoError(t, pgstore.Migrate(t.Context(), look), "again: nothing to do")
 	require.NoError(t, open())
-	exec(t, look, "insert into idempotency_version (version) values (99)")
+	exec(t, look, "insert into idempotency_version (version, oldest) values (99, 99)")
 	require.ErrorAs(t, open(), &schema)
 	require.Equal(t, 99, schema.Have, "newer")
 	require.ErrorAs(t, pgstore.Migrate(t.Context(), look), &schema, "never migrates a newer one down")

@@ -18,7 +18,8 @@ import (
 var RolesSQL string
 
 // Roles are the database roles that share the tables. An empty name means the
-// default. A name matches ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
+// default. A name matches ^[a-z_][a-z0-9_]{0,62}$, does not start with pg_, and is
+// neither "public" nor "none". A reserved word can be a name: names are quoted.
 type Roles struct {
 	Owner    string // migrates; "fanonce_owner"
 	Runtime  string // what a service has: no more than the store needs; "fanonce_runtime"
@@ -44,7 +45,7 @@ func (r Roles) SQL() (string, error) {
 
 // roleError makes a name that cannot be an error of the configuration.
 func roleError(err error) error {
-	if errors.Is(err, pgkit.ErrRoleName) {
+	if errors.Is(err, pgkit.ErrRoleName) || errors.Is(err, pgkit.ErrSchemaName) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return err

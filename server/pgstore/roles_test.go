@@ -145,12 +145,40 @@ func TestRoles_names(t *testing.T) {
 		{Runtime: "X"},
 		{Observer: "pg_read_all_data"},
 		{Owner: "same", Runtime: "same"},
+		{Runtime: "public"},
 	} {
 		_, err := r.SQL()
 		require.ErrorIs(t, err, pgstore.ErrConfig)
 		require.ErrorIs(t, r.Grant(t.Context(), nil), pgstore.ErrConfig)
 	}
+	require.ErrorIs(t, pgstore.Roles{Schema: "a, b"}.Grant(t.Context(), nil), pgstore.ErrConfig)
 	text, err := pgstore.Roles{}.SQL()
 	require.NoError(t, err)
 	require.Equal(t, pgstore.RolesSQL, text)
+}
+
+// Each role gets what is its own, whatever the names: those of other roles, or words that
+// SQL keeps for itself.
+func TestRoles_anyNames(t *testing.T) { // roles belong to a cluster
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	look, err := pgxpool.New(t.Context(), cluster.URL("postgres"))
+	require.NoError(t, err)
+	t.Cleanup(look.Close)
+	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	for _, r := range []pgstore.Roles{
+		{Owner: "fanonce_runtime", Runtime: "fanonce_owner", Observer: "fanonce_observer"},
+		{Owner: "my_fanonce_runtime", Runtime: "svc", Observer: "my_fanonce_owner"},
+		{Owner: "user", Runtime: "order", Observer: "end"},
+		{Owner: "current_user", Runtime: "session_user", Observer: "default"},
+	} {
+		require.NoError(t, r.Grant(t.Context(), look), "%+v", r)
+		require.Equal(t, r.Owner, queryRow[string](t, look, "select tableowner::text from pg_tables where tablename = 'idempotency'"))
+		for role, want := range map[string]bool{r.Runtime: true, r.Observer: false} {
+			require.Equal(t, want, queryRow[bool](t, look, "select has_table_privilege($1::name, 'idempotency', 'insert')", role), role)
+			require.False(t, queryRow[bool](t, look, "select has_table_privilege($1::name, 'idempotency', 'truncate')", role), role)
+		}
+	}
 }

@@ -15,5 +15,5 @@ create table effects (
 -- An undo looks for the effect of the key that it takes back.
 create index effects_key on effects (tenant, key);
 
-create table ledger_version (version integer primary key);
-insert into ledger_version (version) values (1);
+create table ledger_version (version integer primary key, oldest integer not null);
+insert into ledger_version (version, oldest) values (1, 1);

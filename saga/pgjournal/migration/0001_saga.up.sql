@@ -98,8 +98,11 @@ create table saga_audit (
 );
 create index saga_audit_saga on saga_audit (saga);
 
+-- Which steps were taken. A program can use the tables if it knows each version that is
+-- an oldest here: so a step that adds something leaves the programs from before it ready.
 create table saga_version (
   version     integer     not null primary key,
+  oldest      integer     not null default 1,
   migrated_at timestamptz not null default now()
 );
-insert into saga_version (version) values (1);
+insert into saga_version (version, oldest) values (1, 1);

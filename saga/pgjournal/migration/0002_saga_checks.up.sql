@@ -10,4 +10,4 @@ alter table saga
 alter table saga alter column driven drop expression;
 alter table saga alter column driven set default true;
 
-insert into saga_version (version) values (2);
+insert into saga_version (version, oldest) values (2, 1);

@@ -11,7 +11,7 @@ with appended as (
     deadline_at = coalesce(@deadline_at, i.deadline_at),
     wake_at = @wake_at,
     cause = coalesce(@cause, i.cause), stuck_on = coalesce(@stuck_on, i.stuck_on), result = coalesce(@result, i.result)
-  where set_config('lock_timeout', @lock_timeout, true) is not null
+  where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null
     and i.id = @id and i.fence = @fence and i.engine = @engine and i.revision = @revision - 1 and i.status in (1, 2)
     and octet_length(i.entries) + octet_length(@entries::bytea) <= i.entry_room
   returning i.id

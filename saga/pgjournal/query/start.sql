@@ -7,6 +7,6 @@ insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, 
   created_at, deadline_at)
 select @id, @engine, @plan, @input_hash, @name, @version, @scope, @key, @input, @fence, 1, 1,
   statement_timestamp(), statement_timestamp() + @timeout::interval
-where set_config('lock_timeout', @lock_timeout, true) is not null
+where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null
 on conflict (id) do nothing
 returning created_at, deadline_at

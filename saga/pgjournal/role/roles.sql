@@ -7,14 +7,16 @@
 -- Give the login roles of your services one of these: grant fanonce_runtime to
 -- orders. Migrations run as fanonce_owner.
 do $$
-declare
-  name text;
 begin
-  foreach name in array array['fanonce_owner', 'fanonce_runtime', 'fanonce_observer'] loop
-    if not exists (select from pg_roles where rolname = name) then
-      execute format('create role %I nologin', name);
-    end if;
-  end loop;
+  if to_regrole('fanonce_owner') is null then
+    create role fanonce_owner nologin;
+  end if;
+  if to_regrole('fanonce_runtime') is null then
+    create role fanonce_runtime nologin;
+  end if;
+  if to_regrole('fanonce_observer') is null then
+    create role fanonce_observer nologin;
+  end if;
 end
 $$;
 

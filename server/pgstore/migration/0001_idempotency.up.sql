@@ -64,8 +64,11 @@ create table idempotency_audit (
 );
 create index idempotency_audit_key on idempotency_audit (key);
 
+-- Which steps were taken. A program can use the tables if it knows each version that is
+-- an oldest here: so a step that adds something leaves the programs from before it ready.
 create table idempotency_version (
   version     integer     not null primary key,
+  oldest      integer     not null default 1,
   migrated_at timestamptz not null default now()
 );
-insert into idempotency_version (version) values (1);
+insert into idempotency_version (version, oldest) values (1, 1);

@@ -16,4 +16,4 @@ create table idempotency_answer (
 -- Null where the answer is in the record itself.
 alter table idempotency add column answer_kept_until timestamptz;
 
-insert into idempotency_version (version) values (2);
+insert into idempotency_version (version, oldest) values (2, 1);

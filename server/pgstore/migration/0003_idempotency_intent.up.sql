@@ -15,4 +15,4 @@ create table idempotency_intent (
 create index idempotency_intent_pending on idempotency_intent (began_at) where done_at is null;
 create index idempotency_intent_done on idempotency_intent (done_at) where done_at is not null;
 
-insert into idempotency_version (version) values (3);
+insert into idempotency_version (version, oldest) values (3, 1);

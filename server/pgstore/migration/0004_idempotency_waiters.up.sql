@@ -4,4 +4,4 @@
 -- waits, back by who takes over. No index: the update is HOT.
 alter table idempotency add column waiters boolean not null default false;
 
-insert into idempotency_version (version) values (4);
+insert into idempotency_version (version, oldest) values (4, 1);

@@ -6,4 +6,4 @@ alter table idempotency
   drop constraint idempotency_effect,
   drop constraint idempotency_answer;
 
-insert into idempotency_version (version) values (5);
+insert into idempotency_version (version, oldest) values (5, 1);

@@ -8,8 +8,8 @@ insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint
   created_at, first_sent, lease_until, expires_at, route, memo)
 select @key, @token, 1, 1, @effect, @fingerprint_version, @fingerprint,
   s.now, @first_sent, s.now + @lease::interval, s.now + @keep::interval, @route, @memo
-from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-where s.lock_timeout is not null
+from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
+where s.settings is not null
   and (@first_sent::timestamptz is null or @first_sent >= s.now - @window::interval)
 on conflict (key) do nothing
 returning created_at, lease_until, expires_at

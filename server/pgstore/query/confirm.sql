@@ -5,7 +5,7 @@
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now,
   true as synchronous
-from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
 cross join /*schema*/idempotency i
-where s.lock_timeout is not null and key = @key
+where s.settings is not null and key = @key
 for no key update of i

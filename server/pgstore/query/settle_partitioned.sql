@@ -9,8 +9,8 @@ with settled as (
       then coalesce(clock_timestamp() + @keep_answer::interval, greatest(expires_at, clock_timestamp() + @replay_for::interval)) end,
     maybe_ran = maybe_ran or @maybe_ran,
     lease_until = case when @state::smallint in (1, 4) then clock_timestamp() else lease_until end
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  where s.lock_timeout is not null
+  from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
+  where s.settings is not null
     and key = @key and token = @token and fence = @fence and state = 1
   returning key, answer_kept_until, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
 ), kept as (

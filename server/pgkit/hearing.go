@@ -1,0 +1,43 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// hear has the server send the warning that a commit was not confirmed by a standby.
+// Without it a session with client_min_messages = error gets none: the connection may
+// have been used by somebody who set that, and the warning is the only sign. The setting
+// ends with the transaction.
+const hear = "select set_config('client_min_messages', 'warning', true)"
+
+// hears reports whether a statement does by itself what [hear] does, or needs no warning:
+// a commit that is not synchronous waits for no standby.
+func hears(sql string) bool {
+	return strings.Contains(sql, "set_config('client_min_messages', 'warning', true)") ||
+		strings.Contains(sql, "set_config('synchronous_commit', 'off', true)")
+}
+
+// Commit commits the transaction that is open on conn, in one round trip, and hears whether
+// a standby confirmed it. It tells a COMMIT that Postgres answered with ROLLBACK, since the
+// transaction had failed before, from one that was lost: the error then wraps
+// [pgx.ErrTxCommitRollback].
+func Commit(ctx context.Context, conn *pgx.Conn) error {
+	if conn.PgConn().TxStatus() == 'E' {
+		_, err := conn.Exec(ctx, "rollback")
+		return &nothingChanged{errors.Join(pgx.ErrTxCommitRollback, err)}
+	}
+	results, err := conn.PgConn().Exec(ctx, "set local client_min_messages = warning; commit").ReadAll()
+	if err == nil && !committedBy(results) {
+		return &nothingChanged{pgx.ErrTxCommitRollback}
+	}
+	return err
+}
+
+func committedBy(results []*pgconn.Result) bool {
+	return len(results) == 2 && results[1].CommandTag.String() == "COMMIT"
+}
