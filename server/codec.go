@@ -8,8 +8,12 @@ import (
 // A Codec seals what a guard stores of answers and memos, and opens it again;
 // [NewAESGCM] is one. Its methods must be safe for concurrent use and must not
 // keep or change their arguments. associated is what the sealed bytes belong to
-// (the key, and what of it they are): Open must fail if it is not what Seal was
-// given.
+// (the key, its owner, and what of it they are): Open must fail if it is not what
+// Seal was given.
+//
+// So nobody with access to the table can show the answer of another key, or an older
+// answer of the same key, or a refusal as a success. The guard cannot tell if somebody
+// puts back a whole row as it was: its tokens are in the row.
 //
 // If Seal fails the answer is not stored: the key completes, and its retries
 // get response-gone. If Open fails they get record-unreadable. Neither makes a
@@ -52,22 +56,39 @@ var errSealed = errors.New("server: sealed, and the guard has no codec")
 
 var errNotSealed = errors.New("server: not sealed, and the guard does not accept plain records")
 
-// associatedData binds sealed bytes to their record: nobody can move them to
-// another key, or show a refusal as a success.
-func associatedData(kind byte, id ID, status int) []byte {
-	b := make([]byte, 0, 48)
+// A seal says what sealed bytes belong to: an owner's answer with its status, or an owner's
+// memo. Nobody can move the bytes to another key, put back those of an earlier owner of the
+// same key, or show a refusal as a success.
+type seal struct {
+	kind   byte
+	owner  Owner
+	status int
+}
+
+// answerSeal is for the answer of the run that owner made, or of the resolution that took the
+// key from its last owner.
+func answerSeal(owner Owner, status int) seal { return seal{sealedAnswer, owner, status} }
+
+// memoSeal has no fence: a memo is sealed before the claim, which decides on the fence. The
+// token is the owner's alone.
+func memoSeal(id ID, token Token) seal { return seal{sealedMemo, Owner{ID: id, Token: token}, 0} }
+
+func (s seal) associated() []byte {
+	b := make([]byte, 0, 64)
 	b = append(b, "fanonce/sealed/v1"...)
-	b = append(b, kind)
-	b = append(b, id[:]...)
-	return binary.BigEndian.AppendUint32(b, uint32(status)) //nolint:gosec // 0 to 999
+	b = append(b, s.kind)
+	b = append(b, s.owner.ID[:]...)
+	b = append(b, s.owner.Token[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(s.owner.Fence)) //nolint:gosec // any bits will do
+	return binary.BigEndian.AppendUint32(b, uint32(s.status))   //nolint:gosec // 0 to 999
 }
 
 // seal returns plain as it is stored.
-func (g *Guard) seal(kind byte, id ID, status int, plain []byte) ([]byte, error) {
+func (g *Guard) seal(s seal, plain []byte) ([]byte, error) {
 	if g.cfg.Codec == nil || g.cfg.StorePlain {
 		return plain, nil
 	}
-	sealed, err := safely(g.cfg.Codec.Seal, plain, associatedData(kind, id, status))
+	sealed, err := safely(g.cfg.Codec.Seal, plain, s.associated())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +96,7 @@ func (g *Guard) seal(kind byte, id ID, status int, plain []byte) ([]byte, error)
 }
 
 // open is the inverse of seal.
-func (g *Guard) open(kind byte, id ID, status int, stored []byte) ([]byte, error) {
+func (g *Guard) open(s seal, stored []byte) ([]byte, error) {
 	sealed := len(stored) > 0 && stored[0] == formSealed
 	switch {
 	case g.cfg.Codec == nil && sealed:
@@ -87,7 +108,7 @@ func (g *Guard) open(kind byte, id ID, status int, stored []byte) ([]byte, error
 	case !sealed:
 		return nil, errNotSealed
 	}
-	return safely(g.cfg.Codec.Open, stored[1:], associatedData(kind, id, status))
+	return safely(g.cfg.Codec.Open, stored[1:], s.associated())
 }
 
 // safely calls a method of the codec. A panic of it is an error: one on the way to
@@ -103,36 +124,40 @@ func safely(method func(b, associated []byte) ([]byte, error), b, associated []b
 
 // sealAnswer returns the answer as it is stored; a tombstone if it cannot be
 // sealed: what must not lie open is rather not kept.
-func (g *Guard) sealAnswer(route string, id ID, a Answer) Answer {
+func (g *Guard) sealAnswer(route string, owner Owner, a Answer) Answer {
 	if a.Envelope == nil {
 		return a
 	}
-	sealed, err := g.seal(sealedAnswer, id, a.Status, a.Envelope)
+	sealed, err := g.seal(answerSeal(owner, a.Status), a.Envelope)
 	if err != nil {
-		g.observe(Event{Kind: EventSealError, Route: route, ID: id, Err: err})
+		g.observe(Event{Kind: EventSealError, Route: route, ID: owner.ID, Err: err})
 		sealed = nil
 	}
 	a.Envelope = sealed
 	return a
 }
 
-func (g *Guard) openAnswer(id ID, a Answer) (Answer, error) {
-	envelope, err := g.open(sealedAnswer, id, a.Status, a.Envelope)
+func (g *Guard) openAnswer(rec *Record) (Answer, error) {
+	a := rec.Answer
+	envelope, err := g.open(answerSeal(Owner{ID: rec.ID, Token: rec.Token, Fence: rec.Fence}, a.Status), a.Envelope)
 	return Answer{Status: a.Status, Envelope: envelope}, err
 }
 
-func (g *Guard) sealMemo(id ID, memo []byte) ([]byte, error) {
+// sealMemo is for the memo of a claim with that token.
+func (g *Guard) sealMemo(id ID, token Token, memo []byte) ([]byte, error) {
 	if memo == nil {
 		return nil, nil
 	}
-	return g.seal(sealedMemo, id, 0, append([]byte{formPlain}, memo...))
+	return g.seal(memoSeal(id, token), append([]byte{formPlain}, memo...))
 }
 
-func (g *Guard) openMemo(id ID, stored []byte) ([]byte, error) {
-	if stored == nil {
+// openMemo fails for a record whose last owner was not the memo's: a person or an undo took
+// the key from it.
+func (g *Guard) openMemo(rec *Record) ([]byte, error) {
+	if rec.Memo == nil {
 		return nil, nil
 	}
-	b, err := g.open(sealedMemo, id, 0, stored)
+	b, err := g.open(memoSeal(rec.ID, rec.Token), rec.Memo)
 	if err != nil {
 		return nil, err
 	}

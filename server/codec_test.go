@@ -172,6 +172,72 @@ func TestCodec_answersCannotBeMoved(t *testing.T) {
 	}
 }
 
+// An older answer of the same key, put back by hand, is not shown as the key's. It was that of
+// an owner before: the key was forgotten and used again, or a person settled it.
+func TestCodec_olderAnswerOfTheSameKey(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		back func(older, rec *server.Record) // what of the older record is put back
+		want wire.Code                       // "": the replay of the older answer
+	}{
+		{"the answer", func(older, rec *server.Record) { rec.Answer = older.Answer }, wire.RecordUnreadable},
+		{"with its fence", func(older, rec *server.Record) { rec.Answer, rec.Fence = older.Answer, older.Fence }, wire.RecordUnreadable},
+		{"with its token", func(older, rec *server.Record) { rec.Answer, rec.Token = older.Answer, older.Token }, wire.RecordUnreadable},
+		{"the whole row", func(older, rec *server.Record) {
+			rec.Answer, rec.Token, rec.Fence = older.Answer, older.Token, older.Fence
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var runs atomic.Int64
+			seen, store := new(witness), &forger{TxStore: memstore.New()}
+			cfg := server.Config{Codec: newCodec(t, "a"), Observer: seen}
+			g := newGuard(t, store, cfg)
+			h := newRoute(t, g, server.Keyed, answer(http.StatusOK, &runs))
+			send(h, "k", "b")
+			older := readRecord(t, store, seen)
+			by := server.Person{Actor: "ann", Reason: "a test"}
+			require.NoError(t, g.Forget(t.Context(), older.ID, older.Fence, by))
+			failing := newRoute(t, g, server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+			send(failing, "k", "b") // released, so that the next owner has another fence
+			send(h, "k", "b")
+			require.EqualValues(t, 2, runs.Load())
+			requireReplay(t, send(h, "k", "b"))
+			store.forge = func(_, rec *server.Record) { tt.back(&older, rec) }
+			w := send(h, "k", "b")
+			if tt.want == "" {
+				require.Equal(t, http.StatusOK, w.Code, "the documented limit: nothing in the row tells")
+			} else {
+				requireCode(t, w, tt.want)
+			}
+			require.EqualValues(t, 2, runs.Load())
+		})
+	}
+}
+
+// A person's answer belongs to the resolution that recorded it.
+func TestCodec_resolvedAnswer(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	seen, store := new(witness), memstore.New()
+	g := newGuard(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	panicking := newRoute(t, g, server.Opaque, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("died") }))
+	func() {
+		defer func() { _ = recover() }()
+		send(panicking, "k", "b")
+	}()
+	rec := readRecord(t, store, seen)
+	require.Equal(t, server.StateUnknown, rec.State)
+	by := server.Person{Actor: "ann", Reason: "a test"}
+	require.NoError(t, g.Resolve(t.Context(), rec.ID, rec.Fence, server.Happened(server.Response{Status: http.StatusOK, Body: []byte("by hand")}), by))
+	h := newRoute(t, g, server.Opaque, answer(http.StatusOK, &runs))
+	w := send(h, "k", "b")
+	requireReplay(t, w)
+	require.Equal(t, "by hand", w.Body.String())
+	require.Zero(t, runs.Load())
+}
+
 // A forger changes the record of the last claim by that of the first.
 type forger struct {
 	server.TxStore
@@ -348,6 +414,44 @@ func TestCodec_memo(t *testing.T) {
 	stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
 	require.NoError(t, err)
 	require.Equal(t, hopKey(t, "unscoped", "", "order-42").String(), string(stuck[0].Memo))
+}
+
+// A memo belongs to the claim that it was made for.
+func TestCodec_olderMemoOfTheSameKey(t *testing.T) {
+	t.Parallel()
+	seen, store := new(witness), &memoForger{TxStore: memstore.New()}
+	g := newGuard(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	h, err := g.Route(server.Route{Effect: server.Opaque, Memo: server.MemoKey}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	require.NoError(t, err)
+	send(h, "k", "b")
+	older := readRecord(t, store, seen)
+	require.NoError(t, g.Forget(t.Context(), older.ID, older.Fence, server.Person{Actor: "ann", Reason: "a test"}))
+	send(h, "k", "b")
+	for _, put := range []bool{false, true} {
+		if put {
+			store.memo = older.Memo
+		}
+		stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+		require.NoError(t, err)
+		require.Len(t, stuck, 1)
+		require.Equal(t, put, stuck[0].Memo == nil)
+	}
+}
+
+// A memoForger lists records with another memo.
+type memoForger struct {
+	server.TxStore
+	memo []byte
+}
+
+func (f *memoForger) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+	records, err := f.TxStore.List(ctx, req)
+	for i := range records {
+		if f.memo != nil {
+			records[i].Memo = f.memo
+		}
+	}
+	return records, err
 }
 
 func TestFingerprintKeys(t *testing.T) {

@@ -20,7 +20,9 @@ func (g *Guard) do(ctx context.Context, c *call) (out outcome) {
 		g.observeOutcome(c, out)
 		return out
 	}
-	c.token = newToken()
+	if c.token == (Token{}) { // a memo is sealed for it
+		c.token = newToken()
+	}
 	s := g.flights.join(c.id)
 	s.scope, s.bytes = c.subject.scope, c.bytes
 	defer s.leave()
@@ -197,7 +199,7 @@ func (g *Guard) answered(c *call, d decision, rec *Record) outcome {
 	default:
 		return outcome{code: d.code}
 	}
-	answer, err := g.openAnswer(rec.ID, rec.Answer)
+	answer, err := g.openAnswer(rec)
 	switch {
 	case err != nil:
 		g.observe(Event{Kind: EventSealError, Route: c.route.Name, ID: rec.ID, Err: err})

@@ -66,7 +66,7 @@ func (g *Guard) lookedUp(rec *Record) Lookup {
 	case StateCompleted:
 		l.ReplayUntil = rec.ReplayUntil
 		l.Response = Response{Status: rec.Answer.Status}
-		if answer, err := g.openAnswer(rec.ID, rec.Answer); err == nil && !answer.isReference() {
+		if answer, err := g.openAnswer(rec); err == nil && !answer.isReference() {
 			if r, err := responseOf(answer.Status, answer.Envelope); err == nil {
 				l.Response = r
 				l.Replayable = rec.Now.Before(rec.ReplayUntil)

@@ -83,7 +83,8 @@ func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths in
 		if err != nil {
 			return err
 		}
-		req.Answer = g.sealAnswer(g.shownRoute(rec.Route), rec.ID, Answer{Status: j.response.Status, Envelope: envelope})
+		owner := Owner{ID: rec.ID, Token: req.Token, Fence: req.From + 1}
+		req.Answer = g.sealAnswer(g.shownRoute(rec.Route), owner, Answer{Status: j.response.Status, Envelope: envelope})
 	}
 	now, resolved, err := g.store.Resolve(ctx, req)
 	if errors.Is(err, ErrFateUnknown) && ctx.Err() == nil {
@@ -181,8 +182,8 @@ func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
 	}
 	for i := range records {
 		records[i].Route = g.shownRoute(records[i].Route)
-		if records[i].Memo, err = g.openMemo(records[i].ID, records[i].Memo); err != nil {
-			records[i].Memo = nil // sealed with a key that is gone; the record is listed all the same
+		if records[i].Memo, err = g.openMemo(&records[i]); err != nil {
+			records[i].Memo = nil // sealed with a key that is gone, or for an earlier owner; the record is listed all the same
 		}
 	}
 	return records, nil

@@ -48,7 +48,8 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	if err != nil || len(memo) > MaxMemoBytes {
 		return refusedBy(err, errMemo)
 	}
-	if c.memo, err = g.sealMemo(c.id, memo); err != nil {
+	c.token = newToken()
+	if c.memo, err = g.sealMemo(c.id, c.token, memo); err != nil {
 		g.observe(Event{Kind: EventSealError, Route: c.route.Name, ID: c.id, Err: err})
 		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
 	}
@@ -199,7 +200,7 @@ func (g *Guard) reconcile(ctx context.Context, rec *Record, ask func(context.Con
 		return false, ignoreNotFound(err)
 	}
 	rec.LeaseUntil = rec.Now.Add(pause)
-	memo, err := g.openMemo(rec.ID, rec.Memo)
+	memo, err := g.openMemo(rec)
 	if err != nil {
 		g.observe(Event{Kind: EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
 		return false, err

@@ -150,7 +150,7 @@ func (r *run) completion(t *turn, res result) Settlement {
 	if t.reference != nil {
 		answer.Envelope = append([]byte{formReference}, *t.reference...)
 	}
-	answer = r.guard.sealAnswer(r.call.route.Name, r.owner.ID, answer)
+	answer = r.guard.sealAnswer(r.call.route.Name, r.owner, answer)
 	return Settlement{
 		State: StateCompleted, Answer: answer, ReplayFor: r.guard.cfg.replayFor(), KeepAnswer: r.guard.cfg.BodyRetention,
 	}
