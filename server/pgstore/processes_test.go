@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 	osexec "os/exec"
@@ -97,8 +96,8 @@ func child(url string) int {
 	}
 	defer store.Close()
 	for text := range strings.SplitSeq(os.Getenv(childIDs), ",") {
-		var id server.ID
-		if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+		id, err := server.ParseID(text)
+		if err != nil {
 			fmt.Println(err)
 			return 1
 		}
