@@ -2,11 +2,13 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/server"
@@ -69,9 +71,8 @@ func (l *high) put(d time.Duration) {
 }
 
 // settleQuery returns the statement for a settlement, alone or as the last of a
-// transaction.
-func (s *Store) settleQuery(end server.Settlement, inTx bool) pgkit.Query {
-	apart := s.apart(end)
+// transaction; apart if its answer goes to a partition.
+func (s *Store) settleQuery(apart, inTx bool) pgkit.Query {
 	switch {
 	case apart && inTx:
 		return s.query.settleTxPartitioned
@@ -87,6 +88,33 @@ func (s *Store) settleQuery(end server.Settlement, inTx bool) pgkit.Query {
 // apart reports whether the answer goes to a partition.
 func (s *Store) apart(end server.Settlement) bool {
 	return s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
+}
+
+// settleRow ends the owner's run, and returns false if the owner has none. An answer for which
+// there is no partition after all is kept in its record: somebody took the partition away, or
+// the server's clock is ahead of this process's.
+func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
+	apart := s.apart(end)
+	return pgkit.RetryConflict(ctx, func() (bool, error) {
+		ok, err := s.rows.settle(ctx, settlement{o, end}, apart)
+		if apart && s.lacksPartition(err) {
+			apart = false
+			ok, err = s.rows.settle(ctx, settlement{o, end}, apart)
+		}
+		return ok, err
+	})
+}
+
+// lacksPartition reports that err says that there is no partition for an answer: nothing
+// changed. Answers go to their records then, until somebody looks at the partitions again.
+func (s *Store) lacksPartition(err error) bool {
+	var pgErr *pgconn.PgError
+	if errors.Is(err, pgkit.ErrFateUnknown) || !errors.As(err, &pgErr) ||
+		pgErr.Code != "23514" || pgErr.TableName != "idempotency_answer" || pgErr.ConstraintName != "" {
+		return false
+	}
+	s.partitioned.until.Store(0)
+	return true
 }
 
 // An answerSweep is how far this process has come with dropping answers that are

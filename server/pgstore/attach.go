@@ -36,6 +36,7 @@ func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition)
 		name := p.String()
 		statements.WriteString("create table " + name +
 			" (like " + parent + " including defaults including constraints including storage including compression);\n" +
+			withoutStatistics(p.table) + ";\n" +
 			"alter table " + parent + " attach partition " + name +
 			" for values from ('" + p.from.Format(catalogTime) + "') to ('" + p.to.Format(catalogTime) + "');\n")
 	}
@@ -43,6 +44,12 @@ func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition)
 		return fmt.Errorf("make partitions %s to %s: %w", missing[0].name, missing[len(missing)-1].name, err)
 	}
 	return nil
+}
+
+// withoutStatistics keeps ANALYZE from copying answers of a partition to the statistics, where
+// they stay when the partition is gone. A partition does not have it from its parent.
+func withoutStatistics(t table) string {
+	return "alter table " + t.String() + " alter column envelope set statistics 0"
 }
 
 // detachPartition takes a partition out without locking out anybody who reads or
@@ -63,8 +70,8 @@ func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (d
 	return false, fmt.Errorf("detach partition %s: %w", t.name, err)
 }
 
-// dropDetached drops a table that was a partition, if it is still none and no answer in
-// it is within its time.
+// dropDetached drops a table that maintenance detached, if it is still no partition and no
+// answer in it is within its time.
 func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error {
 	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) {
 		return struct{}{}, pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
@@ -79,8 +86,10 @@ func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error
 			if over, err := t.over(ctx, tx); err != nil || !over {
 				return err
 			}
-			_, err := tx.Exec(ctx, "drop table "+t.String())
-			return err
+			if _, err := tx.Exec(ctx, "drop table "+t.String()); err != nil {
+				return err
+			}
+			return s.forgetDetached(ctx, tx, t)
 		})
 	})
 	if err != nil && !hasCode(err, "42P01") { // somebody was faster

@@ -49,12 +49,12 @@ func (w *combined) claim(ctx context.Context, req server.ClaimRequest) (claimTim
 	return w.claims.Do(ctx, req)
 }
 
-func (w *combined) settle(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
+func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
 	lane := w.settlements
-	if w.store.apart(end) {
+	if apart {
 		lane = w.apart
 	}
-	_, ok, err := lane.Do(ctx, settlement{o, end})
+	_, ok, err := lane.Do(ctx, s)
 	return ok, err
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fanonce/fanonce/server"
 
@@ -40,18 +40,16 @@ var _ server.PartitionStore = (*Store)(nil)
 // It waits for locks only briefly, on a connection of its own, which must not go
 // through a pooler in transaction mode. What it could not do because of a lock, or as
 // the victim of deadlocks with others' maintenance, it returns as an error, and the
-// next call does. One thing may be left to you: a partition with a name that is neither
-// ours nor pg_partman's, which this process detached and ended without dropping it. It does nothing unless [Config.Answers] is [AnswersPartitioned] or
+// next call does. It does nothing unless [Config.Answers] is [AnswersPartitioned] or
 // [AnswersLeaving]; with the latter it only drops. A role that does not own the tables
 // only looks, and gets an error once new answers find no partition: then their owner
 // is late.
 //
 // Partitions are named as pg_partman 5 names them (idempotency_answer_p20261121).
-// Those that it made are kept and dropped alike, and those of its version 4
-// (idempotency_answer_p2026_11_21) as well. A table in the schema of the answers that
-// has such a name, whose time is over, and the columns of the answers is taken for a
-// partition that somebody detached: it is dropped once no answer in it is within its
-// time. An archive needs another name, or a column more.
+// A partition whose time is past goes, whoever made it and whatever its name is.
+// MaintainPartitions notes each partition in a table before it detaches it, and drops the
+// tables of these notes and no others. So a partition that somebody else detaches stays, and
+// so does a table that is renamed or attached again before it is dropped.
 func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) error {
 	if err := checkLength("keep", keep); err != nil {
 		return err
@@ -94,25 +92,32 @@ type maintenance struct {
 	there    []partition
 	missing  []partition
 	past     []partition // those that somebody began to detach first: no other can leave before them
-	detached []table     // tables that were partitions
-	now      time.Time   // the server's
+	analyzed []partition // ANALYZE would copy their answers
+	detached []table     // tables that maintenance has detached
+	stale    []table     // notes of tables that it will not drop
 }
 
-func (m *maintenance) nothing() bool { return len(m.missing)+len(m.past)+len(m.detached) == 0 }
+func (m *maintenance) nothing() bool {
+	return len(m.missing)+len(m.past)+len(m.analyzed)+len(m.detached)+len(m.stale) == 0
+}
 
 func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance, err error) {
 	if due.there, err = s.lookAtPartitions(ctx, db); err != nil {
 		return due, err
 	}
-	if due.now, err = pgkit.One(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time]); err != nil {
+	now, err := pgkit.One(ctx, db, s.query.clock.Bind(nil), pgx.RowTo[time.Time])
+	if err != nil {
 		return due, err
 	}
 	if s.cfg.Answers == AnswersPartitioned {
-		due.missing = s.missingPartitions(due.there, due.now)
+		due.missing = s.missingPartitions(due.there, now)
 	}
 	for _, p := range due.there {
-		if !due.now.Before(p.to) {
+		switch {
+		case !now.Before(p.to):
 			due.past = append(due.past, p)
+		case p.analyzed && !p.leaving:
+			due.analyzed = append(due.analyzed, p)
 		}
 	}
 	slices.SortStableFunc(due.past, func(a, b partition) int {
@@ -125,34 +130,46 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 			return 1
 		}
 	})
-	due.detached, err = s.detached(ctx, db, due.now)
+	due.detached, due.stale, err = s.detached(ctx, db)
 	return due, err
 }
 
-// detached returns the tables that were partitions: those that this process detached,
-// and of others those whose names tell that their time is over.
-func (s *Store) detached(ctx context.Context, db querier, now time.Time) ([]table, error) {
-	ours := s.undropped.all()
-	st := s.query.detachedPartitions.Bind(pgx.NamedArgs{"ours": slices.Collect(maps.Keys(ours))})
-	found, err := pgkit.All(ctx, db, st, func(row pgx.CollectableRow) (t table, err error) {
-		return t, row.Scan(&t.oid, &t.schema, &t.name)
-	})
-	if err != nil {
-		return nil, err
+// detached returns the tables that maintenance has detached, and those that it noted and will
+// not drop.
+func (s *Store) detached(ctx context.Context, db querier) (detached, stale []table, err error) {
+	type noted struct {
+		table
+		stale bool
 	}
-	found = slices.DeleteFunc(found, func(t table) bool {
-		if was, remembered := ours[t.oid]; remembered {
-			return was != t // who gave it another name wants to keep it
-		}
-		end, ok := nameEnd(t.name, s.cfg.PartitionInterval)
-		return !ok || now.Before(end)
+	all, err := pgkit.All(ctx, db, s.query.detachedPartitions.Bind(nil), func(row pgx.CollectableRow) (n noted, err error) {
+		return n, row.Scan(&n.oid, &n.schema, &n.name, &n.stale)
 	})
-	for _, t := range ours {
-		if !slices.Contains(found, t) {
-			s.undropped.forget(t)
+	for _, n := range all {
+		if n.stale {
+			stale = append(stale, n.table)
+		} else {
+			detached = append(detached, n.table)
 		}
 	}
-	return found, nil
+	return detached, stale, err
+}
+
+// note writes down that maintenance is about to detach t. It is durable before the table is
+// detached, so that whoever maintains after a crash knows which tables to drop.
+func (s *Store) note(ctx context.Context, conn *pgx.Conn, t table) error {
+	st := s.query.noteDetached.Bind(pgx.NamedArgs{"oid": t.oid})
+	_, err := conn.Exec(ctx, st.SQL, st.Args...)
+	return err
+}
+
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func (s *Store) forgetDetached(ctx context.Context, db executor, t table) error {
+	st := s.query.forgetDetached.Bind(pgx.NamedArgs{"oid": t.oid})
+	_, err := db.Exec(ctx, st.SQL, st.Args...)
+	return err
 }
 
 // alone calls work unless another process maintains at this moment. work gets a
@@ -170,7 +187,7 @@ func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	var won bool
-	const lock = "select pg_try_advisory_xact_lock(hashtext($1))"
+	const lock = "select pg_try_advisory_xact_lock(hashtext('fanonce partitions ' || $1::regclass::oid))" // whoever names the schema, or not
 	if err := tx.QueryRow(ctx, lock, pgx.QueryExecModeSimpleProtocol, s.named("idempotency_answer").String()).Scan(&won); err != nil || !won {
 		return err
 	}
@@ -200,19 +217,43 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 // maintain does what is due, as far as it can: one thing that fails, mostly for
 // a lock, says nothing of the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
-	failures := []error{s.makePartitions(ctx, conn, due)}
-	for _, p := range due.past {
-		gone, err := s.detachPartition(ctx, conn, p.table)
-		if gone {
-			s.undropped.remember(p.table)
-		}
-		failures = append(failures, err)
+	failures := []error{s.forgetStale(ctx, conn, due.stale), s.makePartitions(ctx, conn, due)}
+	for _, p := range due.analyzed {
+		failures = append(failures, again(ctx, conn, withoutStatistics(p.table)))
 	}
-	detached, err := s.detached(ctx, conn, due.now)
+	for _, p := range due.past {
+		failures = append(failures, s.leave(ctx, conn, p))
+	}
+	detached, stale, err := s.detached(ctx, conn)
 	for _, t := range detached {
 		failures = append(failures, s.dropDetached(ctx, conn, t))
 	}
-	return errors.Join(append(failures, err)...)
+	return errors.Join(append(failures, err, s.forgetStale(ctx, conn, stale))...)
+}
+
+// leave detaches a partition. What somebody else began to detach only gets its end, as no
+// other can leave before it: maintenance takes no note of it, and so does not drop it.
+func (s *Store) leave(ctx context.Context, conn *pgx.Conn, p partition) error {
+	if !p.leaving {
+		if err := s.note(ctx, conn, p.table); err != nil {
+			return err
+		}
+	}
+	detached, err := s.detachPartition(ctx, conn, p.table)
+	if err == nil && !detached { // somebody else was faster, and may want to keep it
+		err = s.forgetDetached(ctx, conn, p.table)
+	}
+	return err
+}
+
+// forgetStale takes notes back. One of a partition that could not be detached is made again
+// with the next attempt.
+func (s *Store) forgetStale(ctx context.Context, conn *pgx.Conn, stale []table) error {
+	var failures []error
+	for _, t := range stale {
+		failures = append(failures, s.forgetDetached(ctx, conn, t))
+	}
+	return errors.Join(failures...)
 }
 
 // lateFor returns an error if a partition is missing that answers need now.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +20,7 @@ type partition struct {
 	table
 	from, to time.Time
 	leaving  bool // somebody began to detach it: nobody can see it, or put anything in
+	analyzed bool // ANALYZE copies its answers to the statistics
 }
 
 // bounds is how the catalog writes a partition by range of one time.
@@ -64,7 +64,7 @@ const catalogTime = "2006-01-02 15:04:05.999999-07"
 
 func scanPartition(row pgx.CollectableRow) (p partition, err error) {
 	var text string
-	if err := row.Scan(&p.oid, &p.schema, &p.name, &text, &p.leaving); err != nil {
+	if err := row.Scan(&p.oid, &p.schema, &p.name, &text, &p.leaving, &p.analyzed); err != nil {
 		return p, err
 	}
 	if text == "DEFAULT" {
@@ -141,29 +141,4 @@ func partitionName(from time.Time, interval time.Duration) string {
 		return "idempotency_answer_p" + from.Format("20060102")
 	}
 	return "idempotency_answer_p" + from.Format("20060102_150405")
-}
-
-// nameTimes are the times in the names of partitions by days and by parts of them: as
-// version 5 of pg_partman writes them, and we, and then as its version 4 does. Those for
-// weeks and longer are not among them: p2026 is what many a table is named.
-var nameTimes = []string{"20060102", "20060102_150405", "2006_01_02", "2006_01_02_1504", "2006_01_02_150405"}
-
-// nameEnd returns when the time that a partition is named for is over, if it is named as
-// one of interval. Without a time of day it is a day at least.
-func nameEnd(name string, interval time.Duration) (end time.Time, ok bool) {
-	text, ok := strings.CutPrefix(name, "idempotency_answer_p")
-	if !ok {
-		return end, false
-	}
-	for _, layout := range nameTimes {
-		from, err := time.Parse(layout, text)
-		if err != nil || from.Format(layout) != text { // Parse takes fractions of a second
-			continue
-		}
-		if !strings.Contains(layout, "1504") {
-			interval = max(interval, 24*time.Hour)
-		}
-		return from.Add(interval), true
-	}
-	return end, false
 }

@@ -150,6 +150,86 @@ func TestPartitions_missing(t *testing.T) {
 	require.Equal(t, completion.Answer, read(t, s, o.ID).Answer)
 }
 
+// A partition that was there at the last look is gone, or the server's clock is ahead: the answer
+// is kept all the same, in its record, and nobody waits.
+func TestPartitions_taken(t *testing.T) {
+	t.Parallel()
+	for _, combining := range []pgstore.Combining{pgstore.CombiningOn, pgstore.CombiningOff} {
+		s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, Combining: combining})
+		taken := func() { // the store knows of partitions that are gone
+			require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+			for _, name := range partitionNames(t, look) {
+				exec(t, look, "drop table "+name)
+			}
+		}
+		inlineBefore := 0
+		settled := func(name string, settle func(o server.Owner) error) {
+			taken()
+			o := claim(t, s)
+			require.NoError(t, settle(o), name)
+			require.Equal(t, completion.Answer, read(t, s, o.ID).Answer, name)
+			inlineBefore++
+			apart, inline := inPartitions(t, look)
+			require.Equal(t, []int{0, inlineBefore}, []int{apart, inline}, name)
+		}
+		settled("store", func(o server.Owner) error { return s.Settle(t.Context(), o, completion) })
+		settled("unused transaction", func(o server.Owner) error {
+			tx, _ := unbegun(t, s)
+			return tx.Settle(t.Context(), o, completion)
+		})
+		exec(t, look, "create table effect (what text)")
+		settled("transaction", func(o server.Owner) error {
+			tx, ctx := unbegun(t, s)
+			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect values ('kept')")
+			require.NoError(t, err)
+			return tx.Settle(t.Context(), o, completion)
+		})
+		require.Equal(t, 1, queryRow[int](t, look, "select count(*) from effect"), "the handler's work")
+
+		taken()
+		const n = 50 // many in a flush
+		owners := make([]server.Owner, n)
+		for i := range owners {
+			owners[i] = claim(t, s)
+		}
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i, o := range owners {
+			wg.Go(func() { errs[i] = s.Settle(t.Context(), o, completion) })
+		}
+		wg.Wait()
+		require.NoError(t, errors.Join(errs...))
+		apart, inline := inPartitions(t, look)
+		require.Equal(t, []int{0, inlineBefore + n}, []int{apart, inline})
+
+		require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
+		apart, _ = inPartitions(t, look)
+		require.Equal(t, 1, apart, "once there are partitions again")
+	}
+}
+
+// A transaction whose owner lost the lease rolls back, also where its answer finds no partition.
+func TestPartitions_takenFromWhoLostTheLease(t *testing.T) {
+	t.Parallel()
+	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
+	exec(t, look, "create table effect (what text)")
+	for _, gone := range []bool{false, true} {
+		tx, ctx := unbegun(t, s)
+		_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect values ('lost')")
+		require.NoError(t, err)
+		o := claim(t, s)
+		o.Token = random()
+		if gone {
+			for _, name := range partitionNames(t, look) {
+				exec(t, look, "drop table "+name)
+			}
+		}
+		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrLeaseLost)
+		require.Zero(t, queryRow[int](t, look, "select count(*) from effect"))
+	}
+}
+
 // There and back again: old answers are found wherever they are.
 func TestPartitions_switch(t *testing.T) {
 	t.Parallel()
@@ -181,7 +261,8 @@ func TestPartitions_dropped(t *testing.T) {
 	require.Equal(t, 1, apart)
 	require.ErrorIs(t, s.MaintainPartitions(t.Context(), 24*time.Hour), pgstore.ErrArgument, "far too many")
 	s = openOn(t, look, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: 2 * time.Second})
-	exec(t, look, "create table idempotency_answer_p19990101 (like idempotency_answer)") // somebody detached it, and died
+	exec(t, look, "create table idempotency_answer_p19990101 (like idempotency_answer)")
+	noted(t, look, "idempotency_answer_p19990101") // a process detached it, and died
 	require.Eventually(t, func() bool {
 		require.NoError(t, s.MaintainPartitions(t.Context(), time.Second))
 		apart, _ := inPartitions(t, look)

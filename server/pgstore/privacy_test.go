@@ -123,3 +123,39 @@ func dumpTables(t *testing.T, look *pgxpool.Pool) string {
 	}
 	return dump.String()
 }
+
+// ANALYZE keeps no answer, memo or input: they would stay in the statistics when the rows are
+// gone, also those of partitions that others made.
+func TestPrivacy_statistics(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []pgstore.Answers{pgstore.AnswersInline, pgstore.AnswersPartitioned} {
+		t.Run(fmt.Sprintf("layout %d", layout), func(t *testing.T) {
+			t.Parallel()
+			store, look := open(t, pgstore.Config{Answers: layout})
+			theirs := ""
+			if layout == pgstore.AnswersPartitioned {
+				theirs = partman(t, look, "20060102", 24*time.Hour, int(server.DefaultAuditRetention/(24*time.Hour)))
+			}
+			require.NoError(t, store.MaintainPartitions(t.Context(), server.DefaultAuditRetention))
+			for range 20 { // what comes often is what ANALYZE keeps
+				requestsOfAllKinds(t, store, server.Config{Lease: time.Second})
+				_, err := look.Exec(t.Context(), "update idempotency set key = gen_random_uuid()")
+				require.NoError(t, err)
+			}
+			_, _, err := store.Intents().Begin(t.Context(), keyOf(t, "i"), "n", []string{"canary-part"})
+			require.NoError(t, err)
+			if theirs != "" {
+				exec(t, look, "insert into idempotency_answer select now() + interval '7 days', gen_random_uuid(), 'canary-answer' from generate_series(1, 100)")
+				require.GreaterOrEqual(t, queryRow[int](t, look, "select count(*) from "+theirs), 100)
+			}
+			exec(t, look, "analyze")
+			require.NotZero(t, queryRow[int](t, look, "select count(*) from pg_stats where tablename = 'idempotency'"), "it was analyzed")
+			require.Zero(t, queryRow[int](t, look, `select count(*) from pg_stats where tablename like 'idempotency%'
+				and attname in ('envelope', 'memo', 'fingerprint', 'parts')`))
+			for _, canary := range []string{"canary-answer", "canary-memo", "canary-location", "canary-part"} {
+				require.Zero(t, queryRow[int](t, look, `select count(*) from pg_stats where tablename like 'idempotency%'
+					and (position($1 in pg_stats::text) > 0 or position(encode($1::bytea, 'hex') in pg_stats::text) > 0)`, canary), canary)
+			}
+		})
+	}
+}

@@ -28,6 +28,7 @@ type queries struct {
 	onceConfirm, boundLocks, unboundLocks pgkit.Query
 	partitions, dropAnswers               pgkit.Query
 	detachedPartitions                    pgkit.Query
+	noteDetached, forgetDetached          pgkit.Query
 	ownsAnswers, clock                    pgkit.Query
 	intentBegin, intent                   pgkit.Query
 	intentDone, intentsPending            pgkit.Query
@@ -84,6 +85,8 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.unboundLocks, "unbound_locks"},
 		{&q.partitions, "partitions"},
 		{&q.detachedPartitions, "detached_partitions"},
+		{&q.noteDetached, "note_detached"},
+		{&q.forgetDetached, "forget_detached"},
 		{&q.ownsAnswers, "owns_answers"},
 		{&q.clock, "clock"},
 		{&q.dropAnswers, "drop_answers"},

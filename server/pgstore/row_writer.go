@@ -17,8 +17,9 @@ import (
 type rowWriter interface {
 	// claim inserts the record, and returns false if it did not.
 	claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error)
-	// settle ends the owner's run, and returns false if the owner has none.
-	settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error)
+	// settle ends the owner's run, and returns false if the owner has none. apart: the
+	// answer goes to a partition.
+	settle(ctx context.Context, s settlement, apart bool) (bool, error)
 }
 
 // claimTimes are the parts of a new record that the server decides.
@@ -34,15 +35,16 @@ type singles struct {
 	writer      *pgkit.Writer
 	query       *queries
 	lockTimeout string
-	settleQuery func(end server.Settlement, inTx bool) pgkit.Query
+	settleQuery func(apart, inTx bool) pgkit.Query
 }
 
 func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
 	return pgkit.Row(ctx, w.writer, claimOne(w.query, w.lockTimeout, req), scanClaimTimes)
 }
 
-func (w *singles) settle(ctx context.Context, o server.Owner, s server.Settlement) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, w.writer, w.settleQuery(s, false).Bind(settleArgs(o, s, w.lockTimeout)), scanSettled)
+func (w *singles) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
+	st := w.settleQuery(apart, false).Bind(settleArgs(s.owner, s.end, w.lockTimeout))
+	_, ok, err := pgkit.Row(ctx, w.writer, st, scanSettled)
 	return ok, err
 }
 

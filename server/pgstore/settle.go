@@ -16,7 +16,7 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 	if err := checkSettlement(end); err != nil {
 		return err
 	}
-	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) { return s.rows.settle(ctx, o, end) })
+	ok, err := s.settleRow(ctx, o, end)
 	if err != nil || ok {
 		return wrap("settle", err)
 	}

@@ -34,7 +34,6 @@ type Store struct {
 	lockTimeout string     // of cfg, in Postgres' milliseconds
 	ownsPool    bool
 	partitioned partitioned
-	undropped   undropped
 	swept       position
 	answers     answerSweep
 	replication sync.Once // logs it

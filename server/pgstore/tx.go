@@ -158,32 +158,55 @@ func (t *tx) settle(ctx context.Context, from stage, o server.Owner, end server.
 
 // settleUnused settles a run whose transaction was never begun.
 func (s *Store) settleUnused(ctx context.Context, o server.Owner, end server.Settlement) error {
-	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) { return s.rows.settle(ctx, o, end) })
+	ok, err := s.settleRow(ctx, o, end)
 	if err == nil && !ok {
 		return server.ErrLeaseLost
 	}
 	return err
 }
 
-// settleAndCommit is safe in one round trip because the settlement fails where
-// it finds no owner: the server then passes over the COMMIT behind it. It reports
-// whether the COMMIT may have been sent.
+// settleAndCommit settles and commits, in one round trip. The handler's work must not be lost
+// for want of a partition for its answer: the answer goes to its record then, in a second
+// round trip. It reports whether the COMMIT may have been sent.
 func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) (sent bool, err error) {
-	st := s.settleQuery(end, true).Bind(settleArgs(o, end, s.lockTimeout))
+	apart := s.apart(end)
+	sent, err = s.settleAs(ctx, conn, settlement{o, end}, apart)
+	if !apart || !s.lacksPartition(err) {
+		return sent, err
+	}
+	if _, err := conn.Exec(ctx, "rollback to savepoint "+beforeAnswer); err != nil {
+		return false, err
+	}
+	return s.settleAs(ctx, conn, settlement{o, end}, false)
+}
+
+// beforeAnswer is where a transaction goes back to if there is no partition for its answer.
+const beforeAnswer = "fanonce_before_answer"
+
+// settleAs is safe in one round trip because the settlement fails where
+// it finds no owner: the server then passes over the COMMIT behind it.
+func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool) (sent bool, err error) {
+	st := s.settleQuery(apart, true).Bind(settleArgs(end.owner, end.end, s.lockTimeout))
 	if err := st.Err(); err != nil {
 		return false, err
 	}
 	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
 		return false, err
 	}
-	return true, s.sendSettlement(ctx, conn, st)
+	return true, s.sendSettlement(ctx, conn, st, apart)
 }
 
-func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Statement) error {
+func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Statement, apart bool) error {
 	batch := new(pgx.Batch)
+	if apart {
+		batch.Queue("savepoint " + beforeAnswer)
+	}
 	batch.Queue(st.SQL, st.Args...)
 	batch.Queue("commit")
 	results := conn.SendBatch(ctx, batch)
+	if apart {
+		_, _ = results.Exec() // if it fails, so does what follows
+	}
 	_, settleErr := results.Exec()
 	tag, err := results.Exec()
 	if closeErr := results.Close(); err == nil {

@@ -55,6 +55,17 @@ create table saga_result (
   primary key (saga, revision, position)
 );
 
+-- ANALYZE would copy inputs and results to the statistics, where they stay when the rows are
+-- gone. Nothing looks sagas up by these columns.
+alter table saga
+  alter column input set statistics 0,
+  alter column input_hash set statistics 0,
+  alter column entries set statistics 0,
+  alter column result set statistics 0,
+  alter column cause set statistics 0,
+  alter column stuck_on set statistics 0;
+alter table saga_result alter column result set statistics 0;
+
 -- lz4 packs JSON several times faster than the default. Not every server was
 -- built with it, and older or related ones do not know the words.
 do $$

@@ -40,6 +40,13 @@ create index idempotency_opaque on idempotency (created_at, key) where effect = 
 -- Vacuum by rows changed, not by a fifth of a table that may be large.
 alter table idempotency set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
+-- ANALYZE would copy answers and memos to the statistics, where they stay when the rows are
+-- gone. Nothing looks records up by these columns.
+alter table idempotency
+  alter column envelope set statistics 0,
+  alter column memo set statistics 0,
+  alter column fingerprint set statistics 0;
+
 -- lz4 packs JSON several times faster than the default. Not every server was
 -- built with it, and older or related ones do not know the words.
 do $$

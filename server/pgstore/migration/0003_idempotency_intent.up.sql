@@ -11,6 +11,9 @@ create table idempotency_intent (
   done_at   timestamptz
 );
 
+-- The parts may be a person's, and ANALYZE would copy them to the statistics.
+alter table idempotency_intent alter column parts set statistics 0;
+
 -- The unfinished ones, oldest first; and those that can be swept.
 create index idempotency_intent_pending on idempotency_intent (began_at) where done_at is null;
 create index idempotency_intent_done on idempotency_intent (done_at) where done_at is not null;

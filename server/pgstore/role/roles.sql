@@ -30,17 +30,19 @@ alter table idempotency owner to fanonce_owner;
 alter table idempotency_audit owner to fanonce_owner;
 alter table idempotency_version owner to fanonce_owner;
 alter table idempotency_answer owner to fanonce_owner;
+alter table idempotency_detached owner to fanonce_owner;
 alter table idempotency_intent owner to fanonce_owner;
 
-revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_intent, idempotency_version from public, fanonce_runtime, fanonce_observer;
+revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_detached, idempotency_intent, idempotency_version from public, fanonce_runtime, fanonce_observer;
 
 -- A service claims, settles, reads and sweeps. It cannot change what a key was
 -- first used for, nor when.
 grant select, insert, delete on idempotency to fanonce_runtime;
 grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until, answer_until,
   status, envelope, answer_kept_until, route, memo, waiters) on idempotency to fanonce_runtime;
--- Partitions are made and dropped by their owner.
+-- Partitions are made and dropped by their owner, who notes which it detached.
 grant select, insert, delete on idempotency_answer to fanonce_runtime;
+grant select on idempotency_detached to fanonce_runtime;
 -- It begins, ends and sweeps intents, whose parent keys the observer does not see.
 grant select, insert, delete, update (done_at) on idempotency_intent to fanonce_runtime;
 grant select (namespace, parts, began_at, done_at) on idempotency_intent to fanonce_observer;
