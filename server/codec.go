@@ -11,9 +11,9 @@ import (
 // (the key, its owner, and what of it they are): Open must fail if it is not what
 // Seal was given.
 //
-// So nobody with access to the table can show the answer of another key, or an older
-// answer of the same key, or a refusal as a success. The guard cannot tell if somebody
-// puts back a whole row as it was: its tokens are in the row.
+// A person with access to the table can therefore not show the answer of another key, an
+// older answer of the same key, or a refusal as a success. The guard cannot notice a whole
+// row that was put back as it was: its token is in the row.
 //
 // If Seal fails the answer is not stored: the key completes, and its retries
 // get response-gone. If Open fails they get record-unreadable. Neither makes a
@@ -57,8 +57,8 @@ var errSealed = errors.New("server: sealed, and the guard has no codec")
 var errNotSealed = errors.New("server: not sealed, and the guard does not accept plain records")
 
 // A seal says what sealed bytes belong to: an owner's answer with its status, or an owner's
-// memo. Nobody can move the bytes to another key, put back those of an earlier owner of the
-// same key, or show a refusal as a success.
+// memo. The bytes cannot be opened under another key, for another owner of the same key, or
+// with another status.
 type seal struct {
 	kind   byte
 	owner  Owner
@@ -69,8 +69,8 @@ type seal struct {
 // key from its last owner.
 func answerSeal(owner Owner, status int) seal { return seal{sealedAnswer, owner, status} }
 
-// memoSeal has no fence: a memo is sealed before the claim, which decides on the fence. The
-// token is the owner's alone.
+// memoSeal leaves out the fence: a memo is sealed before the claim, which decides on the
+// fence. Only one owner has the token.
 func memoSeal(id ID, token Token) seal { return seal{sealedMemo, Owner{ID: id, Token: token}, 0} }
 
 func (s seal) associated() []byte {

@@ -82,7 +82,7 @@ func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 }
 
 // pgx returns no error for a commit whose wait somebody canceled: the write is visible
-// here, and no standby has it. Nobody relies on it before it is confirmed. The journal hears
+// here, and no standby has it. The journal does not rely on it before it is confirmed. It hears
 // of it also where somebody left the connections with client_min_messages = error.
 func TestFate_waitCanceledByAnother(t *testing.T) {
 	t.Parallel()

@@ -23,9 +23,8 @@ func hears(sql string) bool {
 }
 
 // Commit commits the transaction that is open on conn, in one round trip, and hears whether
-// a standby confirmed it. It tells a COMMIT that Postgres answered with ROLLBACK, since the
-// transaction had failed before, from one that was lost: the error then wraps
-// [pgx.ErrTxCommitRollback].
+// a standby confirmed it. For a transaction that had failed before, Postgres answers COMMIT
+// with ROLLBACK: the error then wraps [pgx.ErrTxCommitRollback].
 func Commit(ctx context.Context, conn *pgx.Conn) error {
 	if conn.PgConn().TxStatus() == 'E' {
 		_, err := conn.Exec(ctx, "rollback")

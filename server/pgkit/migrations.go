@@ -168,8 +168,8 @@ func (m Migrations) step(ctx context.Context, tx pgx.Tx, sql string, leadsTo int
 }
 
 const (
-	// migrationLockTimeout bounds how long a migration queues for a table. Whoever wants
-	// to read or write the table queues behind it.
+	// migrationLockTimeout bounds how long a migration queues for a table. All reads and
+	// writes of the table queue behind it.
 	migrationLockTimeout = "200ms"
 	// migrationPause is how long everybody else has the table before the next attempt.
 	migrationPause = time.Second
@@ -196,8 +196,8 @@ func (m Migrations) migrate(ctx context.Context, pool *pgxpool.Pool, schema stri
 	}
 }
 
-// attempt opens the transaction, keeps others out and says where the tables are. The wait
-// for others who migrate has no bound but ctx: it comes before any lock of a table.
+// attempt opens the transaction, keeps others out and says where the tables are. Only ctx
+// bounds the wait for others who migrate: attempt holds no lock of a table then.
 func (m Migrations) attempt(ctx context.Context, pool *pgxpool.Pool, schema string, body func(pgx.Tx, state) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if err := m.exclude(ctx, tx, schema); err != nil {
@@ -220,7 +220,7 @@ func (m Migrations) attempt(ctx context.Context, pool *pgxpool.Pool, schema stri
 // exclude waits for others who migrate the same tables. The lock is the same whether they
 // name the schema or leave it to the search_path.
 func (m Migrations) exclude(ctx context.Context, tx pgx.Tx, schema string) error {
-	var found string // empty: there is no schema yet, and the first step fails
+	var found string // empty where the search_path names no schema that exists
 	const first = "select coalesce(nullif($1, ''), current_schema(), '')"
 	if err := tx.QueryRow(ctx, first, schema).Scan(&found); err != nil {
 		return err

@@ -175,8 +175,8 @@ func TestMigrations_newerThatFits(t *testing.T) {
 	}
 }
 
-// Whoever migrates the same tables takes the same lock, also if one names the schema and the
-// other leaves it to the search_path.
+// Two processes that migrate the same tables take the same lock, also if one names the schema
+// and the other leaves it to the search_path.
 func TestMigrations_sameSchemaByTwoNames(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

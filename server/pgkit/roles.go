@@ -30,7 +30,7 @@ var (
 )
 
 // SQL returns the component's statements, which name the default roles, for these.
-// Each name that is no default is quoted, since it may be a reserved word. All names are replaced in one
+// A name other than the default is quoted, since it may be a reserved word. All names are replaced in one
 // pass, since one role may have another role's default name.
 // Its error wraps [ErrRoleName] and says which.
 func (r Roles) SQL(statements string) (string, error) {

@@ -148,7 +148,7 @@ func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
 }
 
 // waitCanceled reports that n is the warning that a commit was not confirmed by a
-// standby. The warning has no code of its own, and its text may be translated. The
+// standby. Other warnings share its code, and its text may be translated. The
 // server names the function that gave it. Related servers and proxies may leave the
 // name out: then every warning without a code of its own counts.
 func waitCanceled(n *pgconn.Notice) bool {

@@ -90,8 +90,8 @@ func (s *Store) apart(end server.Settlement) bool {
 	return s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
 }
 
-// settleRow ends the owner's run, and returns false if the owner has none. An answer for which
-// there is no partition after all is kept in its record: somebody took the partition away, or
+// settleRow ends the owner's run, and returns false if the owner has none. If the answer
+// finds no partition, settleRow keeps it in its record: somebody took the partition away, or
 // the server's clock is ahead of this process's.
 func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
 	apart := s.apart(end)
@@ -105,8 +105,8 @@ func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settle
 	})
 }
 
-// lacksPartition reports that err says that there is no partition for an answer: nothing
-// changed. Answers go to their records then, until somebody looks at the partitions again.
+// lacksPartition reports that an answer found no partition, so that nothing changed. From
+// then on answers go to their records, until the next look at the partitions.
 func (s *Store) lacksPartition(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.Is(err, pgkit.ErrFateUnknown) || !errors.As(err, &pgErr) ||

@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// Warnings that have nothing to do with a standby say nothing of a commit.
+// A warning that has another cause than a standby does not make a commit unknown.
 func TestHearing_otherWarnings(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})

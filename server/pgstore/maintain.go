@@ -231,8 +231,8 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) e
 	return errors.Join(append(failures, err, s.forgetStale(ctx, conn, stale))...)
 }
 
-// leave detaches a partition. What somebody else began to detach only gets its end, as no
-// other can leave before it: maintenance takes no note of it, and so does not drop it.
+// leave detaches a partition. If somebody else began to detach it, leave only ends that, as no
+// other partition can leave before. Without a note the table is not dropped.
 func (s *Store) leave(ctx context.Context, conn *pgx.Conn, p partition) error {
 	if !p.leaving {
 		if err := s.note(ctx, conn, p.table); err != nil {

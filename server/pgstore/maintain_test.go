@@ -64,7 +64,7 @@ func TestMaintain_poolOfOne(t *testing.T) {
 	require.Greater(t, len(partitionNames(t, look)), 24)
 }
 
-// Of two processes one names the schema and one leaves it to the search_path. They keep out of
+// One process names the schema, and another leaves it to the search_path. They keep out of
 // each other's way all the same.
 func TestMaintain_oneBySchemaOrPath(t *testing.T) {
 	t.Parallel()
@@ -198,8 +198,8 @@ func TestMaintain_dropsWhatItDetached(t *testing.T) {
 	require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency_detached"))
 }
 
-// What somebody else detached is theirs to keep, as evidence or as an archive; and so is what
-// they restored from a backup, or only began to detach.
+// Others keep the tables that they detached, as evidence or as an archive. They also keep tables
+// that they restored from a backup, or only began to detach.
 func TestMaintain_leavesWhatOthersDetached(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -292,7 +292,7 @@ func TestMaintain_leavesTables(t *testing.T) {
 	require.Equal(t, len(names), countTables(t, look, names...))
 }
 
-// Nor does a table that it detached, as long as it holds an answer within its time.
+// A table that it detached stays too, while it holds an answer within its time.
 func TestMaintain_leavesAnswers(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)

@@ -67,8 +67,8 @@ func TestPartman_beside(t *testing.T) {
 	}
 }
 
-// What it made and what is past goes, and what its own retention detached stays: that keeps the
-// tables unless it is told otherwise.
+// A partition that it made goes when its time is past. A table that its own retention detached
+// stays: that keeps tables unless it is told otherwise.
 func TestPartman_past(t *testing.T) {
 	t.Parallel()
 	for name, interval := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour} {

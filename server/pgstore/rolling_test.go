@@ -170,7 +170,7 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 	l.end(t)
 }
 
-// What takes something away says so, and old processes hear it from Open and Check.
+// A step that takes something away says so, and old processes hear it from Open and Check.
 func TestRolling_nextThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})

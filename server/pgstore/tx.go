@@ -180,7 +180,7 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Ow
 	return s.settleAs(ctx, conn, settlement{o, end}, false)
 }
 
-// beforeAnswer is where a transaction goes back to if there is no partition for its answer.
+// beforeAnswer is where a transaction goes back to if its answer finds no partition.
 const beforeAnswer = "fanonce_before_answer"
 
 // settleAs is safe in one round trip because the settlement fails where

@@ -100,7 +100,7 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 			}
 			k := new(kinds)
 			s := openOn(t, look, cfg, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = k })
-			k.reads.Store(0) // Open asks for the standbys as well
+			k.reads.Store(0)            // Open asks for the standbys as well
 			runs := make(chan struct{}) // until all wait
 			process := func(s server.Store) func(i int) (int, error) {
 				const patience = 10 * time.Minute // also on a machine that is busy with other things

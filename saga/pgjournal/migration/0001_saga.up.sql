@@ -56,7 +56,7 @@ create table saga_result (
 );
 
 -- ANALYZE would copy inputs and results to the statistics, where they stay when the rows are
--- gone. Nothing looks sagas up by these columns.
+-- gone. No statement looks sagas up by these columns.
 alter table saga
   alter column input set statistics 0,
   alter column input_hash set statistics 0,
@@ -109,7 +109,7 @@ create table saga_audit (
 );
 create index saga_audit_saga on saga_audit (saga);
 
--- Which steps were taken. A program can use the tables if it knows each version that is
+-- The steps that were taken. A program can use the tables if it knows each version that is
 -- an oldest here: so a step that adds something leaves the programs from before it ready.
 create table saga_version (
   version     integer     not null primary key,

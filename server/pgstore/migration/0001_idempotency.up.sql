@@ -41,7 +41,7 @@ create index idempotency_opaque on idempotency (created_at, key) where effect = 
 alter table idempotency set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 
 -- ANALYZE would copy answers and memos to the statistics, where they stay when the rows are
--- gone. Nothing looks records up by these columns.
+-- gone. No statement looks records up by these columns.
 alter table idempotency
   alter column envelope set statistics 0,
   alter column memo set statistics 0,
@@ -71,7 +71,7 @@ create table idempotency_audit (
 );
 create index idempotency_audit_key on idempotency_audit (key);
 
--- Which steps were taken. A program can use the tables if it knows each version that is
+-- The steps that were taken. A program can use the tables if it knows each version that is
 -- an oldest here: so a step that adds something leaves the programs from before it ready.
 create table idempotency_version (
   version     integer     not null primary key,

@@ -1,6 +1,6 @@
 -- DetachedPartitions returns the tables that maintenance noted before it detached them, and
--- whether the note is stale: the table is gone, has another name or schema, or is a partition
--- that nobody detaches. A table that is about to leave its parent is not returned.
+-- whether the note is stale. A note is stale if the table is gone, has another name or schema,
+-- or is a partition. A table that is about to leave its parent is not returned.
 select d.table_oid, d.schema_name, d.table_name, c.oid is null or c.relispartition as stale
 from /*schema*/idempotency_detached d
 left join (pg_class c join pg_namespace n on n.oid = c.relnamespace)
