@@ -28,13 +28,13 @@ import (
 type unfinished struct{ net.Conn }
 
 // beginRequest sends the head of a request and the first sent bytes of a body of length.
-func beginRequest(t *testing.T, p *blackboxtest.Process, key string, length, sent int) unfinished {
+func beginRequest(t *testing.T, p *blackboxtest.Process, path, key string, length, sent int) unfinished {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.URL, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST /v1/effect HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer t\r\nIdempotency-Key: %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, length, strings.Repeat("x", sent))
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer t\r\nIdempotency-Key: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, key, length, strings.Repeat("x", sent))
 	require.NoError(t, err)
 	return unfinished{conn}
 }
@@ -65,8 +65,9 @@ func TestSlowBodies(t *testing.T) {
 	begun := time.Now()
 	slow := make([]unfinished, callers)
 	for n := range slow {
-		slow[n] = beginRequest(t, p, fmt.Sprint("slow-", n), 1000, 1)
+		slow[n] = beginRequest(t, p, "/v1/effect", fmt.Sprint("slow-", n), 1000, 1)
 	}
+	nowhere := beginRequest(t, p, "/nowhere", "slow", 1000, 1)        // no guard reads its body
 	end := time.Now().Add(server.DefaultBodyTimeout + 15*time.Second) // with time for a busy machine
 	trickling, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -82,6 +83,7 @@ func TestSlowBodies(t *testing.T) {
 		require.Equal(t, "true", a.Header.Get(wire.HeaderShouldRetry))
 		require.NotEmpty(t, a.Header.Get(wire.HeaderRetryAfter))
 	}
+	require.Equal(t, http.StatusNotFound, nowhere.answer(t, end).Status)
 	require.Equal(t, 2, rowsLeft(t, connect(t, database)), "the quick call's key and effect")
 }
 
@@ -106,7 +108,7 @@ func TestSIGTERM_slowBodies(t *testing.T) {
 	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), warm).Status)
 	slow := make([]unfinished, 20)
 	for n := range slow {
-		slow[n] = beginRequest(t, p, fmt.Sprint("slow-", n), 1000, 1)
+		slow[n] = beginRequest(t, p, "/v1/effect", fmt.Sprint("slow-", n), 1000, 1)
 	}
 	// Requests of a server are read in no order. One that came later was answered, so
 	// these are being read, or will be when the process is told to stop.
@@ -136,7 +138,7 @@ func TestWithheldBodies(t *testing.T) {
 	var refused atomic.Int64
 	var wg sync.WaitGroup
 	for n := range callers {
-		u := beginRequest(t, p, fmt.Sprint("k-", n), size, 0)
+		u := beginRequest(t, p, "/v1/effect", fmt.Sprint("k-", n), size, 0)
 		wg.Go(func() {
 			rest := strings.Repeat("x", size-1)
 			_, _ = io.WriteString(u, rest) // the server closes what it refuses

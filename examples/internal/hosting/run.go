@@ -12,6 +12,10 @@ import (
 // openRetry is the time between two looks for what a starting service needs.
 const openRetry = 200 * time.Millisecond
 
+// readTimeout bounds the bodies of requests that no guard reads, such as those to an
+// unknown path. net/http reads them before it answers. A guard's BodyTimeout is shorter.
+const readTimeout = 20 * time.Second
+
 // HandlerTimeout is the guard's, of every example service. With the guard's
 // SettleTimeout, 10 s, it fits into the time that a stop gives requests and runs. So
 // a stop cancels no run before its own time is up.
@@ -55,6 +59,7 @@ func run(ctx context.Context, listener net.Listener, open Open, times stopTimes)
 	web := &http.Server{
 		Handler:           front,
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       readTimeout,
 		// A request outlives the signal that begins the drain.
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
