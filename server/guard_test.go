@@ -107,6 +107,10 @@ func requireField(tb testing.TB, err error, field string) {
 	require.True(tb, strings.HasPrefix(err.Error(), "server: "), err)
 }
 
+func onCommitError(context.Context, *server.TxError) (server.Response, error) {
+	return server.Response{Status: http.StatusConflict}, nil
+}
+
 func TestRoute_rejects(t *testing.T) {
 	t.Parallel()
 	next := http.NotFoundHandler()
@@ -119,6 +123,8 @@ func TestRoute_rejects(t *testing.T) {
 		{"Route.Effect", memstore.New(), server.Route{Effect: 9}},
 		{"Route.Effect", plainStore{memstore.New()}, server.Route{Effect: server.Transactional}},
 		{"Route.KeyOptional", memstore.New(), server.Route{Effect: server.Transactional, KeyOptional: true}},
+		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Keyed, OnCommitError: onCommitError}},
+		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Opaque, OnCommitError: onCommitError}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Transactional, Stream: server.StreamTombstone}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Keyed, Stream: 9}},
 		{"Route.Oversize", memstore.New(), server.Route{Effect: server.Keyed, Oversize: 9}},

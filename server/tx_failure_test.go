@@ -1,0 +1,190 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+var (
+	errRefused       = &server.TxError{SQLState: "23505", Constraint: "one_name", Err: errors.New("ann is taken")}
+	errCommitRefused = &server.TxError{SQLState: "23505", Constraint: "one_name", Commit: true, Err: errors.New("ann is taken")}
+	errDisk          = errors.New("disk full")
+)
+
+// A function is told of its transaction as a handler's caller is.
+func TestDo_transactionFails(t *testing.T) {
+	t.Parallel()
+	verdict := &server.StatusError{Status: http.StatusConflict, Code: "name-taken"}
+	for _, tt := range []struct {
+		name    string
+		failure error
+		returns error
+		code    wire.Code // of the error; "": the function's own error
+		runs    int       // after two calls
+	}{
+		{"refused, and no error", errRefused, nil, wire.TransactionFailed, 2},
+		{"refused, and a verdict", errRefused, verdict, "", 1},
+		{"refused, and another error", errRefused, errDisk, "", 2},
+		{"COMMIT refused", errCommitRefused, nil, wire.TransactionFailed, 2},
+		{"COMMIT refused under a verdict, which does not know of it", errCommitRefused, verdict, wire.TransactionFailed, 2},
+		{"lost", server.ErrTxLost, nil, wire.StoreUnavailable, 4},
+		{"lost, and a verdict", server.ErrTxLost, verdict, wire.StoreUnavailable, 4},
+		{"trouble, and a verdict", errDisk, verdict, wire.StoreUnavailable, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var rows ledger
+			runs := 0
+			g := newGuard(t, memstore.New(), server.Config{})
+			for range 2 {
+				_, _, err := server.Do(t.Context(), g, payroll(server.Transactional), key(t, "k"), transfer{7}, func(ctx context.Context, _ transfer) (booking, error) {
+					runs++
+					require.NoError(t, rows.write(ctx))
+					require.NoError(t, memstore.Tx(ctx).Fail(tt.failure))
+					return booking{1}, tt.returns
+				})
+				if tt.code == "" {
+					require.EqualError(t, err, tt.returns.Error())
+					continue
+				}
+				require.ErrorIs(t, err, &server.RefusedError{Code: tt.code})
+				require.ErrorIs(t, err, tt.failure)
+				require.NotContains(t, err.Error(), "ann")
+			}
+			require.Equal(t, tt.runs, runs)
+			require.Zero(t, rows.count())
+		})
+	}
+}
+
+// A transaction that is lost in its commit runs once more, too. The second loss is a death,
+// and after MaxDeaths of them the key is quarantined.
+func TestTransactional_lostInTheCommit(t *testing.T) {
+	t.Parallel()
+	for _, losses := range []int{1, 2, 6} {
+		store := &flaky{TxStore: memstore.New()}
+		seen := &witness{}
+		begun, runs := 0, 0
+		store.begin = func(ctx context.Context) (server.Tx, error) {
+			tx, err := store.TxStore.Begin(ctx)
+			if begun++; begun <= losses {
+				return failingTx{tx, server.ErrTxLost}, err
+			}
+			return tx, err
+		}
+		h := newRoute(t, newGuard(t, store, server.Config{MaxDeaths: 1, Observer: seen}), server.Transactional, func(w http.ResponseWriter, _ *http.Request) {
+			runs++
+			w.WriteHeader(http.StatusCreated)
+		})
+		w := send(h, "k", "b")
+		switch losses {
+		case 1:
+			require.Equal(t, []int{http.StatusCreated, 2}, []int{w.Code, runs})
+		case 2:
+			requireCode(t, w, wire.StoreUnavailable)
+			rec := readRecord(t, store, seen)
+			require.LessOrEqual(t, rec.LeaseLeft(), time.Duration(0))
+			require.Equal(t, []int{http.StatusCreated, 3}, []int{send(h, "k", "b").Code, runs})
+		default:
+			requireCode(t, w, wire.StoreUnavailable)
+			requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
+			requireCode(t, send(h, "k", "b"), wire.Poisoned)
+			require.Equal(t, 4, runs)
+		}
+	}
+}
+
+// A run whose time is over when its transaction is lost does not begin another.
+func TestTransactional_lostAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		h := newRoute(t, newGuard(t, memstore.New(), server.Config{HandlerTimeout: time.Second}), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
+			runs++
+			<-r.Context().Done()
+			require.NoError(t, memstore.Tx(r.Context()).Fail(server.ErrTxLost))
+		})
+		requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
+		require.Equal(t, 1, runs)
+	})
+}
+
+// An undo whose forward call is running is told so, whatever becomes of its transaction.
+func TestBarrier_inAFailedTransaction(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	g := newGuard(t, store, server.Config{Wait: -1})
+	running, done := make(chan struct{}), make(chan struct{})
+	forward := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
+		close(running)
+		<-done
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		send(forward, "f", "b")
+	}()
+	<-running
+	undo := newRoute(t, g, server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		require.ErrorIs(t, err, server.ErrForwardInProgress)
+		require.NoError(t, memstore.Tx(r.Context()).Fail(errDisk))
+	})
+	requireCode(t, send(undo, "u", "b", wire.HeaderCancels, "f"), wire.InProgress)
+	close(done)
+	<-ended
+}
+
+// A completion hook meets trouble of the store as a settlement does: it is tried again
+// for SettleTimeout, and the claim stays. A refused statement is the hook's failure.
+func TestOnComplete_storeFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		failure error
+		swallow bool
+		again   bool
+		state   server.State
+	}{
+		{"trouble", errDisk, false, true, server.StateInProgress},
+		{"trouble, swallowed", errDisk, true, true, server.StateInProgress},
+		{"lost", server.ErrTxLost, false, true, server.StateInProgress},
+		{"refused", errRefused, false, false, server.StateReleased},
+		{"refused, swallowed", errRefused, true, false, server.StateReleased},
+		{"COMMIT refused", errCommitRefused, true, false, server.StateReleased},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			seen := &witness{}
+			store := memstore.New()
+			hooks := 0
+			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+				require.NoError(t, server.OnComplete(r.Context(), func(ctx context.Context) error {
+					hooks++
+					err := memstore.Tx(ctx).Fail(tt.failure)
+					if err == nil && !tt.swallow {
+						err = tt.failure
+					}
+					return err
+				}))
+			})
+			w := send(h, "k", "b")
+			require.Equal(t, tt.again, hooks > 1, tt.name)
+			require.Equal(t, tt.state, readRecord(t, store, seen).State, tt.name)
+			if tt.again {
+				requireCode(t, w, wire.StoreUnavailable)
+			} else {
+				require.Equal(t, http.StatusInternalServerError, w.Code, tt.name)
+			}
+		})
+	}
+}
