@@ -109,7 +109,7 @@ func BenchmarkHandler(b *testing.B) {
 // BenchmarkHandler_inProgress is a duplicate that may not wait.
 func BenchmarkHandler_inProgress(b *testing.B) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	h := newRoute(b, newGuard(b, memstore.New(), server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+	h := newRoute(b, newGuard(b, memstore.New(), server.Config{Wait: -1}), server.Keyed, func(http.ResponseWriter, *http.Request) {
 		close(started)
 		<-finish
 	})
