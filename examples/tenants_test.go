@@ -45,32 +45,36 @@ type paymentService struct {
 	url string
 
 	mu       sync.Mutex
-	charged  []string // ids of receipts
+	charged  []string                // ids of receipts
+	byKey    map[childkey.Key]string // the same, by the parent key of the run
 	refunded []string
 	booked   []string // addresses
 }
 
 func startPayment(t *testing.T) *paymentService {
 	t.Helper()
-	b := &paymentService{}
+	b := &paymentService{byKey: make(map[childkey.Key]string)}
 	guard, err := server.NewGuard(memstore.New(), func(*http.Request) (string, error) { return "service:shop", nil }, server.Config{Namespace: "payment"})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	require.NoError(t, server.Handle(mux, guard, chargeCents, server.Keyed, func(_ context.Context, cents int) (receipt, error) {
+	require.NoError(t, server.Handle(mux, guard, chargeCents, server.Keyed, func(ctx context.Context, cents int) (receipt, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		id := fmt.Sprintf("receipt-%d for %d", len(b.charged)+1, cents)
 		b.charged = append(b.charged, id)
+		key, _ := childkey.FromContext(ctx)
+		b.byKey[key] = id
 		return receipt{ID: id}, nil
 	}))
-	require.NoError(t, server.Handle(mux, guard, refundCents, server.Keyed, func(ctx context.Context, undo contract.Undo[int, receipt]) (struct{}, error) {
+	require.NoError(t, server.Handle(mux, guard, refundCents, server.Keyed, func(ctx context.Context, _ contract.Undo[int, receipt]) (struct{}, error) {
 		fate, err := server.Barrier(ctx)
 		if err != nil || fate == server.NeverRan {
 			return struct{}{}, err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.refunded = append(b.refunded, undo.Output.ID)
+		forward, _ := server.ForwardKey(ctx)
+		b.refunded = append(b.refunded, b.byKey[forward])
 		return struct{}{}, nil
 	}))
 	require.NoError(t, server.Handle(mux, guard, bookParcel, server.Keyed, func(_ context.Context, address string) (parcel, error) {
@@ -221,4 +225,51 @@ func TestTenants_undo(t *testing.T) {
 	require.Equal(t, []string{"receipt-1 for 100", "receipt-2 for 100", "receipt-3 for 100"}, b.charged)
 	require.Equal(t, []string{"receipt-2 for 100"}, b.refunded)
 	require.Equal(t, []string{"A street", "C street"}, b.booked)
+}
+
+// A service that charged for a tenant undoes its own call: the parent key of the run that it
+// undoes is in the undo's ctx.
+func TestTenants_undoOfOwnCalls(t *testing.T) {
+	t.Parallel()
+	b := startPayment(t)
+	client := b.client(t)
+	tenant := func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }
+	guard, err := server.NewGuard(memstore.New(), tenant, server.Config{Namespace: "shop"})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	buy := contract.Post[int, receipt]("shop", "buy", "/orders")
+	cancel := contract.Post[contract.Undo[int, receipt], struct{}]("shop", "cancel", "/orders/cancel")
+	require.NoError(t, server.Handle(mux, guard, buy, server.Keyed, func(ctx context.Context, cents int) (receipt, error) {
+		return sdk.Call(ctx, client, chargeCents, cents)
+	}))
+	require.NoError(t, server.Handle(mux, guard, cancel, server.Keyed, func(ctx context.Context, undo contract.Undo[int, receipt]) (struct{}, error) {
+		fate, err := server.Barrier(ctx)
+		if err != nil || fate == server.NeverRan {
+			return struct{}{}, err
+		}
+		forward, _ := server.ForwardKey(ctx)
+		return sdk.CallUndo(childkey.NewContext(ctx, forward), client, refundCents, chargeCents, contract.Undo[int, receipt]{Input: undo.Input})
+	}))
+	srv := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		srv.Close()
+		require.NoError(t, guard.Shutdown(context.Background()))
+	})
+	as := func(tenant string) (context.Context, *sdk.Client) {
+		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"shop": {URL: srv.URL, Header: http.Header{"Authorization": {tenant}}}}})
+		require.NoError(t, err)
+		return childkey.NewContext(t.Context(), childkey.MustParse("order-1")), c
+	}
+	for _, tenant := range []string{"tenant-a", "tenant-b"} {
+		ctx, c := as(tenant)
+		_, err := sdk.Call(ctx, c, buy, 100)
+		require.NoError(t, err)
+	}
+	ctx, c := as("tenant-b")
+	for range 2 { // the second finds that it is done
+		_, err = sdk.CallUndo(ctx, c, cancel, buy, contract.Undo[int, receipt]{Input: 100})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"receipt-1 for 100", "receipt-2 for 100"}, b.charged)
+	require.Equal(t, []string{"receipt-2 for 100"}, b.refunded)
 }

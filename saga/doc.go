@@ -7,9 +7,10 @@
 // result. An [Engine], one per process, drives sagas; a [Journal] remembers
 // them (pgjournal in Postgres, memjournal in memory).
 //
-// Each call has the child key of its operation under the saga's key, so that
-// callees run it once, however often it is sent: after a crash another process
-// sends again what may have been lost. So a plan is data, not code to be
+// A saga is known by its [Scope], its definition's name and its key. Each call has
+// the child key of its operation, under a parent key that derives from these three
+// values. Callees therefore run it once, however often it is sent: after a crash
+// another process sends again what may have been lost. So a plan is data, not code to be
 // replayed, and there are no rules of determinism beyond pure functions in
 // [Map].
 //

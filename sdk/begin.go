@@ -41,6 +41,9 @@ type IntentStore interface {
 //
 //	ctx, err := sdk.Begin(ctx, intents, "checkout", "order-42", "rev-1")
 //
+// Whoever begins with the same namespace and parts begins the same request. Where
+// two tenants can have the same business id, the tenant is one of the parts.
+//
 // The store remembers, before anything is sent, that the request has begun, and
 // since when. So a first run can tell a refusal from a lost call, later runs start
 // with calls that are Unknown, calls say when they were first sent, and none is

@@ -17,7 +17,8 @@ type BarrierRequest struct {
 	// Scope and Namespace are those of both keys: what the forward call's guard
 	// has. Scope is required.
 	Scope, Namespace string
-	// Forward is the key of the call that is undone. Required.
+	// Forward is the key of the call that is undone, as that call sent it and as the
+	// undo names it. Required.
 	Forward childkey.Key
 	// Undo is the undo's own key, by which a second one is known. Required, and
 	// another than Forward.

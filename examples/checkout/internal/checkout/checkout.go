@@ -32,7 +32,7 @@ type service struct {
 }
 
 // place reserves and charges at the same time, and notifies when the charge is
-// made. Its ctx carries the key that the order came with.
+// made. Its ctx carries the parent key of its calls.
 func (s service) place(ctx context.Context, order checkoutapi.Order) (checkoutapi.Confirmation, error) {
 	fan := s.client.Fanout(ctx)
 	hold := sdk.Go(fan, inventoryapi.Reserve, linesOf(order))
