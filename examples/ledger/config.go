@@ -24,6 +24,9 @@ type config struct {
 // testObserver is told what the guard does; set by tests only.
 var testObserver server.Observer
 
+// testCodec seals what the guard stores; set by tests only.
+var testCodec server.Codec
+
 func configFromEnv(getenv func(string) string) (config, error) {
 	env := hosting.NewEnv(getenv)
 	cfg := config{

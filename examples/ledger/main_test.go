@@ -22,6 +22,9 @@ import (
 // run is completed: after COMMIT and before the answer.
 const killVariable = "LEDGER_TEST_KILL_AFTER_COMMIT"
 
+// codecVariable makes a child seal what it stores.
+const codecVariable = "LEDGER_TEST_CODEC"
+
 type killer struct{}
 
 func (killer) Observe(e server.Event) {
@@ -55,6 +58,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(killVariable) != "" {
 		testObserver = killer{}
+	}
+	if os.Getenv(codecVariable) != "" {
+		codec, err := server.NewAESGCM(server.AESKey{ID: "k1", Secret: make([]byte, server.AESKeyBytes)})
+		if err != nil {
+			panic(err)
+		}
+		testCodec = codec
 	}
 	if file := os.Getenv(heapVariable); file != "" {
 		go writeHeap(file)

@@ -38,7 +38,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 		}
 	}()
 	s.guard, err = server.NewGuard(s.database.Store, hosting.Tenant, server.Config{
-		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, BodyTimeout: cfg.bodyTimeout, Observer: testObserver, Logger: slog.Default(),
+		HandlerTimeout: hosting.HandlerTimeout, Lease: cfg.lease, Retention: cfg.retention, BodyTimeout: cfg.bodyTimeout, Observer: testObserver, Codec: testCodec, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, err
