@@ -18,7 +18,7 @@ with old as (
     finished_at = case when @status::smallint > 2 then n.now end,
     expires_at = case when @status::smallint in (3, 4, 6) then n.now + @keep::interval end
   from old
-  cross join (select clock_timestamp() as now) n
+  cross join (select statement_timestamp() as now) n
   where i.id = old.id
   returning i.*, old.status as was
 ), spilled as (
@@ -31,5 +31,5 @@ with old as (
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel,
-  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now
+  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from changed

@@ -5,6 +5,6 @@ delete from /*schema*/saga_audit
 where id = any (array(
     select id
     from /*schema*/saga_audit
-    where at < (select clock_timestamp()) - @age::interval
+    where at < statement_timestamp() - @age::interval
     order by id
     limit @limit))

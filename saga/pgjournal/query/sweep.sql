@@ -1,13 +1,13 @@
 -- Sweep deletes at most so many sagas that are past their time, with their results.
 -- It returns one row: how many sagas. Locked ones are left to the next sweep.
--- The scalar subquery makes one instant of clock_timestamp(), so that the index
--- is searched up to it and no further.
+-- statement_timestamp() is one instant for the whole statement, so that the index is
+-- searched up to it and no further.
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(
       select ctid
       from /*schema*/saga
-      where expires_at <= (select clock_timestamp())
+      where expires_at <= statement_timestamp()
       order by expires_at
       limit @limit
       for update skip locked))

@@ -3,7 +3,7 @@
 -- having had any: claims look sagas up by the leases of their engines.
 with forgotten as (
   delete from /*schema*/saga_engine e
-  where lease_until <= (select clock_timestamp()) - @age::interval
+  where lease_until <= statement_timestamp() - @age::interval
     and not exists (select from /*schema*/saga s where s.driven and s.expires_at is null and s.engine = e.id)
     and not exists (select from /*schema*/saga s where not s.driven and s.expires_at is null and s.engine = e.id)
 )

@@ -4,6 +4,6 @@
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version,
   created_at, lease_until, expires_at)
 select @key, @token, 1, 6, 0, 0, s.now, s.now, s.now + @keep::interval
-from (select clock_timestamp() as now) s
+from (select statement_timestamp() as now) s
 on conflict (key) do nothing
 returning true

@@ -1,14 +1,16 @@
 -- Claim makes the caller the first owner of a key. It returns one row if it won
 -- and none if there is a record (read.sql says which) or the request is too old.
 -- do nothing, not do update: a duplicate must write no WAL and lock no row.
--- clock_timestamp, not now(): the lease must not begin before a wait for a lock.
+-- statement_timestamp(), not now(): that stands still from BEGIN. A lease that begins
+-- before a wait for a lock ends no earlier than its owner believes, who counts from before
+-- the request was sent.
 -- The lock timeout bounds the wait for a transaction that is about to make the
 -- absent key a tombstone. Set here, it needs neither a session nor a round trip.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, route, memo)
 select @key, @token, 1, 1, @effect, @fingerprint_version, @fingerprint,
   s.now, @first_sent, s.now + @lease::interval, s.now + @keep::interval, @route, @memo
-from (select clock_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
+from (select statement_timestamp() as now, set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
 where s.settings is not null
   and (@first_sent::timestamptz is null or @first_sent >= s.now - @window::interval)
 on conflict (key) do nothing

@@ -1,8 +1,8 @@
 -- Defer gives one caller the time to look into an unknown record: its lease is
 -- extended if it is over. It returns a row for the one who won.
 update /*schema*/idempotency
-set lease_until = clock_timestamp() + @lease::interval
+set lease_until = statement_timestamp() + @lease::interval
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
 where s.lock_timeout is not null and key = @key and fence = @from
-  and state = 4 and lease_until <= clock_timestamp()
+  and state = 4 and lease_until <= statement_timestamp()
 returning true

@@ -7,8 +7,8 @@
 -- sweep.sql: what a crash brings back no read shows.
 with seen as (
   select ctid, expires_at,
-    envelope is not null and answer_until <= clock_timestamp() as due,
-    envelope is not null and answer_until > clock_timestamp() as waiting
+    envelope is not null and answer_until <= statement_timestamp() as due,
+    envelope is not null and answer_until > statement_timestamp() as waiting
   from /*schema*/idempotency
   where expires_at >= @after
   order by expires_at
@@ -21,7 +21,7 @@ with seen as (
       select i.ctid
       from /*schema*/idempotency i
       where i.ctid = any (array(select ctid from seen where due limit @limit))
-        and i.envelope is not null and i.answer_until <= clock_timestamp()
+        and i.envelope is not null and i.answer_until <= statement_timestamp()
       for no key update skip locked
     ))
   returning true

@@ -4,7 +4,7 @@ with forgotten as (
   delete from /*schema*/idempotency
   using (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
   where s.lock_timeout is not null and key = @key and fence = @from
-    and (state <> 1 or lease_until <= clock_timestamp())
+    and (state <> 1 or lease_until <= statement_timestamp())
   returning idempotency.*
 ), unkept as (
   delete from /*schema*/idempotency_answer a
@@ -17,5 +17,5 @@ with forgotten as (
 )
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
-  coalesce(envelope, (select envelope from unkept)) as envelope, route, memo, clock_timestamp() as now
+  coalesce(envelope, (select envelope from unkept)) as envelope, route, memo, statement_timestamp() as now
 from forgotten

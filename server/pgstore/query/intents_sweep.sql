@@ -3,7 +3,7 @@ delete from /*schema*/idempotency_intent
 where key = any (array(
     select key
     from /*schema*/idempotency_intent
-    where done_at < (select clock_timestamp()) - @age::interval
+    where done_at < statement_timestamp() - @age::interval
     order by done_at
     limit @limit
     for update skip locked))

@@ -6,6 +6,6 @@ insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint
   created_at, lease_until, expires_at, replay_until, status)
 select @key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
   s.now, s.now, s.now + @keep::interval, s.now + @keep::interval, 200
-from (select clock_timestamp() as now) s
+from (select statement_timestamp() as now) s
 on conflict (key) do nothing
 returning true

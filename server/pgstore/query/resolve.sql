@@ -6,15 +6,15 @@ with old as (
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
   cross join /*schema*/idempotency i
   where s.lock_timeout is not null and i.key = @key and i.fence = @from
-    and (i.state in (4, 5) or (i.state = 1 and i.lease_until <= clock_timestamp()))
+    and (i.state in (4, 5) or (i.state = 1 and i.lease_until <= statement_timestamp()))
   for update of i
 ), resolved as (
   update /*schema*/idempotency i
   set token = @token, fence = fence + 1, state = @to, deaths = @deaths, maybe_ran = @maybe_ran,
     status = @status, envelope = @envelope,
-    replay_until = case @to::smallint when 2 then clock_timestamp() + @replay_for::interval end,
-    answer_until = clock_timestamp() + @keep_answer::interval,
-    expires_at = case @to::smallint when 6 then greatest(expires_at, clock_timestamp() + @keep::interval) else expires_at end
+    replay_until = case @to::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    answer_until = statement_timestamp() + @keep_answer::interval,
+    expires_at = case @to::smallint when 6 then greatest(expires_at, statement_timestamp() + @keep::interval) else expires_at end
   from old
   where i.key = old.key
   returning i.*, old.state as was
@@ -23,5 +23,5 @@ with old as (
   select key, @verb, @actor, @reason, was, state, fence from resolved
 )
 select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
 from resolved

@@ -6,10 +6,10 @@
 -- thousand rows of a function that counts.
 update /*schema*/idempotency i
 set state = o.state, status = o.status, envelope = o.envelope,
-  replay_until = case o.state when 2 then clock_timestamp() + o.replay_for end,
-  answer_until = clock_timestamp() + o.keep_answer,
+  replay_until = case o.state when 2 then statement_timestamp() + o.replay_for end,
+  answer_until = statement_timestamp() + o.keep_answer,
   maybe_ran = i.maybe_ran or o.maybe_ran,
-  lease_until = case when o.state in (1, 4) then clock_timestamp() else i.lease_until end
+  lease_until = case when o.state in (1, 4) then statement_timestamp() else i.lease_until end
 from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fences::bigint[]) as fence,
     unnest(@states::smallint[]) as state, unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope,
     unnest(@replay_fors::interval[]) as replay_for, unnest(@keep_answers::interval[]) as keep_answer,

@@ -3,12 +3,12 @@
 with settled as (
   update /*schema*/idempotency i
   set state = o.state, status = o.status,
-    replay_until = case o.state when 2 then clock_timestamp() + o.replay_for end,
-    answer_until = clock_timestamp() + o.keep_answer,
+    replay_until = case o.state when 2 then statement_timestamp() + o.replay_for end,
+    answer_until = statement_timestamp() + o.keep_answer,
     answer_kept_until = case when o.envelope is not null
-      then coalesce(clock_timestamp() + o.keep_answer, greatest(i.expires_at, clock_timestamp() + o.replay_for)) end,
+      then coalesce(statement_timestamp() + o.keep_answer, greatest(i.expires_at, statement_timestamp() + o.replay_for)) end,
     maybe_ran = i.maybe_ran or o.maybe_ran,
-    lease_until = case when o.state in (1, 4) then clock_timestamp() else i.lease_until end
+    lease_until = case when o.state in (1, 4) then statement_timestamp() else i.lease_until end
   from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fences::bigint[]) as fence,
       unnest(@states::smallint[]) as state, unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope,
       unnest(@replay_fors::interval[]) as replay_for, unnest(@keep_answers::interval[]) as keep_answer,

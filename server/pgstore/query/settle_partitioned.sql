@@ -3,12 +3,12 @@
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status,
-    replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
-    answer_until = clock_timestamp() + @keep_answer::interval,
+    replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    answer_until = statement_timestamp() + @keep_answer::interval,
     answer_kept_until = case when @envelope::bytea is not null
-      then coalesce(clock_timestamp() + @keep_answer::interval, greatest(expires_at, clock_timestamp() + @replay_for::interval)) end,
+      then coalesce(statement_timestamp() + @keep_answer::interval, greatest(expires_at, statement_timestamp() + @replay_for::interval)) end,
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = case when @state::smallint in (1, 4) then clock_timestamp() else lease_until end
+    lease_until = case when @state::smallint in (1, 4) then statement_timestamp() else lease_until end
   from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
   where s.settings is not null
     and key = @key and token = @token and fence = @fence and state = 1

@@ -8,10 +8,10 @@
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,
-    replay_until = case @state::smallint when 2 then clock_timestamp() + @replay_for::interval end,
-    answer_until = clock_timestamp() + @keep_answer::interval,
+    replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    answer_until = statement_timestamp() + @keep_answer::interval,
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = case when @state::smallint in (1, 4) then clock_timestamp() else lease_until end
+    lease_until = case when @state::smallint in (1, 4) then statement_timestamp() else lease_until end
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout,
       set_config('client_min_messages', 'warning', true) as messages) s
   where s.lock_timeout is not null and s.messages is not null

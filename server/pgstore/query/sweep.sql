@@ -3,8 +3,8 @@
 -- deleted, and when the last of them expired (null: there was none). Live, unknown and
 -- poisoned ones stay, and so does a dead opaque run: it is the only trace of effects
 -- that may have happened.
--- The scalar subquery makes one instant of clock_timestamp(), so that the index
--- is searched up to it and no further. Locked rows are left to the next sweep.
+-- statement_timestamp() is one instant for the whole statement, so that the index is
+-- searched up to it and no further. Locked rows are left to the next sweep.
 -- Its commit does not wait for the disk, nor for a standby: what a crash brings back
 -- is swept again, and who claims a key that was swept makes both durable, as the
 -- log is flushed in order.
@@ -15,10 +15,10 @@ with swept as (
       select ctid
       from /*schema*/idempotency
       where expires_at >= @after
-        and expires_at <= (select clock_timestamp())
+        and expires_at <= statement_timestamp()
         and (state in (3, 6)
-          or (state = 2 and replay_until <= clock_timestamp())
-          or (state = 1 and lease_until <= clock_timestamp() and effect <> 3))
+          or (state = 2 and replay_until <= statement_timestamp())
+          or (state = 1 and lease_until <= statement_timestamp() and effect <> 3))
       order by expires_at
       limit @limit
       for update skip locked))
