@@ -43,6 +43,7 @@ type beating struct {
 // A beat is the next call for one group.
 type beat struct {
 	timer *time.Timer // nil while nothing is due
+	at    time.Time   // when it goes off
 	round int         // tells a call that its timer was stopped too late
 }
 
@@ -72,7 +73,7 @@ func (p *pulse) add(r *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.runs[r.owner.Token] = &beating{run: r, since: r.asked, alarm: time.AfterFunc(p.hold(r.asked), r.lose)}
-	p.schedule(punctual)
+	p.scheduleAt(punctual, r.asked.Add(p.interval(punctual)))
 }
 
 func (p *pulse) remove(r *run) {
@@ -101,13 +102,24 @@ func (b *beat) stop() {
 // schedule makes the next call for a group due, unless it is due already. The
 // caller holds mu.
 func (p *pulse) schedule(group int) {
+	if p.beats[group].timer == nil {
+		p.scheduleAt(group, time.Now().Add(p.interval(group)))
+	}
+}
+
+// scheduleAt makes the next call for a group due at that time, unless it is due
+// earlier. The time counts from when a lease was asked for: a claim that took
+// long has left little of its lease. The caller holds mu.
+func (p *pulse) scheduleAt(group int, at time.Time) {
 	b := &p.beats[group]
-	if b.timer != nil {
+	if b.timer != nil && !at.Before(b.at) {
 		return
 	}
+	b.stop()
 	b.round++
 	round := b.round
-	b.timer = time.AfterFunc(p.interval(group), func() { p.beat(group, round) })
+	b.at = at
+	b.timer = time.AfterFunc(time.Until(at), func() { p.beat(group, round) })
 }
 
 // beat renews the leases of a group, and schedules the next calls.

@@ -1,0 +1,41 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A claim takes most of its lease. The first renewal begins at once, and takes long as well:
+// the run keeps its key.
+func TestLease_slowClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 30 * time.Second
+		store := &flaky{TxStore: memstore.New()}
+		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			r, won, err := store.TxStore.Claim(ctx, req)
+			time.Sleep(lease * 6 / 10)
+			return r, won, err
+		}
+		store.renew = func(ctx context.Context, owners []server.Owner, d time.Duration) (server.Renewal, error) {
+			time.Sleep(lease / 4)
+			return store.TxStore.Renew(ctx, owners, d)
+		}
+		g := newGuard(t, store, server.Config{Lease: lease, StoreTimeout: time.Minute})
+		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(lease)
+			require.NoError(t, r.Context().Err(), "the run has its lease")
+			fmt.Fprint(w, "done")
+		})
+		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "done", false)
+	})
+}
