@@ -22,14 +22,15 @@ type Replication struct {
 	Async int
 }
 
-// A subscriber of logical replication and a base backup are no standbys.
+// A subscriber of logical replication, a base backup and a connection that has not begun are no
+// standbys.
 // The columns that only some roles see are null for the others.
 const replication = `
 select current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') in ('on', 'remote_apply', 'remote_write'),
 	count(*)::int, count(*) filter (where sync_state in ('async', 'potential'))::int,
 	(select count(*)::int from pg_replication_slots where slot_type = 'physical' and not active)
 from pg_stat_replication
-where coalesce(state, 'streaming') in ('startup', 'catchup', 'streaming')
+where coalesce(state, 'streaming') in ('catchup', 'streaming')
 	and not exists (select from pg_replication_slots where slot_type = 'logical' and active_pid = pg_stat_replication.pid)`
 
 // AskReplication asks the server. It changes nothing, and needs no privilege.
