@@ -148,7 +148,7 @@ func (b *logbook) release(cause logCause) {
 
 // personal are the events that need a person, with their log messages. Refusals are
 // logged where they are answered.
-var personal = map[EventKind]string{
+var personal = [eventKinds]string{
 	EventUnknown:     "key became outcome-unknown: settle it with Guard.Resolve",
 	EventPoisoned:    "key was quarantined: settle it with Guard.Resolve",
 	EventSealError:   "answer or memo could not be sealed or opened",
@@ -158,8 +158,8 @@ var personal = map[EventKind]string{
 
 // logEvent logs the event if it needs a person.
 func (g *Guard) logEvent(e *Event) {
-	message, ok := personal[e.Kind]
-	if !ok || e.Kind == EventReconcile && e.Err == nil {
+	message := personal[e.Kind]
+	if message == "" || e.Kind == EventReconcile && e.Err == nil {
 		return
 	}
 	g.log.write(context.Background(), logLine{
