@@ -126,6 +126,8 @@ func storeRefusal(err error) outcome {
 		return outcome{code: wire.KeyExpired}
 	case errors.Is(err, ErrRecordUnreadable):
 		return outcome{code: wire.RecordUnreadable, err: err}
+	case errors.Is(err, ErrInProgress):
+		return contendedRefusal()
 	default:
 		return outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
 	}

@@ -85,6 +85,14 @@ func (g *Guard) lead(ctx context.Context, c *call, s *seat, p *patience) outcome
 		}
 		s.asking()
 		f, err := g.ask(ctx, c, known)
+		if errors.Is(err, ErrInProgress) {
+			s.contend()
+			if !p.start(g, s) || !w.pause(ctx, s, new(Record), p.left()) {
+				s.failed(err) // or each follower would find out by itself, one after the other
+				return storeRefusal(err)
+			}
+			continue
+		}
 		if err != nil {
 			g.observeStoreError(c, err)
 			if !errors.Is(err, ErrExpired) { // that is about this request's own first-sent time
@@ -135,6 +143,8 @@ func look(v view, fp Fingerprint, maxDeaths int) (glance, decision) {
 	case v.phase == phaseSettling:
 		// The outcome may be visible to others: in-progress would be a lie.
 		return glanceHold, d
+	case v.phase == phaseContended:
+		return glancePatient, d
 	case v.phase == phaseRunning && d.verdict == verdictRefuse:
 		return glanceAnswer, d // another fingerprint than the run's
 	case v.phase == phaseRunning:
@@ -215,8 +225,19 @@ func (g *Guard) busyRefusal(rec *Record) outcome {
 	return outcome{code: wire.InProgress, retryAfter: retryAfter(runAge(rec, g.cfg.Lease), rec.LeaseLeft())}
 }
 
+// contendedRefusal refuses a call whose key another transaction is deciding about.
+func contendedRefusal() outcome {
+	return outcome{code: wire.InProgress, retryAfter: contendedRetryAfter}
+}
+
+// contendedRetryAfter is about how long the transaction of an undo takes.
+const contendedRetryAfter = time.Second
+
 // busyView refuses a duplicate by what the flight knows.
 func (g *Guard) busyView(v view) outcome {
+	if v.phase == phaseContended {
+		return contendedRefusal()
+	}
 	if v.phase == phaseRunning || v.phase == phaseSettling {
 		return outcome{code: wire.InProgress, retryAfter: retryAfter(time.Since(v.started), g.cfg.Lease)}
 	}

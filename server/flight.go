@@ -9,10 +9,11 @@ import (
 type phase uint8
 
 const (
-	phaseIdle     phase = iota // between two asks, or nobody leads
-	phaseAsking                // the leader is at the store
-	phaseRunning               // the leader's handler runs
-	phaseSettling              // the run is being recorded: it may be visible elsewhere already
+	phaseIdle      phase = iota // between two asks, or nobody leads
+	phaseAsking                 // the leader is at the store
+	phaseRunning                // the leader's handler runs
+	phaseSettling               // the run is being recorded: it may be visible elsewhere already
+	phaseContended              // the leader waits for a transaction that is deciding about the key
 )
 
 // flights are the requests of this process, by key. Of the requests for one
@@ -179,6 +180,14 @@ func (s *seat) found(rec Record) {
 func (s *seat) failed(err error) {
 	s.update(func(f *flight) bool {
 		f.phase, f.failed, f.err = phaseIdle, f.asks, err
+		return true
+	})
+}
+
+// contend tells that the leader waits for a transaction that is deciding about the key.
+func (s *seat) contend() {
+	s.update(func(f *flight) bool {
+		f.phase = phaseContended
 		return true
 	})
 }

@@ -18,6 +18,11 @@ var (
 	// ErrExpired: the key would have been claimed, but it was first sent
 	// before the retention window; nothing changed.
 	ErrExpired = errors.New("server: first sent before the retention window")
+	// ErrInProgress: another transaction is deciding about the key at this moment,
+	// as the transaction of an undo does. Nothing changed. A later request
+	// learns the decision. Claim, TakeOver and Bury return it instead of
+	// waiting longer than [MaxLockWait]. It never stands for a record that is final.
+	ErrInProgress = errors.New("server: another transaction is deciding about the key")
 	// ErrFateUnknown: a write was sent, and whether it is durable is not
 	// known. It may also become durable later.
 	ErrFateUnknown = errors.New("server: fate of the write unknown")
@@ -25,6 +30,10 @@ var (
 	// sense of it. No retry can help: the answer is record-unreadable.
 	ErrRecordUnreadable = errors.New("server: record unreadable")
 )
+
+// MaxLockWait is how long Claim, TakeOver and Bury of a [Store] wait at most, in all, for
+// the end of another transaction that holds the key. A caller gets in-progress then.
+const MaxLockWait = 500 * time.Millisecond
 
 // An Owner is one run's hold on a key. Every write of a run names both its
 // token and its fence.

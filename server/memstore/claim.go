@@ -8,7 +8,8 @@ import (
 )
 
 // Claim implements [server.Store]. It waits only where a transaction is about
-// to make the absent key a tombstone: a duplicate gets the record as it stands.
+// to make the absent key a tombstone, for at most [server.MaxLockWait]: a duplicate gets
+// the record as it stands.
 func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
@@ -19,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 	if r, ok := s.find(req.ID); ok {
 		return r, repeated(r, req), nil
 	}
-	if err := s.acquire(ctx, nil, req.ID); err != nil {
+	if err := s.undecided(ctx, req.ID); err != nil {
 		return server.Record{}, false, err
 	}
 	defer s.mu.Unlock()
@@ -41,12 +42,12 @@ func repeated(r server.Record, req server.ClaimRequest) bool {
 	return owns(r, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence})
 }
 
-// TakeOver implements [server.Store].
+// TakeOver implements [server.Store]. It waits as Claim does.
 func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
 	}
-	if err := s.acquire(ctx, nil, req.ID); err != nil {
+	if err := s.undecided(ctx, req.ID); err != nil {
 		return server.Record{}, false, err
 	}
 	defer s.mu.Unlock()
@@ -66,12 +67,16 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 	return shown(r, now), true, nil
 }
 
-// Bury implements [server.Store].
+// Bury implements [server.Store]. It waits as Claim does.
 func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
 	if err := checkBury(req.To); err != nil {
 		return server.Record{}, false, err
 	}
-	return s.operate(ctx, req.ID, func(r server.Record, now time.Time) (server.Record, bool) {
+	if err := s.undecided(ctx, req.ID); err != nil {
+		return server.Record{}, false, err
+	}
+	defer s.mu.Unlock()
+	return s.moveRecord(req.ID, func(r server.Record, now time.Time) (server.Record, bool) {
 		if r.Fence != req.From || !dead(r, now) {
 			return r, false
 		}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,20 @@ import (
 // returns nil with s.mu held, or an error without it. t is nil for a call that
 // is no part of a transaction.
 func (s *Store) acquire(ctx context.Context, t *tx, ids ...server.ID) error {
+	return s.acquireWithin(ctx, s.lockTimeout, t, ids...)
+}
+
+// undecided is acquire for an operation that a request begins with: it does not wait for
+// long, and says that somebody is deciding about the key.
+func (s *Store) undecided(ctx context.Context, id server.ID) error {
+	err := s.acquireWithin(ctx, min(s.lockTimeout, server.MaxLockWait), nil, id)
+	if errors.Is(err, ErrLocked) {
+		err = fmt.Errorf("%w: %w", server.ErrInProgress, err)
+	}
+	return err
+}
+
+func (s *Store) acquireWithin(ctx context.Context, within time.Duration, t *tx, ids ...server.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -20,7 +35,7 @@ func (s *Store) acquire(ctx context.Context, t *tx, ids ...server.ID) error {
 	if s.holder(t, ids) == nil {
 		return nil
 	}
-	err := s.queueUp(ctx, t, ids)
+	err := s.queueUp(ctx, within, t, ids)
 	if err != nil {
 		s.mu.Unlock()
 	}
@@ -28,7 +43,7 @@ func (s *Store) acquire(ctx context.Context, t *tx, ids ...server.ID) error {
 }
 
 // queueUp waits until nobody holds any of ids. s.mu is held before and after.
-func (s *Store) queueUp(ctx context.Context, t *tx, ids []server.ID) error {
+func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []server.ID) error {
 	if t != nil {
 		t.wants = ids
 		s.queue = append(s.queue, t)
@@ -37,7 +52,7 @@ func (s *Store) queueUp(ctx context.Context, t *tx, ids []server.ID) error {
 			s.queue = slices.DeleteFunc(s.queue, func(w *tx) bool { return w == t })
 		}()
 	}
-	timeout := time.NewTimer(s.lockTimeout)
+	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 	for holder := s.holder(t, ids); holder != nil; holder = s.holder(t, ids) {
 		if t != nil {

@@ -107,6 +107,11 @@ func (s *Store) operate(ctx context.Context, id server.ID,
 		return server.Record{}, false, err
 	}
 	defer s.mu.Unlock()
+	return s.moveRecord(id, move)
+}
+
+// moveRecord returns what move makes of a record. s.mu is held.
+func (s *Store) moveRecord(id server.ID, move func(server.Record, time.Time) (r server.Record, ok bool)) (server.Record, bool, error) {
 	r, ok := s.records[id]
 	if !ok {
 		return server.Record{}, false, server.ErrNotFound

@@ -14,6 +14,15 @@ var txDefects = []defect{
 		"tx: a rollback leaves nothing",
 		"tx: a lost lease rolls everything back",
 	}},
+	{"takes a key that is being decided about for a lost store", func(m *mutant) {
+		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			r, won, err := m.Store.Claim(ctx, req)
+			if errors.Is(err, server.ErrInProgress) {
+				err = errors.New("timeout")
+			}
+			return r, won, err
+		}
+	}, []string{"tx cancel: a claim and a take-over hear of it soon"}},
 	{"settles beside the transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
 			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {

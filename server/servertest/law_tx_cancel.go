@@ -15,6 +15,7 @@ var txCancelLaws = []law{
 	{"tx cancel: what each state was and becomes", txCancelOfEachState},
 	{"tx cancel: seen by nobody before the end, and a claim waits", txCancelHoldsClaim},
 	{"tx cancel: a take-over waits for its end", txCancelHoldsTakeOver},
+	{"tx cancel: a claim and a take-over hear of it soon", txCancelIsToldSoon},
 	{"tx cancel: the verdict on a running key holds to the end", txCancelHoldsOwner},
 	{"tx cancel: two undo runs of one key at once", txCancelTwice},
 	{"tx cancel: two undo runs in opposite order both end", txCancelCrosswise},
@@ -133,6 +134,30 @@ func txCancelHoldsTakeOver(c *check) {
 			}
 		}
 	}
+}
+
+// txCancelIsToldSoon looks at a transaction that goes on: whoever asks for its keys is told so, and changes
+// nothing, and other keys are claimed meanwhile.
+func txCancelIsToldSoon(c *check) {
+	undo, absent, released := c.claimNew(), request(newID()), ended(release)(c)
+	tx := c.run(undo)
+	c.txCancel(tx, absent.ID)
+	c.txCancel(tx, released.ID)
+	for what, do := range map[string]func() error{
+		"Claim": func() error { _, _, err := c.store.Claim(c.Context(), absent); return err },
+		"TakeOver": func() error {
+			_, _, err := c.store.TakeOver(c.Context(), request(released.ID), released.Fence)
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, server.ErrInProgress) || errors.Is(err, server.ErrFateUnknown) {
+			c.Errorf("%s of a key that a transaction holds: error = %v, want %v", what, err, server.ErrInProgress)
+		}
+	}
+	c.claimNew()
+	c.must("Tx.Rollback", tx.Rollback(c.Context()))
+	c.wantUnchanged(released)
+	c.claim(absent)
 }
 
 // txCancelHoldsOwner looks at a run in progress: the undo was told so, and the

@@ -1,0 +1,78 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// decided is a store in which another transaction is deciding about every key.
+type decided struct {
+	*memstore.Store
+
+	open   atomic.Bool
+	claims atomic.Int32
+}
+
+func (d *decided) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	if !d.open.Load() {
+		d.claims.Add(1)
+		time.Sleep(server.MaxLockWait)
+		return server.Record{}, false, server.ErrInProgress
+	}
+	return d.Store.Claim(ctx, req)
+}
+
+func (d *decided) send(t *testing.T, g *server.Guard, prefer string) *httptest.ResponseRecorder {
+	t.Helper()
+	h, err := g.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("done")) }))
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/orders", http.NoBody)
+	r.Header.Set(wire.HeaderKey, "order-42")
+	r.Header.Set("Prefer", prefer)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// A key that another transaction is deciding about is in progress, and nothing is wrong with the store. Followers
+// of the request that asks get its answer, and do not ask one after the other. Who can wait asks again until it is decided.
+func TestGuard_keyBeingDecided(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &decided{Store: memstore.New()}
+		m := new(server.Metrics)
+		g, err := server.NewGuard(d, server.Unscoped, server.Config{Observer: m})
+		require.NoError(t, err)
+		start := time.Now()
+		answers := make(chan *httptest.ResponseRecorder, 20)
+		for range cap(answers) {
+			go func() { answers <- d.send(t, g, "wait=0") }()
+		}
+		for range cap(answers) {
+			w := <-answers
+			require.Equal(t, http.StatusConflict, w.Code, w.Body)
+			require.Contains(t, w.Body.String(), string(wire.InProgress))
+			require.Equal(t, "1", w.Header().Get(wire.HeaderRetryAfter))
+		}
+		require.LessOrEqual(t, time.Since(start), 2*server.MaxLockWait) // most came after the first had asked
+		require.LessOrEqual(t, d.claims.Load(), int32(2))
+
+		time.AfterFunc(2*time.Second, func() { d.open.Store(true) })
+		w := d.send(t, g, "wait=5")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.Greater(t, d.claims.Load(), int32(3))
+		require.NoError(t, g.Shutdown(t.Context()))
+	})
+}
