@@ -28,10 +28,11 @@ const (
 // ready to use.
 type CombinerConfig struct {
 	// MaxFlushes is how many flushes may be under way at once, each on a
-	// connection of its own. One that has no answer after 50 ms does not count
-	// any more: it waits for a lock, a standby or a network. Zero means
-	// [DefaultMaxFlushes], or half of the pool's connections if that is less, and
-	// at least one.
+	// connection of its own, whatever they wait for. So a disk, a standby or a
+	// network that stalls takes no more of the pool. Writes that have to go alone
+	// take at most half as many more. A pool of several connections keeps at least
+	// one for others. Zero means [DefaultMaxFlushes], or half of the pool's connections
+	// if that is less, and at least one.
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait for a flush. Further ones are
@@ -52,11 +53,17 @@ type CombinerConfig struct {
 // that come while it is under way wait for its end, and then go together: one of
 // their callers leads the flush. No timer holds a write back.
 //
-// A flush that failed and has changed nothing is taken apart: each of its
-// callers sends its own write alone, so that one that cannot succeed fails
-// nobody else's. Where a lane has it so (Again in [LaneConfig]) its writes come
-// once more before that. One whose fate is unknown leaves the fate of all its writes
-// unknown; see [Writer].
+// A flush that the server refused is sent again as the single statements of its writes, in
+// one transaction. That shows which write the server refuses, or whose row another
+// transaction has locked: its caller gets the error at once, and the others share a
+// commit without it. A flush that changed nothing for another reason is taken apart: each
+// caller sends its own write alone, a few at a time. Where a lane has it so (Again in
+// [LaneConfig]) the writes of a flush come once more before that. A flush whose fate is
+// unknown leaves the fate of all its writes unknown; see [Writer].
+//
+// A flush of which the server says nothing for five seconds loses its connection, whether or
+// not callers wait, as a parked write does. While no write has been answered since, one flush at a time
+// tries again.
 //
 // It is safe for concurrent use.
 type Combiner struct {
@@ -71,6 +78,9 @@ type Combiner struct {
 	queue   []*entry
 	traffic traffic // of flushes
 	stalls  lookout
+	singles singles
+	dials   dials
+	trials  int // flushes under way that began while the writer had no answers
 }
 
 // NewCombiner returns a combiner that sends through w. Make its lanes before its
@@ -78,8 +88,9 @@ type Combiner struct {
 func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	conns := int(w.pool.Config().MaxConns)
 	switch {
-	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > conns:
-		return nil, fmt.Errorf("pgkit: MaxFlushes %d is not between 0 and the pool's %d connections", cfg.MaxFlushes, conns)
+	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > mostOf(conns):
+		return nil, fmt.Errorf("pgkit: MaxFlushes %d is not between 0 and %d, which leaves others one of the pool's %d connections",
+			cfg.MaxFlushes, mostOf(conns), conns)
 	case cfg.MaxQueued < 0:
 		return nil, fmt.Errorf("pgkit: MaxQueued %d is negative", cfg.MaxQueued)
 	case cfg.Settings.Err() != nil:
@@ -93,8 +104,12 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	}
 	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{}), traffic: traffic{most: cfg.MaxFlushes}}
 	c.stalls = lookout{lock: &c.mu, after: stallAfter}
+	c.singles = singles{most: max(1, cfg.MaxFlushes/2), total: mostOf(conns)}
 	return c, nil
 }
+
+// mostOf is how many of so many connections a combiner may use.
+func mostOf(conns int) int { return max(1, conns-1) }
 
 // Queued returns how many writes wait for a flush at this moment.
 func (c *Combiner) Queued() int {
@@ -119,6 +134,7 @@ func (c *Combiner) Close(ctx context.Context) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stalls.end()
+		c.dials.end()
 		return nil
 	case <-ctx.Done():
 		c.refuseQueued(ErrClosed)

@@ -10,7 +10,7 @@ import (
 // outside; so these look at the queue alone, which is why they are internal.
 func TestCombiner_calledLeaderLeaves(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1}}
+	c := &Combiner{writer: new(Writer), cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1}, singles: singles{most: 1, total: 2}}
 	entries := make([]*entry, 4)
 	for i := range entries {
 		entries[i] = &entry{wake: make(chan struct{}, 1)}
@@ -37,12 +37,12 @@ func TestCombiner_calledLeaderLeaves(t *testing.T) {
 
 func TestCombiner_abandon_afterTheEnd(t *testing.T) {
 	t.Parallel()
-	c := &Combiner{cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1, slots: 1, carried: 1}}
+	c := &Combiner{writer: new(Writer), cfg: CombinerConfig{MaxQueued: 9}, traffic: traffic{most: 1, slots: 1, carried: 1}}
 	e := &entry{wake: make(chan struct{}, 1)}
-	f := &flush{entries: []*entry{e}, slot: true}
+	f := &flush{leader: e, entries: []*entry{e}, writes: 1}
 	e.stage, e.flush = stageSent, f
 	c.finish(f, nil)
-	c.giveUpSlot(f) // its timer went off at the same moment
+	c.stall(f) // its timer went off at the same moment
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.abandon(ctx, e); err != nil {
@@ -56,22 +56,26 @@ func TestCombiner_abandon_afterTheEnd(t *testing.T) {
 func TestTraffic_room(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name                    string
-		slots, carried, waiting int
-		want                    bool
+		name                             string
+		slots, stalled, carried, waiting int
+		want                             bool
 	}{
-		{"nothing is under way", 0, 0, 1, true},
-		{"one is, and few wait", 1, 1, 3, false},
-		{"one is, and enough wait", 1, 1, 4, true},
-		{"two are, and few wait for two", 2, 2, 7, false},
-		{"two are, and enough wait", 2, 2, 8, true},
-		{"a large one is, and fewer wait", 1, 100, 99, false},
-		{"a large one is, and as many wait", 1, 100, 100, true},
-		{"large ones are, and fewer wait than they carry on average", 2, 150, 74, false},
-		{"large ones are, and as many wait", 2, 150, 75, true},
-		{"all are", 3, 3, 4000, false},
+		{"nothing is under way", 0, 0, 0, 1, true},
+		{"one is, and few wait", 1, 0, 1, 3, false},
+		{"one is, and enough wait", 1, 0, 1, 4, true},
+		{"two are, and few wait for two", 2, 0, 2, 7, false},
+		{"two are, and enough wait", 2, 0, 2, 8, true},
+		{"a large one is, and fewer wait", 1, 0, 100, 99, false},
+		{"a large one is, and as many wait", 1, 0, 100, 100, true},
+		{"large ones are, and fewer wait than they carry on average", 2, 0, 150, 74, false},
+		{"large ones are, and as many wait", 2, 0, 150, 75, true},
+		{"all are", 3, 0, 3, 4000, false},
+		{"one has stalled, and says nothing of the next", 0, 1, 0, 1, true},
+		{"one has stalled beside another, and few wait for that", 1, 1, 1, 3, false},
+		{"all have stalled", 0, 3, 0, 4000, false},
+		{"some have stalled, and the others are all", 1, 2, 1, 4000, false},
 	} {
-		under := traffic{most: 3, slots: tt.slots, carried: tt.carried}
+		under := traffic{most: 3, slots: tt.slots, stalled: tt.stalled, carried: tt.carried}
 		if got := under.room(tt.waiting); got != tt.want {
 			t.Errorf("%s: %+v has room for %d: %v, want %v", tt.name, under, tt.waiting, got, tt.want)
 		}

@@ -207,7 +207,7 @@ func TestCombiner_stall(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, 4, pgkit.CombinerConfig{MaxFlushes: 1})
+			b := newBench(t, 4, pgkit.CombinerConfig{MaxFlushes: 2})
 			release := b.block(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -234,6 +234,34 @@ func TestCombiner_stall(t *testing.T) {
 	}
 }
 
+// However many flushes wait, for whatever reason, they take no more connections than they may: those that
+// stalled count, and so do those that nobody waits for any more.
+func TestCombiner_maximum(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 8, pgkit.CombinerConfig{MaxFlushes: 2})
+	release := b.block(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	stalled := []<-chan given{b.put(t.Context(), put{1, 0})}
+	b.blocked(t)
+	stalled = append(stalled, b.put(ctx, put{1, 0}))
+	until(t, "both have stalled", func() bool { return b.combiner.Stalled() == 2 })
+	var waiting []<-chan given
+	for id := range 50 {
+		waiting = append(waiting, b.put(t.Context(), put{id + 2, 0}))
+	}
+	until(t, "the others wait", func() bool { return b.combiner.Queued() == 50 })
+	cancel()
+	require.ErrorIs(t, (<-stalled[1]).err, pgkit.ErrFateUnknown)
+	require.EqualValues(t, 2, b.pool.Stat().AcquiredConns())
+	require.Equal(t, 50, b.combiner.Queued())
+	release()
+	require.NoError(t, (<-stalled[0]).err)
+	for _, d := range waiting {
+		require.NoError(t, (<-d).err)
+	}
+	until(t, "nothing is under way", b.combiner.Idle)
+}
+
 func TestNewCombiner_refuses(t *testing.T) {
 	t.Parallel()
 	w := newWriter(t, newPool(t, func(cfg *pgxpool.Config) { cfg.MaxConns = 3 }), 0)
@@ -242,7 +270,7 @@ func TestNewCombiner_refuses(t *testing.T) {
 		text string
 	}{
 		{pgkit.CombinerConfig{MaxFlushes: -1}, "MaxFlushes -1"},
-		{pgkit.CombinerConfig{MaxFlushes: 4}, "MaxFlushes 4 is not between 0 and the pool's 3 connections"},
+		{pgkit.CombinerConfig{MaxFlushes: 4}, "MaxFlushes 4 is not between 0 and 2, which leaves others one of the pool's 3 connections"},
 		{pgkit.CombinerConfig{MaxQueued: -1}, "MaxQueued -1"},
 	} {
 		_, err := pgkit.NewCombiner(w, tt.cfg)

@@ -25,16 +25,43 @@
 //     carries few.
 //   - A flush is one round trip and one transaction. Its leader is the caller that
 //     has waited longest. If the leader goes away, the flush does not.
-//   - A flush that changed nothing, for whatever reason, is taken apart: each
-//     caller sends its own write alone, under its own ctx. Where a lane knows
-//     better (Again in [LaneConfig]) it comes once more before that.
+//   - A flush that the server refused goes again as the single statements of its
+//     writes, in one transaction. The write that fails is set aside with its error, and
+//     the others share a commit without it. So a locked row, or a write that cannot
+//     succeed, costs the others a round trip.
+//   - A flush that changed nothing for another reason is taken apart: each caller sends
+//     its own write alone, under its own ctx, and few do at a time. Where a lane knows
+//     better (Again in [LaneConfig]) its writes come once more before that.
 //   - A flush whose fate is unknown leaves each of its writes so, and each caller
 //     does what it does about a single write: it asks again.
-//   - A flush without an answer after 50 ms does not count as under way. It has met
-//     a lock, a dead standby or a dead connection, and those behind it need not.
+//   - A flush without an answer after 50 ms does not delay the next one, but it keeps
+//     its place: no more than MaxFlushes are under way, whatever they wait for. One
+//     connection of the pool is always left for others.
+//   - A flush without an answer after five seconds loses its connection, and its fate is
+//     unknown; see [Writer]. While nothing is answered, one flush at a time is sent.
+//   - A leader whose connection was refused fails alone. The others wait for the
+//     connections that the pool has; where it has none, all hear of it.
 //   - Full is full: [ErrQueueFull], at once, and nothing was sent.
 //
 // A [Gatherer] does the same for reads, which have no commit to share and no fate.
+//
+// # A server that vanishes
+//
+// No single bound covers a server that vanishes without a packet, as in a power cut before
+// a failover. So there are several:
+//
+//   - a write that nobody waits for any more, or a flush, loses its socket after a bound.
+//     This also holds where the other end acknowledges and never answers;
+//   - then no older connection to that server is used, and new connections try the other
+//     hosts of the connection string first;
+//   - a connection that was idle for a second answers a ping within three seconds, or the
+//     same follows;
+//   - a connection attempt has five seconds for each host, unless the connection string
+//     says something else;
+//   - the kernel drops a connection without acknowledgements after about ten seconds, where
+//     the platform has keepalive probes and TCP_USER_TIMEOUT.
+//
+// In none of these cases a cancel request is sent.
 //
 // The package knows Postgres and pgx, and nothing of keys, claims or sagas.
 // Nothing in it depends on a session, so that it works behind a pooler in

@@ -13,87 +13,84 @@ import (
 // A flush is one transaction with the writes of several callers, or the one
 // statement of a single caller.
 type flush struct {
-	entries []*entry // the leader's first
-	conn    Held
-	left    chan struct{}
+	leader  *entry
+	entries []*entry // the leader's first; once it is sent, those that were not severed
+	write   *write
 	crash   *crash // read by the leader, once it is woken
+	again   bool   // its lanes want it to go once more
+	told    bool   // its lanes were told why it failed
 
 	// Under the combiner's lock:
+	writes  int  // that it was sent with
 	live    int  // callers that wait for it
-	slot    bool // it counts as under way
+	ended   bool // its slot was given up
+	stalled bool
 	watched *watched
 }
 
 // lead opens a flush for e, whose caller has a slot, and whatever is queued once
 // it has a connection. If it returns an error, that is e's outcome.
 func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
-	f := &flush{entries: []*entry{e}, left: make(chan struct{}), slot: true}
-	launched := false
-	defer func() {
-		if launched {
-			return
-		}
-		if f.conn != nil { // a lane failed to make its statement, perhaps with a panic
-			f.conn.Release()
-		}
-		c.finish(f, errAlone)
-	}()
-	conn, err := c.writer.acquire(ctx)
+	conn, err := c.writer.pool.Acquire(ctx)
 	if err != nil {
-		c.noConnection(ctx, err)
+		c.noConnection(ctx, e, err)
 		return nil, err
 	}
-	f.conn = conn
+	f := &flush{leader: e, entries: []*entry{e}, writes: 1, write: &write{conn: conn, flush: true}}
+	launched := false
+	defer func() {
+		if !launched { // a lane failed to make its statement, perhaps with a panic
+			conn.Release()
+			c.finish(f, errAlone)
+		}
+	}()
 	c.fill(f)
-	write, err := c.compose(f)
+	do, err := c.compose(f)
 	if err != nil {
 		return nil, err
 	}
 	launched = true
-	if err := c.writer.launch(ctx, conn, f.left, write, func(err error) { c.finish(f, err) }); err != nil {
+	if err := c.writer.launch(ctx, f.write, do, func(err error) { c.finish(f, err) }); err != nil {
 		c.finish(f, err)
 	}
 	return f, nil
-}
-
-// noConnection spares those in the queue from finding out one after the other.
-// What has to do with the leader alone is none of their business.
-func (c *Combiner) noConnection(ctx context.Context, err error) {
-	switch {
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
-		c.refuseQueued(err)
-	case ctx.Err() == nil:
-		c.refuseQueued(errAlone)
-	}
 }
 
 // fill takes what is queued into f, as far as there is room.
 func (c *Combiner) fill(f *flush) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bytes, n := f.entries[0].bytes, 0
-	for n < len(c.queue) && n+1 < maxEntries && bytes+c.queue[n].bytes <= maxBytes {
-		bytes += c.queue[n].bytes
-		n++
+	c.dials.connected()
+	if !f.leader.alone {
+		bytes, n := f.leader.bytes, 0
+		for n < len(c.queue) && n+1 < maxEntries && bytes+c.queue[n].bytes <= maxBytes {
+			bytes += c.queue[n].bytes
+			n++
+		}
+		f.entries = append(f.entries, c.queue[:n]...)
+		c.traffic.carried += n
+		c.queue = slices.Delete(c.queue, 0, n)
 	}
-	f.entries = append(f.entries, c.queue[:n]...)
-	c.traffic.carried += n
-	c.queue = slices.Delete(c.queue, 0, n)
 	for _, e := range f.entries {
 		e.stage, e.flush = stageSent, f
 	}
-	f.live = len(f.entries)
-	f.watched = c.stalls.add(func() { c.giveUpSlot(f) })
+	f.writes = len(f.entries)
+	f.live = f.writes
+	f.watched = c.stalls.add(func() { c.stall(f) })
 }
 
-// giveUpSlot lets others go on: f has ended, or is stalled. c.mu is held.
-func (c *Combiner) giveUpSlot(f *flush) {
-	if !f.slot {
+// stall lets others go on where f has had no answer for a while, and bounds how long it waits for
+// one. c.mu is held.
+func (c *Combiner) stall(f *flush) {
+	if f.ended {
 		return
 	}
-	f.slot = false
-	c.traffic.release(len(f.entries))
-	c.callNext()
+	f.stalled = true
+	c.writer.overdue(f.write)
+	if !f.leader.alone {
+		c.traffic.stall(f.writes)
+		c.callNext()
+	}
 }
 
 // oversee waits with the leader.
@@ -117,7 +114,7 @@ func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
 func (c *Combiner) abandonFlush(f *flush) {
 	f.live--
 	if f.live == 0 {
-		c.writer.park(f.conn, f.left)
+		c.writer.park(f.write)
 	}
 }
 
@@ -126,7 +123,11 @@ func (c *Combiner) finish(f *flush, err error) {
 	err = f.outcome(err)
 	c.mu.Lock()
 	c.stalls.remove(f.watched)
-	c.giveUpSlot(f)
+	if !f.ended {
+		f.ended = true
+		c.release(f.leader, f.writes, f.stalled)
+		c.callFreed()
+	}
 	for _, e := range f.entries {
 		e.stage, e.err = stageEnded, err
 		if err == errAgain && e.again { //nolint:errorlint // it never leaves this package, and is never wrapped
@@ -142,31 +143,35 @@ func (c *Combiner) finish(f *flush, err error) {
 // outcome is what each caller is told of a flush that ended with err.
 func (f *flush) outcome(err error) error {
 	switch {
-	case err == nil, err == errAlone, len(f.entries) == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed): //nolint:errorlint // it is never wrapped
+	case err == nil, err == errAlone, f.writes == 1, errors.Is(err, ErrFateUnknown), errors.Is(err, ErrClosed): //nolint:errorlint // it is never wrapped
 		return err
-	case f.again(err):
+	case f.tell(err):
 		return errAgain
 	default:
 		return errAlone
 	}
 }
 
-// again asks the lanes of f, which failed with err. Each of them hears of it, whatever
-// the others say. A panic is the leader's, as one in a write.
-func (f *flush) again(err error) (again bool) {
+// tell says to the lanes of f that it failed with err, once, and reports whether one of them wants it to go
+// again. Each of them hears of it, whatever the others say. A panic is the leader's, as one in a write.
+func (f *flush) tell(err error) bool {
+	if f.told {
+		return f.again
+	}
+	f.told = true
 	defer func() {
 		if v := recover(); v != nil {
-			f.crash, again = &crash{v, debug.Stack()}, false
+			f.crash, f.again = &crash{v, debug.Stack()}, false
 		}
 	}()
 	var asked []flusher
 	for _, e := range f.entries {
 		if !slices.Contains(asked, e.lane) {
 			asked = append(asked, e.lane)
-			again = e.lane.again(err) || again
+			f.again = e.lane.again(err) || f.again
 		}
 	}
-	return again
+	return f.again
 }
 
 // compose returns what sends f, with the statements made.
@@ -180,18 +185,31 @@ func (c *Combiner) compose(f *flush) (func(context.Context, *pgx.Conn) error, er
 	if c.cfg.Settings.SQL != "" {
 		parts = append(parts, part{c.cfg.Settings, skip})
 	}
+	f.entries = c.inOrder(f.entries, func(entries []*entry) { parts = append(parts, entries[0].lane.many(entries)) })
+	return f.caught(func(ctx context.Context, conn *pgx.Conn) error {
+		err := together(ctx, conn, parts)
+		if severable(err) && !f.tell(err) && f.crash == nil {
+			return c.sever(ctx, conn, f, err)
+		}
+		return err
+	}), nil
+}
+
+// inOrder returns entries lane after lane, and calls do with those of each, which may sort them.
+func (c *Combiner) inOrder(entries []*entry, do func([]*entry)) []*entry {
+	ordered := make([]*entry, 0, len(entries))
 	for _, lane := range c.lanes {
-		var entries []*entry
-		for _, e := range f.entries {
+		begin := len(ordered)
+		for _, e := range entries {
 			if e.lane == lane {
-				entries = append(entries, e)
+				ordered = append(ordered, e)
 			}
 		}
-		if len(entries) > 0 {
-			parts = append(parts, lane.many(entries))
+		if begin < len(ordered) {
+			do(ordered[begin:len(ordered):len(ordered)])
 		}
 	}
-	return f.caught(func(ctx context.Context, conn *pgx.Conn) error { return together(ctx, conn, parts) }), nil
+	return ordered
 }
 
 // A crash is a panic in a write. It is raised again in its caller, or the leader of a flush, if that still

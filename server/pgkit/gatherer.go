@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // maxGathered bounds a shared read. Its answers come together: a longer one would
@@ -18,14 +20,18 @@ const maxGathered = 64
 // reads what a [Combiner] is to writes, and simpler: a read has no fate. The first
 // that comes is sent at once, by its caller and under its ctx, as a statement of its
 // own; those that come while it is under way share the next, which one of their
-// callers sends. One that fails, for whatever reason, is taken apart: each of the
-// others sends its own read alone.
+// callers sends. One that fails is taken apart: each of the others sends its own read
+// alone, a few at a time. One that got no connection fails its leader alone.
+//
+// Statements that have had no answer for a while count as well: a server that stalls
+// does not take the whole pool.
 //
 // It is safe for concurrent use. It starts no goroutine, and needs no end.
 type Gatherer[Q, A any] struct {
 	db        Queryer
 	maxQueued int
 	cfg       LaneConfig[Q, A]
+	alone     chan struct{} // has a place for each read of those that were taken apart
 
 	mu      sync.Mutex
 	queue   []*gathered[Q, A]
@@ -41,7 +47,12 @@ func NewGatherer[Q, A any](db Queryer, maxQueued int, cfg LaneConfig[Q, A]) *Gat
 	if maxQueued == 0 {
 		maxQueued = DefaultMaxQueued
 	}
-	g := &Gatherer[Q, A]{db: db, maxQueued: maxQueued, cfg: cfg, traffic: traffic{most: DefaultMaxFlushes}}
+	most := DefaultMaxFlushes
+	if pool, ok := db.(*pgxpool.Pool); ok {
+		most = min(most, max(1, int(pool.Config().MaxConns)/2))
+	}
+	g := &Gatherer[Q, A]{db: db, maxQueued: maxQueued, cfg: cfg, traffic: traffic{most: most}}
+	g.alone = make(chan struct{}, max(1, most/2))
 	g.stalls = lookout{lock: &g.mu, after: stallAfter}
 	return g
 }
@@ -56,6 +67,7 @@ type gathered[Q, A any] struct {
 	// Under the gatherer's lock, and fixed when wake is sent:
 	stage stage
 	alone bool // its shared statement failed
+	gone  bool // its caller left after it was sent
 }
 
 // Do returns the row that answers q, and false if there is none. It blocks until
@@ -81,9 +93,21 @@ func (g *Gatherer[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 		return g.lead(ctx, e)
 	}
 	if e.alone {
-		return g.one(ctx, q)
+		return g.apart(ctx, q)
 	}
 	return e.answer, e.ok, nil
+}
+
+// apart is one, for a read of several that failed together.
+func (g *Gatherer[Q, A]) apart(ctx context.Context, q Q) (A, bool, error) {
+	select {
+	case g.alone <- struct{}{}:
+		defer func() { <-g.alone }()
+		return g.one(ctx, q)
+	case <-ctx.Done():
+		var none A
+		return none, false, ctx.Err()
+	}
 }
 
 func (e *gathered[Q, A]) none() (none A) { return none }
@@ -112,10 +136,14 @@ func (g *Gatherer[Q, A]) enter(e *gathered[Q, A]) (lead bool, err error) {
 	return false, nil
 }
 
-// giveUpSlot lets who has waited longest lead the next statement, if one may be
-// sent, in place of one with so many reads. g.mu is held.
-func (g *Gatherer[Q, A]) giveUpSlot(reads int) {
-	g.traffic.release(reads)
+// giveUpSlot ends a statement with so many reads. g.mu is held.
+func (g *Gatherer[Q, A]) giveUpSlot(reads int, stalled bool) {
+	g.traffic.release(reads, stalled)
+	g.callNext()
+}
+
+// callNext lets who has waited longest lead the next statement, if one may be sent. g.mu is held.
+func (g *Gatherer[Q, A]) callNext() {
 	if len(g.queue) == 0 || !g.traffic.room(len(g.queue)) {
 		return
 	}
@@ -135,8 +163,10 @@ func (g *Gatherer[Q, A]) abandon(e *gathered[Q, A]) {
 		i := slices.Index(g.queue, e)
 		g.queue = slices.Delete(g.queue, i, i+1)
 	case stageLeading:
-		g.giveUpSlot(1)
-	case stageSent, stageEnded:
+		g.giveUpSlot(1, false)
+	case stageSent:
+		e.gone = true
+	case stageEnded:
 	}
 }
 
@@ -151,7 +181,13 @@ func (g *Gatherer[Q, A]) lead(ctx context.Context, e *gathered[Q, A]) (A, bool, 
 	if len(others) == 0 {
 		return g.one(ctx, e.q)
 	}
-	if err := g.many(ctx, append(others, e)); err != nil {
+	switch err := g.many(ctx, append(others, e)); {
+	case err == nil:
+	case neverConnected(err) && ctx.Err() == nil:
+		g.requeue(others)
+		others = nil
+		return e.none(), false, err
+	default:
 		g.finish(others, true)
 		others = nil
 		return g.one(ctx, e.q)
@@ -172,16 +208,34 @@ func (g *Gatherer[Q, A]) fill(e *gathered[Q, A]) ([]*gathered[Q, A], *watched) {
 	}
 	e.stage = stageSent
 	g.traffic.carried += n
-	return others, g.stalls.add(func() { g.giveUpSlot(1 + n) })
+	return others, g.stalls.add(func() {
+		g.traffic.stall(1 + n)
+		g.callNext()
+	})
 }
 
-// end gives the slot of a statement with so many reads up, unless it stalled and has none.
+// end gives the slot of a statement with so many reads up.
 func (g *Gatherer[Q, A]) end(w *watched, reads int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.stalls.remove(w) {
-		g.giveUpSlot(reads)
+	g.giveUpSlot(reads, !g.stalls.remove(w))
+}
+
+// requeue has those that nobody sent wait for another leader, as if they had just been the first.
+func (g *Gatherer[Q, A]) requeue(questions []*gathered[Q, A]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	waiting := slices.DeleteFunc(questions, func(e *gathered[Q, A]) bool { return e.gone })
+	for _, e := range waiting {
+		e.stage = stageQueued
 	}
+	g.queue = append(waiting, g.queue...)
+}
+
+// neverConnected reports that err is of an attempt to connect.
+func neverConnected(err error) bool {
+	var connecting *pgconn.ConnectError
+	return errors.As(err, &connecting)
 }
 
 // finish tells those that somebody else led what came of it.

@@ -12,7 +12,10 @@ import (
 // A LaneConfig says how writes of one kind are sent: each asks a Q, and is
 // answered by at most one row, an A.
 type LaneConfig[Q, A any] struct {
-	// One returns the statement that does q alone, and ScanOne reads its row.
+	// One returns the statement that does q alone, and ScanOne reads its row. It must not
+	// wait long for a lock, as by a lock_timeout of a few milliseconds: it keeps a
+	// connection, and others wait. Where it fails with [FailureLockTimeout] the caller
+	// comes again by [Lane.Alone], for as long as it likes; see [RetryLocked].
 	One     func(q Q) Statement
 	ScanOne pgx.RowToFunc[A]
 
@@ -24,7 +27,8 @@ type LaneConfig[Q, A any] struct {
 	//
 	// The statement must lock rows in an order that is the same for all
 	// processes, which is easiest in that of qs, and must not wait long for a lock:
-	// those behind it wait as well. Where it fails the callers send One, or as Again says.
+	// those behind it wait as well. Where it fails the flush sends One for each, or does as
+	// Again says.
 	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
 
 	// Compare is the order of qs, as by key; those that are equal stay in the order
@@ -34,7 +38,7 @@ type LaneConfig[Q, A any] struct {
 
 	// Again is told how a flush with writes of this lane failed, if it was of several
 	// and has changed nothing. Where it reports true all writes of the flush come once
-	// more, as if they were new, before they go alone: for a Many that makes another
+	// more, as if they were new, before it sends One for each: for a Many that makes another
 	// statement from then on. nil: never. It must be quick, and safe for concurrent use.
 	Again func(err error) bool
 
@@ -96,8 +100,36 @@ func (l *Lane[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	}
 	switch {
 	case err == errAlone: //nolint:errorlint // as above
-		return Row(ctx, l.combiner.writer, l.cfg.One(q), l.cfg.ScanOne)
+		return l.alone(ctx, q)
 	case err != nil:
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
+}
+
+// Alone is [Lane.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
+// with no other. It waits until few others of the combiner do the same.
+func (l *Lane[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
+	if err := l.combiner.arrive(); err != nil {
+		var none A
+		return none, false, err
+	}
+	defer l.combiner.leave()
+	return l.alone(ctx, q)
+}
+
+func (l *Lane[Q, A]) alone(ctx context.Context, q Q) (A, bool, error) {
+	var none A
+	if err := ctx.Err(); err != nil {
+		return none, false, err
+	}
+	r := &request[Q, A]{q: q}
+	e := l.entry(r, true)
+	e.alone = true
+	if err := l.combiner.share(ctx, e); err != nil {
+		if err == errAlone { //nolint:errorlint // its statement could not be made
+			err = l.cfg.One(q).Err()
+		}
 		return none, false, err
 	}
 	return r.answer, r.ok, nil
@@ -123,6 +155,7 @@ type request[Q, A any] struct {
 type flusher interface {
 	one(e *entry) (func(context.Context, *pgx.Conn) error, error)
 	many(entries []*entry) part
+	each(e *entry) part
 	again(err error) bool
 }
 

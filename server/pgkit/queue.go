@@ -21,12 +21,15 @@ type entry struct {
 	of    any // what the lane made the entry for
 	bytes int
 	again bool          // it has been in a flush before
+	alone bool          // it goes in no flush with others
 	wake  chan struct{} // of size 1: its stage is leading, or ended
 
 	// Under the combiner's lock:
 	stage stage
 	flush *flush // that it was sent with
 	err   error  // its outcome; set before wake, and read after
+	trial bool   // it leads a flush that tries whether the server answers
+	gone  bool   // its caller left after it was sent
 }
 
 type stage uint8
@@ -69,16 +72,49 @@ func (c *Combiner) share(ctx context.Context, e *entry) error {
 func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e.alone {
+		return c.enterAlone(e), nil
+	}
 	switch {
-	case c.traffic.room(len(c.queue) + 1):
-		c.traffic.take()
-		e.stage = stageLeading
+	case !c.dials.paused && c.room(len(c.queue)+1):
+		c.take(e)
 		return true, nil
 	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
 	c.queue = append(c.queue, e)
 	return false, nil
+}
+
+// room reports whether a flush may begin where so many wait. c.mu is held.
+func (c *Combiner) room(waiting int) bool {
+	return c.traffic.room(waiting) && c.spare() && !(c.trials > 0 && c.writer.silent.Load())
+}
+
+// spare reports whether the combiner may use one more connection. c.mu is held.
+func (c *Combiner) spare() bool { return c.traffic.underWay()+c.singles.underWay < c.singles.total }
+
+// take makes e the leader of a flush. c.mu is held.
+func (c *Combiner) take(e *entry) {
+	c.traffic.take()
+	c.singles.last = false
+	e.stage = stageLeading
+	if e.trial = c.writer.silent.Load(); e.trial {
+		c.trials++
+	}
+}
+
+// release gives up what e took, for a flush with so many writes. c.mu is held.
+func (c *Combiner) release(e *entry, writes int, stalled bool) {
+	if e.alone {
+		c.singles.underWay--
+		return
+	}
+	if e.trial {
+		e.trial = false
+		c.trials--
+	}
+	c.traffic.release(writes, stalled)
 }
 
 // isSent reports whether e is in a flush that is under way.
@@ -95,25 +131,44 @@ func (c *Combiner) called(e *entry) (lead bool, err error) {
 	return e.stage == stageLeading, e.err
 }
 
-// callNext lets who has waited longest lead a flush, if one may be opened. Every
+// callNext lets those that have waited longest send their writes, if they may. Every
 // flush that ends or stalls, and every leader that gives up, calls it, so that a
-// queue never waits for nobody. c.mu is held.
+// queue never waits for nobody. Flushes and single writes take turns, as the pool may
+// have no connection for both. c.mu is held.
 func (c *Combiner) callNext() {
-	if len(c.queue) == 0 || !c.traffic.room(len(c.queue)) {
+	if c.singles.last {
+		c.callLeader()
+		c.callAlone()
+		return
+	}
+	c.callAlone()
+	c.callLeader()
+}
+
+// callFreed is callNext where a connection has become free, which needs no dial. c.mu is held.
+func (c *Combiner) callFreed() {
+	paused := c.dials.paused
+	c.dials.paused = false
+	c.callNext()
+	c.dials.paused = paused
+}
+
+// callLeader lets who has waited longest lead a flush. c.mu is held.
+func (c *Combiner) callLeader() {
+	if len(c.queue) == 0 || c.dials.paused || !c.room(len(c.queue)) {
 		return
 	}
 	e := c.queue[0]
 	c.queue = slices.Delete(c.queue, 0, 1)
-	c.traffic.take()
-	e.stage = stageLeading
+	c.take(e)
 	e.wake <- struct{}{}
 }
 
 // refuseQueued gives err to all that are queued.
 func (c *Combiner) refuseQueued(err error) {
 	c.mu.Lock()
-	refused := c.queue
-	c.queue = nil
+	refused := append(c.queue, c.singles.queue...)
+	c.queue, c.singles.queue = nil, nil
 	for _, e := range refused {
 		e.stage, e.err = stageEnded, err
 	}
@@ -130,14 +185,19 @@ func (c *Combiner) abandon(ctx context.Context, e *entry) error {
 	defer c.mu.Unlock()
 	switch e.stage {
 	case stageQueued:
-		i := slices.Index(c.queue, e)
-		c.queue = slices.Delete(c.queue, i, i+1)
+		queue := &c.queue
+		if e.alone {
+			queue = &c.singles.queue
+		}
+		i := slices.Index(*queue, e)
+		*queue = slices.Delete(*queue, i, i+1)
 		return ctx.Err()
 	case stageLeading:
-		c.traffic.release(1)
+		c.release(e, 1, false)
 		c.callNext()
 		return ctx.Err()
 	case stageSent:
+		e.gone = true
 		c.abandonFlush(e.flush)
 		return fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
 	default:

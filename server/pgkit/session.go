@@ -1,11 +1,11 @@
 package pgkit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -53,6 +53,18 @@ type session struct {
 	readOnly bool
 	// refused: since it was last reset, the server answered with an error.
 	refused bool
+
+	// ask: the connection was idle for so long that it has to answer before it is used.
+	ask bool
+	// address is that of the server, network is the connection to it, and made is its time. They do
+	// not change once connected is set.
+	address   string
+	network   net.Conn
+	made      time.Time
+	connected atomic.Bool
+	hosts     *hosts // of the pool
+	// heard is when the server last sent something, in Unix nanoseconds.
+	heard atomic.Int64
 }
 
 const sessionKey = "github.com/fanonce/fanonce/server/pgkit"
@@ -77,7 +89,13 @@ func sessionOf(conn *pgconn.PgConn) *session {
 //   - AfterConnect asks for the default isolation level and for the server process
 //     behind the connection, once per connection.
 //   - BeforeConnect keeps pgx from sending a cancel request for a connection that
-//     broke during a write: it would end the write's wait for a standby.
+//     broke during a write: it would end the write's wait for a standby. It tries a
+//     host that does not answer after the others.
+//   - ConnectTimeout, if it is zero, becomes [DefaultConnectTimeout]. The kernel breaks a
+//     TCP connection whose other end does not acknowledge for about ten seconds.
+//   - ShouldPing and PrepareConn ask a connection that was idle, as pgxpool does, for at
+//     most three seconds. If one does not answer, no older connection to that host is used
+//     any more. The same holds after a [Writer] broke a connection.
 //   - The exec mode, if it is pgx's default, becomes
 //     [pgx.QueryExecModeCacheDescribe]: pgx's default uses named prepared
 //     statements, which a pooler in transaction mode loses. This module's own
@@ -95,7 +113,7 @@ func Prepare(cfg *pgxpool.Config) {
 	}
 	conn.OnNotice = watchNotices(conn.OnNotice)
 	conn.OnPgError = watchErrors(conn.OnPgError)
-	cfg.BeforeConnect = forbidCancel(cfg.BeforeConnect)
+	watchConnections(cfg, new(hosts))
 	cfg.AfterConnect = askSession(cfg.AfterConnect, mayName)
 }
 
@@ -172,60 +190,6 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 			return next(conn, err)
 		}
 		return !fatal(err)
-	}
-}
-
-// errCancelForbidden goes nowhere: pgx tries to cancel in the background.
-var errCancelForbidden = errors.New("pgkit: no cancel request during a write")
-
-// forbidCancel gives the connection that is about to be made its session. pgx
-// dials once more with the same function to send a cancel request, which it does
-// for every connection that it gives up.
-func forbidCancel(next func(context.Context, *pgx.ConnConfig) error) func(context.Context, *pgx.ConnConfig) error {
-	return func(ctx context.Context, cfg *pgx.ConnConfig) error {
-		if next != nil {
-			if err := next(ctx, cfg); err != nil {
-				return err
-			}
-		}
-		s := new(session)
-		dial, after := cfg.DialFunc, cfg.AfterConnect
-		cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if s.writing.Load() {
-				return nil, errCancelForbidden
-			}
-			return dial(ctx, network, address)
-		}
-		cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-			conn.CustomData()[sessionKey] = s
-			if after != nil {
-				return after(ctx, conn)
-			}
-			return nil
-		}
-		return nil
-	}
-}
-
-// askSession finds out how statements can be sent. A pooler gives its clients
-// process numbers of its own making.
-func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(context.Context, *pgx.Conn) error {
-	return func(ctx context.Context, conn *pgx.Conn) error {
-		if next != nil {
-			if err := next(ctx, conn); err != nil {
-				return err
-			}
-		}
-		var level string
-		var process uint32
-		const ask = "select current_setting('default_transaction_isolation'), pg_backend_pid()"
-		if err := conn.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&level, &process); err != nil {
-			return fmt.Errorf("pgkit: ask a new session: %w", err)
-		}
-		s := sessionOf(conn.PgConn())
-		s.readCommitted = level == string(pgx.ReadCommitted)
-		s.named = mayName && process == conn.PgConn().PID()
-		return nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,23 +31,57 @@ var (
 // ctx that ends with a cancel request. So each write runs with a ctx that does
 // not end, and the caller whose own ctx ends leaves without it: it gets
 // [ErrFateUnknown], and the write is parked: it keeps its connection until the
-// server answers or the connection breaks. For that it has a goroutine of its own,
+// server answers. For that it has a goroutine of its own,
 // but where the caller's ctx cannot end ([context.WithoutCancel]), or the caller stays
 // all the same ([Staying]): then the caller's does it, in less time.
+//
+// A parked write loses its connection when the server has said nothing for five seconds,
+// and at least a second after its caller left. The Writer closes the socket and sends
+// no cancel request. So a server that vanished, or that acknowledges and never answers,
+// does not keep connections, and connections to it that are idle are not tried. A server
+// may accept new connections and not answer on those either, as while it waits for a
+// standby. Then the bound doubles with each loss, up to a minute, until a write is
+// answered: the server still has a session for each connection that was closed.
 //
 // Every goroutine that a Writer starts ends before [Writer.Close] returns. It is
 // safe for concurrent use.
 type Writer struct {
 	pool      *pgxpool.Pool
 	maxParked int
+	answer    time.Duration // answerTimeout
+	leftFor   time.Duration // leftTimeout
 
-	mu      sync.Mutex
-	closed  bool
-	running map[Held]struct{}
-	parked  int
-	changed chan struct{}  // closed, and made anew, where somebody may wait for less to do
-	ended   sync.WaitGroup // every goroutine that was started
+	// silent: a write lost its connection for want of an answer, and none was answered since.
+	silent atomic.Bool
+
+	mu       sync.Mutex
+	closed   bool
+	running  map[Held]*write
+	parked   int            // those that are counted
+	flushes  int            // parked flushes, which their combiner counts
+	patience time.Duration  // until a write loses its connection; 0: answer
+	broke    time.Time      // when a write last lost its connection
+	changed  chan struct{}  // closed, and made anew, where somebody may wait for less to do
+	ended    sync.WaitGroup // every goroutine that was started
 }
+
+// A write is one that is under way. The writer's lock guards what changes.
+type write struct {
+	conn  Held
+	flush bool // its combiner bounds how many there are
+	sent  time.Time
+	left  bool        // nobody waits for it any more
+	late  *time.Timer // which breaks its connection; nil: not yet
+}
+
+const (
+	// answerTimeout is how long a write may be without an answer before its connection is broken,
+	// and leftTimeout how long it must have been left. A server that answers later than that has
+	// a trouble of its own. maxPatience bounds what doubling makes of the first.
+	answerTimeout = 5 * time.Second
+	leftTimeout   = time.Second
+	maxPatience   = time.Minute
+)
 
 // admitTimeout is how long a write waits for a parked one to end. On a healthy
 // server that takes a moment; a caller should soon hear of another one.
@@ -67,7 +102,7 @@ func NewWriter(pool *pgxpool.Pool, maxParked int) (*Writer, error) {
 	if maxParked == 0 {
 		maxParked = max(1, int(pool.Config().MaxConns)/2)
 	}
-	w := &Writer{pool: pool, maxParked: maxParked, running: make(map[Held]struct{}), changed: make(chan struct{})}
+	w := &Writer{pool: pool, maxParked: maxParked, answer: answerTimeout, leftFor: leftTimeout, running: make(map[Held]*write), changed: make(chan struct{})}
 	return w, nil
 }
 
@@ -133,17 +168,17 @@ type Held interface {
 
 // Finish is [Do] on a connection that the caller holds, as for the end of a
 // transaction that is open on it. The connection is released, whatever happens;
-// a transaction that write leaves open is rolled back.
-func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context.Context, *pgx.Conn) (T, error)) (T, error) {
+// a transaction that do leaves open is rolled back.
+func Finish[T any](ctx context.Context, w *Writer, conn Held, do func(context.Context, *pgx.Conn) (T, error)) (T, error) {
 	var value, none T
 	if err := ctx.Err(); err != nil {
 		conn.Release()
 		return none, err
 	}
-	left := make(chan struct{})
+	wr := &write{conn: conn}
 	done := make(chan error, 1) // the writer never waits for a caller that left
-	err := w.launch(ctx, conn, left, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		value, err = write(ctx, conn)
+	err := w.launch(ctx, wr, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		value, err = do(ctx, conn)
 		return err
 	}, func(err error) { done <- err })
 	if err != nil {
@@ -157,49 +192,49 @@ func Finish[T any](ctx context.Context, w *Writer, conn Held, write func(context
 		return value, err
 	case <-ctx.Done():
 	}
-	if !w.park(conn, left) {
+	if !w.park(wr) {
 		err := <-done
 		return value, err
 	}
 	return none, fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
 }
 
-// launch runs write, releases conn, and calls done with what is known about its
-// fate: in a goroutine of its own, which a caller whose ctx ends can leave behind;
-// where the caller stays, before it returns. left tells whether everybody who wanted
-// to know has gone; see park. If launch returns an error nothing was sent, conn is
-// released, and done is not called.
-func (w *Writer) launch(ctx context.Context, conn Held, left chan struct{}, write func(context.Context, *pgx.Conn) error, done func(error)) error {
-	if err := w.begin(conn); err != nil {
-		conn.Release()
+// launch runs do, releases wr's connection, and calls done with what is known about its
+// fate: in a goroutine of its own, which a caller whose ctx ends can leave behind, see park;
+// where the caller stays, before it returns. If launch returns an error nothing was sent, the
+// connection is released, and done is not called.
+func (w *Writer) launch(ctx context.Context, wr *write, do func(context.Context, *pgx.Conn) error, done func(error)) error {
+	if err := w.begin(wr); err != nil {
+		wr.conn.Release()
 		return err
 	}
 	if stays(ctx) { // two switches of goroutines are a sixth of what a lone write takes
-		w.carry(ctx, conn, left, write, done)
+		w.carry(ctx, wr, do, done)
 		return nil
 	}
 	go func() {
 		growStack()
-		w.carry(ctx, conn, left, write, done)
+		w.carry(ctx, wr, do, done)
 	}()
 	return nil
 }
 
-func (w *Writer) carry(ctx context.Context, conn Held, left chan struct{}, write func(context.Context, *pgx.Conn) error, done func(error)) {
+func (w *Writer) carry(ctx context.Context, wr *write, do func(context.Context, *pgx.Conn) error, done func(error)) {
 	defer w.ended.Done()
 	returned := false
 	defer func() {
 		if !returned { // a panic, as of a user's tracer, which somebody may recover
-			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // in the middle of whatever it was
-			w.end(conn, left)
+			_ = wr.conn.Conn().Close(context.WithoutCancel(ctx)) // in the middle of whatever it was
+			w.end(wr, false)
 		}
 	}()
-	err := run(context.WithoutCancel(ctx), conn.Conn(), write)
-	if Classify(err) == FailureReadOnly {
+	err := run(context.WithoutCancel(ctx), wr.conn.Conn(), do)
+	failure := Classify(err)
+	if failure == FailureReadOnly {
 		w.pool.Reset() // a new connection may find the new primary
 	}
 	returned = true
-	w.end(conn, left)
+	w.end(wr, failure != FailureLost)
 	done(err)
 }
 
@@ -238,44 +273,103 @@ type nothingChanged struct{ cause error }
 func (e *nothingChanged) Error() string { return e.cause.Error() }
 func (e *nothingChanged) Unwrap() error { return e.cause }
 
-func (w *Writer) begin(conn Held) error {
+func (w *Writer) begin(wr *write) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return ErrClosed
 	}
-	w.running[conn] = struct{}{}
+	wr.sent = time.Now()
+	w.running[wr.conn] = wr
 	w.ended.Add(1)
 	return nil
 }
 
-// park counts the write as one that its caller left, and reports false if it
+// park counts the write as one that its callers left, and reports false if it
 // has ended meanwhile.
-func (w *Writer) park(conn Held, left chan struct{}) bool {
+func (w *Writer) park(wr *write) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.running[conn]; !ok {
+	if w.running[wr.conn] != wr {
 		return false
 	}
+	if wr.left {
+		return true
+	}
+	wr.left = true
+	if wr.flush {
+		w.flushes++
+		return true
+	}
 	w.parked++
-	close(left)
+	w.breakLater(wr, w.leftFor)
 	return true
 }
 
-func (w *Writer) end(conn Held, left chan struct{}) {
+// end releases wr's connection. answered says that the server said what became of the write.
+func (w *Writer) end(wr *write, answered bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.running, conn)
-	conn.Release()
-	select {
-	case <-left:
-		w.parked--
-		w.announce()
-	default:
-		if w.closed {
-			w.announce()
-		}
+	delete(w.running, wr.conn)
+	wr.conn.Release()
+	if wr.late != nil {
+		wr.late.Stop()
 	}
+	if answered {
+		w.patience = 0
+		w.silent.Store(false)
+	}
+	switch {
+	case wr.left && wr.flush:
+		w.flushes--
+	case wr.left:
+		w.parked--
+	}
+	if w.closed || (wr.left && !wr.flush) {
+		w.announce()
+	}
+}
+
+// overdue breaks the connection of a flush that has no answer in time, also where callers wait.
+func (w *Writer) overdue(wr *write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[wr.conn] == wr {
+		w.breakLater(wr, 0)
+	}
+}
+
+// breakLater breaks wr's connection when its time is up, and no earlier than in least. w.mu is held.
+func (w *Writer) breakLater(wr *write, least time.Duration) {
+	if wr.late != nil {
+		return
+	}
+	patience := max(w.patience, w.answer)
+	wr.late = time.AfterFunc(max(least, patience-time.Since(wr.sent)), func() { w.breakNow(wr) })
+}
+
+// breakNow closes the socket of a write that has no answer. Its fate is unknown then, and no
+// cancel request is sent: that would end the wait for a standby, and show what no standby has.
+func (w *Writer) breakNow(wr *write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[wr.conn] != wr {
+		return
+	}
+	s := sessionOf(wr.conn.Conn().PgConn())
+	if quiet := time.Since(time.Unix(0, s.heard.Load())); quiet < max(w.patience, w.answer) { // it has several round trips
+		wr.late.Reset(max(w.patience, w.answer) - quiet)
+		return
+	}
+	if !w.broke.IsZero() && s.made.After(w.broke) {
+		w.patience = min(2*max(w.patience, w.answer), maxPatience)
+	}
+	w.broke = time.Now()
+	w.silent.Store(true)
+	if s.hosts != nil {
+		s.hosts.fell(s.address)
+	}
+	s.hangUp()
 }
 
 // announce wakes who waits for a change. w.mu is held.
@@ -302,11 +396,11 @@ func (w *Writer) Mend(ctx context.Context, conn *pgx.Conn) {
 // ends by it. It returns ctx's error, [ErrBusy] or [ErrClosed].
 func (w *Writer) Admit(ctx context.Context) error { return w.admit(ctx) }
 
-// Parked returns how many writes are parked at this moment.
+// Parked returns how many writes are parked at this moment, flushes of combiners among them.
 func (w *Writer) Parked() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.parked
+	return w.parked + w.flushes
 }
 
 // Close refuses further writes and waits for those under way. When ctx ends it
@@ -324,7 +418,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	for conn := range w.running {
-		_ = conn.Conn().PgConn().Conn().Close() // its writer finds out at its next read
+		sessionOf(conn.Conn().PgConn()).hangUp()
 	}
 	w.mu.Unlock()
 	w.wait(context.WithoutCancel(ctx))
