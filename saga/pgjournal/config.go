@@ -57,9 +57,9 @@ type Config struct {
 	// [ConfirmAuto].
 	Confirm Confirm
 
-	// LockTimeout is how long a statement waits for a row that a transaction
+	// LockTimeout is how long an operation waits for a row that a transaction
 	// holds, as one that is about to store the same saga. Past it the operation
-	// fails and has changed nothing. Zero means [DefaultLockTimeout]; the least
+	// fails and has changed nothing. Starts and writes that wait hold no connection. Zero means [DefaultLockTimeout]; the least
 	// is 1 ms.
 	LockTimeout time.Duration
 
@@ -69,14 +69,15 @@ type Config struct {
 
 	// MaxParked is how many writes may be left waiting for an answer of the
 	// server by callers whose time was up. More are refused with
-	// [pgkit.ErrBusy]. Zero means half of the pool's connections.
+	// [pgkit.ErrBusy]. Shared commits do not count. Zero means half of the pool's connections.
 	MaxParked int
 
 	// Combining says whether writes share commits. Zero means [CombiningOn].
 	Combining Combining
 
 	// MaxFlushes is how many shared commits may be under way at once, each on a
-	// connection of its own. Zero means [pgkit.DefaultMaxFlushes], or half of
+	// connection of its own, also where the server stalls. At least one of the pool's
+	// connections must be left. Zero means [pgkit.DefaultMaxFlushes], or half of
 	// the pool's connections if that is less.
 	MaxFlushes int
 

@@ -90,20 +90,20 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 		return nil, wrap("new", err)
 	}
 	j := &Journal{pool: pool, cfg: cfg, writer: writer, query: query, lockTimeout: milliseconds(cfg.LockTimeout)}
-	statements := statements{query, j.lockTimeout}
 	if cfg.Combining == CombiningOff {
-		j.rows = &singles{writer, statements}
+		j.rows = &singles{writer, statements{query, j.lockTimeout}}
 		return j, nil
 	}
+	briefly := milliseconds(min(briefLockTimeout, cfg.LockTimeout))
 	j.combiner, err = pgkit.NewCombiner(writer, pgkit.CombinerConfig{
 		MaxFlushes: cfg.MaxFlushes,
 		MaxQueued:  cfg.MaxQueued,
-		Settings:   query.flush.Bind(pgx.NamedArgs{"lock_timeout": milliseconds(min(flushLockTimeout, cfg.LockTimeout))}),
+		Settings:   query.flush.Bind(pgx.NamedArgs{"lock_timeout": briefly}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	j.rows = newCombined(j.combiner, statements)
+	j.rows = newCombined(j.combiner, statements{query, briefly}, cfg.LockTimeout)
 	return j, nil
 }
 

@@ -37,21 +37,40 @@ func (s *singles) append(ctx context.Context, w owned) (bool, error) {
 	return ok, err
 }
 
-// flushLockTimeout is how long a flush waits for a lock. Most locks are those of
-// another process's flush or claim, and gone with its commit. One that is held longer
-// is a user's transaction's: who needs it waits for it alone, and the others go on.
-const flushLockTimeout = 50 * time.Millisecond
+// briefLockTimeout is how long a statement waits for a lock where others wait for its
+// connection. Most locks are those of another process's flush or claim, and gone with its commit.
+// One that is held longer is a user's transaction's: whoever needs it comes again, and holds no
+// connection in between.
+const briefLockTimeout = 10 * time.Millisecond
+
+// insist sends a write for as long as a lock may be waited for. Once it met the lock it goes alone, or each
+// flush that it is in would meet it.
+func insist[Q, A any](ctx context.Context, within time.Duration, lane *pgkit.Lane[Q, A], q Q) (A, bool, error) {
+	type answer struct {
+		a  A
+		ok bool
+	}
+	send := lane.Do
+	got, err := pgkit.RetryLocked(ctx, within, func() (answer, error) {
+		a, ok, err := send(ctx, q)
+		send = lane.Alone
+		return answer{a, ok}, err
+	})
+	return got.a, got.ok, err
+}
 
 // combined sends the writes that wait at the same time in one commit. Starts go
 // before other writes in all processes: a transaction that has locked sagas waits
 // for no new one.
 type combined struct {
-	starts  *pgkit.Lane[saga.StartRequest, startTimes]
-	appends *pgkit.Lane[owned, bool]
+	lockTimeout time.Duration
+	starts      *pgkit.Lane[saga.StartRequest, startTimes]
+	appends     *pgkit.Lane[owned, bool]
 }
 
-func newCombined(c *pgkit.Combiner, s statements) *combined {
+func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *combined {
 	return &combined{
+		lockTimeout: lockTimeout,
 		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, startTimes]{
 			One: s.start, ScanOne: scanStartTimes, Many: s.startMany,
 			Compare: func(a, b saga.StartRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
@@ -66,11 +85,11 @@ func newCombined(c *pgkit.Combiner, s statements) *combined {
 }
 
 func (c *combined) start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error) {
-	return c.starts.Do(ctx, req)
+	return insist(ctx, c.lockTimeout, c.starts, req)
 }
 
 func (c *combined) append(ctx context.Context, w owned) (bool, error) {
-	_, ok, err := c.appends.Do(ctx, w)
+	_, ok, err := insist(ctx, c.lockTimeout, c.appends, w)
 	return ok, err
 }
 

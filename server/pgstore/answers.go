@@ -92,17 +92,19 @@ func (s *Store) apart(end server.Settlement) bool {
 
 // settleRow ends the owner's run, and returns false if the owner has none. If the answer
 // finds no partition, settleRow keeps it in its record: somebody took the partition away, or
-// the server's clock is ahead of this process's.
+// the server's clock is ahead of this process's. It waits for Config.LockTimeout if a
+// transaction holds the record, as that of an undo, and holds no connection meanwhile.
 func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
 	apart := s.apart(end)
-	return pgkit.RetryConflict(ctx, func() (bool, error) {
+	settle := func() (bool, error) {
 		ok, err := s.rows.settle(ctx, settlement{o, end}, apart)
 		if apart && s.lacksPartition(err) {
 			apart = false
 			ok, err = s.rows.settle(ctx, settlement{o, end}, apart)
 		}
 		return ok, err
-	})
+	}
+	return pgkit.RetryLocked(ctx, s.cfg.LockTimeout, func() (bool, error) { return pgkit.RetryConflict(ctx, settle) })
 }
 
 // lacksPartition reports that an answer found no partition, so that nothing changed. From

@@ -13,21 +13,24 @@ import (
 
 // Claim implements [server.Store]: one statement for the first caller of a key,
 // two for a duplicate, which writes nothing. Where req.Repeat says which of the two
-// to expect it is one for the duplicate, and two for the first. It waits, for at most
-// Config.LockTimeout, where a transaction is about to make the absent key a
-// tombstone.
+// to expect it is one for the duplicate, and two for the first. Where a transaction is
+// about to make the absent key a tombstone it tries again for at most [server.MaxLockWait],
+// and no longer than Config.LockTimeout, and returns [server.ErrInProgress] then.
 func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
 	}
 	s.partitioned.records.put(req.Keep)
-	for {
-		r, won, err := s.claimOnce(ctx, req)
-		if errors.Is(err, errVanished) && ctx.Err() == nil {
-			continue
+	r, won, err := s.undecided(ctx, func() (server.Record, bool, error) {
+		for {
+			r, won, err := s.claimOnce(ctx, req)
+			if errors.Is(err, errVanished) && ctx.Err() == nil {
+				continue
+			}
+			return r, won, err
 		}
-		return r, won, wrap("claim", err)
-	}
+	})
+	return r, won, wrap("claim", err)
 }
 
 // errVanished: the record that was in the way has been swept since.
@@ -101,22 +104,24 @@ func firstRecord(req server.ClaimRequest, t claimTimes) server.Record {
 	}
 }
 
-// TakeOver implements [server.Store], in one statement if it wins.
+// TakeOver implements [server.Store], in one statement if it wins. It waits for locks as
+// Claim does.
 func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
 		return server.Record{}, false, err
 	}
-	r, won, err := s.moveAs(ctx, req.ID, req.Token, s.query.takeOver.Bind(pgx.NamedArgs{
+	st := s.query.takeOver.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"token":        uuid(req.Token),
 		"effect":       int16(req.Effect),
 		"lease":        req.Lease,
 		"window":       req.Window,
 		"from":         from,
-		"lock_timeout": s.lockTimeout,
+		"lock_timeout": s.briefly,
 		"route":        routeOf(req),
 		"memo":         memoOf(req),
-	}))
+	})
+	r, won, err := s.undecided(ctx, func() (server.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
 	if won || (err == nil && repeated(r, req)) {
 		s.partitioned.records.put(r.ExpiresAt.Sub(r.Now)) // it may have been claimed with a longer Keep
 	}
@@ -126,18 +131,20 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 	return r, won, wrap("take over", err)
 }
 
-// Bury implements [server.Store], in one statement if it does anything.
+// Bury implements [server.Store], in one statement if it does anything. It waits for locks as
+// Claim does.
 func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
 	if err := checkBury(req.To); err != nil {
 		return server.Record{}, false, err
 	}
-	r, buried, err := s.move(ctx, req.ID, s.query.bury.Bind(pgx.NamedArgs{
+	st := s.query.bury.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"from":         req.From,
 		"to":           int16(req.To),
 		"route":        req.Route,
-		"lock_timeout": s.lockTimeout,
-	}))
+		"lock_timeout": s.briefly,
+	})
+	r, buried, err := s.undecided(ctx, func() (server.Record, bool, error) { return s.move(ctx, req.ID, st) })
 	return r, buried, wrap("bury", err)
 }
 

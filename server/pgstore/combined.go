@@ -12,19 +12,13 @@ import (
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
-// flushLockTimeout is how long a flush waits for a lock. Most are held by another
-// process's flush, and gone with its commit. One that is held longer is a
-// user's transaction's: who needs it waits for it alone, and the others go on. It
-// is also less than deadlock_timeout as servers have it: a transaction that waits
-// for the flush in turn gets on before the server looks for a victim.
-const flushLockTimeout = 50 * time.Millisecond
-
 // combined sends the writes that wait at the same time in one commit. Claims go
 // before settlements in all processes: a transaction that has locked records
 // waits for no key.
 type combined struct {
 	store       *Store
 	contention  contention // among claims
+	locked      lockedKeys
 	claims      *pgkit.Lane[server.ClaimRequest, claimTimes]
 	settlements *pgkit.Lane[settlement, bool]
 	apart       *pgkit.Lane[settlement, bool] // those with answers in partitions
@@ -33,7 +27,7 @@ type combined struct {
 func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w := &combined{store: s}
 	w.claims = pgkit.NewLane(c, pgkit.LaneConfig[server.ClaimRequest, claimTimes]{
-		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.lockTimeout, req) },
+		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.briefly, req) },
 		ScanOne: scanClaimTimes,
 		Many:    w.claimMany,
 		Compare: func(a, b server.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
@@ -46,7 +40,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 }
 
 func (w *combined) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
-	return w.claims.Do(ctx, req)
+	return watch(ctx, &w.locked, w.claims, req.ID, req)
 }
 
 func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
@@ -54,7 +48,7 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 	if apart {
 		lane = w.apart
 	}
-	_, ok, err := lane.Do(ctx, s)
+	_, ok, err := watch(ctx, &w.locked, lane, s.owner.ID, s)
 	return ok, err
 }
 
@@ -112,7 +106,7 @@ func (w *combined) collided(err error) bool {
 func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.Lane[settlement, bool] {
 	return pgkit.NewLane(c, pgkit.LaneConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
-			return one.Bind(settleArgs(s.owner, s.end, w.store.lockTimeout))
+			return one.Bind(settleArgs(s.owner, s.end, w.store.briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {

@@ -70,10 +70,12 @@ type Config struct {
 	// at any time: it counts for the partitions still to be made.
 	PartitionInterval time.Duration
 
-	// LockTimeout is how long a statement of the store waits for a row that a
+	// LockTimeout is how long an operation of the store waits for a row that a
 	// transaction holds, as an undo does with its forward key. Past it the
-	// operation fails and has changed nothing. It does not bound the statements
-	// of handlers. Zero means [DefaultLockTimeout]; the least is 1 ms.
+	// operation fails and has changed nothing. A claim waits no longer than
+	// [server.MaxLockWait]. While claims, settlements and operators' verbs wait they
+	// hold no connection. LockTimeout does not bound the statements of handlers. Zero means
+	// [DefaultLockTimeout]; the least is 1 ms.
 	LockTimeout time.Duration
 
 	// CloseTimeout is how long [Store.Close] waits for writes under way before
@@ -83,7 +85,9 @@ type Config struct {
 
 	// MaxParked is how many writes may be left waiting for an answer of the
 	// server by callers whose time was up. More are refused with
-	// [pgkit.ErrBusy]. Zero means half of the pool's connections.
+	// [pgkit.ErrBusy]. Shared commits and renewals do not count. Zero means half of the
+	// pool's connections. A write that has no answer in time loses its connection; see
+	// [pgkit.Writer].
 	MaxParked int
 
 	// Combining says whether writes share commits, and reads statements. Zero means
@@ -91,7 +95,8 @@ type Config struct {
 	Combining Combining
 
 	// MaxFlushes is how many shared commits may be under way at once, each on a
-	// connection of its own. Zero means [pgkit.DefaultMaxFlushes], or half of
+	// connection of its own, also where the server stalls. At least one of the pool's
+	// connections must be left. Zero means [pgkit.DefaultMaxFlushes], or half of
 	// the pool's connections if that is less. Two or three take less processor time
 	// for each write, and with hundreds of callers two give up some of the rate.
 	MaxFlushes int

@@ -116,7 +116,7 @@ func (s *Store) confirmOnce(ctx context.Context, r onceRecord, p prepared) error
 	if !r.synchronous && s.cfg.ConfirmReplays != ConfirmAlways {
 		return nil
 	}
-	_, err := s.read(ctx, p.id)
+	_, err := s.readPatiently(ctx, p.id)
 	return wrap("once", err)
 }
 

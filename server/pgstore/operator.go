@@ -74,13 +74,14 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 		"deaths": int32(req.Deaths), "maybe_ran": req.MaybeRan, //nolint:gosec // checkResolve bounds it
 		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": req.ReplayFor, "keep": req.Keep,
 		"keep_answer": intervalOrNull(req.KeepAnswer),
-		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.lockTimeout,
+		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.briefly,
 	}
 	if req.To == server.StateCompleted {
 		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // checkResolve bounds it
 		args["envelope"] = req.Answer.Envelope
 	}
-	r, ok, err := s.move(ctx, req.ID, s.query.resolve.Bind(args))
+	st := s.query.resolve.Bind(args)
+	r, ok, err := s.patiently(ctx, func() (server.Record, bool, error) { return s.move(ctx, req.ID, st) })
 	if err == nil && !ok && r.Token == req.Token && r.Fence == req.From+1 {
 		ok = true // done before, and its answer was lost
 	}
@@ -92,14 +93,14 @@ func (s *Store) Resolve(ctx context.Context, req server.ResolveRequest) (server.
 // can be forgotten: it is returned as far as it can be read.
 func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error) {
 	st := s.query.forget.Bind(pgx.NamedArgs{
-		"key": uuid(id), "from": from, "lock_timeout": s.lockTimeout,
+		"key": uuid(id), "from": from, "lock_timeout": s.briefly,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
 	move := s.move
 	if s.cfg.Answers != AnswersInline {
 		move = s.moveLocked
 	}
-	r, ok, err := move(ctx, id, st)
+	r, ok, err := s.patiently(ctx, func() (server.Record, bool, error) { return move(ctx, id, st) })
 	if ok && errors.Is(err, server.ErrRecordUnreadable) {
 		err = nil // whoever forgets a damaged record wants no more of it
 	}
@@ -111,7 +112,7 @@ func (s *Store) Forget(ctx context.Context, id server.ID, from int64, by server.
 func (s *Store) moveLocked(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
 	return s.moveBy(ctx, id, server.Token{}, func() (moved, error) {
 		return pgkit.Tx(ctx, s.writer, func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
-			if _, err := s.setLockTimeout(ctx, tx, s.lockTimeout); err != nil {
+			if _, err := s.setLockTimeout(ctx, tx, s.briefly); err != nil {
 				return m, err
 			}
 			_, err = pgkit.One(ctx, tx, s.query.lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)

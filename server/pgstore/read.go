@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -14,9 +15,12 @@ import (
 
 // Read implements [server.Store]. It waits for no transaction, and sees what is
 // committed. A final record is confirmed first where [Config.ConfirmReplays]
-// says so, which waits for who holds the record.
+// says so, which waits for whoever holds the record, as Claim does.
 func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
-	r, err := s.read(ctx, id)
+	r, _, err := retryLocked(ctx, s.lockWait(), func() (server.Record, bool, error) {
+		r, err := s.read(ctx, id)
+		return r, false, err
+	})
 	return r, wrap("read", err)
 }
 
@@ -101,14 +105,21 @@ func (s *Store) mayBeApart(r server.Record) bool {
 
 func (s *Store) confirmRecord(ctx context.Context, id server.ID) (server.Record, error) {
 	return pgkit.RetryConflict(ctx, func() (server.Record, error) {
-		st := s.query.confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.lockTimeout})
+		st := s.query.confirm.Bind(pgx.NamedArgs{"key": uuid(id), "lock_timeout": s.briefly})
 		f, ok, err := pgkit.Row(ctx, s.writer, st, scanFound)
 		if err == nil && !ok {
 			err = server.ErrNotFound
 		}
+		if pgkit.Classify(err) == pgkit.FailureLockTimeout {
+			err = fmt.Errorf("%w: %w", errUnconfirmed, err)
+		}
 		return f.Record, cmp.Or(err, f.damage)
 	})
 }
+
+// errUnconfirmed: a record cannot be confirmed, as another transaction holds it. It is no key that is being
+// decided about: a final record never is in progress again.
+var errUnconfirmed = errors.New("the record is held by another transaction")
 
 // mustConfirm: a record that is still to run promises nothing to anybody, and
 // whoever takes it over writes.

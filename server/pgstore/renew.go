@@ -90,7 +90,7 @@ func (r *renewing) together(ctx context.Context, owners []server.Owner) ([]serve
 	settings := s.query.lockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
 	st := s.query.renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
 	return pgkit.RetryConflict(ctx, func() ([]server.Owner, error) {
-		return pgkit.RowsUnder(ctx, s.writer, settings, st, scanOwner)
+		return pgkit.RowsUnder(ctx, s.renewals, settings, st, scanOwner)
 	})
 }
 

@@ -37,6 +37,11 @@ func (s *Store) settledBefore(ctx context.Context, o server.Owner) error {
 		return wrap("settle", err)
 	}
 	// The first completion may be visible and not yet confirmed by a standby.
-	_, err = s.read(ctx, o.ID)
+	_, err = s.readPatiently(ctx, o.ID)
 	return wrap("settle", err)
+}
+
+// readPatiently is read, which waits for Config.LockTimeout where a transaction holds the record.
+func (s *Store) readPatiently(ctx context.Context, id server.ID) (server.Record, error) {
+	return pgkit.RetryLocked(ctx, s.cfg.LockTimeout, func() (server.Record, error) { return s.read(ctx, id) })
 }

@@ -25,6 +25,7 @@ type Store struct {
 	suspicion   suspicion        // of connections for transactions
 	cfg         Config
 	writer      *pgkit.Writer
+	renewals    *pgkit.Writer   // apart, so that other writes that are parked stop none
 	combiner    *pgkit.Combiner // nil with CombiningOff
 	rows        rowWriter
 	reads       *pgkit.Gatherer[server.ID, found] // nil with CombiningOff
@@ -32,6 +33,7 @@ type Store struct {
 	query       *queries
 	repeats     contention // among keys of OnceFunc
 	lockTimeout string     // of cfg, in Postgres' milliseconds
+	briefly     string     // briefLockTimeout, or lockTimeout if that is less
 	ownsPool    bool
 	partitioned partitioned
 	swept       position
@@ -104,21 +106,26 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, wrap("new", err)
 	}
+	renewals, err := pgkit.NewWriter(pool, maxParkedRenewals)
+	if err != nil {
+		return nil, wrap("new", err)
+	}
 	query, err := loadQueries(cfg.Schema)
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, query: query}
+	s := &Store{pool: pool, connector: stdlib.GetPoolConnector(pool), cfg: cfg, writer: writer, renewals: renewals, query: query}
 	s.poller = newPoller(s, cfg.Listen)
 	s.lockTimeout = milliseconds(cfg.LockTimeout)
+	s.briefly = milliseconds(min(briefLockTimeout, cfg.LockTimeout))
 	if cfg.Combining == CombiningOff {
-		s.rows = &singles{writer: writer, query: query, lockTimeout: s.lockTimeout, settleQuery: s.settleQuery}
+		s.rows = &singles{writer: writer, query: query, lockTimeout: s.briefly, settleQuery: s.settleQuery}
 		return s, nil
 	}
 	s.combiner, err = pgkit.NewCombiner(writer, pgkit.CombinerConfig{
 		MaxFlushes: cfg.MaxFlushes,
 		MaxQueued:  cfg.MaxQueued,
-		Settings:   query.flush.Bind(pgx.NamedArgs{"lock_timeout": milliseconds(min(flushLockTimeout, cfg.LockTimeout))}),
+		Settings:   query.flush.Bind(pgx.NamedArgs{"lock_timeout": s.briefly}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -126,6 +133,10 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	s.rows, s.reads = newCombined(s, s.combiner), s.newReads()
 	return s, nil
 }
+
+// maxParkedRenewals is how many renewals may wait for an answer that their callers do not wait for any more.
+// The next one comes a third of a lease later, and each loses its connection in time.
+const maxParkedRenewals = 2
 
 // milliseconds is d as Postgres reads a timeout.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -187,6 +198,7 @@ func (s *Store) Close() {
 	if s.combiner != nil {
 		_ = s.combiner.Close(ctx) // whoever was refused was told
 	}
+	_ = s.renewals.Close(ctx)
 	_ = s.writer.Close(ctx) // whoever waited for a write that was broken was told
 	if s.ownsPool {
 		s.closePool(ctx)

@@ -1,0 +1,119 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgkit"
+)
+
+const (
+	// briefLockTimeout is how long a statement waits for a lock where others wait for its
+	// connection. Most locks are held by another process's flush, and gone with its commit. One that is
+	// held longer is a user's transaction's: whoever needs it comes again, and holds no connection in between.
+	// It is also far less than deadlock_timeout as servers have it: a transaction that waits for
+	// the statement in turn gets on before the server looks for a victim.
+	briefLockTimeout = 10 * time.Millisecond
+
+	// lockedLasts is how long a key counts as locked after a write met its lock.
+	lockedLasts = time.Second
+	// maxLocked bounds how many keys are known as locked.
+	maxLocked = 4096
+)
+
+// lockedKeys are the keys that another transaction held a moment ago. A write of such a key goes
+// alone, or each flush that it is in would meet the lock. It is safe for concurrent use.
+type lockedKeys struct {
+	some  atomic.Bool // most of the time there is none
+	mu    sync.Mutex
+	until map[server.ID]time.Time
+}
+
+func (l *lockedKeys) note(id server.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.until) >= maxLocked {
+		l.forget()
+	}
+	if len(l.until) >= maxLocked {
+		return // it costs a flush a round trip
+	}
+	if l.until == nil {
+		l.until = make(map[server.ID]time.Time)
+	}
+	l.until[id] = time.Now().Add(lockedLasts)
+	l.some.Store(true)
+}
+
+func (l *lockedKeys) lately(id server.ID) bool {
+	if !l.some.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, ok := l.until[id]
+	if ok && time.Until(until) <= 0 {
+		l.forget()
+		return false
+	}
+	return ok
+}
+
+// forget drops what is over. l.mu is held.
+func (l *lockedKeys) forget() {
+	for id, until := range l.until {
+		if time.Until(until) <= 0 {
+			delete(l.until, id)
+		}
+	}
+	l.some.Store(len(l.until) > 0)
+}
+
+// watch sends a write of a key in company, or alone where the key is locked, and notes
+// whether it is.
+func watch[Q, A any](ctx context.Context, l *lockedKeys, lane *pgkit.Lane[Q, A], id server.ID, q Q) (A, bool, error) {
+	send := lane.Do
+	if l.lately(id) {
+		send = lane.Alone
+	}
+	answer, ok, err := send(ctx, q)
+	if pgkit.Classify(err) == pgkit.FailureLockTimeout {
+		l.note(id)
+	}
+	return answer, ok, err
+}
+
+// undecided does an operation that waits briefly for locks, again and again where another transaction
+// holds the key, for at most [server.MaxLockWait] in all. Then it says that the key is being decided about.
+func (s *Store) undecided(ctx context.Context, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+	r, ok, err := retryLocked(ctx, s.lockWait(), do)
+	if pgkit.Classify(err) == pgkit.FailureLockTimeout && !errors.Is(err, errUnconfirmed) {
+		err = fmt.Errorf("%w: %w", server.ErrInProgress, err)
+	}
+	return r, ok, err
+}
+
+// lockWait is how long an operation waits for locks that a request begins with.
+func (s *Store) lockWait() time.Duration { return min(s.cfg.LockTimeout, server.MaxLockWait) }
+
+// patiently is the same for an operation that can wait for Config.LockTimeout, and fails then.
+func (s *Store) patiently(ctx context.Context, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+	return retryLocked(ctx, s.cfg.LockTimeout, do)
+}
+
+func retryLocked(ctx context.Context, within time.Duration, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+	type result struct {
+		record server.Record
+		ok     bool
+	}
+	r, err := pgkit.RetryLocked(ctx, within, func() (result, error) {
+		record, ok, err := do()
+		return result{record, ok}, err
+	})
+	return r.record, r.ok, err
+}
