@@ -68,7 +68,9 @@ func TestParked_waitsForLocksEnd(t *testing.T) {
 			})
 			until(t, "it waits", func() bool { return waits(t, pool, "transactionid") })
 			cancel()
-			require.ErrorIs(t, <-left, server.ErrFateUnknown)
+			err = <-left
+			require.True(t, errors.Is(err, server.ErrFateUnknown) || errors.Is(err, context.Canceled), // a claim waits without a connection
+				"%v", err)
 			until(t, "others can write, and the lock is still held", func() bool {
 				_, _, err := s.Claim(t.Context(), newClaim())
 				if err != nil {

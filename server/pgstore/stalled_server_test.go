@@ -81,7 +81,7 @@ func TestStalled_standby(t *testing.T) {
 	}
 	wait()
 	t.Logf("at most %d connections in use, %d statements of a handler", most, reads)
-	require.LessOrEqual(t, most, int32(4), "connections in flushes")
+	require.LessOrEqual(t, most, int32(5), "connections in flushes, and one that is being closed")
 	require.LessOrEqual(t, queryRow[int](t, look, "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"), 6,
 		"sessions that the server still works for: those of the first flushes, and of one trial at a time")
 }
