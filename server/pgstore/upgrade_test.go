@@ -3,9 +3,11 @@ package pgstore_test
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,4 +106,52 @@ func TestUpgrade_recordsOfAnEarlierVersion(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode, "the old fingerprint is understood")
+}
+
+// A new version is rolled out beside the old one: the first new process migrates while the old
+// one serves. No request hears a 5xx, and each version replays what the other answered.
+func TestUpgrade_bothVersionsAtOnce(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	var runs atomic.Int32
+	old := newOrders(t, look, &runs)
+	next := nextVersion(t, latestVersion(t))
+	var asked atomic.Int32
+	serve := func(ctx context.Context, callees ...*callee) (stop func()) {
+		ctx, end := context.WithCancel(ctx)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					key := fmt.Sprint("order-", asked.Add(1))
+					for n, c := range callees {
+						r := c.post(t.Context(), key)
+						if r.status != http.StatusCreated || r.body != orderBody(key) || r.replayed != (n > 0) {
+							t.Errorf("%s: %d %q, replayed %v by process %d", key, r.status, r.body, r.replayed, n)
+							return
+						}
+					}
+				}
+			})
+		}
+		return func() { end(); all.Wait() }
+	}
+	served := func(n int32) {
+		t.Helper()
+		from := asked.Load()
+		until(t, "requests are served", func() bool { return asked.Load() > from+n || t.Failed() })
+	}
+	stop := serve(t.Context(), old, old)
+	served(50)
+	require.NoError(t, next.Up(t.Context(), look, ""))
+	served(50)
+	stop()
+	later := newOrders(t, look, &runs)
+	for _, order := range [][]*callee{{old, later, old}, {later, old, later}} {
+		stop := serve(t.Context(), order...)
+		served(50)
+		stop()
+	}
+	requireOrder(t, "order-1", later.post(t.Context(), "order-1"), true)
+	require.Equal(t, asked.Load(), runs.Load(), "each ran once")
 }
