@@ -74,6 +74,7 @@ type Answer struct {
 	Header http.Header
 	Body   []byte // its first 64 KiB
 
+	Keyed    bool // the call has a key
 	Honoured bool // the callee says that it honoured the key
 	Replayed bool // and that an earlier attempt had run
 }

@@ -50,7 +50,7 @@ func (x *exchange) judge(a *answer) Verdict {
 		}
 		return v
 	}
-	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Honoured: a.honoured, Replayed: a.replayed}
+	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !x.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed}
 	if x.frozen.judge != nil && !a.success() {
 		if v, ok := x.frozen.judge(answer); ok {
 			return v
@@ -60,9 +60,14 @@ func (x *exchange) judge(a *answer) Verdict {
 }
 
 // Verdict is what the client makes of the answer where a Judge leaves it to it: the
-// row of its status, and what the callee says of the key.
+// row of its status, and what the callee says of the key. A 409 to a call with a key
+// is Unknown and sent again, unless the callee says that it honoured the key.
 func (a Answer) Verdict() Verdict {
-	return keyed(StatusVerdict(a.Status), a.Status, a.Replayed, a.Honoured)
+	v := StatusVerdict(a.Status)
+	if a.Keyed && a.Status == http.StatusConflict {
+		v = keyedConflict
+	}
+	return keyed(v, a.Status, a.Replayed, a.Honoured)
 }
 
 // keyed returns the verdict v of a status, given what the callee says of the

@@ -112,15 +112,58 @@ func TestSend_vetoStops(t *testing.T) {
 	require.Equal(t, 1, rt.count())
 }
 
-// A business conflict must not be waited for, and a run in progress must be.
-func TestSend_tellsConflictFromInProgress(t *testing.T) {
+// A 409 to a call with a key may mean that an earlier attempt is still running. It counts
+// as a refusal only if the callee shows that it honoured the key.
+func TestSend_keyedConflictIsUnclear(t *testing.T) {
 	t.Parallel()
-	rt := script(answer(409, `{"code":"in-progress"}`, "Content-Type: application/json"))
-	failed := failure(t, newClient(t, over(rt)), post(stubURL))
-	require.Equal(t, retry.Rejected, failed.Outcome)
-	require.Equal(t, 1, rt.count())
+	draft := answer(409, `{"type":"https://payment.test/idempotency","title":"A request is outstanding for this Idempotency-Key"}`,
+		"Content-Type: application/problem+json")
+	unkeyed := post(stubURL)
+	unkeyed.Key = childkey.Key{}
+	resumed := post(stubURL)
+	resumed.Resumed = true
+	tests := []struct {
+		name    string
+		call    retry.Call
+		steps   []step
+		outcome retry.Outcome
+		sent    int
+	}{
+		{"bare", post(stubURL), []step{status(409)}, retry.Unknown, 3},
+		{"as in the draft", post(stubURL), []step{draft}, retry.Unknown, 3},
+		{"not our problem", post(stubURL), []step{answer(409, `{"code":"in-progress"}`, "Content-Type: application/json")}, retry.Unknown, 3},
+		{"then done", post(stubURL), []step{draft, status(201)}, retry.Completed, 2},
+		{"then refused", post(stubURL), []step{draft, status(402)}, retry.Unknown, 2},
+		{"then a stored refusal", post(stubURL), []step{draft, status(402, wire.HeaderReplayed+": true")}, retry.Rejected, 2},
+		{"of the run itself", post(stubURL), []step{status(409, wire.HeaderReplayed+": false")}, retry.Rejected, 1},
+		{"stored", post(stubURL), []step{status(409, wire.HeaderReplayed+": true")}, retry.Rejected, 1},
+		{"stored, in a resumed call", resumed, []step{status(409, wire.HeaderReplayed+": true")}, retry.Rejected, 1},
+		{"vetoed", post(stubURL), []step{status(409, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
+		{"without a key", unkeyed, []step{status(409)}, retry.Rejected, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			rt := script(tt.steps...)
+			cfg := over(rt)
+			cfg.MaxAttempts = 3
+			_, err := newClient(t, cfg).Send(t.Context(), tt.call)
+			outcome := retry.Completed
+			if err != nil {
+				var failed *retry.Error
+				require.ErrorAs(t, err, &failed)
+				outcome = failed.Outcome
+			}
+			require.Equal(t, tt.outcome, outcome, "%v", err)
+			require.Equal(t, tt.sent, rt.count())
+		})
+	}
+}
 
-	rt = script(problem(wire.InProgress), problem(wire.LeaseLost), problem(wire.InProgress),
+// Waiting for a run in progress spends no attempt.
+func TestSend_waitsForARunInProgress(t *testing.T) {
+	t.Parallel()
+	rt := script(problem(wire.InProgress), problem(wire.LeaseLost), problem(wire.InProgress),
 		problem(wire.InProgress), problem(wire.InProgress), answer(201, "done", wire.HeaderReplayed+": true"))
 	resp, err := newClient(t, over(rt)).Send(t.Context(), post(stubURL))
 	require.NoError(t, err)

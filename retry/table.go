@@ -53,7 +53,8 @@ var byCode = map[wire.Code]Verdict{
 }
 
 // StatusVerdict returns the row of an HTTP status that came without a code of
-// package wire. It is total: what no row names goes by its hundred, and what is
+// package wire, to a call without a key. [Answer.Verdict] knows whether there is a key:
+// then a 409 is Unknown. It is total: what no row names goes by its hundred, and what is
 // no status at all is Unknown.
 func StatusVerdict(status int) Verdict {
 	if v, ok := byStatus[status]; ok {
@@ -82,7 +83,7 @@ var byStatus = map[int]Verdict{
 	http.StatusSeeOther: row(Unknown, Stop, false, "redirected, perhaps after the work was done"),
 
 	http.StatusRequestTimeout:     row(Unknown, Retry, false, "408: the callee or a proxy gave up reading"),
-	http.StatusConflict:           row(Rejected, Stop, false, "a conflict that is not an in-progress answer"),
+	http.StatusConflict:           row(Rejected, Stop, false, "refused with 409"),
 	http.StatusMisdirectedRequest: row(Rejected, Retry, false, "421: the wrong connection"),
 	http.StatusLocked:             row(Unknown, Stop, false, "423: locked until somebody settles it"),
 	http.StatusTooEarly:           row(Rejected, Retry, false, "425: too early"),
@@ -94,6 +95,11 @@ var byStatus = map[int]Verdict{
 	http.StatusHTTPVersionNotSupported:       row(Rejected, Stop, false, "505: HTTP version"),
 	http.StatusNetworkAuthenticationRequired: row(Unknown, Stop, false, "511: the network wants a login"),
 }
+
+// keyedConflict is the row of a 409 to a call with a key. Services answer so while an
+// earlier attempt is still running (draft-ietf-httpapi-idempotency-key-header-07 section
+// 2.6), and also to refuse a call. Only the answer to a later attempt can show which.
+var keyedConflict = row(Unknown, Retry, false, "409 without a code: an earlier attempt is running, or the callee refused")
 
 // released are the 4xx that a guarded handler may answer and that are not
 // stored: its claim is released, and an earlier attempt still under way could

@@ -152,12 +152,12 @@ func TestBackoff_retryAfter(t *testing.T) {
 	}
 }
 
-// Where an undo is answered that its call runs at this moment, it is sent again when the
-// callee says so. The same status without that word is a refusal, and that of an undo is
-// for people.
+// A 409 may say that the call of an undo is still running. The undo is sent again when
+// the callee says so, unless the 409 is the stored answer of the undo itself: that is a
+// refusal, and a person has to resolve the saga.
 func TestUndo_inProgress(t *testing.T) {
 	t.Parallel()
-	for _, ours := range []bool{true, false} {
+	for _, kind := range []string{"in progress", "bare", "stored"} {
 		inBubble(t, func(s *stage) {
 			var sent []time.Time
 			e := s.openOver(tripFunc(func(req *http.Request) (*http.Response, error) {
@@ -167,11 +167,11 @@ func TestUndo_inProgress(t *testing.T) {
 				if sent = append(sent, time.Now()); len(sent) > 1 {
 					return s.services.RoundTrip(req)
 				}
-				return conflict(req, ours), nil
+				return conflict(req, kind), nil
 			}))
 			s.services.Script("payment.charge", sagatest.Reject(402))
 			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
-			if !ours {
+			if kind == "stored" {
 				require.ErrorIs(s, err, saga.ErrStuck)
 				require.Len(s, sent, 1)
 				s.wantEffects("inventory.reserve", 1, 0)
@@ -186,15 +186,18 @@ func TestUndo_inProgress(t *testing.T) {
 	}
 }
 
-// conflict answers with 409: of a guarded service whose run is under way, or of any
-// other one.
-func conflict(req *http.Request, ours bool) *http.Response {
+// conflict answers with 409: as a guarded service while the call is running, as any other
+// service, or as a stored answer.
+func conflict(req *http.Request, kind string) *http.Response {
 	resp := &http.Response{
 		StatusCode: http.StatusConflict, ProtoMajor: 1, ProtoMinor: 1, Request: req,
 		Header: http.Header{"Retry-After": {"45"}, "Content-Type": {"application/json"}},
 		Body:   io.NopCloser(strings.NewReader("{}")), ContentLength: 2,
 	}
-	if ours {
+	switch kind {
+	case "stored":
+		resp.Header.Set(wire.HeaderReplayed, "true")
+	case "in progress":
 		body := wire.NewProblem(wire.InProgress, "").JSON()
 		resp.Header.Set("Content-Type", wire.ProblemContentType)
 		resp.Header.Set(wire.HeaderReplayed, "false")

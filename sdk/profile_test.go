@@ -409,7 +409,7 @@ func TestProfile_conflictMeansInProgress(t *testing.T) {
 		sent    int
 		want    error
 	}{
-		{"unmarked, Fanonce", sdk.Fanonce(), "", 1, retry.ErrRejected},
+		{"unmarked, Fanonce", sdk.Fanonce(), "", 3, nil},
 		{"by the profile", sdk.Profile{Judge: sdk.ConflictInProgress}, "", 3, nil},
 		{"Stripe", sdk.Stripe(), "", 3, nil},
 		{"Stripe says no", sdk.Stripe(), "false", 1, retry.ErrUnknown},
