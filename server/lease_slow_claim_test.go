@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,5 +39,37 @@ func TestLease_slowClaim(t *testing.T) {
 			fmt.Fprint(w, "done")
 		})
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "done", false)
+		require.NoError(t, g.Shutdown(t.Context())) // a renewal goes on
+	})
+}
+
+// Each renewal takes most of the time until the next one. The next renewal counts from when the
+// lease was asked for, also for a run that began meanwhile.
+func TestLease_slowRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 30 * time.Second
+		store := &flaky{TxStore: memstore.New()}
+		var calls atomic.Int32
+		store.renew = func(ctx context.Context, owners []server.Owner, d time.Duration) (server.Renewal, error) {
+			calls.Add(1)
+			time.Sleep(lease/3 - time.Second)
+			return store.TxStore.Renew(ctx, owners, d)
+		}
+		g := newGuard(t, store, server.Config{Lease: lease, StoreTimeout: time.Minute, HandlerTimeout: time.Hour})
+		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(4 * lease)
+			fmt.Fprint(w, context.Cause(r.Context()))
+		})
+		var wg sync.WaitGroup
+		for n := range 5 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(n) * 3 * time.Second)
+				requireAnswer(t, send(h, fmt.Sprint("k-", n), "b"), http.StatusOK, "<nil>", false)
+			})
+		}
+		wg.Wait()
+		require.Less(t, calls.Load(), int32(20), "about one call for a third of the lease")
+		require.NoError(t, g.Shutdown(t.Context())) // a renewal goes on
 	})
 }

@@ -99,11 +99,29 @@ func (b *beat) stop() {
 	}
 }
 
-// schedule makes the next call for a group due, unless it is due already. The
-// caller holds mu.
-func (p *pulse) schedule(group int) {
-	if p.beats[group].timer == nil {
-		p.scheduleAt(group, time.Now().Add(p.interval(group)))
+// schedule makes the next call for each group due that has runs. The caller holds mu.
+//
+// A punctual run is due a while after its lease was asked for, and not after the answer
+// came: a store that answers late has left little of the lease.
+func (p *pulse) schedule() {
+	now := time.Now()
+	var due [2]time.Time
+	for _, b := range p.runs {
+		at := now.Add(p.interval(b.group))
+		switch {
+		case b.lost:
+			continue
+		case b.group == punctual:
+			at = b.since.Add(p.interval(punctual))
+		}
+		if next := &due[b.group]; next.IsZero() || at.Before(*next) {
+			*next = at
+		}
+	}
+	for group, at := range due {
+		if !at.IsZero() {
+			p.scheduleAt(group, at)
+		}
 	}
 }
 
@@ -142,9 +160,7 @@ func (p *pulse) beat(group, round int) {
 	if round == p.beats[group].round {
 		p.beats[group].timer = nil // it went off
 	}
-	for _, b := range p.runs {
-		p.schedule(b.group)
-	}
+	p.schedule()
 }
 
 func (p *pulse) renew(owners []Owner) (Renewal, error) {
