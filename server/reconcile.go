@@ -126,12 +126,13 @@ func (g *Guard) Reconcile(ctx context.Context) (int, error) {
 	for i := range page {
 		rec := &page[i]
 		g.reconcilers.setCursor(Cursor{CreatedAt: rec.CreatedAt, ID: rec.ID})
-		if spent[rec.Route] >= g.cfg.HandlerTimeout {
+		route := rec.Route // as stored; asking changes rec
+		if spent[route] >= g.cfg.HandlerTimeout {
 			continue
 		}
 		began := time.Now()
 		done, err := g.reconcileListed(ctx, rec)
-		spent[rec.Route] += time.Since(began)
+		spent[route] += time.Since(began)
 		if done {
 			resolved++
 		}

@@ -197,38 +197,40 @@ func TestReconcile_pages(t *testing.T) {
 // routes are asked about in the same call.
 func TestReconcile_slowRoute(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, memstore.New(), server.Config{})
-		var slow, fast atomic.Int64
-		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-		for _, route := range []server.Route{
-			{Name: "slow", Reconcile: func(ctx context.Context, _ server.Case) (server.Judgement, error) {
-				slow.Add(1)
-				<-ctx.Done()
-				return server.Judgement{}, ctx.Err()
-			}},
-			{Name: "fast", Reconcile: func(context.Context, server.Case) (server.Judgement, error) {
-				fast.Add(1)
-				return server.NeverHappened(), nil
-			}},
-		} {
-			route.Effect, route.Memo = server.Opaque, server.MemoKey
-			h, err := g.Route(route, fail)
-			require.NoError(t, err)
-			for i := range 10 {
-				send(h, fmt.Sprint(route.Name, i), "b")
+	for _, namespace := range []string{"", "shop"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGuard(t, memstore.New(), server.Config{Namespace: namespace})
+			var slow, fast atomic.Int64
+			fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+			for _, route := range []server.Route{
+				{Name: "slow", Reconcile: func(ctx context.Context, _ server.Case) (server.Judgement, error) {
+					slow.Add(1)
+					<-ctx.Done()
+					return server.Judgement{}, ctx.Err()
+				}},
+				{Name: "fast", Reconcile: func(context.Context, server.Case) (server.Judgement, error) {
+					fast.Add(1)
+					return server.NeverHappened(), nil
+				}},
+			} {
+				route.Effect, route.Memo = server.Opaque, server.MemoKey
+				h, err := g.Route(route, fail)
+				require.NoError(t, err)
+				for i := range 10 {
+					send(h, fmt.Sprint(route.Name, i), "b")
+				}
 			}
-		}
-		start := time.Now()
-		resolved, err := g.Reconcile(t.Context())
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 10, resolved)
-		require.EqualValues(t, 10, fast.Load())
-		require.Equal(t, server.DefaultHandlerTimeout, time.Since(start))
-		_, err = g.Reconcile(t.Context())
-		require.Error(t, err)
-		require.EqualValues(t, 2, slow.Load(), "the second call asks about another run")
-	})
+			start := time.Now()
+			resolved, err := g.Reconcile(t.Context())
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 10, resolved)
+			require.EqualValues(t, 10, fast.Load())
+			require.Equal(t, server.DefaultHandlerTimeout, time.Since(start))
+			_, err = g.Reconcile(t.Context())
+			require.Error(t, err)
+			require.EqualValues(t, 2, slow.Load(), "the second call asks about another run")
+		})
+	}
 }
 
 // The same for a store that does not answer.
