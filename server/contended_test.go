@@ -76,3 +76,29 @@ func TestGuard_keyBeingDecided(t *testing.T) {
 		require.NoError(t, g.Shutdown(t.Context()))
 	})
 }
+
+// A request that does not wait, or whose client hangs up, answers for itself alone. Who has
+// patience left goes on waiting for the decision.
+func TestGuard_keyBeingDecided_impatientLeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &decided{Store: memstore.New()}
+		g, err := server.NewGuard(d, server.Unscoped, server.Config{})
+		require.NoError(t, err)
+		impatient := make(chan *httptest.ResponseRecorder, 1)
+		patient := make(chan *httptest.ResponseRecorder, 10)
+		go func() { impatient <- d.send(t, g, "wait=1") }()
+		synctest.Wait() // it leads
+		for range cap(patient) {
+			go func() { patient <- d.send(t, g, "wait=5") }()
+		}
+		time.AfterFunc(3*time.Second, func() { d.open.Store(true) })
+		start := time.Now()
+		require.Equal(t, http.StatusConflict, (<-impatient).Code)
+		require.LessOrEqual(t, time.Since(start), 2*time.Second)
+		for range cap(patient) {
+			require.Equal(t, http.StatusOK, (<-patient).Code)
+		}
+		require.NoError(t, g.Shutdown(t.Context()))
+	})
+}

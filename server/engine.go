@@ -138,6 +138,8 @@ func look(v view, fp Fingerprint, maxDeaths int) (glance, decision) {
 	switch {
 	case v.final:
 		return glanceAnswer, d
+	case errors.Is(v.err, ErrInProgress):
+		return glancePatient, d // the leader does not wait any more, for reasons of its own
 	case v.err != nil:
 		return glanceFail, d
 	case v.phase == phaseSettling:
@@ -235,7 +237,7 @@ const contendedRetryAfter = time.Second
 
 // busyView refuses a duplicate by what the flight knows.
 func (g *Guard) busyView(v view) outcome {
-	if v.phase == phaseContended {
+	if v.phase == phaseContended || v.err != nil {
 		return contendedRefusal()
 	}
 	if v.phase == phaseRunning || v.phase == phaseSettling {
