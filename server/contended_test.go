@@ -77,8 +77,8 @@ func TestGuard_keyBeingDecided(t *testing.T) {
 	})
 }
 
-// A request that does not wait, or whose client hangs up, answers for itself alone. Who has
-// patience left goes on waiting for the decision.
+// A request that does not wait, or whose client hangs up, answers for itself alone. A request
+// with patience left goes on waiting for the decision.
 func TestGuard_keyBeingDecided_impatientLeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

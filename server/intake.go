@@ -65,7 +65,6 @@ func (in *intake) read() ([]byte, *outcome) {
 		return nil, &closing
 	}
 	body, err := in.fill(g.cfg.MaxRequestBytes)
-	g.intakes.leave(in)
 	if err == nil && in.r.ContentLength > int64(len(body)) {
 		err = io.ErrUnexpectedEOF
 	}
@@ -95,8 +94,10 @@ func (in *intake) refusal(err error) *outcome {
 	}
 }
 
-// fill reads until the end of the body, into a buffer that grows with what has come.
+// fill reads until the end of the body, into a buffer that grows as bytes come. in has
+// entered the guard's intakes, and leaves them.
 func (in *intake) fill(limit int64) ([]byte, error) {
+	defer in.guard.intakes.leave(in) // also if the Body of an outer layer panics
 	var body []byte
 	for {
 		if len(body) == cap(body) {

@@ -32,7 +32,10 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{route: route}
 	in := h.guard.newIntake(w, r)
 	defer in.release()
+	form, post, multi := r.Form, r.PostForm, r.MultipartForm
 	body, refusal := h.admit(in, r, c)
+	// A function of the route may have parsed the form, of a request without a body.
+	r.Form, r.PostForm, r.MultipartForm = form, post, multi
 	if refusal != nil {
 		in.abandon(refusal)
 		h.refuse(w, r, c, *refusal)
@@ -51,7 +54,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if route.OnCommitError != nil {
 		c.onCommitError = func(ctx context.Context, refused *TxError) (res result, err error) {
-			rec, res, err = h.amend(ctx, w, c, refused)
+			rec, res, err = h.amend(ctx, w, r, c, refused)
 			return res, err
 		}
 	}
