@@ -73,8 +73,10 @@ func (c *Client) Timeout() time.Duration { return c.made().cfg.Timeout }
 // hear of it as of any other. It returns what the call then returns.
 func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
 	r := run{task: task}
+	r.note(ctx, nil)
 	r.open(ctx, c)
 	failed := r.fail(nil, err)
+	r.noteEnd(failed)
 	r.observeCall(nil, failed)
 	return failed
 }

@@ -21,6 +21,7 @@ func Do[T any](
 	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
 ) (T, error) {
 	r := run{task: task, safe: !task.Key.IsZero()}
+	r.note(ctx, nil)
 	r.open(ctx, c)
 	if classify == nil {
 		classify = Classify[T]
@@ -38,6 +39,7 @@ func Do[T any](
 	default:
 		value, failed = attempts(&r, fn, classify)
 	}
+	r.noteEnd(failed)
 	r.observeCall(nil, failed)
 	if failed != nil {
 		return value, failed

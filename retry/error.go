@@ -44,6 +44,8 @@ type Error struct {
 	Retryable bool
 
 	Err error // the cause; never nil
+
+	calls *Calls // that noted the call; nil: none
 }
 
 // The sentinels that an [Error] matches with errors.Is, by its outcome and its cause.

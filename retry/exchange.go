@@ -51,8 +51,10 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 	x.follow, x.standard = follow, call.owned
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
+	x.note(ctx, call)
 	x.open(ctx, c)
 	x.make(call)
+	x.noteEnd(x.err)
 	x.observeCall(x.last, x.err)
 	return x
 }

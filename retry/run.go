@@ -38,6 +38,10 @@ type run struct {
 	begun      time.Time
 
 	asked time.Duration // the last Retry-After
+
+	calls *Calls        // of the caller's ctx; nil: none
+	noted func(Outcome) // ends what calls has of the run; nil: nothing
+	reads bool          // it asks for no effect
 }
 
 // open starts the clock of the call that r.task is.
@@ -253,6 +257,7 @@ func (r *run) fail(err, stop error) *Error {
 	e := &Error{
 		Outcome: r.tally.outcome(), Evidence: r.tally.why,
 		Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key,
+		calls:    r.calls,
 		Attempts: r.attempts, RetryAfter: r.asked, Retryable: r.retryable && !errors.Is(stop, ErrKeyExpired),
 	}
 	if e.Evidence == "" && r.attempts == 0 {

@@ -39,7 +39,10 @@ type call struct {
 	input  any
 	output []byte // of the call to undo; nil: none
 
+	calls *retry.Calls // that functions made in this try and in earlier ones of the owner
+
 	nothing bool // set by an undo that found nothing to undo
+	spoke   bool // set by a function that returned an error
 }
 
 // operationCall returns how a step calls op.
@@ -100,8 +103,10 @@ func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) 
 			return nil, err
 		}
 		in, _ := wire.FromContext(ctx)
-		out, err := fn(childkey.NewContext(ctx, key), Call[In]{Key: key, Input: as[In](c.input), Resumed: in.Rerun})
+		ctx = c.calls.Context(childkey.NewContext(ctx, key))
+		out, err := fn(ctx, Call[In]{Key: key, Input: as[In](c.input), Resumed: in.Rerun})
 		if err != nil {
+			c.spoke = true
 			return nil, err
 		}
 		return encodeResult(out)
@@ -123,10 +128,12 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 		if err != nil {
 			return err
 		}
-		err = fn(childkey.NewContext(ctx, key), UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
+		ctx = c.calls.Context(childkey.NewContext(ctx, key))
+		err = fn(ctx, UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
 		if errors.Is(err, ErrNothingToUndo) {
 			c.nothing, err = true, nil
 		}
+		c.spoke = err != nil
 		return err
 	}
 }
@@ -146,16 +153,6 @@ func undoInput[In, Out any](c *call) (contract.Undo[In, Out], error) {
 	}
 	in.Output = &out
 	return in, nil
-}
-
-// Rejected returns err as that of a [StepFunc] which has proved that it had no
-// effect and never will: the step is not tried again, and is not undone. Nil
-// stays nil.
-func Rejected(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &retry.Error{Outcome: retry.Rejected, Evidence: "the function says so", Err: err}
 }
 
 // A noResult is a call that completed and whose output cannot be had.

@@ -29,7 +29,8 @@ type Error struct {
 	// attempts, header and body, or [ErrTimeout] or [ErrCancelled].
 	Cause error
 
-	detail string // in place of the cause's text; "": that one
+	calls  *retry.Calls // under whose ctx the saga was run; nil: none
+	detail string       // in place of the cause's text; "": that one
 }
 
 // newError returns the error of a saga that is final or stuck.

@@ -22,6 +22,7 @@ type verdict struct {
 	again   bool   // of NotSent and Rejected: another try can end better
 	deadEnd bool   // of Unknown: the callee answers, and does not know itself
 	lost    bool   // of Unknown: too old to be sent again
+	stop    bool   // of Unknown: the function says that another try cannot help
 	after   time.Duration
 
 	// For people.
@@ -32,7 +33,8 @@ type verdict struct {
 	problem string
 }
 
-// judge returns what a try that returned result or err means.
+// judge returns what a try that returned result or err means, where that is not the
+// error of a function.
 func judge(result []byte, err error) verdict {
 	if err == nil {
 		return verdict{outcome: retry.Completed, result: result}
@@ -48,7 +50,7 @@ func judge(result []byte, err error) verdict {
 		v.problem = cut(strings.ToValidUTF8(failed.Detail, "\uFFFD"), MaxDetailBytes)
 		v.again = sdk.Resumable(err) && !errors.Is(err, ErrPanic)
 		v.lost = failed.Outcome == retry.Unknown && errors.Is(err, retry.ErrKeyExpired)
-		v.deadEnd = failed.Outcome == retry.Unknown && !failed.Retryable && answered(failed.Status)
+		v.deadEnd = deadEnd(failed)
 	}
 	return v // what any other error leaves behind nobody knows: Unknown
 }

@@ -31,14 +31,15 @@ type leg struct {
 	// maybe says that some try may have had its effect: by this owner, or by
 	// one before it. Only what proves the opposite turns it.
 	maybe   bool
-	lost    bool // too old to be sent again, and nobody knows how it ended
+	lost    bool // not to be sent again, and nobody knows how it ended
 	dirty   bool // the journal does not have it yet
 	outcome retry.Outcome
 	result  []byte
 	tries   int
 	retryAt time.Time
-	at      time.Time // when it ended, if it is final
-	entry   Entry     // for people: what was seen last
+	at      time.Time    // when it ended, if it is final
+	entry   Entry        // for people: what was seen last
+	calls   *retry.Calls // that its function made; nil: none yet
 }
 
 // completed reports whether the leg ended well.
@@ -129,6 +130,20 @@ func (g *progress) leg(t task) *leg {
 	return &g.forward[t.step.index]
 }
 
+// calls returns the notes of the calls that the task's function makes; nil if the task is
+// no function. All tries by this owner share them. What an earlier try did stays done if a
+// later one calls something else.
+func (g *progress) calls(t task) *retry.Calls {
+	a, l := t.step.address, g.leg(t)
+	if t.undo {
+		a = *t.step.undo
+	}
+	if l.calls == nil && a.shape == function {
+		l.calls = new(retry.Calls)
+	}
+	return l.calls
+}
+
 // begin books a call that is about to be sent.
 func (g *progress) begin(t task) {
 	g.leg(t).running = true
@@ -147,6 +162,7 @@ func (g *progress) end(t task, v verdict, now time.Time, wait time.Duration) {
 	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
 	l.maybe = v.outcome == retry.Unknown
 	l.final = g.finalFor(t, v)
+	l.lost = l.lost || v.stop && !l.final
 	l.at, l.retryAt = now, time.Time{}
 	if !l.final {
 		l.retryAt = now.Add(wait)
@@ -163,7 +179,7 @@ func (g *progress) finalFor(t task, v verdict) bool {
 	case retry.Unknown:
 		// The callee itself does not know and will not. What can be undone is,
 		// without an output; anything else is asked for until its time is up.
-		return v.deadEnd && (t.undo || t.step.undo != nil)
+		return v.deadEnd && (t.undo || t.step.undo != nil || v.stop && t.step.leavesNothing())
 	default:
 		// While compensating, what had no effect is not tried again.
 		return !v.again || g.status == Compensating && !t.undo

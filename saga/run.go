@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // A RunOption says more about one saga.
@@ -81,6 +82,14 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 //
 // Ending ctx stops the waiting only, and no call of the saga.
 func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Out, error) {
+	calls := retry.CallsFrom(ctx)
+	end := d.note(calls, key, options)
+	out, err := d.run(ctx, e, key, in, options)
+	end(outcomeOfChild(err, calls))
+	return out, err
+}
+
+func (d *Definition[In, Out]) run(ctx context.Context, e *Engine, key childkey.Key, in In, options []RunOption) (Out, error) {
 	var none Out
 	r, drive, err := d.start(ctx, e, key, in, options, true)
 	if err != nil {
@@ -98,7 +107,9 @@ func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.K
 // answer that may be when this process took it. Its errors are those of Run before
 // it waits.
 func (d *Definition[In, Out]) Start(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Record, error) {
+	end := d.note(retry.CallsFrom(ctx), key, options)
 	r, _, err := d.start(ctx, e, key, in, options, false)
+	end(retry.Unknown)
 	return r, err
 }
 

@@ -53,9 +53,18 @@ func Step[SagaIn, SagaOut, In, Out any](
 // the key on, or by calls of package sdk with its ctx, whose parent key is that
 // key.
 //
-// What an error of fn leaves behind nobody knows, unless it is [Rejected] or a
-// *retry.Error that says so: the step is tried again until its time is up, and
-// then undone. A panic is such an error.
+// If fn returns an error, or panics, its effect is unknown. The step is then tried again until its time is up, and is undone. There are two exceptions:
+//
+//   - fn says itself what is known: with [Rejected], [NotSent] or [Permanent].
+//   - The error speaks for every call that fn made with its ctx: a *retry.Error, an
+//     *sdk.FanoutError, an [*Error] of a saga that fn ran, or several of these joined.
+//
+// Calls are those of packages sdk and retry, and sagas that fn runs. If one of them took
+// effect, or may have, fn did: also if fn returns only the error of a later call that was
+// refused. Reads (GET) have no effect. Else fn was refused if a call was. A saga that is
+// compensated counts as refused; any other one that failed is unknown. An error of a call
+// with another ctx, and any other error beside it, makes the outcome unknown. If fn has
+// an effect in another way, it must say what is known of it.
 func StepFunc[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], name string, in Value[In], fn func(ctx context.Context, call Call[In]) (Out, error),
 ) *StepRef[In, Out] {
@@ -168,7 +177,9 @@ func (s *StepRef[In, Out]) Undo(op UndoOperation[In, Out]) *StepRef[In, Out] {
 
 // UndoFunc makes fn what undoes the step. name is "service.operation", as in
 // [StepFunc]. fn returns nil where it undid the step, and [ErrNothingToUndo] where
-// there was nothing to undo; both are success.
+// there was nothing to undo; both are success. Any other error means what it means of a
+// [StepFunc]: an undo is tried again while the outcome is unknown, and a refused one makes
+// the saga stuck.
 func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, undo UndoCall[In, Out]) error) *StepRef[In, Out] {
 	service, operation, err := splitName(name)
 	if err != nil {

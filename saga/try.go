@@ -36,7 +36,7 @@ func (d *drive) begin(decision *decision) error {
 	}
 	alone := d.alone(decision)
 	for _, t := range decision.start {
-		a := attempt{task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t)}
+		a := attempt{task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t)}
 		if t.undo {
 			a.output = d.progress.forward[t.step.index].result
 		}
@@ -74,12 +74,13 @@ type attempt struct {
 	resumed bool
 	first   time.Time // when it can have been sent first
 	tooOld  bool      // to be sent again
+	calls   *retry.Calls
 }
 
 // carryOut makes the attempt and reports how it ended, also if it ends the goroutine.
 func (d *drive) carryOut(a attempt) {
 	begun := time.Now()
-	c := &call{client: d.engine.client, parent: d.parent, step: a.step, output: a.output}
+	c := &call{client: d.engine.client, parent: d.parent, step: a.step, output: a.output, calls: a.calls}
 	var result []byte
 	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns
 	defer func() {
@@ -88,6 +89,9 @@ func (d *drive) carryOut(a attempt) {
 			d.tellOf(a, err)
 		}
 		v := judge(result, err)
+		if c.spoke {
+			v = judgeFunction(err, c.calls)
+		}
 		v.nothing = c.nothing
 		d.endings <- &ending{task: a.task, verdict: v, err: err, elapsed: time.Since(begun)}
 	}()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 // Explore runs the saga with that input in every way that it knows: with each
@@ -44,7 +45,12 @@ import (
 // processor time each. Options are [Answer]s.
 func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, options ...Option) {
 	t.Helper()
-	x := newExplorer(d, in, options)
+	newExplorer(d, in, options).test(t)
+}
+
+// test explores, and fails t if it finds something wrong.
+func (x *explorer) test(t *testing.T) {
+	t.Helper()
 	found := x.explore(t)
 	for _, v := range found[:min(len(found), 10)] {
 		t.Error(v)
@@ -53,6 +59,39 @@ func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, opti
 		t.Errorf("… and %d more", len(found)-10)
 	}
 	t.Logf("sagatest: explored %d runs", x.runs)
+}
+
+// ExploreCalls is [Explore] of a saga whose functions make calls. build returns it for a
+// process that makes its calls with client. build must return the same saga each time.
+// services are the names of the services that functions call.
+//
+// All calls of a function count as its step. A saga that is compensated must have undone
+// the effect of each of them.
+func ExploreCalls[In, Out any](
+	t *testing.T, services []string, build func(client *sdk.Client) *saga.Definition[In, Out], in In, options ...Option,
+) {
+	t.Helper()
+	x, err := newCallsExplorer(services, build, in, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.test(t)
+}
+
+func newCallsExplorer[In, Out any](
+	services []string, build func(client *sdk.Client) *saga.Definition[In, Out], in In, options []Option,
+) (*explorer, error) {
+	client, err := NewServices().Client(services...)
+	if err != nil {
+		return nil, err
+	}
+	x := newExplorer(build(client), in, options)
+	x.services = services
+	x.build = func(client *sdk.Client) (saga.AnyDefinition, runFunc) {
+		d := build(client)
+		return d, runOf(d, in)
+	}
+	return x, nil
 }
 
 // An Option says more about an exploration.
@@ -74,14 +113,15 @@ func Answer(step string, v any) Option {
 
 // An explorer plays scenarios of one saga.
 type explorer struct {
-	definition saga.AnyDefinition
 	id         saga.ID // of the one saga of each scenario
 	steps      []saga.StepInfo
 	undoBudget time.Duration
 	edges      bool // only its beginning and its end are in the journal
-	run        func(ctx context.Context, e *saga.Engine, key childkey.Key) error
-	answers    map[string]string
-	mistakes   []string
+	// build returns the definition of a process, and what runs it.
+	build    func(client *sdk.Client) (saga.AnyDefinition, runFunc)
+	services []string // that functions call; nil: functions call none
+	answers  map[string]string
+	mistakes []string
 
 	// What tests of Explore break: what is between the monitor and the journal,
 	// and between processes and services.
@@ -99,12 +139,9 @@ type explorer struct {
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	x := &explorer{
-		definition: d, id: saga.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
+		id: saga.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
 		edges: slices.Contains(d.Plan().Lines, "checkpoint edges"),
-		run: func(ctx context.Context, e *saga.Engine, key childkey.Key) error {
-			_, err := d.Run(ctx, e, key, in)
-			return err
-		},
+		build: func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, in) },
 	}
 	for _, s := range x.steps {
 		x.answers[s.Name] = string(s.ZeroOutput)
@@ -113,6 +150,16 @@ func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Opti
 		option(x)
 	}
 	return x
+}
+
+// A runFunc runs the saga in an engine.
+type runFunc func(ctx context.Context, e *saga.Engine, key childkey.Key) error
+
+func runOf[In, Out any](d *saga.Definition[In, Out], in In) runFunc {
+	return func(ctx context.Context, e *saga.Engine, key childkey.Key) error {
+		_, err := d.Run(ctx, e, key, in)
+		return err
+	}
 }
 
 // explore plays all scenarios, on all processors, and returns what went wrong.

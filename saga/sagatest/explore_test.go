@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 type (
@@ -113,6 +115,40 @@ func TestExplore_timeoutsAndFunctions(t *testing.T) {
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Timeout(2 * time.Second).TryTimeout(time.Second)
 		saga.StepFunc(b, "local.log", held.Output(), func(context.Context, saga.Call[made]) (nothing, error) { return nothing{}, nil }).ReadOnly()
 	}), order{"a-1"})
+}
+
+// trip is a saga whose first step is a function that makes two calls in turn, and returns
+// the error of either as it is. Its undo undoes both.
+func trip(client *sdk.Client) *saga.Definition[order, made] {
+	return saga.MustDefine("trip", 1, func(b *saga.Builder[order, made]) {
+		both := saga.StepFunc(b, "trip.both", b.Input(), func(ctx context.Context, c saga.Call[order]) (booking, error) {
+			h, err := sdk.Call(ctx, client, reserve, c.Input)
+			if err != nil {
+				return booking{}, err
+			}
+			p, err := sdk.Call(ctx, client, charge, c.Input)
+			return booking{h.ID, p.ID}, err
+		}).UndoFunc("trip.undo", func(ctx context.Context, u saga.UndoCall[order, booking]) error {
+			ctx = childkey.NewContext(ctx, u.Forward) // the parent key of the calls to undo
+			in := contract.Undo[order, made]{Input: u.Input}
+			if _, err := sdk.CallUndo(ctx, client, refund, charge, in); err != nil {
+				return err
+			}
+			_, err := sdk.CallUndo(ctx, client, unhold, reserve, in)
+			return err
+		})
+		look := saga.StepFunc(b, "local.look", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) { return nothing{}, nil }).
+			ReadOnly().After(both)
+		sent := saga.Step(b, book, both.Output()).Pivot().After(look)
+		saga.Step(b, notify, sent.Output()).Retriable()
+		saga.Return(b, sent.Output())
+	})
+}
+
+// A function that makes several calls has all its effects undone in a saga that is compensated.
+func TestExplore_functionsThatCall(t *testing.T) {
+	t.Parallel()
+	ExploreCalls(t, []string{"inventory", "payment"}, trip, order{"a-1"}, sampled)
 }
 
 func TestExplore_badOptions(t *testing.T) {

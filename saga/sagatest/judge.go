@@ -83,6 +83,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 type living struct {
 	*process
 	engine *saga.Engine
+	run    runFunc
 }
 
 func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
@@ -98,6 +99,12 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 			services = append(services, s.Service)
 		}
 	}
+	for _, service := range x.services {
+		if !names[service] {
+			names[service] = true
+			services = append(services, service)
+		}
+	}
 	if len(services) == 0 {
 		services = []string{"none"} // a client needs one
 	}
@@ -105,11 +112,12 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 	if err != nil {
 		return nil, err
 	}
+	definition, run := x.build(client)
 	engine, err := saga.Open(ctx, p, client, saga.Config{
-		Definitions: []saga.AnyDefinition{x.definition}, Lease: exploreLease, Poll: explorePoll,
+		Definitions: []saga.AnyDefinition{definition}, Lease: exploreLease, Poll: explorePoll,
 		Backoff: retry.Backoff{Cap: time.Hour}, Rand: func() float64 { return 0.5 },
 	})
-	return &living{p, engine}, err
+	return &living{p, engine, run}, err
 }
 
 // close ends the process; a dead one cannot wait for anything.
@@ -125,7 +133,7 @@ func (x *explorer) drive(ctx context.Context, first, second *living) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = x.run(ctx, first.engine, exploreKey)
+		_ = first.run(ctx, first.engine, exploreKey)
 	}()
 	select {
 	case <-ended:
@@ -133,18 +141,19 @@ func (x *explorer) drive(ctx context.Context, first, second *living) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return x.run(ctx, second.engine, exploreKey)
+	return second.run(ctx, second.engine, exploreKey)
 }
 
 // judge returns what is wrong with how a saga ended.
 func (x *explorer) judge(s scenario, r saga.Record, err error, services *Services) []string {
 	var wrong []string
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	pivot := false
+	pivot, functions := false, make(map[string]bool)
 	for _, step := range x.steps {
 		e := services.Effects(step.Name)
+		functions[step.Name] = step.Function // one of its calls may have been refused, and another not
 		pivot = pivot || step.Pivot && e.Done > 0
-		if e.Done > 1 {
+		if e.Done > 1 && !step.Function { // a function may make several calls
 			note("%s took effect %d times", step.Name, e.Done)
 		}
 		x.judgeStep(note, step, e, r.Status)
@@ -153,7 +162,7 @@ func (x *explorer) judge(s scenario, r saga.Record, err error, services *Service
 		if d.Undo && pivot {
 			note("%s was undone past the pivot", d.Step)
 		}
-		if d.Undo && services.Effects(d.Step).Refused {
+		if d.Undo && services.Effects(d.Step).Refused && !functions[d.Step] {
 			note("%s was undone, and it had been refused", d.Step)
 		}
 	}
@@ -171,8 +180,9 @@ func (x *explorer) judge(s scenario, r saga.Record, err error, services *Service
 // judgeStep judges what became of a step in a saga that ended so.
 func (x *explorer) judgeStep(note func(string, ...any), step saga.StepInfo, e Effects, status saga.Status) {
 	switch {
-	case step.Function:
-	case status == saga.Completed && (e.Done != 1 || e.Undone != 0):
+	case step.Function && status == saga.Completed && e.Undone > 0:
+		note("the saga completed; %s was undone %d times", step.Name, e.Undone)
+	case status == saga.Completed && !step.Function && (e.Done != 1 || e.Undone != 0):
 		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
 	case status == saga.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
 		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)

@@ -56,6 +56,7 @@ func (x *explorer) scenarios() []scenario {
 	add := func(s scenario) { all = append(all, s) }
 	for _, s := range x.steps {
 		if s.Function {
+			all = append(all, x.ofFunction(s)...)
 			continue
 		}
 		for _, t := range troubles {
@@ -83,6 +84,29 @@ func (x *explorer) scenarios() []scenario {
 		}
 	}
 	return slices.Concat(all, x.besides())
+}
+
+// functionTroubles are what can happen to the calls of a function, by the order of the
+// deliveries.
+var functionTroubles = []trouble{
+	{"has its first call refused", []Fault{Reject(http.StatusConflict)}, false, false},
+	{"has its second call refused", []Fault{{}, Reject(http.StatusConflict)}, false, false},
+	{"loses the answer of its first call", []Fault{LoseAnswer()}, false, false},
+	{"loses the answer of its second call", []Fault{{}, LoseAnswer()}, false, false},
+	{"finds no connection for its second call", append([]Fault{{}}, repeat(6, NotSent())...), false, false},
+	{"loses its first answer often, and its last call is refused", append(repeat(6, LoseAnswer()), Fault{}, Reject(http.StatusConflict)), false, false},
+}
+
+// ofFunction returns the scenarios of a step whose function makes calls.
+func (x *explorer) ofFunction(s saga.StepInfo) []scenario {
+	if len(x.services) == 0 {
+		return nil
+	}
+	var all []scenario
+	for _, t := range functionTroubles {
+		all = append(all, scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: s.Undo == "" && s.Pivot})
+	}
+	return all
 }
 
 // besides returns the scenarios of a step that is under way, or lost on the way

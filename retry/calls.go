@@ -1,0 +1,156 @@
+package retry
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// Calls notes the calls that are made under one ctx, and what is known of their effects.
+// It is for code that runs a function and must know what the function left behind,
+// whatever error the function returns. Package saga runs the functions of its steps so.
+//
+// A call by a safe method (GET, HEAD, OPTIONS, TRACE) counts as one without an effect.
+//
+// The zero Calls has noted none. A nil *Calls notes nothing. Both are safe for concurrent
+// use.
+type Calls struct {
+	mu      sync.Mutex
+	open    int             // calls under way
+	unnamed [4]int          // calls without an id that ended, by outcome
+	named   map[any]Outcome // the others, by id
+}
+
+type callsKey struct{}
+
+// Context returns ctx with c. [Client.Send], [Client.Do], the client's round trippers,
+// [Client.Refuse] and [Do] note in c what they call under that ctx. Of several Calls in a
+// ctx only the last one counts.
+func (c *Calls) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callsKey{}, c)
+}
+
+// CallsFrom returns the Calls that ctx carries; nil if it carries none.
+func CallsFrom(ctx context.Context) *Calls {
+	c, _ := ctx.Value(callsKey{}).(*Calls)
+	return c
+}
+
+// Begin notes that a call begins. The caller must call end once, when the call has ended;
+// until then its outcome is Unknown. Begin is for calls that no [Client] makes.
+//
+// id must be comparable and names the call. A call with the same id is the same call made
+// again. A nil id names none. resumed says that the outcome of the call speaks for the
+// earlier ones with its id too. Without it an effect that one of those may have had stays.
+func (c *Calls) Begin(id any, resumed bool) (end func(Outcome)) {
+	if c == nil {
+		return func(Outcome) {}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	return func(o Outcome) { c.end(id, resumed, o) }
+}
+
+func (c *Calls) end(id any, resumed bool, o Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	if id == nil {
+		c.unnamed[o]++
+		return
+	}
+	if c.named == nil {
+		c.named = make(map[any]Outcome)
+	}
+	switch earlier, again := c.named[id]; {
+	case again && earlier == Completed, again && earlier == Unknown && !resumed && o != Completed:
+	default:
+		c.named[id] = o
+	}
+}
+
+// Outcome returns what is known of all calls together. It is Unknown if the outcome of one
+// is, or one is under way; else Completed if one took effect; else Rejected if one was
+// rejected; else NotSent.
+func (c *Calls) Outcome() Outcome {
+	counts := c.count()
+	for _, o := range []Outcome{Unknown, Completed, Rejected} {
+		if counts[o] > 0 {
+			return o
+		}
+	}
+	return NotSent
+}
+
+// Unknown returns of how many calls the outcome is Unknown, with those under way.
+func (c *Calls) Unknown() int { return c.count()[Unknown] }
+
+// count returns how many calls there are, by outcome.
+func (c *Calls) count() [4]int {
+	if c == nil {
+		return [4]int{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.unnamed
+	counts[Unknown] += c.open
+	for _, o := range c.named {
+		counts[o]++
+	}
+	return counts
+}
+
+// Made reports whether e is the error of a call that c noted. An Error that other code
+// made is none, and nor is one of a call under another ctx.
+func (c *Calls) Made(e *Error) bool { return c != nil && e != nil && e.calls == c }
+
+// A callID names a call for [Calls]: by its key, and by who gets it.
+type callID struct {
+	service, operation, target string
+	key                        childkey.Key
+}
+
+// note notes in the Calls of ctx that the run begins; call is nil if it is not one over
+// HTTP.
+func (r *run) note(ctx context.Context, call *Call) {
+	if r.calls = CallsFrom(ctx); r.calls == nil {
+		return
+	}
+	id := callID{service: r.task.Service, operation: r.task.Operation, key: r.task.Key}
+	if call != nil {
+		r.reads = safe(call.Method)
+		if id.target = call.Method + " " + call.URL; call.url != nil {
+			id.target = call.Method + " " + call.url.String()
+		}
+	}
+	var named any = id
+	if id.key.IsZero() {
+		named = nil
+	}
+	r.noted = r.calls.Begin(named, r.task.Resumed)
+}
+
+// noteEnd notes how the run ended; failed is its error, nil if there is none.
+func (r *run) noteEnd(failed *Error) {
+	switch {
+	case r.noted == nil:
+	case r.reads:
+		r.noted(NotSent)
+	case failed == nil:
+		r.noted(Completed)
+	default:
+		r.noted(failed.Outcome)
+	}
+}
+
+// safe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

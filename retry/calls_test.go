@@ -1,0 +1,110 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// What all calls left behind is what is known least of, and an effect of one stays.
+func TestCalls_Outcome(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		id      any
+		resumed bool
+		outcome retry.Outcome
+	}
+	for name, tt := range map[string]struct {
+		calls []call
+		want  retry.Outcome
+	}{
+		"none":                                {nil, retry.NotSent},
+		"not sent":                            {[]call{{"a", false, retry.NotSent}}, retry.NotSent},
+		"one rejected":                        {[]call{{"a", false, retry.NotSent}, {"b", false, retry.Rejected}}, retry.Rejected},
+		"one completed":                       {[]call{{"a", false, retry.Completed}, {"b", false, retry.Rejected}}, retry.Completed},
+		"one unknown":                         {[]call{{"a", false, retry.Unknown}, {"b", false, retry.Completed}}, retry.Unknown},
+		"unknown, then refused":               {[]call{{"a", false, retry.Unknown}, {"a", false, retry.Rejected}}, retry.Unknown},
+		"unknown, then refused for both":      {[]call{{"a", false, retry.Unknown}, {"a", true, retry.Rejected}}, retry.Rejected},
+		"unknown, then completed":             {[]call{{"a", false, retry.Unknown}, {"a", false, retry.Completed}}, retry.Completed},
+		"completed, then refused for both":    {[]call{{"a", false, retry.Completed}, {"a", true, retry.Rejected}}, retry.Completed},
+		"without an id, each is its own call": {[]call{{nil, false, retry.Unknown}, {nil, true, retry.Rejected}}, retry.Unknown},
+		"without an id, rejected":             {[]call{{nil, false, retry.NotSent}, {nil, false, retry.Rejected}}, retry.Rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls retry.Calls
+			for _, c := range tt.calls {
+				end := calls.Begin(c.id, c.resumed)
+				require.Equal(t, retry.Unknown, calls.Outcome(), "while it is under way")
+				end(c.outcome)
+			}
+			require.Equal(t, tt.want, calls.Outcome())
+			require.Equal(t, tt.want == retry.Unknown, calls.Unknown() > 0)
+		})
+	}
+	var none *retry.Calls
+	none.Begin("a", false)(retry.Completed)
+	require.Equal(t, retry.NotSent, none.Outcome())
+	require.Nil(t, retry.CallsFrom(t.Context()))
+}
+
+// Every way to make a call is noted, and its error is known again.
+func TestCalls_noted(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, over(roundTrip(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/no" {
+			return status(http.StatusPaymentRequired, wire.HeaderReplayed, "false")(req)
+		}
+		return status(http.StatusOK)(req)
+	})))
+	send := func(method, path string) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := client.Send(ctx, retry.Call{Method: method, URL: "http://a.test" + path, Key: childkey.MustParse("k" + path[1:])})
+			return err
+		}
+	}
+	for name, tt := range map[string]struct {
+		call func(ctx context.Context) error
+		want retry.Outcome
+	}{
+		"Send":             {send(http.MethodPost, "/yes"), retry.Completed},
+		"Send, refused":    {send(http.MethodPost, "/no"), retry.Rejected},
+		"Send, a read":     {send(http.MethodGet, "/yes"), retry.NotSent},
+		"Send, a bad call": {send("no method", "/yes"), retry.NotSent},
+		"Refuse":           {func(ctx context.Context) error { return client.Refuse(ctx, retry.Task{}, errors.New("no")) }, retry.NotSent},
+		"Do of the package": {func(ctx context.Context) error {
+			_, err := retry.Do(ctx, client, retry.Task{}, func(context.Context, retry.Attempt) (int, error) { return 0, nil }, nil)
+			return err
+		}, retry.Completed},
+		"RoundTripper": {func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://a.test/yes", nil)
+			require.NoError(t, err)
+			resp, err := client.RoundTripper().RoundTrip(req)
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			return err
+		}, retry.Completed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls, others retry.Calls
+			err := tt.call(calls.Context(others.Context(t.Context())))
+			require.Equal(t, tt.want, calls.Outcome())
+			require.Equal(t, retry.NotSent, others.Outcome())
+			var failed *retry.Error
+			if errors.As(err, &failed) {
+				require.True(t, calls.Made(failed))
+				require.False(t, others.Made(failed))
+			}
+			require.False(t, calls.Made(&retry.Error{}))
+		})
+	}
+}

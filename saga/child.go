@@ -1,0 +1,38 @@
+package saga
+
+import (
+	"errors"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// note notes in calls that a step's function runs the saga with that key; calls is nil
+// where no step does.
+func (d *Definition[In, Out]) note(calls *retry.Calls, key childkey.Key, options []RunOption) (end func(retry.Outcome)) {
+	p := d.planned()
+	if calls == nil || p == nil {
+		return func(retry.Outcome) {}
+	}
+	var req StartRequest
+	for _, option := range options {
+		option(&req)
+	}
+	return calls.Begin(IDOf(req.Scope, p.name, key), true) // what is stored of it speaks for every run
+}
+
+// outcomeOfChild returns what a saga left behind that a step's function ran. A saga that
+// is compensated left nothing. It also marks the error as that of a saga in calls.
+func outcomeOfChild(err error, calls *retry.Calls) retry.Outcome {
+	var failed *Error
+	switch {
+	case err == nil, errors.Is(err, ErrNoResult):
+		return retry.Completed
+	case errors.As(err, &failed):
+		failed.calls = calls
+		if failed.Status == Compensated {
+			return retry.Rejected
+		}
+	}
+	return retry.Unknown
+}
