@@ -38,10 +38,10 @@ type intake struct {
 	guard    *Guard
 	w        http.ResponseWriter
 	r        *http.Request
-	web      *http.Server             // nil where r comes from no server
-	control  *http.ResponseController // nil until the body is read or abandoned
-	held     int64                    // bytes taken from the guard's budget
-	complete bool                     // nothing of the body is left on the connection
+	web      *http.Server // nil where r comes from no server
+	control  readDeadliner
+	held     int64 // bytes taken from the guard's budget
+	complete bool  // nothing of the body is left on the connection
 }
 
 func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
@@ -58,7 +58,7 @@ func (in *intake) read() ([]byte, *outcome) {
 	if in.complete {
 		return nil, nil
 	}
-	in.control = http.NewResponseController(in.w)
+	in.control = readDeadlinerOf(in.w)
 	in.deadline(in.timeout())
 	if !g.intakes.enter(in) {
 		closing := g.closingRefusal()
@@ -162,7 +162,7 @@ func (in *intake) abandon(refused *outcome) {
 	if in.complete || in.r.ProtoMajor > 1 || refused.code == wire.BodyTimeout {
 		return
 	}
-	in.control = http.NewResponseController(in.w)
+	in.control = readDeadlinerOf(in.w)
 	if in.guard.intakes.isClosed(in.web) {
 		in.expire()
 		return
@@ -179,6 +179,31 @@ func (in *intake) timeout() time.Duration {
 	}
 	return timeout
 }
+
+// A readDeadliner is a ResponseWriter that can bound the reading of its request's body.
+type readDeadliner interface {
+	SetReadDeadline(deadline time.Time) error
+}
+
+// readDeadlinerOf returns the one that w is or wraps. It finds the same one as
+// [http.ResponseController]. A request that has none pays for no error text.
+func readDeadlinerOf(w http.ResponseWriter) readDeadliner {
+	for {
+		switch layer := w.(type) {
+		case readDeadliner:
+			return layer
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = layer.Unwrap()
+		default:
+			return noReadDeadline{}
+		}
+	}
+}
+
+// noReadDeadline stands for a ResponseWriter that cannot bound anything.
+type noReadDeadline struct{}
+
+func (noReadDeadline) SetReadDeadline(time.Time) error { return http.ErrNotSupported }
 
 // deadline bounds the reading of the body.
 func (in *intake) deadline(timeout time.Duration) {
