@@ -33,26 +33,31 @@ const MaxScopeBytes = childkey.MaxScopeBytes
 // "WWW-Authenticate: Bearer" unless a layer around the guard sets another challenge.
 type ScopeFunc func(*http.Request) (string, error)
 
-// scopeOf returns the scope of a request, or why there is none. An error is taken for
-// a failure of the service: a caller who is told that no retry can help gives up, though
-// only the service that knows callers is down.
+// scopeOf returns the scope of a request, or why there is none.
 func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
 	scope, err := g.scope(r)
-	var status *StatusError
-	switch {
-	case errors.As(err, &status) && status.Status >= 400 && status.Status <= 599:
-		out := outcome{code: wire.ScopeMissing, status: status.Status, detail: status.Detail, err: err}
-		if passes(status.Status) {
-			out.code, out.retryAfter = wire.ScopeUnavailable, time.Second
-		}
-		return "", &out
-	case err != nil:
-		return "", &outcome{code: wire.ScopeUnavailable, retryAfter: time.Second, err: err}
+	if err != nil {
+		return "", scopeRefusal(err)
 	}
 	if err := checkScope(scope); err != nil {
 		return "", &outcome{code: wire.ScopeMissing, err: err}
 	}
 	return scope, nil
+}
+
+// scopeRefusal is the answer to an error of a ScopeFunc. An error is taken for a failure
+// of the service: a caller who is told that no retry can help gives up, though only the
+// service that knows callers is down.
+func scopeRefusal(err error) *outcome {
+	var status *StatusError
+	if !errors.As(err, &status) || status.Status < 400 || status.Status > 599 {
+		return &outcome{code: wire.ScopeUnavailable, retryAfter: time.Second, err: err}
+	}
+	out := &outcome{code: wire.ScopeMissing, status: status.Status, detail: status.Detail, err: err}
+	if passes(status.Status) {
+		out.code, out.retryAfter = wire.ScopeUnavailable, time.Second
+	}
+	return out
 }
 
 // passes reports whether a later request with the same credentials may get another
