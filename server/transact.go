@@ -97,12 +97,20 @@ func (r *run) commit(t *turn, res result) (out outcome, failure error) {
 	ctx, cancel := r.detached(r.guard.cfg.SettleTimeout)
 	defer cancel()
 	err := t.tx.Settle(ctx, r.owner, s)
-	t.committed = err == nil
+	if err != nil {
+		return r.notCommitted(t, s, err)
+	}
+	t.committed = true
+	return r.completed(s, nil), nil
+}
+
+// notCommitted is what follows from the error of a commit.
+func (r *run) notCommitted(t *turn, s Settlement, err error) (out outcome, failure error) {
 	var refused *TxError
 	switch {
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrTxLost):
 		return r.unavailable(err), err
-	case err == nil, errors.Is(err, ErrLeaseLost):
+	case errors.Is(err, ErrLeaseLost):
 	case errors.Is(err, ErrFateUnknown):
 		// It may be durable, or become so: neither another run nor a release
 		// is safe here. The next call finds out.
