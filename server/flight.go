@@ -121,10 +121,7 @@ func (a *flights) join(id ID) *seat {
 func (s *seat) leave() {
 	s.update(func(f *flight) bool {
 		f.members--
-		if s.waits {
-			f.waiting--
-			s.all.waiting.remove(s.scope, s.bytes)
-		}
+		s.stopWaiting(f)
 		if f.members == 0 {
 			s.all.forget(s.id, f)
 		}
@@ -137,6 +134,15 @@ func (s *seat) leave() {
 		}
 		return true
 	})
+}
+
+// stopWaiting gives up the seat's place among those who wait. The caller holds flights.mu.
+func (s *seat) stopWaiting(f *flight) {
+	if s.waits {
+		s.waits = false
+		f.waiting--
+		s.all.waiting.remove(s.scope, s.bytes)
+	}
 }
 
 // lead makes the seat the leader if there is none.
@@ -195,6 +201,7 @@ func (s *seat) contend() {
 // running tells that the leader owns the key, as rec says.
 func (s *seat) running(rec Record) {
 	s.update(func(f *flight) bool {
+		s.stopWaiting(f)
 		f.phase, f.record, f.started = phaseRunning, rec, time.Now()
 		f.failed, f.err = 0, nil
 		return true
