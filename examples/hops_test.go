@@ -54,7 +54,7 @@ func calling(t *testing.T, next *hop) func(context.Context, int) (int, error) {
 	t.Helper()
 	soon := retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond}
 	client, err := sdk.New(sdk.Config{
-		Retry: retry.Config{Backoff: soon, Poll: soon}, Services: map[string]sdk.Service{"next": {URL: next.url}},
+		Retry: retry.Config{MaxAttempts: 4, Backoff: soon, Poll: soon}, Services: map[string]sdk.Service{"next": {URL: next.url}},
 	})
 	require.NoError(t, err)
 	return func(ctx context.Context, in int) (int, error) { return sdk.Call(ctx, client, work, in) }

@@ -45,7 +45,10 @@ func TestSend_allowance(t *testing.T) {
 			t.Parallel()
 			rt := script(tt.step)
 			cfg := over(rt)
-			cfg.Allowance, cfg.MaxAttempts = tt.allowance, tt.max
+			cfg.Allowance = tt.allowance
+			if tt.max != 0 {
+				cfg.MaxAttempts = tt.max
+			}
 			ctx := t.Context()
 			if tt.inbound > -2 {
 				ctx = inbound(ctx, tt.inbound)

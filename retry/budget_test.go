@@ -25,7 +25,7 @@ func TestSend_budgetExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := script(status(503))
 		budget := newBudget(t, retry.BudgetConfig{Reserve: 4, Refill: 0.01})
-		c := newClient(t, retry.Config{Transport: rt, Rand: exact, Budget: budget})
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact, MaxAttempts: 4, Budget: budget})
 		failure(t, c, post(stubURL)) // takes three
 		failed := failure(t, c, post(stubURL))
 		require.Equal(t, 2, failed.Attempts)
@@ -49,7 +49,7 @@ func TestSend_outageIsNotAmplified(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := script(status(503))
-		c := newClient(t, retry.Config{Transport: rt, Rand: exact})
+		c := newClient(t, retry.Config{Transport: rt, Rand: exact, MaxAttempts: 4})
 		const calls = 1200 // in a minute
 		var wg sync.WaitGroup
 		for range calls {

@@ -11,7 +11,7 @@ import (
 
 // The defaults of a [Config].
 const (
-	DefaultMaxAttempts      = 4
+	DefaultMaxAttempts      = 10
 	DefaultMaxPolls         = 60
 	DefaultRetryAfterCap    = time.Minute
 	DefaultTimeout          = time.Minute
@@ -29,8 +29,10 @@ type Config struct {
 	// not retry by itself; what net/http repeats is counted and bounded.
 	Transport http.RoundTripper
 
-	// MaxAttempts is how many attempts one call gets, the first included; zero
-	// means [DefaultMaxAttempts]. Waiting for a run in progress spends none.
+	// MaxAttempts is how many attempts one call gets, the first included. Waiting for a
+	// run in progress spends none. An inbound request in ctx may allow fewer. Zero means
+	// [DefaultMaxAttempts]: with the default Backoff the waits take about 10 s on
+	// average, which is longer than a service takes to restart.
 	MaxAttempts int
 	// Backoff is the wait before a retry; its zero fields mean 100 ms, doubled
 	// up to 5 s, with full jitter.
@@ -49,7 +51,11 @@ type Config struct {
 	// earlier wins. Zero means [DefaultTimeout].
 	Timeout time.Duration
 	// AttemptTimeout bounds one attempt, up to the last byte of its answer. An
-	// attempt that it ends is retried. Zero means [DefaultAttemptTimeout].
+	// attempt that it ends is retried. So that time is left for that, an attempt gets at
+	// most two thirds of the time that its call has left, unless it is the last one.
+	// Zero means [DefaultAttemptTimeout], or a third of Timeout if that is less; all of
+	// Timeout if MaxAttempts is 1. [New] rejects one that is not less than Timeout, unless
+	// MaxAttempts is 1.
 	AttemptTimeout time.Duration
 	// TimeoutMargin is taken off the time that the callee is told it has
 	// (Request-Timeout-Ms), for the way back. Zero means [DefaultTimeoutMargin].
@@ -59,8 +65,9 @@ type Config struct {
 	// at every hop below it, where ctx carries no inbound request that says
 	// (see wire.Inbound; a fan-out splits it by setting one). The client spends
 	// it on its own attempts first and passes on what they leave over, so that
-	// hops do not multiply. Zero means [DefaultAllowance]; the most is
-	// wire.MaxRetryCount.
+	// hops do not multiply. Zero means MaxAttempts-1, or [DefaultAllowance] if that is
+	// more. [New] rejects less than MaxAttempts-1, and more than wire.MaxRetryCount and
+	// MaxAttempts-1.
 	Allowance int
 	// Budget bounds the retries to each service over all calls; share one
 	// between clients of the same services. Nil means one with the defaults.
@@ -103,9 +110,12 @@ func (cfg Config) withDefaults() (Config, error) {
 	fill(&cfg.MaxPolls, DefaultMaxPolls)
 	fill(&cfg.RetryAfterCap, DefaultRetryAfterCap)
 	fill(&cfg.Timeout, DefaultTimeout)
-	fill(&cfg.AttemptTimeout, DefaultAttemptTimeout)
+	if cfg.MaxAttempts == 1 {
+		fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout))
+	}
+	fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout/3))
 	fill(&cfg.TimeoutMargin, DefaultTimeoutMargin)
-	fill(&cfg.Allowance, DefaultAllowance)
+	fill(&cfg.Allowance, max(DefaultAllowance, cfg.MaxAttempts-1))
 	fill(&cfg.MaxResponseBytes, DefaultMaxResponseBytes)
 	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
 	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
@@ -154,8 +164,15 @@ func (cfg *Config) check() error {
 			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
 		}
 	}
-	if cfg.Allowance > wire.MaxRetryCount {
-		return fmt.Errorf("%w: Allowance: %d, at most %d", ErrConfig, cfg.Allowance, wire.MaxRetryCount)
+	if most := max(wire.MaxRetryCount, cfg.MaxAttempts-1); cfg.Allowance > most {
+		return fmt.Errorf("%w: Allowance: %d, at most %d", ErrConfig, cfg.Allowance, most)
+	}
+	if cfg.Allowance < cfg.MaxAttempts-1 {
+		return fmt.Errorf("%w: Allowance: %d leaves no room for the retries of MaxAttempts %d", ErrConfig, cfg.Allowance, cfg.MaxAttempts)
+	}
+	if cfg.AttemptTimeout >= cfg.Timeout && cfg.MaxAttempts > 1 {
+		return fmt.Errorf("%w: AttemptTimeout: %v leaves no time for a second attempt within Timeout %v",
+			ErrConfig, cfg.AttemptTimeout, cfg.Timeout)
 	}
 	if cfg.TimeoutMargin >= min(cfg.AttemptTimeout, cfg.Timeout) {
 		return fmt.Errorf("%w: TimeoutMargin: %v leaves nothing of AttemptTimeout %v or Timeout %v",

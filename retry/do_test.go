@@ -25,7 +25,7 @@ func TestDo_retriesUnderTheSamePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := &recorder{}
-		c := newClient(t, retry.Config{Rand: exact, Allowance: 7, Observer: events, AttemptTimeout: time.Second})
+		c := newClient(t, retry.Config{Rand: exact, MaxAttempts: 4, Allowance: 7, Observer: events, AttemptTimeout: time.Second})
 		start := time.Now()
 		var seen []retry.Attempt
 		got, err := retry.Do(t.Context(), c, task, func(ctx context.Context, a retry.Attempt) (string, error) {

@@ -75,8 +75,9 @@ var (
 	// of late, and makes no more until calls succeed again. The service did not
 	// say so; its last answer is in the [Error].
 	ErrBudgetExhausted = errors.New("retry: this client's retry budget for the service is exhausted")
-	// ErrAllowance: the inbound request allows no more retries below it.
-	ErrAllowance = errors.New("retry: the inbound request's retry allowance is used up")
+	// ErrAllowance: no retry is left of [Config.Allowance], or of what the inbound
+	// request in ctx allows.
+	ErrAllowance = errors.New("retry: the retry allowance is used up")
 	// ErrStillInProgress: the callee was still running the call after
 	// [Config.MaxPolls] questions.
 	ErrStillInProgress = errors.New("retry: still in progress")

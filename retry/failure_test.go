@@ -168,7 +168,7 @@ func as[T error](err error) bool {
 
 // attemptTimeout and callTimeout set the timeout that a row wants to end.
 func attemptTimeout(cfg *retry.Config, d time.Duration) { cfg.AttemptTimeout = d }
-func callTimeout(cfg *retry.Config, d time.Duration)    { cfg.Timeout = d }
+func callTimeout(cfg *retry.Config, d time.Duration)    { cfg.Timeout, cfg.MaxAttempts = d, 1 }
 
 // drain reads the request to its end.
 func drain(r *http.Request) { io.Copy(io.Discard, r.Body) }

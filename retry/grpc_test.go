@@ -67,7 +67,7 @@ func TestDo_everyGRPCStatus(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var begun []time.Time
-				_, err := retry.Do(t.Context(), newClient(t, retry.Config{Rand: exact}), retry.Task{Key: key},
+				_, err := retry.Do(t.Context(), newClient(t, retry.Config{Rand: exact, MaxAttempts: 4}), retry.Task{Key: key},
 					func(context.Context, retry.Attempt) (int, error) {
 						begun = append(begun, time.Now())
 						return 0, &grpcError{tt.status}

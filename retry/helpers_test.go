@@ -28,10 +28,11 @@ func mustKey(text string) childkey.Key {
 	return k
 }
 
-// quick waits as little as a client can.
+// quick waits as little as a client can, and makes four attempts.
 var quick = retry.Config{
-	Backoff: retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
-	Poll:    retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
+	MaxAttempts: 4,
+	Backoff:     retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
+	Poll:        retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
 }
 
 // exact has no jitter: waits are as long as they can be.

@@ -94,10 +94,10 @@ func TestSend_attemptContextHasDeadline(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return nil, errBroken
 		}))
-		cfg.AttemptTimeout, cfg.Timeout, cfg.MaxAttempts = 3*time.Second, 4*time.Second, 2
+		cfg.AttemptTimeout, cfg.Timeout, cfg.MaxAttempts = 3*time.Second, 4500*ms, 2
 		cfg.Rand = exact
 		failure(t, newClient(t, cfg), post(stubURL))
-		second := 4 * time.Second // the call's, which is less than the attempt's
+		second := 4500 * ms // the call's, which is less than the attempt's
 		require.Equal(t, []time.Duration{3 * time.Second, second}, ends)
 	})
 }

@@ -78,11 +78,11 @@ func (r *run) begin() {
 	} else {
 		r.free, r.paid = false, false
 	}
-	a := Attempt{Number: r.attempts, Timeout: min(r.client.cfg.AttemptTimeout, r.deadline.Sub(r.begun))}
+	a := Attempt{Number: r.attempts, Timeout: r.attemptTimeout()}
 	r.spent = 0
 	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
 		// What may still be done is divided among the attempts that may be made.
-		a.Allowance = r.left.TakeUpTo((1+r.left.Left())/r.remainingAttempts() - 1)
+		a.Allowance = r.left.TakeUpTo(min((1+r.left.Left())/r.remainingAttempts()-1, wire.MaxRetryCount))
 		r.spent = 1 + a.Allowance
 	}
 	r.attempt, r.attempting = a, r.caller
@@ -237,11 +237,22 @@ func (r *run) ended(now time.Time) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
+// attemptTimeout returns how long the attempt that begins may take. Unless it is the last
+// attempt, it leaves a third of the call's time for the next: a connection that is dead
+// would else use all of it.
+func (r *run) attemptTimeout() time.Duration {
+	left := r.deadline.Sub(r.begun)
+	if r.polling || r.safe && r.remainingAttempts() > 1 {
+		left -= left / 3
+	}
+	return min(r.client.cfg.AttemptTimeout, left)
+}
+
 // attemptEnd returns when the attempt under way must end: with its own time or
 // the call's, whichever is first; and that one's error as the cause. No other
 // context has the call's end: no wait begins that would reach it.
 func (r *run) attemptEnd() (at time.Time, cause error) {
-	at = r.begun.Add(r.client.cfg.AttemptTimeout)
+	at = r.begun.Add(r.attempt.Timeout)
 	if !at.Before(r.deadline) {
 		return r.deadline, ErrDeadline
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"expvar"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
@@ -28,8 +30,8 @@ func TestMetrics_sagas(t *testing.T) {
 			_, _ = checkout.Run(s.Context(), e, key(s.T, text), basket)
 		}
 		pass := sagatest.Pass()
-		lost := sagatest.LoseAnswer() // to each attempt of one try
-		s.services.Script("payment.charge", pass, sagatest.Reject(402), lost, lost, lost, lost)
+		lost := slices.Repeat([]sagatest.Fault{sagatest.LoseAnswer()}, retry.DefaultMaxAttempts) // to each attempt of one try
+		s.services.Script("payment.charge", append([]sagatest.Fault{pass, sagatest.Reject(402)}, lost...)...)
 		s.services.Script("shipping.book", pass, pass, sagatest.Reject(409), sagatest.Reject(409))
 		s.services.ScriptUndo("payment.charge", sagatest.Reject(422), sagatest.Reject(422))
 		for _, text := range []string{"completes", "completes", "compensates", "unknown-for-a-while", "stuck-1", "stuck-2"} {

@@ -21,7 +21,7 @@ func ExampleFanout_Resume() {
 		return
 	}
 	lost := sdktest.DropResponse()
-	d.Script("/charges", lost, lost, lost, lost) // as many as there are attempts
+	d.Script("/charges", lost, lost, lost, lost) // as many as the client makes attempts
 
 	ctx := orderContext()
 	fan := client.Fanout(ctx)

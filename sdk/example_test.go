@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
@@ -37,9 +38,10 @@ func services() *sdktest.Downstream {
 
 // newExampleClient returns a client of the three services, which are at url.
 func newExampleClient(url string) (*sdk.Client, error) {
-	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
-		"inventory": {URL: url}, "payment": {URL: url}, "shipping": {URL: url},
-	}})
+	return sdk.New(sdk.Config{
+		Services: map[string]sdk.Service{"inventory": {URL: url}, "payment": {URL: url}, "shipping": {URL: url}},
+		Retry:    retry.Config{MaxAttempts: 4}, // fewer than the default: the examples end sooner
+	})
 }
 
 // orderContext is the ctx of the request for order 42. Inside a guarded handler

@@ -31,10 +31,12 @@ var (
 	capture = contract.Put[amount, charge]("payment", "capture", "/charges/{id}/capture")
 )
 
-// quick makes retries wait for a millisecond: the tests are about what is sent.
+// quick makes four attempts, and retries wait for a millisecond: the tests are about what
+// is sent.
 var quick = retry.Config{
-	Backoff: retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
-	Poll:    retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
+	MaxAttempts: 4,
+	Backoff:     retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
+	Poll:        retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
 }
 
 // answering answers everything with v.
