@@ -16,17 +16,22 @@ const idLayout = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 
 // String returns the ID in the text form of a UUID (RFC 9562 section 4), as Postgres
 // shows it too.
-func (id ID) String() string {
+func (id ID) String() string { return id.urn()[len(urnPrefix):] }
+
+// urn returns the ID as the instance member of a problem.
+func (id ID) urn() string {
 	var digits [2 * len(id)]byte
 	hex.Encode(digits[:], id[:])
-	text, next := []byte(idLayout), 0
-	for i, c := range text {
-		if c != '-' {
+	var text [len(urnPrefix) + len(idLayout)]byte
+	copy(text[:], urnPrefix+idLayout)
+	next := 0
+	for i := len(urnPrefix); i < len(text); i++ {
+		if text[i] != '-' {
 			text[i] = digits[next]
 			next++
 		}
 	}
-	return string(text)
+	return string(text[:])
 }
 
 // MarshalText returns [ID.String], so that JSON and logs show the same text.

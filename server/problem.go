@@ -69,7 +69,7 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 	if out.code == wire.InProgress && c.route.InProgressStatus != 0 {
 		p.Status = c.route.InProgressStatus
 	}
-	p.Instance = urnPrefix + c.id.String()
+	p.Instance = c.id.urn()
 	if s, ok := out.code.Situation(); p.Retryable && (out.retryable || ok && s.RetryAfter) {
 		p.RetryAfterMs = max(out.retryAfter.Milliseconds(), 1)
 	}

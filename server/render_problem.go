@@ -62,7 +62,7 @@ func (g *Guard) renderedFailure(r *http.Request, c *call, failure typedProblem) 
 	}
 	answer := g.rendered(r, c, wire.Problem{
 		Type: failure.Type, Title: failure.Title, Status: failure.Status, Detail: failure.Detail,
-		Instance: urnPrefix + c.id.String(), Code: wire.Code(failure.Code),
+		Instance: c.id.urn(), Code: wire.Code(failure.Code),
 		Retryable: failure.Status >= http.StatusInternalServerError || neverStored(failure.Status),
 	}, failure.Status)
 	return answer
