@@ -173,7 +173,7 @@ func (r *recorder) pass() error {
 	// whose outcome could not be recorded.
 	r.sent.Del("Content-Length")
 	r.sent.Del(wire.HeaderForward) // see tell
-	mark(r.sent, false)
+	r.sent.Set(wire.HeaderReplayed, "false")
 	replace(r.w.Header(), r.sent)
 	r.w.WriteHeader(r.status)
 	r.passing = true

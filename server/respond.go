@@ -33,15 +33,16 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 
 // serve sends what the handler wrote.
 func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
-	mark(r.sent, false)
+	set := newHeaderSetter(r.sent)
+	set.mark(false)
 	r.sent.Del(wire.HeaderCode) // of another service's refusal, which the handler passes on
 	if r.status >= 300 {
-		g.adviseRetry(r.sent, again)
+		g.adviseRetry(set, again)
 	}
 	trailer := hasTrailer(r.header)
 	r.sent.Del("Content-Length")
 	if bodyAllowed(r.status) && !trailer {
-		r.sent.Set("Content-Length", strconv.Itoa(len(r.body)))
+		set.set("Content-Length", strconv.Itoa(len(r.body)))
 	}
 	replace(w.Header(), r.sent)
 	w.WriteHeader(r.status)
@@ -68,13 +69,14 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 			header[name] = values // the stored values have those of an outer layer in them
 		}
 	}
-	mark(header, true)
-	header.Set("Cache-Control", "no-store")
+	set := newHeaderSetter(header)
+	set.mark(true)
+	set.set("Cache-Control", "no-store")
 	if a.Status >= 300 {
-		h.guard.adviseRetry(header, false)
+		h.guard.adviseRetry(set, false)
 	}
 	if bodyAllowed(a.Status) {
-		header.Set("Content-Length", strconv.Itoa(len(stored.Body)))
+		set.set("Content-Length", strconv.Itoa(len(stored.Body)))
 	}
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(stored.Body) // a client that is gone asks again
@@ -92,26 +94,27 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	answer := g.rendered(r, c, p, 0)
 	header := w.Header()
 	challenge(header, answer.Status)
-	header.Set("Cache-Control", "no-store")
+	set := newHeaderSetter(header)
+	set.set("Cache-Control", "no-store")
 	addRendered(header, &answer)
 	header.Del(wire.HeaderReplayed)
 	if out.asked && out.code != wire.StoreUnavailable {
-		mark(header, false)
+		set.mark(false)
 	}
 	header.Del(wire.HeaderCode)
 	if p.Code != "" {
-		header.Set(wire.HeaderCode, string(p.Code))
+		set.set(wire.HeaderCode, string(p.Code))
 	}
 	header.Del(wire.HeaderRetryAfter)
 	header.Del(wire.HeaderRetryAfterMs)
 	if p.RetryAfterMs > 0 {
 		wire.SetRetryAfter(header, p.RetryAfter())
 	}
-	g.adviseRetry(header, p.Retryable)
+	g.adviseRetry(set, p.Retryable)
 	if g.cfg.DocsURL != "" {
 		header.Add("Link", "<"+g.cfg.DocsURL+`>; rel="describedby"`)
 	}
-	header.Set("Content-Length", strconv.Itoa(len(answer.Body)))
+	set.set("Content-Length", strconv.Itoa(len(answer.Body)))
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)
 }
@@ -146,16 +149,35 @@ func (h *guarded) logRefusal(r *http.Request, c *call, p wire.Problem, out *outc
 	h.guard.log.write(r.Context(), l)
 }
 
+// A headerSetter sets headers as [http.Header.Set] does. All their values share one
+// allocation, and each name is canonical already.
+type headerSetter struct {
+	header http.Header
+	values []string
+}
+
+func newHeaderSetter(h http.Header) *headerSetter {
+	return &headerSetter{header: h, values: make([]string, 0, 6)} // what most refusals have
+}
+
+func (s *headerSetter) set(name, value string) {
+	s.values = append(s.values, value)
+	n := len(s.values)
+	s.header[name] = s.values[n-1 : n : n] // no append reaches the next value
+}
+
 // mark says that the key was honoured, and whether the answer is a replay.
-func mark(h http.Header, replayed bool) { h.Set(wire.HeaderReplayed, strconv.FormatBool(replayed)) }
+func (s *headerSetter) mark(replayed bool) {
+	s.set(wire.HeaderReplayed, strconv.FormatBool(replayed))
+}
 
 // adviseRetry says whether a retry can help, in every header that clients know.
-func (g *Guard) adviseRetry(h http.Header, again bool) {
+func (g *Guard) adviseRetry(to *headerSetter, again bool) {
 	text := strconv.FormatBool(again)
-	h.Set(wire.HeaderShouldRetry, text)
-	h.Set(wire.HeaderXShouldRetry, text)
+	to.set(wire.HeaderShouldRetry, text)
+	to.set(wire.HeaderXShouldRetry, text)
 	for _, name := range g.cfg.ShouldRetryHeaders {
-		h.Set(name, text)
+		to.set(http.CanonicalHeaderKey(name), text)
 	}
 }
 
