@@ -108,9 +108,10 @@ func (g *progress) backward(now time.Time) decision {
 	return d
 }
 
-// free reports whether nothing is left of what ran behind s.
+// free reports whether nothing is left of what ran after s, directly or not. A step
+// between that needs no undo does not part s from those after it.
 func free(s *step, all []standing) bool {
-	for _, b := range s.behind {
+	for _, b := range s.below {
 		if all[b] != cleared {
 			return false
 		}

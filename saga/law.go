@@ -23,6 +23,13 @@ func (d *draft) finish() (*plan, error) {
 	if len(d.problems) > 0 {
 		return nil, &PlanError{Name: p.name, Version: p.version, Problems: d.problems}
 	}
+	for i, above := range p.ancestors() {
+		for b, runsBefore := range above {
+			if runsBefore {
+				p.steps[b].below = append(p.steps[b].below, i)
+			}
+		}
+	}
 	p.record = p.describe()
 	return p, nil
 }

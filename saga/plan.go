@@ -36,7 +36,9 @@ type step struct {
 	after []int // further steps that it waits for
 	// Of both, without repetition, by the time the plan is checked.
 	before, behind []int // what runs directly before it, and after it
-	needed         bool  // somebody reads its output
+	// below are all steps that run after it, directly or not.
+	below  []int
+	needed bool // somebody reads its output
 
 	isPivot, retriable, readOnly, irreversible bool
 

@@ -7,98 +7,189 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
 )
 
+// A kind is what a step of a forest is.
+type kind int
+
+const (
+	undoable     kind = iota
+	steady            // undoable, and Retriable
+	readOnly          // without an effect
+	irreversible      // without an undo
+	pivot
+	retriable // behind the pivot
+)
+
+// A tree is one step of a forest.
+type tree struct {
+	kind         kind
+	after        []int
+	done, undone bool
+}
+
+// hasUndo reports whether compensation undoes the step.
+func (s *tree) hasUndo() bool { return s.kind == undoable || s.kind == steady }
+
 // A forest is a random saga of functions, and what they did.
 type forest struct {
 	mu     sync.Mutex
 	random *rand.Rand
-	done   []bool // by step
-	undone []bool
-	after  [][]int
+	steps  []*tree
 	wrong  []string
+}
+
+// plant returns a forest of some steps. Behind its pivot, if it has one, all steps wait
+// for the pivot.
+func plant(random *rand.Rand) *forest {
+	f := &forest{random: random}
+	n := 2 + random.IntN(8)
+	decides := random.IntN(2 * n) // it has none if that is n or more
+	for i := range n {
+		s := &tree{kind: kind(random.IntN(int(pivot)))}
+		switch {
+		case i == decides:
+			s.kind = pivot
+			for before := range i {
+				s.after = append(s.after, before)
+			}
+		case i > decides:
+			s.kind = retriable
+			s.after = append(s.after, decides)
+		}
+		for before := range i {
+			if i < decides && random.IntN(3) == 0 {
+				s.after = append(s.after, before)
+			}
+		}
+		f.steps = append(f.steps, s)
+	}
+	return f
+}
+
+// runsAfter reports whether step i runs after step before, directly or not.
+func (f *forest) runsAfter(i, before int) bool {
+	for _, b := range f.steps[i].after {
+		if b == before || f.runsAfter(b, before) {
+			return true
+		}
+	}
+	return false
 }
 
 // step declares step i: it fails sometimes for now, and sometimes for good.
 func (f *forest) step(b *saga.Builder[int, nothing], i int) *saga.StepRef[int, nothing] {
-	fate := f.random.IntN(10)
-	tries := 0
-	s := saga.StepFunc(b, fmt.Sprintf("s%d.do", i), b.Input(), func(context.Context, saga.Call[int]) (nothing, error) {
+	s := f.steps[i]
+	fate, tries := f.random.IntN(10), 0
+	lasts := time.Duration(f.random.IntN(3)) * time.Second
+	ref := saga.StepFunc(b, fmt.Sprintf("s%d.do", i), b.Input(), func(context.Context, saga.Call[int]) (nothing, error) {
+		time.Sleep(lasts)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		for _, before := range f.after[i] {
-			if !f.done[before] || f.undone[before] {
+		for _, before := range s.after {
+			if !f.steps[before].done || f.steps[before].undone {
 				f.wrong = append(f.wrong, fmt.Sprintf("%d ran before %d was done", i, before))
 			}
 		}
 		tries++
 		switch {
-		case fate == 0:
+		case fate == 0 && s.kind != retriable && s.kind != steady:
 			return nothing{}, saga.Rejected(errors.New("no"))
 		case fate < 3 && tries == 1:
 			return nothing{}, errors.New("who knows")
 		case fate < 5 && tries == 1:
-			f.done[i] = true
+			s.done = true
 			return nothing{}, errors.New("who knows")
 		}
-		f.done[i] = true
+		s.done = true
 		return nothing{}, nil
-	})
-	return s.UndoFunc(fmt.Sprintf("s%d.undo", i), func(context.Context, saga.UndoCall[int, nothing]) error {
+	}).Retention(saga.DefaultTimeout + saga.DefaultUndoBudget)
+	return f.mark(ref, i)
+}
+
+// mark says what the step is.
+func (f *forest) mark(ref *saga.StepRef[int, nothing], i int) *saga.StepRef[int, nothing] {
+	switch f.steps[i].kind {
+	case readOnly:
+		return ref.ReadOnly()
+	case irreversible:
+		return ref.Irreversible()
+	case pivot:
+		return ref.Pivot()
+	case retriable:
+		return ref.Retriable()
+	case steady:
+		ref.Retriable()
+	case undoable:
+	}
+	takes := time.Duration(f.random.IntN(3)) * time.Second
+	return ref.UndoFunc(fmt.Sprintf("s%d.undo", i), func(context.Context, saga.UndoCall[int, nothing]) error {
+		time.Sleep(takes)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		for other, after := range f.after {
-			for _, before := range after {
-				if before == i && f.done[other] && !f.undone[other] {
-					f.wrong = append(f.wrong, fmt.Sprintf("%d was undone before %d", i, other))
-				}
+		for other, s := range f.steps {
+			if s.hasUndo() && s.done && !s.undone && f.runsAfter(other, i) {
+				f.wrong = append(f.wrong, fmt.Sprintf("%d was undone before %d", i, other))
 			}
 		}
-		f.undone[i] = true
+		f.steps[i].undone = true
 		return nil
 	})
 }
 
-// Random graphs with random failures: every step runs after those before it,
-// every undo after those of the steps behind it, and in the end all is done or
+// define returns the saga.
+func (f *forest) define() *saga.Definition[int, nothing] {
+	return saga.MustDefine("forest", 1, func(b *saga.Builder[int, nothing]) {
+		b.MaxParallel(1 + f.random.IntN(4))
+		if f.random.IntN(2) == 0 {
+			b.CheckpointEdges()
+		}
+		refs := make([]saga.AnyStep, len(f.steps))
+		for i, s := range f.steps {
+			ref := f.step(b, i)
+			for _, before := range s.after {
+				ref.After(refs[before])
+			}
+			refs[i] = ref
+		}
+	})
+}
+
+// Random graphs of every kind of step with random failures: every step runs after those
+// before it, every undo after those of all steps after it, and in the end all is done or
 // nothing is.
 func TestRun_randomGraphs(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(150) {
+	completed, compensated := make(map[kind]int), make(map[kind]int)
+	for seed := range uint64(400) {
 		inBubble(t, func(s *stage) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			n := 2 + random.IntN(8)
-			f := &forest{random: random, done: make([]bool, n), undone: make([]bool, n), after: make([][]int, n)}
-			d := saga.MustDefine("forest", 1, func(b *saga.Builder[int, nothing]) {
-				b.MaxParallel(1 + random.IntN(4))
-				refs := make([]saga.AnyStep, n)
-				for i := range n {
-					for before := range i {
-						if random.IntN(3) == 0 {
-							f.after[i] = append(f.after[i], before)
-						}
-					}
-					ref := f.step(b, i)
-					for _, before := range f.after[i] {
-						ref.After(refs[before])
-					}
-					refs[i] = ref
-				}
-			})
+			f := plant(rand.New(rand.NewPCG(seed, 1)))
+			d := f.define()
 			_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), 1)
 			require.Empty(s, f.wrong, "seed %d", seed)
-			for i := range n {
+			for i, step := range f.steps {
 				if err == nil {
-					require.True(s, f.done[i] && !f.undone[i], "seed %d: step %d of a completed saga", seed, i)
+					completed[step.kind]++
+					require.True(s, step.done && !step.undone, "seed %d: step %d of a completed saga", seed, i)
 					continue
 				}
+				compensated[step.kind]++
 				require.ErrorIs(s, err, saga.ErrCompensated, "seed %d", seed)
-				require.Equal(s, f.done[i], f.undone[i], "seed %d: step %d of a compensated saga", seed, i)
+				if step.hasUndo() {
+					require.Equal(s, step.done, step.undone, "seed %d: step %d of a compensated saga", seed, i)
+				} else if step.kind >= pivot {
+					require.False(s, step.done, "seed %d: step %d of a compensated saga", seed, i)
+				}
 			}
 		})
+	}
+	for k := undoable; k <= retriable; k++ {
+		require.NotZero(t, completed[k], "kind %d", k)
+		require.NotZero(t, compensated[k], "kind %d", k)
 	}
 }
