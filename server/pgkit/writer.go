@@ -72,6 +72,8 @@ type write struct {
 	sent  time.Time
 	left  bool        // nobody waits for it any more
 	late  *time.Timer // which breaks its connection; nil: not yet
+	// suspect: its time is nearly up. The next look decides.
+	suspect bool
 }
 
 const (
@@ -345,8 +347,13 @@ func (w *Writer) breakLater(wr *write, least time.Duration) {
 		return
 	}
 	patience := max(w.patience, w.answer)
-	wr.late = time.AfterFunc(max(least, patience-time.Since(wr.sent)), func() { w.breakNow(wr) })
+	wr.late = time.AfterFunc(max(least, patience-w.lookAgain()-time.Since(wr.sent)), func() { w.breakNow(wr) })
 }
+
+// lookAgain is the time between the last two looks at a write without an answer. A process that
+// stood still for longer than patience has just woken up at the first look: it may not have sent
+// the statement, nor read the answer. At the second look both had time.
+func (w *Writer) lookAgain() time.Duration { return w.answer / 5 }
 
 // breakNow closes the socket of a write that has no answer. Its fate is unknown then, and no
 // cancel request is sent: that would end the wait for a standby, and show what no standby has.
@@ -357,8 +364,15 @@ func (w *Writer) breakNow(wr *write) {
 		return
 	}
 	s := sessionOf(wr.conn.Conn().PgConn())
-	if quiet := time.Since(time.Unix(0, s.heard.Load())); quiet < max(w.patience, w.answer) { // it has several round trips
-		wr.late.Reset(max(w.patience, w.answer) - quiet)
+	quiet, enough := time.Since(time.Unix(0, s.heard.Load())), max(w.patience, w.answer)-w.lookAgain()
+	if quiet < enough { // it has several round trips
+		wr.suspect = false
+		wr.late.Reset(enough - quiet)
+		return
+	}
+	if !wr.suspect {
+		wr.suspect = true
+		wr.late.Reset(w.lookAgain())
 		return
 	}
 	if !w.broke.IsZero() && s.made.After(w.broke) {

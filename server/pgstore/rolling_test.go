@@ -115,7 +115,7 @@ func roundTrip(ctx context.Context, s *pgstore.Store) error {
 	if _, _, err = s.Claim(ctx, claimOf(req.ID)); err != nil {
 		return err
 	}
-	if _, err := s.Renew(ctx, []server.Owner{o}, time.Hour); err != nil {
+	if err := renewSoon(ctx, s, o); err != nil {
 		return err
 	}
 	if err := s.Settle(ctx, o, completion); err != nil {
@@ -125,6 +125,15 @@ func roundTrip(ctx context.Context, s *pgstore.Store) error {
 		return err
 	}
 	return roundTripTx(ctx, s)
+}
+
+// renewSoon renews as a guard does: a renewal that met a lock comes again. A statement of a
+// migration holds every record for a moment, and a renewal waits for a shorter one.
+func renewSoon(ctx context.Context, s *pgstore.Store, o server.Owner) error {
+	_, err := pgkit.RetryLocked(ctx, 5*time.Second, func() (server.Renewal, error) {
+		return s.Renew(ctx, []server.Owner{o}, time.Hour)
+	})
+	return err
 }
 
 func roundTripTx(ctx context.Context, s *pgstore.Store) error {
