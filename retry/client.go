@@ -3,8 +3,6 @@ package retry
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -79,22 +77,4 @@ func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
 	r.noteEnd(failed)
 	r.observeCall(nil, failed)
 	return failed
-}
-
-// newTransport is the transport of a client that was given none: as net/http's
-// default, but with room for as many idle connections to one service as there
-// are in all, since a fan-out talks to few services a lot.
-func newTransport() *http.Transport {
-	const idle = 256
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          idle,
-		MaxIdleConnsPerHost:   idle,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}
 }

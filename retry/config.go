@@ -23,7 +23,7 @@ const (
 
 // Config configures a [Client]; the zero Config means the defaults.
 type Config struct {
-	// Transport makes the attempts; nil means a transport of the client's own.
+	// Transport makes the attempts; nil means one of the client's own ([NewTransport]).
 	// It must call the hooks of net/http/httptrace as [http.Transport] does, or
 	// not at all: from them the client knows whether anything was sent. It must
 	// not retry by itself; what net/http repeats is counted and bounded.
@@ -120,7 +120,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
 	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
 	if cfg.Transport == nil {
-		cfg.Transport = newTransport()
+		cfg.Transport = NewTransport()
 	}
 	if cfg.Rand == nil {
 		cfg.Rand = defaultRand

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // transport returns what makes the attempts for a callee with this profile:
@@ -13,22 +14,13 @@ func (p Profile) transport(next http.RoundTripper) http.RoundTripper {
 		return next
 	}
 	if next == nil {
-		next = ownTransport()
+		next = retry.NewTransport()
 	}
 	carrier := p.KeyHeader
 	if carrier == "" {
 		carrier = wire.HeaderKey
 	}
 	return &keyOnly{carrier: http.CanonicalHeaderKey(carrier), next: next}
-}
-
-// ownTransport returns a transport like net/http's default one that nobody
-// else shares. A program may have put any RoundTripper in that one's place.
-func ownTransport() http.RoundTripper {
-	if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		return t.Clone()
-	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment}
 }
 
 // keyOnly drops the headers that only this library's callees understand. It
