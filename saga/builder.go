@@ -64,7 +64,8 @@ func (b *Builder[In, Out]) MaxParallel(n int) {
 }
 
 // CheckpointEdges makes the journal keep only the beginning and the end of a
-// saga that goes well: two commits however many steps there are. After a crash
+// saga that goes well, and that its pivot begins. These are three commits however many
+// steps there are, and two without a pivot. After a crash
 // every step is sent again and its callee replays the answer, so every step
 // must have a callee that remembers, which it declares by [StepRef.Retention].
 // The function of a [StepFunc] declares by it that it passes its key on to such a

@@ -31,6 +31,7 @@ type leg struct {
 	// maybe says that some try may have had its effect: by this owner, or by
 	// one before it. Only what proves the opposite turns it.
 	maybe   bool
+	opened  bool // of the pivot: the journal says that it begins, or more
 	lost    bool // not to be sent again, and nobody knows how it ended
 	dirty   bool // the journal does not have it yet
 	outcome retry.Outcome
@@ -74,7 +75,7 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 		}
 		l := g.leg(task{s, e.Undo})
 		*l = leg{
-			known: true, final: !e.Pending, outcome: e.Outcome, result: e.Result,
+			known: true, opened: true, final: !e.Pending, outcome: e.Outcome, result: e.Result,
 			tries: e.Tries, retryAt: e.RetryAt, at: e.At, entry: e,
 		}
 	}
@@ -89,7 +90,7 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 func (g *progress) doubt() {
 	for i := range g.plan.steps {
 		if f := &g.forward[i]; !f.final {
-			f.maybe = g.status == Running && g.reachable(i) || f.known
+			f.maybe = g.status == Running && g.plan.steps[i] != g.plan.pivot && g.reachable(i) || f.known
 		}
 		if u := &g.undo[i]; !u.final {
 			u.maybe = true
@@ -99,10 +100,15 @@ func (g *progress) doubt() {
 
 // reachable reports whether step i may have been begun: an owner writes what a
 // step returned before it begins those behind it, or, with CheckpointEdges,
-// writes nothing at all.
+// writes nothing at all. The pivot has begun only where the journal says so.
 func (g *progress) reachable(i int) bool {
 	for _, b := range g.plan.steps[i].before {
-		if g.forward[b].completed() || g.plan.edges && !g.forward[b].final && g.reachable(b) {
+		f := &g.forward[b]
+		switch {
+		case f.completed():
+			continue
+		case g.plan.steps[b] == g.plan.pivot && !f.known: // its beginning is always written
+		case g.plan.edges && !f.final && g.reachable(b):
 			continue
 		}
 		return false
@@ -225,12 +231,15 @@ func (g *progress) turn(now time.Time) []Entry {
 	for _, s := range g.plan.steps {
 		l := &g.forward[s.index]
 		switch {
-		case l.final, !l.known && !l.running && !l.maybe:
+		case l.final, !l.known && !l.running && !l.maybe && !l.opened:
 			continue
 		case l.running || l.maybe:
 			l.outcome, l.tries, l.retryAt = retry.Unknown, 0, time.Time{}
 		default:
-			l.final = true // it was tried, and had no effect
+			l.final = true // it was tried and had no effect, or was written and not begun
+			if !l.known {
+				l.outcome = retry.NotSent
+			}
 		}
 		l.known, l.at = true, now
 		entries = append(entries, g.write(task{s, false}))

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // settle writes what is due before the decision is carried out: outcomes, and
 // in the same write where the saga goes because of them.
 func (d *drive) settle(decision decision) error {
-	if !d.must && decision.status == 0 {
+	opens := d.opensPivot(decision)
+	if !d.must && decision.status == 0 && !opens {
 		return nil
 	}
 	g, now := d.progress, d.now()
@@ -34,14 +36,41 @@ func (d *drive) settle(decision decision) error {
 	default:
 	}
 	w.Entries = d.unwritten(w.Entries)
+	if opens {
+		w.Entries = append(w.Entries, Entry{Step: d.plan.pivot.name, Outcome: retry.Unknown, Pending: true, At: now})
+	}
 	if err := d.append(w); err != nil {
 		return err
 	}
 	d.must = false
+	if opens {
+		g.forward[d.plan.pivot.index].opened = true
+	}
 	if decision.status != 0 {
 		d.moved(from, w)
 	}
 	return nil
+}
+
+// opensPivot reports whether the decision begins the pivot, and the journal does not say
+// so yet. A process that is being closed begins nothing, and nor does one that cannot
+// read what it needs.
+func (d *drive) opensPivot(decision decision) bool {
+	if decision.status != 0 || d.closing() || !d.life.valid() || d.life.late() {
+		return false
+	}
+	for _, t := range decision.start {
+		if d.unopened(t) {
+			return d.legible() == nil
+		}
+	}
+	return false
+}
+
+// unopened reports whether t is the call of the pivot, and the journal does not say that
+// it begins.
+func (d *drive) unopened(t task) bool {
+	return t.step == d.plan.pivot && !t.undo && !d.progress.leg(t).opened
 }
 
 // unwritten appends the entries for what is dirty, in the order of the plan.

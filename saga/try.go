@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -25,6 +26,11 @@ func (d *drive) begin(decision *decision) error {
 	}
 	if err := d.legible(); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(decision.start, d.unopened) { // the lease was late when it was to be written
+		now := d.now()
+		decision.sooner(now.Add(d.life.lease/10), now)
+		return nil
 	}
 	inputs := make([]*node, len(decision.start))
 	for i, t := range decision.start {

@@ -264,6 +264,11 @@ var plantedDefects = []planted{
 	{"never takes anything over", "all goes well", journal(func(m *mutant) {
 		m.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
 	})},
+	{"begins the pivot without writing so", "all goes well", writes(func(_ saga.Record, w *saga.Write) {
+		if w.Status == 0 {
+			drop(w, func(e saga.Entry) bool { return e.Step == "shipping.book" && e.Pending && e.Tries == 0 })
+		}
+	})},
 	{"forgets that the pivot completed", "all goes well", journal(func(m *mutant) {
 		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			claimed, err := m.Journal.Claim(ctx, req)

@@ -103,6 +103,18 @@ func TestExplore_line(t *testing.T) {
 	Explore(t, line(false), order{"a-1"}, sampled)
 }
 
+// A pivot and what is behind it, of which the journal has the edges alone.
+func TestExplore_checkpointEdgesWithAPivot(t *testing.T) {
+	t.Parallel()
+	Explore(t, saga.MustDefine("edged", 1, func(b *saga.Builder[order, nothing]) {
+		const keep = saga.DefaultTimeout + saga.DefaultUndoBudget
+		b.CheckpointEdges()
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
+		sent := saga.Step(b, book, saga.Map2(held.Output(), held.Output(), both)).Pivot().Retention(keep)
+		saga.Step(b, notify, sent.Output()).Retriable().Retention(keep)
+	}), order{"a-1"}, sampled)
+}
+
 func TestExplore_checkpointEdges(t *testing.T) {
 	t.Parallel()
 	Explore(t, line(true), order{"a-1"}, sampled)
