@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -18,17 +19,23 @@ type Client struct {
 
 	targets targets // of its calls
 
+	own *http.Transport // made by New; nil: the Config had one
+
 	wholeAttempt string // what the callee is told of an attempt that has all of its time
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
 // of cfg that it rejects. It does no I/O and starts no goroutine.
 func New(cfg Config) (*Client, error) {
+	given := cfg.Transport != nil
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{cfg: cfg}
+	if !given {
+		c.own, _ = cfg.Transport.(*http.Transport)
+	}
 	c.wholeAttempt = wire.FormatRequestTimeout(cfg.AttemptTimeout - cfg.TimeoutMargin)
 	c.observer, c.tracer = newObservers(cfg)
 	return c, nil
@@ -61,6 +68,16 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 		return nil, x.err
 	}
 	return x.response(), nil
+}
+
+// Close closes the idle connections of the client's own transport, with their goroutines.
+// Call it when no more calls will be made. Calls that are running are not disturbed, and
+// their connections are closed when they end. A [Config.Transport] belongs to the caller:
+// Close leaves it alone. Close may be called again, and does nothing for a nil Client.
+func (c *Client) Close() {
+	if c != nil && c.own != nil {
+		c.own.CloseIdleConnections()
+	}
 }
 
 // Timeout returns [Config.Timeout]: the longest that one call takes.

@@ -63,6 +63,18 @@ func (c *Client) service(name string) (*service, error) {
 
 var errNoClient = fmt.Errorf("%w: no Client", ErrConfig)
 
+// Close closes the idle connections of the client's own transports, as
+// [retry.Client.Close] does. Transports of a Config belong to the caller. Close may be
+// called again, and does nothing for a nil Client.
+func (c *Client) Close() {
+	if c == nil {
+		return
+	}
+	for _, s := range c.services {
+		s.close()
+	}
+}
+
 // New returns a client. It does no I/O. The error wraps [ErrConfig] and names
 // the field and the value that it rejects.
 func New(cfg Config) (*Client, error) {

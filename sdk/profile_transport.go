@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
-	"github.com/fanonce/fanonce/retry"
 )
 
 // transport returns what makes the attempts for a callee with this profile:
@@ -12,9 +11,6 @@ import (
 func (p Profile) transport(next http.RoundTripper) http.RoundTripper {
 	if !p.KeyOnly {
 		return next
-	}
-	if next == nil {
-		next = retry.NewTransport()
 	}
 	carrier := p.KeyHeader
 	if carrier == "" {

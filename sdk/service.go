@@ -47,6 +47,7 @@ type service struct {
 	json    http.Header // the same, with a body of JSON
 	prepare func(ctx context.Context, header http.Header) error
 	sender  sender
+	close   func() // closes the idle connections that are ours
 	now     func() time.Time
 }
 
@@ -69,6 +70,11 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	if cfg.Retry != nil {
 		policy = *cfg.Retry
 	}
+	own := policy.Transport == nil
+	if own && cfg.Profile.KeyOnly {
+		policy.Transport = retry.NewTransport()
+	}
+	pool, _ := policy.Transport.(*http.Transport)
 	policy.Transport = cfg.Profile.transport(policy.Transport)
 	client, err := retry.New(policy)
 	switch {
@@ -84,6 +90,10 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	s := &service{
 		name: name, host: base.Host, prefix: base.Scheme + "://" + base.Host + strings.TrimSuffix(base.EscapedPath(), "/"),
 		profile: cfg.Profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, now: policy.Now,
+	}
+	s.close = client.Close
+	if own && pool != nil {
+		s.close = pool.CloseIdleConnections
 	}
 	if err := s.reaches(s.prefix + "/"); err != nil {
 		return nil, field("URL", err)
