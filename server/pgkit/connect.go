@@ -46,7 +46,9 @@ func watchConnections(cfg *pgxpool.Config, h *hosts) {
 		sessionOf(p.Conn.PgConn()).ask = ask
 		return false // it is done by PrepareConn, which can tell why a ping failed
 	}
-	next, before := cfg.PrepareConn, cfg.BeforeAcquire //nolint:staticcheck // users may still have it
+	next := cfg.PrepareConn
+	//lint:ignore SA1019 a user's configuration may still have it, and pgxpool ignores it beside PrepareConn
+	before := cfg.BeforeAcquire //nolint:staticcheck // the same for golangci-lint
 	cfg.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 		switch {
 		case !usable(ctx, conn, h):
