@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"expvar"
@@ -386,7 +385,7 @@ func TestMetrics(t *testing.T) {
 // Neither logs nor refusals nor events show a key, a scope or a body.
 func TestPrivacy(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log syncBuffer
 	seen := &witness{}
 	store := &flaky{TxStore: memstore.New()}
 	g, err := server.NewGuard(store, func(*http.Request) (string, error) { return "canary-scope", nil }, server.Config{

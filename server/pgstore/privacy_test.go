@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,7 +27,7 @@ func TestPrivacy_dumpOfTheTables(t *testing.T) {
 				t.Parallel()
 				store, look := open(t, pgstore.Config{Answers: layout})
 				require.NoError(t, store.MaintainPartitions(t.Context(), server.DefaultAuditRetention))
-				var log bytes.Buffer
+				var log logOutput
 				cfg := server.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Lease: time.Second}
 				if sealed {
 					codec, err := server.NewAESGCM(server.AESKey{ID: "k1", Secret: make([]byte, server.AESKeyBytes)})

@@ -1,9 +1,11 @@
 package pgstore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,4 +181,23 @@ func waits(tb testing.TB, look *pgxpool.Pool, reason string) bool {
 func isLockTimeout(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") // the victim of a deadlock did not get its lock either
+}
+
+// A logOutput is where a guard's logger writes: also later, from a timer, what it held
+// back of lines of one cause.
+type logOutput struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *logOutput) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *logOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }

@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ func insertsLate(rw http.ResponseWriter, r *http.Request) {
 // A deferred constraint refuses the COMMIT, when the handler has answered already.
 func TestTransactional_commitRefused(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
+	var text logOutput
 	g, look := users(t, server.Config{Logger: slog.New(slog.NewJSONHandler(&text, nil))})
 	h := routeOn(t, g, server.Route{Effect: server.Transactional}, insertsLate)
 	requireCode(t, postTo(h, "k"), wire.TransactionFailed)
@@ -93,7 +92,7 @@ func TestRoute_OnCommitErrorReturns(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var text bytes.Buffer
+			var text logOutput
 			g, _ := users(t, server.Config{Logger: slog.New(slog.NewJSONHandler(&text, nil))})
 			h := routeOn(t, g, server.Route{
 				Effect:        server.Transactional,
@@ -162,7 +161,7 @@ func TestRoute_OnCommitErrorIsFenced(t *testing.T) {
 func TestTransactional_refusedStatementIsLogged(t *testing.T) {
 	t.Parallel()
 	for _, statement := range []string{insertAnn, "insert into users values ('secret', 'secret')", raise("P0001")} {
-		var text bytes.Buffer
+		var text logOutput
 		g, _ := users(t, server.Config{Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
 			_, err := pgstore.Tx(r.Context()).Exec(r.Context(), statement)
