@@ -22,6 +22,7 @@ var (
 	third      = contract.Post[int, int]("callee", "third", "/third")
 	undoFirst  = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-first", "/first/undo")
 	undoSecond = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-second", "/second/undo")
+	undoThird  = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-third", "/third/undo")
 )
 
 // callsSaga has calls of them for steps.
@@ -29,7 +30,7 @@ var callsSaga = saga.MustDefine("calls", 1, func(b *saga.Builder[int, int]) {
 	b.CheckpointEdges()
 	one := saga.Step(b, first, b.Input()).Retention(remembered).Undo(undoFirst)
 	two := saga.Step(b, second, one.Output()).Retention(remembered).Undo(undoSecond)
-	three := saga.Step(b, third, two.Output()).Retention(remembered)
+	three := saga.Step(b, third, two.Output()).Retention(remembered).Undo(undoThird)
 	saga.Return(b, three.Output())
 })
 

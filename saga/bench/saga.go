@@ -20,12 +20,13 @@ var stepsSaga = saga.MustDefine("steps", 1, func(b *saga.Builder[int, int]) {
 	saga.Return(b, third.Output())
 })
 
-// edgesSaga is the same, of functions which declare that a callee replays.
+// edgesSaga is the same, of functions which declare that a callee replays. Its last step
+// has an undo too: else it is the pivot, which costs another commit.
 var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
 	b.CheckpointEdges()
 	first := saga.StepFunc(b, "callee.first", b.Input(), runStep).Retention(remembered).UndoFunc("callee.undo-first", undoStep)
 	second := saga.StepFunc(b, "callee.second", first.Output(), runStep).Retention(remembered).UndoFunc("callee.undo-second", undoStep)
-	third := saga.StepFunc(b, "callee.third", second.Output(), runStep).Retention(remembered)
+	third := saga.StepFunc(b, "callee.third", second.Output(), runStep).Retention(remembered).UndoFunc("callee.undo-third", undoStep)
 	saga.Return(b, third.Output())
 })
 
