@@ -49,8 +49,8 @@ type Journal interface {
 	// and do not count it as a death.
 	Leave(ctx context.Context, engine EngineID) error
 
-	// Start stores a new saga: Running, Revision 1, and Fence 1 if the request
-	// names an engine, else 0. If there is one with its ID it returns that as
+	// Start stores a new saga: Running, Revision 1. If the request names an engine,
+	// Fence is 1 and FirstClaimedAt is now; else both are zero. If there is one with its ID it returns that as
 	// it stands, and false; but true again to the engine that started it, as
 	// long as nothing else was written: the answer was lost.
 	Start(ctx context.Context, req StartRequest) (Record, bool, error)
@@ -68,7 +68,7 @@ type Journal interface {
 	// first, and returns them: sagas of the given plans, Running or
 	// Compensating, past WakeAt, with no engine or one without a lease. The
 	// fence and the revision of each grow by one, and its Deaths too if its
-	// engine's lease ran out. No more than req.Suspects of them are suspects. Of many claims each orphan goes to one; none waits
+	// engine's lease ran out. FirstClaimedAt becomes now where it is zero. No more than req.Suspects of them are suspects. Of many claims each orphan goes to one; none waits
 	// for another, nor for a write: a saga that is being written may be passed
 	// over. It returns [ErrLeaseLost] if the engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)

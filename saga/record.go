@@ -94,11 +94,14 @@ type Record struct {
 	// DeadlineAt is when Running is to turn, or what must succeed is stuck.
 	DeadlineAt time.Time
 
-	Now        time.Time // the journal's clock as it read this record
-	CreatedAt  time.Time // before any call was sent
-	ResumedAt  time.Time // when a verb last set it going; zero: never
-	FinishedAt time.Time // when its status became final or Stuck; zero: not yet
-	ExpiresAt  time.Time // a final saga is swept after it; zero: it is not final
+	Now       time.Time // the journal's clock as it read this record
+	CreatedAt time.Time // when the saga was stored
+	// FirstClaimedAt is when the first engine got the saga, before any call was sent.
+	// Zero means that no engine had it yet. It does not change any more.
+	FirstClaimedAt time.Time
+	ResumedAt      time.Time // when a verb last set it going; zero: never
+	FinishedAt     time.Time // when its status became final or Stuck; zero: not yet
+	ExpiresAt      time.Time // a final saga is swept after it; zero: it is not final
 
 	// Corrupt is what of the saga cannot be read, and an [ErrCorrupt]; nil:
 	// nothing. Its entries are not all there then, and nothing is sent for it:

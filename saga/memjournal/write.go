@@ -32,7 +32,7 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 		CreatedAt: now, DeadlineAt: now.Add(req.Timeout),
 	}
 	if !req.Engine.IsZero() {
-		r.Fence = 1
+		r.Fence, r.FirstClaimedAt = 1, now
 	}
 	j.sagas[req.ID] = r
 	return shown(r, now), true, nil
@@ -139,6 +139,9 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 		r.Engine = req.Engine
 		r.Fence++
 		r.Revision++
+		if r.FirstClaimedAt.IsZero() {
+			r.FirstClaimedAt = now
+		}
 		j.sagas[r.ID] = r
 		found[i] = shown(r, now)
 	}

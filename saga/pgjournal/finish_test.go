@@ -71,7 +71,7 @@ func TestFinish_isAppend(t *testing.T) {
 // leftBy is a saga's row without what differs between any two of them.
 func leftBy(t *testing.T, look *pgxpool.Pool, id saga.ID) string {
 	t.Helper()
-	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, deadline_at, wake_at, turned_at, finished_at, expires_at}'::text[]
+	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, first_claimed_at, deadline_at, wake_at, turned_at, finished_at, expires_at}'::text[]
 		|| jsonb_build_object('sleeps', wake_at is not null, 'has turned', turned_at is not null, 'is over', finished_at is not null, 'kept', expires_at - finished_at))::text
 		from saga s where id = $1`, [16]byte(id))
 }

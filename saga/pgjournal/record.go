@@ -47,24 +47,24 @@ func scanFound(row pgx.CollectableRow) (f found, err error) {
 
 // columns takes one row.
 type columns struct {
-	id, engine                                   pgtype.UUID
-	plan, inputHash, input                       []byte
-	name, scope, key                             string
-	version                                      int32
-	fence, revision                              int64
-	status                                       int16
-	deaths                                       int32
-	cancel                                       bool
-	createdAt, deadlineAt, now                   time.Time
-	turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
-	entries, cause, stuckOn, result              []byte
+	id, engine                                                 pgtype.UUID
+	plan, inputHash, input                                     []byte
+	name, scope, key                                           string
+	version                                                    int32
+	fence, revision                                            int64
+	status                                                     int16
+	deaths                                                     int32
+	cancel                                                     bool
+	createdAt, deadlineAt, now                                 time.Time
+	firstClaimed, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
+	entries, cause, stuckOn, result                            []byte
 }
 
 func (c *columns) targets() []any {
 	return []any{
 		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
 		&c.fence, &c.revision, &c.status, &c.deaths, &c.cancel,
-		&c.createdAt, &c.deadlineAt, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
+		&c.createdAt, &c.firstClaimed, &c.deadlineAt, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
 	}
 }
@@ -78,7 +78,7 @@ func (c *columns) stored() stored {
 		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel,
 		Status: saga.Status(c.status), //nolint:gosec // unpack bounds it
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: c.deadlineAt.UTC(),
-		Now: c.now.UTC(), CreatedAt: c.createdAt.UTC(), ResumedAt: fromTimestamp(c.resumed),
+		Now: c.now.UTC(), CreatedAt: c.createdAt.UTC(), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}
 	if err := c.unpack(&s); err != nil {

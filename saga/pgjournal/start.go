@@ -51,11 +51,15 @@ func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Rec
 
 // newRecord is what the insert wrote.
 func newRecord(req *saga.StartRequest, t startTimes) saga.Record {
-	return saga.Record{
+	r := saga.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
 		Status: saga.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
 		Now: t.created.UTC(), CreatedAt: t.created.UTC(), DeadlineAt: t.deadline.UTC(),
 	}
+	if !req.Engine.IsZero() {
+		r.FirstClaimedAt = r.CreatedAt
+	}
+	return r
 }

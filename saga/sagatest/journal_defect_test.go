@@ -178,6 +178,15 @@ var defects = []defect{
 			return got, err
 		}
 	}, []string{"claim: the fence grows, and deaths are counted until it gets on", "claim: of 4 engines each orphan goes to one"}},
+	{"counts the first claim anew with each claim", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].FirstClaimedAt = got[i].Now.Add(time.Microsecond)
+			}
+			return got, err
+		}
+	}, []string{"start: nobody's saga is claimed at once"}},
 	{"never forgets a death", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			w.Entries = nil

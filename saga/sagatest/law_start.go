@@ -75,7 +75,7 @@ func startIsRecorded(c *check) {
 	c.wantSame("the new saga", r, saga.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: req.Input, Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1,
-		CreatedAt: r.CreatedAt, DeadlineAt: r.CreatedAt.Add(req.Timeout),
+		CreatedAt: r.CreatedAt, FirstClaimedAt: r.CreatedAt, DeadlineAt: r.CreatedAt.Add(req.Timeout),
 	})
 	if age := r.Now.Sub(r.CreatedAt).Abs(); age > time.Second {
 		c.Fatalf("CreatedAt is %v from the journal's clock", age)
@@ -138,6 +138,7 @@ func repeatedStart(c *check) {
 func startForNobody(c *check) {
 	r := c.start(saga.EngineID{})
 	want(c, "Fence", r.Fence, 0)
+	want(c, "FirstClaimedAt before the first claim", r.FirstClaimedAt, time.Time{})
 	_, created, err := c.journal.Start(c.Context(), func() saga.StartRequest {
 		req := request(saga.EngineID{})
 		req.ID = r.ID
@@ -149,6 +150,12 @@ func startForNobody(c *check) {
 	want(c, "claimed", len(claimed), 1)
 	want(c, "Fence of the first owner", claimed[0].Fence, 1)
 	want(c, "Deaths", claimed[0].Deaths, 0)
+	first := claimed[0]
+	c.wantDuring("FirstClaimedAt", first.FirstClaimedAt, r, first)
+	c.must("Leave", c.journal.Leave(c.Context(), first.Engine))
+	claimed = c.claim(c.beat(long), 10)
+	want(c, "claimed again", len(claimed), 1)
+	want(c, "FirstClaimedAt of the second claim", claimed[0].FirstClaimedAt.Equal(first.FirstClaimedAt), true)
 }
 
 func largeStart(c *check) {

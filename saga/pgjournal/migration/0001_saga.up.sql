@@ -17,6 +17,7 @@ create table saga (
   input       bytea       not null,
   fence       bigint      not null,
   engine      uuid        not null,
+  first_claimed_at timestamptz,
   deadline_at timestamptz not null,
   turned_at   timestamptz,
   resumed_at  timestamptz,

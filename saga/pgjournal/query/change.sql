@@ -31,5 +31,5 @@ with old as (
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel,
-  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
+  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from changed

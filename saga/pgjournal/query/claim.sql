@@ -46,8 +46,9 @@ with lapsed as materialized (
   limit @limit
 )
 update /*schema*/saga s
-set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, deaths = s.deaths + o.died::integer
+set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, deaths = s.deaths + o.died::integer,
+  first_claimed_at = coalesce(s.first_claimed_at, statement_timestamp())
 from orphan o
 where s.id = o.id
 returning s.id, s.engine, s.plan, s.input_hash, s.name, s.version, s.scope, s.key, s.input, s.fence, s.revision, s.status, s.deaths, s.cancel,
-  s.created_at, s.deadline_at, s.turned_at, s.resumed_at, s.wake_at, s.finished_at, s.expires_at, s.entries, s.cause, s.stuck_on, s.result, clock_timestamp() as now
+  s.created_at, s.first_claimed_at, s.deadline_at, s.turned_at, s.resumed_at, s.wake_at, s.finished_at, s.expires_at, s.entries, s.cause, s.stuck_on, s.result, clock_timestamp() as now

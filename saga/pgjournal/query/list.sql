@@ -1,7 +1,7 @@
 -- List returns a page of sagas without what is large. Where only unfinished ones are
 -- asked for, it reads the index of those; else the whole table.
 select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, deaths, cancel,
-  created_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
+  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
 from /*schema*/saga s
 where status = any (@statuses::smallint[])
   and (@any::boolean or expires_at is null)
