@@ -21,6 +21,9 @@ func verdictOf(err error, seen *evidence) Verdict {
 	// that: HTTP/2 repeats nothing that was processed.
 	if seen.nothingSent() || f.unsent && (seen.got.Load() == 0 || refusedStream(err, seen)) {
 		v.Outcome = NotSent
+		if seen.unwritten.Load() {
+			v.Evidence += " before the request was written"
+		}
 	}
 	return v
 }

@@ -96,7 +96,7 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
 	left, each := x.left, x.spent
 	out.GetBody = func() (io.ReadCloser, error) {
-		if written := int(seen.written.Load()); written > 0 { // else nothing was delivered
+		if written := seen.delivered(); written > 0 { // else nothing was delivered
 			if written >= attempts || !left.Take(each) {
 				return nil, errNoRepeat
 			}

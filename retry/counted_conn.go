@@ -1,0 +1,151 @@
+package retry
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// A countedConn is a connection of a transport of ours. It knows whether something was
+// written to it, below TLS, and can forbid that anything will be.
+//
+// [net.Conn] is the whole of its method set, but for what net/http uses of a TCP
+// connection: every other way to write would pass the count.
+type countedConn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	writing int    // writes under way
+	moved   uint64 // writes that may have sent a byte
+	shared  bool   // by several requests at once: HTTP/2 without TLS
+	sealed  bool   // nothing may be written any more
+}
+
+// Write counts what it writes before it does.
+func (c *countedConn) Write(b []byte) (int, error) {
+	if closingAlert(b) {
+		return c.Conn.Write(b)
+	}
+	if err := c.begin(b); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	c.end(n > 0 || err == nil)
+	return n, err
+}
+
+// ReadFrom lets the operating system copy a file to the connection.
+func (c *countedConn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.begin(nil); err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(c.Conn, r)
+	c.end(true)
+	return n, err
+}
+
+// CloseWrite ends what is written, as the body of an upgraded connection may.
+func (c *countedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("retry: CloseWrite: %w", errors.ErrUnsupported)
+}
+
+// preface is what a client of HTTP/2 writes first.
+var preface = []byte("PRI * HTTP/2")
+
+func (c *countedConn) begin(b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sealed {
+		return errSealed
+	}
+	if c.moved == 0 && bytes.HasPrefix(b, preface) {
+		c.shared = true
+	}
+	c.writing++
+	return nil
+}
+
+func (c *countedConn) end(moved bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing--
+	if moved {
+		c.moved++
+	}
+}
+
+// errSealed is what a transport gets that writes a request after its attempt ended.
+var errSealed = fmt.Errorf("retry: the attempt ended before its request was written: %w", net.ErrClosed)
+
+// mark returns how much was written so far; false if that is not certain.
+func (c *countedConn) mark() (since uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved, c.writing == 0 && !c.shared
+}
+
+// unwritten reports whether nothing was written since the mark.
+func (c *countedConn) unwritten(since uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writing == 0 && c.moved == since && !c.shared
+}
+
+// seal reports whether nothing was written since the mark, and sees to it that nothing
+// will be.
+func (c *countedConn) seal(since uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing > 0 || c.moved != since || c.shared {
+		return false
+	}
+	c.sealed = true
+	return true
+}
+
+// counted returns the countedConn that conn writes to; nil if there is none, or if
+// several requests share it.
+func counted(conn net.Conn) *countedConn {
+	for {
+		switch c := conn.(type) {
+		case *countedConn:
+			return c
+		case *tls.Conn:
+			if c.ConnectionState().NegotiatedProtocol == "h2" {
+				return nil
+			}
+			conn = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// The types of TLS records that closingAlert knows (RFC 8446 section 5.1), and the length
+// of an alert.
+const (
+	recordAlert       = 21
+	recordApplication = 23
+	recordHeader      = 5
+	alertLength       = 2
+)
+
+// closingAlert reports whether b is one TLS record with an alert, as a connection writes
+// it that is closed: no byte of a request is in it.
+//
+// TLS 1.3 hides the type of a record. But the first record of a request is longer than an
+// alert, with its method and its URL, and no other record goes before it.
+func closingAlert(b []byte) bool {
+	const type13, tag13 = 1, 16 // behind the alert: its type, and the tag of each cipher of TLS 1.3
+	if len(b) < recordHeader || int(b[3])<<8|int(b[4]) != len(b)-recordHeader {
+		return false
+	}
+	return b[0] == recordAlert || b[0] == recordApplication && len(b) == recordHeader+alertLength+type13+tag13
+}
