@@ -19,53 +19,33 @@ type Call struct {
 	// nil means Body.
 	Stream *Stream
 
-	// Key is sent as Idempotency-Key on every attempt. The zero Key makes the
-	// call un-keyed: then a method that is not idempotent by RFC 9110 section
-	// 9.2.2 gets one attempt, and more only where nothing was sent.
+	// Key is sent on every attempt, as [Config.Profile] says. Without a Profile it is
+	// sent as Idempotency-Key, in quotes. The zero Key makes the call un-keyed: then a
+	// method that is not idempotent by RFC 9110 section 9.2.2 gets one attempt, and more
+	// only where nothing was sent.
 	Key childkey.Key
-	// KeyHeader says how the callee takes the key. The zero KeyHeader is
-	// Idempotency-Key with a quoted key.
-	KeyHeader KeyHeader
-	// Cancels is the forward key that an undo cancels; the zero Key: none.
+	// Cancels is the forward key that an undo cancels; the zero Key means none. It is
+	// not sent to a service whose Profile does not name Idempotency-Cancels.
 	Cancels childkey.Key
 	// Service and Operation name the callee in errors and events, and Service
 	// its retry budget. Both may be empty.
 	Service, Operation string
-	// FirstSent is sent as Idempotency-First-Sent; zero sends none. Set it
-	// only from something durable.
+	// FirstSent is when the call was first sent; zero means that nobody knows. Set it
+	// only from something durable. It is sent as Idempotency-First-Sent, unless a Profile
+	// does not name that header. A Profile with a Retention bounds the call by it.
 	FirstSent time.Time
 	// Resumed says that an earlier process may have sent the call: it starts
 	// as Unknown.
 	Resumed bool
 	// Expires is when the callee may have forgotten the key, by this process's clock:
-	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
+	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero means
+	// [Profile.Expires] of FirstSent, or never if there is no FirstSent.
 	Expires time.Time
-	// Marker reads from the header of an answer whether the callee honoured the key,
-	// and whether the answer is a repetition; nil means by Idempotent-Replayed. It
-	// must not block, keep or change the header.
-	Marker func(http.Header) (replayed, honoured bool)
-	// Judge may read answers that are peculiar to the callee, as a 409 that
-	// means "in progress" there; nil means that there are none. It is asked
-	// about every complete answer that is not 2xx and has no code of package
-	// wire, and returns false to leave the answer to [StatusVerdict]. It must
-	// not block, keep or change the answer.
-	Judge func(Answer) (Verdict, bool)
 
 	// of a call that was made of an *http.Request:
 	owned bool     // Body is the call's own, and Header still has the client's headers
 	url   *url.URL // in place of URL; nil means that one
 	host  string   // in place of the URL's; empty means that one
-}
-
-// A KeyHeader is how a callee takes its keys.
-type KeyHeader struct {
-	// Name is the header; empty means Idempotency-Key.
-	Name string
-	// Bare sends the key's text as it is, not as a structured-field string.
-	Bare bool
-	// Absent sends no header at all: the key is in the body already. It is
-	// still the call's key, which makes it safe to repeat.
-	Absent bool
 }
 
 // An Answer is a complete answer that is not 2xx.
@@ -77,6 +57,8 @@ type Answer struct {
 	Keyed    bool // the call has a key
 	Honoured bool // the callee says that it honoured the key
 	Replayed bool // and that an earlier attempt had run
+
+	conflict Conflict // what a 409 means
 }
 
 // A Response is a complete answer of 2xx.

@@ -35,7 +35,7 @@ func TestSend_refusesBadCalls(t *testing.T) {
 		{"own header", func(c *retry.Call) { c.Header = http.Header{"Idempotency-Key": {"secret"}} }},
 		{"own header, other case", func(c *retry.Call) { c.Header = http.Header{"retry-attempt": {"1"}} }},
 		{"own header of the profile", func(c *retry.Call) {
-			c.KeyHeader.Name, c.Header = "X-Request-Id", http.Header{"X-Request-Id": {"secret"}}
+			c.Header = http.Header{"X-Call-Id": {"secret"}}
 		}},
 		{"header name", func(c *retry.Call) { c.Header = http.Header{"a b": {"secret"}} }},
 		{"header value", func(c *retry.Call) { c.Header = http.Header{"A": {"x\r\nsecret: 1"}} }},
@@ -43,7 +43,8 @@ func TestSend_refusesBadCalls(t *testing.T) {
 		{"option of the connection", func(c *retry.Call) { c.Header = http.Header{"connection": {"secret"}} }},
 		{"options of the connection", func(c *retry.Call) { c.Header = http.Header{"Connection": {"close", "close"}} }},
 		{"coding of the transfer", func(c *retry.Call) { c.Header = http.Header{"Transfer-Encoding": {"secret"}} }},
-		{"key header name", func(c *retry.Call) { c.KeyHeader.Name = "a:b" }},
+		{"key that is too long", func(c *retry.Call) { c.Key = mustKey("secret-" + strings.Repeat("x", 40)) }},
+		{"key with other characters", func(c *retry.Call) { c.Key = mustKey("secret~") }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,7 +52,8 @@ func TestSend_refusesBadCalls(t *testing.T) {
 			rt := script(status(200))
 			call := post(stubURL)
 			tt.change(&call)
-			failed := failure(t, newClient(t, over(rt)), call)
+			profile := &retry.Profile{KeyHeader: "X-Call-Id", MaxKeyBytes: 40, Charset: "0123456789-abcdefghijklmnopqrstuvwxyz"}
+			failed := failure(t, newClient(t, under(profile, over(rt))), call)
 			require.ErrorIs(t, failed, retry.ErrInvalid)
 			require.Equal(t, retry.NotSent, failed.Outcome)
 			require.NotEmpty(t, failed.Evidence)
@@ -109,20 +111,21 @@ func TestSend_sendsItsHeaders(t *testing.T) {
 func TestSend_keyHeaderForms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		form       retry.KeyHeader
+		profile    *retry.Profile
 		name, want string
 	}{
-		{retry.KeyHeader{}, "Idempotency-Key", `"k-1"`},
-		{retry.KeyHeader{Bare: true}, "Idempotency-Key", `k-1`},
-		{retry.KeyHeader{Name: "paypal-request-id", Bare: true}, "Paypal-Request-Id", `k-1`},
-		{retry.KeyHeader{Absent: true}, "Idempotency-Key", ``},
+		{nil, "Idempotency-Key", `"k-1"`},
+		{&retry.Profile{}, "Idempotency-Key", `"k-1"`},
+		{retry.Fanonce(), "Idempotency-Key", `"k-1"`},
+		{&retry.Profile{Bare: true}, "Idempotency-Key", `k-1`},
+		{&retry.Profile{KeyHeader: "paypal-request-id", Bare: true}, "Paypal-Request-Id", `k-1`},
+		{&retry.Profile{KeyHeader: "paypal-request-id", Bare: true}, "Idempotency-Key", ``},
+		{&retry.Profile{BodyField: "request_id"}, "Idempotency-Key", ``},
 	} {
 		rt := script(status(200))
-		call := post(stubURL)
-		call.KeyHeader = tt.form
-		_, err := newClient(t, over(rt)).Send(t.Context(), call)
+		_, err := newClient(t, under(tt.profile, over(rt))).Send(t.Context(), post(stubURL))
 		require.NoError(t, err)
-		require.Equal(t, tt.want, rt.header(tt.name), "%+v", tt.form)
+		require.Equal(t, tt.want, rt.header(tt.name), "%+v", tt.profile)
 	}
 }
 

@@ -17,6 +17,7 @@ type Client struct {
 	observer Observer // nil: nobody listens
 	tracer   Tracer   // nil: it hears of ends alone
 
+	carrier carrier // of its calls' keys
 	targets targets // of its calls
 
 	own *http.Transport // made by New; nil: the Config had one
@@ -32,7 +33,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg}
+	c := &Client{cfg: cfg, carrier: newCarrier(cfg.Profile)}
 	if !given {
 		c.own, _ = cfg.Transport.(*http.Transport)
 	}
@@ -68,6 +69,19 @@ func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 		return nil, x.err
 	}
 	return x.response(), nil
+}
+
+// Check returns the error for which Send would refuse the call before it sends anything: one
+// that wraps [ErrInvalid], or [ErrConfig] for a Client that [New] did not make. Nil means
+// that Send would send the call. Check is for those who make several calls or none. It does
+// not read a Stream.
+func (c *Client) Check(call Call) error {
+	if c = c.made(); c == unmade {
+		return errUnmade
+	}
+	var f frozen
+	_, err := f.freeze(&call, &c.carrier, &c.targets)
+	return err
 }
 
 // Close closes the idle connections of the client's own transport, with their goroutines.

@@ -86,6 +86,17 @@ type Config struct {
 	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call.
 	Prepare func(attempt int, req *http.Request) error
 
+	// Profile says how the services of the client take keys, and which of this library's
+	// headers they get. [New] copies it. Make a client for each service that has a
+	// profile of its own.
+	//
+	// Nil means that nothing is known of the services. Then a request that [Client.Do] or
+	// [Client.RoundTripper] is given leaves with the header that it came with: its key is
+	// not spelled anew, and nothing is added. [Client.Send] sends the key in quotes, and
+	// Cancels and FirstSent of its Call. No service gets the other headers of this
+	// library. [Fanonce] is the profile of services that package server guards.
+	Profile *Profile
+
 	// Observer hears of every attempt and call, and of their beginnings if it is a
 	// [Tracer]; nil means nobody does.
 	Observer Observer
@@ -181,7 +192,10 @@ func (cfg *Config) check() error {
 	if err := cfg.Backoff.check("Backoff"); err != nil {
 		return err
 	}
-	return cfg.Poll.check("Poll")
+	if err := cfg.Poll.check("Poll"); err != nil || cfg.Profile == nil {
+		return err
+	}
+	return cfg.Profile.check(cfg.Timeout)
 }
 
 func fill[T comparable](field *T, value T) {

@@ -1,7 +1,7 @@
 // Package retry makes one call in many attempts under one key, and says in the
 // end what is known of its effect ([Outcome]).
 //
-// [New] returns a [Client]; [Client.Send] makes a call over HTTP and returns a
+// [New] returns a [Client], for services that take keys as [Config.Profile] says; [Client.Send] makes a call over HTTP and returns a
 // complete 2xx answer or an [*Error]. [Client.Do] and [Client.RoundTripper] serve
 // code that has an http.Request or an http.Client; [Do] gives the same policy to a
 // call over anything else. What each failure means, and whether it is retried, is
@@ -10,5 +10,5 @@
 //
 // The package stands on go-retryablehttp; DESIGN.md says how, and which of its
 // habits it does not take over. It knows keys and the wire, and neither
-// services, fan-outs nor stores.
+// fan-outs nor stores.
 package retry

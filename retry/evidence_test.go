@@ -90,22 +90,22 @@ func TestSend_countsWhatNetHTTPRepeats(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		change  func(*retry.Call)
+		change  func(*retry.Call, *retry.Config)
 		repeats bool // HTTP/1.1 does; HTTP/2 does not repeat what may have been processed
 		always  bool // because there is no body to refuse it
 	}{
-		{"with a body", func(*retry.Call) {}, true, false},
-		{"without a body", func(c *retry.Call) { c.Body = nil }, true, true},
-		{"key in a header that net/http does not know", func(c *retry.Call) { c.KeyHeader.Name = "Payment-Request-Id" }, false, false},
+		{"with a body", func(*retry.Call, *retry.Config) {}, true, false},
+		{"without a body", func(c *retry.Call, _ *retry.Config) { c.Body = nil }, true, true},
+		{"key in a header that net/http does not know", func(_ *retry.Call, cfg *retry.Config) {
+			cfg.Profile = &retry.Profile{KeyHeader: "Payment-Request-Id"}
+		}, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			overEach(t, func(t *testing.T, p protocol) {
 				for _, limit := range []int{1, 2, 3} {
-					call := post("")
-					tt.change(&call)
-					failed, events := breakReused(t, p, limit, call)
+					failed, events := breakReused(t, p, limit, tt.change)
 					first := 1
 					if tt.repeats && p != http2 && (limit > 1 || tt.always) {
 						first = 2
@@ -176,7 +176,7 @@ func repeatTogether(t *testing.T, calls int, call retry.Call) {
 
 // breakReused makes the call over a connection that was used before and breaks,
 // as every one after it does, when the request was read.
-func breakReused(t *testing.T, p protocol, limit int, call retry.Call) (*retry.Error, *recorder) {
+func breakReused(t *testing.T, p protocol, limit int, change func(*retry.Call, *retry.Config)) (*retry.Error, *recorder) {
 	t.Helper()
 	var hits atomic.Int32
 	srv, cfg := serve(t, p, func(_ http.ResponseWriter, r *http.Request) {
@@ -188,10 +188,11 @@ func breakReused(t *testing.T, p protocol, limit int, call retry.Call) (*retry.E
 	})
 	events := &recorder{}
 	cfg.MaxAttempts, cfg.Observer = limit, events
+	call := post(srv.URL)
+	change(&call, &cfg)
 	client := newClient(t, cfg)
 	_, err := client.Send(t.Context(), post(srv.URL+"/warm"))
 	require.NoError(t, err)
-	call.URL = srv.URL
 	failed := failure(t, client, call)
 	require.Equal(t, retry.Unknown, failed.Outcome)
 	require.EqualValues(t, hits.Load(), failed.Attempts, "attempts are deliveries")

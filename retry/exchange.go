@@ -49,6 +49,7 @@ func (x *exchange) release() {
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
 	x := exchangePool.Get().(*exchange) //nolint:errcheck // there is nothing else in it
 	x.follow, x.standard = follow, call.owned
+	c.made().carrier.expire(call, time.Now())
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
 	x.note(ctx, call)
@@ -65,7 +66,7 @@ func (x *exchange) make(call *Call) {
 		x.fail(nil, errUnmade)
 		return
 	}
-	u, err := x.frozen.freeze(call, &x.client.targets)
+	u, err := x.frozen.freeze(call, &x.client.carrier, &x.client.targets)
 	if err != nil {
 		x.fail(nil, err)
 		return

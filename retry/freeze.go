@@ -12,14 +12,12 @@ import (
 
 // A frozen is a call as every attempt sends it.
 type frozen struct {
-	header    []line // the caller's
-	keyHeader string // the name of the header with the key
-	key       string // as it is sent; empty: not at all, as those that follow
+	carrier   *carrier // of the client
+	header    []line   // the caller's
+	key       string   // as it is sent; empty: not by itself, as those that follow
 	cancels   string
 	firstSent string
 	body      payload
-	judge     func(Answer) (Verdict, bool) // nil: the status decides
-	marker    func(http.Header) (replayed, honoured bool)
 }
 
 // A line is a header of the caller's.
@@ -37,7 +35,7 @@ var ours = []string{
 
 // freeze checks the call, copies it and returns its URL, which nobody may change.
 // Its error wraps ErrInvalid.
-func (f *frozen) freeze(call *Call, known *targets) (*url.URL, error) {
+func (f *frozen) freeze(call *Call, c *carrier, known *targets) (*url.URL, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
 		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
@@ -45,23 +43,21 @@ func (f *frozen) freeze(call *Call, known *targets) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.keyHeader = keyHeader(call)
-	if !token(f.keyHeader) {
-		return nil, fmt.Errorf("%w: KeyHeader.Name: %q", ErrInvalid, f.keyHeader)
+	if err := c.check(call.Key); err != nil {
+		return nil, err
 	}
-	if f.header, err = freezeHeader(call, f.keyHeader); err != nil {
+	f.carrier = c
+	if f.header, err = c.freezeHeader(call); err != nil {
 		return nil, err
 	}
 	f.freezeFields(call)
-	f.judge, f.marker = call.Judge, call.Marker
-	if f.marker == nil {
-		f.marker = replayMarker
-	}
 	return u, f.freezeBody(call)
 }
 
 func (f *frozen) freezeBody(call *Call) error {
 	switch {
+	case f.carrier.bodyField != "" && !call.Key.IsZero() && (call.size() > 0 || !idempotent(call.Method)):
+		return f.freezeKeyedBody(call)
 	case call.Stream == nil && call.owned:
 		f.body = bytesPayload(call.Body)
 	case call.Stream == nil:
@@ -76,14 +72,26 @@ func (f *frozen) freezeBody(call *Call) error {
 	return nil
 }
 
-// freezeHeader checks the caller's header and copies it, names in one spelling.
-func freezeHeader(call *Call, keyName string) ([]line, error) {
+// freezeKeyedBody puts the key into the body.
+func (f *frozen) freezeKeyedBody(call *Call) error {
+	if call.Stream != nil {
+		return fmt.Errorf("%w: a Stream cannot carry the key in %q", ErrInvalid, f.carrier.bodyField)
+	}
+	body, err := withKey(call.Body, f.carrier.bodyField, call.Key)
+	f.body = bytesPayload(body)
+	return err
+}
+
+// freezeHeader checks the caller's header and copies it, names in one spelling. The header
+// of a request stays as it is if there is no Profile.
+func (c *carrier) freezeHeader(call *Call) ([]line, error) {
 	if len(call.Header) == 0 {
 		return nil, nil
 	}
+	asGiven := call.owned && c.asGiven
 	frozen := make([]line, 0, len(call.Header))
 	for h, values := range call.Header {
-		if isOurs(h, keyName) {
+		if !asGiven && c.owns(h) {
 			if call.owned {
 				continue
 			}
@@ -92,38 +100,38 @@ func freezeHeader(call *Call, keyName string) ([]line, error) {
 		if err := checkHeader(h, values); err != nil {
 			return nil, err
 		}
-		frozen = append(frozen, line{http.CanonicalHeaderKey(h), slices.Clone(values)})
+		if !asGiven {
+			h = http.CanonicalHeaderKey(h)
+		}
+		frozen = append(frozen, line{h, slices.Clone(values)})
 	}
 	return frozen, nil
 }
 
-func keyHeader(call *Call) string {
-	if call.KeyHeader.Name == "" {
-		return wire.HeaderKey
-	}
-	return http.CanonicalHeaderKey(call.KeyHeader.Name)
-}
-
 // freezeFields spells the headers of ours that stay the same.
 func (f *frozen) freezeFields(call *Call) {
+	c := f.carrier
+	if call.owned && c.asGiven {
+		return // the request has them
+	}
 	switch {
-	case call.Key.IsZero() || call.KeyHeader.Absent:
-	case call.KeyHeader.Bare:
+	case call.Key.IsZero() || c.bodyField != "":
+	case c.bare:
 		f.key = call.Key.String()
 	default:
 		f.key = call.Key.Quoted()
 	}
-	if !call.Cancels.IsZero() {
+	if c.cancels && !call.Cancels.IsZero() {
 		f.cancels = call.Cancels.Quoted()
 	}
-	if !call.FirstSent.IsZero() {
+	if c.firstSent && !call.FirstSent.IsZero() {
 		f.firstSent = wire.FormatFirstSent(call.FirstSent)
 	}
 }
 
-// isOurs reports whether the header, in any case, is the client's own.
-func isOurs(name, keyName string) bool {
-	return strings.EqualFold(name, keyName) ||
+// owns reports whether the header, in any case, is the client's own.
+func (c *carrier) owns(name string) bool {
+	return strings.EqualFold(name, c.keyHeader) ||
 		slices.ContainsFunc(ours, func(h string) bool { return strings.EqualFold(h, name) })
 }
 

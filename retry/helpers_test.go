@@ -28,9 +28,10 @@ func mustKey(text string) childkey.Key {
 	return k
 }
 
-// quick waits as little as a client can, and makes four attempts.
+// quick waits as little as a client can, makes four attempts, and calls guarded services.
 var quick = retry.Config{
 	MaxAttempts: 4,
+	Profile:     retry.Fanonce(),
 	Backoff:     retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
 	Poll:        retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
 }
@@ -49,6 +50,12 @@ func newClient(tb testing.TB, cfg retry.Config) *retry.Client {
 func over(rt http.RoundTripper) retry.Config {
 	cfg := quick
 	cfg.Transport = rt
+	return cfg
+}
+
+// under returns cfg with another profile; nil means none.
+func under(p *retry.Profile, cfg retry.Config) retry.Config {
+	cfg.Profile = p
 	return cfg
 }
 

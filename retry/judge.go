@@ -50,22 +50,22 @@ func (x *exchange) judge(a *answer) Verdict {
 		}
 		return v
 	}
-	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !x.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed}
-	if x.frozen.judge != nil && !a.success() {
-		if v, ok := x.frozen.judge(answer); ok {
+	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !x.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed, conflict: x.frozen.carrier.profile.Conflict}
+	if judge := x.frozen.carrier.profile.Judge; judge != nil && !a.success() {
+		if v, ok := judge(answer); ok {
 			return v
 		}
 	}
 	return answer.Verdict()
 }
 
-// Verdict is what the client makes of the answer where a Judge leaves it to it: the
-// row of its status, and what the callee says of the key. A 409 to a call with a key
-// is Unknown and sent again, unless the callee says that it honoured the key.
+// Verdict is what the client makes of the answer where no [Profile.Judge] does: the row of
+// its status, and what the callee says of the key. A 409 to a call with a key is what
+// [Profile.Conflict] says, unless the callee says that it honoured the key.
 func (a Answer) Verdict() Verdict {
 	v := StatusVerdict(a.Status)
 	if a.Keyed && a.Status == http.StatusConflict {
-		v = keyedConflict
+		v = conflicts[a.conflict]
 	}
 	return keyed(v, a.Status, a.Replayed, a.Honoured)
 }

@@ -178,13 +178,12 @@ func TestSend_judgeReadsAnswersOfItsCallee(t *testing.T) {
 		return retry.Verdict{Outcome: retry.Unknown, Action: retry.Wait}, a.Status == 409 && a.Header.Get("X-Busy") != ""
 	}
 	rt := script(status(409, "X-Busy: 1"), status(200))
-	call := post(stubURL)
-	call.Judge = judge
-	_, err := newClient(t, over(rt)).Send(t.Context(), call)
+	profile := &retry.Profile{Judge: judge}
+	_, err := newClient(t, under(profile, over(rt))).Send(t.Context(), post(stubURL))
 	require.NoError(t, err)
 
 	rt = script(problem(wire.OutcomeUnknown, "X-Busy: 1")) // our code goes first
-	failed := failure(t, newClient(t, over(rt)), call)
+	failed := failure(t, newClient(t, under(profile, over(rt))), post(stubURL))
 	require.Equal(t, 1, rt.count())
 	require.Equal(t, wire.OutcomeUnknown, failed.Code)
 }
@@ -221,11 +220,10 @@ func TestSend_unkeyedPostIsSentOnce(t *testing.T) {
 func TestSend_keyInBodyIsRetried(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503), status(200))
-	call := post(stubURL)
-	call.KeyHeader = retry.KeyHeader{Absent: true}
-	resp, err := newClient(t, over(rt)).Send(t.Context(), call)
+	resp, err := newClient(t, under(&retry.Profile{BodyField: "id"}, over(rt))).Send(t.Context(), post(stubURL))
 	require.NoError(t, err)
 	require.Equal(t, 2, resp.Attempts)
+	require.Equal(t, []string{`{"id":"k-1","amount":5}`, `{"id":"k-1","amount":5}`}, rt.bodies)
 	require.Equal(t, " ", rt.header(wire.HeaderKey))
 }
 

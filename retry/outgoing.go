@@ -23,7 +23,11 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	out := &x.hop.request
 	*out = *req.WithContext(ctx)
 	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
-	out.URL, out.Header = &x.hop.url, x.header(req.Header)
+	added := req.Header
+	if !x.follow {
+		added = nil // a transport adds nothing to a request that it was given
+	}
+	out.URL, out.Header = &x.hop.url, x.header(added)
 	fill(&out.Host, out.URL.Host)
 	if err := x.setBody(out, &x.hop.body); err != nil {
 		return nil, err
@@ -44,7 +48,7 @@ const usualOwn = 4
 // net/http added, where the caller has none: Referer, and Authorization of a URL
 // with a user.
 func (x *exchange) header(added http.Header) http.Header {
-	f := &x.frozen
+	f, c := &x.frozen, x.frozen.carrier
 	header := make(http.Header, len(added)+len(f.header)+usualOwn)
 	for _, l := range f.header {
 		header[l.name] = append(header[l.name], l.values...)
@@ -62,12 +66,18 @@ func (x *exchange) header(added http.Header) http.Header {
 		values = append(values, value)
 		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	set(f.keyHeader, f.key)
+	set(c.keyHeader, f.key)
 	set(wire.HeaderCancels, f.cancels)
 	set(wire.HeaderFirstSent, f.firstSent)
-	set(wire.HeaderRetryAttempt, wire.FormatRetryAttempt(x.attempt.Number))
-	set(wire.HeaderRetryAllowance, wire.FormatRetryAllowance(x.attempt.Allowance))
-	set(wire.HeaderRequestTimeout, x.client.requestTimeout(x.attempt.Timeout))
+	if c.attempt {
+		set(wire.HeaderRetryAttempt, wire.FormatRetryAttempt(x.attempt.Number))
+	}
+	if c.allowance {
+		set(wire.HeaderRetryAllowance, wire.FormatRetryAllowance(x.attempt.Allowance))
+	}
+	if c.timeout {
+		set(wire.HeaderRequestTimeout, x.client.requestTimeout(x.attempt.Timeout))
+	}
 	return header
 }
 

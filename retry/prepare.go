@@ -48,13 +48,12 @@ func (x *exchange) checkPrepared(given, out *http.Request) error {
 // checkOwnHeaders compares the headers that belong to the client, in whatever
 // case they are spelled: a second spelling would be a second line on the wire.
 func (x *exchange) checkOwnHeaders(given, got http.Header) error {
-	keyName := x.frozen.keyHeader
 	count := 0
 	for name, values := range got {
 		if err := checkHeader(name, values); err != nil {
 			return &prepareError{err}
 		}
-		if !isOurs(name, keyName) {
+		if !x.frozen.carrier.owns(name) {
 			continue
 		}
 		if !slices.Equal(values, given[name]) {
@@ -63,7 +62,7 @@ func (x *exchange) checkOwnHeaders(given, got http.Header) error {
 		count++
 	}
 	for name := range given {
-		if isOurs(name, keyName) {
+		if x.frozen.carrier.owns(name) {
 			count--
 		}
 	}

@@ -25,7 +25,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if !keepsRequest(req.Response.StatusCode, req.Method) {
 		return http.ErrUseLastResponse
 	}
-	if _, honoured := x.frozen.marker(req.Response.Header); honoured {
+	if _, honoured := x.frozen.carrier.marker(req.Response.Header); honoured {
 		return http.ErrUseLastResponse // a handler ran and answered so: elsewhere the key is another request's
 	}
 	return nil

@@ -12,9 +12,15 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// Do makes the call that req is, for code that has an *http.Request. Its key
-// is the request's Idempotency-Key, quoted or bare; without one it is un-keyed.
-// Its service, in events, errors and the budget, is the host of its URL.
+// Do makes the call that req is, for code that has an *http.Request. Its key is the
+// request's Idempotency-Key, quoted or bare, or the key in [Profile.KeyHeader]; without
+// one the call is un-keyed. A key that childkey.Parse refuses is an [ErrInvalid].
+//
+// Without [Config.Profile] the request leaves with the header that it came with. With one,
+// its key is sent as the Profile says, and of this library's headers those that the Profile
+// names.
+//
+// The service of the call, in events, errors and the budget, is the host of its URL.
 // The body is read into memory first, but for one of more than a mebibyte that
 // req.GetBody opens anew (see [Stream]); it is always closed. req is not
 // changed.
@@ -38,7 +44,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 }
 
 // RoundTripper returns the client as the transport of an http.Client, which then
-// follows redirects itself.
+// follows redirects itself. The key and the header of a request are as for [Client.Do].
 //
 // A request with a key goes to no other origin than the one that it was made for: of a
 // redirect that leads elsewhere the error is [ErrInvalid].
@@ -69,7 +75,7 @@ func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 	if req == nil {
 		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
 	}
-	call, err := callOf(req)
+	call, err := c.made().callOf(req)
 	if err != nil {
 		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key, Resumed: call.Resumed}, err)
 	}
@@ -77,27 +83,27 @@ func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 }
 
 // callOf reads req as a Call, and closes its body.
-func callOf(req *http.Request) (Call, error) {
+func (c *Client) callOf(req *http.Request) (Call, error) {
 	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host}
 	call.Resumed = req.Response != nil // a redirect led here: somebody had the request before
 	fill(&call.Method, http.MethodGet)
 	if req.URL != nil { // without one, freeze refuses the call
 		call.Service = req.URL.Host
 	}
-	err := call.takeBody(req)
+	err := call.takeBody(req, c.carrier.bodyField == "")
 	switch {
 	case err != nil:
 		return call, err
 	case len(req.Trailer) > 0:
 		return call, fmt.Errorf("%w: a request with a trailer", ErrInvalid)
 	}
-	if call.Key, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderKey)); err != nil {
+	if call.Key, err = c.carrier.key(req.Header); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if call.Cancels, _, err = wire.ParseKeyHeader(req.Header.Values(wire.HeaderCancels)); err != nil {
+	if call.Cancels, _, err = wire.ParseKeyHeader(linesOf(req.Header, wire.HeaderCancels)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if call.FirstSent, _, err = wire.ParseFirstSent(req.Header.Values(wire.HeaderFirstSent)); err != nil {
+	if call.FirstSent, _, err = wire.ParseFirstSent(linesOf(req.Header, wire.HeaderFirstSent)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return call, call.checkOrigin(req)
@@ -119,13 +125,14 @@ func (c *Call) checkOrigin(req *http.Request) error {
 // be opened anew.
 const maxCopied = 1 << 20
 
-// takeBody takes over req's body, and closes it.
-func (c *Call) takeBody(req *http.Request) error {
+// takeBody takes over req's body, and closes it. A long body becomes a Stream only if
+// streams says so.
+func (c *Call) takeBody(req *http.Request, streams bool) error {
 	if req.Body == nil {
 		return nil
 	}
 	var err error
-	if req.GetBody != nil && req.ContentLength > maxCopied {
+	if streams && req.GetBody != nil && req.ContentLength > maxCopied {
 		c.Stream, err = NewStream(req.GetBody)
 	} else {
 		c.Body, _, err = readBody(req.Body, req.ContentLength, math.MaxInt64)

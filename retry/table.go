@@ -96,10 +96,15 @@ var byStatus = map[int]Verdict{
 	http.StatusNetworkAuthenticationRequired: row(Unknown, Stop, false, "511: the network wants a login"),
 }
 
-// keyedConflict is the row of a 409 to a call with a key. Services answer so while an
+// conflicts are the rows of a 409 to a call with a key. Services answer so while an
 // earlier attempt is still running (draft-ietf-httpapi-idempotency-key-header-07 section
-// 2.6), and also to refuse a call. Only the answer to a later attempt can show which.
-var keyedConflict = row(Unknown, Retry, false, "409 without a code: an earlier attempt is running, or the callee refused")
+// 2.6), and also to refuse a call. Unless the service's profile knows which, only the
+// answer to a later attempt can show it.
+var conflicts = [...]Verdict{
+	ConflictUnclear:    row(Unknown, Retry, false, "409 without a code: an earlier attempt is running, or the callee refused"),
+	ConflictInProgress: row(Unknown, Wait, false, "409: an earlier attempt is running, by the callee's profile"),
+	ConflictRefused:    row(Rejected, Stop, false, "409: refused, by the callee's profile"),
+}
 
 // released are the 4xx that a guarded handler may answer and that are not
 // stored: its claim is released, and an earlier attempt still under way could

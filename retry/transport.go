@@ -74,7 +74,7 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
 		return nil, blame(ctx, err)
 	}
-	a.replayed, a.honoured = x.frozen.marker(a.header)
+	a.replayed, a.honoured = x.frozen.carrier.marker(a.header)
 	x.answer, x.last = a, a
 	resp.Body = http.NoBody
 	return resp, nil

@@ -64,13 +64,12 @@ func TestSend_vetoIsPassedUp(t *testing.T) {
 func TestSend_judgeVetoes(t *testing.T) {
 	t.Parallel()
 	rt := script(status(500, "X-Retry: never"))
-	call := post(stubURL)
-	call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
+	profile := &retry.Profile{Judge: func(a retry.Answer) (retry.Verdict, bool) {
 		v := a.Verdict()
 		v.Vetoed = a.Header.Get("X-Retry") == "never"
 		return v, true
-	}
-	failed := failure(t, newClient(t, over(rt)), call)
+	}}
+	failed := failure(t, newClient(t, under(profile, over(rt))), post(stubURL))
 	require.ErrorIs(t, failed, retry.ErrVetoed)
 	require.Equal(t, 1, rt.count())
 }
@@ -79,14 +78,13 @@ func TestSend_judgeVetoes(t *testing.T) {
 func TestSend_judgeSaysWhen(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503, wire.HeaderRetryAfter+": 1"), status(200))
-	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
-		call := post(stubURL)
-		call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
-			v := a.Verdict()
-			v.RetryAfter = 5 * time.Second
-			return v, true
-		}
-		_, err := c.Send(t.Context(), call)
+	later := &retry.Profile{Judge: func(a retry.Answer) (retry.Verdict, bool) {
+		v := a.Verdict()
+		v.RetryAfter = 5 * time.Second
+		return v, true
+	}}
+	bubble(t, rt, func(cfg *retry.Config) { cfg.Profile = later }, func(t *testing.T, c *retry.Client) {
+		_, err := c.Send(t.Context(), post(stubURL))
 		require.NoError(t, err)
 		require.Equal(t, []time.Duration{5 * time.Second}, rt.waits())
 	})
@@ -96,9 +94,8 @@ func TestSend_judgeSaysWhen(t *testing.T) {
 func TestSend_markedRedirect(t *testing.T) {
 	t.Parallel()
 	rt := script(status(307, "Location: /there", "X-Seen: first"), status(400))
-	call := post(stubURL)
-	call.Marker = func(h http.Header) (replayed, honoured bool) { return false, h.Get("X-Seen") != "" }
-	failed := failure(t, newClient(t, over(rt)), call)
+	profile := &retry.Profile{Replayed: func(h http.Header) (replayed, honoured bool) { return false, h.Get("X-Seen") != "" }}
+	failed := failure(t, newClient(t, under(profile, over(rt))), post(stubURL))
 	require.Equal(t, retry.Completed, failed.Outcome)
 	require.Equal(t, 1, rt.count())
 }
@@ -118,29 +115,30 @@ func TestDo_veto(t *testing.T) {
 func TestSend_marker(t *testing.T) {
 	t.Parallel()
 	call := post(stubURL)
-	call.Marker = func(h http.Header) (replayed, honoured bool) {
+	profile := &retry.Profile{Replayed: func(h http.Header) (replayed, honoured bool) {
 		return h.Get("X-Seen") == "before", h.Get("X-Seen") != ""
-	}
-	resp, err := newClient(t, over(script(status(503), status(200, "X-Seen: before")))).Send(t.Context(), call)
+	}}
+	says := func(rt *stub) *retry.Client { return newClient(t, under(profile, over(rt))) }
+	resp, err := says(script(status(503), status(200, "X-Seen: before"))).Send(t.Context(), call)
 	require.NoError(t, err)
 	require.True(t, resp.Replayed)
-	resp, err = newClient(t, over(script(status(200, "X-Seen: first", wire.HeaderReplayed+": true")))).Send(t.Context(), call)
+	resp, err = says(script(status(200, "X-Seen: first", wire.HeaderReplayed+": true"))).Send(t.Context(), call)
 	require.NoError(t, err)
 	require.False(t, resp.Replayed, "only its own marker counts")
 
 	// A stored refusal speaks for the attempt that was lost, and a stored failure stays.
-	failed := failure(t, newClient(t, over(script(fails(errBroken), status(402, "X-Seen: before")))), call)
+	failed := failure(t, says(script(fails(errBroken), status(402, "X-Seen: before"))), call)
 	require.Equal(t, retry.Rejected, failed.Outcome)
 	rt := script(status(500, "X-Seen: before"))
-	failure(t, newClient(t, over(rt)), call)
+	failure(t, says(rt), call)
 	require.Equal(t, 1, rt.count())
 
 	// A judge sees what the marker says.
-	call.Judge = func(a retry.Answer) (retry.Verdict, bool) {
+	profile.Judge = func(a retry.Answer) (retry.Verdict, bool) {
 		require.True(t, a.Honoured && a.Replayed)
 		return retry.Verdict{}, false
 	}
-	failed = failure(t, newClient(t, over(script(status(402, "X-Seen: before")))), call)
+	failed = failure(t, says(script(status(402, "X-Seen: before"))), call)
 	require.Equal(t, retry.Rejected, failed.Outcome)
 }
 
@@ -150,13 +148,12 @@ func TestSend_judgedAndRetried(t *testing.T) {
 	for _, tt := range []struct{ judged, want retry.Outcome }{
 		{retry.Rejected, retry.Rejected}, {retry.Completed, retry.Completed},
 	} {
-		call := post(stubURL)
-		call.Judge = func(retry.Answer) (retry.Verdict, bool) {
+		profile := &retry.Profile{Judge: func(retry.Answer) (retry.Verdict, bool) {
 			return retry.Verdict{Outcome: tt.judged, Proven: true, Action: retry.Retry}, true
-		}
-		failed := failure(t, newClient(t, over(script(status(409), fails(errDial)))), call)
+		}}
+		failed := failure(t, newClient(t, under(profile, over(script(status(409), fails(errDial))))), post(stubURL))
 		require.Equal(t, tt.want, failed.Outcome)
-		failed = failure(t, newClient(t, over(script(status(409), problem(wire.KeyCancelled)))), call)
+		failed = failure(t, newClient(t, under(profile, over(script(status(409), problem(wire.KeyCancelled))))), post(stubURL))
 		require.Equal(t, tt.want, failed.Outcome)
 	}
 }

@@ -111,7 +111,7 @@ func TestBegin_retention(t *testing.T) {
 	d := sdktest.New(t, nil)
 	store := intents()
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
-		"payment": {URL: d.URL(), Profile: sdk.Profile{Retention: 24 * time.Hour}},
+		"payment": {URL: d.URL(), Profile: &retry.Profile{Retention: 24 * time.Hour}},
 	}, Retry: retry.Config{Now: func() time.Time { return yesterday.Add(23 * time.Hour) }}})
 	require.NoError(t, err)
 	first := beginOrder(t, store)

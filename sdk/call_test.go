@@ -241,6 +241,24 @@ func TestCall_emptyAnswerWhereNothingIsExpected(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A DELETE without an input has no body. One with an input, and a POST, have theirs.
+func TestCall_deleteHasNoBody(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil)
+	c, ctx := newClient(t, d), parent(t, "p")
+	_, err := sdk.Call(ctx, c, contract.Delete[struct{}, struct{}]("payment", "drop", "/x"), struct{}{})
+	require.NoError(t, err)
+	_, err = sdk.Call(ctx, c, contract.Delete[amount, struct{}]("payment", "drop-part", "/x"), amount{1})
+	require.NoError(t, err)
+	_, err = sdk.Call(ctx, c, contract.Post[struct{}, struct{}]("payment", "poke", "/x"), struct{}{})
+	require.NoError(t, err)
+	seen := d.Requests()
+	require.Empty(t, seen[0].Body)
+	require.Empty(t, seen[0].Header.Values("Content-Type"))
+	require.JSONEq(t, `{"Cents":1}`, string(seen[1].Body))
+	require.Equal(t, "{}", string(seen[2].Body))
+}
+
 func TestCall_fillsThePath(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, answering(charge{"c"}))
@@ -346,7 +364,7 @@ func TestCall_refusalsAreObserved(t *testing.T) {
 	policy := quick
 	policy.Observer = &heard
 	c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{"payment": {
-		URL: "http://payment.test", Profile: sdk.Profile{Retention: time.Hour},
+		URL: "http://payment.test", Profile: &retry.Profile{Retention: time.Hour},
 		Prepare: func(context.Context, http.Header) error { return errors.New("no token") },
 	}}})
 	require.NoError(t, err)

@@ -36,6 +36,7 @@ type Client struct {
 // sender makes the attempts of a call: a *retry.Client.
 type sender interface {
 	Send(ctx context.Context, call retry.Call) (*retry.Response, error)
+	Check(call retry.Call) error
 	Refuse(ctx context.Context, task retry.Task, err error) *retry.Error
 }
 

@@ -16,7 +16,10 @@ func TestNew_refusesBadConfig(t *testing.T) {
 	t.Parallel()
 	one := func(s sdk.Service) sdk.Config { return sdk.Config{Services: map[string]sdk.Service{"inventory": s}} }
 	at := func(url string) sdk.Config { return one(sdk.Service{URL: url}) }
-	with := func(p sdk.Profile) sdk.Config { return one(sdk.Service{URL: "http://h", Profile: p}) }
+	with := func(p *retry.Profile) sdk.Config { return one(sdk.Service{URL: "http://h", Profile: p}) }
+	shared := func(p *retry.Profile) sdk.Config {
+		return sdk.Config{Services: map[string]sdk.Service{"inventory": {URL: "http://h"}}, Retry: retry.Config{Profile: p}}
+	}
 	negative := at("http://h")
 	negative.MaxParallel = -1
 	tests := []struct {
@@ -48,18 +51,12 @@ func TestNew_refusesBadConfig(t *testing.T) {
 		{"header name", one(sdk.Service{URL: "http://h", Header: http.Header{"a b": {"k"}}}), `Header: sdk: bad request: header name "a b"`, nil},
 		{"header value", one(sdk.Service{URL: "http://h", Header: http.Header{"A": {"x\r\ny"}}}), "Header:", sdk.ErrRequest},
 		{"retry", one(sdk.Service{URL: "http://h", Retry: &retry.Config{MaxAttempts: -1}}), "Retry: retry: bad config: MaxAttempts: -1", retry.ErrConfig},
-		{"long keys", with(sdk.Profile{Encoding: childkey.Hex64, MaxKeyBytes: 40}), "Profile.Encoding:", sdk.ErrEncodingTooLong},
-		{"no encoding", with(sdk.Profile{Encoding: 99}), "Profile.Encoding:", childkey.ErrBadEncoding},
-		{"negative length", with(sdk.Profile{MaxKeyBytes: -1}), "Profile.MaxKeyBytes: -1", nil},
-		{"length over all", with(sdk.Profile{MaxKeyBytes: 256}), "Profile.MaxKeyBytes: 256", nil},
-		{"retention shorter than a call", with(sdk.Profile{Retention: time.Minute}), "Profile.Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
-		{"charset without letters", with(sdk.Profile{Charset: "0123456789"}), `Profile.Charset: "0123456789" has not all characters of hex32`, nil},
-		{"charset in upper case", with(sdk.Profile{Encoding: childkey.UUIDv4, Charset: "0123456789ABCDEF-"}), "Profile.Charset: ", nil},
-		{"negative retention", with(sdk.Profile{Retention: -time.Hour}), "Profile.Retention: -1h0m0s", nil},
-		{"two carriers", with(sdk.Profile{KeyHeader: "X-Key", BodyField: "key"}), "Profile.BodyField:", nil},
-		{"bad carrier", with(sdk.Profile{KeyHeader: "X Key"}), `Profile.KeyHeader: "X Key"`, nil},
-		{"taken carrier", with(sdk.Profile{KeyHeader: "authorization"}), "Profile.KeyHeader:", nil},
-		{"zero secret", with(sdk.Profile{Keyed: &childkey.Keyed{}}), "Profile.Keyed:", nil},
+		{"long keys", with(&retry.Profile{Encoding: childkey.Hex64, MaxKeyBytes: 40}), "Profile.Encoding:", retry.ErrProfile},
+		{"no encoding", with(&retry.Profile{Encoding: 99}), "Profile.Encoding:", childkey.ErrBadEncoding},
+		{"retention shorter than a call", with(&retry.Profile{Retention: time.Minute}), "Profile.Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
+		{"profile twice", one(sdk.Service{URL: "http://h", Profile: retry.Stripe(), Retry: &retry.Config{Profile: retry.Adyen()}}), "Retry.Profile:", nil},
+		{"profile of the service's retries", one(sdk.Service{URL: "http://h", Retry: &retry.Config{Profile: &retry.Profile{MaxKeyBytes: 9}}}), "Retry: retry: bad config: Profile.Encoding:", retry.ErrProfile},
+		{"profile for all", shared(&retry.Profile{MaxKeyBytes: 9}), "sdk: bad config: Retry: retry: bad config: Profile.Encoding:", retry.ErrProfile},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +74,7 @@ func TestNew_refusesBadConfig(t *testing.T) {
 
 func TestNew_takesReadyMadeProfiles(t *testing.T) {
 	t.Parallel()
-	for _, p := range []sdk.Profile{sdk.Fanonce(), sdk.Stripe(), sdk.Adyen(), sdk.UUIDOnly()} {
+	for _, p := range []*retry.Profile{retry.Fanonce(), retry.Stripe(), retry.Adyen(), retry.UUIDOnly()} {
 		_, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"s": {URL: "http://h", Profile: p}}})
 		require.NoError(t, err)
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 )
 
 // A client that is closed leaves no connection behind, whatever its profile.
 func TestClient_Close(t *testing.T) {
 	t.Parallel()
-	for name, profile := range map[string]sdk.Profile{"Fanonce": sdk.Fanonce(), "Stripe": sdk.Stripe()} {
+	for name, profile := range map[string]*retry.Profile{"Fanonce": retry.Fanonce(), "Stripe": retry.Stripe()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var open atomic.Int32

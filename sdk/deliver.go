@@ -84,11 +84,11 @@ func outcomeOfCall(err error) retry.Outcome {
 // the first one, and refuses the call if that is now: an earlier run may have taken
 // effect.
 func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error {
-	remembered := remembered(o.service.profile.Retention)
-	if remembered == 0 {
+	expires := o.service.profile.Expires(first)
+	if expires.IsZero() {
 		return nil
 	}
-	left := first.Add(remembered).Sub(now)
+	left := expires.Sub(now)
 	if left <= 0 {
 		call.Resumed = true
 		return retry.ErrKeyExpired
@@ -96,9 +96,6 @@ func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error
 	call.Expires = time.Now().Add(left)
 	return nil
 }
-
-// remembered is how much of a callee's retention can be counted on, for clocks differ.
-func remembered(retention time.Duration) time.Duration { return retention - retention/20 }
 
 // prepare adds the headers of the service's hook; call is the caller's copy.
 func (o *outgoing) prepare(ctx context.Context, call *retry.Call) error {

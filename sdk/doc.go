@@ -9,7 +9,8 @@
 //
 // How a call ended is a retry.Outcome, in every error as a [*retry.Error];
 // [Resumable] says whether to run the code again. [Client.Send] makes calls that no
-// operation describes, and a [Profile] calls callees that are not this library's.
+// operation describes, [Client.RoundTripper] gives keys to the calls of a generated client,
+// and [Service.Profile] is for services that are not this library's.
 //
 // The package knows neither a server nor a store: it remembers nothing that
 // the callees do not remember better.

@@ -15,8 +15,6 @@ var (
 	// ErrConfig: [New] refused a field of [Config]; the text names it. Or there is
 	// no [Client] to make a call with, or a nil pointer in place of an [IntentStore].
 	ErrConfig = errors.New("sdk: bad config")
-	// ErrEncodingTooLong: a [Profile] has keys that the callee cannot take.
-	ErrEncodingTooLong = errors.New("sdk: encoding longer than the callee's longest key")
 	// ErrNoParent: ctx carries no parent key. There is no substitute: a random
 	// key would be another one after a restart, and the call would run twice.
 	// Use the ctx of a guarded handler, [Begin], or childkey.NewContext with a key
@@ -25,8 +23,8 @@ var (
 	// ErrNoService: the [Config] has no service of that name.
 	ErrNoService = errors.New("sdk: service not configured")
 	// ErrRequest: a request that cannot be sent: a path, method or header that
-	// HTTP does not allow or that the sdk sets itself, a body without room for
-	// the key, an undo of another service's call.
+	// HTTP does not allow or that the sdk sets itself, an undo of another service's
+	// call.
 	ErrRequest = errors.New("sdk: bad request")
 	// ErrPrepare: [Service.Prepare] returned an error, which is wrapped too.
 	ErrPrepare = errors.New("sdk: prepare failed")

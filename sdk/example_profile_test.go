@@ -13,16 +13,15 @@ import (
 
 // A callee that is none of this library's: its way to take keys in a few lines.
 // Here a bare UUID, in a header of its own, which it remembers for six hours.
-func ExampleProfile() {
+func ExampleService_profile() {
 	d := sdktest.Start(nil, sdktest.KeyHeader("PayPal-Request-Id"))
 	defer d.Close()
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
 		URL: d.URL(),
-		Profile: sdk.Profile{
+		Profile: &retry.Profile{
 			KeyHeader: "PayPal-Request-Id", Bare: true,
 			Encoding: childkey.UUIDv4, MaxKeyBytes: 38,
 			Retention: 6 * time.Hour,
-			KeyOnly:   true,
 		},
 	}}})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
@@ -24,7 +25,7 @@ type (
 )
 
 // The key travels in the body, in whose bytes nothing else changes.
-func ExampleProfile_bodyField() {
+func ExampleService_bodyField() {
 	square := sdktest.Start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"id":"payment-1"}`)
 	}), sdktest.KeyMember("idempotency_key"))
@@ -33,10 +34,9 @@ func ExampleProfile_bodyField() {
 
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"square": {
 		URL: square.URL(),
-		Profile: sdk.Profile{
+		Profile: &retry.Profile{
 			BodyField:   "idempotency_key",
 			MaxKeyBytes: 45, // New refuses an Encoding that is longer
-			KeyOnly:     true,
 		},
 	}}})
 	if err != nil {

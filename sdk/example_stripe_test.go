@@ -43,14 +43,14 @@ func collect(ctx context.Context, client *sdk.Client, orderID, currency string, 
 
 // The first answer is lost, the second says that the first run is still going,
 // the third is the replay: one payment, under one bare key.
-func ExampleStripe() {
+func Example_stripe() {
 	d := stripeLike()
 	defer d.Close()
 	d.Script("/v1/payment_intents",
 		sdktest.DropResponse(),
 		sdktest.Status(http.StatusConflict, `{"error":{"type":"idempotency_error"}}`))
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"stripe": {
-		URL: d.URL(), Profile: sdk.Stripe(), Header: http.Header{"Authorization": {"Bearer sk_test"}},
+		URL: d.URL(), Profile: retry.Stripe(), Header: http.Header{"Authorization": {"Bearer sk_test"}},
 	}}})
 	if err != nil {
 		fmt.Println(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 )
 
 // ours are the headers that the sdk and the retry client set: a call that set
@@ -22,7 +23,7 @@ var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te
 
 // checkHeader returns an error wrapping ErrRequest if a call cannot have
 // header. It shows names and never values, which may be secrets.
-func checkHeader(header http.Header, profile Profile) error {
+func checkHeader(header http.Header, profile *retry.Profile) error {
 	for name, values := range header {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
@@ -60,14 +61,4 @@ func token(s string) bool {
 		alnum := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
-}
-
-// keyHeader reports whether a key can travel in the header of that name.
-func keyHeader(name string) bool {
-	if !token(name) {
-		return false
-	}
-	canonical := http.CanonicalHeaderKey(name)
-	taken := slices.Concat(ours[1:], framing, []string{"Authorization", "Content-Type", "Cookie", wire.HeaderPrefer})
-	return !slices.Contains(taken, canonical)
 }

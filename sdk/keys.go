@@ -10,22 +10,14 @@ import (
 )
 
 // ChildKey returns the key that a call of operation on service has under
-// parent, in the form of the service's [Profile]. It errs with [ErrNoService],
+// parent, in the form of the service's [retry.Profile]. It errs with [ErrNoService],
 // or as childkey.Derive does. It sends and remembers nothing.
 func (c *Client) ChildKey(parent childkey.Key, service, operation string, discriminators ...string) (childkey.Key, error) {
 	s, err := c.service(service)
 	if err != nil {
 		return childkey.Key{}, err
 	}
-	sum := childkey.Sum
-	if s.profile.Keyed != nil {
-		sum = s.profile.Keyed.Sum
-	}
-	hash, err := sum(parent, service, operation, discriminators...)
-	if err != nil {
-		return childkey.Key{}, err
-	}
-	return s.profile.Encoding.Key(hash)
+	return s.profile.Derive(parent, service, operation, discriminators...)
 }
 
 // KeyOf returns the key that [Call] of op has under the parent key that ctx

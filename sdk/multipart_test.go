@@ -175,11 +175,11 @@ func TestSend_streamCannotCarryTheKey(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
-		"square": {URL: d.URL(), Profile: sdk.Profile{BodyField: "idempotency_key"}},
+		"square": {URL: d.URL(), Profile: &retry.Profile{BodyField: "idempotency_key"}},
 	}})
 	require.NoError(t, err)
 	_, err = client.Send(parent(t, "order-42"), sdk.Request{Service: "square", Operation: "pay", Path: "/pay", Stream: stream(t, "{}")})
-	require.ErrorIs(t, err, sdk.ErrRequest)
+	require.ErrorIs(t, err, retry.ErrInvalid)
 	require.True(t, errors.Is(err, retry.ErrNotSent))
 	require.Empty(t, d.Requests())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestProfile_keepsConnections(t *testing.T) {
 	t.Parallel()
 	const calls, rounds = 16, 5
-	for name, profile := range map[string]sdk.Profile{"Fanonce": sdk.Fanonce(), "Stripe": sdk.Stripe(), "UUIDOnly": sdk.UUIDOnly()} {
+	for name, profile := range map[string]*retry.Profile{"Fanonce": retry.Fanonce(), "Stripe": retry.Stripe(), "UUIDOnly": retry.UUIDOnly()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var conns atomic.Int32

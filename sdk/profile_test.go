@@ -20,7 +20,7 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-func profiled(tb testing.TB, url string, p sdk.Profile) *sdk.Client {
+func profiled(tb testing.TB, url string, p *retry.Profile) *sdk.Client {
 	tb.Helper()
 	c, err := sdk.New(sdk.Config{Retry: quick, Services: map[string]sdk.Service{"payment": {URL: url, Profile: p}}})
 	require.NoError(tb, err)
@@ -42,19 +42,21 @@ func TestProfile_onTheWire(t *testing.T) {
 		require.NoError(t, err)
 		return key.String()
 	}
+	guarded := retry.Fanonce()
+	guarded.Keyed, guarded.Encoding = secret, childkey.Base64URL43
 	tests := []struct {
 		name    string
-		profile sdk.Profile
+		profile *retry.Profile
 		header  string
 		want    string
 		others  bool // this library's other headers are sent
 	}{
-		{"Fanonce", sdk.Fanonce(), wire.HeaderKey, `"` + in(childkey.Hex32, sum) + `"`, true},
-		{"Stripe", sdk.Stripe(), wire.HeaderKey, in(childkey.Hex32, sum), false},
-		{"Adyen", sdk.Adyen(), wire.HeaderKey, in(childkey.Hex32, sum), false},
-		{"UUIDOnly", sdk.UUIDOnly(), wire.HeaderKey, in(childkey.UUIDv4, sum), false},
-		{"own header", sdk.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, MaxKeyBytes: 38, KeyOnly: true}, "PayPal-Request-Id", in(childkey.Hex32, sum), false},
-		{"secret", sdk.Profile{Keyed: secret, Encoding: childkey.Base64URL43}, wire.HeaderKey, `"` + in(childkey.Base64URL43, secretSum) + `"`, true},
+		{"Fanonce", retry.Fanonce(), wire.HeaderKey, `"` + in(childkey.Hex32, sum) + `"`, true},
+		{"Stripe", retry.Stripe(), wire.HeaderKey, in(childkey.Hex32, sum), false},
+		{"Adyen", retry.Adyen(), wire.HeaderKey, in(childkey.Hex32, sum), false},
+		{"UUIDOnly", retry.UUIDOnly(), wire.HeaderKey, in(childkey.UUIDv4, sum), false},
+		{"own header", &retry.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, MaxKeyBytes: 38}, "PayPal-Request-Id", in(childkey.Hex32, sum), false},
+		{"secret", guarded, wire.HeaderKey, `"` + in(childkey.Base64URL43, secretSum) + `"`, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,7 +89,7 @@ func TestProfile_duplicatesAreFoundInAnyForm(t *testing.T) {
 	secret, err := childkey.NewKeyed("k1", []byte("0123456789abcdef"))
 	require.NoError(t, err)
 	d := sdktest.New(t, nil)
-	for _, p := range []sdk.Profile{sdk.UUIDOnly(), {Keyed: secret}} {
+	for _, p := range []*retry.Profile{retry.UUIDOnly(), {Keyed: secret}} {
 		ctx := parent(t, "p")
 		c := profiled(t, d.URL(), p)
 		_, err := sdk.Call(ctx, c, pay, amount{1})
@@ -101,7 +103,7 @@ func TestProfile_keyInTheBody(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	d.Script("/x", sdktest.Status(503, ""))
-	c := profiled(t, d.URL(), sdk.Profile{BodyField: "idempotency_key", MaxKeyBytes: 45, KeyOnly: true})
+	c := profiled(t, d.URL(), &retry.Profile{BodyField: "idempotency_key", MaxKeyBytes: 45})
 	send := func(body string) error {
 		_, err := c.Send(parent(t, "p"), sdk.Request{Service: "payment", Operation: "o", Path: "/x", Body: []byte(body)})
 		return err
@@ -120,7 +122,7 @@ func TestProfile_keyInTheBody(t *testing.T) {
 
 	for _, body := range []string{"", "null", "[]", `"x"`, "{", `{"idempotency_key":1}`, `{} {}`} {
 		err := send(body)
-		require.ErrorIs(t, err, sdk.ErrRequest, body)
+		require.ErrorIs(t, err, retry.ErrInvalid, body)
 		require.ErrorIs(t, err, retry.ErrNotSent)
 	}
 	require.Len(t, d.Requests(), 3)
@@ -134,7 +136,7 @@ func FuzzProfile_keyInTheBody(f *testing.F) {
 	f.Add(`{"a":"}"}x`)
 	wired := &recorder{}
 	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
-		URL: "http://payment", Profile: sdk.Profile{BodyField: "idempotency_key"}, Retry: &retry.Config{Transport: wired},
+		URL: "http://payment", Profile: &retry.Profile{BodyField: "idempotency_key"}, Retry: &retry.Config{Transport: wired},
 	}}})
 	require.NoError(f, err)
 	op := contract.Post[struct{}, struct{}]("payment", "o", "/x")
@@ -143,11 +145,11 @@ func FuzzProfile_keyInTheBody(f *testing.F) {
 		_, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Path: "/x", Body: []byte(body)})
 		var in map[string]any
 		if contract.Decode([]byte(body), &in) != nil || in == nil || in["idempotency_key"] != nil {
-			require.ErrorIs(t, err, sdk.ErrRequest)
+			require.ErrorIs(t, err, retry.ErrInvalid)
 			return
 		}
 		if _, taken := in["idempotency_key"]; taken {
-			require.ErrorIs(t, err, sdk.ErrRequest)
+			require.ErrorIs(t, err, retry.ErrInvalid)
 			return
 		}
 		require.NoError(t, err)
@@ -199,7 +201,7 @@ func status(code int, header http.Header) *http.Response {
 
 func TestProfile_retention(t *testing.T) {
 	t.Parallel()
-	window := sdk.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, Retention: 6 * time.Hour, KeyOnly: true}
+	window := &retry.Profile{KeyHeader: "PayPal-Request-Id", Bare: true, Retention: 6 * time.Hour}
 	client := func(tb testing.TB, wired *recorder) *sdk.Client {
 		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
 			URL: "http://payment", Profile: window, Retry: &retry.Config{Transport: wired},
@@ -404,15 +406,15 @@ func TestProfile_conflictMeansInProgress(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		profile sdk.Profile
+		profile *retry.Profile
 		header  string
 		sent    int
 		want    error
 	}{
-		{"unmarked, Fanonce", sdk.Fanonce(), "", 3, nil},
-		{"by the profile", sdk.Profile{Judge: sdk.ConflictInProgress}, "", 3, nil},
-		{"Stripe", sdk.Stripe(), "", 3, nil},
-		{"Stripe says no", sdk.Stripe(), "false", 1, retry.ErrUnknown},
+		{"unmarked, Fanonce", retry.Fanonce(), "", 3, nil},
+		{"by the profile", &retry.Profile{Conflict: retry.ConflictInProgress}, "", 3, nil},
+		{"Stripe", retry.Stripe(), "", 3, nil},
+		{"Stripe says no", retry.Stripe(), "false", 1, retry.ErrUnknown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -445,7 +447,7 @@ func TestProfile_readsAnswers(t *testing.T) {
 	advised := http.Header{"Idempotent-Replayed": {"true"}, "Stripe-Should-Retry": {"false"}}
 	tests := []struct {
 		name    string
-		profile sdk.Profile
+		profile *retry.Profile
 		lost    bool // the first attempt
 		status  int
 		header  http.Header
@@ -453,26 +455,26 @@ func TestProfile_readsAnswers(t *testing.T) {
 		want    error // nil: it waits or retries until there is a 200
 		vetoed  bool
 	}{
-		{"Stripe, declined", sdk.Stripe(), false, 402, nil, "", retry.ErrRejected, false},
-		{"Stripe, declined, after a lost attempt", sdk.Stripe(), true, 402, nil, "", retry.ErrUnknown, false},
-		{"Stripe, a replayed decline", sdk.Stripe(), true, 402, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"Stripe, a replayed decline that it advises about", sdk.Stripe(), true, 402, advised, "", retry.ErrRejected, true},
-		{"Stripe, busy", sdk.Stripe(), false, 409, nil, "", nil, false},
-		{"Stripe, failed for good", sdk.Stripe(), false, 500, one("Stripe-Should-Retry", "false"), "", retry.ErrUnknown, true},
-		{"Stripe, refused for now", sdk.Stripe(), false, 400, one("Stripe-Should-Retry", "true"), "", nil, false},
-		{"Adyen, busy", sdk.Adyen(), false, 409, nil, adyenBusy, nil, false},
-		{"Adyen, busy with another status", sdk.Adyen(), false, 422, nil, adyenBusy, nil, false},
-		{"Adyen, a conflict", sdk.Adyen(), false, 409, nil, "", nil, false},
-		{"Adyen, a transient error", sdk.Adyen(), false, 422, one("Transient-Error", "true"), `{"errorCode":"000"}`, nil, false},
-		{"Adyen, no transient error", sdk.Adyen(), false, 422, one("Transient-Error", "false"), `{"errorCode":"130"}`, retry.ErrRejected, false},
-		{"Adyen, refused", sdk.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
-		{"Adyen, refused, after a lost attempt", sdk.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
-		{"Stripe, a replayed conflict", sdk.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"by the profile, a replayed conflict", sdk.Profile{Judge: sdk.ConflictInProgress}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"UUIDOnly, a replayed conflict", sdk.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"UUIDOnly, a conflict", sdk.UUIDOnly(), false, 409, nil, "", nil, false},
-		{"UUIDOnly, refused", sdk.UUIDOnly(), false, 422, nil, "", retry.ErrRejected, false},
-		{"with a marker of its own", sdk.Profile{Replayed: func(h http.Header) (replayed, honoured bool) {
+		{"Stripe, declined", retry.Stripe(), false, 402, nil, "", retry.ErrRejected, false},
+		{"Stripe, declined, after a lost attempt", retry.Stripe(), true, 402, nil, "", retry.ErrUnknown, false},
+		{"Stripe, a replayed decline", retry.Stripe(), true, 402, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"Stripe, a replayed decline that it advises about", retry.Stripe(), true, 402, advised, "", retry.ErrRejected, true},
+		{"Stripe, busy", retry.Stripe(), false, 409, nil, "", nil, false},
+		{"Stripe, failed for good", retry.Stripe(), false, 500, one("Stripe-Should-Retry", "false"), "", retry.ErrUnknown, true},
+		{"Stripe, refused for now", retry.Stripe(), false, 400, one("Stripe-Should-Retry", "true"), "", nil, false},
+		{"Adyen, busy", retry.Adyen(), false, 409, nil, adyenBusy, nil, false},
+		{"Adyen, busy with another status", retry.Adyen(), false, 422, nil, adyenBusy, nil, false},
+		{"Adyen, a conflict", retry.Adyen(), false, 409, nil, "", nil, false},
+		{"Adyen, a transient error", retry.Adyen(), false, 422, one("Transient-Error", "true"), `{"errorCode":"000"}`, nil, false},
+		{"Adyen, no transient error", retry.Adyen(), false, 422, one("Transient-Error", "false"), `{"errorCode":"130"}`, retry.ErrRejected, false},
+		{"Adyen, refused", retry.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
+		{"Adyen, refused, after a lost attempt", retry.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
+		{"Stripe, a replayed conflict", retry.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"by the profile, a replayed conflict", &retry.Profile{Conflict: retry.ConflictInProgress}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"UUIDOnly, a replayed conflict", retry.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"UUIDOnly, a conflict", retry.UUIDOnly(), false, 409, nil, "", nil, false},
+		{"UUIDOnly, refused", retry.UUIDOnly(), false, 422, nil, "", retry.ErrRejected, false},
+		{"with a marker of its own", &retry.Profile{Replayed: func(h http.Header) (replayed, honoured bool) {
 			return h.Get("X-Seen") == "1", h.Get("X-Seen") != ""
 		}}, true, 422, one("X-Seen", "1"), "", retry.ErrRejected, false},
 	}
@@ -515,7 +517,7 @@ func TestProfile_stripeDecidesAboutRetries(t *testing.T) {
 			}
 		}}
 		c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
-			URL: "http://payment", Profile: sdk.Stripe(), Retry: &retry.Config{Transport: wired},
+			URL: "http://payment", Profile: retry.Stripe(), Retry: &retry.Config{Transport: wired},
 		}}})
 		require.NoError(t, err)
 		_, err = sdk.Call(parent(t, "p"), c, pay, amount{1})

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -34,7 +35,7 @@ type Request struct {
 	Body []byte
 	// Stream is the body in place of Body, where it is too long to lie in memory,
 	// as an upload; nil means Body. [NewMultipart] makes one of several parts. It
-	// cannot carry the key ([Profile.BodyField]).
+	// cannot carry the key (retry.Profile.BodyField).
 	Stream *retry.Stream
 	// ContentType describes the body; "" means application/json.
 	ContentType string
@@ -106,21 +107,29 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := s.profile.body(req, key)
-	if err != nil {
-		return nil, err
-	}
 	in, _ := wire.FromContext(ctx)
 	firstRun := false
 	if req.FirstSent.IsZero() {
 		req.FirstSent, firstRun = in.FirstSent, !in.Rerun && !req.Resumed
 	}
-	return &outgoing{service: s, child: tuple, firstRun: firstRun, call: retry.Call{
-		Method: req.Method, URL: url, Header: header, Body: body, Stream: req.Stream,
-		Key: key, KeyHeader: s.profile.keyHeader(), Judge: s.profile.Judge, Marker: s.profile.Replayed, Cancels: req.Cancels,
+	out := &outgoing{service: s, child: tuple, firstRun: firstRun, call: retry.Call{
+		Method: req.Method, URL: url, Header: header, Body: bytes.Clone(req.Body), Stream: req.Stream,
+		Key: key, Cancels: req.Cancels,
 		Service: req.Service, Operation: req.Operation,
 		FirstSent: req.FirstSent, Resumed: req.Resumed || in.Rerun,
-	}}, nil
+	}}
+	return out, out.check(req)
+}
+
+// check finds what is wrong with the body before anything of a fan-out is sent.
+func (o *outgoing) check(req Request) error {
+	switch {
+	case req.Body != nil && req.Stream != nil:
+		return fmt.Errorf("%w: Body and Stream are both set", ErrRequest)
+	case o.service.profile.BodyField != "":
+		return o.service.sender.Check(o.call)
+	}
+	return nil
 }
 
 // compose merges the service's headers with those of one call, which win. Nobody may

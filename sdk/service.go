@@ -21,8 +21,10 @@ type Service struct {
 	// "https://inventory.internal/v1". Required; http or https, without user
 	// information, query and fragment. An operation's path is appended.
 	URL string
-	// Profile says how the service takes keys; the zero Profile is [Fanonce].
-	Profile Profile
+	// Profile says how the service takes keys, and which of this library's headers it
+	// gets. Nil means that of the service's [retry.Config], or [retry.Fanonce] if there is
+	// none. [New] copies it, and refuses one beside that of Retry.
+	Profile *retry.Profile
 	// Header is sent with every call; nil means none. [New] copies it.
 	Header http.Header
 	// Prepare may add headers to a call, for instance an Authorization for the
@@ -42,7 +44,7 @@ type service struct {
 	name    string
 	host    string // of its URL
 	prefix  string // of the URLs of its operations
-	profile Profile
+	profile *retry.Profile
 	plain   http.Header // of calls that bring none; nobody changes it
 	json    http.Header // the same, with a body of JSON
 	prepare func(ctx context.Context, header http.Header) error
@@ -61,39 +63,17 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	if err != nil {
 		return nil, field("URL", err)
 	}
-	if err := cfg.Profile.check(); err != nil {
-		return nil, fmt.Errorf("%s.%w", "Profile", err)
+	client, policy, err := newSender(cfg, policy)
+	if err != nil {
+		return nil, err
 	}
-	if err := checkHeader(cfg.Header, cfg.Profile); err != nil {
+	profile := *policy.Profile
+	if err := checkHeader(cfg.Header, &profile); err != nil {
 		return nil, field("Header", err)
-	}
-	if cfg.Retry != nil {
-		policy = *cfg.Retry
-	}
-	own := policy.Transport == nil
-	if own && cfg.Profile.KeyOnly {
-		policy.Transport = retry.NewTransport()
-	}
-	pool, _ := policy.Transport.(*http.Transport)
-	policy.Transport = cfg.Profile.transport(policy.Transport)
-	client, err := retry.New(policy)
-	switch {
-	case err != nil && cfg.Retry == nil:
-		return nil, &sharedPolicyError{err}
-	case err != nil:
-		return nil, field("Retry", err)
-	}
-	if remembered := remembered(cfg.Profile.Retention); remembered != 0 && remembered <= client.Timeout() {
-		return nil, field("Profile.Retention", fmt.Errorf("%v, %v with its margin, is not longer than one call may take: %v",
-			cfg.Profile.Retention, remembered, client.Timeout()))
 	}
 	s := &service{
 		name: name, host: base.Host, prefix: base.Scheme + "://" + base.Host + strings.TrimSuffix(base.EscapedPath(), "/"),
-		profile: cfg.Profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, now: policy.Now,
-	}
-	s.close = client.Close
-	if own && pool != nil {
-		s.close = pool.CloseIdleConnections
+		profile: &profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, close: client.Close, now: policy.Now,
 	}
 	if err := s.reaches(s.prefix + "/"); err != nil {
 		return nil, field("URL", err)
@@ -104,6 +84,31 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 		s.now = time.Now
 	}
 	return s, nil
+}
+
+// newSender returns the client of a service, and its policy with a Profile.
+func newSender(cfg Service, policy retry.Config) (*retry.Client, retry.Config, error) {
+	if cfg.Retry != nil {
+		policy = *cfg.Retry
+	}
+	switch {
+	case cfg.Profile != nil && cfg.Retry != nil && cfg.Retry.Profile != nil:
+		return nil, policy, field("Retry.Profile", errors.New("there is a Profile of the Service too"))
+	case cfg.Profile != nil:
+		policy.Profile = cfg.Profile
+	case policy.Profile == nil:
+		policy.Profile = retry.Fanonce()
+	}
+	client, err := retry.New(policy)
+	switch {
+	case err == nil:
+		return client, policy, nil
+	case cfg.Retry != nil:
+		return nil, policy, field("Retry", err)
+	case cfg.Profile != nil && errors.Is(err, retry.ErrProfile):
+		return nil, policy, field("Profile", err)
+	}
+	return nil, policy, &sharedPolicyError{err}
 }
 
 // parseBase never repeats text in its errors: it may hold a password.

@@ -98,7 +98,15 @@ func (op Operation[In, Out]) Discriminators() []string { return slices.Clone(op.
 
 // Encode returns in as the body of a call, as the operation's codec writes it. It
 // ties an Operation to its input for code that has no use for the output's type.
-func (op Operation[In, Out]) Encode(in In) ([]byte, error) { return op.Codec().Encode(in) }
+//
+// A DELETE whose In is struct{} has no body: Encode returns nil. Content in a DELETE has no
+// defined meaning (RFC 9110 section 9.3.5), and some servers and proxies refuse it.
+func (op Operation[In, Out]) Encode(in In) ([]byte, error) {
+	if _, nothing := any(in).(struct{}); nothing && op.method == http.MethodDelete {
+		return nil, nil
+	}
+	return op.Codec().Encode(in)
+}
 
 // Err returns what is wrong with the declaration or with what At and For
 // filled in, wrapping [ErrInvalid]; nil if nothing is.

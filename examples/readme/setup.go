@@ -29,6 +29,6 @@ func NewClient(inventoryURL, paymentURL, token string) (*sdk.Client, error) {
 	who := http.Header{"Authorization": {"Bearer " + token}}
 	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
 		"inventory": {URL: inventoryURL, Header: who},
-		"payment":   {URL: paymentURL, Header: who, Profile: sdk.Fanonce()}, // the default; there are Stripe, Adyen, your own
+		"payment":   {URL: paymentURL, Header: who}, // guarded too; else set Profile: retry.Stripe(), Adyen, your own
 	}})
 }

@@ -1,0 +1,210 @@
+package retry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A Profile says how a service takes idempotency keys. Ready-made ones are [Fanonce],
+// [Stripe], [Adyen] and [UUIDOnly]. The zero Profile is that of a service which follows
+// draft-ietf-httpapi-idempotency-key-header-07 and does not know this library.
+//
+// It is part of the contract with the service. Another form of keys gives every call that
+// is running another key, and the service then runs that call twice.
+type Profile struct {
+	// KeyHeader carries the key; "" means Idempotency-Key, or no header if there is a
+	// BodyField.
+	KeyHeader string
+	// BodyField is the member of the JSON body that carries the key; "" means that the
+	// key is in a header. The body of such a call must be a JSON object without that
+	// member. A call without a body is sent without its key if its method is idempotent
+	// (RFC 9110 section 9.2.2), and is refused otherwise.
+	BodyField string
+	// Bare sends the key as it is. Otherwise it is a structured-field string, with
+	// quotes. In a BodyField the key is always bare.
+	Bare bool
+	// Headers names the other headers of this library that the service gets. They are
+	// Idempotency-First-Sent, Idempotency-Cancels, Retry-Attempt, Retry-Allowance and
+	// Request-Timeout-Ms. Nil means none. Name only headers that the service knows.
+	Headers []string
+
+	// Encoding is the text form of the keys that are derived for the service; zero means
+	// childkey.Hex32. See [Profile.Derive].
+	Encoding childkey.Encoding
+	// Keyed derives the keys with a secret, so that the service cannot compute the keys
+	// of other calls. Nil means plain derivation.
+	Keyed *childkey.Keyed
+	// MaxKeyBytes is the length of the longest key that the service takes; zero means
+	// childkey.MaxKeyBytes. A longer Encoding is refused, and so is a call with a longer
+	// key.
+	MaxKeyBytes int
+	// Charset has the characters that the service takes in keys; "" means all that a key
+	// can have. An Encoding with others is refused, and so is a call with such a key.
+	Charset string
+
+	// Retention is how long the service remembers a key after it first saw it. A call
+	// that was first sent longer ago, less a twentieth for clocks that differ, is not
+	// sent: it is Unknown, with [ErrKeyExpired]. See [Profile.Expires]. Retention must be
+	// longer than [Config.Timeout]. Zero means that the service judges, by
+	// Idempotency-First-Sent if it gets that.
+	Retention time.Duration
+
+	// Conflict is what a 409 without a code of package wire means, in the answer to a
+	// call with a key. Zero means [ConflictUnclear].
+	Conflict Conflict
+	// Judge reads answers that mean something of their own at this service. Nil means
+	// that there are none. It is asked about every complete answer that is not 2xx and
+	// has no code of package wire. It returns false to leave the answer to
+	// [Answer.Verdict]. It must not block, keep or change the answer.
+	Judge func(Answer) (Verdict, bool)
+	// Replayed reads the service's replay marker from the header of an answer: whether
+	// the service honoured the key, and whether the answer is a repetition. The marker of
+	// an honoured 4xx speaks for every attempt of the key. Nil means Idempotent-Replayed,
+	// as this library's services and Stripe send it. It must not block, keep or change
+	// the header.
+	Replayed func(http.Header) (replayed, honoured bool)
+}
+
+// A Conflict is what a service's 409 to a call with a key means, unless the service says
+// that it honoured the key.
+type Conflict uint8
+
+const (
+	// ConflictUnclear: an earlier attempt may be running, or the service refused. The call
+	// is Unknown and sent again.
+	ConflictUnclear Conflict = iota
+	// ConflictInProgress: an earlier attempt is running. The client waits and asks again.
+	ConflictInProgress
+	// ConflictRefused: the service refused the call, as with any other 4xx.
+	ConflictRefused
+)
+
+// Derive returns the child key for the call to operation on service under parent, in the
+// form that the service takes. It is childkey.Derive with the profile's Encoding and
+// secret, has the same errors, and is as pure. A nil Profile has the forms of a zero one.
+func (p *Profile) Derive(parent childkey.Key, service, operation string, discriminators ...string) (childkey.Key, error) {
+	if p == nil {
+		p = new(Profile)
+	}
+	sum := childkey.Sum
+	if p.Keyed != nil {
+		sum = p.Keyed.Sum
+	}
+	hash, err := sum(parent, service, operation, discriminators...)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return p.Encoding.Key(hash)
+}
+
+// Expires returns when the service may have forgotten a call that was first sent at first:
+// Retention later, less a twentieth for clocks that differ. It is what [Call.Expires] and
+// [Task.Expires] want. It returns zero, never, if there is no Retention.
+func (p *Profile) Expires(first time.Time) time.Time {
+	if p == nil || p.Retention == 0 {
+		return time.Time{}
+	}
+	return first.Add(p.Retention - p.Retention/20)
+}
+
+// profileError returns err as that of a Profile's field.
+func profileError(field, format string, args ...any) error {
+	return fmt.Errorf("%w.%s: %w", ErrProfile, field, fmt.Errorf(format, args...))
+}
+
+// check returns an error wrapping ErrProfile if the profile contradicts itself, or cannot
+// serve calls that take up to timeout.
+func (p *Profile) check(timeout time.Duration) error {
+	switch {
+	case p.KeyHeader != "" && p.BodyField != "":
+		return profileError("BodyField", "%q: there is a KeyHeader too, and the key travels once", p.BodyField)
+	case p.KeyHeader != "" && !carriesKeys(p.KeyHeader):
+		return profileError("KeyHeader", "%q cannot carry a key", p.KeyHeader)
+	case !utf8.ValidString(p.BodyField):
+		return profileError("BodyField", "%q is not UTF-8", p.BodyField)
+	case p.Conflict > ConflictRefused:
+		return profileError("Conflict", "%d is none of the constants", p.Conflict)
+	}
+	if err := p.checkForm(); err != nil {
+		return err
+	}
+	if err := p.checkHeaders(); err != nil {
+		return err
+	}
+	switch remembered := p.Retention - p.Retention/20; {
+	case p.Retention < 0:
+		return profileError("Retention", "%v is negative", p.Retention)
+	case p.Retention > 0 && remembered <= timeout:
+		return profileError("Retention", "%v, %v with its margin, is not longer than one call may take: %v", p.Retention, remembered, timeout)
+	}
+	return nil
+}
+
+// checkForm checks what is said of the text of keys.
+func (p *Profile) checkForm() error {
+	longest := p.longestKey()
+	switch {
+	case p.MaxKeyBytes < 0 || p.MaxKeyBytes > childkey.MaxKeyBytes:
+		return profileError("MaxKeyBytes", "%d is not in 0..%d", p.MaxKeyBytes, childkey.MaxKeyBytes)
+	case !p.Encoding.Valid():
+		return profileError("Encoding", "%w: %v", childkey.ErrBadEncoding, p.Encoding)
+	case p.Encoding.Len() > longest:
+		return profileError("Encoding", "%v is %d bytes, at most %d", p.Encoding, p.Encoding.Len(), longest)
+	case strings.ContainsFunc(p.Charset, notInKeys):
+		return profileError("Charset", "%q has a character that no key can have", p.Charset)
+	case p.Charset != "" && strings.Trim(p.Encoding.Alphabet(), p.Charset) != "":
+		return profileError("Charset", "%q has not all characters of %v: %q", p.Charset, p.Encoding, p.Encoding.Alphabet())
+	case p.Keyed != nil && p.Keyed.KeyID() == "":
+		return profileError("Keyed", "%w", errZeroKeyed)
+	}
+	return nil
+}
+
+var errZeroKeyed = errors.New("zero; use childkey.NewKeyed")
+
+// notInKeys reports whether no key has the character.
+func notInKeys(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`",\`, c) }
+
+func (p *Profile) longestKey() int {
+	if p.MaxKeyBytes == 0 {
+		return childkey.MaxKeyBytes
+	}
+	return p.MaxKeyBytes
+}
+
+// checkHeaders checks that each of Headers is one of ours, besides the key's, and there once.
+func (p *Profile) checkHeaders() error {
+	for i, name := range p.Headers {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case name == wire.HeaderKey:
+			return profileError("Headers", "%s carries the key; see KeyHeader", name)
+		case !slices.Contains(ours, name):
+			return profileError("Headers", "%q is not a header of this library", p.Headers[i])
+		case slices.ContainsFunc(p.Headers[:i], func(h string) bool { return http.CanonicalHeaderKey(h) == name }):
+			return profileError("Headers", "%s is there twice", name)
+		}
+	}
+	return nil
+}
+
+// taken are headers that belong to a connection or its message, or have a meaning of
+// their own.
+var taken = []string{
+	"Accept", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "Expect",
+	"Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", wire.HeaderPrefer,
+}
+
+// carriesKeys reports whether a key can travel in the header of that name.
+func carriesKeys(name string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	return token(name) && !slices.Contains(taken, canonical) && (canonical == wire.HeaderKey || !slices.Contains(ours, canonical))
+}
