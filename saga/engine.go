@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
@@ -36,90 +35,6 @@ type Engine struct {
 	drives map[ID]*drive
 	bells  map[ID]*bell // rung when a drive of the saga begins
 	closed bool
-}
-
-// Open returns an engine that keeps sagas in journal and makes their calls
-// through client. It stores the plans of cfg.Definitions and begins the
-// engine's lease, so it does I/O, which ctx bounds; then it takes over orphans
-// in the background until [Engine.Close].
-//
-// Its errors are an [ErrConfig], a [*PlanChangedError], and those of the
-// journal. Calls carry no deadline of ctx and no values of it; what they need
-// to know of a saga is in [FromContext].
-func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) (*Engine, error) {
-	cfg, err := cfg.withDefaults()
-	switch {
-	case err != nil:
-		return nil, err
-	case isNil(journal):
-		return nil, field("journal", errors.New("nil"))
-	case client == nil:
-		return nil, field("client", errors.New("nil"))
-	}
-	e := &Engine{
-		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
-		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
-		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
-	}
-	if err := e.register(ctx); err != nil {
-		return nil, err
-	}
-	if e.life, err = e.born(ctx); err != nil {
-		return nil, fmt.Errorf("saga: open: %w", err)
-	}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.look()
-	e.loops.Go(func() { e.beat(e.ctx) })
-	e.loops.Go(func() { e.claim(e.ctx) })
-	return e, nil
-}
-
-// isNil reports whether the journal is nil, or a nil pointer in an interface: that comes of
-// an error that was overlooked, and would panic in the middle of a saga.
-func isNil(journal Journal) bool {
-	v := reflect.ValueOf(journal)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// register stores the plans, and checks that the journal knows no others.
-func (e *Engine) register(ctx context.Context) error {
-	for i, d := range e.cfg.Definitions {
-		if d == nil || d.planned() == nil {
-			return field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
-		}
-		p := d.planned()
-		for _, other := range e.plans {
-			if other.name == p.name && other.version == p.version && other != p {
-				return field("Definitions", fmt.Errorf("%s version %d is there twice", p.name, p.version))
-			}
-		}
-		if err := e.checkOperations(p); err != nil {
-			return err
-		}
-		stored, err := e.journal.Plan(ctx, p.record)
-		if err != nil {
-			return fmt.Errorf("saga: open: plan %s: %w", p.name, err)
-		}
-		if stored.Hash != p.record.Hash {
-			return changed(p.record, stored)
-		}
-		e.plans[p.record.Hash] = p
-		e.hashes = append(e.hashes, p.record.Hash)
-	}
-	return nil
-}
-
-// checkOperations checks that the client has the services of the plan.
-func (e *Engine) checkOperations(p *plan) error {
-	for _, s := range p.steps {
-		if s.address.shape == function {
-			continue
-		}
-		if _, err := e.client.ChildKey(anyKey, s.address.service, s.address.operation); err != nil {
-			return field("Definitions", fmt.Errorf("%s version %d: step %s: %w", p.name, p.version, s.name, err))
-		}
-	}
-	return nil
 }
 
 // Close ends the engine: it begins no further call, waits for those under way,

@@ -216,6 +216,15 @@ func (j *tapped) leave(method string, n int, err error) error {
 	return err
 }
 
+func (j *tapped) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanRecord, error) {
+	n, err := j.enter("Plan")
+	if err != nil {
+		return saga.PlanRecord{}, err
+	}
+	stored, err := j.Journal.Plan(ctx, plan)
+	return stored, j.leave("Plan", n, err)
+}
+
 func (j *tapped) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
 	n, err := j.enter("Start")
 	if err != nil {

@@ -20,6 +20,9 @@ var (
 	// ErrFateUnknown: a write was sent, and whether it is durable is not known.
 	// It may also become durable later.
 	ErrFateUnknown = errors.New("saga: fate of the write unknown")
+	// ErrRefused: the journal refuses the request, and would refuse it again: an
+	// argument is bad, its tables are missing, or its role lacks a right. Nothing changed.
+	ErrRefused = errors.New("saga: refused by the journal")
 	// ErrCorrupt: what is stored cannot be read. Methods that return records
 	// say it of the one that it is true of; see [Record].Corrupt.
 	ErrCorrupt = errors.New("saga: corrupt record")

@@ -115,11 +115,16 @@ func (e *Engine) rebirth(ctx context.Context, old *life) {
 	}
 }
 
-// born begins a life by its first beat.
+// born begins a life by its first beat, under an ID of its own.
 func (e *Engine) born(ctx context.Context) (*life, error) {
+	return e.bornAs(ctx, newEngineID())
+}
+
+// bornAs begins a life under that ID by its first beat.
+func (e *Engine) bornAs(ctx context.Context, id EngineID) (*life, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Lease/3)
 	defer cancel()
-	id, sent := newEngineID(), time.Now()
+	sent := time.Now()
 	if err := e.journal.Beat(ctx, id, e.cfg.Lease); err != nil {
 		return nil, err
 	}

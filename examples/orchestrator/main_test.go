@@ -34,33 +34,53 @@ type town struct {
 // newTown starts one.
 func newTown(t *testing.T) *town {
 	t.Helper()
-	return newTownVia(t, func(hop string) string { return hop })
+	return newTownVia(t, straight)
 }
 
 // newTownVia starts one whose orchestrator calls each hop at the address that via returns
 // for it.
 func newTownVia(t *testing.T, via func(hop string) string) *town {
 	t.Helper()
+	w := newHopsOnly(t)
+	w.startFront(t, w.database(t, "orchestrator"), via)
+	w.front.AwaitReady()
+	return w
+}
+
+// newHopsOnly starts a town without an orchestrator.
+func newHopsOnly(t *testing.T) *town {
+	t.Helper()
 	ledger := blackboxtest.Build(t, "../ledger")
 	w := &town{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
-	database := func(name string) string {
-		url := pgtest.URL(t)
-		pool, err := pgxpool.New(t.Context(), url)
-		require.NoError(t, err)
-		t.Cleanup(pool.Close)
-		w.databases[name] = pool
-		return url
-	}
 	for _, name := range []string{"inventory", "payment", "notification"} {
-		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+database(name))
+		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+w.database(t, name))
 	}
 	for _, hop := range w.hops {
 		hop.AwaitReady()
 	}
-	w.front = blackboxtest.Start(t, "DATABASE_URL="+database("orchestrator"), "HOP_INVENTORY_URL="+via(w.hops["inventory"].URL),
-		"HOP_PAYMENT_URL="+via(w.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(w.hops["notification"].URL)).AwaitReady()
 	return w
 }
+
+// database returns the URL of a new database, of the service with that name.
+func (w *town) database(t *testing.T, name string) string {
+	t.Helper()
+	url := pgtest.URL(t)
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w.databases[name] = pool
+	return url
+}
+
+// startFront starts the orchestrator and does not wait until it is ready.
+func (w *town) startFront(t *testing.T, database string, via func(hop string) string, env ...string) {
+	t.Helper()
+	w.front = blackboxtest.Start(t, append(env, "DATABASE_URL="+database, "HOP_INVENTORY_URL="+via(w.hops["inventory"].URL),
+		"HOP_PAYMENT_URL="+via(w.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(w.hops["notification"].URL))...)
+}
+
+// straight is a via that leads to the hop itself.
+func straight(hop string) string { return hop }
 
 func (w *town) checkout(key string) blackboxtest.Request {
 	return blackboxtest.Request{URL: w.front.URL + "/v1/checkout", Tenant: "t", Key: key, Body: `{"fp":"a"}`}

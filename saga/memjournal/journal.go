@@ -2,7 +2,6 @@ package memjournal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,8 +10,9 @@ import (
 	"github.com/fanonce/fanonce/saga"
 )
 
-// ErrArgument means that a request cannot be meant as it is. Nothing changed.
-var ErrArgument = errors.New("memjournal: bad argument")
+// ErrArgument means that a request cannot be meant as it is. Nothing changed. It matches
+// [saga.ErrRefused].
+var ErrArgument = fmt.Errorf("memjournal: bad argument: %w", saga.ErrRefused)
 
 // forgotten is how long after its end a lease is swept.
 const forgotten = 24 * time.Hour

@@ -41,9 +41,15 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 // not forget them in a crash, have the tables at the right version, and let the role write
 // them. Several hosts with target_session_attrs=read-write find the primary after a failover.
 //
-// It returns errors wrapping [ErrConfig], [pgkit.ErrReadOnly],
-// [pgkit.ErrNotDurable], a [*pgkit.SchemaError], see [Migrate], or a
-// [*pgkit.PrivilegeError], see [Roles]. End the journal
+// While the server is down, starting, read-only or out of connections, Open asks again until
+// ctx ends: a service can start before its database. Config.Logger gets one warning of
+// that. Give ctx a deadline if the service is not to wait.
+//
+// At once Open returns errors wrapping [ErrConfig] or
+// [pgkit.ErrNotDurable], a [*pgkit.SchemaError], see [Migrate], a
+// [*pgkit.PrivilegeError], see [Roles], and the server's refusal of a role, password or database.
+// Once ctx has ended, the error wraps both the error of ctx and the server's last one, such
+// as [pgkit.ErrReadOnly]. End the journal
 // with [Journal.Close], after its engine: that closes the pool.
 func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, error) {
 	if poolCfg == nil || poolCfg.ConnConfig == nil {
@@ -64,11 +70,18 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 		return nil, err
 	}
 	j.ownsPool = true
-	if err := j.Check(ctx); err != nil {
+	if err := await(ctx, func() error { return j.Check(ctx) }, j.warnAway); err != nil {
 		j.Close()
 		return nil, err
 	}
 	return j, nil
+}
+
+// warnAway logs that Open waits for the server.
+func (j *Journal) warnAway(err error) {
+	if j.cfg.Logger != nil {
+		j.cfg.Logger.Warn("pgjournal: waiting for the server", "error", err)
+	}
 }
 
 // New returns a journal on a pool that the caller made and will close, after

@@ -33,8 +33,9 @@ func mustSub(files fs.FS, dir string) fs.FS {
 // the old processes go on beside it.
 //
 // Migrate waits for a table's lock only briefly and tries again until ctx ends, so that
-// requests do not queue behind it. It returns a [*pgkit.SchemaError] if the tables are
+// requests do not queue behind it. It also tries again until ctx ends while the server is down,
+// starting, read-only or out of connections. It returns a [*pgkit.SchemaError] if the tables are
 // newer than this package and it cannot use them.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	return Migrations.Up(ctx, pool, "")
+	return await(ctx, func() error { return Migrations.Up(ctx, pool, "") }, nil)
 }
