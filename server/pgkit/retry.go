@@ -17,18 +17,20 @@ const (
 // fails like that. It returns the last error; if ctx ends in a pause, too.
 func RetryConflict[T any](ctx context.Context, try func() (T, error)) (T, error) {
 	for n := 1; ; n++ {
-		value, err := try()
-		if Classify(err) != FailureConflict || n == conflictTries {
-			return value, err
-		}
-		pause := time.NewTimer(rand.N(time.Duration(n) * conflictPause))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if value, err := try(); !AgainAfterConflict(ctx, n, err) {
 			return value, err
 		}
 	}
+}
+
+// AgainAfterConflict reports whether an operation whose nth try failed with err is to be tried again, by
+// the rule of [RetryConflict]. It blocks for the pause. It is for values that are too large to be handed
+// through functions.
+func AgainAfterConflict(ctx context.Context, n int, err error) bool {
+	if err == nil || n >= conflictTries || Classify(err) != FailureConflict {
+		return false
+	}
+	return pause(ctx, rand.N(time.Duration(n)*conflictPause))
 }
 
 // lockPause is how long [RetryLocked] waits on average before it tries again.
@@ -39,18 +41,40 @@ const lockPause = 40 * time.Millisecond
 // wait only a few milliseconds for a lock, and must leave nothing behind when it fails like that. It returns
 // the last error; if ctx ends in a pause, too. It tries at least once.
 func RetryLocked[T any](ctx context.Context, within time.Duration, try func() (T, error)) (T, error) {
-	for began := time.Now(); ; {
-		value, err := try()
-		pause := lockPause/2 + rand.N(lockPause)
-		if Classify(err) != FailureLockTimeout || time.Since(began)+pause > within {
+	for wait := WaitForLock(within); ; {
+		if value, err := try(); !wait.Again(ctx, err) {
 			return value, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return value, err
-		}
+	}
+}
+
+// A LockWait is the rule of [RetryLocked] for a loop of the caller's: for values that are too large to be
+// handed through functions. It is for one goroutine.
+type LockWait struct {
+	began  time.Time
+	within time.Duration
+}
+
+// WaitForLock returns a LockWait that begins now and lasts for within.
+func WaitForLock(within time.Duration) LockWait { return LockWait{time.Now(), within} }
+
+// Again reports whether a try that failed with err is to be repeated. It blocks for the pause.
+func (w LockWait) Again(ctx context.Context, err error) bool {
+	if err == nil || Classify(err) != FailureLockTimeout {
+		return false
+	}
+	d := lockPause/2 + rand.N(lockPause)
+	return time.Since(w.began)+d <= w.within && pause(ctx, d)
+}
+
+// pause reports whether ctx lasted for d.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

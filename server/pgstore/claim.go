@@ -21,16 +21,15 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 		return server.Record{}, false, err
 	}
 	s.partitioned.records.put(req.Keep)
-	r, won, err := s.undecided(ctx, func() (server.Record, bool, error) {
-		for {
-			r, won, err := s.claimOnce(ctx, req)
-			if errors.Is(err, errVanished) && ctx.Err() == nil {
-				continue
-			}
-			return r, won, err
+	for wait := pgkit.WaitForLock(s.lockWait()); ; {
+		r, won, err := s.claimOnce(ctx, req)
+		if errors.Is(err, errVanished) && ctx.Err() == nil {
+			continue
 		}
-	})
-	return r, won, wrap("claim", err)
+		if !wait.Again(ctx, err) {
+			return r, won, wrap("claim", beingDecided(err))
+		}
+	}
 }
 
 // errVanished: the record that was in the way has been swept since.

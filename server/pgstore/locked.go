@@ -92,10 +92,15 @@ func watch[Q, A any](ctx context.Context, l *lockedKeys, lane *pgkit.Lane[Q, A],
 // holds the key, for at most [server.MaxLockWait] in all. Then it says that the key is being decided about.
 func (s *Store) undecided(ctx context.Context, do func() (server.Record, bool, error)) (server.Record, bool, error) {
 	r, ok, err := retryLocked(ctx, s.lockWait(), do)
-	if pgkit.Classify(err) == pgkit.FailureLockTimeout && !errors.Is(err, errUnconfirmed) {
-		err = fmt.Errorf("%w: %w", server.ErrInProgress, err)
+	return r, ok, beingDecided(err)
+}
+
+// beingDecided adds to the error of a lock that another transaction holds the key.
+func beingDecided(err error) error {
+	if err != nil && pgkit.Classify(err) == pgkit.FailureLockTimeout && !errors.Is(err, errUnconfirmed) {
+		return fmt.Errorf("%w: %w", server.ErrInProgress, err)
 	}
-	return r, ok, err
+	return err
 }
 
 // lockWait is how long an operation waits for locks that a request begins with.
@@ -107,13 +112,9 @@ func (s *Store) patiently(ctx context.Context, do func() (server.Record, bool, e
 }
 
 func retryLocked(ctx context.Context, within time.Duration, do func() (server.Record, bool, error)) (server.Record, bool, error) {
-	type result struct {
-		record server.Record
-		ok     bool
+	for wait := pgkit.WaitForLock(within); ; {
+		if r, ok, err := do(); !wait.Again(ctx, err) {
+			return r, ok, err
+		}
 	}
-	r, err := pgkit.RetryLocked(ctx, within, func() (result, error) {
-		record, ok, err := do()
-		return result{record, ok}, err
-	})
-	return r.record, r.ok, err
 }

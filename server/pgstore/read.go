@@ -17,11 +17,11 @@ import (
 // committed. A final record is confirmed first where [Config.ConfirmReplays]
 // says so, which waits for whoever holds the record, as Claim does.
 func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
-	r, _, err := retryLocked(ctx, s.lockWait(), func() (server.Record, bool, error) {
-		r, err := s.read(ctx, id)
-		return r, false, err
-	})
-	return r, wrap("read", err)
+	for wait := pgkit.WaitForLock(s.lockWait()); ; {
+		if r, err := s.read(ctx, id); !wait.Again(ctx, err) {
+			return r, wrap("read", err)
+		}
+	}
 }
 
 func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
@@ -31,15 +31,18 @@ func (s *Store) read(ctx context.Context, id server.ID) (server.Record, error) {
 // readAs is read for who may find its own claim, of which it has to be as sure as of its
 // own write.
 func (s *Store) readAs(ctx context.Context, id server.ID, token server.Token) (server.Record, error) {
-	// A read of partitions can be the victim of a deadlock with their maintenance.
-	f, err := pgkit.RetryConflict(ctx, func() (found, error) { return s.find(ctx, id) })
-	if err != nil {
-		return server.Record{}, err
+	for n := 1; ; n++ {
+		f, err := s.find(ctx, id)
+		switch {
+		case pgkit.AgainAfterConflict(ctx, n, err): // it was the victim of a deadlock with partitions' maintenance
+		case err != nil:
+			return server.Record{}, err
+		case s.mustConfirm(f, token):
+			return s.confirm(ctx, id)
+		default:
+			return f.Record, nil
+		}
 	}
-	if !s.mustConfirm(f, token) {
-		return f.Record, nil
-	}
-	return s.confirm(ctx, id)
 }
 
 // find reads a record together with what others read at this time.
