@@ -43,9 +43,10 @@ type Call struct {
 	Expires time.Time
 
 	// of a call that was made of an *http.Request:
-	owned bool     // Body is the call's own, and Header still has the client's headers
-	url   *url.URL // in place of URL; nil means that one
-	host  string   // in place of the URL's; empty means that one
+	owned bool         // Body is the call's own, and Header still has the client's headers
+	given childkey.Key // the key that Header has
+	url   *url.URL     // in place of URL; nil means that one
+	host  string       // in place of the URL's; empty means that one
 }
 
 // An Answer is a complete answer that is not 2xx.

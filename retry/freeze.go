@@ -91,10 +91,12 @@ func (c *carrier) freezeHeader(call *Call) ([]line, error) {
 	asGiven := call.owned && c.asGiven
 	frozen := make([]line, 0, len(call.Header))
 	for h, values := range call.Header {
-		if !asGiven && c.owns(h) {
-			if call.owned {
-				continue
-			}
+		switch {
+		case asGiven && (call.Key == call.given || !strings.EqualFold(h, c.keyHeader)):
+		case !c.owns(h):
+		case call.owned:
+			continue // replaced, or not meant for the service
+		default:
 			return nil, fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
 		}
 		if err := checkHeader(h, values); err != nil {
@@ -111,15 +113,16 @@ func (c *carrier) freezeHeader(call *Call) ([]line, error) {
 // freezeFields spells the headers of ours that stay the same.
 func (f *frozen) freezeFields(call *Call) {
 	c := f.carrier
-	if call.owned && c.asGiven {
-		return // the request has them
-	}
+	asGiven := call.owned && c.asGiven // then the request has them
 	switch {
-	case call.Key.IsZero() || c.bodyField != "":
+	case call.Key.IsZero(), c.bodyField != "", asGiven && call.Key == call.given:
 	case c.bare:
 		f.key = call.Key.String()
 	default:
 		f.key = call.Key.Quoted()
+	}
+	if asGiven {
+		return
 	}
 	if c.cancels && !call.Cancels.IsZero() {
 		f.cancels = call.Cancels.Quoted()

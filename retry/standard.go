@@ -100,6 +100,7 @@ func (c *Client) callOf(req *http.Request) (Call, error) {
 	if call.Key, err = c.carrier.key(req.Header); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	call.given = call.Key
 	if call.Cancels, _, err = wire.ParseKeyHeader(linesOf(req.Header, wire.HeaderCancels)); err != nil {
 		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -37,6 +38,7 @@ type Client struct {
 type sender interface {
 	Send(ctx context.Context, call retry.Call) (*retry.Response, error)
 	Check(call retry.Call) error
+	Exchange(req *http.Request, name func(*retry.Call) error) (*http.Response, *retry.Error)
 	Refuse(ctx context.Context, task retry.Task, err error) *retry.Error
 }
 

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -12,30 +11,63 @@ import (
 // deliver sends the call. Its error is a *retry.Error.
 func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	call := o.call
+	d, err := o.begin(ctx, &call)
+	if err != nil {
+		return nil, o.service.sender.Refuse(ctx, task(&call), err)
+	}
+	defer d.close()
+	resp, err := o.service.sender.Send(ctx, call)
+	d.ended(err)
+	return resp, err
+}
+
+// A delivery is one run of a call, from when its family knows of it until close.
+type delivery struct {
+	child   child
+	branch  *branch // nil: none
+	call    *retry.Call
+	first   time.Time     // since when the callee may remember the call
+	outcome retry.Outcome // Unknown while it runs
+}
+
+// begin readies the call to be sent, and notes it. Close the delivery unless there is an
+// error. The error refuses the call, which is Resumed if the error speaks of earlier runs too.
+func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err error) {
+	resumed := call.Resumed
+	call.Resumed = false // a refusal is said of this run alone
 	b := branchFrom(ctx)
 	if err := b.own(call.Key); err != nil {
-		return nil, o.refuse(ctx, err)
+		return d, err
 	}
 	now := o.service.now()
 	before := o.child.begin(now)
-	outcome := retry.NotSent
-	defer func() { o.child.end(outcome, call.Resumed) }()
-	first := o.firstSent(b, before, now)
+	d = delivery{child: o.child, branch: b, call: call, first: o.firstSent(b, before, now), outcome: retry.NotSent}
+	defer func() {
+		if d.outcome == retry.NotSent { // refused, or Prepare panicked
+			d.close()
+		}
+	}()
 	if !safe(call.Method) { // else there is nothing that an earlier one can have done
-		call.Resumed = call.Resumed || before.effects() || b.effected(call.Key)
-		if err := o.withinRetention(&call, now, first); err != nil {
-			return nil, o.service.sender.Refuse(ctx, task(&call), err)
+		resumed = resumed || before.effects() || b.effected(call.Key)
+		if err := o.withinRetention(call, now, d.first); err != nil {
+			return d, err
 		}
 	}
-	if err := o.prepare(ctx, &call); err != nil {
-		return nil, o.refuse(ctx, err)
+	if err := o.prepare(ctx, call); err != nil {
+		return d, err
 	}
-	outcome = retry.Unknown // should Send panic
-	resp, err := o.service.sender.Send(ctx, call)
-	outcome = outcomeOfCall(err)
-	b.note(call.Key, first, err)
-	return resp, err
+	call.Resumed, d.outcome = resumed, retry.Unknown
+	return d, nil
 }
+
+// ended notes how the run ended.
+func (d *delivery) ended(err error) {
+	d.outcome = outcomeOfCall(err)
+	d.branch.note(d.call.Key, d.first, err)
+}
+
+// close takes the run out of its family, which keeps its outcome.
+func (d *delivery) close() { d.child.end(d.outcome, d.call.Resumed) }
 
 // firstSent returns since when the callee may remember the call: from when the first was
 // sent that may have had an effect, as whoever knows the most says.
@@ -60,12 +92,6 @@ func safe(method string) bool {
 		return true
 	}
 	return false
-}
-
-func (o *outgoing) refuse(ctx context.Context, err error) *retry.Error {
-	refused := o.call
-	refused.Resumed = false // it is said of this run alone
-	return o.service.sender.Refuse(ctx, task(&refused), err)
 }
 
 func task(call *retry.Call) retry.Task {
@@ -103,8 +129,5 @@ func (o *outgoing) prepare(ctx context.Context, call *retry.Call) error {
 		return nil
 	}
 	call.Header = call.Header.Clone()
-	if err := o.service.prepare(ctx, call.Header); err != nil {
-		return fmt.Errorf("%w: %w", ErrPrepare, err)
-	}
-	return checkHeader(call.Header, o.service.profile)
+	return prepared(ctx, call.Header, o.service.prepare, o.service.profile)
 }

@@ -34,6 +34,19 @@ type Service struct {
 	// so they may differ then. Its error is the call's, and nothing is sent.
 	// It is called concurrently. Nil means nothing to add.
 	Prepare func(ctx context.Context, header http.Header) error
+	// Templates are the path templates of the service's operations, for
+	// [Client.RoundTripper], as [http.ServeMux] takes them: "POST /bookings/{id}/cancel".
+	// They begin behind the path of URL. The operation is the method and the template:
+	// "POST/bookings/id/cancel". A request that no template matches is an [ErrRequest].
+	// Nil means that there are none: then the operation is the method alone. Templates are
+	// part of the contract with the service: other templates give calls other keys.
+	Templates []string
+	// OperationFunc names the call that a request through [Client.RoundTripper] makes,
+	// instead of Templates. It returns the operation and its [Request.Discriminators]. For the same call it must return the same after a restart.
+	// With the operation "" the request gets no key, and passes through. Its error is the
+	// call's, and nothing is sent. req has no Body, and must not be changed. It is called
+	// concurrently. Nil means that Templates name the calls. [New] refuses both together.
+	OperationFunc func(req *http.Request) (operation string, discriminators []string, err error)
 	// Retry replaces [Config.Retry] for this service: its timeouts, attempts
 	// and transport. Nil means that one.
 	Retry *retry.Config
@@ -43,14 +56,19 @@ type Service struct {
 type service struct {
 	name    string
 	host    string // of its URL
+	origin  string // scheme and host of its URL
 	prefix  string // of the URLs of its operations
 	profile *retry.Profile
 	plain   http.Header // of calls that bring none; nobody changes it
 	json    http.Header // the same, with a body of JSON
 	prepare func(ctx context.Context, header http.Header) error
 	sender  sender
-	close   func() // closes the idle connections that are ours
+	through http.RoundTripper // for requests without a key
+	close   func()            // closes the idle connections that are ours
 	now     func() time.Time
+
+	templates *http.ServeMux // nil: none
+	operation func(*http.Request) (string, []string, error)
 }
 
 // A sharedPolicyError is what is wrong with [Config.Retry], and not with a service.
@@ -72,8 +90,16 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 		return nil, field("Header", err)
 	}
 	s := &service{
-		name: name, host: base.Host, prefix: base.Scheme + "://" + base.Host + strings.TrimSuffix(base.EscapedPath(), "/"),
-		profile: &profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, sender: client, close: client.Close, now: policy.Now,
+		name: name, host: base.Host, origin: base.Scheme + "://" + base.Host,
+		profile: &profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, operation: cfg.OperationFunc,
+		sender: client, through: client.RoundTripper(), close: client.Close, now: policy.Now,
+	}
+	s.prefix = s.origin + strings.TrimSuffix(base.EscapedPath(), "/")
+	if s.templates, err = newTemplates(cfg.Templates); err != nil {
+		return nil, field("Templates", err)
+	}
+	if s.templates != nil && s.operation != nil {
+		return nil, field("OperationFunc", errors.New("there are Templates too"))
 	}
 	if err := s.reaches(s.prefix + "/"); err != nil {
 		return nil, field("URL", err)

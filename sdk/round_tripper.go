@@ -1,0 +1,196 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// RoundTripper returns a transport for the http.Client of a generated client. Its requests
+// then go to the service as calls of [Client.Send] do: under a child key of the parent key
+// that their ctx carries, with retries, and with the service's Profile, Header and Prepare.
+//
+//	payments := paymentapi.NewClient(url, &http.Client{Transport: client.RoundTripper("payment")})
+//
+// The operation is the request's method and path template ([Service.Templates]), and its
+// discriminator is the path, without the path of [Service.URL]. [Service.OperationFunc]
+// replaces that rule. The derived key replaces one that the request has, such as the random
+// key that stripe-go makes. Two requests with one operation and one body are the same call.
+// If both are to take effect, an OperationFunc must tell them apart. The body must be the
+// same bytes after a restart; some generated clients put a random boundary or an unsorted
+// map into it.
+//
+// A request by a safe method (GET, HEAD, OPTIONS, TRACE), or one that OperationFunc gives no
+// operation, gets no key and passes through as [retry.Client.RoundTripper] says. Any other
+// request needs a parent key in ctx ([ErrNoParent]) and an answer that fits into memory. A
+// stream of gRPC or connect cannot have a key and is an [ErrRequest], and so is a request
+// that leads elsewhere than to the service's URL. A redirect keeps the key of the first
+// request, and must not leave the service.
+//
+// The transport keeps the contract of http.RoundTripper, as [retry.Client.RoundTripper] does.
+// Every error is a [*retry.Error]. If there is no service of that name, every request fails
+// with [ErrNoService].
+func (c *Client) RoundTripper(service string) http.RoundTripper {
+	return &transport{client: c, name: service}
+}
+
+// A transport makes the requests to one service.
+type transport struct {
+	client *Client
+	name   string
+}
+
+// RoundTrip makes one request.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	s, err := t.client.service(t.name)
+	if err != nil {
+		return nil, t.refuse(req, "", err)
+	}
+	n, err := s.nameOf(req)
+	if err != nil {
+		return nil, t.refuse(req, n.operation, err)
+	}
+	if n.operation == "" {
+		return t.pass(s, req, n)
+	}
+	return s.exchange(req, n)
+}
+
+// refuse ends a request before anything of it was sent.
+func (t *transport) refuse(req *http.Request, operation string, err error) *retry.Error {
+	if req.Body != nil {
+		_ = req.Body.Close() // its error is not why the request ends
+	}
+	task := retry.Task{Service: t.name, Operation: operation, Resumed: req.Response != nil && !safe(req.Method)}
+	return t.client.refuse(req.Context(), task, err)
+}
+
+// pass sends a request that gets no key. If a redirect led it to another origin, it does not
+// get the service's headers.
+func (t *transport) pass(s *service, req *http.Request, n named) (*http.Response, error) {
+	out := req
+	if !n.elsewhere {
+		header, err := s.headerOf(req.Context(), req.Header, s.prepare)
+		if err != nil {
+			return nil, t.refuse(req, "", err)
+		}
+		out = req.WithContext(req.Context()) // a copy: the caller's request stays as it is
+		out.Header = header
+	}
+	resp, err := s.through.RoundTrip(out)
+	if resp != nil {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+// exchange sends a request under its child key.
+func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
+	var d delivery
+	defer func() {
+		if d.call != nil {
+			d.close()
+		}
+	}()
+	ctx := req.Context()
+	resp, failed := s.sender.Exchange(req, func(call *retry.Call) error {
+		out, err := s.adopt(ctx, call, n)
+		if err != nil {
+			call.Resumed = req.Response != nil // a refusal is said of this run alone, with its redirects
+			return err
+		}
+		began, err := out.begin(ctx, call)
+		if err != nil {
+			call.Resumed = call.Resumed || req.Response != nil
+			return err
+		}
+		d = began
+		return nil
+	})
+	var err error
+	if failed != nil {
+		err = failed
+	}
+	if d.call != nil {
+		d.ended(err)
+	}
+	if resp == nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// adopt makes the call that was read from a request one of the service's: it derives the key
+// and adds the headers.
+func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoing, error) {
+	call.Service, call.Operation = s.name, n.operation
+	tuple, key, err := s.child(ctx, Request{
+		Service: s.name, Operation: n.operation, Discriminators: n.discriminators,
+		Method: n.method, Path: n.path, ContentType: call.Header.Get("Content-Type"),
+		Body: call.Body, Stream: call.Stream, Cancels: call.Cancels,
+	})
+	if err != nil {
+		return nil, err
+	}
+	in, _ := wire.FromContext(ctx)
+	firstRun := false
+	if call.FirstSent.IsZero() {
+		call.FirstSent, firstRun = in.FirstSent, !in.Rerun && !call.Resumed
+	}
+	call.Key, call.Resumed = key, call.Resumed || in.Rerun
+	if call.Header, err = s.headerOf(ctx, call.Header, nil); err != nil {
+		return nil, err
+	}
+	return &outgoing{service: s, child: tuple, firstRun: firstRun, call: *call}, nil
+}
+
+// headerOf returns the header of a request. It adds the service's headers that the request
+// does not have, and lets prepare add more; a nil prepare adds nothing.
+func (s *service) headerOf(ctx context.Context, given http.Header, prepare func(context.Context, http.Header) error) (http.Header, error) {
+	header := s.plain.Clone()
+	for name := range given {
+		header.Del(name) // in whatever spelling
+	}
+	maps.Copy(header, given.Clone())
+	return header, prepared(ctx, header, prepare, s.profile)
+}
+
+// prepared lets prepare add to header, and refuses headers that prepare must not set.
+func prepared(ctx context.Context, header http.Header, prepare func(context.Context, http.Header) error, profile *retry.Profile) error {
+	if prepare == nil {
+		return nil
+	}
+	before := header.Clone()
+	if err := prepare(ctx, header); err != nil {
+		return fmt.Errorf("%w: %w", ErrPrepare, err)
+	}
+	changed := make(http.Header)
+	for name, values := range header {
+		if !slices.Equal(values, before[name]) {
+			changed[name] = values
+		}
+	}
+	return checkHeader(changed, profile)
+}
+
+// serves reports whether u leads to the service, and returns the path behind the service's.
+func (s *service) serves(u *url.URL) (path string, ok bool) {
+	if !strings.EqualFold(u.Scheme+"://"+u.Host, s.origin) {
+		return "", false
+	}
+	path, ok = strings.CutPrefix(u.EscapedPath(), strings.TrimPrefix(s.prefix, s.origin))
+	switch {
+	case !ok || path != "" && path[0] != '/':
+		return "", false
+	case path == "":
+		path = "/"
+	}
+	return path, true
+}
