@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -60,7 +61,7 @@ func (e *Engine) look() {
 // claimAll claims batches until there are no more orphans, or no more room. It
 // returns false if a claim may have succeeded that is not known of.
 func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
-	for {
+	for more := false; ; more = true {
 		e.mu.Lock()
 		limit := min(e.cfg.MaxActive-len(e.drives), claimBatch)
 		suspects := 1
@@ -69,11 +70,12 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 				suspects = 0
 			}
 		}
+		parked := e.unparkable(more)
 		e.mu.Unlock()
 		if limit <= 0 {
 			return true
 		}
-		claimed, err := e.journal.Claim(ctx, ClaimRequest{Engine: l.id, Plans: e.hashes, Limit: limit, Suspects: suspects})
+		claimed, err := e.journal.Claim(ctx, ClaimRequest{Engine: l.id, Plans: e.hashes, Parked: parked, Limit: limit, Suspects: suspects})
 		switch {
 		case errors.Is(err, ErrLeaseLost):
 			l.lose(ErrLeaseLost)
@@ -109,7 +111,7 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 // reconcile looks for sagas that are this engine's by the journal and that it does
 // not drive: those of a start or a claim whose answer was lost. They would wait
 // for as long as the engine lives. And it counts what nobody drives for want of
-// a definition.
+// a definition, or of a newer build.
 func (e *Engine) reconcile(ctx context.Context, l *life) error {
 	err := e.each(ctx, ListRequest{Engine: l.id, Limit: 1000}, func(r Record) error {
 		if e.driven(r.ID) != nil {
@@ -127,25 +129,25 @@ func (e *Engine) reconcile(ctx context.Context, l *life) error {
 	if err != nil {
 		return err
 	}
-	parked := 0
+	parked, why := 0, error(nil)
 	err = e.each(ctx, ListRequest{Orphans: true, Limit: 1000}, func(r Record) error {
-		if e.plans[r.Plan] == nil {
-			parked++
+		switch {
+		case e.plans[r.Plan] == nil:
+			parked, why = parked+1, cmp.Or(why, ErrNoDefinition)
+		case r.Parked != nil:
+			parked, why = parked+1, cmp.Or(why, r.Parked.err())
 		}
 		return nil
 	})
 	if err == nil {
-		e.tellParked(l, parked)
+		e.tellParked(l, parked, why)
 	}
 	return err
 }
 
 // tellParked tells of what is parked each time, and once that nothing is any more.
-func (e *Engine) tellParked(l *life, n int) {
-	event := EngineEvent{Kind: EngineParked, Engine: l.id, Count: n}
-	if n > 0 {
-		event.Err = ErrNoDefinition
-	}
+func (e *Engine) tellParked(l *life, n int, why error) {
+	event := EngineEvent{Kind: EngineParked, Engine: l.id, Count: n, Err: why}
 	if n > 0 || e.parked > 0 {
 		e.tell(event)
 	}

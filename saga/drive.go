@@ -129,15 +129,18 @@ func (d *drive) drive() error {
 	if d.progress == nil {
 		progress, err := d.plan.load(d.record, d.from != takenOver)
 		if err != nil {
-			return d.quarantine(ReasonCorrupt, err)
+			return d.setAside(err)
 		}
 		d.progress, d.cause = progress, d.record.Cause
+	}
+	if err := d.unknown(); err != nil {
+		return d.setAside(err)
 	}
 	for {
 		decision := d.progress.decide(d.now())
 		if decision.status == Completed { // maybe without a call, by a person's word
 			if err := d.legible(); err != nil {
-				return d.quarantine(ReasonCorrupt, err)
+				return d.setAside(err)
 			}
 		}
 		if err := d.settle(decision); err != nil {
@@ -153,9 +156,7 @@ func (d *drive) drive() error {
 			if d.progress.running == 0 {
 				return ErrClosed
 			}
-		} else if err := d.begin(&decision); errors.Is(err, ErrCorrupt) {
-			return d.quarantine(ReasonCorrupt, err)
-		} else if err != nil {
+		} else if over, err := d.beginOrSetAside(&decision); over || err != nil {
 			return err
 		}
 		if err := d.await(decision.wake); err != nil {

@@ -33,8 +33,10 @@ type Engine struct {
 	mu     sync.Mutex
 	life   *life
 	drives map[ID]*drive
-	bells  map[ID]*bell // rung when a drive of the saga begins
-	closed bool
+	// parkings has the plans of which this build parked sagas.
+	parkings map[PlanHash]parking
+	bells    map[ID]*bell // rung when a drive of the saga begins
+	closed   bool
 }
 
 // Close ends the engine: it begins no further call, waits for those under way,

@@ -73,6 +73,8 @@ func (f *Failure) err() error {
 		}
 	case ReasonCorrupt:
 		return fmt.Errorf("%w: %s", ErrCorrupt, f.Detail)
+	case ReasonNewer:
+		return fmt.Errorf("%w: %s", ErrNewer, f.Detail)
 	case ReasonPanic:
 		return fmt.Errorf("%w: %s", ErrPanic, f.Detail)
 	case ReasonPoisoned:

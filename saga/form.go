@@ -40,7 +40,7 @@ func decodeLeniently[T any](data []byte) (v T, err error) {
 	return v, nil
 }
 
-// decodeStrictly refuses members that T has not. Callees may send those, and are
+// decodeStrictly refuses members that T has not with ErrNewer. Callees may send those, and are
 // decoded as contract.Decode does; but what a journal has is what this library made
 // of a T, and so has just T's members.
 func decodeStrictly[T any](data []byte) (T, error) {
@@ -53,7 +53,7 @@ func decodeStrictly[T any](data []byte) (T, error) {
 	var same T
 	if err := d.Decode(&same); err != nil && !errors.Is(err, io.EOF) { // of no value, where none was expected
 		name := strings.TrimPrefix(err.Error(), "json: unknown field ")
-		return v, fmt.Errorf("%w: %T has no member %s", ErrCorrupt, v, name)
+		return v, fmt.Errorf("%w: %T has no member %s", ErrNewer, v, name)
 	}
 	return v, nil
 }

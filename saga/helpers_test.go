@@ -119,6 +119,19 @@ func (s *stage) until(text string, status saga.Status) saga.Record {
 	return saga.Record{}
 }
 
+// untilParked waits until a build has parked the saga, and left it.
+func (s *stage) untilParked(text string) saga.Record {
+	s.Helper()
+	for range 10_000 {
+		if r := s.read(text); r.Parked != nil {
+			return r
+		}
+		time.Sleep(time.Second)
+	}
+	s.Fatalf("saga is %v and not parked", s.read(text).Status)
+	return saga.Record{}
+}
+
 func (s *stage) effects(step string) (done, undone int) {
 	e := s.services.Effects(step)
 	return e.Done, e.Undone

@@ -26,7 +26,18 @@ var (
 	// ErrCorrupt: what is stored cannot be read. Methods that return records
 	// say it of the one that it is true of; see [Record].Corrupt.
 	ErrCorrupt = errors.New("saga: corrupt record")
+	// ErrNewer: what is stored has a part that this build does not know, as a
+	// field of a newer build. An engine parks such a saga: it leaves it to builds
+	// that know the part. To this build the record is corrupt, so that ErrNewer
+	// matches [ErrCorrupt] too.
+	ErrNewer error = newerError{}
 )
+
+type newerError struct{}
+
+func (newerError) Error() string { return "saga: stored by a newer build" }
+
+func (newerError) Is(target error) bool { return target == ErrCorrupt }
 
 // A Journal remembers sagas and who drives them. Its methods are atomic and
 // safe for concurrent use by many processes; each is one short transaction of
@@ -73,7 +84,8 @@ type Journal interface {
 	// fence and the revision of each grow by one, and its Deaths too if its
 	// engine's lease ran out. FirstClaimedAt becomes now where it is zero. No more than req.Suspects of them are suspects. Of many claims each orphan goes to one; none waits
 	// for another, nor for a write: a saga that is being written may be passed
-	// over. It returns [ErrLeaseLost] if the engine itself has no lease.
+	// over. A parked saga is claimed only if its plan is among req.Parked; then it
+	// is parked no more. It returns [ErrLeaseLost] if the engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
 
 	// Read returns the saga, or [ErrNotFound].
@@ -99,7 +111,7 @@ type OperatorJournal interface {
 
 	// Change applies c to a saga that is still at revision c.Revision, takes
 	// it from its owner (no engine, fence and revision plus one, no deaths, no
-	// WakeAt, no StuckOn; ResumedAt is now), and returns it. A fence of 0 stays: no
+	// WakeAt, no StuckOn, no Parked; ResumedAt is now), and returns it. A fence of 0 stays: no
 	// engine had the saga, and the first one is to know it. If the saga has moved on
 	// it returns it as it stands, and false; [ErrNotFound] if it is gone.
 	Change(ctx context.Context, c Change) (Record, bool, error)
@@ -151,6 +163,9 @@ type Write struct {
 	Result []byte
 	// Keep: ExpiresAt = now + Keep; for a final status.
 	Keep time.Duration
+	// Park leaves the saga to another build: it has no engine from now on, and
+	// this is its Parked. All other fields but Revision are zero then.
+	Park *Failure
 }
 
 // SuspectDeaths is how many engines must have died under a saga, without getting it
@@ -162,6 +177,7 @@ const SuspectDeaths = 2
 type ClaimRequest struct {
 	Engine EngineID
 	Plans  []PlanHash // that the engine can drive; none gets nothing
+	Parked []PlanHash // those of Plans whose parked sagas it wants too
 	Limit  int        // at least 1
 	// Suspects is how many of them at most may have [SuspectDeaths] or more, this
 	// claim's own count included.
@@ -207,6 +223,7 @@ type Change struct {
 type Stats struct {
 	ByStatus         map[Status]int64
 	Orphans          int64         // unfinished, not Stuck, and with no live engine
+	Parked           int64         // those of Orphans that a build left to another one
 	OldestUnfinished time.Duration // since CreatedAt; 0 if there is none
 }
 

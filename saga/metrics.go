@@ -21,7 +21,7 @@ import (
 type Metrics struct {
 	sagas sync.Map // string → *sagaMetrics
 
-	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked atomic.Int64
+	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked, leftToNewer atomic.Int64
 }
 
 type sagaMetrics struct {
@@ -72,6 +72,8 @@ func (m *Metrics) EngineEvent(_ context.Context, e EngineEvent) {
 		m.leasesLost.Add(1)
 	case EngineParked:
 		m.parked.Store(int64(e.Count))
+	case EngineLeftToNewer:
+		m.leftToNewer.Add(1)
 	case EngineWriteRefused:
 		m.writesRefused.Add(1)
 	case EngineJournalError:
@@ -101,8 +103,11 @@ type Snapshot struct {
 	JournalErrors int64 `json:"journal_errors"`
 	NoResults     int64 `json:"no_results"` // of sagas that completed
 	Panics        int64 `json:"panics"`     // in functions of plans, of observers, and of the engine
+	// LeftToNewer counts how often the engine parked a saga, since it does not know
+	// a part of it.
+	LeftToNewer int64 `json:"left_to_newer"`
 	// Parked is no count: it is how many sagas the last look found that wait for a
-	// definition which the engine has not.
+	// definition, or for a part of one, which the engine has not.
 	Parked int64 `json:"parked"`
 }
 
@@ -127,6 +132,7 @@ func (m *Metrics) Snapshot() Snapshot {
 		Sagas:    make(map[string]Counts),
 		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
 		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
+		LeftToNewer: m.leftToNewer.Load(),
 	}
 	m.sagas.Range(func(name, v any) bool {
 		s.Sagas[name.(string)] = v.(*sagaMetrics).snapshot() //nolint:errcheck,forcetypeassert // nothing else is stored

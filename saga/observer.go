@@ -58,7 +58,8 @@ type EngineEventKind string
 const (
 	EngineTookOver     EngineEventKind = "took over"     // Count sagas of engines that are gone, or that a verb set going
 	EngineLeaseLost    EngineEventKind = "lease lost"    // its own lease ended; it goes on under another ID
-	EngineParked       EngineEventKind = "parked"        // Count orphans have a plan that it has not; 0 once that is over
+	EngineParked       EngineEventKind = "parked"        // Count orphans wait for another build, the first because of Err; 0 once that is over
+	EngineLeftToNewer  EngineEventKind = "left to newer" // it parked the saga, since it does not know a part of it: Err
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
 	EngineNoResult     EngineEventKind = "no result"     // a saga completed, and Err is why its result is not kept

@@ -49,6 +49,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
 		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
 		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
+		parkings: make(map[PlanHash]parking),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {

@@ -88,6 +88,9 @@ type Record struct {
 	Cause   *Failure // why it was turned; nil: it was not
 	StuckOn *Failure // why it is stuck; nil: it is not
 	Result  []byte   // of a completed saga; nil: none was kept
+	// Parked says why the last build that took the saga left it to others: it
+	// met a part that it does not know. nil: the saga is not parked.
+	Parked *Failure
 
 	// WakeAt is when its next owner may take it; zero: at once.
 	WakeAt time.Time
@@ -105,7 +108,7 @@ type Record struct {
 
 	// Corrupt is what of the saga cannot be read, and an [ErrCorrupt]; nil:
 	// nothing. Its entries are not all there then, and nothing is sent for it:
-	// whoever owns it makes it stuck.
+	// whoever owns it makes it stuck, or parks it if it is an [ErrNewer].
 	Corrupt error
 }
 
@@ -149,6 +152,7 @@ const (
 	ReasonPoisoned Reason = "poisoned" // too many engines died under it
 	ReasonCorrupt  Reason = "corrupt"  // its record cannot be read
 	ReasonPanic    Reason = "panic"    // the engine failed on it
+	ReasonNewer    Reason = "newer"    // it has a part that the build does not know
 )
 
 // A Failure says why a saga was turned, or is stuck.

@@ -193,6 +193,9 @@ func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
 		}
 		if j.orphan(r, now) {
 			st.Orphans++
+			if r.Parked != nil {
+				st.Parked++
+			}
 		}
 	}
 	return st, nil

@@ -78,7 +78,7 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	from := r.Status
 	r.Entries = merged(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
-	r.Engine, r.Deaths, r.WakeAt, r.StuckOn = saga.EngineID{}, 0, time.Time{}, nil
+	r.Engine, r.Deaths, r.WakeAt, r.StuckOn, r.Parked = saga.EngineID{}, 0, time.Time{}, nil, nil
 	r.ResumedAt = now
 	if r.Fence > 0 { // else there is no owner to fence off, and the first one must know
 		r.Fence++

@@ -46,14 +46,19 @@ func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 	defer j.mu.Unlock()
 	r, ok := j.sagas[o.ID]
 	switch {
-	case !ok || r.Fence != o.Fence || r.Engine != o.Engine:
+	case !ok || r.Fence != o.Fence || r.Engine != o.Engine && r.Parked == nil:
 		return saga.ErrLeaseLost
-	case r.Revision == w.Revision && w.Revision > 1:
+	case r.Revision == w.Revision && w.Revision > 1 && (r.Parked != nil) == (w.Park != nil):
 		return nil // it is there already, and its answer was lost
-	case r.Revision != w.Revision-1 || !r.Status.Driven():
+	case r.Revision != w.Revision-1 || !r.Status.Driven() || r.Parked != nil:
 		return saga.ErrLeaseLost
 	}
 	now := j.clock()
+	if w.Park != nil {
+		r.Revision, r.Engine, r.WakeAt, r.Parked = w.Revision, saga.EngineID{}, time.Time{}, copied(w.Park)
+		j.sagas[o.ID] = r
+		return nil
+	}
 	r.Revision, r.WakeAt = w.Revision, w.WakeAt
 	if len(w.Entries) > 0 {
 		r.Entries, r.Deaths = merged(r.Entries, w.Entries), 0
@@ -118,7 +123,11 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	}
 	var found []saga.Record
 	for _, r := range j.sagas {
-		if j.orphan(r, now) && !now.Before(r.WakeAt) && slices.Contains(req.Plans, r.Plan) {
+		plans := req.Plans
+		if r.Parked != nil {
+			plans = req.Parked
+		}
+		if j.orphan(r, now) && !now.Before(r.WakeAt) && slices.Contains(plans, r.Plan) {
 			if !r.Engine.IsZero() && !j.engines[r.Engine].left {
 				r.Deaths++
 			}
@@ -136,7 +145,7 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	})
 	found = found[:min(len(found), req.Limit)]
 	for i, r := range found {
-		r.Engine = req.Engine
+		r.Engine, r.Parked = req.Engine, nil
 		r.Fence++
 		r.Revision++
 		if r.FirstClaimedAt.IsZero() {
@@ -157,7 +166,7 @@ func shown(r saga.Record, now time.Time) saga.Record {
 	for i := range r.Entries {
 		r.Entries[i].Result = slices.Clone(r.Entries[i].Result)
 	}
-	r.Cause, r.StuckOn = copied(r.Cause), copied(r.StuckOn)
+	r.Cause, r.StuckOn, r.Parked = copied(r.Cause), copied(r.StuckOn), copied(r.Parked)
 	return r
 }
 

@@ -36,10 +36,15 @@ func (j *Journal) append(ctx context.Context, w owned) error {
 }
 
 func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
-	if len(w.large) == 0 {
+	var st pgkit.Statement
+	switch s := (statements{j.query, j.lockTimeout}); {
+	case w.Park != nil:
+		st = s.park(w)
+	case len(w.large) > 0:
+		st = s.appendLarge(w)
+	default:
 		return j.rows.append(ctx, w)
 	}
-	st := statements{j.query, j.lockTimeout}.appendLarge(w)
 	_, ok, err := pgkit.Row(ctx, j.writer, st, pgx.RowTo[bool])
 	return ok, err
 }
@@ -48,7 +53,10 @@ func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 // is there already, and full if its entries found no room.
 func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
 	repeated := func(r saga.Record) bool {
-		return r.Fence == w.Fence && r.Engine == w.Engine && r.Revision == w.Revision && w.Revision > 1
+		if r.Fence != w.Fence || r.Revision != w.Revision || w.Revision <= 1 {
+			return false
+		}
+		return w.Park == nil && r.Engine == w.Engine || w.Park != nil && r.Parked != nil
 	}
 	// Who repeats a write goes on from it.
 	r, err := j.look(ctx, w.ID, repeated)

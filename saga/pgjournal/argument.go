@@ -3,6 +3,7 @@ package pgjournal
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,6 +32,9 @@ func checkStart(req saga.StartRequest) error {
 func checkWrite(w saga.Write) error {
 	if w.Status > saga.Abandoned {
 		return fmt.Errorf("%w: Status %d", ErrArgument, w.Status)
+	}
+	if w.Park != nil && !reflect.DeepEqual(w, saga.Write{Revision: w.Revision, Park: w.Park}) {
+		return fmt.Errorf("%w: Park beside another field", ErrArgument)
 	}
 	if err := checkTime("WakeAt", w.WakeAt); err != nil {
 		return err

@@ -80,12 +80,9 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	if req.Suspects < 0 {
 		return nil, fmt.Errorf("%w: Suspects %d", ErrArgument, req.Suspects)
 	}
-	plans := make([][]byte, len(req.Plans))
-	for i := range req.Plans {
-		plans[i] = req.Plans[i][:]
-	}
 	st := j.query.claim.Bind(pgx.NamedArgs{
-		"engine": uuid(req.Engine), "plans": plans, "limit": int64(req.Limit), "suspects": int64(req.Suspects), "suspect_deaths": int32(saga.SuspectDeaths),
+		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked),
+		"limit": int64(req.Limit), "suspects": int64(req.Suspects), "suspect_deaths": int32(saga.SuspectDeaths),
 	})
 	claimed, err := pgkit.RetryConflict(ctx, func() ([]stored, error) {
 		return pgkit.Rows(ctx, j.writer, st, scanStored)
@@ -101,6 +98,14 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 		return nil, wrap("claim", errors.Join(saga.ErrFateUnknown, err))
 	}
 	return records, nil
+}
+
+func hashes(plans []saga.PlanHash) [][]byte {
+	all := make([][]byte, len(plans))
+	for i := range plans {
+		all[i] = plans[i][:]
+	}
+	return all
 }
 
 func (j *Journal) checkLease(ctx context.Context, engine saga.EngineID) error {

@@ -43,6 +43,7 @@ const (
 	markSeen // Status, Code and Detail
 	markNothing
 	markProblem
+	markEnd // the first bit without a meaning
 )
 
 // logOf returns the entries as they are appended at a revision, and the results
@@ -111,14 +112,17 @@ func (l *logged) append(log []byte) []byte {
 }
 
 // parseLog returns the entries of a log: of each call the last, in the order in
-// which the calls came first.
+// which the calls came first. Its error wraps errNewer if a later build wrote them.
 func parseLog(log []byte) ([]logged, error) {
 	var all []logged
 	r := unpacker{rest: log}
 	for len(r.rest) > 0 {
 		l, err := parseEntry(r.bytes())
-		if r.broken || err != nil {
-			return nil, fmt.Errorf("entry %d of %d bytes of entries cannot be read", len(all)+1, len(log))
+		if r.broken {
+			err = errUnreadable
+		}
+		if err != nil {
+			return nil, fmt.Errorf("entry %d, in %d bytes of entries, %w", len(all)+1, len(log), err)
 		}
 		i := slices.IndexFunc(all, func(have logged) bool { return have.Step == l.Step && have.Undo == l.Undo })
 		if i < 0 {
@@ -134,6 +138,9 @@ func parseEntry(data []byte) (l logged, err error) {
 	r := unpacker{rest: data}
 	r.version()
 	marks := r.uint()
+	if !r.broken && marks >= markEnd {
+		return l, errNewer
+	}
 	outcome := r.uint()
 	l.Outcome, l.Tries, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
 	l.Undo, l.Pending, l.Nothing = marks&markUndo != 0, marks&markPending != 0, marks&markNothing != 0
@@ -158,7 +165,7 @@ func parseEntry(data []byte) (l logged, err error) {
 	if marks&markProblem != 0 {
 		l.Problem = r.text()
 	}
-	if outcome > uint64(retry.Completed) || marks >= markProblem<<1 {
+	if outcome > uint64(retry.Completed) {
 		r.broken = true
 	}
 	return l, r.end()

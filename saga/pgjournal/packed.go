@@ -15,7 +15,14 @@ import (
 // times in microseconds since 1970. It is a third of what JSON would be.
 const codecVersion = 1
 
-var errUnreadable = errors.New("cannot be read")
+var (
+	errUnreadable = errors.New("cannot be read")
+	errNewer      = errors.New("has a part that this build does not know")
+)
+
+// newestVersion is the highest first byte that may be of a later build: more are no
+// version of this package.
+const newestVersion = 31
 
 // packed is what has been packed so far.
 type packed []byte
@@ -45,10 +52,12 @@ func (b *packed) appended(data []byte) []byte {
 type unpacker struct {
 	rest   []byte
 	broken bool
+	newer  bool // broken, because a later build packed it
 }
 
 func (r *unpacker) version() {
 	if len(r.rest) == 0 || r.rest[0] != codecVersion {
+		r.newer = len(r.rest) > 0 && r.rest[0] > codecVersion && r.rest[0] <= newestVersion
 		r.broken, r.rest = true, nil
 		return
 	}
@@ -99,6 +108,9 @@ func (r *unpacker) time() time.Time {
 
 // end returns an error unless all was read, and nothing is left.
 func (r *unpacker) end() error {
+	if r.newer {
+		return errNewer
+	}
 	if r.broken || len(r.rest) > 0 {
 		return errUnreadable
 	}

@@ -15,7 +15,7 @@ type queries struct {
 	beat, leave, lease              pgkit.Query
 	start, startTx, started         pgkit.Query
 	appendOne, appendLarge, compact pgkit.Query
-	finish, finishMany              pgkit.Query
+	finish, finishMany, park        pgkit.Query
 	flush, startMany, appendMany    pgkit.Query
 	read, confirm, results, entries pgkit.Query
 	claim, list, stats              pgkit.Query
@@ -40,6 +40,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.appendOne, "append"},
 		{&q.appendLarge, "append_large"},
 		{&q.compact, "compact"},
+		{&q.park, "park"},
 		{&q.flush, "flush"},
 		{&q.startMany, "start_many"},
 		{&q.appendMany, "append_many"},

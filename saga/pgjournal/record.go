@@ -1,6 +1,8 @@
 package pgjournal
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +47,9 @@ func scanFound(row pgx.CollectableRow) (f found, err error) {
 	return f, nil
 }
 
+// parkedEngine stands in the rows of parked sagas for the engine.
+var parkedEngine = saga.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+
 // columns takes one row.
 type columns struct {
 	id, engine                                                 pgtype.UUID
@@ -82,7 +87,11 @@ func (c *columns) stored() stored {
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}
 	if err := c.unpack(&s); err != nil {
-		s.Corrupt = fmt.Errorf("%w: saga %v: %w", saga.ErrCorrupt, s.ID, err)
+		kind := saga.ErrCorrupt
+		if errors.Is(err, errNewer) {
+			kind = saga.ErrNewer
+		}
+		s.Corrupt = fmt.Errorf("%w: saga %v: %w", kind, s.ID, err)
 	}
 	return s
 }
@@ -103,6 +112,9 @@ func (c *columns) unpack(s *stored) (err error) {
 	}
 	if s.StuckOn, err = unpackFailure(c.stuckOn); err != nil {
 		return fmt.Errorf("stuck_on: %w", err)
+	}
+	if s.Engine == parkedEngine {
+		s.Engine, s.Parked, s.StuckOn = saga.EngineID{}, cmp.Or(s.StuckOn, &saga.Failure{Reason: saga.ReasonNewer}), nil
 	}
 	log, err := parseLog(c.entries)
 	if err != nil {

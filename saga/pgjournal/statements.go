@@ -77,6 +77,13 @@ func (s statements) finish(w owned) pgkit.Statement {
 	})
 }
 
+func (s statements) park(w owned) pgkit.Statement {
+	return s.query.park.Bind(pgx.NamedArgs{
+		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
+		"park": packFailure(w.Park), "lock_timeout": s.lockTimeout,
+	})
+}
+
 func (s statements) appendLarge(w owned) pgkit.Statement {
 	args := s.appendArgs(w)
 	args["large"] = w.large

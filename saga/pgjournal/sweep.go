@@ -45,12 +45,13 @@ func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
 		return saga.Stats{}, wrap("stats", err)
 	}
 	var number int16
-	var count, orphans int64
+	var count, orphans, parked int64
 	var age time.Duration
-	_, err = pgx.ForEachRow(rows, []any{&number, &count, &orphans, &age}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&number, &count, &orphans, &parked, &age}, func() error {
 		status := saga.Status(number) //nolint:gosec // this package writes 1 to 6
 		stats.ByStatus[status] = count
 		stats.Orphans += orphans
+		stats.Parked += parked
 		if !status.Final() {
 			stats.OldestUnfinished = max(stats.OldestUnfinished, age)
 		}

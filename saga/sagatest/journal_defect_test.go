@@ -285,6 +285,27 @@ var defects = []defect{
 			return st, err
 		}
 	}, []string{"stats: they count"}},
+	{"keeps the engine of a parked saga", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			w.Park = nil
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{
+		"park: the saga has no engine, and says why", "park: only a claim that asks for parked sagas gets one",
+	}},
+	{"claims parked sagas as any other", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.Parked = req.Plans
+			return m.Journal.Claim(ctx, req)
+		}
+	}, []string{"park: only a claim that asks for parked sagas gets one"}},
+	{"keeps a saga parked that somebody changed", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			r, won, err := m.Journal.Change(ctx, c)
+			r.Parked = &newer
+			return r, won, err
+		}
+	}, []string{"park: a change of the saga ends it"}},
 	{"sweeps what it should keep", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			w.Keep = gone

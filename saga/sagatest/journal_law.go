@@ -32,4 +32,4 @@ type law struct {
 	holds func(c *check)
 }
 
-var laws = slices.Concat(leaseLaws, startLaws, appendLaws, claimLaws, changeLaws, listLaws, sweepLaws, contextLaws)
+var laws = slices.Concat(leaseLaws, startLaws, appendLaws, claimLaws, parkLaws, changeLaws, listLaws, sweepLaws, contextLaws)

@@ -1,0 +1,94 @@
+package saga
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The waits of an engine after it parked a saga, before it claims parked sagas of that
+// plan again. The wait doubles each time.
+const (
+	shortestParking = 5 * time.Second
+	longestParking  = time.Minute
+)
+
+// A parking says when an engine may claim the parked sagas of a plan again. A build that
+// knows what is stored never parks, and so claims parked sagas at once.
+type parking struct {
+	until time.Time
+	wait  time.Duration
+}
+
+// parkedOne books that the engine could not read a saga of the plan.
+func (e *Engine) parkedOne(plan PlanHash) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	p, ok := e.parkings[plan]
+	switch {
+	case ok && now.Before(p.until): // one of those that were claimed together
+		return
+	case ok:
+		p.wait = min(2*p.wait, longestParking)
+	default:
+		p.wait = shortestParking
+	}
+	p.until = now.Add(p.wait)
+	e.parkings[plan] = p
+}
+
+// unparkable returns the plans whose parked sagas the engine may claim now. Of a plan of
+// which it parked sagas it tries one batch; more says that this is not the first batch.
+// e.mu is held.
+func (e *Engine) unparkable(more bool) []PlanHash {
+	now := time.Now()
+	return slices.DeleteFunc(slices.Clone(e.hashes), func(plan PlanHash) bool {
+		p, parked := e.parkings[plan]
+		return parked && (more || now.Before(p.until))
+	})
+}
+
+// unknown returns an error if the saga has a part that this build does not know and
+// needs: then its deadlines, too, are for another build. A saga that somebody cancelled
+// is turned by any build, since its undos may need less.
+func (d *drive) unknown() error {
+	if d.progress.status == Running && d.progress.cancel {
+		return nil
+	}
+	if err := d.legible(); errors.Is(err, ErrNewer) {
+		return err
+	}
+	return nil
+}
+
+// beginOrSetAside begins the calls of a decision. over says that it put the saga aside
+// instead.
+func (d *drive) beginOrSetAside(decision *decision) (over bool, err error) {
+	err = d.begin(decision)
+	switch {
+	case errors.Is(err, ErrNewer) && d.progress.running > 0:
+		// The build that takes the saga over is to find the outcomes of these calls.
+		decision.wake = time.Time{}
+		return false, nil
+	case errors.Is(err, ErrCorrupt):
+		return true, d.setAside(err)
+	}
+	return false, err
+}
+
+// setAside ends the drive of a saga that this build cannot read. A part that it does not
+// know may be known to another build, which takes the saga over; else a person must look.
+func (d *drive) setAside(cause error) error {
+	if !errors.Is(cause, ErrNewer) {
+		return d.quarantine(ReasonCorrupt, cause)
+	}
+	park := &Failure{Reason: ReasonNewer, Detail: detail(cause)}
+	if err := d.append(Write{Revision: d.revision + 1, Park: park}); err != nil {
+		return err
+	}
+	d.engine.parkedOne(d.plan.record.Hash)
+	d.engine.tell(EngineEvent{Kind: EngineLeftToNewer, Engine: d.owner.Engine, ID: d.owner.ID, Err: cause})
+	return fmt.Errorf("saga: parked: %w", cause)
+}

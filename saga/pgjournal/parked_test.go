@@ -1,0 +1,67 @@
+package pgjournal_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+)
+
+// What later builds may store: an entry with a mark that this one does not know, and one of
+// a later version.
+var ofLaterBuilds = []string{`\x0401802000`, `\x020200`}
+
+// An engine leaves a saga whose entries are of a later build to that build, and drives the
+// others. Another engine that can read the entries takes the saga over at once.
+func TestParked_entriesOfALaterBuild(t *testing.T) {
+	t.Parallel()
+	for _, entries := range ofLaterBuilds {
+		t.Run(entries, func(t *testing.T) {
+			t.Parallel()
+			j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
+			c := newTown(t)
+			dead := beat(t, j, time.Minute)
+			var ids []saga.ID
+			for i := range 3 {
+				ids = append(ids, startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)}).ID)
+			}
+			parked := [16]byte(ids[1])
+			exec(t, look, `update saga set entries = $1::text::bytea where id = $2`, entries, parked)
+			require.NoError(t, j.Leave(t.Context(), dead))
+			older := engineOn(t, j, c)
+			require.Equal(t, saga.Completed, ended(t, j, ids[0]).Status)
+			require.Equal(t, saga.Completed, ended(t, j, ids[2]).Status)
+			until(t, "it is parked", func() bool {
+				r, err := j.Read(t.Context(), ids[1])
+				require.NoError(t, err)
+				return r.Parked != nil
+			})
+			listed, err := older.List(t.Context(), saga.ListRequest{Limit: 10})
+			require.NoError(t, err)
+			require.Len(t, listed, 1)
+			require.ErrorIs(t, listed[0].Corrupt, saga.ErrNewer)
+			require.ErrorIs(t, listed[0].Corrupt, saga.ErrCorrupt)
+			require.Equal(t, saga.ReasonNewer, listed[0].Parked.Reason)
+			require.Contains(t, listed[0].Parked.Detail, "a part that this build does not know")
+			st, err := older.Stats(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 1, st.Parked)
+			_, err = j.Sweep(t.Context(), 10)
+			require.NoError(t, err)
+			require.Zero(t, queryRow[int](t, look, `select count(*) from saga_engine where id = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`),
+				"the engine of parked sagas has a lease that could end")
+
+			exec(t, look, `update saga set entries = '' where id = $1`, parked) // as the build that knows them reads them
+			engineOn(t, j, c)
+			r := ended(t, j, ids[1])
+			require.Equal(t, saga.Completed, r.Status)
+			require.Nil(t, r.Parked)
+			require.Zero(t, r.Deaths)
+		})
+	}
+}
