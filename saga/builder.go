@@ -7,7 +7,7 @@ import (
 
 // The defaults of a saga.
 const (
-	DefaultTimeout     = time.Hour
+	DefaultAttempts    = 10
 	DefaultUndoBudget  = 24 * time.Hour
 	DefaultTryTimeout  = time.Minute
 	DefaultMaxParallel = 16
@@ -36,23 +36,35 @@ func (d *draft) positive(field string, v int64, text any) {
 	}
 }
 
+// duration notes a problem unless v is above zero and at most MaxDuration.
+func (d *draft) duration(field string, v time.Duration) {
+	d.positive(field, int64(v), v)
+	if v > MaxDuration {
+		d.problem(fmt.Errorf("%s: %w", field, tooLong(v)))
+	}
+}
+
 // Input is the saga's input.
 func (b *Builder[In, Out]) Input() Value[In] {
 	return Value[In]{&node{draft: b.draft, input: true, eval: func(f *facts) any { return f.input }}}
 }
 
-// Timeout is how long a saga may take to pass its pivot, from its start; then it is
-// compensated. The default is [DefaultTimeout]. It cuts off no call.
+// Timeout is how long a saga may take to pass its pivot. Past it the saga is
+// compensated. The time counts from when the first engine got the saga, so a saga that
+// waits for an engine loses none of it. By default a saga has no time of its own: the
+// policies of its steps bound it ([StepRef.Retry], [StepRef.Timeout]). Timeout cuts off
+// no call.
 func (b *Builder[In, Out]) Timeout(d time.Duration) {
-	b.draft.positive("Timeout", int64(d), d)
+	b.draft.duration("Timeout", d)
 	b.draft.plan.timeout = d
 }
 
 // UndoBudget is how long what must succeed is tried before the saga is stuck:
-// undos, and past the pivot the [StepRef.Retriable] steps. The default is
+// undos, and past the pivot the [StepRef.Retriable] steps. A Retriable step before the
+// pivot is tried for as long, and then the saga is compensated. The default is
 // [DefaultUndoBudget].
 func (b *Builder[In, Out]) UndoBudget(d time.Duration) {
-	b.draft.positive("UndoBudget", int64(d), d)
+	b.draft.duration("UndoBudget", d)
 	b.draft.plan.undoBudget = d
 }
 

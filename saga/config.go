@@ -47,8 +47,9 @@ type Config struct {
 	// before [Engine.Sweep] deletes it. Zero means [DefaultKeep].
 	Keep time.Duration
 	// Backoff is the wait before a call is tried again, on top of the attempts
-	// that the client makes of one try; its zero fields mean 1 s, doubled up to
-	// 5 minutes, with full jitter. Waits beyond 1 s are in the journal.
+	// that the client makes of one try. Its zero fields mean 1 s, doubled up to
+	// 5 minutes, with full jitter. A step's [RetryPolicy] can say otherwise. Waits
+	// beyond 1 s are in the journal.
 	Backoff retry.Backoff
 
 	// OnStuck is called for each saga that gets stuck, after that is stored, in
@@ -116,9 +117,10 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// wait returns the wait before the next try of a call, of which n ended.
-func (cfg *Config) wait(n int, asked time.Duration) time.Duration {
-	b := cfg.Backoff
+// wait returns the wait before the next try of a call, of which n ended. Zero fields of
+// the step's own backoff are the engine's.
+func (cfg *Config) wait(own retry.Backoff, n int, asked time.Duration) time.Duration {
+	b := filled(own, cfg.Backoff)
 	wait := b.Cap
 	if shift := max(n, 1) - 1; shift < 40 && b.Base <= b.Cap>>shift {
 		wait = b.Base << shift

@@ -48,7 +48,7 @@ func (g *progress) onward(now time.Time) decision {
 	for _, s := range g.plan.steps {
 		l := &g.forward[s.index]
 		done = done && l.completed()
-		if l.final || l.running || l.lost || !g.enabled(s) || g.expired(s, now) {
+		if l.final || l.running || l.lost || !g.enabled(s) || g.spent(s, now) {
 			continue
 		}
 		d.sooner(g.limit(s), now)
@@ -76,12 +76,15 @@ func (g *progress) offer(d *decision, t task, now time.Time) {
 	}
 }
 
+// late reports whether the saga's deadline has passed, if it has one.
+func (g *progress) late(now time.Time) bool { return !g.deadline.IsZero() && !now.Before(g.deadline) }
+
 // over returns why a saga that could still be undone is to be; nil if it is not.
 func (g *progress) over(now time.Time) *Failure {
 	switch {
 	case g.cancel:
 		return &Failure{Reason: ReasonCancel}
-	case !now.Before(g.deadline):
+	case g.late(now):
 		return &Failure{Reason: ReasonTimeout}
 	}
 	return nil
@@ -119,26 +122,39 @@ func (g *progress) starved(s *step) bool {
 
 // limit returns when a step has failed that has not ended by then; zero: never.
 func (g *progress) limit(s *step) time.Time {
-	l := &g.forward[s.index]
 	switch {
-	case s.isPivot && l.maybe:
-		return g.deadline.Add(g.plan.undoBudget)
-	case s.timeout == 0 && g.committed():
+	case s.timeout > 0:
+		return g.enabledAt(s, g.begun).Add(s.timeout)
+	case !s.retriable:
+		return time.Time{} // its attempts bound it
+	case g.committed():
 		return g.deadline
-	case s.timeout == 0:
-		return time.Time{} // the saga's own time bounds it
 	}
-	begin := g.created
+	return g.enabledAt(s, g.begun).Add(g.plan.undoBudget)
+}
+
+// enabledAt returns when the steps before s had ended, and since when it could begin
+// therefore; not before begun.
+func (g *progress) enabledAt(s *step, begun time.Time) time.Time {
 	for _, b := range s.before {
-		begin = later(begin, g.forward[b].at)
+		begun = later(begun, g.forward[b].at)
 	}
-	return begin.Add(s.timeout)
+	return begun
 }
 
 func (g *progress) expired(s *step, now time.Time) bool {
 	limit := g.limit(s)
 	return !limit.IsZero() && !now.Before(limit)
 }
+
+// exhausted reports whether a step has had all the tries that its policy gives it.
+func (g *progress) exhausted(s *step) bool {
+	l, n := &g.forward[s.index], s.attempts()
+	return n > 0 && !l.final && l.tries >= n
+}
+
+// spent reports whether a step is not tried any more.
+func (g *progress) spent(s *step, now time.Time) bool { return g.exhausted(s) || g.expired(s, now) }
 
 // failure returns what the first step failed of that did; nil if none did.
 func (g *progress) failure(now time.Time) *Failure {
@@ -147,6 +163,8 @@ func (g *progress) failure(now time.Time) *Failure {
 		switch {
 		case l.completed() && !g.missed(s), l.running:
 		case l.final || l.lost:
+			return l.failure(task{s, false}, ReasonStep)
+		case g.enabled(s) && g.exhausted(s):
 			return l.failure(task{s, false}, ReasonStep)
 		case g.enabled(s) && g.expired(s, now):
 			return l.failure(task{s, false}, ReasonTimeout)
@@ -184,7 +202,7 @@ func (l *leg) failure(t task, reason Reason) *Failure {
 func (g *progress) waiting(now time.Time) bool {
 	for _, s := range g.plan.steps {
 		l := &g.forward[s.index]
-		if !l.final && !l.lost && g.enabled(s) && !g.expired(s, now) {
+		if !l.final && !l.lost && g.enabled(s) && !g.spent(s, now) {
 			return true
 		}
 	}

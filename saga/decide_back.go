@@ -40,7 +40,7 @@ func (g *progress) standing(s *step, now time.Time) standing {
 
 // resolveUntil is when a saga stops to find out what its calls did, and undoes
 // them unseen: a call that fails each time must not keep its undo from being
-// tried while there is time.
+// tried while there is time. Most steps are spent before.
 func (g *progress) resolveUntil() time.Time { return g.turned.Add(g.plan.undoBudget / 4) }
 
 // openStanding is the standing of a step that may have been sent. To find out
@@ -60,12 +60,30 @@ func (g *progress) openStanding(s *step, now time.Time) standing {
 		}
 	}
 	switch u := &g.undo[s.index]; {
-	case s.undo == nil || now.Before(g.resolveUntil()):
+	case s.undo == nil, now.Before(g.resolveUntil()) && !(g.unseen(s, now) && g.dispensable(s)):
 		return unsolved
 	case u.final || u.lost:
 		return blocked
 	}
 	return undoable
+}
+
+// unseen reports whether a step is undone although nobody knows what it did. An owner that
+// comes after its Timeout tries it once: the owner before it may have had an answer.
+func (g *progress) unseen(s *step, now time.Time) bool {
+	return g.exhausted(s) || g.expired(s, now) && g.forward[s.index].tried
+}
+
+// dispensable reports whether nothing is lost if nobody finds out what a step did. Of the
+// steps behind it none may have begun: what they did can only be found out, and undone, with
+// its output. They may have with CheckpointEdges alone.
+func (g *progress) dispensable(s *step) bool {
+	for _, b := range s.below {
+		if l := &g.forward[b]; !l.final && (l.known || l.maybe) {
+			return false
+		}
+	}
+	return true
 }
 
 // backward decides for a saga that goes back: first it is found out what had an
@@ -76,7 +94,7 @@ func (g *progress) backward(now time.Time) decision {
 	var d decision
 	d.sooner(g.deadline, now)
 	d.sooner(g.resolveUntil(), now)
-	late := !now.Before(g.deadline)
+	late := g.late(now)
 	all := make([]standing, len(g.plan.steps))
 	for i, s := range g.plan.steps {
 		all[i] = g.standing(s, now)
@@ -91,6 +109,7 @@ func (g *progress) backward(now time.Time) decision {
 			continue
 		case all[i] == unsolved:
 			t = task{s, false}
+			d.sooner(g.limit(s), now)
 		case all[i] == undoable && free(s, all):
 			t = task{s, true}
 		default:

@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 )
 
@@ -164,8 +166,17 @@ func TestDefine_refuses(t *testing.T) {
 		{"an undo of what is read", func(b *saga.Builder[order, nothing]) { step(b, "a.a").ReadOnly().UndoFunc("a.b", undo) }, saga.ErrPlan, "step a.a: a ReadOnly step"},
 		{"an undo of what stays", func(b *saga.Builder[order, nothing]) { step(b, "a.a").Irreversible().UndoFunc("a.b", undo) }, saga.ErrPlan, "step a.a: an Irreversible step"},
 		{"a retention that is too short", func(b *saga.Builder[order, nothing]) {
-			step(b, "a.a").Retention(24 * time.Hour)
-		}, saga.ErrRetention, "step a.a: its callee remembers keys for 24h0m0s, but Timeout and UndoBudget make 25h0m0s"},
+			step(b, "a.a").UndoFunc("a.undo", undo).Retention(24 * time.Hour)
+		}, saga.ErrRetention, "step a.a: its callee remembers keys for 24h0m0s, but can be sent for 24h18m31s"},
+		{"a retention that is shorter than the attempts", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retention(2 * time.Minute).TryTimeout(time.Minute).Retry(saga.RetryPolicy{Attempts: 2})
+		}, saga.ErrRetention, "can be sent for 2m1s"},
+		{"a retention that is shorter than the step's time", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retention(time.Hour).Timeout(2 * time.Hour)
+		}, saga.ErrRetention, "can be sent for 2h0m0s"},
+		{"a retention that is shorter than a retriable step's time", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retriable().Retention(time.Hour)
+		}, saga.ErrRetention, "can be sent for 24h0m0s"},
 		{"edges without a retention", func(b *saga.Builder[order, nothing]) {
 			b.CheckpointEdges()
 			saga.Step(b, reserve, b.Input()).ReadOnly()
@@ -174,7 +185,33 @@ func TestDefine_refuses(t *testing.T) {
 			b.CheckpointEdges()
 			step(b, "a.a").Retention(48 * time.Hour)
 			step(b, "b.b").Retriable()
-		}, saga.ErrRetention, "step b.b: CheckpointEdges needs a declared Retention of at least 25h0m0s"},
+		}, saga.ErrRetention, "step b.b: CheckpointEdges needs a declared Retention of at least 24h18m31s"},
+		{"edges with a retention that is shorter than the saga", func(b *saga.Builder[order, nothing]) {
+			b.CheckpointEdges()
+			b.Timeout(time.Hour)
+			step(b, "a.a").Retention(24 * time.Hour)
+		}, saga.ErrRetention, "can be sent for 25h0m0s"},
+		{"edges with a retention that is shorter than all steps in turn", func(b *saga.Builder[order, nothing]) {
+			b.CheckpointEdges()
+			b.UndoBudget(time.Hour)
+			a := step(b, "a.a").UndoFunc("a.undo", undo).Timeout(time.Hour).Retention(4 * time.Hour)
+			step(b, "b.b").After(a).Timeout(2 * time.Hour).Retention(3 * time.Hour)
+		}, saga.ErrRetention, "step b.b: its callee remembers keys for 3h0m0s, but can be sent for 4h0m0s"},
+		{"negative attempts", func(b *saga.Builder[order, nothing]) { step(b, "a.a").Retry(saga.RetryPolicy{Attempts: -1}) }, saga.ErrPlan, "step a.a: Retry.Attempts: -1 is negative"},
+		{"a negative backoff", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: -1}})
+		}, saga.ErrPlan, "step a.a: Retry.Backoff.Base: -1ns is negative"},
+		{"a cap below the base", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: 2, Cap: 1}})
+		}, saga.ErrPlan, "step a.a: Retry.Backoff.Cap: 1ns is less than Base 2ns"},
+		{"a jitter that is no number", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retry(saga.RetryPolicy{Backoff: retry.Backoff{Jitter: math.NaN()}})
+		}, saga.ErrPlan, "step a.a: Retry.Backoff.Jitter: NaN is not in 0 to 1"},
+		{"a wait of centuries", func(b *saga.Builder[order, nothing]) {
+			step(b, "a.a").Retry(saga.RetryPolicy{Backoff: retry.Backoff{Cap: saga.MaxDuration + 1}})
+		}, saga.ErrPlan, "step a.a: Retry.Backoff.Cap: 876000h0m0.000000001s is more than MaxDuration"},
+		{"a budget of centuries", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.UndoBudget(saga.MaxDuration + 1) }, saga.ErrPlan, "UndoBudget: 876000h0m0.000000001s is more than MaxDuration"},
+		{"a timeout of centuries", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.Timeout(math.MaxInt64) }, saga.ErrPlan, "Timeout: 2562047h47m16.854775807s is more than MaxDuration"},
 		{"no timeout", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.Timeout(0) }, saga.ErrPlan, "Timeout: 0s is not positive"},
 		{"a negative budget", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.UndoBudget(-1) }, saga.ErrPlan, "UndoBudget: -1ns"},
 		{"no parallel", func(b *saga.Builder[order, nothing]) { step(b, "a.a"); b.MaxParallel(0) }, saga.ErrPlan, "MaxParallel: 0"},

@@ -42,7 +42,7 @@ func (d *Definition[In, Out]) planned() *plan {
 func Define[In, Out any](name string, version int, build func(b *Builder[In, Out])) (*Definition[In, Out], error) {
 	d := &draft{plan: &plan{
 		name: name, version: version, input: formOf[In](),
-		timeout: DefaultTimeout, undoBudget: DefaultUndoBudget, maxParallel: DefaultMaxParallel,
+		undoBudget: DefaultUndoBudget, maxParallel: DefaultMaxParallel,
 	}}
 	if err := storable[In](); err != nil {
 		d.problem(fmt.Errorf("input: %w", err))
@@ -101,7 +101,11 @@ type StepInfo struct {
 	Undo                                     string // "": none
 	Pivot, Retriable, ReadOnly, Irreversible bool
 	After                                    []string // the steps that it waits for
-	ZeroOutput                               []byte   // the zero value of its output, as JSON
+	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
+	// time allows.
+	Attempts   int
+	Timeout    time.Duration // of the step; 0: none
+	ZeroOutput []byte        // the zero value of its output, as JSON
 }
 
 // Steps returns the steps, in the order of their declaration.
@@ -112,7 +116,7 @@ func (d *Definition[In, Out]) Steps() []StepInfo {
 		infos[i] = StepInfo{
 			Name: s.name, Service: s.address.service, Operation: s.address.operation, Function: s.address.shape == function,
 			Pivot: s.isPivot, Retriable: s.retriable, ReadOnly: s.readOnly, Irreversible: s.irreversible,
-			ZeroOutput: s.zero,
+			ZeroOutput: s.zero, Attempts: s.attempts(), Timeout: s.timeout,
 		}
 		if s.undo != nil {
 			infos[i].Undo = s.undo.name()

@@ -20,6 +20,15 @@
 // shows it, and people move it on with [Engine.Retry] and the other verbs. An
 // [Observer] hears of all that happens; [Metrics] counts it.
 //
+// # How long it takes
+//
+// A step that can fail is tried ten times, in about five minutes, unless its
+// [RetryPolicy] or its Timeout says otherwise. After that the saga is compensated. Undos,
+// and the steps past the pivot, must succeed: they are tried for a day
+// ([Builder.UndoBudget]) before the saga is stuck. A saga that waits for an engine, as one
+// that a transaction stored, loses no time: everything counts from when the first engine
+// got it.
+//
 // # What grows
 //
 // A journal keeps every saga until somebody sweeps it: no engine does. Call

@@ -33,7 +33,8 @@ type drive struct {
 	seen     time.Time // when, by this process's clock, the record was read
 	revision int64
 	progress *progress
-	cause    *Failure // why the saga was turned
+	cause    *Failure  // why the saga was turned
+	deadline time.Time // that the journal has, or gets with the write under way
 
 	endings chan *ending  // of calls
 	alarm   *time.Timer   // of await; nil until it is needed
@@ -70,7 +71,7 @@ func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
 		engine: e, life: l, plan: p, record: *r, from: from,
 		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
-		seen:  time.Now(), revision: r.Revision,
+		seen:  time.Now(), revision: r.Revision, deadline: r.DeadlineAt,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
 	}
 	d.suspect.Store(r.Deaths >= SuspectDeaths)
@@ -226,17 +227,20 @@ func (d *drive) ringAt(t time.Time) <-chan time.Time {
 func (d *drive) book(e *ending) {
 	g, now := d.progress, d.now()
 	l := g.leg(e.task)
-	wait := d.engine.cfg.wait(l.tries+1, e.verdict.after)
+	wait := d.engine.cfg.wait(e.task.step.policy.Backoff, l.tries+1, e.verdict.after)
 	open := !g.committed()
 	g.end(e.task, e.verdict, now, wait)
 	if open && g.status == Running && g.committed() {
-		g.deadline = now.Add(d.plan.undoBudget)
+		g.renew(now)
 	}
 	switch {
 	case l.final:
 		l.dirty = true
 		// A saga that keeps its edges only writes more once it does not go well.
 		d.must = d.must || !d.plan.edges || g.status != Running
+		wait = 0
+	case !e.task.undo && g.exhausted(e.task.step):
+		l.dirty, d.must = true, true
 		wait = 0
 	case wait > time.Second:
 		l.dirty, d.must = true, true

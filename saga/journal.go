@@ -138,8 +138,7 @@ type StartRequest struct {
 	Plan      PlanHash
 	InputHash [32]byte
 	Input     []byte
-	Engine    EngineID      // zero: whoever claims it
-	Timeout   time.Duration // DeadlineAt = now + Timeout
+	Engine    EngineID // zero: whoever claims it
 }
 
 // A Write is what an owner's work came to. Its zero fields but Revision leave

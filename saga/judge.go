@@ -51,6 +51,9 @@ func judge(result []byte, err error) verdict {
 		v.again = sdk.Resumable(err) && !errors.Is(err, ErrPanic)
 		v.lost = failed.Outcome == retry.Unknown && errors.Is(err, retry.ErrKeyExpired)
 		v.deadEnd = deadEnd(failed)
+		if v.lost {
+			v.code = wire.KeyExpired // the next owner must know
+		}
 	}
 	return v // what any other error leaves behind nobody knows: Unknown
 }

@@ -19,7 +19,7 @@ func (d *draft) finish() (*plan, error) {
 	d.checkMarks()
 	d.checkPivot()
 	d.checkUndos()
-	d.checkRetention()
+	d.problems = append(d.problems, p.retentionProblems(defaultBackoff)...)
 	if len(d.problems) > 0 {
 		return nil, &PlanError{Name: p.name, Version: p.version, Problems: d.problems}
 	}
@@ -208,17 +208,6 @@ func (d *draft) checkUndos() {
 				d.problem(&MissingUndoError{Step: s.name, Fallible: other.name})
 				break
 			}
-		}
-	}
-}
-
-func (d *draft) checkRetention() {
-	p := d.plan
-	need := p.timeout + p.undoBudget
-	for _, s := range p.steps {
-		undeclared := p.edges && s.retention == 0
-		if undeclared || s.retention > 0 && s.retention < need {
-			d.problem(&RetentionError{Step: s.name, Retention: s.retention, Need: need})
 		}
 	}
 }

@@ -98,6 +98,9 @@ func (e *Engine) take(i int, d AnyDefinition) error {
 	if err := e.checkOperations(p); err != nil {
 		return err
 	}
+	if err := errors.Join(p.retentionProblems(e.cfg.Backoff)...); err != nil {
+		return field("Backoff", fmt.Errorf("%s version %d: %w", p.name, p.version, err))
+	}
 	if e.plans[p.record.Hash] == nil {
 		e.plans[p.record.Hash] = p
 		e.hashes = append(e.hashes, p.record.Hash)

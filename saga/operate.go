@@ -195,21 +195,39 @@ func (e *Engine) again(r Record, entries []Entry) Change {
 	if p := e.plans[r.Plan]; p != nil {
 		c.Deadline = p.undoBudget
 	}
-	if !r.Turned.IsZero() {
+	turned := !r.Turned.IsZero()
+	if turned {
 		c.Status = Compensating
 	}
 	for i, entry := range entries {
 		failed := !entry.Pending && entry.Outcome != retry.Completed
 		// Going back, only undos are tried anew: how calls ended is settled.
-		if failed && (entry.Undo || r.Turned.IsZero()) {
+		if failed && (entry.Undo || !turned) {
 			entry.Pending = true
 		}
 		if entry.Pending {
 			entry.Tries, entry.RetryAt = 0, time.Time{}
+			if entry.Undo || !turned {
+				entry.Code = "" // else a key that was forgotten would not be sent again
+			}
 		}
 		c.Entries[i] = entry
 	}
+	if p := e.plans[r.Plan]; p != nil && !turned {
+		c.Deadline = p.resumedFor(r, c)
+	}
 	return c
+}
+
+// resumedFor returns how long a saga may take that goes forward again as c says: past its
+// pivot the undo budget, and before it the saga's own time.
+func (p *plan) resumedFor(r Record, c Change) time.Duration {
+	r.Entries = c.Entries
+	g, err := p.load(r, false)
+	if err != nil || g.committed() {
+		return p.undoBudget
+	}
+	return p.timeout
 }
 
 func (e *Engine) stepOf(r Record, name string) (*step, error) {

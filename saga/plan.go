@@ -14,7 +14,7 @@ type plan struct {
 	steps   []*step
 	pivot   *step // nil: none
 
-	timeout     time.Duration
+	timeout     time.Duration // 0: none
 	undoBudget  time.Duration
 	maxParallel int
 	edges       bool
@@ -45,6 +45,7 @@ type step struct {
 	tryTimeout time.Duration
 	timeout    time.Duration // 0: none of its own
 	retention  time.Duration // 0: the callee judges
+	policy     RetryPolicy
 
 	call     func(ctx context.Context, c *call) ([]byte, error)
 	undoCall func(ctx context.Context, c *call) error

@@ -109,7 +109,7 @@ func (e *PivotError) Is(target error) bool { return target == ErrPivot }
 type RetentionError struct {
 	Step      string
 	Retention time.Duration // declared; 0: not declared, and CheckpointEdges needs it
-	Need      time.Duration // the saga's timeout and its undo budget
+	Need      time.Duration // for so long a key can be sent
 }
 
 // Error names the step.
@@ -117,7 +117,7 @@ func (e *RetentionError) Error() string {
 	if e.Retention == 0 {
 		return fmt.Sprintf("saga: step %s: CheckpointEdges needs a declared Retention of at least %v", e.Step, e.Need)
 	}
-	return fmt.Sprintf("saga: step %s: its callee remembers keys for %v, but Timeout and UndoBudget make %v", e.Step, e.Retention, e.Need)
+	return fmt.Sprintf("saga: step %s: its callee remembers keys for %v, but can be sent for %v", e.Step, e.Retention, e.Need)
 }
 
 // Is matches [ErrRetention].

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -15,10 +16,12 @@ type progress struct {
 	plan     *plan
 	status   Status // Running or Compensating
 	cancel   bool
-	created  time.Time // or when a verb set it going again
+	claimed  time.Time // when the first engine got it
+	begun    time.Time // the same, or when a verb set it going again
 	turned   time.Time // zero: not
-	deadline time.Time
-	forward  []leg // by index of the step
+	deadline time.Time // zero: none
+	renewed  bool      // the journal does not have the deadline yet
+	forward  []leg     // by index of the step
 	undo     []leg
 	running  int // calls under way
 }
@@ -32,6 +35,7 @@ type leg struct {
 	// one before it. Only what proves the opposite turns it.
 	maybe   bool
 	opened  bool // of the pivot: the journal says that it begins, or more
+	tried   bool // by this owner
 	lost    bool // not to be sent again, and nobody knows how it ended
 	dirty   bool // the journal does not have it yet
 	outcome retry.Outcome
@@ -65,8 +69,11 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 	}
 	g := &progress{
 		plan: p, status: r.Status, cancel: r.Cancel,
-		created: later(r.CreatedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,
+		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,
 		forward: make([]leg, len(p.steps)), undo: make([]leg, len(p.steps)),
+	}
+	if g.deadline.IsZero() {
+		g.deadline = p.deadline(g.claimed)
 	}
 	for _, e := range r.Entries {
 		s := p.find(e.Step)
@@ -75,7 +82,7 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 		}
 		l := g.leg(task{s, e.Undo})
 		*l = leg{
-			known: true, opened: true, final: !e.Pending, outcome: e.Outcome, result: e.Result,
+			known: true, opened: true, final: !e.Pending, lost: e.Pending && e.Code == wire.KeyExpired, outcome: e.Outcome, result: e.Result,
 			tries: e.Tries, retryAt: e.RetryAt, at: e.At, entry: e,
 		}
 	}
@@ -84,6 +91,21 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 	}
 	return g, nil
 }
+
+// deadline returns the deadline of a saga that the first engine got at that time, if the
+// journal has no other one.
+func (p *plan) deadline(claimed time.Time) time.Time {
+	switch {
+	case !slices.ContainsFunc(p.steps, (*step).canFail): // it can only go forward
+		return claimed.Add(p.undoBudget)
+	case p.timeout > 0:
+		return claimed.Add(p.timeout)
+	}
+	return time.Time{}
+}
+
+// renew gives the saga the undo budget from now on.
+func (g *progress) renew(now time.Time) { g.deadline, g.renewed = now.Add(g.plan.undoBudget), true }
 
 // doubt marks what an owner before this one may have sent without writing
 // anything of it.
@@ -160,7 +182,7 @@ func (g *progress) begin(t task) {
 func (g *progress) end(t task, v verdict, now time.Time, wait time.Duration) {
 	l := g.leg(t)
 	g.running--
-	l.running, l.known = false, true
+	l.running, l.known, l.tried = false, true, true
 	l.tries++
 	if v.outcome == retry.NotSent && l.maybe {
 		v.outcome = retry.Unknown // this try was not sent, an earlier one may have been
@@ -226,7 +248,7 @@ func (g *progress) committed() bool {
 // resolved first: what is under way, or may have been sent.
 func (g *progress) turn(now time.Time) []Entry {
 	g.status, g.turned = Compensating, now
-	g.deadline = now.Add(g.plan.undoBudget)
+	g.renew(now)
 	var entries []Entry
 	for _, s := range g.plan.steps {
 		l := &g.forward[s.index]
@@ -234,7 +256,7 @@ func (g *progress) turn(now time.Time) []Entry {
 		case l.final, !l.known && !l.running && !l.maybe && !l.opened:
 			continue
 		case l.running || l.maybe:
-			l.outcome, l.tries, l.retryAt = retry.Unknown, 0, time.Time{}
+			l.outcome, l.retryAt = retry.Unknown, time.Time{}
 		default:
 			l.final = true // it was tried and had no effect, or was written and not begun
 			if !l.known {

@@ -108,7 +108,7 @@ func (f *forest) step(b *saga.Builder[int, nothing], i int) *saga.StepRef[int, n
 		}
 		s.done = true
 		return nothing{}, nil
-	}).Retention(saga.DefaultTimeout + saga.DefaultUndoBudget)
+	}).Retention(20 * saga.DefaultUndoBudget)
 	return f.mark(ref, i)
 }
 

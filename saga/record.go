@@ -94,7 +94,9 @@ type Record struct {
 
 	// WakeAt is when its next owner may take it; zero: at once.
 	WakeAt time.Time
-	// DeadlineAt is when Running is to turn, or what must succeed is stuck.
+	// DeadlineAt is when what must succeed is stuck, or a Running saga turns. Zero means
+	// that none is stored yet: the definition's Timeout, if it has one, counts from
+	// FirstClaimedAt.
 	DeadlineAt time.Time
 
 	Now       time.Time // the journal's clock as it read this record

@@ -34,7 +34,7 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 	if p == nil {
 		return StartRequest{}, errNotDefined
 	}
-	req := StartRequest{Key: key, Name: p.name, Version: p.version, Plan: p.record.Hash, Timeout: p.timeout}
+	req := StartRequest{Key: key, Name: p.name, Version: p.version, Plan: p.record.Hash}
 	for _, option := range options {
 		option(&req)
 	}

@@ -225,7 +225,7 @@ func TestRun_outcomes(t *testing.T) {
 		{"a gateway's 404 after lost requests proves nothing", []sagatest.Fault{
 			sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.LoseRequest(), sagatest.Gateway(403),
 		}, nil, 0, 1, 0},
-		{"never reachable", always(sagatest.NotSent()), saga.ErrTimeout, retry.NotSent, 0, 0},
+		{"never reachable", always(sagatest.NotSent()), retry.ErrNotSent, retry.NotSent, 0, 0},
 		{"nobody knows, and it took effect", always(sagatest.Forget(true)), retry.ErrUnknown, retry.Unknown, 1, 1},
 		{"nobody knows, and it did not", always(sagatest.Forget(false)), retry.ErrUnknown, retry.Unknown, 0, 0},
 		{"the answer that the next step needs is gone", []sagatest.Fault{

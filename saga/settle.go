@@ -18,13 +18,12 @@ func (d *drive) settle(decision decision) error {
 		return nil
 	}
 	g, now := d.progress, d.now()
-	w := Write{Revision: d.revision + 1, Status: decision.status, DeadlineAt: g.deadline}
+	w := Write{Revision: d.revision + 1, Status: decision.status}
 	w.Cause, w.StuckOn = decision.cause, decision.stuckOn
 	from := g.status
 	switch decision.status {
 	case Compensating:
 		w.Entries = g.turn(now)
-		w.DeadlineAt = g.deadline
 	case Completed:
 		w.Result, w.Keep = d.result(), d.engine.cfg.Keep
 	case Compensated:
@@ -36,13 +35,16 @@ func (d *drive) settle(decision decision) error {
 	default:
 	}
 	w.Entries = d.unwritten(w.Entries)
+	if g.renewed && decision.status != Completed { // whose deadline is of no use to anybody
+		w.DeadlineAt, d.deadline = g.deadline, g.deadline
+	}
 	if opens {
 		w.Entries = append(w.Entries, Entry{Step: d.plan.pivot.name, Outcome: retry.Unknown, Pending: true, At: now})
 	}
 	if err := d.append(w); err != nil {
 		return err
 	}
-	d.must = false
+	d.must, g.renewed = false, false
 	if opens {
 		g.forward[d.plan.pivot.index].opened = true
 	}
@@ -132,7 +134,7 @@ func (d *drive) moved(from Status, w Write) {
 	r.Cause, r.StuckOn, r.Result = d.cause, w.StuckOn, w.Result
 	r.Now, r.FinishedAt = now, now
 	if d.progress != nil {
-		r.Turned, r.DeadlineAt = d.progress.turned, d.progress.deadline
+		r.Turned, r.DeadlineAt = d.progress.turned, d.deadline
 	}
 	if w.Status == Stuck && d.engine.cfg.OnStuck != nil {
 		d.engine.work.Go(d.callHook)

@@ -53,7 +53,8 @@ func Step[SagaIn, SagaOut, In, Out any](
 // the key on, or by calls of package sdk with its ctx, whose parent key is that
 // key.
 //
-// If fn returns an error, or panics, its effect is unknown. The step is then tried again until its time is up, and is undone. There are two exceptions:
+// If fn returns an error, or panics, its effect is unknown. The step is then tried again,
+// by default ten times in about five minutes ([RetryPolicy]), and is undone. There are two exceptions:
 //
 //   - fn says itself what is known: with [Rejected], [NotSent] or [Permanent].
 //   - The error speaks for every call that fn made with its ctx: a *retry.Error, an
@@ -210,7 +211,7 @@ func (s *StepRef[In, Out]) Pivot() *StepRef[In, Out] {
 }
 
 // Retriable says that the step succeeds in the end, if it is only tried for
-// long enough. Without an undo it must come after everything that can fail.
+// long enough: [Builder.UndoBudget], unless its [RetryPolicy] names Attempts. Without an undo it must come after everything that can fail.
 func (s *StepRef[In, Out]) Retriable() *StepRef[In, Out] {
 	s.step.retriable = true
 	return s
@@ -248,28 +249,29 @@ func (s *StepRef[In, Out]) After(steps ...AnyStep) *StepRef[In, Out] {
 // TryTimeout bounds one try: one call of the client with its attempts, or one
 // run of the function; of the undo too. The default is [DefaultTryTimeout].
 func (s *StepRef[In, Out]) TryTimeout(d time.Duration) *StepRef[In, Out] {
-	s.draft.positive("step "+s.step.name+": TryTimeout", int64(d), d)
+	s.draft.duration("step "+s.step.name+": TryTimeout", d)
 	s.step.tryTimeout = d
 	return s
 }
 
-// Timeout bounds all tries of the step, from when it could first begin. Past
-// it the step has failed, and the saga is compensated; past the pivot it is
-// stuck. The default is that the saga's own time bounds it.
+// Timeout bounds all tries of the step, from when it could first begin. It cuts off the
+// try that is running then. Past it the step has failed, as after its last attempt
+// ([RetryPolicy]), and nobody tries to find out what became of it: the step is undone if
+// it may have had an effect. By default the attempts bound the step.
 func (s *StepRef[In, Out]) Timeout(d time.Duration) *StepRef[In, Out] {
-	s.draft.positive("step "+s.step.name+": Timeout", int64(d), d)
+	s.draft.duration("step "+s.step.name+": Timeout", d)
 	s.step.timeout = d
 	return s
 }
 
-// Retention declares how long the callee remembers a key. [Define] refuses a
-// saga that can take longer, and a call whose outcome is unknown is not sent
-// again when it is that old: then the saga is stuck. The default is that the
-// callee judges by itself, as those do that this library guards.
-// [Builder.CheckpointEdges] needs it of every step, and says what it means of a
-// function's.
+// Retention declares how long the callee remembers a key. [Define] and [Open] refuse a
+// step that can be tried for longer, by its Timeout or its [RetryPolicy], or whose undo
+// can. A call whose outcome is unknown is not sent again when it is that old: then the
+// saga is stuck. The default is that the callee judges by itself, as those do that this
+// library guards. [Builder.CheckpointEdges] needs it of every step, for as long as the
+// whole saga can take, and says what it means of a function's.
 func (s *StepRef[In, Out]) Retention(d time.Duration) *StepRef[In, Out] {
-	s.draft.positive("step "+s.step.name+": Retention", int64(d), d)
+	s.draft.duration("step "+s.step.name+": Retention", d)
 	s.step.retention = d
 	return s
 }

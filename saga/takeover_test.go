@@ -273,7 +273,7 @@ func TestWrites(t *testing.T) {
 // line is three steps one after the other.
 func line(edges bool) *saga.Definition[order, nothing] {
 	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
-		keep := saga.DefaultTimeout + saga.DefaultUndoBudget
+		keep := 2 * saga.DefaultUndoBudget
 		held := saga.Step(b, reserve, b.Input()).Undo(release).Retention(keep)
 		paid := saga.Step(b, pay, saga.Map2(b.Input(), held.Output(), func(o order, _ hold) order { return o })).Undo(refund).Retention(keep)
 		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), func(h hold, c charge) booking {
@@ -346,7 +346,7 @@ func TestCheckpointEdges_functions(t *testing.T) {
 			v := &vendor{answers: make(map[string]int), asked: make(map[string]int), undone: make(map[string]int)}
 			d := saga.MustDefine("vendor", 1, func(b *saga.Builder[int, int]) {
 				b.CheckpointEdges()
-				const keep = saga.DefaultTimeout + saga.DefaultUndoBudget
+				const keep = 2 * saga.DefaultUndoBudget
 				buy := func(_ context.Context, c saga.Call[int]) (int, error) { return 10*c.Input + v.sell(c.Key), nil }
 				undo := func(_ context.Context, c saga.UndoCall[int, int]) error { v.takeBack(c.Forward); return nil }
 				one := saga.StepFunc(b, "vendor.one", b.Input(), buy).Retention(keep).UndoFunc("vendor.undo-one", undo)

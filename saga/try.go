@@ -47,6 +47,7 @@ func (d *drive) begin(decision *decision) error {
 			a.output = d.progress.forward[t.step.index].result
 		}
 		a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
+		a.bound = d.bound(t)
 		d.progress.begin(t)
 		if alone {
 			d.carryOut(a)
@@ -71,6 +72,17 @@ func (d *drive) alone(decision *decision) bool {
 	return decision.wake.IsZero() || decision.wake.Sub(d.now()) > decision.start[0].step.tryTimeout
 }
 
+// bound returns how long the next try of t may take.
+func (d *drive) bound(t task) time.Duration {
+	if t.undo || t.step.timeout == 0 {
+		return t.step.tryTimeout
+	}
+	if left := d.progress.limit(t.step).Sub(d.now()); left > 0 {
+		return min(t.step.tryTimeout, left)
+	}
+	return t.step.tryTimeout // an owner that came late finds out what became of the step
+}
+
 // An attempt is one try of a task that is about to be made.
 type attempt struct {
 	task
@@ -78,8 +90,9 @@ type attempt struct {
 	known   *facts
 	output  []byte // of the call to undo; nil: none
 	resumed bool
-	first   time.Time // when it can have been sent first
-	tooOld  bool      // to be sent again
+	first   time.Time     // when it can have been sent first
+	tooOld  bool          // to be sent again
+	bound   time.Duration // of the try
 	calls   *retry.Calls
 }
 
@@ -99,6 +112,7 @@ func (d *drive) carryOut(a attempt) {
 			v = judgeFunction(err, c.calls)
 		}
 		v.nothing = c.nothing
+		d.consult(a, err, &v)
 		d.endings <- &ending{task: a.task, verdict: v, err: err, elapsed: time.Since(begun)}
 	}()
 	if a.tooOld {
@@ -106,6 +120,22 @@ func (d *drive) carryOut(a attempt) {
 		return
 	}
 	result, err = d.try(a, c)
+}
+
+// consult asks the step's policy whether no further try can help.
+func (d *drive) consult(a attempt, err error, v *verdict) {
+	if err == nil || a.undo || v.outcome == retry.Completed {
+		return
+	}
+	permanent, panicked := a.step.permanent(err)
+	if panicked != nil {
+		d.tellOf(a, panicked)
+	}
+	if permanent {
+		v.again = false
+		v.deadEnd = v.outcome == retry.Unknown
+		v.stop = v.deadEnd
+	}
 }
 
 // tellOf tells of a panic in a function of the attempt's.
@@ -125,11 +155,16 @@ func (d *drive) firstSent(t task) time.Time {
 	if t.undo {
 		return d.progress.turned
 	}
-	return d.record.CreatedAt
+	return d.progress.claimed
 }
 
-// tooOld reports whether the callee may have forgotten the step's key.
+// tooOld reports whether the callee may have forgotten the step's key. The key was sent
+// after the steps before had ended. With CheckpointEdges the journal does not say when
+// they had.
 func (d *drive) tooOld(s *step, first time.Time) bool {
+	if !d.plan.edges {
+		first = d.progress.enabledAt(s, first)
+	}
 	return s.retention > 0 && d.now().Sub(first) >= s.retention-s.retention/20
 }
 
@@ -142,7 +177,7 @@ func tooOldError(s *step) error {
 
 // try makes the attempt.
 func (d *drive) try(a attempt, c *call) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, a.step.tryTimeout)
+	ctx, cancel := context.WithTimeout(d.ctx, a.bound)
 	defer cancel()
 	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Allowance: -1})
 	ctx = context.WithValue(ctx, infoKey{}, Info{

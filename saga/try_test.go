@@ -70,7 +70,8 @@ func failing(calls, undos int, err error) *saga.Definition[int, nothing] {
 	return saga.MustDefine("failing", 1, func(b *saga.Builder[int, nothing]) {
 		first := saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[int]) (nothing, error) {
 			return nothing{}, fail(&calls)
-		}).UndoFunc("a.undo", func(context.Context, saga.UndoCall[int, nothing]) error { return fail(&undos) })
+		}).UndoFunc("a.undo", func(context.Context, saga.UndoCall[int, nothing]) error { return fail(&undos) }).
+			Retry(saga.RetryPolicy{Attempts: 12})
 		saga.StepFunc(b, "b.do", first.Output(), func(context.Context, saga.Call[nothing]) (nothing, error) {
 			return nothing{}, saga.Rejected(errors.New("no"))
 		})

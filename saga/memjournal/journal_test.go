@@ -39,7 +39,7 @@ func TestJournal_timesAreExact(t *testing.T) {
 		}
 		require.NoError(t, j.Beat(t.Context(), engine, 15*time.Second))
 		require.NoError(t, j.Beat(t.Context(), other, time.Hour))
-		_, _, err := j.Start(t.Context(), saga.StartRequest{Engine: engine, Timeout: time.Hour})
+		_, _, err := j.Start(t.Context(), saga.StartRequest{Engine: engine})
 		require.NoError(t, err)
 		time.Sleep(15*time.Second - time.Nanosecond)
 		require.Empty(t, claim(), "claimed a nanosecond before the lease ended")
@@ -69,7 +69,6 @@ func TestJournal_badArguments(t *testing.T) {
 	}{
 		{"beat of nobody", func() error { return j.Beat(ctx, saga.EngineID{}, time.Second) }},
 		{"beat for no time", func() error { return j.Beat(ctx, saga.EngineID{1}, 0) }},
-		{"start without time", func() error { _, _, err := j.Start(ctx, saga.StartRequest{}); return err }},
 		{"claim nothing", func() error { _, err := j.Claim(ctx, saga.ClaimRequest{}); return err }},
 		{"list nothing", func() error { _, err := j.List(ctx, saga.ListRequest{}); return err }},
 		{"sweep nothing", func() error { _, err := j.Sweep(ctx, 0); return err }},

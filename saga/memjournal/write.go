@@ -12,9 +12,6 @@ import (
 
 // Start implements [saga.Journal].
 func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
-	if req.Timeout <= 0 {
-		return saga.Record{}, false, fmt.Errorf("%w: Timeout %v is not positive", ErrArgument, req.Timeout)
-	}
 	if err := j.lock(ctx); err != nil {
 		return saga.Record{}, false, err
 	}
@@ -29,7 +26,7 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
 		Status: saga.Running, Engine: req.Engine, Revision: 1,
-		CreatedAt: now, DeadlineAt: now.Add(req.Timeout),
+		CreatedAt: now,
 	}
 	if !req.Engine.IsZero() {
 		r.Fence, r.FirstClaimedAt = 1, now

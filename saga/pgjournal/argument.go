@@ -16,8 +16,6 @@ const longest = 200 * 365 * 24 * time.Hour
 
 func checkStart(req saga.StartRequest) error {
 	switch {
-	case req.Timeout < time.Microsecond || req.Timeout > longest:
-		return fmt.Errorf("%w: Timeout %v", ErrArgument, req.Timeout)
 	case req.Key.IsZero():
 		return fmt.Errorf("%w: no Key", ErrArgument)
 	case req.Version < 0 || req.Version > math.MaxInt32:

@@ -262,7 +262,8 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 			require.NoError(t, err)
 			require.Equal(t, fresh.Input, r.Input)
 			require.Equal(t, fresh.Key, r.Key)
-			require.Equal(t, fresh.Timeout, r.DeadlineAt.Sub(r.CreatedAt))
+			require.Equal(t, r.CreatedAt, r.FirstClaimedAt)
+			require.Zero(t, r.DeadlineAt)
 			require.EqualValues(t, 1, r.Fence)
 		}},
 		{"start of one that is there", saga.ID{}, func(ctx context.Context) error {

@@ -133,8 +133,6 @@ func TestJournal_badArguments(t *testing.T) {
 		{"beat of nobody", func() error { return j.Beat(ctx, saga.EngineID{}, time.Second) }},
 		{"beat for no time", func() error { return j.Beat(ctx, saga.EngineID{1}, 0) }},
 		{"beat for ever", func() error { return j.Beat(ctx, saga.EngineID{1}, math.MaxInt64) }},
-		{"start without time", begin(func(req *saga.StartRequest) { req.Timeout = 0 })},
-		{"start with too much of it", begin(func(req *saga.StartRequest) { req.Timeout = math.MaxInt64 })},
 		{"start without a key", begin(func(req *saga.StartRequest) { req.Key = childkey.Key{} })},
 		{"start of a scope that is no text", begin(func(req *saga.StartRequest) { req.Scope = "a\x00" })},
 		{"start of a version that is none", begin(func(req *saga.StartRequest) { req.Version = math.MaxInt64 })},

@@ -52,24 +52,24 @@ var parkedEngine = saga.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 25
 
 // columns takes one row.
 type columns struct {
-	id, engine                                                 pgtype.UUID
-	plan, inputHash, input                                     []byte
-	name, scope, key                                           string
-	version                                                    int32
-	fence, revision                                            int64
-	status                                                     int16
-	deaths                                                     int32
-	cancel                                                     bool
-	createdAt, deadlineAt, now                                 time.Time
-	firstClaimed, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
-	entries, cause, stuckOn, result                            []byte
+	id, engine                                                           pgtype.UUID
+	plan, inputHash, input                                               []byte
+	name, scope, key                                                     string
+	version                                                              int32
+	fence, revision                                                      int64
+	status                                                               int16
+	deaths                                                               int32
+	cancel                                                               bool
+	createdAt, now                                                       time.Time
+	firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
+	entries, cause, stuckOn, result                                      []byte
 }
 
 func (c *columns) targets() []any {
 	return []any{
 		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
 		&c.fence, &c.revision, &c.status, &c.deaths, &c.cancel,
-		&c.createdAt, &c.firstClaimed, &c.deadlineAt, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
+		&c.createdAt, &c.firstClaimed, &c.deadline, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
 	}
 }
@@ -82,7 +82,7 @@ func (c *columns) stored() stored {
 		Input: c.input, Result: c.result,
 		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel,
 		Status: saga.Status(c.status), //nolint:gosec // unpack bounds it
-		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: c.deadlineAt.UTC(),
+		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		Now: c.now.UTC(), CreatedAt: c.createdAt.UTC(), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}

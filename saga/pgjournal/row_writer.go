@@ -17,8 +17,8 @@ import (
 // row each, so those of one process may share a commit, as combined makes them;
 // singles sends each in one of its own.
 type rowWriter interface {
-	// start inserts the saga, and returns false if it did not.
-	start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error)
+	// start inserts the saga and returns when; false if it did not.
+	start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error)
 	// append writes what an owner's work came to, and returns false if it did not.
 	append(ctx context.Context, w owned) (bool, error)
 }
@@ -28,8 +28,8 @@ type singles struct {
 	statements
 }
 
-func (s *singles) start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error) {
-	return pgkit.Row(ctx, s.writer, s.statements.start(req), scanStartTimes)
+func (s *singles) start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error) {
+	return pgkit.Row(ctx, s.writer, s.statements.start(req), pgx.RowTo[time.Time])
 }
 
 func (s *singles) append(ctx context.Context, w owned) (bool, error) {
@@ -64,15 +64,15 @@ func insist[Q, A any](ctx context.Context, within time.Duration, lane *pgkit.Lan
 // for no new one.
 type combined struct {
 	lockTimeout time.Duration
-	starts      *pgkit.Lane[saga.StartRequest, startTimes]
+	starts      *pgkit.Lane[saga.StartRequest, time.Time]
 	appends     *pgkit.Lane[owned, bool]
 }
 
 func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *combined {
 	return &combined{
 		lockTimeout: lockTimeout,
-		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, startTimes]{
-			One: s.start, ScanOne: scanStartTimes, Many: s.startMany,
+		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, time.Time]{
+			One: s.start, ScanOne: pgx.RowTo[time.Time], Many: s.startMany,
 			Compare: func(a, b saga.StartRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 			Bytes:   func(req saga.StartRequest) int { return len(req.Input) },
 		}),
@@ -84,7 +84,7 @@ func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *co
 	}
 }
 
-func (c *combined) start(ctx context.Context, req saga.StartRequest) (startTimes, bool, error) {
+func (c *combined) start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error) {
 	return insist(ctx, c.lockTimeout, c.starts, req)
 }
 
@@ -93,34 +93,34 @@ func (c *combined) append(ctx context.Context, w owned) (bool, error) {
 	return ok, err
 }
 
-func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, startTimes, error)) {
+func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, time.Time, error)) {
 	n := len(reqs)
 	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 	plans, hashes, inputs := make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	names, scopes, keys := make([]string, n), make([]string, n), make([]string, n)
-	versions, fences, timeouts := make([]int32, n), make([]int64, n), make([]time.Duration, n)
+	versions, fences := make([]int32, n), make([]int64, n)
 	type starter struct{ id, engine [16]byte }
 	index := make(map[starter]int, n)
 	for i, req := range reqs {
 		ids[i], engines[i] = uuid(req.ID), uuid(req.Engine)
 		plans[i], hashes[i], inputs[i] = reqs[i].Plan[:], reqs[i].InputHash[:], present(req.Input)
 		names[i], scopes[i], keys[i] = req.Name, req.Scope, req.Key.String()
-		versions[i], fences[i], timeouts[i] = int32(req.Version), firstFence(req), req.Timeout //nolint:gosec // checkStart bounds it
+		versions[i], fences[i] = int32(req.Version), firstFence(req) //nolint:gosec // checkStart bounds it
 		index[starter{req.ID, req.Engine}] = i
 	}
 	st := s.query.startMany.Bind(pgx.NamedArgs{
 		"ids": ids, "engines": engines, "plans": plans, "input_hashes": hashes, "names": names, "versions": versions,
-		"scopes": scopes, "keys": keys, "inputs": inputs, "fences": fences, "timeouts": timeouts,
+		"scopes": scopes, "keys": keys, "inputs": inputs, "fences": fences,
 	})
-	return st, func(row pgx.CollectableRow) (int, startTimes, error) {
+	return st, func(row pgx.CollectableRow) (int, time.Time, error) {
 		var id, engine pgtype.UUID
-		var t startTimes
-		err := row.Scan(&id, &engine, &t.created, &t.deadline)
+		var created time.Time
+		err := row.Scan(&id, &engine, &created)
 		i, ok := index[starter{id.Bytes, engine.Bytes}]
 		if !ok {
 			i = -1
 		}
-		return i, t, err
+		return i, created, err
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/server/pgkit"
@@ -31,16 +32,16 @@ func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Rec
 	if saga.Stays(ctx) {
 		sent = pgkit.Staying(ctx)
 	}
-	var times startTimes
+	var at time.Time
 	inserted, err := pgkit.RetryConflict(ctx, func() (ok bool, err error) {
-		times, ok, err = j.rows.start(sent, *req)
+		at, ok, err = j.rows.start(sent, *req)
 		return ok, err
 	})
 	if err != nil {
 		return false, err
 	}
 	if inserted {
-		*r = newRecord(req, times)
+		*r = newRecord(req, at)
 		return true, nil
 	}
 	// Its snapshot is younger than the conflict. Calls are sent on the strength of
@@ -50,13 +51,13 @@ func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Rec
 }
 
 // newRecord is what the insert wrote.
-func newRecord(req *saga.StartRequest, t startTimes) saga.Record {
+func newRecord(req *saga.StartRequest, at time.Time) saga.Record {
 	r := saga.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
 		Status: saga.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
-		Now: t.created.UTC(), CreatedAt: t.created.UTC(), DeadlineAt: t.deadline.UTC(),
+		Now: at.UTC(), CreatedAt: at.UTC(),
 	}
 	if !req.Engine.IsZero() {
 		r.FirstClaimedAt = r.CreatedAt

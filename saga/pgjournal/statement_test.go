@@ -177,8 +177,8 @@ func TestIndexes(t *testing.T) {
 func TestPlans_ofFinishedSagas(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
-	exec(t, look, `insert into saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, driven, created_at, deadline_at, expires_at)
-		select gen_random_uuid(), gen_random_uuid(), $1, '', 'checkout', 1, '', 'k', '', 1, 1, 3, false, clock_timestamp(), clock_timestamp(), 'infinity'
+	exec(t, look, `insert into saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, driven, created_at, expires_at)
+		select gen_random_uuid(), gen_random_uuid(), $1, '', 'checkout', 1, '', 'k', '', 1, 1, 3, false, clock_timestamp(), 'infinity'
 		from generate_series(1, 20000)`, aPlan[:])
 	exec(t, look, "vacuum analyze saga")
 	engine := beat(t, j, time.Minute)

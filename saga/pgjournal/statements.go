@@ -30,13 +30,6 @@ func newOwned(o saga.Owner, w saga.Write) owned {
 	return owned{o, w, log, large}
 }
 
-// startTimes are the parts of a new saga that the server decides.
-type startTimes struct{ created, deadline time.Time }
-
-func scanStartTimes(row pgx.CollectableRow) (t startTimes, err error) {
-	return t, row.Scan(&t.created, &t.deadline)
-}
-
 func (s statements) start(req saga.StartRequest) pgkit.Statement {
 	args := startArgs(req)
 	args["engine"], args["fence"], args["lock_timeout"] = uuid(req.Engine), firstFence(req), s.lockTimeout
@@ -46,7 +39,7 @@ func (s statements) start(req saga.StartRequest) pgkit.Statement {
 func startArgs(req saga.StartRequest) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"id": uuid(req.ID), "plan": req.Plan[:], "input_hash": req.InputHash[:], "name": req.Name, "version": int32(req.Version), //nolint:gosec // checkStart bounds it
-		"scope": req.Scope, "key": req.Key.String(), "input": present(req.Input), "timeout": req.Timeout,
+		"scope": req.Scope, "key": req.Key.String(), "input": present(req.Input),
 	}
 }
 

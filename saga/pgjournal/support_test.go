@@ -90,7 +90,7 @@ func newRequest(engine saga.EngineID) saga.StartRequest {
 	input := []byte(`{"sku":"a-1","cents":100}`)
 	return saga.StartRequest{
 		ID: saga.IDOf("", "checkout", key), Key: key, Name: "checkout", Version: 1, Plan: aPlan,
-		InputHash: sha256.Sum256(input), Input: input, Engine: engine, Timeout: time.Hour,
+		InputHash: sha256.Sum256(input), Input: input, Engine: engine,
 	}
 }
 

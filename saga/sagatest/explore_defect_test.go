@@ -226,7 +226,7 @@ var plantedDefects = []planted{
 			now := time.Now()
 			return saga.Record{
 				ID: req.ID, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan, InputHash: req.InputHash, Input: req.Input,
-				Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, DeadlineAt: now.Add(req.Timeout),
+				Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, FirstClaimedAt: now,
 			}, true, nil
 		}
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {

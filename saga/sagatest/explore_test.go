@@ -44,7 +44,7 @@ var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[order, made])
 // Three in a line that can all be undone.
 func line(edges bool) *saga.Definition[order, nothing] {
 	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
-		const keep = saga.DefaultTimeout + saga.DefaultUndoBudget
+		const keep = 2 * saga.DefaultUndoBudget
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
 		paid := saga.Step(b, charge, saga.Map2(b.Input(), held.Output(), func(o order, _ made) order { return o })).Undo(refund).Retention(keep)
 		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Undo(unbook).Retention(keep)
@@ -107,7 +107,7 @@ func TestExplore_line(t *testing.T) {
 func TestExplore_checkpointEdgesWithAPivot(t *testing.T) {
 	t.Parallel()
 	Explore(t, saga.MustDefine("edged", 1, func(b *saga.Builder[order, nothing]) {
-		const keep = saga.DefaultTimeout + saga.DefaultUndoBudget
+		const keep = 2 * saga.DefaultUndoBudget
 		b.CheckpointEdges()
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
 		sent := saga.Step(b, book, saga.Map2(held.Output(), held.Output(), both)).Pivot().Retention(keep)

@@ -48,7 +48,7 @@ func request(engine saga.EngineID) saga.StartRequest {
 	input := []byte(`{"of":"` + key.String() + `"}`)
 	return saga.StartRequest{
 		ID: saga.IDOf("tenant", "checkout", key), Scope: "tenant", Key: key, Name: "checkout", Version: 3, Plan: planOf("checkout"),
-		InputHash: sha256.Sum256(input), Input: input, Engine: engine, Timeout: keep,
+		InputHash: sha256.Sum256(input), Input: input, Engine: engine,
 	}
 }
 

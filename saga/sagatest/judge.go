@@ -40,7 +40,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		journal = x.breakJournal(journal)
 	}
 	watch := &monitor{
-		Journal: journal, network: services, id: x.id, unseen: x.undoBudget / 4,
+		Journal: journal, network: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps,
 		leases: make(map[saga.EngineID]time.Time),
 	}
 

@@ -19,6 +19,7 @@ type monitor struct {
 	network roundTripper
 	id      saga.ID       // of the saga
 	unseen  time.Duration // after the turn, when what nobody could find out about may be undone
+	steps   []saga.StepInfo
 
 	mu         sync.Mutex
 	leases     map[saga.EngineID]time.Time
@@ -148,13 +149,23 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.network.RoundTrip(req)
 }
 
+// spent reports whether the step of an entry has had all its tries, or its time.
+func (m *monitor) spent(e saga.Entry, r saga.Record) bool {
+	for _, s := range m.steps {
+		if s.Name == e.Step {
+			return s.Attempts > 0 && e.Tries >= s.Attempts || s.Timeout > 0 && r.Now.Sub(r.FirstClaimedAt) >= s.Timeout
+		}
+	}
+	return false
+}
+
 // resolved notes an undo of what nobody tried to find out about.
 func (m *monitor) resolved(step string, r saga.Record) {
 	for _, e := range r.Entries {
 		if e.Step != step || e.Undo {
 			continue
 		}
-		if e.Pending && r.Now.Sub(r.Turned) < m.unseen {
+		if e.Pending && r.Now.Sub(r.Turned) < m.unseen && !m.spent(e, r) {
 			m.violation("%s is undone before it is known how its call ended", step)
 		}
 		return

@@ -18,7 +18,7 @@ create table saga (
   fence       bigint      not null,
   engine      uuid        not null,
   first_claimed_at timestamptz,
-  deadline_at timestamptz not null,
+  deadline_at timestamptz,
   turned_at   timestamptz,
   resumed_at  timestamptz,
   cause       bytea,

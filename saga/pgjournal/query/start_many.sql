@@ -3,12 +3,11 @@
 -- IDs, as everybody inserts who inserts several: two of these wait for each other in
 -- turn, and not in a circle.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
-  created_at, first_claimed_at, deadline_at)
+  created_at, first_claimed_at)
 select r.id, r.engine, r.plan, r.input_hash, r.name, r.version, r.scope, r.key, r.input, r.fence, 1, 1,
-  statement_timestamp(), case when r.fence > 0 then statement_timestamp() end, statement_timestamp() + r.timeout
+  statement_timestamp(), case when r.fence > 0 then statement_timestamp() end
 from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@plans::bytea[]) as plan,
     unnest(@input_hashes::bytea[]) as input_hash, unnest(@names::text[]) as name, unnest(@versions::integer[]) as version,
-    unnest(@scopes::text[]) as scope, unnest(@keys::text[]) as key, unnest(@inputs::bytea[]) as input, unnest(@fences::bigint[]) as fence,
-    unnest(@timeouts::interval[]) as timeout) r
+    unnest(@scopes::text[]) as scope, unnest(@keys::text[]) as key, unnest(@inputs::bytea[]) as input, unnest(@fences::bigint[]) as fence) r
 on conflict (id) do nothing
-returning id, engine, created_at, deadline_at
+returning id, engine, created_at
