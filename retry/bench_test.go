@@ -27,7 +27,7 @@ var benchTransport = roundTrip(func(req *http.Request) (*http.Response, error) {
 
 // BenchmarkClient_Send is what the client adds to a request that succeeds at once.
 func BenchmarkClient_Send(b *testing.B) {
-	c := newClient(b, retry.Config{Transport: benchTransport})
+	c := newClient(b, retry.Config{Transport: benchTransport, Profile: retry.Fanonce()})
 	call := post(stubURL)
 	call.Body = benchBody
 	b.ReportAllocs()
@@ -35,6 +35,25 @@ func BenchmarkClient_Send(b *testing.B) {
 		if _, err := c.Send(b.Context(), call); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkClient_Do is the same for code that has an http.Request with a key.
+func BenchmarkClient_Do(b *testing.B) {
+	c := newClient(b, retry.Config{Transport: benchTransport})
+	b.ReportAllocs()
+	for b.Loop() {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Header["Idempotency-Key"] = []string{"k-1"}
+		resp, err := c.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
 	}
 }
 

@@ -47,7 +47,7 @@ func (f *frozen) freeze(call *Call, c *carrier, known *targets) (*url.URL, error
 		return nil, err
 	}
 	f.carrier = c
-	if f.header, err = c.freezeHeader(call); err != nil {
+	if err = f.freezeHeader(call); err != nil {
 		return nil, err
 	}
 	f.freezeFields(call)
@@ -84,12 +84,9 @@ func (f *frozen) freezeKeyedBody(call *Call) error {
 
 // freezeHeader checks the caller's header and copies it, names in one spelling. The header
 // of a request stays as it is if there is no Profile.
-func (c *carrier) freezeHeader(call *Call) ([]line, error) {
-	if len(call.Header) == 0 {
-		return nil, nil
-	}
+func (f *frozen) freezeHeader(call *Call) error {
+	c := f.carrier
 	asGiven := call.owned && c.asGiven
-	frozen := make([]line, 0, len(call.Header))
 	for h, values := range call.Header {
 		switch {
 		case asGiven && (call.Key == call.given || !strings.EqualFold(h, c.keyHeader)):
@@ -97,17 +94,27 @@ func (c *carrier) freezeHeader(call *Call) ([]line, error) {
 		case call.owned:
 			continue // replaced, or not meant for the service
 		default:
-			return nil, fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
+			return fmt.Errorf("%w: Header: %s is the client's own; use the Call's fields", ErrInvalid, h)
 		}
 		if err := checkHeader(h, values); err != nil {
-			return nil, err
+			return err
 		}
-		if !asGiven {
+		switch {
+		case asGiven && h == c.keyHeader && len(values) == 1:
+			f.key = values[0]
+			continue
+		case !asGiven:
 			h = http.CanonicalHeaderKey(h)
 		}
-		frozen = append(frozen, line{h, slices.Clone(values)})
+		if !call.owned { // else nobody changes it during the call
+			values = slices.Clone(values)
+		}
+		if f.header == nil {
+			f.header = make([]line, 0, len(call.Header))
+		}
+		f.header = append(f.header, line{h, values})
 	}
-	return frozen, nil
+	return nil
 }
 
 // freezeFields spells the headers of ours that stay the same.
