@@ -95,9 +95,7 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 // readProblem finds out who refused the call, and why. The header goes first: the body
 // may have the service's own shape.
 func (a *answer) readProblem() {
-	if code := wire.Code(a.header.Get(wire.HeaderCode)); known(code) {
-		a.code = code
-	}
+	a.code = codeOf(a.header)
 	contentType := a.header.Get("Content-Type")
 	if p, ok := wire.ParseProblem(contentType, a.snippet()); ok && (a.code == "" || a.code == p.Code) {
 		a.problem, a.code, a.detail = &p, p.Code, clean(p.Detail)
@@ -109,6 +107,14 @@ func (a *answer) readProblem() {
 			a.theirs = wire.Code(clean(string(p.Code)))
 		}
 	}
+}
+
+// codeOf returns the code of the idempotency layer in a header; "" if there is none.
+func codeOf(header http.Header) wire.Code {
+	if code := wire.Code(header.Get(wire.HeaderCode)); known(code) {
+		return code
+	}
+	return ""
 }
 
 func known(code wire.Code) bool {

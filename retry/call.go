@@ -20,9 +20,10 @@ type Call struct {
 	Stream *Stream
 
 	// Key is sent on every attempt, as [Config.Profile] says. Without a Profile it is
-	// sent as Idempotency-Key, in quotes. The zero Key makes the call un-keyed: then a
-	// method that is not idempotent by RFC 9110 section 9.2.2 gets one attempt, and more
-	// only where nothing was sent.
+	// sent as Idempotency-Key, in quotes. The zero Key makes the call un-keyed. Then a
+	// method that is not idempotent by RFC 9110 section 9.2.2 is repeated in two cases
+	// only. Either nothing was sent, or the answer says that nothing was done, as 421, 425
+	// and 429 do.
 	Key childkey.Key
 	// Cancels is the forward key that an undo cancels; the zero Key means none. It is
 	// not sent to a service whose Profile does not name Idempotency-Cancels.
@@ -47,6 +48,7 @@ type Call struct {
 	given childkey.Key // the key that Header has
 	url   *url.URL     // in place of URL; nil means that one
 	host  string       // in place of the URL's; empty means that one
+	close bool         // asks for the end of the connection after the answer
 }
 
 // An Answer is a complete answer that is not 2xx.

@@ -14,6 +14,9 @@ import (
 //
 // A call by a safe method (GET, HEAD, OPTIONS, TRACE) counts as one without an effect.
 //
+// A request without a key that passes through [Client.RoundTripper] ends when the body of
+// its answer ends or is closed. It is Unknown if the body breaks off.
+//
 // The zero Calls has noted none. A nil *Calls notes nothing. Both are safe for concurrent
 // use.
 type Calls struct {

@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -106,5 +107,63 @@ func TestCalls_noted(t *testing.T) {
 			}
 			require.False(t, calls.Made(&retry.Error{}))
 		})
+	}
+}
+
+// A call that passes ends with the body of its answer. It is Unknown if that body breaks
+// off. A call by a safe method leaves nothing.
+func TestCalls_ofWhatPasses(t *testing.T) {
+	t.Parallel()
+	whole := func(*testing.T, io.ReadCloser) {}
+	for name, tt := range map[string]struct {
+		method string
+		step   step
+		read   func(*testing.T, io.ReadCloser) // before Close; nil means that nobody reads
+		want   retry.Outcome
+	}{
+		"done":                       {http.MethodPost, answer(200, "done"), whole, retry.Completed},
+		"done, without a body":       {http.MethodPost, answerOf(http.NoBody), nil, retry.Completed},
+		"done, read to the end":      {http.MethodPost, answer(200, "done"), readAll, retry.Completed},
+		"done, broken off":           {http.MethodPost, answerOf(io.NopCloser(&failingReader{})), readAll, retry.Unknown},
+		"refused":                    {http.MethodPost, answer(402, "no"), whole, retry.Rejected},
+		"failed":                     {http.MethodPost, answer(500, "oops"), readAll, retry.Unknown},
+		"lost":                       {http.MethodPost, fails(errBroken), nil, retry.Unknown},
+		"not connected":              {http.MethodPost, fails(errDial), nil, retry.NotSent},
+		"turned away":                {http.MethodDelete, answer(429, "later"), whole, retry.Rejected},
+		"a read, failed":             {http.MethodGet, answer(500, "oops"), whole, retry.NotSent},
+		"a read, lost":               {http.MethodGet, fails(errBroken), nil, retry.NotSent},
+		"a read, with half a answer": {http.MethodGet, answerOf(io.NopCloser(&failingReader{})), readAll, retry.NotSent},
+		"another protocol":           {http.MethodPost, answer(101, ""), nil, retry.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls retry.Calls
+			req := unkeyed(t, calls.Context(t.Context()), tt.method, stubURL, "body")
+			resp, err := newClient(t, over(script(tt.step))).RoundTripper().RoundTrip(req)
+			if err != nil {
+				var failed *retry.Error
+				require.ErrorAs(t, err, &failed)
+				require.True(t, calls.Made(failed))
+			} else {
+				defer resp.Body.Close()
+			}
+			if tt.read != nil {
+				if tt.method != http.MethodGet {
+					require.Equal(t, 1, calls.Unknown(), "under way")
+				}
+				tt.read(t, resp.Body)
+				require.NoError(t, resp.Body.Close())
+				require.NoError(t, resp.Body.Close())
+			}
+			require.Equal(t, tt.want, calls.Outcome())
+		})
+	}
+}
+
+func readAll(_ *testing.T, body io.ReadCloser) { io.Copy(io.Discard, body) }
+
+func answerOf(body io.ReadCloser) step {
+	return func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: req}, nil
 	}
 }

@@ -90,6 +90,16 @@ func (c *carrier) key(header http.Header) (childkey.Key, error) {
 	return own, nil
 }
 
+// present reports whether a request with the header is under a key, or cancels one.
+func (c *carrier) present(header http.Header) bool {
+	for _, name := range []string{wire.HeaderKey, wire.HeaderCancels, c.keyHeader} {
+		if len(linesOf(header, name)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // linesOf returns the lines of a header, in whatever spellings its name is there.
 func linesOf(header http.Header, name string) []string {
 	lines := header[name]

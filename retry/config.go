@@ -48,9 +48,11 @@ type Config struct {
 	RetryAfterCap time.Duration
 
 	// Timeout bounds the whole call, attempts and waits; a ctx that ends
-	// earlier wins. Zero means [DefaultTimeout].
+	// earlier wins. After Timeout no further attempt begins for a request that passes
+	// through [Client.RoundTripper], and the one that is running goes on. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// AttemptTimeout bounds one attempt, up to the last byte of its answer. An
+	// AttemptTimeout bounds one attempt, up to the last byte of its answer. It does not
+	// bound a request that passes through [Client.RoundTripper]. An
 	// attempt that it ends is retried. So that time is left for that, an attempt gets at
 	// most two thirds of the time that its call has left, unless it is the last one.
 	// Zero means [DefaultAttemptTimeout], or a third of Timeout if that is less; all of
@@ -76,14 +78,15 @@ type Config struct {
 	// MaxResponseBytes is the length of the longest body that is read. A call whose
 	// 2xx answer is longer ends as Completed with [ErrResponseTooLarge]. Of others
 	// [Client.Send] reads 64 KiB; [Client.Do] and [Client.RoundTripper], which give
-	// them out, read as much as of a 2xx, and at least that. Zero means
-	// [DefaultMaxResponseBytes].
+	// them out, read as much as of a 2xx, and at least that. The answer to a request that
+	// passes through the round tripper is not read. Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 
 	// Prepare is called before each attempt with the request that is about to
 	// be sent, to sign it or to refresh its credentials; nil means nothing. It
 	// must not change method, URL, body or the headers of package wire: then
-	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call.
+	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call. It may read
+	// the body. A request that passes through [Client.RoundTripper] needs GetBody for that.
 	Prepare func(attempt int, req *http.Request) error
 
 	// Profile says how the services of the client take keys, and which of this library's

@@ -112,6 +112,12 @@ var (
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Timeout reports whether the cause is that time ran out. [net/url.Error] asks for it.
+func (e *Error) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
 // Is matches the sentinel of the error's outcome, and of its code.
 func (e *Error) Is(target error) bool {
 	switch target {

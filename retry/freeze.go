@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ type frozen struct {
 	cancels   string
 	firstSent string
 	body      payload
+	close     bool // the connection, after the answer
 }
 
 // A line is a header of the caller's.
@@ -51,6 +53,7 @@ func (f *frozen) freeze(call *Call, c *carrier, known *targets) (*url.URL, error
 		return nil, err
 	}
 	f.freezeFields(call)
+	f.close = call.close
 	return u, f.freezeBody(call)
 }
 
@@ -165,12 +168,39 @@ func checkHeader(name string, values []string) error {
 		}
 	}
 	for _, v := range values {
-		if i := strings.IndexFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }); i >= 0 {
+		if i := control(v); i >= 0 {
 			return fmt.Errorf("%w: Header: %s has a control character at offset %d", ErrInvalid, name, i)
 		}
 	}
 	return nil
 }
+
+// control returns the offset of the first control character that no header may have; -1 if
+// there is none.
+func control(value string) int {
+	return strings.IndexFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// wellFormed reports whether req can be sent over HTTP at all.
+func wellFormed(req *http.Request) bool {
+	if req.URL == nil || req.Header == nil || req.URL.Scheme == "" || !overHTTP(req.URL) || req.URL.Host == "" {
+		return false
+	}
+	if req.Method != "" && !token(req.Method) || !validHost(cmp.Or(req.Host, req.URL.Host)) {
+		return false
+	}
+	for _, header := range []http.Header{req.Header, req.Trailer} {
+		for name, values := range header {
+			if !token(name) || slices.ContainsFunc(values, func(v string) bool { return control(v) >= 0 }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// overHTTP reports whether the scheme of u is HTTP's, or is missing.
+func overHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "" }
 
 func alphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'

@@ -32,13 +32,12 @@ func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Resp
 		err = call.checkOrigin(req)
 	}
 	if err != nil {
-		task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-		return nil, c.Refuse(req.Context(), task, err)
+		return nil, c.refuse(req, &call, err)
 	}
 	x := c.exchange(req.Context(), &call, false)
 	defer x.release()
 	if x.answer == nil {
 		return nil, x.err
 	}
-	return x.answer.standard(req), x.err
+	return x.answer.standard(req, x.err), x.err
 }

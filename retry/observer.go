@@ -10,7 +10,9 @@ import (
 )
 
 // An Observer hears how calls go. Its methods are called in the goroutine of
-// the call, concurrently for concurrent calls, and must return quickly.
+// the call, concurrently for concurrent calls, and must return quickly. For a request
+// that passes through [Client.RoundTripper] they are called when the header of its answer
+// came.
 type Observer interface {
 	// AttemptEnded is called after each attempt, before the wait that follows.
 	AttemptEnded(ctx context.Context, e AttemptEvent)

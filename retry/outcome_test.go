@@ -188,6 +188,7 @@ func TestSend_judgeReadsAnswersOfItsCallee(t *testing.T) {
 	require.Equal(t, wire.OutcomeUnknown, failed.Code)
 }
 
+// A call without a key that may have an effect is repeated only where nothing was done.
 func TestSend_unkeyedPostIsSentOnce(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -197,7 +198,12 @@ func TestSend_unkeyedPostIsSentOnce(t *testing.T) {
 		want   int
 	}{
 		{"POST, 503", http.MethodPost, status(503), 1},
-		{"POST, 429", http.MethodPost, status(429), 1},
+		{"POST, 429", http.MethodPost, status(429, "Retry-After: 0"), 4},
+		{"POST, 425", http.MethodPost, status(425), 4},
+		{"POST, 421", http.MethodPost, status(421), 4},
+		{"POST, refused before the claim", http.MethodPost, problem(wire.ScopeUnavailable), 4},
+		{"POST, 429 with a veto", http.MethodPost, status(429, wire.HeaderShouldRetry+": false"), 1},
+		{"POST, 400", http.MethodPost, status(400), 1},
 		{"POST, lost", http.MethodPost, fails(errBroken), 1},
 		{"PATCH, 503", http.MethodPatch, status(503), 1},
 		{"POST, not connected", http.MethodPost, fails(errDial), 4},

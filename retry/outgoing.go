@@ -16,7 +16,7 @@ import (
 // frozen headers and the frozen body, as Prepare leaves it.
 func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
 	if x.attempt.Number > 1 {
-		if err := x.frozen.body.unchanged(); err != nil {
+		if err := x.frozen.body.unchanged(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -27,7 +27,7 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 	if !x.follow {
 		added = nil // a transport adds nothing to a request that it was given
 	}
-	out.URL, out.Header = &x.hop.url, x.header(added)
+	out.URL, out.Header, out.Close = &x.hop.url, x.header(added), x.frozen.close
 	fill(&out.Host, out.URL.Host)
 	if err := x.setBody(out, &x.hop.body); err != nil {
 		return nil, err

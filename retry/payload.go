@@ -2,6 +2,7 @@ package retry
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -31,10 +32,10 @@ func (p payload) size() int64 {
 }
 
 // unchanged returns an error wrapping ErrPayloadChanged if another attempt would
-// send something else than the first.
-func (p payload) unchanged() error {
+// send something else than the first. A stream is read until ctx ends.
+func (p payload) unchanged(ctx context.Context) error {
 	if p.stream != nil {
-		return p.stream.unchanged()
+		return p.stream.unchanged(ctx)
 	}
 	if maphash.Bytes(marks, p.bytes) != p.mark {
 		return fmt.Errorf("%w: body", ErrPayloadChanged)

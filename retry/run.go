@@ -30,6 +30,7 @@ type run struct {
 	paid bool          // the attempt under way took one of them
 
 	safe      bool // may be sent again although it may have taken effect
+	once      bool // may not be sent again: its body cannot be read again
 	polling   bool
 	retryable bool
 
@@ -85,6 +86,11 @@ func (r *run) begin() {
 		a.Allowance = r.left.TakeUpTo(min((1+r.left.Left())/r.remainingAttempts()-1, wire.MaxRetryCount))
 		r.spent = 1 + a.Allowance
 	}
+	r.trace(a)
+}
+
+// trace tells the tracer that attempt a begins.
+func (r *run) trace(a Attempt) {
 	r.attempt, r.attempting = a, r.caller
 	if r.client.tracer != nil {
 		r.attempting = r.client.tracer.AttemptStarted(r.caller, AttemptStart{
@@ -122,8 +128,11 @@ func (r *run) end(v Verdict, deliveries, reserved int, err error) (wait time.Dur
 	if ended := r.ended(time.Now()); ended != nil {
 		return 0, false, ended
 	}
-	if !r.safe && v.Outcome != NotSent {
+	switch {
+	case !r.safe && v.Outcome != NotSent && v.Outcome != Rejected: // of this attempt
 		r.retryable = false
+		return 0, false, nil
+	case r.once:
 		return 0, false, nil
 	}
 	return r.next(v)
@@ -217,21 +226,24 @@ func (r *run) expired(then time.Time) bool {
 // ended returns why no further attempt may begin at the time now: the caller's
 // own reason before the client's.
 func (r *run) ended(now time.Time) error {
-	err := r.caller.Err()
-	if err == nil {
-		switch {
-		case r.expired(now):
-			return ErrKeyExpired
-		case !now.Before(r.deadline):
-			return ErrDeadline
-		}
-		return nil
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case r.caller.Err() != nil:
+		return endOf(r.caller)
+	case r.expired(now):
+		return ErrKeyExpired
+	case !now.Before(r.deadline):
 		return ErrDeadline
 	}
-	cause := context.Cause(r.caller)
-	if errors.Is(cause, err) {
+	return nil
+}
+
+// endOf returns why ctx has ended.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrDeadline
+	case errors.Is(cause, err):
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)

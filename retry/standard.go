@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -22,14 +21,14 @@ import (
 //
 // The service of the call, in events, errors and the budget, is the host of its URL.
 // The body is read into memory first, but for one of more than a mebibyte that
-// req.GetBody opens anew (see [Stream]); it is always closed. req is not
-// changed.
+// req.GetBody opens anew (see [Stream]); it is always closed. Do stops reading when the
+// ctx of req ends. req is not changed.
 //
 // As with http.Client, every complete answer that ends the call is a response
 // without an error, whatever its status; its body is in memory. Where there is none,
 // or only answers that were to be retried, or a 2xx of more than
 // [Config.MaxResponseBytes], the error is an [*Error]. Of another answer that is
-// longer the body ends with [ErrResponseTooLarge] in place of io.EOF. [Client.Send]
+// longer the body ends with an [*Error] that wraps [ErrResponseTooLarge]. [Client.Send]
 // says more of an answer that is not 2xx.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	x, err := c.standard(req, true)
@@ -40,24 +39,45 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable) {
 		return nil, x.err
 	}
-	return x.answer.standard(req), nil
+	return x.answer.standard(req, x.err), nil
 }
 
 // RoundTripper returns the client as the transport of an http.Client, which then
 // follows redirects itself. The key and the header of a request are as for [Client.Do].
 //
-// A request with a key goes to no other origin than the one that it was made for: of a
-// redirect that leads elsewhere the error is [ErrInvalid].
+// A request without Idempotency-Key passes through as [Config.Transport] sends it. Neither
+// its header nor its body is touched. The answer is the transport's own, and its body is
+// not read here: event streams, large downloads, trailers and upgrades work as they do
+// without the client. Only the request's ctx bounds its time. The client repeats it, within
+// MaxAttempts, Timeout, Budget and Allowance, in two cases:
 //
-// It keeps the contract of [http.RoundTripper]: the error is nil if the last attempt
-// had an answer, also where attempts or time ran out, and of a body that is too long
-// reading it fails. So of such calls only observers and the callee's header tell what
+//   - No answer came, and the method is safe (GET, HEAD, OPTIONS, TRACE) or nothing was sent.
+//   - The answer is 421, 425 or 429, or has a code by which nothing was done.
+//
+// In both cases a body must be one that GetBody opens anew. All other answers are returned,
+// also a 503 to a GET. [Client.Do] repeats such a request.
+//
+// A request with a key has its answer in memory, as from [Client.Do]. A trailer or
+// an Upgrade in it is refused ([ErrInvalid]). It goes to no other origin than the one that it
+// was made for: of a redirect that leads elsewhere the error is [ErrInvalid].
+//
+// The round tripper keeps the contract of [http.RoundTripper]: the error is nil if the last
+// attempt had an answer, also where attempts or time ran out. A request with a key may get
+// an answer that is longer than [Config.MaxResponseBytes]. The body of such an answer ends
+// with an [*Error] that says the outcome and wraps [ErrResponseTooLarge]. Every other error is an [*Error]
+// too. So of calls that have an answer only observers and the callee's header tell what
 // is known of the effect; [Client.Do] and [Client.Send] do.
+//
+// The round tripper has the method CloseIdleConnections, which [http.Client] calls. It
+// closes those of [Config.Transport], if that has the method.
 func (c *Client) RoundTripper() http.RoundTripper { return roundTripper{c} }
 
 type roundTripper struct{ client *Client }
 
 func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req != nil && !t.client.made().carrier.present(req.Header) {
+		return t.client.pass(req)
+	}
 	x, err := t.client.standard(req, false)
 	if err != nil {
 		return nil, err
@@ -66,7 +86,13 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if x.answer == nil {
 		return nil, x.err
 	}
-	return x.answer.standard(req), nil
+	return x.answer.standard(req, x.err), nil
+}
+
+func (t roundTripper) CloseIdleConnections() {
+	if transport, ok := t.client.made().cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		transport.CloseIdleConnections()
+	}
 }
 
 // standard makes the call that req is. Its error is an *Error; without one, release the
@@ -77,37 +103,51 @@ func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
 	}
 	call, err := c.made().callOf(req)
 	if err != nil {
-		return nil, c.Refuse(req.Context(), Task{Service: call.Service, Key: call.Key, Resumed: call.Resumed}, err)
+		return nil, c.refuse(req, &call, err)
 	}
 	return c.exchange(req.Context(), &call, follow), nil
 }
 
+// refuse ends the call that req is before anything was sent. If the ctx of req ended while
+// its body was read, the call can end better later.
+func (c *Client) refuse(req *http.Request, call *Call, err error) *Error {
+	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
+	failed := c.Refuse(req.Context(), task, err)
+	failed.Retryable = req.Context().Err() != nil && !errors.Is(err, ErrInvalid)
+	return failed
+}
+
 // callOf reads req as a Call, and closes its body.
 func (c *Client) callOf(req *http.Request) (Call, error) {
-	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host}
+	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host, close: req.Close}
 	call.Resumed = req.Response != nil // a redirect led here: somebody had the request before
 	fill(&call.Method, http.MethodGet)
 	if req.URL != nil { // without one, freeze refuses the call
 		call.Service = req.URL.Host
 	}
-	err := call.takeBody(req, c.carrier.bodyField == "")
-	switch {
-	case err != nil:
+	if err := call.takeHeader(req, &c.carrier); err != nil {
+		closeBody(req)
 		return call, err
-	case len(req.Trailer) > 0:
-		return call, fmt.Errorf("%w: a request with a trailer", ErrInvalid)
 	}
-	if call.Key, err = c.carrier.key(req.Header); err != nil {
-		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	return call, call.takeBody(req.Context(), req, c.carrier.bodyField == "")
+}
+
+// takeHeader takes over the headers that belong to the client.
+func (c *Call) takeHeader(req *http.Request, carrier *carrier) (err error) {
+	if len(req.Trailer) > 0 {
+		return fmt.Errorf("%w: a request with a trailer", ErrInvalid)
 	}
-	call.given = call.Key
-	if call.Cancels, _, err = wire.ParseKeyHeader(linesOf(req.Header, wire.HeaderCancels)); err != nil {
-		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if c.Key, err = carrier.key(req.Header); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if call.FirstSent, _, err = wire.ParseFirstSent(linesOf(req.Header, wire.HeaderFirstSent)); err != nil {
-		return call, fmt.Errorf("%w: %w", ErrInvalid, err)
+	c.given = c.Key
+	if c.Cancels, _, err = wire.ParseKeyHeader(linesOf(req.Header, wire.HeaderCancels)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return call, call.checkOrigin(req)
+	if c.FirstSent, _, err = wire.ParseFirstSent(linesOf(req.Header, wire.HeaderFirstSent)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.checkOrigin(req)
 }
 
 // checkOrigin keeps a key from following a redirect, as an http.Client does that the
@@ -122,48 +162,13 @@ func (c *Call) checkOrigin(req *http.Request) error {
 	return nil
 }
 
-// maxCopied is the length of the longest body that is copied although it could
-// be opened anew.
-const maxCopied = 1 << 20
-
-// takeBody takes over req's body, and closes it. A long body becomes a Stream only if
-// streams says so.
-func (c *Call) takeBody(req *http.Request, streams bool) error {
-	if req.Body == nil {
-		return nil
-	}
-	var err error
-	if streams && req.GetBody != nil && req.ContentLength > maxCopied {
-		c.Stream, err = NewStream(req.GetBody)
-	} else {
-		c.Body, _, err = readBody(req.Body, req.ContentLength, math.MaxInt64)
-	}
-	if closeErr := req.Body.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil && req.ContentLength > 0 && c.size() != req.ContentLength {
-		err = fmt.Errorf("%w: body of %d bytes, announced as %d", ErrInvalid, c.size(), req.ContentLength)
-	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
-		err = fmt.Errorf("%w: body: %w", ErrInvalid, err)
-	}
-	return err
-}
-
-// size is the length of the body.
-func (c *Call) size() int64 {
-	if c.Stream != nil {
-		return c.Stream.Size()
-	}
-	return int64(len(c.Body))
-}
-
-// standard returns the answer as net/http's response to req.
-func (a *answer) standard(req *http.Request) *http.Response {
+// standard returns the answer as net/http's response to req. If the answer was cut off, its
+// body ends with failed, the error of the call.
+func (a *answer) standard(req *http.Request, failed *Error) *http.Response {
 	resp := *a.raw
 	resp.Request = req
 	if a.cut {
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), tooLarge{}))
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), failingReader{failed.tooLarge()}))
 		return &resp
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(a.body))
@@ -173,7 +178,17 @@ func (a *answer) standard(req *http.Request) *http.Response {
 	return &resp
 }
 
-// tooLarge is what follows the part of a body that was read.
-type tooLarge struct{}
+// tooLarge returns e as the error that follows the part of a body that was read.
+func (e *Error) tooLarge() *Error {
+	if errors.Is(e.Err, ErrResponseTooLarge) {
+		return e
+	}
+	failed := *e
+	failed.Err = fmt.Errorf("%w: %w", ErrResponseTooLarge, e.Err)
+	return &failed
+}
 
-func (tooLarge) Read([]byte) (int, error) { return 0, ErrResponseTooLarge }
+// A failingReader fails.
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }

@@ -122,6 +122,7 @@ func TestRoundTripper_inHTTPClient(t *testing.T) {
 	client := &http.Client{Transport: newClient(t, cfg).RoundTripper()}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, strings.NewReader("body"))
 	require.NoError(t, err)
+	req.Header.Set(wire.HeaderKey, `"k"`)
 	resp, err := client.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -193,20 +194,28 @@ func TestRoundTripper_contract(t *testing.T) {
 	}
 }
 
-// What is longer than the client reads does not look as if it were whole. It is judged by
-// 64 KiB at least.
+// The part that is read of a body that is too long does not look as if it were whole. It is
+// judged by 64 KiB at least.
 func TestRoundTripper_tooLong(t *testing.T) {
 	t.Parallel()
 	page := strings.Repeat("page ", 20<<10)
-	for _, tt := range []struct{ status, read int }{{200, 4}, {404, 64 << 10}} {
+	for _, tt := range []struct {
+		status, read int
+		outcome      retry.Outcome
+	}{{200, 4, retry.Completed}, {404, 64 << 10, retry.Rejected}} {
 		cfg := over(script(answer(tt.status, page)))
 		cfg.MaxResponseBytes = 4
 		req, _ := request(t, http.MethodPost, stubURL, "body")
+		req.Header.Set(wire.HeaderKey, `"k"`)
 		resp, err := newClient(t, cfg).RoundTripper().RoundTrip(req)
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		require.ErrorIs(t, err, retry.ErrResponseTooLarge)
+		var failed *retry.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, tt.outcome, failed.Outcome)
+		require.Equal(t, tt.status, failed.Status)
 		require.Equal(t, page[:tt.read], string(body))
 		require.Equal(t, tt.status, resp.StatusCode)
 	}

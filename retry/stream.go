@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"hash"
@@ -26,12 +27,19 @@ func NewStream(open func() (io.ReadCloser, error)) (*Stream, error) {
 	if open == nil {
 		return nil, fmt.Errorf("%w: stream: no function to open it", ErrInvalid)
 	}
-	s := &Stream{open: open}
-	var err error
-	if s.size, s.sum, err = s.read(); err != nil {
+	s, err := newStream(context.Background(), open)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return s, nil
+}
+
+// newStream is NewStream until ctx ends.
+func newStream(ctx context.Context, open func() (io.ReadCloser, error)) (*Stream, error) {
+	s := &Stream{open: open}
+	var err error
+	s.size, s.sum, err = s.read(ctx)
+	return s, err
 }
 
 // Size returns the length in bytes.
@@ -40,13 +48,14 @@ func (s *Stream) Size() int64 { return s.size }
 // Sum returns the SHA-256.
 func (s *Stream) Sum() [sha256.Size]byte { return s.sum }
 
-func (s *Stream) read() (size int64, sum [sha256.Size]byte, err error) {
+// read reads the stream to its end. It returns early if ctx ends.
+func (s *Stream) read(ctx context.Context) (size int64, sum [sha256.Size]byte, err error) {
 	body, err := s.openBody()
 	if err != nil {
 		return 0, sum, err
 	}
 	h := sha256.New()
-	size, err = io.Copy(h, body)
+	size, err = within(ctx, body, func() (int64, error) { return io.Copy(h, body) })
 	if closeErr := body.Close(); err == nil {
 		err = closeErr
 	}
@@ -76,8 +85,8 @@ var (
 	errZeroStream = fmt.Errorf("%w: the zero Stream; use NewStream", ErrInvalid)
 )
 
-func (s *Stream) unchanged() error {
-	size, sum, err := s.read()
+func (s *Stream) unchanged(ctx context.Context) error {
+	size, sum, err := s.read(ctx)
 	if err == nil && (size != s.size || sum != s.sum) {
 		err = fmt.Errorf("%w: body", ErrPayloadChanged)
 	}

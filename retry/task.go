@@ -11,8 +11,9 @@ type Task struct {
 	// Service and Operation name the callee in errors and events, and Service
 	// its retry budget. Both may be empty.
 	Service, Operation string
-	// Key is the call's idempotency key. The zero Key makes the call un-keyed:
-	// then it gets a second attempt only where nothing was sent.
+	// Key is the call's idempotency key. The zero Key makes the call un-keyed. Then it
+	// gets a second attempt in two cases only. Either nothing was sent, or the attempt was
+	// Rejected with the action Retry.
 	Key childkey.Key
 	// Resumed says that an earlier process may have made the call: it starts
 	// as Unknown.
@@ -26,5 +27,5 @@ type Task struct {
 type Attempt struct {
 	Number    int           // counts from 1
 	Allowance int           // retries that the callee may cause below
-	Timeout   time.Duration // what is left for this attempt
+	Timeout   time.Duration // what is left for this attempt; 0: no limit of the client's
 }

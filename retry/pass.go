@@ -1,0 +1,222 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// A passage is one request without a key on its way through the client's round tripper.
+// The transport gets the request as it is, and the caller gets the transport's answer:
+// neither body is read here, and only the caller's ctx bounds the time.
+//
+// Another attempt follows in two cases, if the request's body can be read again. Either no
+// answer came, and the method is safe or nothing was sent. Or the answer says that nothing
+// was done (421, 425, 429).
+type passage struct {
+	run
+	req    *http.Request
+	seen   *evidence // of the attempt
+	answer *answer   // of the attempt, without its body; nil: none
+	last   *answer   // of the call
+}
+
+// pass makes the call that req is.
+func (c *Client) pass(req *http.Request) (*http.Response, error) {
+	p := &passage{req: req}
+	p.enter(c)
+	if p.client == unmade {
+		closeBody(req)
+		return nil, p.giveUp(nil, errUnmade)
+	}
+	for {
+		resp, err := p.send()
+		deliveries := p.seen.deliveries(resp)
+		v := p.verdict(resp, err)
+		if resp != nil && v.Outcome != Completed {
+			err = p.answer.err()
+		}
+		wait, again, stop := p.end(v, deliveries, 0, err)
+		p.observeAttempt(v, deliveries, wait, p.answer, err)
+		switch {
+		case !again && resp != nil:
+			p.hand(resp, err, stop)
+			return resp, nil
+		case !again:
+			return nil, p.giveUp(err, stop)
+		}
+		discard(resp)
+		if !p.sleep(wait) {
+			p.takeBack()
+			return nil, p.giveUp(err, p.ended(time.Now()))
+		}
+	}
+}
+
+// enter starts the clock of the call.
+func (p *passage) enter(c *Client) {
+	method := p.req.Method
+	fill(&method, http.MethodGet)
+	p.safe, p.once = safe(method), hasBody(p.req) && p.req.GetBody == nil
+	p.task.Resumed = p.req.Response != nil && !p.safe // a redirect led here: somebody had the request before
+	if p.req.URL != nil {
+		p.task.Service = p.req.URL.Host
+	}
+	p.note(p.req.Context(), &Call{Method: method, url: p.req.URL})
+	p.open(p.req.Context(), c)
+}
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// send makes one attempt, up to the header of its answer.
+func (p *passage) send() (*http.Response, error) {
+	p.begin()
+	p.seen, p.answer = new(evidence), nil
+	out, err := p.outgoing(p.seen.trace(p.attempting))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := p.client.cfg.Transport.RoundTrip(out)
+	switch {
+	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
+		_ = resp.Body.Close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, errNoResponse
+	}
+	p.answer = &answer{status: resp.StatusCode, header: resp.Header, code: codeOf(resp.Header)}
+	p.last = p.answer
+	return resp, nil
+}
+
+// begin opens the next attempt. The callee is told nothing, so no retries are kept for the
+// hops below it.
+func (p *passage) begin() {
+	if p.attempts++; p.attempts == 1 {
+		p.free, p.paid = false, false
+	}
+	p.begun, p.spent = time.Now(), 1
+	p.trace(Attempt{Number: p.attempts})
+}
+
+// outgoing returns the request of the attempt: the caller's, with the ctx, and with its
+// body opened anew for a repetition. The caller's own request is not changed.
+func (p *passage) outgoing(ctx context.Context) (*http.Request, error) {
+	out := p.req.WithContext(ctx)
+	if p.attempts > 1 && hasBody(p.req) {
+		body, err := (&Stream{open: p.req.GetBody}).openBody()
+		if err != nil {
+			return nil, err
+		}
+		out.Body = body
+	}
+	if p.client.cfg.Prepare != nil && out.URL != nil {
+		if err := p.prepare(out); err != nil {
+			closeBody(out)
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// verdict returns what the end of the attempt means.
+func (p *passage) verdict(resp *http.Response, err error) Verdict {
+	if resp == nil {
+		return p.failure(err)
+	}
+	v := p.judge(resp)
+	if v.Outcome != Rejected {
+		v.Action = Stop // the answer is the caller's
+	}
+	v.RetryAfter, _ = wire.RetryAfter(resp.Header, p.client.cfg.Now())
+	v.Vetoed = !p.answer.success() && p.answer.vetoes()
+	return v
+}
+
+// judge finds the row of the answer, by its header alone.
+func (p *passage) judge(resp *http.Response) Verdict {
+	if p.answer.success() {
+		return StatusVerdict(resp.StatusCode)
+	}
+	if v, ok := CodeVerdict(p.answer.code); ok {
+		return v
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols && p.safe {
+		return Verdict{Outcome: Completed, Evidence: "101: switched protocols"}
+	}
+	replayed, honoured := p.client.carrier.marker(resp.Header)
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Replayed: replayed, Honoured: honoured}.Verdict()
+}
+
+// failure returns the row of an attempt without an answer.
+func (p *passage) failure(err error) Verdict {
+	v := verdictOf(err, p.seen)
+	if p.seen.asked.Load() || wellFormed(p.req) {
+		return v
+	}
+	// net/http refuses a malformed request before it looks for a connection. Other
+	// transports, and those that are registered for other schemes, may not.
+	v.Action = Stop
+	if _, ok := p.client.cfg.Transport.(*http.Transport); ok && (p.req.URL == nil || overHTTP(p.req.URL)) {
+		v.Outcome, v.Evidence = NotSent, "the request is malformed"
+	}
+	return v
+}
+
+// hand ends a call whose answer the caller gets. The err is what the answer means, nil
+// after one that says that the call took effect.
+func (p *passage) hand(resp *http.Response, err, stop error) {
+	var failed *Error
+	switch {
+	case err == nil:
+		p.budgetSuccess()
+	case p.client.observer != nil:
+		failed = p.fail(err, stop)
+	}
+	p.observeCall(p.answer, failed)
+	p.noteAnswer(resp)
+	resp.Request = p.req
+}
+
+// giveUp ends a call that has no answer.
+func (p *passage) giveUp(err, stop error) *Error {
+	failed := p.fail(err, stop)
+	p.noteEnd(failed)
+	p.observeCall(p.last, failed)
+	return failed
+}
+
+// fail returns the call's error, with the header of the last answer in it. The end of the
+// time for further attempts is not its cause: it did not end the attempt.
+func (p *passage) fail(err, stop error) *Error {
+	if errors.Is(stop, ErrDeadline) && p.caller.Err() == nil {
+		stop = nil
+	}
+	e := p.run.fail(err, stop)
+	if a := p.last; a != nil {
+		e.Status, e.Code, e.Header = a.status, a.code, a.header
+	}
+	return e
+}
+
+// maxDrained is how much of an answer that nobody gets is read, so that its connection can
+// be used again.
+const maxDrained = 64 << 10
+
+// discard lets go of an answer that nobody gets. That of 421 is not read: another
+// connection is wanted.
+func discard(resp *http.Response) {
+	if resp == nil || resp.Body == nil {
+		return
+	}
+	if resp.StatusCode != http.StatusMisdirectedRequest && resp.ContentLength <= maxDrained {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
+	}
+	_ = resp.Body.Close()
+}
