@@ -22,6 +22,9 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 	f := new(functions)
 	_, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
 		NameQueries(ctx, conn, batch.QueuedQueries)
+		if err := Name(ctx, conn, hear); err != nil {
+			return struct{}{}, &nothingChanged{err}
+		}
 		s := sessionOf(conn.PgConn())
 		s.refused = false
 		copied := new(pgx.Batch)

@@ -30,13 +30,14 @@ func Commit(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "rollback")
 		return &nothingChanged{errors.Join(pgx.ErrTxCommitRollback, err)}
 	}
-	results, err := conn.PgConn().Exec(ctx, "set local client_min_messages = warning; commit").ReadAll()
-	if err == nil && !committedBy(results) {
+	results := conn.PgConn().Exec(ctx, "set local client_min_messages = warning; commit")
+	var last pgconn.CommandTag
+	for results.NextResult() {
+		last, _ = results.ResultReader().Close() // Close returns the error
+	}
+	err := results.Close()
+	if err == nil && last.String() != "COMMIT" {
 		return &nothingChanged{pgx.ErrTxCommitRollback}
 	}
 	return err
-}
-
-func committedBy(results []*pgconn.Result) bool {
-	return len(results) == 2 && results[1].CommandTag.String() == "COMMIT"
 }

@@ -50,13 +50,19 @@ func Exec(ctx context.Context, w *Writer, st Statement) (int64, error) {
 // alone sends st as a transaction of its own, at READ COMMITTED, and hears whether a standby
 // confirmed it. A statement that sees to both by itself goes as it is.
 func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
-	var value T
 	if err := st.Err(); err != nil {
-		return value, err
+		var none T
+		return none, err
 	}
 	if hears(st.SQL) && sessionOf(conn.PgConn()).readCommitted {
 		return named(ctx, conn, func() (T, error) { return send(ctx, conn, st, collect) }, st.SQL)
 	}
+	return heard(ctx, conn, st, collect)
+}
+
+// heard is alone for a statement that needs others around it.
+func heard[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
+	var value T
 	empty := false
 	parts := []part{{Statement{SQL: hear}, skip}, {st, func(rows pgx.Rows) (err error) {
 		value, err = collect(rows)

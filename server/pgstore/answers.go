@@ -95,16 +95,18 @@ func (s *Store) apart(end server.Settlement) bool {
 // the server's clock is ahead of this process's. It waits for Config.LockTimeout if a
 // transaction holds the record, as that of an undo, and holds no connection meanwhile.
 func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
-	apart := s.apart(end)
-	settle := func() (bool, error) {
+	apart, tries := s.apart(end), 0
+	for wait := pgkit.WaitForLock(s.cfg.LockTimeout); ; {
 		ok, err := s.rows.settle(ctx, settlement{o, end}, apart)
 		if apart && s.lacksPartition(err) {
 			apart = false
-			ok, err = s.rows.settle(ctx, settlement{o, end}, apart)
+			continue
 		}
-		return ok, err
+		tries++
+		if !pgkit.AgainAfterConflict(ctx, tries, err) && !wait.Again(ctx, err) {
+			return ok, err
+		}
 	}
-	return pgkit.RetryLocked(ctx, s.cfg.LockTimeout, func() (bool, error) { return pgkit.RetryConflict(ctx, settle) })
 }
 
 // lacksPartition reports that an answer found no partition, so that nothing changed. From

@@ -77,12 +77,15 @@ func (l *lockedKeys) forget() {
 // watch sends a write of a key in company, or alone where the key is locked, and notes
 // whether it is.
 func watch[Q, A any](ctx context.Context, l *lockedKeys, lane *pgkit.Lane[Q, A], id server.ID, q Q) (A, bool, error) {
-	send := lane.Do
+	var answer A
+	var ok bool
+	var err error
 	if l.lately(id) {
-		send = lane.Alone
+		answer, ok, err = lane.Alone(ctx, q)
+	} else {
+		answer, ok, err = lane.Do(ctx, q)
 	}
-	answer, ok, err := send(ctx, q)
-	if pgkit.Classify(err) == pgkit.FailureLockTimeout {
+	if err != nil && pgkit.Classify(err) == pgkit.FailureLockTimeout {
 		l.note(id)
 	}
 	return answer, ok, err
