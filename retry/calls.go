@@ -20,6 +20,9 @@ import (
 // The zero Calls has noted none. A nil *Calls notes nothing. Both are safe for concurrent
 // use.
 type Calls struct {
+	of *Calls // what it notes in; nil: itself
+	up *Calls // of the ctx around, which notes the same calls; nil: none
+
 	mu      sync.Mutex
 	open    int             // calls under way
 	unnamed [4]int          // calls without an id that ended, by outcome
@@ -29,13 +32,39 @@ type Calls struct {
 type callsKey struct{}
 
 // Context returns ctx with c. [Client.Send], [Client.Do], the client's round trippers,
-// [Client.Refuse] and [Do] note in c what they call under that ctx. Of several Calls in a
-// ctx only the last one counts.
+// [Client.Refuse] and [Do] note in c what they call under that ctx, and in the Calls that
+// ctx carries already. The Context of a nil *Calls is ctx.
 func (c *Calls) Context(ctx context.Context) context.Context {
+	up := CallsFrom(ctx)
+	switch {
+	case c == nil, up.reaches(c):
+		return ctx
+	case up != nil:
+		c = &Calls{of: c.own(), up: up}
+	}
 	return context.WithValue(ctx, callsKey{}, c)
 }
 
-// CallsFrom returns the Calls that ctx carries; nil if it carries none.
+// own returns the Calls that c notes in.
+func (c *Calls) own() *Calls {
+	if c != nil && c.of != nil {
+		return c.of
+	}
+	return c
+}
+
+// reaches reports whether what is noted in c is noted in other too.
+func (c *Calls) reaches(other *Calls) bool {
+	for ; c != nil; c = c.up {
+		if c.own() == other.own() {
+			return true
+		}
+	}
+	return false
+}
+
+// CallsFrom returns the Calls that ctx carries; nil if it carries none. A call that is
+// noted in them is noted in those of every ctx around.
 func CallsFrom(ctx context.Context) *Calls {
 	c, _ := ctx.Value(callsKey{}).(*Calls)
 	return c
@@ -51,10 +80,18 @@ func (c *Calls) Begin(id any, resumed bool) (end func(Outcome)) {
 	if c == nil {
 		return func(Outcome) {}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open++
-	return func(o Outcome) { c.end(id, resumed, o) }
+	own := c.own()
+	own.mu.Lock()
+	own.open++
+	own.mu.Unlock()
+	if c.up == nil {
+		return func(o Outcome) { own.end(id, resumed, o) }
+	}
+	around := c.up.Begin(id, resumed)
+	return func(o Outcome) {
+		own.end(id, resumed, o)
+		around(o)
+	}
 }
 
 func (c *Calls) end(id any, resumed bool, o Outcome) {
@@ -96,6 +133,7 @@ func (c *Calls) count() [4]int {
 	if c == nil {
 		return [4]int{}
 	}
+	c = c.own()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.unnamed
@@ -108,7 +146,19 @@ func (c *Calls) count() [4]int {
 
 // Made reports whether e is the error of a call that c noted. An Error that other code
 // made is none, and nor is one of a call under another ctx.
-func (c *Calls) Made(e *Error) bool { return c != nil && e != nil && e.calls == c }
+func (c *Calls) Made(e *Error) bool { return c != nil && e != nil && e.calls.reaches(c) }
+
+// Ended reports whether a call with that id was noted, and has ended.
+func (c *Calls) Ended(id any) bool {
+	if c == nil {
+		return false
+	}
+	c = c.own()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ended := c.named[id]
+	return ended
+}
 
 // A callID names a call for [Calls]: by its key, and by who gets it.
 type callID struct {

@@ -96,13 +96,19 @@ func TestCalls_noted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var calls, others retry.Calls
-			err := tt.call(calls.Context(others.Context(t.Context())))
+			var calls, around, others retry.Calls
+			others.Context(calls.Context(t.Context())) // another ctx inside
+			ctx := calls.Context(around.Context(t.Context()))
+			require.Equal(t, ctx, calls.Context(ctx), "nothing is noted twice")
+			require.Equal(t, ctx, (*retry.Calls)(nil).Context(ctx))
+			err := tt.call(ctx)
 			require.Equal(t, tt.want, calls.Outcome())
+			require.Equal(t, tt.want, around.Outcome(), "of the ctx around")
 			require.Equal(t, retry.NotSent, others.Outcome())
 			var failed *retry.Error
 			if errors.As(err, &failed) {
 				require.True(t, calls.Made(failed))
+				require.True(t, around.Made(failed))
 				require.False(t, others.Made(failed))
 			}
 			require.False(t, calls.Made(&retry.Error{}))
@@ -166,4 +172,26 @@ func answerOf(body io.ReadCloser) step {
 	return func(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: req}, nil
 	}
+
+}
+
+// A call that one ctx after the other carries is one call to all of them.
+func TestCalls_nested(t *testing.T) {
+	t.Parallel()
+	var outer, inner retry.Calls
+	ctx := inner.Context(outer.Context(t.Context()))
+	end := retry.CallsFrom(ctx).Begin("a", false)
+	require.Equal(t, 1, outer.Unknown())
+	require.Equal(t, 1, inner.Unknown())
+	require.False(t, outer.Ended("a"))
+	end(retry.Completed)
+	require.Equal(t, retry.Completed, outer.Outcome())
+	require.Equal(t, retry.Completed, inner.Outcome())
+	require.Equal(t, retry.Completed, retry.CallsFrom(ctx).Outcome())
+	require.True(t, outer.Ended("a"))
+	require.True(t, retry.CallsFrom(ctx).Ended("a"))
+	require.False(t, outer.Ended("b"))
+	require.False(t, (*retry.Calls)(nil).Ended("a"))
+	retry.CallsFrom(outer.Context(t.Context())).Begin("b", false)(retry.Rejected)
+	require.False(t, inner.Ended("b"), "it was made outside")
 }

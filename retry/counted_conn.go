@@ -13,13 +13,13 @@ import (
 // A countedConn is a connection of a transport of ours. It knows whether something was
 // written to it, below TLS, and can forbid that anything will be.
 //
-// [net.Conn] is the whole of its method set, but for what net/http uses of a TCP
-// connection: every other way to write would pass the count.
+// It has the methods of [net.Conn], and those of a TCP connection that net/http uses. Any
+// other way to write would pass the count.
 type countedConn struct {
 	net.Conn
 
 	mu      sync.Mutex
-	writing int    // writes under way
+	writing int    // writes that have not ended
 	moved   uint64 // writes that may have sent a byte
 	shared  bool   // by several requests at once: HTTP/2 without TLS
 	sealed  bool   // nothing may be written any more

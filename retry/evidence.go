@@ -25,7 +25,7 @@ type evidence struct {
 	unwritten atomic.Bool  // a delivery was none
 
 	mu     sync.Mutex
-	conn   net.Conn // of the delivery under way, if it is one of ours; nil: it proves nothing
+	conn   net.Conn // of the last delivery, if it is one of ours; nil: it proves nothing
 	since  uint64   // what was written to conn before
 	before int32    // written, when the delivery began
 }
@@ -58,7 +58,7 @@ func (e *evidence) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// settle takes the delivery under way back if no byte was written, and sees to it that none
+// settle takes back the last delivery if no byte of it was written, and ensures that none
 // will be. e.mu is held.
 func (e *evidence) settle() {
 	if c := counted(e.conn); c != nil && c.seal(e.since) {
@@ -90,7 +90,7 @@ func (e *evidence) delivered() int {
 // answered with resp; nil if it did not. More than one means that net/http sent
 // it again by itself, as it does with a keyed POST whose reused connection broke.
 //
-// A connection to which nothing was written does not count. Over connections that are not
+// A delivery without a written byte does not count. Over connections that are not
 // ours only HTTP/1 tells before RoundTrip returns what was written.
 func (e *evidence) deliveries(resp *http.Response) int {
 	if resp != nil && resp.ProtoMajor == 1 {

@@ -68,8 +68,8 @@ func dying(ctx context.Context, times int32, die func(net.Conn)) context.Context
 	}})
 }
 
-// A kept connection that is dead before a byte of the request was written is no delivery:
-// net/http takes another one, whatever the call may still spend, or the call is NotSent.
+// A kept connection may be dead before a byte of the request was written. That does not
+// count as a delivery. net/http takes another connection, or the call is NotSent.
 func TestSend_staleConnectionIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -348,8 +348,8 @@ func (l *lateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errBroken
 }
 
-// Nothing reaches the server of a call that was NotSent, even if the transport goes on. A
-// write that has not ended, or that ended half way, may have reached it.
+// A call that was NotSent does not reach the server, even if the transport goes on. A write
+// that is running, or that ended half way, may have reached it.
 func TestSend_transportThatGoesOn(t *testing.T) {
 	t.Parallel()
 	large := make([]byte, 64<<20) // more than sockets hold

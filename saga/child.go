@@ -22,17 +22,14 @@ func (d *Definition[In, Out]) note(calls *retry.Calls, key childkey.Key, options
 }
 
 // outcomeOfChild returns what a saga left behind that a step's function ran. A saga that
-// is compensated left nothing. It also marks the error as that of a saga in calls.
-func outcomeOfChild(err error, calls *retry.Calls) retry.Outcome {
+// is compensated left nothing.
+func outcomeOfChild(err error) retry.Outcome {
 	var failed *Error
 	switch {
 	case err == nil, errors.Is(err, ErrNoResult):
 		return retry.Completed
-	case errors.As(err, &failed):
-		failed.calls = calls
-		if failed.Status == Compensated {
-			return retry.Rejected
-		}
+	case errors.As(err, &failed) && failed.Status == Compensated:
+		return retry.Rejected
 	}
 	return retry.Unknown
 }

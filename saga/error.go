@@ -29,8 +29,7 @@ type Error struct {
 	// attempts, header and body, or [ErrTimeout] or [ErrCancelled].
 	Cause error
 
-	calls  *retry.Calls // under whose ctx the saga was run; nil: none
-	detail string       // in place of the cause's text; "": that one
+	detail string // in place of the cause's text; "": that one
 }
 
 // newError returns the error of a saga that is final or stuck.
@@ -116,6 +115,10 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// Resumable reports whether the saga can still end otherwise, as sdk.Resumable asks: it is
+// stuck, and somebody may move it on. A saga that is compensated or abandoned stays so.
+func (e *Error) Resumable() bool { return e.Status == Stuck }
 
 // Is matches the sentinel of the status.
 func (e *Error) Is(target error) bool {

@@ -26,12 +26,12 @@ var (
 	ErrNoDefinition = errors.New("saga: no such definition")
 	// ErrDetached: the wait for a saga ended and the saga did not: it is still
 	// being driven. Run it again to attach to it.
-	ErrDetached = errors.New("saga: detached; the saga goes on")
+	ErrDetached error = &againError{"saga: detached; the saga goes on"}
 	// ErrNotStarted: this call has started nothing, since the journal does not
 	// answer, or the engine has no lease or is closed. That does not say that there
 	// is no saga with the key: an earlier call may have started it. Run it again
 	// with the same key.
-	ErrNotStarted = errors.New("saga: not started by this call")
+	ErrNotStarted error = &againError{"saga: not started by this call"}
 	// ErrClosed: the engine is closed, or is being closed.
 	ErrClosed = errors.New("saga: engine closed")
 	// ErrNoResult: a call or a saga completed and what it returned is not
@@ -71,6 +71,13 @@ var (
 	// ErrNoStep: the saga's plan has no step of that name.
 	ErrNoStep = errors.New("saga: no such step")
 )
+
+// An againError is a sentinel after which the saga is to be run again: sdk.Resumable
+// reports true.
+type againError struct{ text string }
+
+func (e *againError) Error() string   { return e.text }
+func (e *againError) Resumable() bool { return true }
 
 // field returns an error of the configuration's field name.
 func field(name string, err error) error { return fmt.Errorf("%w: %s: %w", ErrConfig, name, err) }

@@ -19,7 +19,7 @@ var (
 	ErrLeaseLost = errors.New("saga: lease lost")
 	// ErrFateUnknown: a write was sent, and whether it is durable is not known.
 	// It may also become durable later.
-	ErrFateUnknown = errors.New("saga: fate of the write unknown")
+	ErrFateUnknown error = &againError{"saga: fate of the write unknown"}
 	// ErrRefused: the journal refuses the request, and would refuse it again: an
 	// argument is bad, its tables are missing, or its role lacks a right. Nothing changed.
 	ErrRefused = errors.New("saga: refused by the journal")

@@ -133,11 +133,12 @@ func (t *testimony) hearCall(e *retry.Error) {
 // hearChild takes in how a saga ended that the function ran. One that is compensated
 // left nothing, and stays so. One that is stuck may be moved on by people.
 func (t *testimony) hearChild(e *Error) {
-	if e.Status == Compensated && e.calls == t.calls {
+	ran := t.calls.Ended(e.ID)
+	if e.Status == Compensated && ran {
 		t.take(retry.Rejected, false)
 		return
 	}
-	t.take(retry.Unknown, e.Status == Stuck || e.calls != t.calls)
+	t.take(retry.Unknown, e.Resumable() || !ran)
 }
 
 // deadEnd reports whether the callee does not know what became of the call, and will not.

@@ -82,10 +82,9 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 //
 // Ending ctx stops the waiting only, and no call of the saga.
 func (d *Definition[In, Out]) Run(ctx context.Context, e *Engine, key childkey.Key, in In, options ...RunOption) (Out, error) {
-	calls := retry.CallsFrom(ctx)
-	end := d.note(calls, key, options)
+	end := d.note(retry.CallsFrom(ctx), key, options)
 	out, err := d.run(ctx, e, key, in, options)
-	end(outcomeOfChild(err, calls))
+	end(outcomeOfChild(err))
 	return out, err
 }
 

@@ -20,6 +20,8 @@ type branch struct {
 	key     childkey.Key                           // of a Go branch; zero for GoFunc
 	run     func(ctx context.Context) (any, error) // nil if invalid
 	invalid error                                  // what is wrong with it as it was given
+	single  bool                                   // run is one call, whose error is the branch's
+	made    retry.Calls                            // in all rounds
 
 	round *round // guarded by fan.mu
 
@@ -138,16 +140,4 @@ func (b *branch) note(key childkey.Key, first time.Time, err error) {
 		b.calls[key] = sent{first: first, outcome: outcome}
 		b.mu.Unlock()
 	}
-}
-
-// effects reports whether a call of the branch took effect, or may have.
-func (b *branch) effects() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range b.calls {
-		if s.effects() {
-			return true
-		}
-	}
-	return false
 }

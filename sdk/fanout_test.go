@@ -436,6 +436,16 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 	d := sdktest.New(t, answering(charge{}))
 	d.Script("/charges", sdktest.Status(402, ""))
 	c := newClient(t, d)
+	other, err := retry.New(quick) // not the sdk's
+	require.NoError(t, err)
+	t.Cleanup(other.Close)
+	send := func(ctx context.Context, key string, status int) error {
+		d.Script("/"+key, sdktest.Status(status, ""))
+		_, err := other.Send(ctx, retry.Call{Method: http.MethodPost, URL: d.URL() + "/" + key, Key: childkey.MustParse(key)})
+		return err
+	}
+	list := contract.Post[struct{}, []int]("payment", "list", "/list")
+	var outer retry.Calls
 	tests := []struct {
 		name string
 		fn   func(ctx context.Context) (int, error)
@@ -453,12 +463,53 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 			return 0, second(sdk.Call(ctx, c, pay.For("3"), amount{1}))
 		}, retry.Unknown},
 		{"refused", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, capture, amount{1})) }, retry.NotSent},
+		{"rejected after an effect of another client", func(ctx context.Context) (int, error) {
+			if err := send(ctx, "1", 200); err != nil {
+				return 0, err
+			}
+			return 0, send(ctx, "2", 402)
+		}, retry.Unknown},
+		{"rejected after a read", func(ctx context.Context) (int, error) {
+			if _, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "look", Method: http.MethodGet, Path: "/look"}); err != nil {
+				return 0, err
+			}
+			return 0, send(ctx, "3", 402)
+		}, retry.Rejected},
+		{"not sent after a rejected one", func(ctx context.Context) (int, error) {
+			_ = send(ctx, "4", 402)
+			return 0, second(sdk.Call(ctx, c, capture, amount{1}))
+		}, retry.Rejected},
+		{"rejected, and a plain error", func(ctx context.Context) (int, error) {
+			return 0, errors.Join(send(ctx, "5", 402), errors.New("no"))
+		}, retry.Unknown},
+		{"rejected elsewhere", func(context.Context) (int, error) { return 0, send(parent(t, "elsewhere"), "6", 402) }, retry.Unknown},
+		{"its own word", func(context.Context) (int, error) {
+			return 0, &retry.Error{Outcome: retry.Rejected, Err: errors.New("out of stock")}
+		}, retry.Rejected},
+		{"its own word after an effect", func(ctx context.Context) (int, error) {
+			_ = send(ctx, "7", 200)
+			return 0, &retry.Error{Outcome: retry.Rejected, Err: errors.New("out of stock")}
+		}, retry.Unknown},
+		{"a fan-out of its own", func(ctx context.Context) (int, error) {
+			inner := c.Fanout(ctx)
+			sdk.GoFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "8", 402) })
+			sdk.GoFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, capture, amount{1})) })
+			return 0, inner.Wait()
+		}, retry.Rejected},
+		{"a fan-out of its own with an effect", func(ctx context.Context) (int, error) {
+			inner := c.Fanout(ctx)
+			sdk.GoFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "9", 402) })
+			sdk.GoFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, send(ctx, "10", 200) })
+			return 0, inner.Wait()
+		}, retry.Unknown},
+		{"an answer that cannot be read", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, list, struct{}{})) }, retry.Unknown},
 	}
-	f := c.Fanout(parent(t, "p"))
+	f := c.Fanout(outer.Context(parent(t, "p")))
 	for _, tt := range tests {
 		sdk.GoFunc(f, tt.name, tt.fn)
 	}
 	require.Error(t, f.Wait())
+	require.Equal(t, retry.Completed, outer.Outcome(), "a function around the fan-out knows of the calls, too")
 	for _, tt := range tests {
 		r := f.Results()[tt.name]
 		if r.Outcome != tt.want || outcome(t, r.Err) != tt.want {

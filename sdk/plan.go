@@ -21,7 +21,7 @@ func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options .
 		b.invalid = err
 		return add[Out](b)
 	}
-	b.key = out.call.Key
+	b.key, b.single = out.call.Key, true
 	b.run = func(ctx context.Context) (any, error) {
 		resp, err := out.deliver(ctx)
 		if err != nil {
@@ -38,10 +38,11 @@ func Go[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options .
 // call [Future.Get] with. If fn panics or ends its goroutine, its branch fails
 // with a [PanicError] and no other.
 //
-// A branch that returns an error is NotSent or Rejected if its error says so
-// and nothing that it called took effect, or may have; what a plain error
-// leaves behind nobody knows, so that is Unknown. fn runs again after a
-// restart, and in [Fanout.Resume]: what it does beside calls must bear that.
+// A branch whose fn returns an error is Unknown by default. It is NotSent or Rejected if
+// each part of the error says so, and no call that fn made with its ctx took effect, or may
+// have. fn can speak for itself by a [retry.Error] with an Outcome and no Attempts. A plain
+// error says nothing of the effect. fn runs again after a restart, and in [Fanout.Resume]:
+// its work beside calls must bear that.
 func GoFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, error)) *Future[Out] {
 	b := newBranch(f.made(), name)
 	if fn != nil {

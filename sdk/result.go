@@ -58,13 +58,17 @@ func withOutcome(b *branch, outcome retry.Outcome, evidence string, err error) e
 		return err
 	}
 	return &retry.Error{
-		Outcome: outcome, Evidence: evidence, Operation: b.name, Key: childkey.Key{}, Err: overruled{err},
+		Outcome: outcome, Evidence: evidence, Operation: b.name, Key: childkey.Key{},
+		Err: overruled{err: err, again: Resumable(err) || b.made.Unknown() > 0},
 	}
 }
 
 // overruled is an error whose own outcome does not hold: it is shown, and
 // matches whatever it matched but the outcome.
-type overruled struct{ err error }
+type overruled struct {
+	err   error
+	again bool // another run can end otherwise
+}
 
 func (e overruled) Error() string { return e.err.Error() }
 

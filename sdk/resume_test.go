@@ -2,7 +2,6 @@ package sdk_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -129,7 +128,7 @@ func TestResume_inAnotherProcess(t *testing.T) {
 func TestResume_needsTheSameParent(t *testing.T) {
 	t.Parallel()
 	f := offline(t).Fanout(parent(t, "p"))
-	sdk.GoFunc(f, "b", func(context.Context) (int, error) { return 0, errors.New("no") })
+	sdk.GoFunc(f, "b", func(context.Context) (int, error) { return 0, context.DeadlineExceeded })
 	for _, ctx := range []context.Context{t.Context(), parent(t, "other")} {
 		err := f.Resume(ctx)
 		require.ErrorIs(t, err, sdk.ErrNoParent)

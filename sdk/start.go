@@ -66,8 +66,8 @@ func (f *Fanout) share(i, n int) context.Context {
 // run runs the branch; what follows its function is deferred, so that a panic
 // or a Goexit leaves neither a slot taken nor a Future without a result.
 func (r *round) run(ctx context.Context) {
-	ctx = r.context(ctx)
 	b := r.branch
+	ctx = b.made.Context(r.context(ctx))
 	if err := r.acquire(ctx); err != nil {
 		r.end(nil, b.refusal(fmt.Errorf("sdk: not begun: %w", err)))
 		return
@@ -96,9 +96,22 @@ func (b *branch) result(value any, err error) Result {
 	if err == nil {
 		return Result{Name: b.name, Outcome: retry.Completed, Value: value}
 	}
-	outcome, evidence := outcomeOf(err)
-	if (outcome == retry.NotSent || outcome == retry.Rejected) && b.effects() {
-		outcome, evidence = retry.Unknown, "another call of the branch took effect, or may have"
+	var outcome retry.Outcome
+	var evidence string
+	if b.single {
+		outcome, evidence = b.outcomeOfCall(err)
+	} else {
+		outcome, evidence = judgeFunction(err, &b.made)
 	}
 	return Result{Name: b.name, Outcome: outcome, Err: withOutcome(b, outcome, evidence, err)}
+}
+
+// outcomeOfCall returns what err and the earlier rounds say of the call that the branch is.
+func (b *branch) outcomeOfCall(err error) (retry.Outcome, string) {
+	outcome, evidence := outcomeOf(err)
+	made := b.made.Outcome()
+	if (outcome == retry.NotSent || outcome == retry.Rejected) && (made == retry.Unknown || made == retry.Completed) {
+		return retry.Unknown, "an earlier run of the call took effect, or may have"
+	}
+	return outcome, evidence
 }
