@@ -45,8 +45,11 @@ func (x *exchange) judge(a *answer) Verdict {
 			// spelled it: then it has taken effect.
 			v.Proven = false
 		}
-		if a.code == wire.OutcomeUnknown && a.invites() {
+		switch {
+		case a.code == wire.OutcomeUnknown && a.invites():
 			v.Action, v.Evidence = Wait, "the callee is finding out"
+		case a.code == wire.TransactionFailed && a.invites():
+			v.Action, v.Evidence = Retry, "the callee failed to record its work, and runs it again"
 		}
 		return v
 	}

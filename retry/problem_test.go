@@ -95,11 +95,31 @@ func TestSend_undecided(t *testing.T) {
 	require.Equal(t, 201, resp.Status)
 	require.GreaterOrEqual(t, rt.times[1].Sub(rt.times[0]), 5*time.Millisecond)
 
+	requireUninvited(t, wire.OutcomeUnknown)
+}
+
+// requireUninvited checks that a code which no retry follows by itself stays a dead end
+// without a clear word.
+func requireUninvited(t *testing.T, code wire.Code) {
+	t.Helper()
 	for _, headers := range [][]string{nil, {"Idempotency-Should-Retry: false"}, {"Idempotency-Should-Retry: perhaps"}} {
-		rt := script(problem(wire.OutcomeUnknown, headers...))
+		rt := script(problem(code, headers...))
 		failed := failure(t, newClient(t, over(rt)), post(stubURL))
 		require.Equal(t, retry.Unknown, failed.Outcome)
 		require.Equal(t, 1, rt.count())
 		require.False(t, failed.Retryable)
 	}
+}
+
+// A callee whose completion failed for a reason that may pass invites a retry, which runs
+// the request again.
+func TestSend_completionFailed(t *testing.T) {
+	t.Parallel()
+	const soon, again = "Retry-After-Ms: 5", "Idempotency-Should-Retry: true"
+	rt := script(problem(wire.TransactionFailed, soon, again), status(201, "Idempotent-Replayed: false"))
+	resp, err := newClient(t, over(rt)).Send(t.Context(), post(stubURL))
+	require.NoError(t, err)
+	require.Equal(t, 201, resp.Status)
+	require.GreaterOrEqual(t, rt.times[1].Sub(rt.times[0]), 5*time.Millisecond)
+	requireUninvited(t, wire.TransactionFailed)
 }

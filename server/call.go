@@ -51,12 +51,11 @@ type result struct {
 }
 
 // An outcome is what the engine answers a call. Exactly one holds: it
-// was refused (code, or failed), it is a replay, or it ran and the adapter
-// serves what its own handler just made.
+// was refused (code), it is a replay, or it ran and the adapter serves what its own
+// handler just made.
 type outcome struct {
 	code       wire.Code
 	retryAfter time.Duration
-	failed     bool // the completing transaction failed; a retry runs again
 	err        error
 
 	// Of a refusal: each is for one of which the code alone says too little.

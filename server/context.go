@@ -45,8 +45,10 @@ func Rollback(ctx context.Context) error {
 // run, after the handler returned a status that is stored, a 4xx among them: the rows
 // that fn writes with the store's accessor for ctx and the stored answer
 // commit together or not at all. Functions run in the order of registration.
-// An error of fn rolls back, releases the key, and is answered with 500; the
-// next call runs the handler again.
+// An error of fn rolls back, releases the key, and is answered with 500
+// transaction-failed; the next call runs the handler again. A retry is invited
+// (Idempotency-Should-Retry: true) unless the store refused a statement or the
+// COMMIT: it would refuse the same rows again.
 //
 // fn may run more than once (after a serialization failure) and must not keep
 // its ctx. Outside a run OnComplete returns [ErrNoRun], in one that is not Keyed

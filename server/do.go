@@ -43,6 +43,8 @@ type RefusedError struct {
 	Code       wire.Code
 	RetryAfter time.Duration // where a retry can help
 	Err        error         // the cause; may be nil
+
+	again bool // a retry can help, whatever the code says
 }
 
 // Error implements error.
@@ -65,7 +67,7 @@ func (e *RefusedError) Is(target error) bool {
 // Retryable reports whether the same call with the same key can succeed later.
 func (e *RefusedError) Retryable() bool {
 	s, ok := e.Code.Situation()
-	return ok && s.Retryable
+	return ok && s.Retryable || e.again
 }
 
 func refusal(code wire.Code, err error) error { return &RefusedError{Code: code, Err: err} }
@@ -233,8 +235,5 @@ func verdictOf(status int, body []byte) error {
 
 // refusedError is the error for an outcome that is neither a run nor a replay.
 func refusedError(o outcome) error {
-	if o.failed { // the transaction that should have completed the run
-		return o.err
-	}
-	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err}
+	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err, again: o.retryable}
 }

@@ -13,7 +13,7 @@ package server
 //	a statement was refused:
 //	  4xx that is stored               roll back, store it      as the handler answers  as the handler answers
 //	  2xx and 3xx                      transaction-failed       as the handler answers  as the handler answers
-//	the COMMIT was refused             transaction-failed       release, may have run   -
+//	the COMMIT was refused             transaction-failed       transaction-failed      -
 //	the transaction was lost           run once more            complete once more      -
 //
 // A stored answer is what every further call with the key gets. A released key runs
@@ -41,6 +41,9 @@ package server
 //     and the key is released. The log says at level Error what to correct.
 //   - If a constraint refuses the COMMIT, [Route].OnCommitError can make an answer of it,
 //     which is stored.
+//   - A statement that a completion hook sent, or its COMMIT, is refused: the answer is
+//     transaction-failed too, and the released key counts as one that may have run. After
+//     a hook's own error a retry can help, and the answer says so.
 //   - A transaction that is lost, mostly with its connection, runs once more at once. A
 //     second loss is 503 store-unavailable, whatever the handler answered, and counts as
 //     a death of the run. Trouble of the database, such as a full disk or a statement

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/rand"
 	"errors"
-	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
@@ -28,7 +27,7 @@ var details = map[wire.Code]string{
 	wire.NotStorable:       "The service made an answer that cannot be stored. The request may have taken effect. Report the instance to the service.",
 	wire.RecordUnreadable:  "The service cannot read what it stored for this key. This attempt ran nothing. Report the instance to the service.",
 	wire.Poisoned:          "Too many processes ended while they ran this request. The service's operators must settle it. Do not send it with a new key.",
-	wire.TransactionFailed: "The service's database refused the work, and all of it was rolled back. Report the instance to the service.",
+	wire.TransactionFailed: "The service's database refused the work, and rolled it back. Report the instance to the service.",
 	wire.StoreUnavailable:  "The service cannot tell whether this request took effect. Send the same request with the same key again.",
 }
 
@@ -47,13 +46,6 @@ var exact = map[error]string{
 // problem is the refusal as the caller gets it.
 func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 	p := wire.NewProblem(out.code, details[out.code])
-	if out.failed {
-		p = wire.Problem{
-			Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError),
-			Status: http.StatusInternalServerError, Retryable: true,
-			Detail: "The service failed to complete the request. Send the same request with the same key again.",
-		}
-	}
 	for err, detail := range exact {
 		if errors.Is(out.err, err) {
 			p.Detail = detail

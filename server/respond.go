@@ -101,10 +101,7 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	if out.asked && out.code != wire.StoreUnavailable {
 		set.mark(false)
 	}
-	header.Del(wire.HeaderCode)
-	if p.Code != "" {
-		set.set(wire.HeaderCode, string(p.Code))
-	}
+	set.set(wire.HeaderCode, string(p.Code))
 	header.Del(wire.HeaderRetryAfter)
 	header.Del(wire.HeaderRetryAfterMs)
 	if p.RetryAfterMs > 0 {

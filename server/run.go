@@ -168,8 +168,7 @@ func (r *run) completed(s Settlement, err error) outcome {
 		r.lose()
 		return outcome{code: wire.LeaseLost, retryAfter: time.Second, err: err}
 	case errors.As(err, &failed):
-		r.release(true)
-		return outcome{failed: true, err: err}
+		return r.hooksFailed(failed)
 	default:
 		// The work is done and its record is not. The claim stays: releasing
 		// it would invite a second run.

@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -296,7 +299,10 @@ func TestOnComplete(t *testing.T) {
 			require.Equal(t, tt.state, rec.State)
 			if tt.status == http.StatusCreated && tt.state == server.StateReleased {
 				require.Equal(t, http.StatusInternalServerError, w.Code)
+				require.Equal(t, string(wire.TransactionFailed), w.Header().Get(wire.HeaderCode))
 				require.Equal(t, "true", w.Header().Get(wire.HeaderShouldRetry))
+				require.Equal(t, "1000", w.Header().Get(wire.HeaderRetryAfterMs))
+				require.Contains(t, w.Body.String(), "again")
 				require.NotContains(t, w.Body.String(), errRow.Error())
 				require.True(t, rec.MaybeRan)
 			}
@@ -321,6 +327,65 @@ func TestOnComplete_conflict(t *testing.T) {
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
 		require.Equal(t, []int{1, 3, 1}, []int{runs, tries, rows.count()}, "handler runs, hook runs, rows")
 	})
+}
+
+// The third conflict counts as trouble of the store, as in a Transactional run.
+func TestOnComplete_conflictsForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := &witness{}
+		store := memstore.New()
+		tries := 0
+		h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			_ = server.OnComplete(r.Context(), func(ctx context.Context) error {
+				tries++
+				return memstore.Tx(ctx).Doom()
+			})
+		})
+		requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
+		require.Equal(t, 3, tries)
+		rec := readRecord(t, store, seen)
+		require.Equal(t, server.StateReleased, rec.State)
+		require.True(t, rec.MaybeRan)
+	})
+}
+
+// A person finds the hook's error in the log, and a function's caller in the error.
+func TestOnComplete_isLogged(t *testing.T) {
+	t.Parallel()
+	errRow := errors.New("row refused")
+	for _, tt := range []struct {
+		name  string
+		fails func(ctx context.Context) error
+		again bool
+		wants []string
+	}{
+		{"its own error", func(context.Context) error { return errRow }, true, []string{`error="server: completion hook: row refused"`}},
+		{"refused", func(ctx context.Context) error {
+			_ = memstore.Tx(ctx).Fail(errRefused)
+			return errRow
+		}, false, []string{"sqlstate=23505", "constraint=one_name"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			g := newGuard(t, memstore.New(), server.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+			_, _, err := server.Do(t.Context(), g, payroll(server.Keyed), key(t, "k"), transfer{7}, func(ctx context.Context, _ transfer) (booking, error) {
+				return booking{1}, server.OnComplete(ctx, tt.fails)
+			})
+			var refused *server.RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, wire.TransactionFailed, refused.Code)
+			require.Equal(t, tt.again, refused.Retryable())
+			require.ErrorIs(t, err, errRow)
+			line := out.String()
+			require.Equal(t, 1, strings.Count(line, "level=ERROR"), line)
+			require.Contains(t, line, "code=transaction-failed")
+			for _, want := range tt.wants {
+				require.Contains(t, line, want)
+			}
+		})
+	}
 }
 
 func TestOnComplete_hookPanics(t *testing.T) {

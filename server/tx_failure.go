@@ -78,10 +78,15 @@ func (r *run) transactionFailed(refused *TxError) outcome {
 	r.guard.log.write(r.ctx, logLine{
 		level: slog.LevelError, message: "transaction failed under an answer of success: the answer was dropped",
 		code: wire.TransactionFailed, route: r.call.route.Name, id: r.owner.ID,
-		more: []slog.Attr{
-			slog.String("sqlstate", refused.SQLState), slog.String("constraint", refused.Constraint),
-			slog.Bool("commit", refused.Commit), slog.String("reason", refused.Reason), slog.String("advice", refused.advice()),
-		},
+		more: append(refusedAttrs(refused), slog.String("advice", refused.advice())),
 	})
 	return outcome{code: wire.TransactionFailed, err: refused}
+}
+
+// refusedAttrs say what the store refused. They hold no value of a row.
+func refusedAttrs(refused *TxError) []slog.Attr {
+	return []slog.Attr{
+		slog.String("sqlstate", refused.SQLState), slog.String("constraint", refused.Constraint),
+		slog.Bool("commit", refused.Commit), slog.String("reason", refused.Reason),
+	}
 }

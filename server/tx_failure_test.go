@@ -183,7 +183,7 @@ func TestOnComplete_storeFails(t *testing.T) {
 			if tt.again {
 				requireCode(t, w, wire.StoreUnavailable)
 			} else {
-				require.Equal(t, http.StatusInternalServerError, w.Code, tt.name)
+				requireCode(t, w, wire.TransactionFailed)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ const (
 	NotStorable       Code = "not-storable"       // 500: streamed or hijacked where that is refused
 	RecordUnreadable  Code = "record-unreadable"  // 500: corrupt, or sealed with an unknown key
 	Poisoned          Code = "poisoned"           // 423: too many dead owners
-	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT; rolled back
+	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 )
 

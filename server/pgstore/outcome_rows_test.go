@@ -88,17 +88,17 @@ var outcomeRows = []outcomeRow{
 	},
 	{
 		effect: server.Keyed, failure: refusedAnswered409,
-		first: "500", headers: "replayed=false retry=true", log: "WARN",
+		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
 		effect: server.Keyed, failure: refusedAnswered500,
-		first: "500", headers: "replayed=false retry=true", log: "WARN",
+		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
 		effect: server.Keyed, failure: refusedUnnoticed,
-		first: "500", headers: "replayed=false retry=true", log: "WARN",
+		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
@@ -123,7 +123,7 @@ var outcomeRows = []outcomeRow{
 	},
 	{
 		effect: server.Keyed, failure: deferredConstraint,
-		first: "500", headers: "replayed=false retry=true", log: "WARN",
+		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{effect: server.Keyed, failure: deferredAnswered409, rejected: true},
