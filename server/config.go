@@ -113,10 +113,11 @@ type Config struct {
 	MaxRequestBytes int64
 	// MaxBufferedBytes caps the memory for the bodies of all requests that are
 	// in the guard at the same time. A body is in memory until its request is
-	// answered. A request above the cap is refused with store-unavailable and
-	// Retry-After, and nothing is stored. It must not be less than
-	// MaxRequestBytes. Zero means [DefaultMaxBufferedBytes], or MaxRequestBytes
-	// if that is more.
+	// answered. One scope takes at most a quarter, and at least MaxRequestBytes;
+	// the scope of [Unscoped] takes all. A request above the cap, or above its
+	// scope's share, is refused with store-unavailable and Retry-After, and
+	// nothing is stored. MaxBufferedBytes must not be less than MaxRequestBytes.
+	// Zero means [DefaultMaxBufferedBytes], or MaxRequestBytes if that is more.
 	MaxBufferedBytes int64
 	// MaxResponseBytes caps response bodies that are stored; see
 	// [Route.Oversize] for larger ones. Zero means [DefaultMaxResponseBytes].
@@ -147,13 +148,14 @@ type Config struct {
 	SweepInterval time.Duration
 	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
 	// of one key, and of all keys of this process. One scope takes at most a
-	// quarter of MaxWaiters, and at least one place. Further requests are
-	// refused with in-progress at once. Zero means [DefaultMaxWaitersPerKey]
-	// and [DefaultMaxWaiters].
+	// quarter of MaxWaiters, and at least one place; the scope of [Unscoped]
+	// takes all. Further requests are refused with in-progress at once. Zero
+	// means [DefaultMaxWaitersPerKey] and [DefaultMaxWaiters].
 	MaxWaitersPerKey, MaxWaiters int
-	// MaxWaitingBytes caps the bodies of all requests that wait. Further
-	// requests are refused with in-progress at once. Zero means
-	// [DefaultMaxWaitingBytes].
+	// MaxWaitingBytes caps the bodies of all requests that wait. One scope takes
+	// at most a quarter, and at least MaxRequestBytes if there is so much; the
+	// scope of [Unscoped] takes all. Further requests are refused with
+	// in-progress at once. Zero means [DefaultMaxWaitingBytes].
 	MaxWaitingBytes int64
 
 	// CacheBytes is how much memory this process spends on finished records, so

@@ -248,10 +248,10 @@ func (c Config) checkLists() error {
 // was ahead by the skew.
 func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
 
-// waitCap is who may wait. No scope can take the places of all others.
+// waitCap is who may wait. No scope can take the places or the memory of all others.
 func (c Config) waitCap() waitCap {
 	return waitCap{
-		perKey: c.MaxWaitersPerKey, perScope: max(c.MaxWaiters/4, 1), seats: c.MaxWaiters, bytes: c.MaxWaitingBytes,
+		perKey: c.MaxWaitersPerKey, all: room{int64(c.MaxWaiters), c.MaxWaitingBytes}, least: c.MaxRequestBytes,
 	}
 }
 

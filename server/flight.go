@@ -27,34 +27,51 @@ type flights struct {
 
 // waiting is the seats that wait for a run, of all keys.
 type waiting struct {
-	seats   int
-	bytes   int64          // of their bodies
-	byScope map[string]int // seats; a scope without any is not in it
+	all     room
+	byScope map[string]room // a scope without seats is not in it
 }
 
-// A waitCap is how many seats may wait.
+// A room is seats, and the bytes of their bodies.
+type room struct{ seats, bytes int64 }
+
+// holds reports whether a seat more, with so many bytes, is within r.
+func (r room) holds(used room, bytes int64) bool {
+	return used.seats < r.seats && bytes <= r.bytes-used.bytes
+}
+
+// A waitCap is how many seats may wait, and with how many bytes.
 type waitCap struct {
-	perKey, perScope, seats int
-	bytes                   int64
+	perKey int
+	all    room
+	least  int64 // bytes that a scope may take, unless others took them
+}
+
+// share is the part of c that one scope may take.
+func (c waitCap) share(scope string) room {
+	return room{shareOf(scope, c.all.seats, 1), shareOf(scope, c.all.bytes, c.least)}
 }
 
 func (w *waiting) fits(scope string, bytes int64, most waitCap) bool {
-	return w.seats < most.seats && w.byScope[scope] < most.perScope && bytes <= most.bytes-w.bytes
+	return most.all.holds(w.all, bytes) && most.share(scope).holds(w.byScope[scope], bytes)
 }
 
 func (w *waiting) add(scope string, bytes int64) {
 	if w.byScope == nil {
-		w.byScope = make(map[string]int)
+		w.byScope = make(map[string]room)
 	}
-	w.seats++
-	w.bytes += bytes
-	w.byScope[scope]++
+	w.change(scope, 1, bytes)
 }
 
-func (w *waiting) remove(scope string, bytes int64) {
-	w.seats--
-	w.bytes -= bytes
-	if w.byScope[scope]--; w.byScope[scope] == 0 {
+func (w *waiting) remove(scope string, bytes int64) { w.change(scope, -1, -bytes) }
+
+func (w *waiting) change(scope string, seats, bytes int64) {
+	w.all.seats += seats
+	w.all.bytes += bytes
+	used := w.byScope[scope]
+	used.seats += seats
+	used.bytes += bytes
+	w.byScope[scope] = used
+	if used.seats == 0 {
 		delete(w.byScope, scope)
 	}
 }

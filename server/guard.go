@@ -52,7 +52,7 @@ func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 		store: &boundedStore{store, cfg.StoreTimeout}, scope: scope, cfg: cfg, gate: newGate(),
 		log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders),
 	}
-	g.buffered.most = cfg.MaxBufferedBytes
+	g.buffered.most, g.buffered.least = cfg.MaxBufferedBytes, cfg.MaxRequestBytes
 	if txs, ok := store.(TxStore); ok {
 		g.txStore = &boundedTxStore{txs, cfg.StoreTimeout, cfg.SettleTimeout}
 	}

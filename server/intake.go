@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -29,7 +27,7 @@ const (
 
 var (
 	errBodyTooLarge = errors.New("server: the body is larger than MaxRequestBytes")
-	errBuffersFull  = errors.New("server: the bodies of all requests together would exceed MaxBufferedBytes")
+	errBuffersFull  = errors.New("server: the bodies of all requests together would exceed MaxBufferedBytes, or those of one scope its share")
 )
 
 // An intake reads the body of one request into memory, within bounds of time and
@@ -40,8 +38,9 @@ type intake struct {
 	r        *http.Request
 	web      *http.Server // nil where r comes from no server
 	control  readDeadliner
-	held     int64 // bytes taken from the guard's budget
-	complete bool  // nothing of the body is left on the connection
+	scope    string // whose memory it is
+	held     int64  // bytes taken from the guard's budget
+	complete bool   // nothing of the body is left on the connection
 }
 
 func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
@@ -49,9 +48,10 @@ func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
 	return &intake{guard: g, w: w, r: r, web: web, complete: r.Body == nil || r.Body == http.NoBody}
 }
 
-// read returns the whole body, or why the request is refused.
-func (in *intake) read() ([]byte, *outcome) {
+// read returns the whole body of scope's request, or why the request is refused.
+func (in *intake) read(scope string) ([]byte, *outcome) {
 	g := in.guard
+	in.scope = scope
 	if in.r.ContentLength > g.cfg.MaxRequestBytes {
 		return nil, &outcome{code: wire.BodyTooLarge} // before the client is asked for it
 	}
@@ -102,7 +102,7 @@ func (in *intake) fill(limit int64) ([]byte, error) {
 	for {
 		if len(body) == cap(body) {
 			size := in.nextSize(int64(cap(body)), limit)
-			if !in.hold(size - int64(cap(body))) {
+			if !in.hold(size - 1 - in.held) { // the last byte only shows the end
 				return nil, errBuffersFull
 			}
 			grown := make([]byte, len(body), size)
@@ -125,19 +125,18 @@ func (in *intake) fill(limit int64) ([]byte, error) {
 // nextSize is the size of the buffer that follows one of size bytes. It has room
 // for one byte more than may come: that byte shows the end of the body, or that
 // the body is too large.
+//
+// The announced length and the limit can be the largest number that there is.
 func (in *intake) nextSize(size, limit int64) int64 {
 	first, most := int64(firstBuffer), limit
 	if announced := in.r.ContentLength; announced >= 0 {
-		first, most = min(announced+1, maxTrustedLength), announced
-	}
-	if most < math.MaxInt64 {
-		most++
+		first, most = min(announced, maxTrustedLength-1)+1, announced
 	}
 	switch next := max(first, 2*size); {
-	case size >= most: // a middleware made the body longer than announced
-		return next
-	case next >= most-1: // the end needs a byte of room, and not a copy of the body
-		return most
+	case size <= most && next >= most: // the end needs a byte of room, and not a copy of the body
+		return most + 1
+	case next > limit: // a middleware made the body longer than announced
+		return limit + 1
 	default:
 		return next
 	}
@@ -145,7 +144,7 @@ func (in *intake) nextSize(size, limit int64) int64 {
 
 // hold takes n bytes from the guard's budget until the request ends.
 func (in *intake) hold(n int64) bool {
-	if !in.guard.buffered.take(n) {
+	if !in.guard.buffered.take(in.scope, n) {
 		return false
 	}
 	in.held += n
@@ -153,7 +152,7 @@ func (in *intake) hold(n int64) bool {
 }
 
 // release ends the request's hold on memory.
-func (in *intake) release() { in.guard.buffered.give(in.held) }
+func (in *intake) release() { in.guard.buffered.give(in.scope, in.held) }
 
 // abandon lets net/http throw away what is left of a refused request's body, but not
 // for long. A deadline that has passed stays: then net/http closes the connection at
@@ -289,23 +288,3 @@ func (s *intakes) closeServer(web *http.Server) {
 		}
 	}
 }
-
-// A budget is a number of bytes that many goroutines share.
-type budget struct {
-	most int64
-	used atomic.Int64
-}
-
-func (b *budget) take(n int64) bool {
-	for {
-		used := b.used.Load()
-		if n > b.most-used {
-			return false
-		}
-		if b.used.CompareAndSwap(used, used+n) {
-			return true
-		}
-	}
-}
-
-func (b *budget) give(n int64) { b.used.Add(-n) }

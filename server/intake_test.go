@@ -344,6 +344,75 @@ func TestShutdown_laterBody(t *testing.T) {
 	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.StoreUnavailable)
 }
 
+// One tenant's bodies leave the others memory for theirs.
+func TestMaxBufferedBytes_scopeTakesAQuarter(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		all, most int64
+		scope     server.ScopeFunc
+		share     int // bodies of 100 bytes that one scope may have
+	}{
+		{"a quarter", 1200, 100, tenant, 3},
+		{"one body", 300, 100, tenant, 1},
+		{"one body is all there is", 100, 100, tenant, 1},
+		{"the only scope", 1200, 100, server.Unscoped, 12},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, err := server.NewGuard(memstore.New(), tt.scope, server.Config{MaxBufferedBytes: tt.all, MaxRequestBytes: tt.most})
+			require.NoError(t, err)
+			var ran atomic.Int64
+			end := make(chan struct{})
+			h := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
+				ran.Add(1)
+				<-end
+			})
+			body := strings.Repeat("x", 100)
+			for n := range tt.share {
+				go send(h, fmt.Sprint("k-", n), body, "X-Tenant", "greedy")
+			}
+			synctest.Wait()
+			require.EqualValues(t, tt.share, ran.Load(), tt.name)
+			requireCode(t, send(h, "one-more", body, "X-Tenant", "greedy"), wire.StoreUnavailable)
+			go send(h, "no-body", "", "X-Tenant", "greedy") // needs no memory
+			synctest.Wait()
+			require.EqualValues(t, tt.share+1, ran.Load(), tt.name)
+			if int64(100*tt.share) < tt.all {
+				go send(h, "k", body, "X-Tenant", "modest")
+				synctest.Wait()
+				require.EqualValues(t, tt.share+2, ran.Load(), tt.name)
+			}
+			close(end)
+			synctest.Wait()
+			require.Equal(t, http.StatusOK, send(h, "one-more", body, "X-Tenant", "greedy").Code, "what was held is free again")
+		})
+	}
+}
+
+// A service that accepts bodies of any length is not stopped by a length that a
+// client only announces.
+func TestMaxRequestBytes_largestNumber(t *testing.T) {
+	t.Parallel()
+	h := newRoute(t, newGuard(t, memstore.New(), server.Config{MaxRequestBytes: math.MaxInt64}), server.Keyed,
+		func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	body := strings.Repeat("x", 200<<10)
+	for _, tt := range []struct {
+		announced int64
+		code      wire.Code
+	}{
+		{-1, ""}, {int64(len(body)), ""}, {1, ""}, {math.MaxInt64, wire.BodyIncomplete}, {math.MaxInt64 - 1, wire.BodyIncomplete},
+	} {
+		r := ordered(fmt.Sprint("k", tt.announced), body)
+		r.ContentLength = tt.announced
+		w := serve(h, r)
+		if tt.code != "" {
+			requireCode(t, w, tt.code)
+			continue
+		}
+		requireAnswer(t, w, http.StatusOK, body, false)
+	}
+}
+
 // Bodies that do not end hold no more memory than MaxBufferedBytes.
 func TestMaxBufferedBytes(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 			return nil, refusal
 		}
 	}
-	body, refusal := in.read()
+	body, refusal := in.read(scope)
 	if refusal != nil {
 		return nil, refusal
 	}

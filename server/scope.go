@@ -82,4 +82,8 @@ func checkScope(scope string) error {
 
 // Unscoped is the [ScopeFunc] of a service that has one caller only, or whose
 // callers may see each other's answers. It has to be spelled out.
-func Unscoped(*http.Request) (string, error) { return "unscoped", nil }
+//
+// Its callers share the memory and the places that several scopes would share.
+func Unscoped(*http.Request) (string, error) { return unscoped, nil }
+
+const unscoped = "unscoped"

@@ -87,6 +87,61 @@ func TestWait_bytes(t *testing.T) {
 	})
 }
 
+// One tenant with large bodies leaves the others the memory to wait with.
+func TestWait_scopeTakesAQuarterOfTheBytes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		all, body     int64
+		greedy, share int // duplicates with 10 bytes that a tenant sends, and how many wait
+	}{
+		{"a quarter", 400, 10, 20, 10},
+		{"the body of one request", 100, 60, 20, 6},
+		{"no more than there is", 100, 1000, 20, 10},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			room := newWaitingRoom(t, server.Config{MaxWaitingBytes: tt.all, MaxRequestBytes: tt.body})
+			ten := strings.Repeat("x", 10)
+			room.run("greedy", "k")
+			for range tt.greedy {
+				room.send("greedy", "k", ten)
+			}
+			require.EqualValues(t, tt.greedy-tt.share, room.atOnce.Load(), tt.name)
+			waited := tt.share
+			if int64(10*tt.share) < tt.all {
+				room.run("modest", "k")
+				room.send("modest", "k", ten)
+				waited++
+			}
+			time.Sleep(time.Minute)
+			require.EqualValues(t, waited, room.waited.Load(), tt.name)
+
+			room.run("greedy", "again") // its memory is free again
+			room.send("greedy", "again", ten)
+			time.Sleep(time.Minute)
+			require.EqualValues(t, waited+1, room.waited.Load(), tt.name)
+		})
+	}
+}
+
+// The callers of an unscoped guard are one another's only company.
+func TestWait_unscopedTakesAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 8, MaxWaitingBytes: 80, MaxRequestBytes: 10})
+		room := &waitingRoom{t: t, h: newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) { time.Sleep(4 * time.Second) })}
+		ten := strings.Repeat("x", 10)
+		go send(room.h, "k", ten)
+		synctest.Wait()
+		for range 10 {
+			room.send("", "k", ten)
+		}
+		require.EqualValues(t, 2, room.atOnce.Load())
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 8, room.waited.Load())
+	})
+}
+
 // One tenant with many keys leaves the others their places.
 func TestWait_scopeTakesAQuarter(t *testing.T) {
 	t.Parallel()
