@@ -1,7 +1,7 @@
 package readme
 
 import (
-	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -23,13 +23,9 @@ func Inventory(store *pgstore.Store, tenants map[string]string) (http.Handler, *
 		return nil, nil, err
 	}
 	mux := http.NewServeMux()
-	err = server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve)
+	err = errors.Join(
+		server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve),
+		server.Handle(mux, guard, inventoryapi.Release, server.Transactional, release),
+	)
 	return mux, guard, err
-}
-
-// reserve's row and the stored answer commit together, or not at all.
-func reserve(ctx context.Context, in inventoryapi.Line) (hold inventoryapi.Hold, err error) {
-	err = pgstore.Tx(ctx).QueryRow(ctx,
-		"insert into holds (sku, count) values ($1, $2) returning id::text", in.SKU, in.Count).Scan(&hold.ID)
-	return hold, err
 }

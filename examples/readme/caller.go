@@ -8,13 +8,10 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// PlaceOrder takes effect once per service. After a crash, or an error that is
-// sdk.Resumable, call it again: on this machine or another.
-func PlaceOrder(ctx context.Context, client *sdk.Client, intents sdk.IntentStore, orderID string, line inventoryapi.Line, cents int) (string, error) {
-	ctx, err := sdk.Begin(ctx, intents, "shop", orderID) // a guarded handler's ctx has its parent key already
-	if err != nil {
-		return "", err
-	}
+// PlaceOrder takes effect once per service and request. ctx carries the request's key: it is
+// that of a guarded handler, or PlaceOrderJob's. After an error that is sdk.Resumable, or a
+// crash, the same request runs it again: on this machine or another.
+func PlaceOrder(ctx context.Context, client *sdk.Client, line inventoryapi.Line, cents int) (string, error) {
 	fan := client.Fanout(ctx)
 	hold := sdk.Go(fan, inventoryapi.Reserve, line)
 	receipt := sdk.Go(fan, paymentapi.Charge, paymentapi.Payment{Cents: cents})

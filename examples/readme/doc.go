@@ -1,4 +1,3 @@
-// Package readme is the code of the project's README, which shows callee.go,
-// caller.go, saga.go, serve.go, setup.go and inventoryapi as they stand here. Its test runs them
-// and holds the README against them.
+// Package readme is the code of the project's README, which shows whole files of this folder
+// and of its subfolders. The test runs them, and compares them with the README.
 package readme

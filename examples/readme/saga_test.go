@@ -13,8 +13,9 @@ import (
 	"github.com/fanonce/fanonce/examples/readme/inventoryapi"
 	"github.com/fanonce/fanonce/examples/readme/paymentapi"
 	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk/sdktest"
+	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // The card of the second order is declined, so that its reservation is released; the
@@ -33,8 +34,10 @@ func TestRunCheckout(t *testing.T) {
 	payment.Script("/charges", sdktest.DropResponse())
 	client, err := readme.NewClient(inventory.URL(), payment.URL(), "secret-1")
 	require.NoError(t, err)
-	engine, err := saga.Open(t.Context(), memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{readme.Checkout}})
+	pool := pgtest.NewPool(t, pgjournal.Migrate)
+	engine, journal, err := readme.OpenSagas(t.Context(), pool.Config().ConnString(), client, pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
+	t.Cleanup(journal.Close)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.WithoutCancel(t.Context()))) })
 
 	order := readme.Order{Line: inventoryapi.Line{SKU: "sku-1", Count: 2}, Payment: paymentapi.Payment{Cents: 4200}}

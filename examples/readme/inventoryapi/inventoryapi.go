@@ -13,4 +13,8 @@ type (
 	}
 )
 
-var Reserve = contract.Post[Line, Hold]("inventory", "reserve", "/reservations")
+var (
+	Reserve = contract.Post[Line, Hold]("inventory", "reserve", "/reservations")
+	// Release undoes Reserve: it gets the Line and, where it is known, the Hold.
+	Release = contract.Post[contract.Undo[Line, Hold], struct{}]("inventory", "release", "/reservations/release")
+)

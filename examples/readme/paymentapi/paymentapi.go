@@ -12,4 +12,8 @@ type (
 	}
 )
 
-var Charge = contract.Post[Payment, Receipt]("payment", "charge", "/charges")
+var (
+	Charge = contract.Post[Payment, Receipt]("payment", "charge", "/charges")
+	// Refund undoes Charge.
+	Refund = contract.Post[contract.Undo[Payment, Receipt], struct{}]("payment", "refund", "/charges/refund")
+)
