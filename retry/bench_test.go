@@ -57,6 +57,24 @@ func BenchmarkClient_Do(b *testing.B) {
 	}
 }
 
+// BenchmarkClient_RoundTripper is what the client adds to a request that passes through.
+func BenchmarkClient_RoundTripper(b *testing.B) {
+	rt := newClient(b, retry.Config{Transport: benchTransport}).RoundTripper()
+	b.ReportAllocs()
+	for b.Loop() {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
+		if err != nil {
+			b.Fatal(err)
+		}
+		resp, err := rt.RoundTrip(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+}
+
 // BenchmarkRetryableHTTP is the same request with go-retryablehttp alone.
 func BenchmarkRetryableHTTP(b *testing.B) {
 	c := retryablehttp.NewClient()

@@ -27,10 +27,7 @@ func (c *Call) takeBody(ctx context.Context, req *http.Request, streams bool) er
 	if streams && req.GetBody != nil && req.ContentLength > maxCopied {
 		c.Stream, err = newStream(ctx, req.GetBody)
 	} else {
-		c.Body, err = within(ctx, req.Body, func() ([]byte, error) {
-			b, _, err := readBody(req.Body, req.ContentLength, math.MaxInt64)
-			return b, err
-		})
+		c.Body, err = readWhole(ctx, req.Body, req.ContentLength)
 	}
 	if closeErr := req.Body.Close(); err == nil {
 		err = closeErr
@@ -47,6 +44,18 @@ func (c *Call) takeBody(ctx context.Context, req *http.Request, streams bool) er
 	return fmt.Errorf("%w: body: %w", ErrInvalid, err)
 }
 
+// readWhole reads body to its end, until ctx ends.
+func readWhole(ctx context.Context, body io.ReadCloser, announced int64) (b []byte, err error) {
+	if readsInPlace(ctx, body) {
+		b, _, err = readBody(body, announced, math.MaxInt64)
+		return b, err
+	}
+	return within(ctx, body, func() ([]byte, error) { // which takes memory
+		b, _, err := readBody(body, announced, math.MaxInt64)
+		return b, err
+	})
+}
+
 // size is the length of the body.
 func (c *Call) size() int64 {
 	if c.Stream != nil {
@@ -59,7 +68,7 @@ func (c *Call) size() int64 {
 // body and returns the cause of that end at once. The goroutine of read then ends when
 // the Read that it is in returns: the Close of pipes, files and connections ends theirs.
 func within[T any](ctx context.Context, body io.ReadCloser, read func() (T, error)) (T, error) {
-	if ctx.Done() == nil || inMemory(body) {
+	if readsInPlace(ctx, body) {
 		return read()
 	}
 	type result struct {
@@ -79,6 +88,11 @@ func within[T any](ctx context.Context, body io.ReadCloser, read func() (T, erro
 		var none T
 		return none, context.Cause(ctx)
 	}
+}
+
+// readsInPlace reports whether ctx need not be watched while body is read.
+func readsInPlace(ctx context.Context, body io.Reader) bool {
+	return ctx.Done() == nil || inMemory(body)
 }
 
 // inMemory reports whether no Read of r blocks: it is one of the readers that

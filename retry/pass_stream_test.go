@@ -46,6 +46,7 @@ func TestPass_eventStream(t *testing.T) {
 				}
 			}
 		})
+		cfg.Transport = newTransport(t, srv)
 		cfg.Timeout, cfg.AttemptTimeout, cfg.TimeoutMargin = 60*ms, 20*ms, ms // none of them ends a stream
 		resp, err := through(t, cfg).Get(srv.URL)
 		require.NoError(t, err)
@@ -86,7 +87,7 @@ func TestPass_download(t *testing.T) {
 					}
 				}
 			})
-			cfg.MaxResponseBytes = 1 << 10
+			cfg.Transport, cfg.MaxResponseBytes = newTransport(t, srv), 1<<10
 			client := through(t, cfg)
 			before := liveHeap()
 			resp, err := client.Get(srv.URL)
@@ -131,6 +132,7 @@ func TestPass_bothWaysAtOnce(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		})
+		cfg.Transport = newTransport(t, srv)
 		body, out := io.Pipe()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body)
 		require.NoError(t, err)
@@ -153,24 +155,24 @@ func TestPass_bothWaysAtOnce(t *testing.T) {
 // The body of an answer that switches protocols is the connection.
 func TestPass_upgrade(t *testing.T) {
 	t.Parallel()
-	for _, p := range []protocol{plain, secure} {
-		t.Run(string(p), func(t *testing.T) {
-			t.Parallel()
-			srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Upgrade") != "websocket" {
-					t.Error("no Upgrade")
-				}
-				w.Header().Set("Connection", "Upgrade")
-				w.Header().Set("Upgrade", "websocket")
-				w.WriteHeader(http.StatusSwitchingProtocols)
-				conn, rw, err := http.NewResponseController(w).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer conn.Close()
-				io.Copy(conn, rw)
-			})
+	overEach(t, func(t *testing.T, p protocol) { // HTTP/2 has no upgrades, so net/http asks for HTTP/1.1
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Upgrade") != "websocket" {
+				t.Error("no Upgrade")
+			}
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.Copy(conn, rw)
+		})
+		for _, tr := range []http.RoundTripper{cfg.Transport, newTransport(t, srv)} {
+			cfg.Transport = tr
 			req := unkeyed(t, t.Context(), http.MethodGet, srv.URL, "")
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "websocket")
@@ -179,7 +181,6 @@ func TestPass_upgrade(t *testing.T) {
 			require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
 			conn, ok := resp.Body.(io.ReadWriteCloser)
 			require.True(t, ok, "%T", resp.Body)
-			defer conn.Close()
 			for _, frame := range []string{"ping", "pong"} {
 				_, err = io.WriteString(conn, frame)
 				require.NoError(t, err)
@@ -188,8 +189,9 @@ func TestPass_upgrade(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, frame, string(got))
 			}
-		})
-	}
+			require.NoError(t, conn.Close())
+		}
+	})
 }
 
 // Trailers arrive after the bodies, whichever side sends them.
@@ -352,6 +354,7 @@ func leavesNothing(t *testing.T, p protocol) {
 		}
 	})
 	defer srv.Close()
+	cfg.Transport = newTransport(t, srv)
 	client := through(t, cfg)
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, path := range []string{"/", "/stream", "/busy", "/lost"} {
