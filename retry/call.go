@@ -35,8 +35,9 @@ type Call struct {
 	// only from something durable. It is sent as Idempotency-First-Sent, unless a Profile
 	// does not name that header. A Profile with a Retention bounds the call by it.
 	FirstSent time.Time
-	// Resumed says that an earlier process may have sent the call: it starts
-	// as Unknown.
+	// Resumed says that an earlier process may have sent the call: it starts as Unknown. A
+	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so of all its
+	// calls, except those by a safe method (GET, HEAD, OPTIONS, TRACE).
 	Resumed bool
 	// Expires is when the callee may have forgotten the key, by this process's clock:
 	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero means

@@ -21,6 +21,7 @@ func Do[T any](
 	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
 ) (T, error) {
 	r := run{task: task, safe: !task.Key.IsZero()}
+	r.resume(ctx, false)
 	r.note(ctx, nil)
 	r.open(ctx, c)
 	if classify == nil {

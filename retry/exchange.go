@@ -52,6 +52,7 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 	c.made().carrier.expire(call, time.Now())
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
+	x.resume(ctx, safe(call.Method))
 	x.note(ctx, call)
 	x.open(ctx, c)
 	x.make(call)

@@ -66,6 +66,7 @@ func (p *passage) enter(c *Client) {
 	if p.req.URL != nil {
 		p.task.Service = p.req.URL.Host
 	}
+	p.resume(p.req.Context(), p.safe)
 	p.note(p.req.Context(), &Call{Method: method, url: p.req.URL})
 	p.open(p.req.Context(), c)
 }

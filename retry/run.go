@@ -45,6 +45,14 @@ type run struct {
 	reads bool          // it asks for no effect
 }
 
+// resume takes in that the inbound request in ctx is a rerun: its earlier run may have made
+// the call. reads says that the call asks for no effect.
+func (r *run) resume(ctx context.Context, reads bool) {
+	if in, _ := wire.FromContext(ctx); in.Rerun && !reads {
+		r.task.Resumed = true
+	}
+}
+
 // open starts the clock of the call that r.task is.
 func (r *run) open(ctx context.Context, c *Client) {
 	c = c.made()
@@ -56,7 +64,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 	}
 	r.caller, r.attempting = ctx, ctx
 	if r.task.Resumed {
-		r.tally.maybe, r.tally.why = true, "an earlier process may have sent it"
+		r.tally.maybe, r.tally.why = true, "an earlier run may have sent it"
 	}
 	in, inbound := wire.FromContext(ctx)
 	if r.left = in.Retries(); r.left == nil {

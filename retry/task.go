@@ -15,8 +15,8 @@ type Task struct {
 	// gets a second attempt in two cases only. Either nothing was sent, or the attempt was
 	// Rejected with the action Retry.
 	Key childkey.Key
-	// Resumed says that an earlier process may have made the call: it starts
-	// as Unknown.
+	// Resumed says that an earlier process may have made the call: it starts as Unknown. A
+	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so too.
 	Resumed bool
 	// Expires is when the callee may have forgotten the key, by this process's clock:
 	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
