@@ -73,52 +73,72 @@ func (c *carrier) check(key childkey.Key) error {
 	return nil
 }
 
-// key returns the key of a request that has it in its header: in the service's own, or in
-// Idempotency-Key. The zero Key means that there is none.
-func (c *carrier) key(header http.Header) (childkey.Key, error) {
-	key, _, err := wire.ParseKeyHeader(linesOf(header, wire.HeaderKey))
-	if err != nil || c.keyHeader == wire.HeaderKey {
+// ownLines are the lines of a request's header that the client reads, in whatever spellings
+// their names are there.
+type ownLines struct {
+	key       []string // of Idempotency-Key
+	service   []string // of the service's own header for keys, if that is another
+	cancels   []string
+	firstSent []string
+}
+
+// lines finds the lines in one pass over the header.
+func (c *carrier) lines(header http.Header) (own ownLines) {
+	for name, values := range header {
+		switch {
+		case sameName(name, wire.HeaderKey):
+			own.key = join(own.key, values)
+		case sameName(name, wire.HeaderCancels):
+			own.cancels = join(own.cancels, values)
+		case sameName(name, wire.HeaderFirstSent):
+			own.firstSent = join(own.firstSent, values)
+		case sameName(name, c.keyHeader):
+			own.service = join(own.service, values)
+		}
+	}
+	return own
+}
+
+func sameName(name, canonical string) bool {
+	return len(name) == len(canonical) && strings.EqualFold(name, canonical)
+}
+
+// join copies only if there are two spellings.
+func join(lines, more []string) []string {
+	if len(lines) == 0 {
+		return more
+	}
+	return append(slices.Clip(lines), more...)
+}
+
+// key returns the key of a request: from the service's own header, or from Idempotency-Key.
+// The zero Key means that there is none.
+func (c *carrier) key(own ownLines) (childkey.Key, error) {
+	key, _, err := wire.ParseKeyHeader(own.key)
+	if err != nil || len(own.service) == 0 {
 		return key, err
 	}
-	own, given, err := wire.ParseKeyHeader(linesOf(header, c.keyHeader))
-	switch {
-	case err != nil, !given:
-		return key, err
-	case !key.IsZero() && key != own:
-		return key, fmt.Errorf("%s and %s have different keys", wire.HeaderKey, c.keyHeader)
+	theirs, _, err := wire.ParseKeyHeader(own.service)
+	if err == nil && !key.IsZero() && key != theirs {
+		err = fmt.Errorf("%s and %s have different keys", wire.HeaderKey, c.keyHeader)
 	}
-	return own, nil
+	return theirs, err
 }
 
 // present reports whether a request with the header is under a key, or cancels one.
 func (c *carrier) present(header http.Header) bool {
-	for _, name := range []string{wire.HeaderKey, wire.HeaderCancels, c.keyHeader} {
-		if len(linesOf(header, name)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// linesOf returns the lines of a header, in whatever spellings its name is there.
-func linesOf(header http.Header, name string) []string {
-	lines := header[name]
-	for spelled, more := range header {
-		if len(spelled) == len(name) && spelled != name && strings.EqualFold(spelled, name) {
-			lines = append(slices.Clip(lines), more...)
-		}
-	}
-	return lines
+	own := c.lines(header)
+	return len(own.key) > 0 || len(own.service) > 0 || len(own.cancels) > 0
 }
 
 // expire has the call end when the service may have forgotten its key, where the call
 // itself does not say when that is. Reading again does no harm.
-func (c *carrier) expire(call *Call, now time.Time) {
+func (c *carrier) expire(call *Call) {
 	if !call.Expires.IsZero() || call.FirstSent.IsZero() || call.Key.IsZero() || safe(call.Method) {
 		return
 	}
 	call.Expires = c.profile.Expires(call.FirstSent)
-	if !call.Expires.IsZero() && !now.Before(call.Expires) {
+	if !call.Expires.IsZero() && !time.Now().Before(call.Expires) {
 		call.Resumed = true // somebody sent it before
 	}
 }

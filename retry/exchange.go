@@ -49,7 +49,7 @@ func (x *exchange) release() {
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
 	x := exchangePool.Get().(*exchange) //nolint:errcheck // there is nothing else in it
 	x.follow, x.standard = follow, call.owned
-	c.made().carrier.expire(call, time.Now())
+	c.made().carrier.expire(call)
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
 	x.resume(ctx, safe(call.Method))

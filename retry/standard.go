@@ -137,14 +137,15 @@ func (c *Call) takeHeader(req *http.Request, carrier *carrier) (err error) {
 	if len(req.Trailer) > 0 {
 		return fmt.Errorf("%w: a request with a trailer", ErrInvalid)
 	}
-	if c.Key, err = carrier.key(req.Header); err != nil {
+	own := carrier.lines(req.Header)
+	if c.Key, err = carrier.key(own); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	c.given = c.Key
-	if c.Cancels, _, err = wire.ParseKeyHeader(linesOf(req.Header, wire.HeaderCancels)); err != nil {
+	if c.Cancels, _, err = wire.ParseKeyHeader(own.cancels); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if c.FirstSent, _, err = wire.ParseFirstSent(linesOf(req.Header, wire.HeaderFirstSent)); err != nil {
+	if c.FirstSent, _, err = wire.ParseFirstSent(own.firstSent); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return c.checkOrigin(req)

@@ -127,8 +127,10 @@ func TestRoundTripper_passesWhatNeedsNoKey(t *testing.T) {
 	})
 	for _, tt := range []struct{ method, path string }{{"GET", "/x"}, {"OPTIONS", "/x"}, {"POST", "/search"}} {
 		before := len(d.Requests())
-		_, err := do(t.Context(), c, tt.method, d.URL()+tt.path, "", "Authorization: Bearer me")
+		var calls retry.Calls
+		_, err := do(calls.Context(t.Context()), c, tt.method, d.URL()+tt.path, "", "Authorization: Bearer me")
 		require.NoError(t, err)
+		require.Equal(t, tt.method == "POST", calls.Outcome() == retry.Completed, "what may have had an effect is noted")
 		r := d.Requests()[before]
 		require.Empty(t, r.Key)
 		require.Equal(t, []string{"Bearer me"}, r.Header.Values("Authorization"), "the request's own wins")
@@ -142,6 +144,34 @@ func TestRoundTripper_passesWhatNeedsNoKey(t *testing.T) {
 	require.Equal(t, "Bearer shop", last.Header.Get("Authorization"))
 	require.Equal(t, "shop", last.Header.Get("X-Token"))
 	require.Equal(t, 4, asks)
+}
+
+// An event stream is read while it is written.
+func TestRoundTripper_passesStreams(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "data: first\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-read:
+		case <-r.Context().Done():
+		}
+	}))
+	defer srv.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/events", nil)
+	require.NoError(t, err)
+	resp, err := through(t, sdk.Service{URL: srv.URL}).Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	event := make([]byte, len("data: first"))
+	_, err = io.ReadFull(resp.Body, event)
+	require.NoError(t, err)
+	require.Equal(t, "data: first", string(event))
+	require.Equal(t, "/events", resp.Request.URL.Path)
+	close(read)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
 }
 
 func TestRoundTripper_refusesBeforeAnythingIsSent(t *testing.T) {
