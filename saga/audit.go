@@ -16,16 +16,17 @@ type Verb string
 
 // The verbs.
 const (
-	VerbRetry       Verb = "retry"
-	VerbForceOK     Verb = "force-ok"
-	VerbForceUndone Verb = "force-undone"
-	VerbCancel      Verb = "cancel"
-	VerbAbandon     Verb = "abandon"
+	VerbRetry         Verb = "retry"
+	VerbForceOK       Verb = "force-ok"
+	VerbForceRejected Verb = "force-rejected"
+	VerbForceUndone   Verb = "force-undone"
+	VerbCancel        Verb = "cancel"
+	VerbAbandon       Verb = "abandon"
 )
 
 // An Audit says in whose name something is done, and why.
 type Audit struct {
-	Verb   Verb   // the engine's methods set it
+	Verb   Verb   // the methods of [Operator] and [Engine] set it
 	Step   string // of a verb about a step
 	Actor  string // 1 to [MaxActorBytes] bytes
 	Reason string // 1 to [MaxReasonBytes] bytes

@@ -35,6 +35,14 @@ func TestAudit(t *testing.T) {
 			},
 		},
 		{
+			saga.Audit{Verb: "force-rejected", Step: "shipping.book"},
+			saga.Stuck, saga.Running, stuckPivot,
+			func(s *stage, e *saga.Engine) error {
+				_, err := e.ForceRejected(s.Context(), s.id("k"), "shipping.book", by)
+				return err
+			},
+		},
+		{
 			saga.Audit{Verb: "force-undone", Step: "payment.charge"},
 			saga.Stuck, saga.Compensating, stuckUndo,
 			func(s *stage, e *saga.Engine) error {

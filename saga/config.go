@@ -20,6 +20,9 @@ const (
 	DefaultKeep        = 7 * 24 * time.Hour
 	DefaultBackoffBase = time.Second
 	DefaultBackoffCap  = 5 * time.Minute
+
+	DefaultSweepInterval = time.Minute
+	DefaultSweepBatch    = 1000
 )
 
 // Config configures an [Engine].
@@ -44,8 +47,14 @@ type Config struct {
 	// [DefaultMaxDeaths].
 	MaxDeaths int
 	// Keep is how long a final saga, and with it its result, can be looked up
-	// before [Engine.Sweep] deletes it. Zero means [DefaultKeep].
+	// before [Engine.RunSweeper] or [Engine.Sweep] deletes it. Zero means [DefaultKeep].
 	Keep time.Duration
+	// SweepInterval is how long after the beginning of a round [Engine.RunSweeper]
+	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
+	SweepInterval time.Duration
+	// SweepBatch is how many sagas [Engine.RunSweeper] deletes at most in one
+	// statement. Zero means [DefaultSweepBatch].
+	SweepBatch int
 	// Backoff is the wait before a call is tried again, on top of the attempts
 	// that the client makes of one try. Its zero fields mean 1 s, doubled up to
 	// 5 minutes, with full jitter. A step's [RetryPolicy] can say otherwise. Waits
@@ -79,6 +88,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	fill(&cfg.MaxActive, DefaultMaxActive)
 	fill(&cfg.MaxDeaths, DefaultMaxDeaths)
 	fill(&cfg.Keep, DefaultKeep)
+	fill(&cfg.SweepInterval, DefaultSweepInterval)
+	fill(&cfg.SweepBatch, DefaultSweepBatch)
 	fill(&cfg.Backoff.Base, DefaultBackoffBase)
 	fill(&cfg.Backoff.Cap, max(DefaultBackoffCap, cfg.Backoff.Base))
 	fill(&cfg.Backoff.Jitter, 1)
@@ -88,7 +99,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", cfg.Lease}, {"Poll", cfg.Poll}, {"Keep", cfg.Keep}, {"Backoff.Base", cfg.Backoff.Base}} {
+	}{{"Lease", cfg.Lease}, {"Poll", cfg.Poll}, {"Keep", cfg.Keep}, {"SweepInterval", cfg.SweepInterval}, {"Backoff.Base", cfg.Backoff.Base}} {
 		if f.value < 0 {
 			return cfg, field(f.name, fmt.Errorf("%v is negative", f.value))
 		}
@@ -96,6 +107,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	switch {
 	case cfg.MaxActive < 0:
 		return cfg, field("MaxActive", fmt.Errorf("%d is negative", cfg.MaxActive))
+	case cfg.SweepBatch < 0:
+		return cfg, field("SweepBatch", fmt.Errorf("%d is negative", cfg.SweepBatch))
 	case cfg.MaxDeaths < 0:
 		return cfg, field("MaxDeaths", fmt.Errorf("%d is negative", cfg.MaxDeaths))
 	case cfg.Lease < 10*time.Millisecond:

@@ -18,7 +18,8 @@
 // find out about, is undone when a saga fails; what was refused is not. A saga
 // whose undo cannot finish is stuck: [Config].OnStuck hears of it, [Engine.List]
 // shows it, and people move it on with [Engine.Retry] and the other verbs. An
-// [Observer] hears of all that happens; [Metrics] counts it.
+// [Operator] has the same methods without an engine, for a command line or a console. An
+// [Observer] hears of all that an engine does; [Metrics] counts it.
 //
 // # How long it takes
 //
@@ -31,11 +32,10 @@
 //
 // # What grows
 //
-// A journal keeps every saga until somebody sweeps it: no engine does. Call
-// [Engine.Sweep] every few minutes, from a goroutine of one process or of each, and again
-// at once while it deletes as many as it may. It deletes what is over for longer than
-// [Config].Keep. A saga that is stuck stays until people have moved it on, and the audit
-// log until somebody deletes it (pgjournal's PruneAudit).
+// A journal keeps every saga until somebody sweeps it. Let [Engine.RunSweeper] run in one
+// process or in each: it deletes sagas that are over for longer than [Config].Keep. A job
+// without an engine calls [Operator.Sweep]. A saga that is stuck stays until people have moved
+// it on, and the audit log until somebody deletes it (pgjournal's PruneAudit).
 //
 // # Changes
 //

@@ -14,12 +14,11 @@ import (
 // engine is gone. A process needs one. It is safe for concurrent use; make it
 // with [Open] and end it with [Engine.Close].
 type Engine struct {
-	journal  Journal
-	client   *sdk.Client
-	cfg      Config
-	observer observers
-	plans    map[PlanHash]*plan
-	hashes   []PlanHash
+	operator
+
+	client *sdk.Client
+	cfg    Config
+	hashes []PlanHash // of the plans
 
 	ctx  context.Context // of the engine's own loops
 	stop context.CancelFunc

@@ -162,6 +162,71 @@ func ExampleEngine_ForceUndone() {
 	// true
 }
 
+// An operator needs no client and no engine: a command line shows what is stuck, and moves it on.
+func ExampleNewOperator() {
+	ctx := context.Background()
+	journal, service := stuckRefund(ctx) // the service is another process, on the same database
+	defer service.Close(ctx)
+
+	operator, err := saga.NewOperator(journal, Checkout)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stuck, err := operator.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 10})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range stuck {
+		fmt.Println(r.Name, "is stuck on the undo of", r.StuckOn.Step)
+		by := saga.Audit{Actor: "ann@example.com", Reason: "refunded by hand, ticket 78", Revision: r.Revision}
+		r, err = operator.ForceUndone(ctx, r.ID, "payment.charge", by)
+		fmt.Println(r.Status, err)
+		log, err := operator.AuditLog(ctx, r.ID, 1)
+		fmt.Println(log[0].Verb, log[0].Step, "by", log[0].Actor, err)
+	}
+	// The service's engine goes on with it.
+	_, err = Checkout.Run(ctx, service, childkey.MustParse("order-1047"), Order{})
+	fmt.Println(errors.Is(err, saga.ErrCompensated))
+	// Output:
+	// checkout is stuck on the undo of payment.charge
+	// compensating <nil>
+	// force-undone payment.charge by ann@example.com <nil>
+	// true
+}
+
+// stuckRefund returns the journal and the engine of a service that has a stuck saga.
+func stuckRefund(ctx context.Context) (saga.Journal, *saga.Engine) {
+	services, journal := sagatest.NewServices(), memjournal.New()
+	services.Script("shipping.book", sagatest.Reject(409))
+	services.ScriptUndo("payment.charge", sagatest.Reject(422))
+	client, err := services.Client("inventory", "payment", "shipping", "mail")
+	if err != nil {
+		panic(err)
+	}
+	engine, err := saga.Open(ctx, journal, client, saga.Config{Definitions: []saga.AnyDefinition{Checkout}})
+	if err != nil {
+		panic(err)
+	}
+	if _, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1047"), Order{}); !errors.Is(err, saga.ErrStuck) {
+		panic(err)
+	}
+	return journal, engine
+}
+
+func ExampleEngine_RunSweeper() {
+	engine, err := openExample(sagatest.NewServices())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go engine.RunSweeper(context.Background())
+	// … until the service is shut down
+	fmt.Println(engine.Close(context.Background())) // ends the sweeper, too
+	// Output: <nil>
+}
+
 func ExampleMetrics() {
 	metrics := saga.NewMetrics() // or, for /debug/vars: expvar.Publish("fanonce_saga", metrics)
 	services := sagatest.NewServices()

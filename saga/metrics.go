@@ -21,7 +21,7 @@ import (
 type Metrics struct {
 	sagas sync.Map // string → *sagaMetrics
 
-	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked, leftToNewer atomic.Int64
+	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked, leftToNewer, swept, sweepErrors atomic.Int64
 }
 
 type sagaMetrics struct {
@@ -80,6 +80,10 @@ func (m *Metrics) EngineEvent(_ context.Context, e EngineEvent) {
 		m.journalErrors.Add(1)
 	case EngineNoResult:
 		m.noResults.Add(1)
+	case EngineSwept:
+		m.swept.Add(int64(e.Count))
+	case EngineSweepError:
+		m.sweepErrors.Add(1)
 	case EnginePanic:
 		m.panics.Add(1)
 	}
@@ -106,6 +110,8 @@ type Snapshot struct {
 	// LeftToNewer counts how often the engine parked a saga, since it does not know
 	// a part of it.
 	LeftToNewer int64 `json:"left_to_newer"`
+	Swept       int64 `json:"swept"` // sagas that [Engine.RunSweeper] deleted
+	SweepErrors int64 `json:"sweep_errors"`
 	// Parked is no count: it is how many sagas the last look found that wait for a
 	// definition, or for a part of one, which the engine has not.
 	Parked int64 `json:"parked"`
@@ -133,6 +139,7 @@ func (m *Metrics) Snapshot() Snapshot {
 		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
 		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
 		LeftToNewer: m.leftToNewer.Load(),
+		Swept:       m.swept.Load(), SweepErrors: m.sweepErrors.Load(),
 	}
 	m.sagas.Range(func(name, v any) bool {
 		s.Sagas[name.(string)] = v.(*sagaMetrics).snapshot() //nolint:errcheck,forcetypeassert // nothing else is stored

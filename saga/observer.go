@@ -63,16 +63,19 @@ const (
 	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
 	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
 	EngineNoResult     EngineEventKind = "no result"     // a saga completed, and Err is why its result is not kept
+	EngineSwept        EngineEventKind = "swept"         // [Engine.RunSweeper] deleted Count sagas; Elapsed is what the journal took
+	EngineSweepError   EngineEventKind = "sweep error"   // Err, and [Engine.RunSweeper] tries again
 	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan or an Observer; often a [*PanicError] with the stack
 )
 
 // An EngineEvent is something that concerns an engine.
 type EngineEvent struct {
-	Kind   EngineEventKind
-	Engine EngineID
-	ID     ID // of the saga, where it is about one
-	Count  int
-	Err    error
+	Kind    EngineEventKind
+	Engine  EngineID
+	ID      ID // of the saga, where it is about one
+	Count   int
+	Elapsed time.Duration // of an [EngineSwept]; else 0
+	Err     error
 }
 
 // observers tells each of several. None of them can end what tells it, nor keep it from
@@ -162,6 +165,8 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	switch e.Kind {
 	case EngineTookOver:
 		level = slog.LevelInfo
+	case EngineSwept:
+		level = slog.LevelDebug
 	case EngineParked:
 		if e.Count == 0 {
 			level = slog.LevelInfo
@@ -179,6 +184,9 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	}
 	if e.Count > 0 || e.Kind == EngineParked {
 		attrs = append(attrs, slog.Int("count", e.Count))
+	}
+	if e.Elapsed > 0 {
+		attrs = append(attrs, slog.Duration("elapsed", e.Elapsed))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))

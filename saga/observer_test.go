@@ -105,6 +105,8 @@ func TestOpen_badConfig(t *testing.T) {
 		{"Lease: 1ms", saga.Config{Definitions: good, Lease: time.Millisecond}},
 		{"Poll: -1ns", saga.Config{Definitions: good, Poll: -1}},
 		{"Keep: -1ns", saga.Config{Definitions: good, Keep: -1}},
+		{"SweepInterval: -1ns", saga.Config{Definitions: good, SweepInterval: -1}},
+		{"SweepBatch: -1", saga.Config{Definitions: good, SweepBatch: -1}},
 		{"MaxActive: -1", saga.Config{Definitions: good, MaxActive: -1}},
 		{"MaxDeaths: -1", saga.Config{Definitions: good, MaxDeaths: -1}},
 		{"Backoff.Base: -1ns", saga.Config{Definitions: good, Backoff: retry.Backoff{Base: -1}}},

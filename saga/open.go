@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/fanonce/fanonce/sdk"
@@ -46,10 +45,12 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		return nil, field("client", errors.New("nil"))
 	}
 	e := &Engine{
-		journal: journal, client: client, cfg: cfg, observer: newObservers(cfg),
-		plans: make(map[PlanHash]*plan), poke: make(chan struct{}, 1),
+		client: client, cfg: cfg, poke: make(chan struct{}, 1),
 		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
 		parkings: make(map[PlanHash]parking),
+	}
+	e.operator = operator{
+		journal: journal, keep: cfg.Keep, observer: newObservers(cfg), onChange: func(Record) { e.look() },
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {
@@ -64,48 +65,25 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 
 // begins takes the definitions in, stores their plans, and begins the engine's lease.
 func (e *Engine) begins(ctx context.Context) error {
-	for i, d := range e.cfg.Definitions {
-		if err := e.take(i, d); err != nil {
-			return err
-		}
-	}
-	for _, hash := range e.hashes {
-		if err := e.register(ctx, e.plans[hash]); err != nil {
-			return err
-		}
-	}
-	return e.firstLife(ctx)
-}
-
-// isNil reports whether the journal is nil, or a nil pointer in an interface: that comes of
-// an error that was overlooked, and would panic in the middle of a saga.
-func isNil(journal Journal) bool {
-	v := reflect.ValueOf(journal)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// take adds the definition to those that the engine has. It does no I/O.
-func (e *Engine) take(i int, d AnyDefinition) error {
-	if d == nil || d.planned() == nil {
-		return field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
-	}
-	p := d.planned()
-	for _, other := range e.plans {
-		if other.name == p.name && other.version == p.version && other != p {
-			return field("Definitions", fmt.Errorf("%s version %d is there twice", p.name, p.version))
-		}
-	}
-	if err := e.checkOperations(p); err != nil {
+	plans, err := e.take(e.cfg.Definitions)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(p.retentionProblems(e.cfg.Backoff)...); err != nil {
-		return field("Backoff", fmt.Errorf("%s version %d: %w", p.name, p.version, err))
+	for _, p := range plans {
+		if err := e.checkOperations(p); err != nil {
+			return err
+		}
+		if err := errors.Join(p.retentionProblems(e.cfg.Backoff)...); err != nil {
+			return field("Backoff", fmt.Errorf("%s version %d: %w", p.name, p.version, err))
+		}
 	}
-	if e.plans[p.record.Hash] == nil {
-		e.plans[p.record.Hash] = p
+	for _, p := range plans {
+		if err := e.register(ctx, p); err != nil {
+			return err
+		}
 		e.hashes = append(e.hashes, p.record.Hash)
 	}
-	return nil
+	return e.firstLife(ctx)
 }
 
 // checkOperations checks that the client has the services of the plan.

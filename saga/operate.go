@@ -9,30 +9,6 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// Lookup returns what the journal knows of the saga, or [ErrNotFound].
-func (e *Engine) Lookup(ctx context.Context, id ID) (Record, error) { return e.journal.Read(ctx, id) }
-
-// List returns the sagas that match; see [OperatorJournal].
-func (e *Engine) List(ctx context.Context, req ListRequest) ([]Record, error) {
-	return e.journal.List(ctx, req)
-}
-
-// Stats counts the sagas; see [Journal].
-func (e *Engine) Stats(ctx context.Context) (Stats, error) { return e.journal.Stats(ctx) }
-
-// AuditLog returns who did what to the saga, the youngest first; to any, if id
-// is the zero ID.
-func (e *Engine) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
-	return e.journal.AuditLog(ctx, id, limit)
-}
-
-// Sweep deletes at most limit sagas that are final for longer than
-// [Config].Keep, and returns how many. Call it every few minutes, again at once
-// if it returns limit.
-func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
-	return e.journal.Sweep(ctx, limit)
-}
-
 // Retry sets a stuck saga going again, in the direction that it had: what failed
 // is tried anew, under the same keys, with new budgets of time. Like all verbs
 // it takes effect only on the saga as it stands, or as the actor saw it
@@ -42,23 +18,25 @@ func (e *Engine) Sweep(ctx context.Context, limit int) (int, error) {
 // [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. They
 // return the saga as it is then. After another error look again: whether the
 // verb took effect is in the record and in the audit log.
-func (e *Engine) Retry(ctx context.Context, id ID, by Audit) (Record, error) {
+//
+// Retry needs no definition. Without one the saga gets [DefaultUndoBudget] as its new time.
+func (o *operator) Retry(ctx context.Context, id ID, by Audit) (Record, error) {
 	by.Verb = VerbRetry
-	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
 		if r.Status != Stuck {
 			return Change{}, wrong(r, "only a stuck saga can be retried")
 		}
-		return e.again(r, r.Entries), nil
+		return o.again(r, r.Entries), nil
 	})
 }
 
 // ForceOK says that a step of a stuck saga took effect, and what it returned:
 // somebody found out, or did it by hand. output must be what the step returns.
-// The saga goes on as after [Engine.Retry].
-func (e *Engine) ForceOK(ctx context.Context, id ID, step string, output any, by Audit) (Record, error) {
+// The saga goes on as after [Operator.Retry].
+func (o *operator) ForceOK(ctx context.Context, id ID, step string, output any, by Audit) (Record, error) {
 	by.Verb, by.Step = VerbForceOK, step
-	return e.operate(ctx, id, by, func(r Record) (Change, error) {
-		s, err := e.stepOf(r, step)
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
+		s, err := o.stepOf(r, step)
 		if err != nil {
 			return Change{}, err
 		}
@@ -76,19 +54,76 @@ func (e *Engine) ForceOK(ctx context.Context, id ID, step string, output any, by
 		if err != nil {
 			return Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
 		}
-		return e.again(r, forced(r.Entries, Entry{
+		return o.again(r, forced(r.Entries, Entry{
 			Step: step, Outcome: retry.Completed, Tries: entry.Tries, At: r.Now, Result: data, Forced: by.Actor,
 		})), nil
 	})
 }
 
+// ForceRejected says that a step's call did not happen and will not: somebody found out that
+// the callee never took it, or does not have its effect. The step counts as one that was
+// rejected. A stuck saga that went forward therefore goes back, and undoes its other steps; one that
+// goes back does not undo this one. Otherwise the saga goes on as after [Operator.Retry].
+//
+// The caller vouches that no late copy of the call takes effect. The saga must be stuck. It is
+// an [ErrConflict] if the call completed or was never begun, if the step is undone already, or if the
+// saga is past its pivot, where it cannot go back. A record that cannot be read is an
+// [ErrCorrupt].
+func (o *operator) ForceRejected(ctx context.Context, id ID, step string, by Audit) (Record, error) {
+	by.Verb, by.Step = VerbForceRejected, step
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
+		s, err := o.stepOf(r, step)
+		if err != nil {
+			return Change{}, err
+		}
+		if r.Status != Stuck {
+			return Change{}, wrong(r, "only a stuck saga's steps can be forced")
+		}
+		g, err := o.plans[r.Plan].load(unstuck(r), false)
+		if err != nil {
+			return Change{}, err
+		}
+		l, undo := &g.forward[s.index], &g.undo[s.index]
+		switch {
+		case r.Turned.IsZero() && g.committed():
+			return Change{}, wrong(r, "it is past the point where it could be undone")
+		case l.completed():
+			return Change{}, wrong(r, step+" completed")
+		case !l.known && !l.maybe:
+			return Change{}, wrong(r, step+" was never begun")
+		case l.harmless():
+			return Change{}, wrong(r, step+" was rejected already")
+		case undo.completed():
+			return Change{}, wrong(r, step+" is undone already")
+		}
+		entries := forced(r.Entries, Entry{
+			Step: step, Outcome: retry.Rejected, Tries: l.tries, At: r.Now, Forced: by.Actor,
+		})
+		if undo.known { // it was sent, and there was nothing to undo
+			entries = forced(entries, Entry{
+				Step: step, Undo: true, Outcome: retry.Completed, Tries: undo.tries, At: r.Now, Forced: by.Actor, Nothing: true,
+			})
+		}
+		return o.again(r, entries), nil
+	})
+}
+
+// unstuck returns a stuck saga in the direction that it had.
+func unstuck(r Record) Record {
+	r.Status = Running
+	if !r.Turned.IsZero() {
+		r.Status = Compensating
+	}
+	return r
+}
+
 // ForceUndone says that nothing is left of a step of a stuck saga that goes
 // back: somebody undid it by hand, or accepts what is left. The saga goes on as
-// after [Engine.Retry].
-func (e *Engine) ForceUndone(ctx context.Context, id ID, step string, by Audit) (Record, error) {
+// after [Operator.Retry].
+func (o *operator) ForceUndone(ctx context.Context, id ID, step string, by Audit) (Record, error) {
 	by.Verb, by.Step = VerbForceUndone, step
-	return e.operate(ctx, id, by, func(r Record) (Change, error) {
-		s, err := e.stepOf(r, step)
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
+		s, err := o.stepOf(r, step)
 		if err != nil {
 			return Change{}, err
 		}
@@ -108,17 +143,17 @@ func (e *Engine) ForceUndone(ctx context.Context, id ID, step string, by Audit) 
 			forward.Pending, forward.Outcome, forward.Forced = false, retry.Unknown, by.Actor
 			entries = forced(entries, forward)
 		}
-		return e.again(r, entries), nil
+		return o.again(r, entries), nil
 	})
 }
 
 // Cancel has a saga compensated that is not past its pivot: nothing more is
 // begun, what is under way is waited for, and what it did is undone. While the
 // pivot is under way it decides: if it completes, the saga goes on.
-func (e *Engine) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
+func (o *operator) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
 	by.Verb = VerbCancel
-	return e.operate(ctx, id, by, func(r Record) (Change, error) {
-		p := e.plans[r.Plan]
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
+		p := o.plans[r.Plan]
 		switch {
 		case p == nil:
 			return Change{}, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
@@ -133,7 +168,7 @@ func (e *Engine) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
 			return Change{}, wrong(r, "it is past the point where it could be undone")
 		}
 		if r.Status == Stuck {
-			c := e.again(r, r.Entries)
+			c := o.again(r, r.Entries)
 			c.Cancel = true
 			return c, nil
 		}
@@ -143,23 +178,23 @@ func (e *Engine) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
 
 // Abandon ends a saga where it stands: nothing more is done and nothing undone,
 // whatever that leaves behind. Calls that are under way are not stopped.
-func (e *Engine) Abandon(ctx context.Context, id ID, by Audit) (Record, error) {
+func (o *operator) Abandon(ctx context.Context, id ID, by Audit) (Record, error) {
 	by.Verb = VerbAbandon
-	return e.operate(ctx, id, by, func(r Record) (Change, error) {
+	return o.operate(ctx, id, by, func(r Record) (Change, error) {
 		if r.Status.Final() {
 			return Change{}, wrong(r, "it is over")
 		}
-		return Change{Status: Abandoned, Keep: e.cfg.Keep}, nil
+		return Change{Status: Abandoned, Keep: o.keep}, nil
 	})
 }
 
 // operate applies what decide makes of the saga as it stands. A saga that is
 // driven moves on by itself, so it is asked again some times.
-func (e *Engine) operate(ctx context.Context, id ID, by Audit, decide func(Record) (Change, error)) (Record, error) {
+func (o *operator) operate(ctx context.Context, id ID, by Audit, decide func(Record) (Change, error)) (Record, error) {
 	if err := by.check(); err != nil {
 		return Record{}, err
 	}
-	r, err := e.journal.Read(ctx, id)
+	r, err := o.journal.Read(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -174,14 +209,14 @@ func (e *Engine) operate(ctx context.Context, id ID, by Audit, decide func(Recor
 		c.ID, c.Revision, c.By = id, r.Revision, by
 		c.By.Revision = 0 // it is in the change
 		from := r.Status
-		next, won, err := e.journal.Change(ctx, c)
+		next, won, err := o.journal.Change(ctx, c)
 		if err != nil {
 			return r, err
 		}
 		r = next
 		if won {
-			e.observer.SagaMoved(ctx, MoveEvent{ID: id, Name: r.Name, From: from, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
-			e.look()
+			o.observer.SagaMoved(ctx, MoveEvent{ID: id, Name: r.Name, From: from, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
+			o.onChange(next)
 			return r, nil
 		}
 	}
@@ -190,17 +225,15 @@ func (e *Engine) operate(ctx context.Context, id ID, by Audit, decide func(Recor
 
 // again returns the change that sets a stuck saga going, with entries in place
 // of those it has.
-func (e *Engine) again(r Record, entries []Entry) Change {
-	c := Change{Status: Running, Deadline: DefaultUndoBudget, Entries: make([]Entry, len(entries))}
-	if p := e.plans[r.Plan]; p != nil {
+func (o *operator) again(r Record, entries []Entry) Change {
+	c := Change{Status: unstuck(r).Status, Deadline: DefaultUndoBudget, Entries: make([]Entry, len(entries))}
+	if p := o.plans[r.Plan]; p != nil {
 		c.Deadline = p.undoBudget
 	}
 	turned := !r.Turned.IsZero()
-	if turned {
-		c.Status = Compensating
-	}
 	for i, entry := range entries {
-		failed := !entry.Pending && entry.Outcome != retry.Completed
+		// What a person said stays said.
+		failed := !entry.Pending && entry.Outcome != retry.Completed && entry.Forced == ""
 		// Going back, only undos are tried anew: how calls ended is settled.
 		if failed && (entry.Undo || !turned) {
 			entry.Pending = true
@@ -213,7 +246,7 @@ func (e *Engine) again(r Record, entries []Entry) Change {
 		}
 		c.Entries[i] = entry
 	}
-	if p := e.plans[r.Plan]; p != nil && !turned {
+	if p := o.plans[r.Plan]; p != nil && !turned {
 		c.Deadline = p.resumedFor(r, c)
 	}
 	return c
@@ -230,8 +263,8 @@ func (p *plan) resumedFor(r Record, c Change) time.Duration {
 	return p.timeout
 }
 
-func (e *Engine) stepOf(r Record, name string) (*step, error) {
-	p := e.plans[r.Plan]
+func (o *operator) stepOf(r Record, name string) (*step, error) {
+	p := o.plans[r.Plan]
 	if p == nil {
 		return nil, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
 	}

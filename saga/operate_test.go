@@ -211,6 +211,10 @@ func TestVerbs_badInput(t *testing.T) {
 				_, err := e.ForceOK(s.Context(), id, "a.b", nil, by)
 				return err
 			},
+			"ForceRejected": func(id saga.ID, by saga.Audit) error {
+				_, err := e.ForceRejected(s.Context(), id, "a.b", by)
+				return err
+			},
 			"ForceUndone": func(id saga.ID, by saga.Audit) error {
 				_, err := e.ForceUndone(s.Context(), id, "a.b", by)
 				return err

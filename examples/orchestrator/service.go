@@ -18,13 +18,12 @@ import (
 type service struct {
 	*http.ServeMux
 
-	cfg       config
-	database  *hosting.Database
-	guard     *server.Guard
-	hops      *sdk.Client
-	journal   *pgjournal.Journal
-	sagas     *saga.Engine
-	stopSweep func()
+	cfg      config
+	database *hosting.Database
+	guard    *server.Guard
+	hops     *sdk.Client
+	journal  *pgjournal.Journal
+	sagas    *saga.Engine
 }
 
 // open opens the service. Its error wraps [hosting.ErrNotYet] while the
@@ -55,7 +54,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 		return nil, err
 	}
 	go s.guard.RunSweeper(context.WithoutCancel(ctx)) // until Shutdown
-	s.stopSweep = hosting.StartSweeping(s.sweepSagas)
+	go s.sagas.RunSweeper(context.WithoutCancel(ctx)) // until Close
 	return s, nil
 }
 
@@ -89,12 +88,9 @@ func (s *service) routes() error {
 	return nil
 }
 
-func (s *service) sweepSagas(ctx context.Context) (int, error) { return s.sagas.Sweep(ctx, 1000) }
-
 // Drain waits for the guard's runs, and for the sagas that this process executes.
 // Both end beside each other: neither takes the other's time.
 func (s *service) Drain(ctx context.Context) error {
-	s.stopSweep()
 	sagas := make(chan error, 1)
 	go func() { sagas <- s.sagas.Close(ctx) }()
 	return errors.Join(s.guard.Shutdown(ctx), <-sagas)

@@ -17,9 +17,9 @@
 //
 // # What grows
 //
-// Nothing deletes by itself, and an engine does not either. Sagas that are over go by
-// saga.Engine.Sweep once they are older than saga.Config.Keep, with their results and
-// what is left of engines: call it every few minutes. The lines of the audit log go by
+// Nothing deletes by itself. saga.Engine.RunSweeper deletes sagas that are over for longer than
+// saga.Config.Keep, with their results and what is left of engines: let it run in one process
+// or in each. The lines of the audit log go by
 // [Journal.PruneAudit]: call it from a job, once a day. What is stuck stays until people
 // have moved it on.
 //
