@@ -92,6 +92,25 @@ func onlyPay(ctx context.Context, client *sdk.Client, c saga.Call[order]) error 
 	return err
 }
 
+// bareThenPay posts without a key, as code of others does, and then calls payment. status is
+// that of the answer to the first; 0 means that the answer is lost.
+func bareThenPay(status int) function {
+	return func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+		bare, err := retry.New(retry.Config{Transport: &network{holds: status}})
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://inventory/holds", strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		if resp, err := (&http.Client{Transport: bare.RoundTripper()}).Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+		return onlyPay(ctx, client, c)
+	}
+}
+
 // What a function's error says of its effect holds for all calls that the function made.
 func TestStepFunc_errors(t *testing.T) {
 	t.Parallel()
@@ -122,6 +141,9 @@ func TestStepFunc_errors(t *testing.T) {
 			}
 			return onlyPay(ctx, client, c)
 		}, 0, retry.Rejected, true},
+		{"a request without a key took effect, then a refusal", 200, 402, bareThenPay(200), 1, retry.Unknown, true},
+		{"a request without a key was lost, then a refusal", 200, 402, bareThenPay(0), 1, retry.Unknown, false},
+		{"a request without a key was refused, then a refusal", 200, 402, bareThenPay(402), 0, retry.Rejected, true},
 		{"errors joined, one lost", 0, 402, func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
 			_, err := sdk.Call(ctx, client, reserve, c.Input)
 			return errors.Join(onlyPay(ctx, client, c), err)
