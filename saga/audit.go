@@ -64,4 +64,7 @@ type AuditEntry struct {
 
 	From, To Status
 	Fence    int64 // after the change
+
+	// Corrupt is what of the line cannot be read, and an [ErrCorrupt]; nil: nothing.
+	Corrupt error
 }

@@ -203,6 +203,9 @@ func (o *operator) operate(ctx context.Context, id ID, by Audit, decide func(Rec
 			return r, err
 		}
 		c, err := decide(r)
+		if err == nil && r.Corrupt != nil && len(c.Entries) > 0 {
+			err = r.Corrupt // they would stand behind what cannot be read
+		}
 		if err != nil {
 			return r, err
 		}

@@ -109,7 +109,9 @@ type Record struct {
 	ExpiresAt      time.Time // a final saga is swept after it; zero: it is not final
 
 	// Corrupt is what of the saga cannot be read, and an [ErrCorrupt]; nil:
-	// nothing. Its entries are not all there then, and nothing is sent for it:
+	// nothing. Its other fields are those that can be read. Status is 0 where the
+	// journal has none that there is. Its entries are not all there, its Status may
+	// not be true, and nothing is sent for it:
 	// whoever owns it makes it stuck, or parks it if it is an [ErrNewer].
 	Corrupt error
 }

@@ -71,7 +71,8 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // ([ErrCompensated]), or it is [ErrStuck] or [ErrAbandoned]. [ErrKeyReused]
 // means that the saga with this key was started with another input,
 // [ErrNoResult] that the saga completed and its result is not there,
-// [ErrNotFound] that it was swept while Run waited.
+// [ErrNotFound] that it was swept while Run waited. [ErrCorrupt] means that it is
+// over, and that what is stored of it is damaged: nobody knows how it ended.
 //
 // [ErrNotStarted] means that this call has started nothing, and [ErrFateUnknown]
 // that it may have; what an earlier call with the key did, they do not know.
@@ -140,6 +141,8 @@ var errNotDefined = fmt.Errorf("%w: the Definition was not made by Define", ErrN
 func (d *Definition[In, Out]) outcome(r Record, own bool) (Out, error) {
 	var none Out
 	switch {
+	case r.Corrupt != nil && r.Status != Stuck && r.Status != Abandoned: // nobody knows how it ended
+		return none, r.Corrupt
 	case r.Status != Completed:
 		return none, newError(r)
 	case r.Result == nil:
@@ -174,6 +177,9 @@ func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, 
 // same returns ErrKeyReused unless r is what req asks for. Another version of
 // the saga is the same one.
 func same(r *Record, req *StartRequest) error {
+	if r.InputHash != req.InputHash && r.Corrupt != nil && !errors.Is(r.Corrupt, ErrNewer) {
+		return r.Corrupt
+	}
 	if r.InputHash != req.InputHash {
 		return fmt.Errorf("%w: saga %s %s", ErrKeyReused, r.Name, r.ID)
 	}

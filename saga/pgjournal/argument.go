@@ -18,6 +18,8 @@ func checkStart(req saga.StartRequest) error {
 	switch {
 	case req.Key.IsZero():
 		return fmt.Errorf("%w: no Key", ErrArgument)
+	case req.ID != saga.IDOf(req.Scope, req.Name, req.Key):
+		return fmt.Errorf("%w: ID is not that of Scope, Name and Key", ErrArgument)
 	case req.Version < 0 || req.Version > math.MaxInt32:
 		return fmt.Errorf("%w: Version %d", ErrArgument, req.Version)
 	}

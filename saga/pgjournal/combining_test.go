@@ -206,7 +206,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	exec(t, look, "update saga set entry_room = 10 where id = $1", [16]byte(full.ID))
 	twice := start(t, j, engine)
 	fresh, taken, startedTwice := newRequest(engine), newRequest(engine), newRequest(engine)
-	taken.ID = late.ID
+	taken.ID, taken.Key = late.ID, late.Key
 	wake := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	cause := saga.Failure{Reason: saga.ReasonStep, Step: "a.b"}
 	// Whoever sends a write again may meet it in the flush: both are told that it is there.

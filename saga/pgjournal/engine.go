@@ -39,7 +39,7 @@ func (j *Journal) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanReco
 		found := saga.PlanRecord{Name: plan.Name, Version: plan.Version}
 		var hash []byte
 		err := row.Scan(&hash, &found.Lines)
-		if err == nil && copy(found.Hash[:], hash) != len(hash) {
+		if err == nil && (copy(found.Hash[:], hash) != len(found.Hash) || len(hash) != len(found.Hash)) {
 			err = fmt.Errorf("%w: hash of %d bytes", saga.ErrCorrupt, len(hash))
 		}
 		return found, err

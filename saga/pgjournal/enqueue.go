@@ -82,6 +82,8 @@ func enqueue[In, Out any](ctx context.Context, tx userTx, d *saga.Definition[In,
 			continue
 		case err != nil:
 			return false, wrap("start", err)
+		case len(hash) != len(req.InputHash):
+			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v: input_hash of %d bytes", saga.ErrCorrupt, name, req.ID, len(hash))
 		case !bytes.Equal(hash, req.InputHash[:]):
 			return false, fmt.Errorf("pgjournal: start: %w: saga %s %v", saga.ErrKeyReused, name, req.ID)
 		}

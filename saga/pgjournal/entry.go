@@ -21,7 +21,8 @@ const largeResult = 32 << 10
 type logged struct {
 	saga.Entry
 
-	elsewhere place // of a Result in the side table
+	elsewhere place  // of a Result in the side table
+	raw       []byte // as it was read
 }
 
 // A place is where in the side table a result is; the zero place is nowhere.
@@ -60,6 +61,10 @@ func logOf(entries []saga.Entry, revision int64) (log []byte, large [][]byte) {
 	}
 	return log, large
 }
+
+// endLog appends the end of a log: an entry of no bytes. The log of a saga that is over has
+// it, so that one which was cut off between two entries is known for that.
+func endLog(log []byte) []byte { return (*packed)(&log).appended(nil) }
 
 // append appends the entry to a log.
 func (l *logged) append(log []byte) []byte {
@@ -112,17 +117,21 @@ func (l *logged) append(log []byte) []byte {
 }
 
 // parseLog returns the entries of a log: of each call the last, in the order in
-// which the calls came first. Its error wraps errNewer if a later build wrote them.
-func parseLog(log []byte) ([]logged, error) {
-	var all []logged
+// which the calls came first. ended says that the log has an end behind them. The error
+// wraps errNewer if a later build wrote the log.
+func parseLog(log []byte) (all []logged, ended bool, err error) {
 	r := unpacker{rest: log}
 	for len(r.rest) > 0 {
-		l, err := parseEntry(r.bytes())
+		raw := r.bytes()
+		if ended = !r.broken && len(raw) == 0; ended {
+			continue
+		}
+		l, err := parseEntry(raw)
 		if r.broken {
 			err = errUnreadable
 		}
 		if err != nil {
-			return nil, fmt.Errorf("entry %d, in %d bytes of entries, %w", len(all)+1, len(log), err)
+			return nil, false, fmt.Errorf("entry %d, in %d bytes of entries, %w", len(all)+1, len(log), err)
 		}
 		i := slices.IndexFunc(all, func(have logged) bool { return have.Step == l.Step && have.Undo == l.Undo })
 		if i < 0 {
@@ -131,11 +140,12 @@ func parseLog(log []byte) ([]logged, error) {
 			all[i] = l
 		}
 	}
-	return all, nil
+	return all, ended, nil
 }
 
 func parseEntry(data []byte) (l logged, err error) {
 	r := unpacker{rest: data}
+	l.raw = data
 	r.version()
 	marks := r.uint()
 	if !r.broken && marks >= markEnd {
@@ -165,7 +175,7 @@ func parseEntry(data []byte) (l logged, err error) {
 	if marks&markProblem != 0 {
 		l.Problem = r.text()
 	}
-	if outcome > uint64(retry.Completed) {
+	if outcome > uint64(retry.Completed) || l.Tries < 0 {
 		r.broken = true
 	}
 	return l, r.end()
@@ -173,13 +183,16 @@ func parseEntry(data []byte) (l logged, err error) {
 
 // compacted returns the log without what was replaced.
 func compacted(log []byte) ([]byte, error) {
-	entries, err := parseLog(log)
+	entries, ended, err := parseLog(log)
 	if err != nil {
 		return nil, err
 	}
-	short := []byte{}
+	short := packed{}
 	for i := range entries {
-		short = entries[i].append(short)
+		short.bytes(entries[i].raw)
+	}
+	if ended {
+		short = endLog(short)
 	}
 	return short, nil
 }

@@ -23,7 +23,7 @@ var full = saga.Entry{
 
 func entriesOf(t *testing.T, log []byte) []saga.Entry {
 	t.Helper()
-	parsed, err := parseLog(log)
+	parsed, _, err := parseLog(log)
 	require.NoError(t, err)
 	var entries []saga.Entry
 	for _, l := range parsed {
@@ -63,7 +63,7 @@ func TestLog_largeResults(t *testing.T) {
 	require.Less(t, len(log), largeResult+100)
 	log, err := compacted(log)
 	require.NoError(t, err)
-	parsed, err := parseLog(log)
+	parsed, _, err := parseLog(log)
 	require.NoError(t, err)
 	require.Equal(t, place{9, 1}, parsed[0].elsewhere)
 	require.Equal(t, place{}, parsed[1].elsewhere)
@@ -102,11 +102,38 @@ func TestLog_goldenNothing(t *testing.T) {
 func TestLog_unknownMark(t *testing.T) {
 	t.Parallel()
 	for _, marks := range []string{"\x80\x04", "\x82\x08"} {
-		_, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
+		_, _, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
 		require.Error(t, err, "%x", marks)
 	}
-	_, err := parseLog([]byte("\x06\x01\x80\x02\x00\x00\x00")) // the last that there is
+	_, _, err := parseLog([]byte("\x06\x01\x80\x02\x00\x00\x00")) // the last that there is
 	require.NoError(t, err)
+}
+
+// A log that was cut off where an entry ends is not ended.
+func TestLog_end(t *testing.T) {
+	t.Parallel()
+	log, _ := logOf([]saga.Entry{full, {Step: "c.d", Tries: 1}}, 3)
+	first, _ := logOf([]saga.Entry{full}, 3)
+	for _, tt := range []struct {
+		name  string
+		log   []byte
+		n     int
+		ended bool
+	}{
+		{"whole", endLog(slices.Clone(log)), 2, true}, {"without its end", log, 2, false}, {"one entry less", first, 1, false},
+		{"nothing", nil, 0, false}, {"nothing but its end", endLog(nil), 0, true}, {"another end", endLog(endLog(slices.Clone(log))), 2, true},
+		{"written on", append(endLog(slices.Clone(log)), first...), 2, false},
+	} {
+		all, ended, err := parseLog(tt.log)
+		require.NoError(t, err, tt.name)
+		require.Len(t, all, tt.n, tt.name)
+		require.Equal(t, tt.ended, ended, tt.name)
+		short, err := compacted(tt.log)
+		require.NoError(t, err, tt.name)
+		_, ended, err = parseLog(short)
+		require.NoError(t, err, tt.name)
+		require.Equal(t, tt.ended, ended, "%s, compacted", tt.name)
+	}
 }
 
 func TestFailure_roundTrip(t *testing.T) {
@@ -126,12 +153,13 @@ func FuzzParseLog(f *testing.F) {
 	f.Add(log)
 	f.Add(append(slices.Clone(log), log...))
 	f.Add(log[:len(log)-1])
+	f.Add(endLog(log))
 	f.Add([]byte("\x05\x01\x00\x09\x00\x00"))     // an outcome that there is not
 	f.Add([]byte("\x05\x02\x00\x00\x00\x00"))     // another version
 	f.Add([]byte("\x06\x01\x00\x00\x00\x00\x00")) // more than an entry
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		parsed, err := parseLog(data)
+		parsed, _, err := parseLog(data)
 		if err != nil {
 			return
 		}
@@ -139,8 +167,11 @@ func FuzzParseLog(f *testing.F) {
 		for i := range parsed {
 			again = parsed[i].append(again)
 		}
-		twice, err := parseLog(again)
+		twice, _, err := parseLog(again)
 		require.NoError(t, err)
+		for i := range parsed {
+			parsed[i].raw, twice[i].raw = nil, nil
+		}
 		require.Equal(t, parsed, twice)
 	})
 }

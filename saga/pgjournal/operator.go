@@ -3,7 +3,8 @@ package pgjournal
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,7 +27,7 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
 	st := j.query.list.Bind(pgx.NamedArgs{
-		"statuses": statuses, "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans,
+		"statuses": statuses, "damaged": slices.Contains(statuses, int16(saga.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.pool, st, scanStored)
@@ -63,8 +64,11 @@ func bare(r saga.Record) saga.Record {
 
 // after is before every time where there is no page before.
 func after(t time.Time) pgtype.Timestamptz {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
+	case t.Equal(endOfTime):
+		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}
 	}
 	return timestamp(t)
 }
@@ -76,6 +80,9 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 		return saga.Record{}, false, err
 	}
 	log, large := logOf(c.Entries, c.Revision+1)
+	if c.Status.Final() {
+		log = endLog(log)
+	}
 	if large == nil {
 		large = [][]byte{}
 	}
@@ -123,13 +130,26 @@ func scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
 	var id pgtype.UUID
 	var verb string
 	var from, to int16
-	if err := row.Scan(&e.At, &id, &verb, &e.Step, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
+	var at pgtype.Timestamptz
+	if err := row.Scan(&at, &id, &verb, &e.Step, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
 		return e, err
 	}
-	if from < 0 || from > math.MaxUint8 || to < 0 || to > math.MaxUint8 {
-		return e, errors.New("audit entry of no known status")
+	var found damage
+	e.At, e.ID, e.Verb = fromTimestamp(at), id.Bytes, saga.Verb(verb)
+	for _, s := range []struct {
+		column string
+		number int16
+		into   *saga.Status
+	}{{"from_status", from, &e.From}, {"to_status", to, &e.To}} {
+		if s.number < int16(saga.Running) || s.number > int16(saga.Abandoned) {
+			found.note(fmt.Errorf("%s %d", s.column, s.number))
+			continue
+		}
+		*s.into = saga.Status(s.number)
 	}
-	e.At, e.ID, e.Verb = e.At.UTC(), id.Bytes, saga.Verb(verb)
-	e.From, e.To = saga.Status(from), saga.Status(to)
+	if at.InfinityModifier != pgtype.Finite {
+		found.note(fmt.Errorf("at is %v", at.InfinityModifier))
+	}
+	e.Corrupt = found.of(e.ID)
 	return e, nil
 }

@@ -100,6 +100,9 @@ func (r *unpacker) text() string { return string(r.bytes()) }
 
 func (r *unpacker) time() time.Time {
 	t := time.UnixMicro(r.int()).UTC()
+	if y := t.Year(); y < 1 || y > 9999 {
+		r.broken = true
+	}
 	if r.broken {
 		return time.Time{}
 	}

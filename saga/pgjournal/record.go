@@ -1,15 +1,11 @@
 package pgjournal
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
 )
 
@@ -52,17 +48,17 @@ var parkedEngine = saga.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 25
 
 // columns takes one row.
 type columns struct {
-	id, engine                                                           pgtype.UUID
-	plan, inputHash, input                                               []byte
-	name, scope, key                                                     string
-	version                                                              int32
-	fence, revision                                                      int64
-	status                                                               int16
-	deaths                                                               int32
-	cancel                                                               bool
-	createdAt, now                                                       time.Time
-	firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
-	entries, cause, stuckOn, result                                      []byte
+	id, engine                                                                      pgtype.UUID
+	plan, inputHash, input                                                          []byte
+	name, scope, key                                                                string
+	version                                                                         int32
+	fence, revision                                                                 int64
+	status                                                                          int16
+	deaths                                                                          int32
+	cancel                                                                          bool
+	now                                                                             time.Time
+	createdAt, firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
+	entries, cause, stuckOn, result                                                 []byte
 }
 
 func (c *columns) targets() []any {
@@ -81,60 +77,23 @@ func (c *columns) stored() stored {
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Input: c.input, Result: c.result,
 		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel,
-		Status: saga.Status(c.status), //nolint:gosec // unpack bounds it
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
-		Now: c.now.UTC(), CreatedAt: c.createdAt.UTC(), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
+		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}
-	if err := c.unpack(&s); err != nil {
-		kind := saga.ErrCorrupt
-		if errors.Is(err, errNewer) {
-			kind = saga.ErrNewer
-		}
-		s.Corrupt = fmt.Errorf("%w: saga %v: %w", kind, s.ID, err)
-	}
+	s.Corrupt = c.unpack(&s)
 	return s
 }
 
-// unpack reads the columns that can hold what no version of this package writes.
-func (c *columns) unpack(s *stored) (err error) {
-	if s.Key, err = childkey.Parse(c.key); err != nil {
-		return fmt.Errorf("key of %d bytes", len(c.key)) // and nothing of what they are
-	}
-	if c.status < int16(saga.Running) || c.status > int16(saga.Abandoned) {
-		return fmt.Errorf("status %d", c.status)
-	}
-	if copy(s.Plan[:], c.plan) != len(c.plan) || copy(s.InputHash[:], c.inputHash) != len(c.inputHash) {
-		return fmt.Errorf("plan of %d bytes, input hash of %d", len(c.plan), len(c.inputHash))
-	}
-	if s.Cause, err = unpackFailure(c.cause); err != nil {
-		return fmt.Errorf("cause: %w", err)
-	}
-	if s.StuckOn, err = unpackFailure(c.stuckOn); err != nil {
-		return fmt.Errorf("stuck_on: %w", err)
-	}
-	if s.Engine == parkedEngine {
-		s.Engine, s.Parked, s.StuckOn = saga.EngineID{}, cmp.Or(s.StuckOn, &saga.Failure{Reason: saga.ReasonNewer}), nil
-	}
-	log, err := parseLog(c.entries)
-	if err != nil {
-		return err
-	}
-	for i, l := range log {
-		s.Entries = append(s.Entries, l.Entry)
-		if (l.elsewhere != place{}) {
-			if s.missing == nil {
-				s.missing = make(map[place]int)
-			}
-			s.missing[l.elsewhere] = i
-		}
-	}
-	return nil
-}
-
 func fromTimestamp(t pgtype.Timestamptz) time.Time {
-	if !t.Valid {
+	switch {
+	case !t.Valid:
 		return time.Time{}
+	case t.InfinityModifier == pgtype.Infinity:
+		return endOfTime
 	}
 	return t.Time.UTC()
 }
+
+// endOfTime is after every time that a database has. A list of sagas goes on behind it.
+var endOfTime = time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)

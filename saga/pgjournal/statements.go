@@ -27,6 +27,9 @@ type owned struct {
 
 func newOwned(o saga.Owner, w saga.Write) owned {
 	log, large := logOf(w.Entries, w.Revision)
+	if w.Status.Final() {
+		log = endLog(log)
+	}
 	return owned{o, w, log, large}
 }
 

@@ -1,6 +1,7 @@
 package pgjournal_test
 
 import (
+	"crypto/sha256"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestStatistics_keepNoInputs(t *testing.T) {
 	for range 30 { // what comes often is what ANALYZE keeps
 		req := newRequest(engine)
 		req.Input = []byte(`{"card":"canary"}`)
+		req.InputHash = sha256.Sum256(req.Input)
 		r, _, err := j.Start(t.Context(), req)
 		require.NoError(t, err)
 		write(t, j, r, saga.Write{Entries: []saga.Entry{large}, Status: saga.Completed, Result: []byte(`"canary"`), Keep: time.Hour})

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"sync/atomic"
 	"time"
 
@@ -111,14 +112,19 @@ func oneStartWins(c *check) {
 func duplicateStart(c *check) {
 	for _, s := range situations {
 		was := s.put(c)
-		req := request(c.beat(long))
-		req.ID = was.ID
+		req := ofSame(request(c.beat(long)), was)
 		r, created, err := c.journal.Start(c.Context(), req)
 		c.must("Start of a saga that is "+s.name, err)
 		want(c, "Start of a saga that is "+s.name+": created", created, false)
 		c.wantSame("Start of a saga that is "+s.name, r, was)
 		c.wantUnchanged(was)
 	}
+}
+
+// ofSame returns req for the saga in r, with another input.
+func ofSame(req saga.StartRequest, r saga.Record) saga.StartRequest {
+	req.ID, req.Scope, req.Name, req.Key = r.ID, r.Scope, r.Name, r.Key
+	return req
 }
 
 func repeatedStart(c *check) {
@@ -139,11 +145,7 @@ func startForNobody(c *check) {
 	r := c.start(saga.EngineID{})
 	want(c, "Fence", r.Fence, 0)
 	want(c, "FirstClaimedAt before the first claim", r.FirstClaimedAt, time.Time{})
-	_, created, err := c.journal.Start(c.Context(), func() saga.StartRequest {
-		req := request(saga.EngineID{})
-		req.ID = r.ID
-		return req
-	}())
+	_, created, err := c.journal.Start(c.Context(), ofSame(request(saga.EngineID{}), r))
 	c.must("Start repeated", err)
 	want(c, "Start repeated for nobody: created", created, false)
 	claimed := c.claim(c.beat(long), 10)
@@ -161,6 +163,7 @@ func startForNobody(c *check) {
 func largeStart(c *check) {
 	req := request(c.beat(long))
 	req.Input = bytes.Repeat([]byte("\x00x\xff\""), saga.MaxInputBytes/4)
+	req.InputHash = sha256.Sum256(req.Input)
 	r, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
 	c.wantUnchanged(r)

@@ -1,9 +1,10 @@
 -- List returns a page of sagas without what is large. Where only unfinished ones are
--- asked for, it reads the index of those; else the whole table.
+-- asked for, it reads the index of those; else the whole table. What has no status that
+-- there is needs a person, and so is listed with what is stuck.
 select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, deaths, cancel,
   created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
 from /*schema*/saga s
-where status = any (@statuses::smallint[])
+where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not between 1 and 6))
   and (@any::boolean or expires_at is null)
   and (@name::text = '' or name = @name)
   and (@engine::uuid is null or (driven and expires_at is null and engine = @engine))

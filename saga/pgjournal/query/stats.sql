@@ -6,6 +6,6 @@ select s.status, count(*),
     select from /*schema*/saga_engine e
     where e.id = s.engine and not e.has_left and e.lease_until > clock_timestamp())),
   count(*) filter (where s.driven and s.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'),
-  clock_timestamp() - min(s.created_at)
+  coalesce(clock_timestamp() - min(s.created_at) filter (where isfinite(s.created_at)), interval '0')
 from /*schema*/saga s
 group by s.status

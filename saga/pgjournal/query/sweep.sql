@@ -7,7 +7,7 @@ with dead as (
   where ctid = any (array(
       select ctid
       from /*schema*/saga
-      where expires_at <= statement_timestamp()
+      where expires_at <= statement_timestamp() and status in (3, 4, 6)
       order by expires_at
       limit @limit
       for update skip locked))

@@ -1,0 +1,137 @@
+package pgjournal
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// damage is what of a row cannot be read. It holds nothing of what the row has.
+type damage []error
+
+// note adds an error, unless it is nil.
+func (d *damage) note(err error) {
+	if err != nil {
+		*d = append(*d, err)
+	}
+}
+
+// of returns all that was noted as one error, nil if that is nothing. It is of a newer
+// build only if every part of it is.
+func (d damage) of(id saga.ID) error {
+	if len(d) == 0 {
+		return nil
+	}
+	kind, all := saga.ErrNewer, ""
+	for i, err := range d {
+		if !errors.Is(err, errNewer) {
+			kind = saga.ErrCorrupt
+		}
+		if i > 0 {
+			all += "; "
+		}
+		all += err.Error()
+	}
+	return fmt.Errorf("%w: saga %v: %s", kind, id, all)
+}
+
+// unpack reads the columns that can hold what no version of this package writes, and returns
+// what is wrong with them. It reads on behind what is damaged, so that a person sees the
+// rest.
+func (c *columns) unpack(s *stored) error {
+	var found damage
+	c.unpackIdentity(s, &found)
+	c.unpackStanding(s, &found)
+	c.checkTimes(&found)
+	c.unpackFailures(s, &found)
+	found.note(c.unpackEntries(s))
+	return found.of(s.ID)
+}
+
+// unpackIdentity reads what a saga was started as. The ID is made from scope, name and key.
+func (c *columns) unpackIdentity(s *stored, found *damage) {
+	var err error
+	if s.Key, err = childkey.Parse(c.key); err != nil {
+		found.note(fmt.Errorf("key of %d bytes", len(c.key))) // and nothing of what they are
+	} else if saga.IDOf(s.Scope, s.Name, s.Key) != s.ID {
+		found.note(errors.New("scope, name and key are not those of the ID"))
+	}
+	if copy(s.Plan[:], c.plan) != len(s.Plan) || len(c.plan) != len(s.Plan) {
+		found.note(fmt.Errorf("plan of %d bytes", len(c.plan)))
+	}
+	if copy(s.InputHash[:], c.inputHash) != len(s.InputHash) || len(c.inputHash) != len(s.InputHash) {
+		found.note(fmt.Errorf("input_hash of %d bytes", len(c.inputHash)))
+	} else if len(c.input) > 0 && sha256.Sum256(c.input) != s.InputHash { // a list has no input
+		found.note(errors.New("input_hash is not that of the input"))
+	}
+}
+
+// unpackStanding reads where the saga stands. A status that there is none of is none.
+func (c *columns) unpackStanding(s *stored, found *damage) {
+	if c.status < int16(saga.Running) || c.status > int16(saga.Abandoned) {
+		found.note(fmt.Errorf("status %d", c.status))
+	} else {
+		s.Status = saga.Status(c.status)
+		if s.Status.Final() != c.expiresAt.Valid {
+			found.note(fmt.Errorf("expires_at of a saga that is %v", s.Status))
+		}
+	}
+	unowned := s.Engine.IsZero() || s.Engine == parkedEngine
+	if c.version < 0 || c.fence < 0 || c.fence == 0 && !unowned || c.revision < 1 || c.deaths < 0 {
+		found.note(fmt.Errorf("version %d, fence %d, revision %d, deaths %d", c.version, c.fence, c.revision, c.deaths))
+	}
+}
+
+// checkTimes finds the times that are no times. Nobody writes them.
+func (c *columns) checkTimes(found *damage) {
+	for _, t := range []struct {
+		column string
+		at     pgtype.Timestamptz
+	}{
+		{"created_at", c.createdAt}, {"first_claimed_at", c.firstClaimed}, {"deadline_at", c.deadline}, {"turned_at", c.turned},
+		{"resumed_at", c.resumed}, {"wake_at", c.wake}, {"finished_at", c.finishedAt}, {"expires_at", c.expiresAt},
+	} {
+		if t.at.Valid && t.at.InfinityModifier != pgtype.Finite {
+			found.note(fmt.Errorf("%s is %v", t.column, t.at.InfinityModifier))
+		}
+	}
+}
+
+func (c *columns) unpackFailures(s *stored, found *damage) {
+	var err error
+	if s.Cause, err = unpackFailure(c.cause); err != nil {
+		found.note(fmt.Errorf("cause %w", err))
+	}
+	if s.StuckOn, err = unpackFailure(c.stuckOn); err != nil {
+		found.note(fmt.Errorf("stuck_on %w", err))
+	}
+	if s.Engine == parkedEngine {
+		s.Engine, s.Parked, s.StuckOn = saga.EngineID{}, cmp.Or(s.StuckOn, &saga.Failure{Reason: saga.ReasonNewer}), nil
+	}
+}
+
+func (c *columns) unpackEntries(s *stored) error {
+	log, ended, err := parseLog(c.entries)
+	if err != nil {
+		return err
+	}
+	if s.Status.Final() && !ended {
+		return fmt.Errorf("%d bytes of entries end too early", len(c.entries))
+	}
+	for i, l := range log {
+		s.Entries = append(s.Entries, l.Entry)
+		if (l.elsewhere != place{}) {
+			if s.missing == nil {
+				s.missing = make(map[place]int)
+			}
+			s.missing[l.elsewhere] = i
+		}
+	}
+	return nil
+}
