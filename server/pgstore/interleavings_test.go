@@ -45,12 +45,13 @@ type bout struct {
 
 type deliveryKey struct{}
 
-// callees are two replicas of a service that charges and refunds.
+// callees are two replicas of a service that charges and refunds. A duplicate is answered
+// at once: one that waited for the run would arrive nowhere until its time was up.
 func callees(t *testing.T, look *pgxpool.Pool, effect server.Effect) []http.Handler {
 	t.Helper()
 	var replicas []http.Handler
 	for range 2 {
-		g, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{})
+		g, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{Wait: -1})
 		require.NoError(t, err)
 		charge, err := g.Handler(effect, http.HandlerFunc(chargeHeld))
 		require.NoError(t, err)
