@@ -49,6 +49,8 @@ var byCode = map[wire.Code]Verdict{
 	wire.RecordUnreadable:  row(Unknown, Stop, false, "the callee cannot read its record"),
 	wire.Poisoned:          row(Unknown, Stop, false, "the key is quarantined"),
 	wire.TransactionFailed: row(Unknown, Stop, false, "the callee's transaction failed"),
+	wire.KeyNotFound:       row(Unknown, Stop, false, "the callee has no record of the key"),
+	wire.MethodNotAllowed:  row(Rejected, Stop, false, "refused before the claim: the address is a look-up"),
 	wire.StoreUnavailable:  row(Unknown, Retry, false, "the callee's store is unavailable, or the fate of its commit unknown"),
 }
 

@@ -145,6 +145,8 @@ func TestSend_everyCode(t *testing.T) {
 		{wire.Poisoned, retry.Unknown, retry.Stop, false},
 		{wire.TransactionFailed, retry.Unknown, retry.Stop, false},
 		{wire.StoreUnavailable, retry.Unknown, retry.Retry, false},
+		{wire.KeyNotFound, retry.Unknown, retry.Stop, false},
+		{wire.MethodNotAllowed, retry.Rejected, retry.Stop, false},
 	}
 	require.Len(t, rows, len(wire.Situations()), "every code has a row")
 	for _, row := range rows {

@@ -35,8 +35,9 @@ type lookupDocument struct {
 // poisoned or cancelled), fence, status and replayable of a completed key,
 // created_at, lease_until, replay_until and expires_at. With the query answer=1 a
 // replayable answer is sent as a retry would get it. A key that has no record is
-// 404, another scope's key alike: the scope is the guard's [ScopeFunc]'s. Bad
-// requests are refused as a guarded route would.
+// refused with key-not-found (404), another scope's key alike: the scope is the
+// guard's [ScopeFunc]'s. Other methods are refused with method-not-allowed (405).
+// Bad requests are refused as a guarded route would.
 func (g *Guard) LookupHandler() http.Handler { return &lookupHandler{guarded{guard: g}} }
 
 type lookupHandler struct{ guarded }
@@ -46,12 +47,12 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	expose(w, r)
 	route := &Route{Name: cmp.Or(r.Pattern, "lookup")}
 	w.Header().Set("Cache-Control", "no-store")
+	c := &call{route: route}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		h.refuse(w, r, c, outcome{code: wire.MethodNotAllowed})
 		return
 	}
-	c := &call{route: route}
 	scope, refusal := h.guard.scopeOf(r)
 	if refusal != nil {
 		h.refuse(w, r, c, *refusal)
@@ -66,13 +67,13 @@ func (h *lookupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, err := h.guard.Lookup(r.Context(), scope, key)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		http.Error(w, http.StatusText(http.StatusNotFound), http.StatusNotFound)
+		h.refuse(w, r, c, outcome{code: wire.KeyNotFound})
 	case err != nil:
 		h.refuse(w, r, c, storeRefusal(err))
 	case r.URL.Query().Get("answer") == "1" && found.Replayable:
-		h.send(w, &found)
+		h.send(w, r, c, &found)
 	default:
-		h.describe(w, &found)
+		h.describe(w, r, c, &found)
 	}
 }
 
@@ -92,14 +93,14 @@ func lookupKey(r *http.Request) (childkey.Key, wire.Code, error) {
 	return key, "", nil
 }
 
-func (h *lookupHandler) send(w http.ResponseWriter, l *Lookup) {
+func (h *lookupHandler) send(w http.ResponseWriter, r *http.Request, c *call, l *Lookup) {
 	envelope, err := h.guard.envelope(l.Response)
 	if err != nil || !h.replay(w, &Answer{Status: l.Response.Status, Envelope: envelope}) {
-		h.describe(w, l) // stored under other limits
+		h.describe(w, r, c, l) // stored under other limits
 	}
 }
 
-func (h *lookupHandler) describe(w http.ResponseWriter, l *Lookup) {
+func (h *lookupHandler) describe(w http.ResponseWriter, r *http.Request, c *call, l *Lookup) {
 	doc := lookupDocument{
 		ID: l.ID.String(), State: l.State.String(), Fence: l.Fence, Status: l.Response.Status, Replayable: l.Replayable,
 		CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt,
@@ -113,7 +114,7 @@ func (h *lookupHandler) describe(w http.ResponseWriter, l *Lookup) {
 	}
 	body, err := json.Marshal(doc)
 	if err != nil { // times beyond the year 9999
-		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, err: err})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -29,6 +29,8 @@ const (
 	Poisoned          Code = "poisoned"           // 423: too many dead owners
 	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
+	KeyNotFound       Code = "key-not-found"      // 404: of a look-up: nothing is stored for the key
+	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up: neither GET nor HEAD
 )
 
 // A Situation is one row of the wire contract: how a code goes over HTTP and
@@ -64,6 +66,8 @@ var situations = []Situation{
 	{Poisoned, http.StatusLocked, "FAILED_PRECONDITION", "The key was quarantined", false, false},
 	{TransactionFailed, http.StatusInternalServerError, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
 	{StoreUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The idempotency store is not available", true, true},
+	{KeyNotFound, http.StatusNotFound, "NOT_FOUND", "Nothing is stored for the key", false, false},
+	{MethodNotAllowed, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "A look-up does not have this method", false, false},
 }
 
 // Situations returns the whole contract, a copy.

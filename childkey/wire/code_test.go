@@ -38,6 +38,8 @@ func TestSituations(t *testing.T) {
 		{"poisoned", 423, "FAILED_PRECONDITION", false, false},
 		{"transaction-failed", 500, "INTERNAL", false, false},
 		{"store-unavailable", 503, "UNAVAILABLE", true, true},
+		{"key-not-found", 404, "NOT_FOUND", false, false},
+		{"method-not-allowed", 405, "UNIMPLEMENTED", false, false},
 	}
 	got := wire.Situations()
 	require.Len(t, got, len(want))
