@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -130,7 +131,8 @@ func policyProblems() []PolicyProblem {
 }
 
 // PolicyHandler serves g's [Policy] as JSON, to GET and HEAD. It needs no scope:
-// nothing in it is about a caller. A usual path is
+// nothing in it is about a caller. Other methods are refused with
+// method-not-allowed (405). A usual path is
 // /.well-known/idempotency-key.
 func (g *Guard) PolicyHandler() http.Handler {
 	body, err := json.MarshalIndent(g.Policy(), "", "  ")
@@ -138,7 +140,8 @@ func (g *Guard) PolicyHandler() http.Handler {
 		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			h := &guarded{guard: g}
+			h.refuse(w, r, &call{route: &Route{Name: cmp.Or(r.Pattern, "policy")}}, outcome{code: wire.MethodNotAllowed})
 		case err != nil: // strings and numbers always encode
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		default:

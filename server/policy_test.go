@@ -82,6 +82,7 @@ func TestPolicyHandler(t *testing.T) {
 			require.Equal(t, tt.status, resp.StatusCode)
 			if tt.status == http.StatusMethodNotAllowed {
 				require.Equal(t, "GET, HEAD", resp.Header.Get("Allow"))
+				requireHeaders(t, resp, wire.MethodNotAllowed)
 				return
 			}
 			require.Equal(t, "application/json", resp.Header.Get("Content-Type"))

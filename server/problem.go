@@ -29,7 +29,7 @@ var details = map[wire.Code]string{
 	wire.Poisoned:          "Too many processes ended while they ran this request. The service's operators must settle it. Do not send it with a new key.",
 	wire.TransactionFailed: "The service's database refused the work, and rolled it back. Report the instance to the service.",
 	wire.KeyNotFound:       "Nothing is stored for this key. No request with it has begun, or its record has been deleted since.",
-	wire.MethodNotAllowed:  "Look a key up with GET or HEAD.",
+	wire.MethodNotAllowed:  "This address has only GET and HEAD.",
 	wire.StoreUnavailable:  "The service cannot tell whether this request took effect. Send the same request with the same key again.",
 }
 

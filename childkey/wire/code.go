@@ -30,7 +30,7 @@ const (
 	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 	KeyNotFound       Code = "key-not-found"      // 404: of a look-up: nothing is stored for the key
-	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up: neither GET nor HEAD
+	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up or a policy: neither GET nor HEAD
 )
 
 // A Situation is one row of the wire contract: how a code goes over HTTP and
@@ -67,7 +67,7 @@ var situations = []Situation{
 	{TransactionFailed, http.StatusInternalServerError, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
 	{StoreUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The idempotency store is not available", true, true},
 	{KeyNotFound, http.StatusNotFound, "NOT_FOUND", "Nothing is stored for the key", false, false},
-	{MethodNotAllowed, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "A look-up does not have this method", false, false},
+	{MethodNotAllowed, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "This address does not have this method", false, false},
 }
 
 // Situations returns the whole contract, a copy.

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"embed"
+	"slices"
 
 	"github.com/fanonce/fanonce/server/pgkit"
 )
@@ -43,10 +44,25 @@ type queries struct {
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	for _, f := range []struct {
-		into *pgkit.Query
-		file string
-	}{
+	for _, f := range slices.Concat(q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers()) {
+		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.name+".sql", schema)
+		if err != nil {
+			return nil, err
+		}
+		*f.into = query
+	}
+	return q, nil
+}
+
+// A queryFile is the file of a query, without its folder and .sql.
+type queryFile struct {
+	into *pgkit.Query
+	name string
+}
+
+// ofKeys are for claims, settlements, undos and waiting.
+func (q *queries) ofKeys() []queryFile {
+	return []queryFile{
 		{&q.claim, "claim"},
 		{&q.flush, "flush"},
 		{&q.claimMany, "claim_many"},
@@ -68,6 +84,16 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.cancel, "cancel"},
 		{&q.setLockTimeout, "set_lock_timeout"},
 		{&q.sweep, "sweep"},
+		{&q.ended, "ended"},
+		{&q.expect, "expect"},
+		{&q.channel, "channel"},
+		{&q.notify, "notify"},
+	}
+}
+
+// ofOperators are for people, and for what they look at.
+func (q *queries) ofOperators() []queryFile {
+	return []queryFile{
 		{&q.stats, "stats"},
 		{&q.size, "size"},
 		{&q.list, "list"},
@@ -77,12 +103,29 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.forget, "forget"},
 		{&q.deferral, "defer"},
 		{&q.pruneAudit, "prune_audit"},
+	}
+}
+
+// ofOnces are for Once and for intents.
+func (q *queries) ofOnces() []queryFile {
+	return []queryFile{
 		{&q.once, "once"},
 		{&q.onceOrFail, "once_or_fail"},
 		{&q.onceRecord, "once_record"},
 		{&q.onceConfirm, "once_confirm"},
 		{&q.boundLocks, "bound_locks"},
 		{&q.unboundLocks, "unbound_locks"},
+		{&q.intentBegin, "intent_begin"},
+		{&q.intent, "intent"},
+		{&q.intentDone, "intent_done"},
+		{&q.intentsPending, "intents_pending"},
+		{&q.intentsSweep, "intents_sweep"},
+	}
+}
+
+// ofAnswers are for answers in partitions, and their upkeep.
+func (q *queries) ofAnswers() []queryFile {
+	return []queryFile{
 		{&q.partitions, "partitions"},
 		{&q.detachedPartitions, "detached_partitions"},
 		{&q.noteDetached, "note_detached"},
@@ -90,26 +133,10 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.ownsAnswers, "owns_answers"},
 		{&q.clock, "clock"},
 		{&q.dropAnswers, "drop_answers"},
-		{&q.intentBegin, "intent_begin"},
-		{&q.intent, "intent"},
-		{&q.intentDone, "intent_done"},
-		{&q.intentsPending, "intents_pending"},
-		{&q.intentsSweep, "intents_sweep"},
-		{&q.ended, "ended"},
-		{&q.expect, "expect"},
-		{&q.channel, "channel"},
-		{&q.notify, "notify"},
 		{&q.settlePartitioned, "settle_partitioned"},
 		{&q.settleManyPartitioned, "settle_many_partitioned"},
 		{&q.settleTxPartitioned, "settle_tx_partitioned"},
 		{&q.readPartitioned, "read_partitioned"},
 		{&q.readManyPartitioned, "read_many_partitioned"},
-	} {
-		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
-		if err != nil {
-			return nil, err
-		}
-		*f.into = query
 	}
-	return q, nil
 }
