@@ -128,44 +128,9 @@ func TestProfile_keyInTheBody(t *testing.T) {
 	require.Len(t, d.Requests(), 3)
 }
 
-func FuzzProfile_keyInTheBody(f *testing.F) {
-	f.Add(`{"a":1}`)
-	f.Add(`{ }`)
-	f.Add(`{"idempotency_key":"mine"}`)
-	f.Add(`{"idempotency\u005fkey":"mine"}`)
-	f.Add(`{"a":"}"}x`)
-	wired := &recorder{}
-	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {
-		URL: "http://payment", Profile: &retry.Profile{BodyField: "idempotency_key"}, Retry: &retry.Config{Transport: wired},
-	}}})
-	require.NoError(f, err)
-	op := contract.Post[struct{}, struct{}]("payment", "o", "/x")
-	f.Fuzz(func(t *testing.T, body string) {
-		ctx := parent(t, "p")
-		_, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Path: "/x", Body: []byte(body)})
-		var in map[string]any
-		if contract.Decode([]byte(body), &in) != nil || in == nil || in["idempotency_key"] != nil {
-			require.ErrorIs(t, err, retry.ErrInvalid)
-			return
-		}
-		if _, taken := in["idempotency_key"]; taken {
-			require.ErrorIs(t, err, retry.ErrInvalid)
-			return
-		}
-		require.NoError(t, err)
-		key, err := sdk.KeyOf(ctx, c, op)
-		require.NoError(t, err)
-		var out map[string]any
-		require.NoError(t, contract.Decode(wired.last(), &out))
-		in["idempotency_key"] = key.String()
-		require.Equal(t, in, out)
-	})
-}
-
-// A recorder is a transport that answers 200 and keeps the last body.
+// A recorder is a transport that answers 200, or as say has it, and counts the requests.
 type recorder struct {
 	mu   sync.Mutex
-	body []byte
 	sent int
 	say  func(n int) *http.Response
 }
@@ -175,7 +140,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer r.mu.Unlock()
 	r.sent++
 	if req.Body != nil {
-		r.body, _ = io.ReadAll(req.Body)
+		_, _ = io.Copy(io.Discard, req.Body)
 		_ = req.Body.Close()
 	}
 	resp := status(http.StatusOK, nil)
@@ -184,12 +149,6 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Request = req
 	return resp, nil
-}
-
-func (r *recorder) last() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.body
 }
 
 func status(code int, header http.Header) *http.Response {

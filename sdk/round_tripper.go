@@ -14,8 +14,8 @@ import (
 )
 
 // RoundTripper returns a transport for the http.Client of a generated client. Its requests
-// then go to the service as calls of [Client.Send] do: under a child key of the parent key
-// that their ctx carries, with retries, and with the service's Profile, Header and Prepare.
+// then go to the service as calls of [Client.Send] do. Each gets a child key of the parent
+// key that its ctx carries. It is repeated, and has the service's Profile, Header and Prepare.
 //
 //	payments := paymentapi.NewClient(url, &http.Client{Transport: client.RoundTripper("payment")})
 //
