@@ -25,12 +25,12 @@ type BudgetConfig struct {
 // A Budget bounds the retries of each service, over all calls. A retry takes
 // one; success puts back [BudgetConfig.Ratio], time a little. Failures put back
 // nothing, so a service that is down gets the first attempt of each call and
-// hardly more. It is safe for concurrent use.
+// hardly more. It is safe for concurrent use. The zero Budget is that of the zero
+// BudgetConfig.
 type Budget struct {
-	cfg BudgetConfig
-
 	mu       sync.Mutex
-	services map[string]*tokens
+	cfg      BudgetConfig
+	services map[string]*tokens // nil: cfg has no defaults yet
 }
 
 type tokens struct {
@@ -40,9 +40,7 @@ type tokens struct {
 
 // NewBudget returns a full budget, or an error wrapping [ErrConfig].
 func NewBudget(cfg BudgetConfig) (*Budget, error) {
-	fill(&cfg.Ratio, 0.12)
-	fill(&cfg.Reserve, 100)
-	fill(&cfg.Refill, 0.2)
+	cfg = cfg.withDefaults()
 	switch {
 	case !(cfg.Ratio > 0 && cfg.Ratio <= 1): // written so that NaN is rejected
 		return nil, fmt.Errorf("%w: Budget.Ratio: %v is not above 0 and at most 1", ErrConfig, cfg.Ratio)
@@ -52,6 +50,13 @@ func NewBudget(cfg BudgetConfig) (*Budget, error) {
 		return nil, fmt.Errorf("%w: Budget.Refill: %v is negative", ErrConfig, cfg.Refill)
 	}
 	return &Budget{cfg: cfg, services: make(map[string]*tokens)}, nil
+}
+
+func (cfg BudgetConfig) withDefaults() BudgetConfig {
+	fill(&cfg.Ratio, 0.12)
+	fill(&cfg.Reserve, 100)
+	fill(&cfg.Refill, 0.2)
+	return cfg
 }
 
 // Left returns how many retries to the service the budget has at the time now.
@@ -96,6 +101,9 @@ func (b *Budget) refund(service string) {
 // account returns the service's tokens as of now; a clock that went back adds
 // nothing. b.mu is held.
 func (b *Budget) account(service string, now time.Time) *tokens {
+	if b.services == nil {
+		b.cfg, b.services = b.cfg.withDefaults(), make(map[string]*tokens)
+	}
 	t, ok := b.services[service]
 	if !ok {
 		t = &tokens{left: b.cfg.Reserve, at: now}

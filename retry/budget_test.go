@@ -141,3 +141,21 @@ func TestNewBudget_rejects(t *testing.T) {
 		require.ErrorIs(t, err, retry.ErrConfig, "%+v", cfg)
 	}
 }
+
+// The zero Budget has the defaults, from the first thing that is asked of it.
+func TestBudget_zero(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	require.InDelta(t, newBudget(t, retry.BudgetConfig{}).Left("payment", now), new(retry.Budget).Left("payment", now), 0)
+	cfg := over(script(status(503)))
+	cfg.Budget = new(retry.Budget)
+	c := newClient(t, cfg)
+	require.Equal(t, cfg.MaxAttempts, failure(t, c, post(stubURL)).Attempts)
+	require.InDelta(t, 100-3, cfg.Budget.Left("payment", time.Now()), 1)
+
+	cfg = over(script(status(200)))
+	cfg.Budget = new(retry.Budget)
+	_, err := newClient(t, cfg).Send(t.Context(), post(stubURL))
+	require.NoError(t, err)
+	require.InDelta(t, 100, cfg.Budget.Left("payment", time.Now()), 0)
+}

@@ -20,6 +20,7 @@ type Downstream struct {
 	work    http.Handler
 	readKey func(r *http.Request, body []byte) string
 	done    chan struct{}
+	close   sync.Once
 
 	mu         sync.Mutex
 	scripts    map[string][]Fault
@@ -67,10 +68,12 @@ func Start(work http.Handler, options ...Option) *Downstream {
 	return d
 }
 
-// Close ends the service, and what [Hold] and [Delay] hold.
+// Close ends the service, and what [Hold] and [Delay] hold. It may be called again.
 func (d *Downstream) Close() {
-	close(d.done)
-	d.server.Close()
+	d.close.Do(func() {
+		close(d.done)
+		d.server.Close()
+	})
 }
 
 // URL is where the service is.
@@ -95,7 +98,8 @@ func (d *Downstream) Requests() []Request {
 
 // Effects returns how often the work was done for each key, which is as a
 // [Request] has it, with its quotes: 1 for every key if caller and callee do what
-// they should, and all that came without a key under "".
+// they should, and all that came without a key under "". Work that answers 401, 403, 407,
+// 408, 421, 423, 425 or 429 was not done.
 func (d *Downstream) Effects() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

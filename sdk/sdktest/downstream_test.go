@@ -240,3 +240,46 @@ func TestAnswer(t *testing.T) {
 	require.Equal(t, "text/x", got.header.Get("Content-Type"))
 	require.Empty(t, d.Effects())
 }
+
+// What says something of one attempt is not replayed to the next, as at a guarded service.
+func TestDownstream_refusalsThatAreNotStored(t *testing.T) {
+	t.Parallel()
+	for status, stored := range map[int]bool{
+		401: false, 403: false, 407: false, 408: false, 421: false, 423: false, 425: false, 429: false, 500: false, 503: false,
+		400: true, 402: true, 404: true, 409: true, 410: true, 412: true, 422: true, 451: true,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			var runs atomic.Int32
+			d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if runs.Add(1) == 1 {
+					w.WriteHeader(status)
+				}
+			}))
+			first, err := post(t, d, `"k"`, "x")
+			require.NoError(t, err)
+			require.Equal(t, status, first.status)
+			require.Equal(t, "false", first.header.Get(wire.HeaderReplayed))
+			second, err := post(t, d, `"k"`, "x")
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(stored), second.header.Get(wire.HeaderReplayed))
+			want := http.StatusOK
+			if stored {
+				want = status
+			}
+			require.Equal(t, want, second.status)
+			if status < http.StatusInternalServerError {
+				require.Equal(t, 1, d.Effects()[`"k"`])
+			}
+		})
+	}
+}
+
+func TestDownstream_closeTwice(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, nil) // closes it once more
+	d.Close()
+	d.Close()
+	_, err := post(t, d, "", "x")
+	require.Error(t, err)
+}

@@ -18,8 +18,17 @@ type record struct {
 	done        *answer // nil until an answer was stored
 }
 
+// neverStored are the statuses of answers that a guarded service does not keep: they say
+// something of this attempt, and nothing of the request.
+var neverStored = map[int]bool{
+	http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusProxyAuthRequired: true,
+	http.StatusRequestTimeout: true, http.StatusMisdirectedRequest: true, http.StatusLocked: true,
+	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
+}
+
 // runOnce does the work for the request, or answers as it did before for its
-// key. Answers below 500 are stored; after others the key is free again.
+// key. Answers below 500 are stored, but for those of neverStored. After others the key is
+// free again.
 func (d *Downstream) runOnce(r *http.Request, req Request) *answer {
 	if req.Key == "" {
 		return d.run(r, req)
@@ -45,7 +54,7 @@ func (d *Downstream) runOnce(r *http.Request, req Request) *answer {
 	}
 	got := d.run(r, req)
 	got.header.Set(wire.HeaderReplayed, "false")
-	if got.status < http.StatusInternalServerError {
+	if got.status < http.StatusInternalServerError && !neverStored[got.status] {
 		rec.done = got
 	}
 	return got
@@ -56,8 +65,10 @@ func (d *Downstream) run(r *http.Request, req Request) *answer {
 	again.Body = io.NopCloser(bytes.NewReader(req.Body))
 	w := httptest.NewRecorder()
 	d.work.ServeHTTP(w, again)
-	d.mu.Lock()
-	d.effects[req.Key]++
-	d.mu.Unlock()
+	if !neverStored[w.Code] {
+		d.mu.Lock()
+		d.effects[req.Key]++
+		d.mu.Unlock()
+	}
 	return &answer{status: w.Code, header: w.Header().Clone(), body: w.Body.Bytes()}
 }
