@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -523,16 +524,24 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 func TestFanout_splitsTheAllowance(t *testing.T) {
 	t.Parallel()
 	f := offline(t).Fanout(wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5}))
-	allowance := func(ctx context.Context) (int, error) { in, _ := wire.FromContext(ctx); return in.Allowance, nil }
+	var together sync.WaitGroup // a branch that has ended passes its part on
+	together.Add(3)
+	allowance := func(ctx context.Context) (int, error) {
+		in, _ := wire.FromContext(ctx)
+		together.Done()
+		together.Wait()
+		return in.Allowance, nil
+	}
 	for _, name := range []string{"a", "b", "c"} {
 		sdk.GoFunc(f, name, allowance)
 	}
 	require.NoError(t, f.Wait())
-	for name, want := range map[string]int{"a": 2, "b": 2, "c": 1} {
+	for name, want := range map[string]int{"a": 2, "b": 2, "c": 2} {
 		require.Equal(t, want, f.Results()[name].Value, name)
 	}
 
 	f = offline(t).Fanout(parent(t, "p"))
+	together.Add(1)
 	root := sdk.GoFunc(f, "root", allowance)
 	got, err := root.Get(t.Context())
 	require.NoError(t, err)
@@ -657,4 +666,105 @@ func TestBranchNames_areUnique(t *testing.T) {
 		seen[name] = true
 	}
 	require.True(t, seen["payment.charge[a,b]"])
+}
+
+// A branch that fails once may retry while the request has retries left, whichever branch
+// it is and however many there are.
+func TestFanout_allowanceReachesEveryBranch(t *testing.T) {
+	t.Parallel()
+	for _, allowance := range []int{1, 3, 4} {
+		for unlucky := range 4 {
+			d := sdktest.New(t, answering(charge{"c"}))
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: allowance})
+			f := newClient(t, d).Fanout(ctx)
+			for i := range 4 {
+				op := pay
+				if i == unlucky {
+					op = contract.Post[amount, charge]("payment", "charge", "/unlucky")
+				}
+				sdk.Go(f, op.For(strconv.Itoa(i)), amount{i})
+			}
+			d.Script("/unlucky", sdktest.Status(503, ""))
+			require.NoError(t, f.Wait(), "allowance %d, branch %d", allowance, unlucky)
+		}
+	}
+}
+
+// Branches together retry no more often than the request allows, and the last one that runs
+// may use what the others left.
+func TestFanout_allowanceIsPassedOn(t *testing.T) {
+	t.Parallel()
+	retries := func(ctx context.Context) *wire.Retries { in, _ := wire.FromContext(ctx); return in.Retries() }
+	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 6})
+	f := offline(t).Fanout(ctx)
+	over := make(chan struct{})
+	var looked sync.WaitGroup
+	looked.Add(2)
+	var ended []*sdk.Future[int]
+	for _, used := range []int{0, 1} {
+		ended = append(ended, sdk.GoFunc(f, strconv.Itoa(used), func(ctx context.Context) (int, error) {
+			if !retries(ctx).Take(used) || retries(ctx).Take(3) {
+				t.Error("the part is not 2")
+			}
+			looked.Done()
+			looked.Wait()
+			return 0, nil
+		}))
+	}
+	last := sdk.GoFunc(f, "last", func(ctx context.Context) (int, error) {
+		<-over
+		return retries(ctx).TakeUpTo(100), nil
+	})
+	for _, other := range ended {
+		_, err := other.Get(t.Context())
+		require.NoError(t, err)
+	}
+	close(over)
+	got, err := last.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 5, got)
+	require.Zero(t, retries(ctx).Left())
+}
+
+// A branch that waits for its own fan-out, or resumes it, is told so at once. Another one
+// may wait for it, and so may a fan-out inside.
+func TestFanout_branchThatWaitsForItsFanout(t *testing.T) { // not parallel: counts goroutines
+	noLeaks(t)
+	d := sdktest.New(t, answering(hold{"h"}))
+	c := newClient(t, d)
+	for name, wait := range map[string]func(ctx context.Context, f *sdk.Fanout) error{
+		"Wait":   func(_ context.Context, f *sdk.Fanout) error { return f.Wait() },
+		"Resume": func(ctx context.Context, f *sdk.Fanout) error { return f.Resume(ctx) },
+		"Resume, in another ctx": func(_ context.Context, f *sdk.Fanout) error {
+			return f.Resume(parent(t, "p"))
+		},
+		"Resume, in a goroutine": func(ctx context.Context, f *sdk.Fanout) error {
+			failed := make(chan error)
+			go func() { failed <- f.Resume(ctx) }()
+			return <-failed
+		},
+		"in a branch of a fan-out inside": func(ctx context.Context, f *sdk.Fanout) error {
+			inner := c.Fanout(ctx)
+			sdk.GoFunc(inner, "inner", func(context.Context) (int, error) { return 0, f.Wait() })
+			return inner.Wait()
+		},
+	} {
+		f := c.Fanout(parent(t, "p"))
+		held := sdk.Go(f, reserve, lines{})
+		sdk.GoFunc(f, "waits", func(ctx context.Context) (int, error) { return 0, wait(ctx, f) })
+		err := f.Wait()
+		require.ErrorIs(t, err, sdk.ErrCycle, name)
+		require.ErrorIs(t, f.Results()["waits"].Err, retry.ErrNotSent, name)
+		require.False(t, sdk.Resumable(err), name)
+		_, err = held.Get(t.Context())
+		require.NoError(t, err, name)
+		require.ErrorIs(t, f.Resume(parent(t, "p")), sdk.ErrCycle, name)
+	}
+	outer := c.Fanout(parent(t, "p"))
+	sdk.GoFunc(outer, "waits for another", func(ctx context.Context) (int, error) {
+		inner := c.Fanout(ctx)
+		sdk.Go(inner, pay, amount{1})
+		return 0, inner.Wait()
+	})
+	require.NoError(t, outer.Wait())
 }

@@ -2,13 +2,16 @@ package sdk
 
 import (
 	"context"
+
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // A round is one run of a branch: the first, or one of [Fanout.Resume].
 type round struct {
 	branch *branch
 	done   chan struct{}
-	result Result // written before done is closed
+	result Result        // written before done is closed
+	part   *wire.Retries // that its calls may use; nil: nobody counts them. Guarded by branch.fan.mu
 
 	// Guarded by branch.fan.mu.
 	started bool
@@ -19,6 +22,16 @@ type round struct {
 
 func newRound(b *branch) *round {
 	return &round{branch: b, done: make(chan struct{}), needs: make(map[*branch]int)}
+}
+
+// running reports whether the round has begun and not ended, with fan.mu held.
+func (r *round) running() bool {
+	select {
+	case <-r.done:
+		return false
+	default:
+		return r.started
+	}
 }
 
 // finish gives the round its result, once, with fan.mu held.

@@ -32,9 +32,9 @@ func (f *Fanout) Start() {
 		}
 		return
 	}
-	for i, r := range pending {
+	for _, r := range pending {
 		r.started = true
-		go r.run(f.share(i, len(pending)))
+		go r.run(r.share(len(pending)))
 	}
 }
 
@@ -48,19 +48,33 @@ func (r *round) refuse(plan error) {
 	r.finish(r.branch.result(nil, err))
 }
 
-// share returns the ctx of the i-th of n branches that start together: none of them uses
-// more than its part of the retries that the request has left, lest a fan-out of fan-outs
-// multiplies them; what it does not use others may.
-func (f *Fanout) share(i, n int) context.Context {
-	in, ok := wire.FromContext(f.ctx)
+// share returns the ctx of one of n branches that start together. Each may use its part of
+// the retries that the request has left, rounded up: so one branch that fails does not take
+// those of all others. Together they use no more than there are. A branch that ends passes
+// the rest of its part on. fan.mu is held.
+func (r *round) share(n int) context.Context {
+	ctx := r.branch.fan.ctx
+	in, ok := wire.FromContext(ctx)
 	if !ok || in.Allowance < 0 {
-		return f.ctx
+		return ctx
 	}
-	part := in.Allowance / n
-	if i < in.Allowance%n {
-		part++
+	in = in.Part((in.Allowance + n - 1) / n)
+	r.part = in.Retries()
+	return wire.NewContext(ctx, in)
+}
+
+// passOn gives the branches that still run what the round has not used. fan.mu is held.
+func (r *round) passOn() {
+	if r.part == nil {
+		return
 	}
-	return wire.NewContext(f.ctx, in.Part(part))
+	var others []*wire.Retries
+	for _, b := range r.branch.fan.branches {
+		if b.round != r && b.round.running() {
+			others = append(others, b.round.part)
+		}
+	}
+	r.part.PassOn(others)
 }
 
 // run runs the branch; what follows its function is deferred, so that a panic
@@ -71,6 +85,9 @@ func (r *round) run(ctx context.Context) {
 	if err := r.acquire(ctx); err != nil {
 		r.end(nil, b.refusal(fmt.Errorf("sdk: not begun: %w", err)))
 		return
+	}
+	if !b.single {
+		defer r.enter()()
 	}
 	var value any
 	var err error = &PanicError{Value: "runtime.Goexit"} // unless it returns, or panics
@@ -89,6 +106,7 @@ func (r *round) end(value any, err error) {
 	r.branch.fan.mu.Lock()
 	defer r.branch.fan.mu.Unlock()
 	r.finish(result)
+	r.passOn()
 }
 
 // result says what a branch that ended so leaves behind.

@@ -16,8 +16,18 @@ import (
 // Wait may be called again, and by several goroutines; it gives the same
 // answer until [Fanout.Resume]. A branch that is given to the fan-out after Wait was
 // called is not run, and its Future has [ErrWaited].
+//
+// In a function of one of its own branches, Wait returns [ErrCycle] at once. A goroutine
+// that such a function starts and waits for must not call it.
 func (f *Fanout) Wait() error {
 	f = f.made()
+	if err := f.waitsForItself(context.Background()); err != nil {
+		return err
+	}
+	return f.wait()
+}
+
+func (f *Fanout) wait() error {
 	f.mu.Lock()
 	f.waited = true
 	f.mu.Unlock()
@@ -58,12 +68,16 @@ func (f *Fanout) Wait() error {
 // a new deadline above all, is for the new run.
 //
 // A branch that was Unknown stays so until the callee proves otherwise. To
-// resume in another process, build the fan-out again by the same code.
+// resume in another process, build the fan-out again by the same code. In a branch of its
+// own Resume returns [ErrCycle], as Wait does.
 func (f *Fanout) Resume(ctx context.Context) error {
 	f = f.made()
+	if err := f.waitsForItself(ctx); err != nil {
+		return err
+	}
 	f.rounds.Lock()
 	defer f.rounds.Unlock()
-	if err := f.Wait(); err == nil || !Resumable(err) {
+	if err := f.wait(); err == nil || !Resumable(err) {
 		return err
 	}
 	f.mu.Lock()
@@ -82,5 +96,5 @@ func (f *Fanout) Resume(ctx context.Context) error {
 		}
 	}
 	f.mu.Unlock()
-	return f.Wait()
+	return f.wait()
 }

@@ -151,3 +151,37 @@ func ExampleParseRetryAfter() {
 	// 2m0s true
 	// 5s true
 }
+
+// A part that has ended leaves the others what it has not used, and they get no more
+// together than there is.
+func TestRetries_passOn(t *testing.T) {
+	t.Parallel()
+	all, strangers := wire.NewRetries(7), wire.NewRetries(7)
+	a, b, c, stranger := all.Part(3), all.Part(3), all.Part(3), strangers.Part(1)
+	require.True(t, a.Take(1))
+	a.PassOn([]*wire.Retries{a, nil, b, stranger, all})
+	require.Zero(t, a.Left())
+	require.Equal(t, 5, b.Left())
+	require.Equal(t, 3, c.Left())
+	require.Equal(t, 1, stranger.Left())
+	require.Equal(t, 6, all.Left())
+	b.PassOn([]*wire.Retries{c})
+	require.Equal(t, 6, c.Left(), "it may take 8, and there are 6")
+	c.PassOn(nil)
+	require.Equal(t, 6, c.Left(), "there is nobody to have them")
+	require.Equal(t, 6, c.TakeUpTo(8))
+	require.Zero(t, all.Left())
+	all.PassOn([]*wire.Retries{a})
+	(*wire.Retries)(nil).PassOn([]*wire.Retries{a})
+	require.Zero(t, a.Left())
+}
+
+// What is odd goes to the first.
+func TestRetries_passOnShares(t *testing.T) {
+	t.Parallel()
+	all := wire.NewRetries(9)
+	a, b, c := all.Part(5), all.Part(0), all.Part(0)
+	a.PassOn([]*wire.Retries{b, c})
+	require.Equal(t, 3, b.Left())
+	require.Equal(t, 2, c.Left())
+}

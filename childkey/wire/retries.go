@@ -1,6 +1,9 @@
 package wire
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Retries are those that are left to a request and to all that is done for it.
 // Its calls draw on one count, whether they come one after the other or together:
@@ -24,6 +27,26 @@ func (r *Retries) Part(n int) *Retries {
 	part := NewRetries(n)
 	part.of = r
 	return part
+}
+
+// PassOn ends the part r: what it may still take the others may take, each an equal share.
+// Those that are no parts of the same retries get none.
+func (r *Retries) PassOn(others []*Retries) {
+	if r == nil || r.of == nil {
+		return
+	}
+	others = slices.DeleteFunc(slices.Clone(others), func(o *Retries) bool { return o == nil || o == r || o.of != r.of })
+	if len(others) == 0 {
+		return
+	}
+	left, n := r.left.Swap(0), int64(len(others))
+	for i, o := range others {
+		share := left / n
+		if int64(i) < left%n {
+			share++
+		}
+		o.left.Add(share)
+	}
 }
 
 // Left returns how many are left at this moment.
