@@ -111,6 +111,19 @@ func bareThenPay(status int) function {
 	}
 }
 
+// generatedThenPay posts as a generated client does, through the client's round tripper, and
+// then calls payment.
+func generatedThenPay(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://inventory/holds", strings.NewReader("{}"))
+	if err != nil {
+		return err
+	}
+	if resp, err := (&http.Client{Transport: client.RoundTripper("inventory")}).Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
+	return onlyPay(ctx, client, c)
+}
+
 // What a function's error says of its effect holds for all calls that the function made.
 func TestStepFunc_errors(t *testing.T) {
 	t.Parallel()
@@ -144,6 +157,9 @@ func TestStepFunc_errors(t *testing.T) {
 		{"a request without a key took effect, then a refusal", 200, 402, bareThenPay(200), 1, retry.Unknown, true},
 		{"a request without a key was lost, then a refusal", 200, 402, bareThenPay(0), 1, retry.Unknown, false},
 		{"a request without a key was refused, then a refusal", 200, 402, bareThenPay(402), 0, retry.Rejected, true},
+		{"a generated client's request took effect, then a refusal", 200, 402, generatedThenPay, 1, retry.Unknown, true},
+		{"a generated client's request was lost, then a refusal", 0, 402, generatedThenPay, 1, retry.Unknown, false},
+		{"a generated client's request was refused, then a refusal", 402, 402, generatedThenPay, 0, retry.Rejected, true},
 		{"errors joined, one lost", 0, 402, func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
 			_, err := sdk.Call(ctx, client, reserve, c.Input)
 			return errors.Join(onlyPay(ctx, client, c), err)

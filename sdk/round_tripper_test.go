@@ -80,6 +80,8 @@ func TestRoundTripper_derivesTheKey(t *testing.T) {
 		{"the narrower template", sdk.Service{Templates: []string{"/v1/{id}", "POST /v1/batch:all"}}, "POST", "/v1/batch:all", "",
 			child(ctx, t, "payment", "POST/v1/batch-all", "/v1/batch:all")},
 		{"a function", sdk.Service{OperationFunc: byLine}, "POST", "/charges", "X-Line: 7", child(ctx, t, "payment", "book", "7")},
+		{"a unary call of connect", sdk.Service{}, "POST", "/shop.v1.Orders/Place", "Content-Type: application/proto",
+			child(ctx, t, "payment", "POST", "/shop.v1.Orders/Place")},
 		{"a key of its own", sdk.Service{}, "POST", "/charges", "Idempotency-Key: 1732_random", child(ctx, t, "payment", "POST", "/charges")},
 	}
 	for _, tt := range tests {
