@@ -1,9 +1,9 @@
 package saga
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -15,29 +15,21 @@ const claimBatch = 100
 // anyKey stands in for a saga's where only the names of a call are checked.
 var anyKey = childkey.MustParse("any")
 
-// claim takes orphans over until ctx ends.
+// claim claims orphans until ctx ends, and does nothing else.
 func (e *Engine) claim(ctx context.Context) {
-	next := time.Now() // when to reconcile
 	for e.pauseOrPoke(ctx) {
 		l := e.current()
-		if !l.valid() || l.late() {
-			continue
+		if l.valid() && !l.late() && !e.claimAll(ctx, l) {
+			e.reconcileSoon()
 		}
-		sure := e.claimAll(ctx, l)
-		if sure && time.Now().Before(next) {
-			continue
-		}
-		if err := e.reconcile(ctx, l); err != nil && ctx.Err() == nil {
-			e.tell(EngineEvent{Kind: EngineJournalError, Engine: l.id, Err: err})
-		}
-		next = time.Now().Add(4 * e.cfg.Lease)
 	}
 }
 
-// pauseOrPoke waits for the next look at the journal; false if ctx ended.
+// pauseOrPoke waits for the next look at the journal, until a saga wakes up at the latest;
+// false if ctx ended.
 func (e *Engine) pauseOrPoke(ctx context.Context) bool {
 	wait := e.cfg.Poll - time.Duration(float64(e.cfg.Poll/5)*min(max(e.cfg.Rand(), 0), 1))
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(e.wakes.next(wait))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -61,21 +53,15 @@ func (e *Engine) look() {
 // claimAll claims batches until there are no more orphans, or no more room. It
 // returns false if a claim may have succeeded that is not known of.
 func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
+	plans := e.hashes // that may have more
 	for more := false; ; more = true {
-		e.mu.Lock()
-		limit := min(e.cfg.MaxActive-len(e.drives), claimBatch)
-		suspects := 1
-		for _, d := range e.drives {
-			if d.suspect.Load() {
-				suspects = 0
-			}
-		}
-		parked := e.unparkable(more)
-		e.mu.Unlock()
-		if limit <= 0 {
+		req := e.places(plans)
+		if req.Limit == 0 {
 			return true
 		}
-		claimed, err := e.journal.Claim(ctx, ClaimRequest{Engine: l.id, Plans: e.hashes, Parked: parked, Limit: limit, Suspects: suspects})
+		req.Engine, req.Backoff = l.id, e.cfg.Lease
+		req.Parked = e.unparkable(req.Plans, more)
+		claimed, err := e.journal.Claim(ctx, req)
 		switch {
 		case errors.Is(err, ErrLeaseLost):
 			l.lose(ErrLeaseLost)
@@ -86,90 +72,76 @@ func (e *Engine) claimAll(ctx context.Context, l *life) (sure bool) {
 			}
 			return false
 		}
-		orphans := 0
-		for _, r := range claimed {
-			if r.Fence > 1 {
-				orphans++
-			}
+		e.adoptAll(l, claimed)
+		if len(claimed) == req.Limit {
+			continue
 		}
-		if orphans > 0 {
-			e.tell(EngineEvent{Kind: EngineTookOver, Engine: l.id, Count: orphans})
-		}
-		for _, r := range claimed {
-			from := takenOver
-			if r.Fence == 1 {
-				from = neverDriven
-			}
-			e.adopt(l, r, from)
-		}
-		if len(claimed) < limit {
+		if plans = full(req, claimed); len(plans) == 0 {
 			return true
 		}
 	}
 }
 
-// reconcile looks for sagas that are this engine's by the journal and that it does
-// not drive: those of a start or a claim whose answer was lost. They would wait
-// for as long as the engine lives. And it counts what nobody drives for want of
-// a definition, or of a newer build.
-func (e *Engine) reconcile(ctx context.Context, l *life) error {
-	err := e.each(ctx, ListRequest{Engine: l.id, Limit: 1000}, func(r Record) error {
-		if e.driven(r.ID) != nil {
-			return nil
-		}
-		r, err := e.journal.Read(ctx, r.ID)
-		if err == nil && r.Engine == l.id && r.Status.Driven() {
-			e.adopt(l, r, takenOver)
-		}
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
+// full returns the plans of which a claim got as many as it asked for.
+func full(req ClaimRequest, claimed []Record) []PlanHash {
+	got := make(map[PlanHash]int)
+	for _, r := range claimed {
+		got[r.Plan]++
 	}
-	parked, why := 0, error(nil)
-	err = e.each(ctx, ListRequest{Orphans: true, Limit: 1000}, func(r Record) error {
+	return slices.DeleteFunc(slices.Clone(req.Plans), func(plan PlanHash) bool { return got[plan] < req.PerPlan })
+}
+
+// adoptAll drives what was claimed.
+func (e *Engine) adoptAll(l *life, claimed []Record) {
+	orphans := 0
+	for _, r := range claimed {
+		if r.Fence > 1 && !r.Clean {
+			orphans++
+		}
+	}
+	if orphans > 0 {
+		e.tell(EngineEvent{Kind: EngineTookOver, Engine: l.id, Count: orphans})
+	}
+	for _, r := range claimed {
+		from := takenOver
 		switch {
-		case e.plans[r.Plan] == nil:
-			parked, why = parked+1, cmp.Or(why, ErrNoDefinition)
-		case r.Parked != nil:
-			parked, why = parked+1, cmp.Or(why, r.Parked.err())
+		case r.Fence == 1:
+			from = neverDriven
+		case r.Clean:
+			from = wokenUp
 		}
-		return nil
-	})
-	if err == nil {
-		e.tellParked(l, parked, why)
+		e.adopt(l, r, from)
 	}
-	return err
 }
 
-// tellParked tells of what is parked each time, and once that nothing is any more.
-func (e *Engine) tellParked(l *life, n int, why error) {
-	event := EngineEvent{Kind: EngineParked, Engine: l.id, Count: n, Err: why}
-	if n > 0 || e.parked > 0 {
-		e.tell(event)
+// places returns how many sagas of which of these plans the engine has room for, as a
+// request for a batch; a Limit of 0 means that there is none.
+//
+// Half of the places are divided among the plans: no other plan gets them. So the sagas of
+// one plan, however many there are and however long they take, leave places for the others.
+// The other half is for all.
+func (e *Engine) places(plans []PlanHash) ClaimRequest {
+	e.mu.Lock()
+	driven := make(map[PlanHash]int)
+	for _, d := range e.drives {
+		driven[d.record.Plan]++
 	}
-	e.parked = n
-}
-
-// each calls fn with every saga that matches.
-func (e *Engine) each(ctx context.Context, req ListRequest, fn func(Record) error) error {
-	for {
-		page, err := e.journal.List(ctx, req)
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
-		if len(page) < req.Limit {
-			return nil
-		}
-		last := page[len(page)-1]
-		req.After = Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
+	e.mu.Unlock()
+	own := e.cfg.MaxActive / (2 * len(e.hashes))
+	common := e.cfg.MaxActive - own*len(e.hashes)
+	for _, n := range driven {
+		common -= max(0, n-own)
 	}
+	req := ClaimRequest{PerPlan: claimBatch}
+	share := max(common, 0) / max(len(plans), 1)
+	if common > 0 && share == 0 { // fewer than plans: one for each that is quick
+		return ClaimRequest{Plans: plans, PerPlan: 1, Limit: common}
+	}
+	for _, plan := range plans {
+		if room := max(0, own-driven[plan]) + share; room > 0 {
+			req.Plans, req.PerPlan = append(req.Plans, plan), min(req.PerPlan, room)
+		}
+	}
+	req.Limit = min(claimBatch, len(req.Plans)*req.PerPlan)
+	return req
 }

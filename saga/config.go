@@ -35,16 +35,21 @@ type Config struct {
 	// means [DefaultLease].
 	Lease time.Duration
 	// Poll is how often the engine looks for orphans, less up to a fifth at
-	// random, and how long at most until a waiting Run sees what another
-	// process finished. Zero means [DefaultPoll].
+	// random. It is also how long at most until a waiting Run sees what another
+	// process finished; ten times as long while the saga sleeps. Zero means
+	// [DefaultPoll].
 	Poll time.Duration
 	// MaxActive is how many sagas the engine drives before it stops taking
-	// over more. What its own process starts is not bounded by it. Zero means
-	// [DefaultMaxActive].
+	// over more. What its own process starts is not bounded by it. A saga that has to
+	// wait for longer than Lease is not driven meanwhile, by any engine. Half of the
+	// places are divided among the Definitions, so that the sagas of one cannot take
+	// all. Zero means [DefaultMaxActive].
 	MaxActive int
 	// MaxDeaths is how many engines may die under a saga, one after the other
-	// and without getting it any further, before it is stuck. Zero means
-	// [DefaultMaxDeaths].
+	// and without getting it any further, before it is stuck. An engine that only lost its
+	// lease and goes on, as after an outage of the database, has not died. After each
+	// death but the first the saga waits longer for its next engine: between one and two
+	// leases, then twice that. Zero means [DefaultMaxDeaths].
 	MaxDeaths int
 	// Keep is how long a final saga, and with it its result, can be looked up
 	// before [Engine.RunSweeper] or [Engine.Sweep] deletes it. Zero means [DefaultKeep].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -22,9 +21,7 @@ type drive struct {
 	from   origin
 	// readable is the direction for which what others wrote was found readable; 0: none.
 	readable Status
-	// suspect: engines died under it, and it has not got any further yet.
-	suspect atomic.Bool
-	ctx     context.Context // of its calls
+	ctx      context.Context // of its calls
 	// parent is the parent key of its calls. parentErr says why it has none, as a
 	// damaged record has.
 	parent    childkey.Key
@@ -54,6 +51,7 @@ type origin uint8
 const (
 	startedHere origin = iota // this process has just stored it
 	neverDriven               // somebody else has, and no engine had it: nothing was sent
+	wokenUp                   // its last owner gave it up, and all that was sent is in its entries
 	takenOver                 // anything may have been sent
 )
 
@@ -74,15 +72,7 @@ func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
 		seen:  time.Now(), revision: r.Revision, deadline: r.DeadlineAt,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
 	}
-	d.suspect.Store(r.Deaths >= SuspectDeaths)
 	return d
-}
-
-// acquit lets the engine take the next suspect over.
-func (d *drive) acquit() {
-	if d.suspect.CompareAndSwap(true, false) {
-		d.engine.look()
-	}
 }
 
 // now is the journal's clock, as far as this process can tell.

@@ -20,13 +20,15 @@ type Engine struct {
 	cfg    Config
 	hashes []PlanHash // of the plans
 
-	ctx  context.Context // of the engine's own loops
-	stop context.CancelFunc
-	poke chan struct{} // has the claim loop look at once
+	ctx   context.Context // of the engine's own loops
+	stop  context.CancelFunc
+	poke  chan struct{} // has the claim loop look at once
+	asked chan struct{} // has the reconcile loop look at once
+	wakes wakes
 
 	closing chan struct{} // closed by Close
 	loops   sync.WaitGroup
-	parked  int            // sagas, when the claim loop looked last; its own
+	parked  int            // sagas, when the reconcile loop looked last; its own
 	work    sync.WaitGroup // drives, their calls, and hooks
 
 	mu     sync.Mutex
@@ -142,7 +144,6 @@ func (e *Engine) release(d *drive) {
 	if e.drives[d.owner.ID] == d {
 		delete(e.drives, d.owner.ID)
 	}
-	d.acquit()
 }
 
 // driven returns what drives the saga in this process; nil if nothing does.
@@ -158,24 +159,30 @@ type bell struct {
 	waiting int
 }
 
-// pauseFor waits for that long, or until the engine drives the saga; false if ctx
-// ended.
-func (e *Engine) pauseFor(ctx context.Context, id ID, d time.Duration) bool {
+// listen returns the bell of the saga: it is rung when the engine begins to drive it. The caller
+// must call unlisten.
+func (e *Engine) listen(id ID) *bell {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	b := e.bells[id]
 	if b == nil {
 		b = &bell{rung: make(chan struct{})}
 		e.bells[id] = b
 	}
 	b.waiting++
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if b.waiting--; b.waiting == 0 && e.bells[id] == b {
-			delete(e.bells, id)
-		}
-	}()
+	return b
+}
+
+func (e *Engine) unlisten(id ID, b *bell) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b.waiting--; b.waiting == 0 && e.bells[id] == b {
+		delete(e.bells, id)
+	}
+}
+
+// pauseFor waits for that long, or until the bell is rung; false if ctx ended.
+func (e *Engine) pauseFor(ctx context.Context, b *bell, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -280,3 +280,11 @@ func (j *tapped) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
 	r, err := j.Journal.Read(ctx, id)
 	return r, j.leave("Read", n, err)
 }
+
+func (j *tapped) Leave(ctx context.Context, engine saga.EngineID) error {
+	n, err := j.enter("Leave")
+	if err != nil {
+		return err
+	}
+	return j.leave("Leave", n, j.Journal.Leave(ctx, engine))
+}

@@ -60,7 +60,9 @@ type Journal interface {
 	Beat(ctx context.Context, engine EngineID, lease time.Duration) error
 
 	// Leave ends the engine's lease, for good. Its sagas are orphans at once,
-	// and do not count it as a death.
+	// and do not count it as a death. It says the same of a lease that has ended
+	// already: sagas that were claimed from the engine since then do not count it any
+	// more when they are claimed next.
 	Leave(ctx context.Context, engine EngineID) error
 
 	// Start stores a new saga: Running, Revision 1. If the request names an engine,
@@ -73,31 +75,46 @@ type Journal interface {
 	// returns [ErrLeaseLost] unless the saga is Running or Compensating, at the
 	// owner's fence and engine, and one revision before w's. A write that is
 	// repeated at its own revision returns nil again, also where it made the
-	// saga final. An owner whose lease ran out, but whom no one took over,
-	// still owns it. An engine's ctx does not end before the answer: to close the
-	// journal must end what waits.
+	// saga final or gave the saga up. An owner whose lease ran out, but whom no one
+	// took over, still owns the saga. An engine's ctx does not end before the answer:
+	// to close the journal must end what waits.
 	Append(ctx context.Context, o Owner, w Write) error
 
-	// Claim makes the engine the owner of at most req.Limit orphans, the oldest
-	// first, and returns them: sagas of the given plans, Running or
-	// Compensating, past WakeAt, with no engine or one without a lease. The
-	// fence and the revision of each grow by one, and its Deaths too if its
-	// engine's lease ran out. FirstClaimedAt becomes now where it is zero. No more than req.Suspects of them are suspects. Of many claims each orphan goes to one; none waits
-	// for another, nor for a write: a saga that is being written may be passed
-	// over. A parked saga is claimed only if its plan is among req.Parked; then it
-	// is parked no more. It returns [ErrLeaseLost] if the engine itself has no lease.
+	// Claim makes the engine the owner of at most req.Limit orphans, and returns
+	// them. An orphan is a saga of one of req.Plans, Running or Compensating, that
+	// has no engine and is past its WakeAt, or whose engine has no lease.
+	//
+	// The plans share req.Limit fairly: the saga of each plan that has been an orphan
+	// longest comes first, then the second of each plan, and so on. No more than
+	// req.PerPlan are of one plan.
+	//
+	// The fence and the revision of each grow by one. Its WakeAt becomes zero. Its
+	// Deaths becomes the number of engines whose lease ended under it since it last
+	// got on, without those that called Leave, before or after. The Clean that Claim
+	// returns is that of before the claim. After the claim it is false.
+	//
+	// A saga whose engines died n times before the last one is no orphan for some time
+	// after the lease of the last one has ended: at least req.Backoff, twice as long for
+	// each further death up to the fifth, and at most twice that. The part above the
+	// least depends on the saga's ID, so that sagas whose engine died together do not
+	// come back together.
+	//
+	// Of many claims each orphan goes to one. None waits for another, nor for a write: a
+	// saga that is being written may be passed over. A parked saga is claimed only if its
+	// plan is among req.Parked; then it is parked no more, and not Clean. Claim returns [ErrLeaseLost] if the
+	// engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
 
 	// Read returns the saga, or [ErrNotFound].
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Sweep deletes at most limit final sagas that are past ExpiresAt, and
-	// leases that ended long ago and that no unfinished saga names. It returns
+	// leases that ended long ago and that no Running or Compensating saga names. It returns
 	// how many sagas it deleted.
 	Sweep(ctx context.Context, limit int) (int, error)
 
-	// Stats counts the sagas by status and tells the age of the oldest that is
-	// not finished. It may be expensive.
+	// Stats counts the sagas and tells the age of the oldest that is not finished. No
+	// count exceeds [StatsLimit], so that Stats is quick whatever the number of sagas.
 	Stats(ctx context.Context) (Stats, error)
 }
 
@@ -111,7 +128,8 @@ type OperatorJournal interface {
 
 	// Change applies c to a saga that is still at revision c.Revision, takes
 	// it from its owner (no engine, fence and revision plus one, no deaths, no
-	// WakeAt, no StuckOn, no Parked; ResumedAt is now), and returns it. A fence of 0 stays: no
+	// StuckOn, no Parked; ResumedAt is now), and returns it. Where there is work to do, WakeAt is
+	// now: the change wakes a saga that sleeps. Clean stays as it is. A fence of 0 stays: no
 	// engine had the saga, and the first one is to know it. If the saga has moved on
 	// it returns it as it stands, and false; [ErrNotFound] if it is gone.
 	Change(ctx context.Context, c Change) (Record, bool, error)
@@ -156,7 +174,10 @@ type Write struct {
 	Cause, StuckOn *Failure
 	// DeadlineAt is the saga's from now on.
 	DeadlineAt time.Time
-	// WakeAt is the saga's from now on, also if it is zero.
+	// WakeAt, unless it is zero, gives the saga up: it has no engine after the write,
+	// it is Clean, and nobody can claim it before WakeAt. The fence stays. Only an owner
+	// under whom no call runs, and whose Entries say all, may do that. WakeAt goes with
+	// no Status that ends the saga.
 	WakeAt time.Time
 	// Result is a completed saga's.
 	Result []byte
@@ -167,20 +188,17 @@ type Write struct {
 	Park *Failure
 }
 
-// SuspectDeaths is how many engines must have died under a saga, without getting it
-// any further, before it is a suspect. An engine drives one of these at a time: what
-// dies beside it would else become a suspect too, and in the end be stuck for nothing.
-const SuspectDeaths = 2
-
 // A ClaimRequest asks for orphans.
 type ClaimRequest struct {
 	Engine EngineID
 	Plans  []PlanHash // that the engine can drive; none gets nothing
 	Parked []PlanHash // those of Plans whose parked sagas it wants too
 	Limit  int        // at least 1
-	// Suspects is how many of them at most may have [SuspectDeaths] or more, this
-	// claim's own count included.
-	Suspects int
+	// PerPlan is how many of them at most are of one plan. Zero means Limit.
+	PerPlan int
+	// Backoff is the least wait after the second death under a saga; see
+	// [Journal].Claim. Zero means that no saga waits.
+	Backoff time.Duration
 }
 
 // A ListRequest says which sagas [OperatorJournal].List returns.
@@ -194,6 +212,8 @@ type ListRequest struct {
 	// Orphans lists Running and Compensating sagas that no engine with a lease
 	// drives, whatever their WakeAt.
 	Orphans bool
+	// Parked lists the sagas that are parked.
+	Parked bool
 	// After is where the page before ended; the zero Cursor begins.
 	After Cursor
 	Limit int // at least 1
@@ -218,11 +238,22 @@ type Change struct {
 	By       Audit
 }
 
+// StatsLimit is the highest count in a [Stats]. It means that many sagas, or more.
+const StatsLimit = 10_000
+
 // Stats is what [Journal].Stats returns.
 type Stats struct {
-	ByStatus         map[Status]int64
-	Orphans          int64         // unfinished, not Stuck, and with no live engine
-	Parked           int64         // those of Orphans that a build left to another one
+	ByStatus map[Status]int64
+	// Orphans counts the sagas that are Running or Compensating, that no engine with a
+	// lease drives, and that are past their WakeAt. They wait for an engine.
+	Orphans int64
+	// Parked are those of Orphans that a build left to another one.
+	Parked int64
+	// OrphansOf counts the others by plan. A plan that has none is missing.
+	OrphansOf map[PlanHash]int64
+	// Asleep counts the sagas that are Running or Compensating, and that nobody may claim
+	// before their WakeAt.
+	Asleep           int64
 	OldestUnfinished time.Duration // since CreatedAt; 0 if there is none
 }
 

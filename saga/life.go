@@ -97,22 +97,36 @@ func (e *Engine) beatOnce(ctx context.Context, l *life) error {
 	return err
 }
 
-// rebirth begins another life once the journal lets it.
+// rebirth begins another life once the journal lets it. First it says that the process has
+// not died with the old one: the sagas of that life, also those that others have claimed
+// since, do not count it as a death.
 func (e *Engine) rebirth(ctx context.Context, old *life) {
 	old.lose(ErrLeaseLost)
 	e.tell(EngineEvent{Kind: EngineLeaseLost, Engine: old.id, Err: ErrLeaseLost})
-	for {
-		l, err := e.born(ctx)
-		if err == nil {
-			e.mu.Lock()
-			e.life = l
-			e.mu.Unlock()
-			return
+	for left := false; ; {
+		if !left {
+			left = e.outlive(ctx, old) == nil
+		}
+		if left {
+			l, err := e.born(ctx)
+			if err == nil {
+				e.mu.Lock()
+				e.life = l
+				e.mu.Unlock()
+				return
+			}
 		}
 		if !pause(ctx, e.cfg.Lease/10) {
 			return
 		}
 	}
+}
+
+// outlive ends the lease of a life that is over. It is safe to repeat.
+func (e *Engine) outlive(ctx context.Context, old *life) error {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Lease/3)
+	defer cancel()
+	return e.journal.Leave(ctx, old.id)
 }
 
 // born begins a life by its first beat, under an ID of its own.

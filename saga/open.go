@@ -45,7 +45,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		return nil, field("client", errors.New("nil"))
 	}
 	e := &Engine{
-		client: client, cfg: cfg, poke: make(chan struct{}, 1),
+		client: client, cfg: cfg, poke: make(chan struct{}, 1), asked: make(chan struct{}, 1),
 		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
 		parkings: make(map[PlanHash]parking),
 	}
@@ -58,8 +58,10 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		return nil, err
 	}
 	e.look()
+	e.reconcileSoon()
 	e.loops.Go(func() { e.beat(e.ctx) })
 	e.loops.Go(func() { e.claim(e.ctx) })
+	e.loops.Go(func() { e.reconcile(e.ctx) })
 	return e, nil
 }
 

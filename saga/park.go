@@ -39,12 +39,13 @@ func (e *Engine) parkedOne(plan PlanHash) {
 	e.parkings[plan] = p
 }
 
-// unparkable returns the plans whose parked sagas the engine may claim now. Of a plan of
+// unparkable returns those of plans whose parked sagas the engine may claim now. Of a plan of
 // which it parked sagas it tries one batch; more says that this is not the first batch.
-// e.mu is held.
-func (e *Engine) unparkable(more bool) []PlanHash {
+func (e *Engine) unparkable(plans []PlanHash, more bool) []PlanHash {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	now := time.Now()
-	return slices.DeleteFunc(slices.Clone(e.hashes), func(plan PlanHash) bool {
+	return slices.DeleteFunc(slices.Clone(plans), func(plan PlanHash) bool {
 		p, parked := e.parkings[plan]
 		return parked && (more || now.Before(p.until))
 	})

@@ -35,9 +35,10 @@ type leg struct {
 	// one before it. Only what proves the opposite turns it.
 	maybe   bool
 	opened  bool // of the pivot: the journal says that it begins, or more
-	tried   bool // by this owner
+	tried   bool // by this owner, or by one whose answers are all known
 	lost    bool // not to be sent again, and nobody knows how it ended
-	dirty   bool // the journal does not have it yet
+	unsaid  bool // the journal does not have it yet
+	dirty   bool // and the next write is to have it
 	outcome retry.Outcome
 	result  []byte
 	tries   int
@@ -61,9 +62,9 @@ func (l *leg) neverAnswered() bool {
 	return l.final && (l.entry.Code == wire.OutcomeUnknown || l.entry.Code == wire.Poisoned)
 }
 
-// load returns the progress of the saga in r. fresh says that no engine can
-// have sent anything yet.
-func (p *plan) load(r Record, fresh bool) (*progress, error) {
+// load returns the progress of the saga in r. trusted says that the entries have all that
+// any engine sent.
+func (p *plan) load(r Record, trusted bool) (*progress, error) {
 	if r.Corrupt != nil {
 		return nil, r.Corrupt
 	}
@@ -84,9 +85,10 @@ func (p *plan) load(r Record, fresh bool) (*progress, error) {
 		*l = leg{
 			known: true, opened: true, final: !e.Pending, lost: e.Pending && e.Code == wire.KeyExpired, outcome: e.Outcome, result: e.Result,
 			tries: e.Tries, retryAt: e.RetryAt, at: e.At, entry: e,
+			maybe: e.Pending && e.Outcome == retry.Unknown, tried: trusted && e.Tries > 0,
 		}
 	}
-	if !fresh {
+	if !trusted {
 		g.doubt()
 	}
 	return g, nil
@@ -114,8 +116,11 @@ func (g *progress) doubt() {
 		if f := &g.forward[i]; !f.final {
 			f.maybe = g.status == Running && g.plan.steps[i] != g.plan.pivot && g.reachable(i) || f.known
 		}
+		// The turn is written before an undo is sent, with an entry for each call that may
+		// have to be undone.
 		if u := &g.undo[i]; !u.final {
-			u.maybe = true
+			f := &g.forward[i]
+			u.maybe = g.status == Compensating && f.known && !f.harmless()
 		}
 	}
 }
@@ -182,7 +187,7 @@ func (g *progress) begin(t task) {
 func (g *progress) end(t task, v verdict, now time.Time, wait time.Duration) {
 	l := g.leg(t)
 	g.running--
-	l.running, l.known, l.tried = false, true, true
+	l.running, l.known, l.tried, l.unsaid = false, true, true, true
 	l.tries++
 	if v.outcome == retry.NotSent && l.maybe {
 		v.outcome = retry.Unknown // this try was not sent, an earlier one may have been
@@ -216,7 +221,8 @@ func (g *progress) finalFor(t task, v verdict) bool {
 
 // write returns the entry for a leg that is about to be written.
 func (g *progress) write(t task) Entry {
-	g.leg(t).dirty = false
+	l := g.leg(t)
+	l.dirty, l.unsaid = false, false
 	return g.entry(t)
 }
 
@@ -228,6 +234,36 @@ func (g *progress) entry(t task) Entry {
 	e.Outcome, e.Pending, e.Tries = l.outcome, !l.final, l.tries
 	e.RetryAt, e.At, e.Result = l.retryAt, l.at, l.result
 	return e
+}
+
+// tellable reports whether entries can say all that the owner knows. They cannot say that a
+// call is given up although nobody knows how it ended, and nor which calls the tries of a
+// function made.
+func (g *progress) tellable() bool {
+	for i := range g.plan.steps {
+		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+			if l.final {
+				continue
+			}
+			if made := l.calls.Outcome(); l.lost || made == retry.Unknown || made == retry.Completed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tell makes the next write say all that the owner knows: also of the calls of which an owner
+// before this one may have sent some, and of tries that were not worth a write.
+func (g *progress) tell(now time.Time) {
+	for i := range g.plan.steps {
+		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+			if l.maybe && !l.known {
+				l.known, l.outcome, l.at, l.unsaid = true, retry.Unknown, now, true
+			}
+			l.dirty = l.dirty || l.unsaid
+		}
+	}
 }
 
 // committed reports whether the saga is past the point where it could be

@@ -75,9 +75,13 @@ type Record struct {
 	Fence int64
 	// Revision grows by one with every write.
 	Revision int64
-	// Deaths counts the engines whose lease ended under the saga since it last
-	// got anywhere.
+	// Deaths counts the engines that died under the saga since it last got
+	// anywhere, as its last owner found it: see [Journal].Claim.
 	Deaths int
+	// Clean says that nobody drives the saga, and that Entries say all that was done
+	// of it. Its next owner trusts them. It is false where an owner may have begun
+	// calls that are not in Entries.
+	Clean bool
 
 	Entries []Entry // at most one per step and direction
 	// Turned is when Running became Compensating; zero: never.
@@ -92,7 +96,8 @@ type Record struct {
 	// met a part that it does not know. nil: the saga is not parked.
 	Parked *Failure
 
-	// WakeAt is when its next owner may take it; zero: at once.
+	// WakeAt is when a saga without an engine may be claimed; zero: it has an engine,
+	// or is over or stuck. A saga sleeps until then.
 	WakeAt time.Time
 	// DeadlineAt is when what must succeed is stuck, or a Running saga turns. Zero means
 	// that none is stored yet: the definition's Timeout, if it has one, counts from

@@ -190,7 +190,7 @@ func same(r *Record, req *StartRequest) error {
 // process. r is how it was seen last, and d what drives it in this process, if anything
 // does.
 func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own bool, err error) {
-	next, failures := min(20*time.Millisecond, e.cfg.Poll), 0
+	next, failures := shortPause(e.cfg.Poll), 0
 	for r.Status.Driven() {
 		if d != nil && d.owner.Fence >= r.Fence { // else it is one that is about to notice
 			select {
@@ -203,30 +203,60 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own
 				return d.final, true, nil
 			}
 		}
-		seen, err := e.journal.Read(ctx, r.ID)
-		switch {
-		case errors.Is(err, ErrNotFound):
-			return r, false, err
-		case err == nil:
-			r, failures = seen, 0
-		case failures == 2:
-			return r, false, detached(err)
-		default:
-			failures++
-		}
-		if err := e.mayWait(r); err != nil {
+		if r, err = e.readAndPause(ctx, r, &next, &failures); err != nil {
 			return r, false, err
 		}
-		if d = e.driven(r.ID); d != nil && d.owner.Fence >= r.Fence && d.life.ctx.Err() == nil {
-			continue
-		}
-		if !e.pauseFor(ctx, r.ID, next) {
-			return r, false, detached(ended(ctx))
-		}
-		next = min(2*next, e.cfg.Poll)
 		d = e.driven(r.ID)
 	}
 	return r, false, nil
+}
+
+// readAndPause reads the saga, and waits for a while unless it is over, or is driven in this
+// process. It listens before it reads, so that no drive comes and goes unheard in between.
+func (e *Engine) readAndPause(ctx context.Context, r Record, next *time.Duration, failures *int) (Record, error) {
+	b := e.listen(r.ID)
+	defer e.unlisten(r.ID, b)
+	seen, err := e.journal.Read(ctx, r.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return r, err
+	case err == nil:
+		r, *failures = seen, 0
+	case *failures == 2:
+		return r, detached(err)
+	default:
+		*failures++
+	}
+	if err := e.mayWait(r); err != nil {
+		return r, err
+	}
+	if d := e.driven(r.ID); !r.Status.Driven() || d != nil && d.owner.Fence >= r.Fence && d.life.ctx.Err() == nil {
+		return r, nil
+	}
+	pause := *next
+	*next = min(2*pause, e.cfg.Poll)
+	if asleep := r.asleepFor(); asleep > pause {
+		pause, *next = min(asleep, sleepPolls*e.cfg.Poll), shortPause(e.cfg.Poll)
+	}
+	if !e.pauseFor(ctx, b, pause) {
+		return r, detached(ended(ctx))
+	}
+	return r, nil
+}
+
+// shortPause is how long a waiting Run waits before it looks for the second time.
+func shortPause(poll time.Duration) time.Duration { return min(20*time.Millisecond, poll) }
+
+// sleepPolls is how many Polls pass between the looks at a saga that sleeps. It ends sooner
+// only if a person wakes it.
+const sleepPolls = 10
+
+// asleepFor returns for how long nobody may claim the saga; 0 or less if somebody may.
+func (r *Record) asleepFor() time.Duration {
+	if !r.Engine.IsZero() {
+		return 0
+	}
+	return r.WakeAt.Sub(r.Now)
 }
 
 // mayWait returns why it is no use to wait for r.

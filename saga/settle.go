@@ -14,7 +14,8 @@ import (
 // in the same write where the saga goes because of them.
 func (d *drive) settle(decision decision) error {
 	opens := d.opensPivot(decision)
-	if !d.must && decision.status == 0 && !opens {
+	sleeps := !opens && d.maySleep(decision)
+	if !d.must && decision.status == 0 && !opens && !sleeps {
 		return nil
 	}
 	g, now := d.progress, d.now()
@@ -28,11 +29,11 @@ func (d *drive) settle(decision decision) error {
 		w.Result, w.Keep = d.result(), d.engine.cfg.Keep
 	case Compensated:
 		w.Keep = d.engine.cfg.Keep
-	case 0:
-		if g.running == 0 && len(decision.start) == 0 {
-			w.WakeAt = decision.wake // nobody has anything to do before
-		}
 	default:
+	}
+	if sleeps {
+		g.tell(now)
+		w.WakeAt = decision.wake
 	}
 	w.Entries = d.unwritten(w.Entries)
 	if g.renewed && decision.status != Completed { // whose deadline is of no use to anybody
@@ -51,7 +52,23 @@ func (d *drive) settle(decision decision) error {
 	if decision.status != 0 {
 		d.moved(from, w)
 	}
+	if sleeps {
+		d.engine.wakes.add(time.Now().Add(decision.wake.Sub(d.now())))
+		return errAsleep
+	}
 	return nil
+}
+
+// errAsleep ends a drive whose saga has nothing to do for longer than a lease. The journal
+// has all of it, and wakes it: any process may claim it then.
+var errAsleep = errors.New("saga: asleep")
+
+// maySleep reports whether the saga can be given up until decision.wake: no call runs or is
+// to begin, and what the owner knows can be written down. A shorter wait is not worth the
+// writes.
+func (d *drive) maySleep(decision decision) bool {
+	return decision.status == 0 && d.progress.running == 0 && len(decision.start) == 0 &&
+		!decision.wake.IsZero() && decision.wake.Sub(d.now()) > d.life.lease && !d.closing() && d.progress.tellable()
 }
 
 // opensPivot reports whether the decision begins the pivot, and the journal does not say
@@ -98,9 +115,6 @@ func (d *drive) append(w Write) error {
 		switch {
 		case err == nil:
 			d.revision = w.Revision
-			if len(w.Entries) > 0 {
-				d.acquit()
-			}
 			return nil
 		case errors.Is(err, ErrLeaseLost):
 			d.engine.tell(EngineEvent{Kind: EngineWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})

@@ -64,7 +64,7 @@ func (s *stage) die(times int, plan saga.PlanHash, sagas int) {
 	for n := range times {
 		engine := saga.EngineID{byte(n + 1)}
 		require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
-		claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{plan}, Limit: sagas, Suspects: sagas})
+		claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{plan}, Limit: sagas})
 		require.NoError(s, err)
 		require.Len(s, claimed, sagas)
 		time.Sleep(2 * time.Second)
@@ -572,39 +572,47 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// Sagas under which two engines died are driven one at a time: if one of them takes
-// its engine with it, it takes no other's good name. What is no suspect runs beside.
-func TestPoison_oneSuspectAtATime(t *testing.T) {
+// Sagas whose engines died together wait after the second death, each for another time: so
+// that one that kills its engine does not meet the same ones again. What nobody died under
+// does not wait.
+func TestPoison_backsOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		const suspects = 5
-		var now, most atomic.Int32
+		const together = 5
+		begun := make(chan time.Time, together)
 		slow := saga.MustDefine("slow", 1, func(b *saga.Builder[order, nothing]) {
 			saga.StepFunc(b, "a.a", b.Input(), func(_ context.Context, c saga.Call[order]) (nothing, error) {
-				if c.Input.Cents == 0 { // a suspect
-					most.Store(max(most.Load(), now.Add(1)))
-					defer now.Add(-1)
+				if c.Input.Cents == 0 { // one of those whose engines died
+					begun <- time.Now()
 				}
-				time.Sleep(time.Second)
+				time.Sleep(time.Minute)
 				return nothing{}, nil
 			}).ReadOnly()
 		})
-		for i := range suspects {
+		for i := range together {
 			enqueue(s, slow, fmt.Sprint("k-", i), order{})
 		}
-		s.die(saga.SuspectDeaths, slow.Plan().Hash, suspects)
+		s.die(2, slow.Plan().Hash, together)
+		died := time.Now().Add(-time.Second) // a second before die returns the lease was over
 		enqueue(s, slow, "innocent", order{Cents: 1})
-		begun := time.Now()
+		opened := time.Now()
 		s.open(slow)
-		for s.read("innocent").Status != saga.Completed {
+		for s.read("innocent").Fence == 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
-		require.Less(s, time.Since(begun), 2*time.Second, "it waited for suspects")
-		for i := range suspects {
-			s.until(fmt.Sprint("k-", i), saga.Completed)
+		require.Less(s, time.Since(opened), time.Second, "it waited for others")
+		least, most := time.Hour, time.Duration(0)
+		for range together {
+			waited := (<-begun).Sub(died)
+			least, most = min(least, waited), max(most, waited)
 		}
-		require.EqualValues(s, 1, most.Load(), "suspects at a time")
-		require.Less(s, time.Since(begun), 20*time.Second, "the next one is taken when one got on")
+		require.GreaterOrEqual(s, least, saga.DefaultLease)
+		require.LessOrEqual(s, most, 2*saga.DefaultLease+time.Second, "they waited for each other")
+		require.Greater(s, most-least, time.Second, "they came back together")
+		for i := range together {
+			r := s.until(fmt.Sprint("k-", i), saga.Completed)
+			require.Zero(s, r.Deaths)
+		}
 	})
 }
 

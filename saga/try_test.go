@@ -106,13 +106,18 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// A wait of up to a second is not worth a write; a longer one is in the journal.
+// A wait of up to a second is not worth a write; a longer one is in the journal. In one
+// of more than a lease the saga has no owner.
 func TestBackoff_isWrittenBeyondASecond(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		wait    time.Duration
 		written bool
-	}{{time.Second, false}, {time.Second + time.Millisecond, true}} {
+		asleep  bool
+	}{
+		{time.Second, false, false}, {time.Second + time.Millisecond, true, false},
+		{saga.DefaultLease, true, false}, {saga.DefaultLease + time.Millisecond, true, true},
+	} {
 		inBubble(t, func(s *stage) {
 			d := failing(1, 0, errors.New("nobody knows"))
 			e := s.openWith(s.journal, saga.Config{
@@ -131,7 +136,9 @@ func TestBackoff_isWrittenBeyondASecond(t *testing.T) {
 			require.Len(s, r.Entries, 1)
 			require.True(s, r.Entries[0].Pending)
 			require.Equal(s, tt.wait, r.Entries[0].RetryAt.Sub(r.Entries[0].At))
-			require.True(s, r.WakeAt.Equal(r.Entries[0].RetryAt))
+			require.Equal(s, tt.asleep, r.Clean)
+			require.Equal(s, tt.asleep, r.Engine.IsZero())
+			require.Equal(s, tt.asleep, r.WakeAt.Equal(r.Entries[0].RetryAt))
 		})
 	}
 }

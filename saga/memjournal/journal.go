@@ -38,6 +38,7 @@ type Journal struct {
 	plans   map[planID]saga.PlanRecord
 	engines map[saga.EngineID]lease
 	sagas   map[saga.ID]saga.Record
+	lapsed  map[saga.ID][]saga.EngineID // engines that died under a saga, if its Deaths are not 0
 	audit   []saga.AuditEntry
 }
 
@@ -67,6 +68,7 @@ func NewWith(cfg Config) *Journal {
 		plans:   make(map[planID]saga.PlanRecord),
 		engines: make(map[saga.EngineID]lease),
 		sagas:   make(map[saga.ID]saga.Record),
+		lapsed:  make(map[saga.ID][]saga.EngineID),
 	}
 }
 
@@ -164,10 +166,11 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	named := make(map[saga.EngineID]bool)
 	for id, r := range j.sagas {
 		switch {
-		case !r.Status.Final():
+		case r.Status.Driven():
 			named[r.Engine] = true
-		case swept < limit && !now.Before(r.ExpiresAt):
+		case r.Status.Final() && swept < limit && !now.Before(r.ExpiresAt):
 			delete(j.sagas, id)
+			delete(j.lapsed, id)
 			swept++
 		}
 	}
@@ -185,18 +188,33 @@ func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
 		return saga.Stats{}, err
 	}
 	defer j.mu.Unlock()
-	st, now := saga.Stats{ByStatus: make(map[saga.Status]int64)}, j.clock()
+	st, now := saga.Stats{ByStatus: make(map[saga.Status]int64), OrphansOf: make(map[saga.PlanHash]int64)}, j.clock()
 	for _, r := range j.sagas {
 		st.ByStatus[r.Status]++
 		if !r.Status.Final() {
 			st.OldestUnfinished = max(st.OldestUnfinished, now.Sub(r.CreatedAt))
 		}
-		if j.orphan(r, now) {
+		switch {
+		case !j.orphan(r, now):
+		case now.Before(r.WakeAt):
+			st.Asleep++
+		default:
 			st.Orphans++
 			if r.Parked != nil {
 				st.Parked++
+			} else {
+				st.OrphansOf[r.Plan]++
 			}
 		}
+	}
+	for status, n := range st.ByStatus {
+		st.ByStatus[status] = min(n, saga.StatsLimit)
+	}
+	for plan, n := range st.OrphansOf {
+		st.OrphansOf[plan] = min(n, saga.StatsLimit)
+	}
+	for _, n := range []*int64{&st.Orphans, &st.Parked, &st.Asleep} {
+		*n = min(*n, saga.StatsLimit)
 	}
 	return st, nil
 }

@@ -40,6 +40,7 @@ func (j *Journal) listed(r saga.Record, req saga.ListRequest, now time.Time) boo
 		(req.Name == "" || req.Name == r.Name) &&
 		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Driven()) &&
 		(!req.Orphans || j.orphan(r, now)) &&
+		(!req.Parked || r.Parked != nil) &&
 		compare(cursor(r), req.After) > 0
 }
 
@@ -79,6 +80,9 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	r.Entries = merged(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
 	r.Engine, r.Deaths, r.WakeAt, r.StuckOn, r.Parked = saga.EngineID{}, 0, time.Time{}, nil, nil
+	if c.Status.Driven() {
+		r.WakeAt = now
+	}
 	r.ResumedAt = now
 	if r.Fence > 0 { // else there is no owner to fence off, and the first one must know
 		r.Fence++

@@ -28,7 +28,9 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 		Status: saga.Running, Engine: req.Engine, Revision: 1,
 		CreatedAt: now,
 	}
-	if !req.Engine.IsZero() {
+	if req.Engine.IsZero() {
+		r.Clean, r.WakeAt = true, now
+	} else {
 		r.Fence, r.FirstClaimedAt = 1, now
 	}
 	j.sagas[req.ID] = r
@@ -37,26 +39,29 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 
 // Append implements [saga.Journal].
 func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Driven() {
+		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
+	}
 	if err := j.lock(ctx); err != nil {
 		return err
 	}
 	defer j.mu.Unlock()
+	after := o.Engine
+	if !w.WakeAt.IsZero() || w.Park != nil {
+		after = saga.EngineID{} // the write gives the saga up
+	}
 	r, ok := j.sagas[o.ID]
 	switch {
-	case !ok || r.Fence != o.Fence || r.Engine != o.Engine && r.Parked == nil:
+	case !ok || r.Fence != o.Fence:
 		return saga.ErrLeaseLost
-	case r.Revision == w.Revision && w.Revision > 1 && (r.Parked != nil) == (w.Park != nil):
+	case r.Engine == after && (r.Parked != nil) == (w.Park != nil) && r.Revision == w.Revision && w.Revision > 1:
 		return nil // it is there already, and its answer was lost
-	case r.Revision != w.Revision-1 || !r.Status.Driven() || r.Parked != nil:
+	case r.Engine != o.Engine || r.Revision != w.Revision-1 || !r.Status.Driven():
 		return saga.ErrLeaseLost
 	}
 	now := j.clock()
-	if w.Park != nil {
-		r.Revision, r.Engine, r.WakeAt, r.Parked = w.Revision, saga.EngineID{}, time.Time{}, copied(w.Park)
-		j.sagas[o.ID] = r
-		return nil
-	}
-	r.Revision, r.WakeAt = w.Revision, w.WakeAt
+	r.Revision, r.Engine, r.Parked = w.Revision, after, copied(w.Park)
+	r.Clean, r.WakeAt = !w.WakeAt.IsZero(), w.WakeAt
 	if len(w.Entries) > 0 {
 		r.Entries, r.Deaths = merged(r.Entries, w.Entries), 0
 	}
@@ -103,55 +108,6 @@ func merged(old, add []saga.Entry) []saga.Entry {
 		}
 	}
 	return all
-}
-
-// Claim implements [saga.Journal].
-func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-	if req.Limit <= 0 {
-		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
-	}
-	if err := j.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer j.mu.Unlock()
-	now := j.clock()
-	if !j.alive(req.Engine, now) {
-		return nil, saga.ErrLeaseLost
-	}
-	var found []saga.Record
-	for _, r := range j.sagas {
-		plans := req.Plans
-		if r.Parked != nil {
-			plans = req.Parked
-		}
-		if j.orphan(r, now) && !now.Before(r.WakeAt) && slices.Contains(plans, r.Plan) {
-			if !r.Engine.IsZero() && !j.engines[r.Engine].left {
-				r.Deaths++
-			}
-			found = append(found, r)
-		}
-	}
-	slices.SortFunc(found, func(a, b saga.Record) int { return compare(cursor(a), cursor(b)) })
-	suspects := 0
-	found = slices.DeleteFunc(found, func(r saga.Record) bool {
-		if r.Deaths < saga.SuspectDeaths {
-			return false
-		}
-		suspects++
-		return suspects > req.Suspects
-	})
-	found = found[:min(len(found), req.Limit)]
-	for i, r := range found {
-		r.Engine, r.Parked = req.Engine, nil
-		r.Fence++
-		r.Revision++
-		if r.FirstClaimedAt.IsZero() {
-			r.FirstClaimedAt = now
-		}
-		j.sagas[r.ID] = r
-		found[i] = shown(r, now)
-	}
-	return found, nil
 }
 
 // shown returns r as of now. Nobody may change what the journal holds through it.

@@ -52,11 +52,15 @@ func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 // refused finds out why the statement did nothing: nil if that was because the write
 // is there already, and full if its entries found no room.
 func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
+	after := w.Engine
+	if !w.WakeAt.IsZero() || w.Park != nil {
+		after = saga.EngineID{} // it gave the saga up
+	}
 	repeated := func(r saga.Record) bool {
 		if r.Fence != w.Fence || r.Revision != w.Revision || w.Revision <= 1 {
 			return false
 		}
-		return w.Park == nil && r.Engine == w.Engine || w.Park != nil && r.Parked != nil
+		return r.Engine == after && (r.Parked != nil) == (w.Park != nil)
 	}
 	// Who repeats a write goes on from it.
 	r, err := j.look(ctx, w.ID, repeated)

@@ -36,6 +36,9 @@ func checkWrite(w saga.Write) error {
 	if w.Park != nil && !reflect.DeepEqual(w, saga.Write{Revision: w.Revision, Park: w.Park}) {
 		return fmt.Errorf("%w: Park beside another field", ErrArgument)
 	}
+	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Driven() {
+		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
+	}
 	if err := checkTime("WakeAt", w.WakeAt); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{trip, 5, 4, 1500},
 		{idle, 5, 4, 1500},
-		{brisk, 3, 2, 1100},
+		{brisk, 3, 2, 1150},
 	} {
 		t.Run(tt.definition.Name(), func(t *testing.T) {
 			t.Parallel()

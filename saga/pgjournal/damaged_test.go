@@ -21,8 +21,8 @@ var damages = []struct{ name, set, says string }{
 	{"a deadline at -infinity", `deadline_at = '-infinity'`, "deadline_at is -infinity"},
 	{"turned at infinity", `turned_at = 'infinity'`, "turned_at is infinity"},
 	{"resumed at -infinity", `resumed_at = '-infinity'`, "resumed_at is -infinity"},
-	{"asleep for ever", `wake_at = 'infinity'`, "wake_at is infinity"},
-	{"awake since -infinity", `wake_at = '-infinity'`, "wake_at is -infinity"},
+	{"asleep for ever", `wake_at = 'infinity', engine = '00000000-0000-0000-0000-000000000000'`, "wake_at is infinity"},
+	{"awake since -infinity", `wake_at = '-infinity', engine = '00000000-0000-0000-0000-000000000000'`, "wake_at is -infinity"},
 	{"finished at infinity", `finished_at = 'infinity'`, "finished_at is infinity"},
 	{"status 0", `status = 0`, "status 0"},
 	{"status 258", `status = 258`, "status 258"},
@@ -37,7 +37,7 @@ var damages = []struct{ name, set, says string }{
 	{"entries cut off", `entries = substr(entries, 1, octet_length(entries) - 2)`, "cannot be read"},
 	{"garbage as entries", `entries = '\xdeadbeef'`, "cannot be read"},
 	{"a cause cut off", `cause = '\x01'`, "cause cannot be read"},
-	{"garbage as what it is stuck on", `status = 5, driven = false, stuck_on = '\xff'`, "stuck_on cannot be read"},
+	{"garbage as what it is stuck on", `status = 5, stuck_on = '\xff'`, "stuck_on cannot be read"},
 }
 
 // One damaged row among others is listed as damaged, with the reason. It is read, counted

@@ -2,7 +2,6 @@ package pgjournal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -68,50 +67,4 @@ func (j *Journal) Leave(ctx context.Context, engine saga.EngineID) error {
 	st := j.query.leave.Bind(pgx.NamedArgs{"engine": uuid(engine)})
 	_, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.writer, st) })
 	return wrap("leave", err)
-}
-
-// Claim implements [saga.Journal]: one statement where there are orphans, and two
-// that write nothing where there are none. It passes over sagas that somebody
-// holds.
-func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-	if err := checkLimit(req.Limit); err != nil {
-		return nil, err
-	}
-	if req.Suspects < 0 {
-		return nil, fmt.Errorf("%w: Suspects %d", ErrArgument, req.Suspects)
-	}
-	st := j.query.claim.Bind(pgx.NamedArgs{
-		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked),
-		"limit": int64(req.Limit), "suspects": int64(req.Suspects), "suspect_deaths": int32(saga.SuspectDeaths),
-	})
-	claimed, err := pgkit.RetryConflict(ctx, func() ([]stored, error) {
-		return pgkit.Rows(ctx, j.writer, st, scanStored)
-	})
-	if err != nil {
-		return nil, wrap("claim", err)
-	}
-	if len(claimed) == 0 {
-		return nil, wrap("claim", j.checkLease(ctx, req.Engine))
-	}
-	records, err := j.allCompleted(ctx, claimed)
-	if err != nil { // they are claimed all the same
-		return nil, wrap("claim", errors.Join(saga.ErrFateUnknown, err))
-	}
-	return records, nil
-}
-
-func hashes(plans []saga.PlanHash) [][]byte {
-	all := make([][]byte, len(plans))
-	for i := range plans {
-		all[i] = plans[i][:]
-	}
-	return all
-}
-
-func (j *Journal) checkLease(ctx context.Context, engine saga.EngineID) error {
-	alive, err := pgkit.One(ctx, j.pool, j.query.lease.Bind(pgx.NamedArgs{"engine": uuid(engine)}), pgx.RowTo[bool])
-	if err == nil && !alive {
-		err = saga.ErrLeaseLost
-	}
-	return err
 }

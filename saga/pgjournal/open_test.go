@@ -141,7 +141,7 @@ func TestJournal_badArguments(t *testing.T) {
 		{"append a distant deadline", step(saga.Write{DeadlineAt: distant})},
 		{"append that keeps for less than nothing", step(saga.Write{Keep: -1})},
 		{"claim nothing", func() error { _, err := j.Claim(ctx, saga.ClaimRequest{}); return err }},
-		{"claim less than no suspects", func() error { _, err := j.Claim(ctx, saga.ClaimRequest{Limit: 1, Suspects: -1}); return err }},
+		{"claim fewer than none of a plan", func() error { _, err := j.Claim(ctx, saga.ClaimRequest{Limit: 1, PerPlan: -1}); return err }},
 		{"list nothing", func() error { _, err := j.List(ctx, saga.ListRequest{}); return err }},
 		{"list a name that is no text", func() error { _, err := j.List(ctx, saga.ListRequest{Limit: 1, Name: "\x00"}); return err }},
 		{"sweep nothing", func() error { _, err := j.Sweep(ctx, 0); return err }},
@@ -172,7 +172,7 @@ func TestPruneAudit(t *testing.T) {
 	require.Len(t, log, 1)
 }
 
-// Leases that ended long ago go with the sweep, but for those that sagas still name; an
+// Leases that ended long ago go with the sweep, but for those of engines that drive sagas; an
 // engine that drives a saga and never had one gets one, so that its saga is found.
 func TestSweep_leases(t *testing.T) {
 	t.Parallel()
@@ -192,7 +192,7 @@ func TestSweep_leases(t *testing.T) {
 	n, err := j.Sweep(t.Context(), 10)
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Equal(t, 3, queryRow[int](t, look, "select count(*) from saga_engine"), "the living one, the stuck saga's and the one that never beat")
+	require.Equal(t, 2, queryRow[int](t, look, "select count(*) from saga_engine"), "the living one, and the one that never beat; a stuck saga needs none")
 	require.Equal(t, 1, claim())
 }
 

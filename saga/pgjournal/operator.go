@@ -27,7 +27,7 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
 	st := j.query.list.Bind(pgx.NamedArgs{
-		"statuses": statuses, "damaged": slices.Contains(statuses, int16(saga.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans,
+		"statuses": statuses, "damaged": slices.Contains(statuses, int16(saga.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans, "parked": req.Parked,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.pool, st, scanStored)

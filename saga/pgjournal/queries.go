@@ -12,13 +12,14 @@ var queryFiles embed.FS
 // queries are the files of query/, ready for one schema.
 type queries struct {
 	plan, readPlan                  pgkit.Query
-	beat, leave, lease              pgkit.Query
+	beat, leave                     pgkit.Query
 	start, startTx, started         pgkit.Query
 	appendOne, appendLarge, compact pgkit.Query
 	finish, finishMany, park        pgkit.Query
 	flush, startMany, appendMany    pgkit.Query
 	read, confirm, results, entries pgkit.Query
-	claim, list, stats              pgkit.Query
+	byIndex, claimable, claim       pgkit.Query
+	list, stats                     pgkit.Query
 	change, auditLog, pruneAudit    pgkit.Query
 	sweep, sweepEngines             pgkit.Query
 }
@@ -33,7 +34,6 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.readPlan, "read_plan"},
 		{&q.beat, "beat"},
 		{&q.leave, "leave"},
-		{&q.lease, "lease"},
 		{&q.start, "start"},
 		{&q.startTx, "start_tx"},
 		{&q.started, "started"},
@@ -50,6 +50,8 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.confirm, "confirm"},
 		{&q.results, "results"},
 		{&q.entries, "entries"},
+		{&q.byIndex, "by_index"},
+		{&q.claimable, "claimable"},
 		{&q.claim, "claim"},
 		{&q.list, "list"},
 		{&q.stats, "stats"},

@@ -55,7 +55,7 @@ type columns struct {
 	fence, revision                                                                 int64
 	status                                                                          int16
 	deaths                                                                          int32
-	cancel                                                                          bool
+	cancel, clean                                                                   bool
 	now                                                                             time.Time
 	createdAt, firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
 	entries, cause, stuckOn, result                                                 []byte
@@ -64,7 +64,7 @@ type columns struct {
 func (c *columns) targets() []any {
 	return []any{
 		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
-		&c.fence, &c.revision, &c.status, &c.deaths, &c.cancel,
+		&c.fence, &c.revision, &c.status, &c.deaths, &c.cancel, &c.clean,
 		&c.createdAt, &c.firstClaimed, &c.deadline, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
 	}
@@ -76,7 +76,7 @@ func (c *columns) stored() stored {
 	s := stored{Record: saga.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Input: c.input, Result: c.result,
-		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel,
+		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel, Clean: c.clean,
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),

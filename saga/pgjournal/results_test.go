@@ -44,7 +44,7 @@ func TestResults_aside(t *testing.T) {
 		require.Equal(t, large, r.Entries[3].Result, what)
 	}
 	check("read", r)
-	again, _, err := j.Start(t.Context(), saga.StartRequest{ID: r.ID, Key: r.Key})
+	again, _, err := j.Start(t.Context(), saga.StartRequest{ID: r.ID, Key: r.Key, Name: r.Name})
 	require.NoError(t, err)
 	check("started again", again)
 	require.NoError(t, j.Leave(t.Context(), engine))

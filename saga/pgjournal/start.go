@@ -59,7 +59,9 @@ func newRecord(req *saga.StartRequest, at time.Time) saga.Record {
 		Status: saga.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
 		Now: at.UTC(), CreatedAt: at.UTC(),
 	}
-	if !req.Engine.IsZero() {
+	if req.Engine.IsZero() {
+		r.Clean, r.WakeAt = true, r.CreatedAt
+	} else {
 		r.FirstClaimedAt = r.CreatedAt
 	}
 	return r

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
@@ -35,32 +34,6 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 		_, err = pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.writer, st) })
 	}
 	return int(n), wrap("sweep", err)
-}
-
-// Stats implements [saga.Journal]. It reads the whole table.
-func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
-	stats := saga.Stats{ByStatus: make(map[saga.Status]int64)}
-	rows, err := j.pool.Query(ctx, j.query.stats.SQL())
-	if err != nil {
-		return saga.Stats{}, wrap("stats", err)
-	}
-	var number int16
-	var count, orphans, parked int64
-	var age time.Duration
-	_, err = pgx.ForEachRow(rows, []any{&number, &count, &orphans, &parked, &age}, func() error {
-		status := saga.Status(number) //nolint:gosec // this package writes 1 to 6
-		stats.ByStatus[status] = count
-		stats.Orphans += orphans
-		stats.Parked += parked
-		if !status.Final() {
-			stats.OldestUnfinished = max(stats.OldestUnfinished, age)
-		}
-		return nil
-	})
-	if err != nil {
-		return saga.Stats{}, wrap("stats", err)
-	}
-	return stats, nil
 }
 
 // PruneAudit deletes the lines of the audit log that are older than age, in batches

@@ -126,7 +126,7 @@ func (c *check) append(r saga.Record, w saga.Write) saga.Record {
 
 func (c *check) claim(engine saga.EngineID, limit int) []saga.Record {
 	c.Helper()
-	claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: limit, Suspects: limit})
+	claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: limit})
 	c.must("Claim", err)
 	return claimed
 }

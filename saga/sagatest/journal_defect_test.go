@@ -91,14 +91,23 @@ var defects = []defect{
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
-	{"keeps WakeAt", func(m *mutant) {
+	{"gives every saga up", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if r, err := m.Read(ctx, o.ID); err == nil && w.WakeAt.IsZero() {
-				w.WakeAt = r.WakeAt
+			if w.Status == 0 {
+				w.WakeAt = time.Unix(1, 0)
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
+	{"lets a saga that was given up be written to", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			err := m.Journal.Append(ctx, o, w)
+			if r, read := m.Read(ctx, o.ID); read == nil && r.Clean && r.Fence == o.Fence {
+				return nil
+			}
+			return err
+		}
+	}, []string{"append: with WakeAt it gives the saga up"}},
 	{"does not keep the turn", func(m *mutant) {
 		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
 			if w.Status == saga.Compensating {
@@ -205,7 +214,79 @@ var defects = []defect{
 			w.WakeAt = time.Time{}
 			return m.Journal.Append(ctx, o, w)
 		}
+	}, []string{"append: with WakeAt it gives the saga up", "claim: what was given up is clean, until it has an owner"}},
+	{"wakes too early", func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			if !w.WakeAt.IsZero() {
+				w.WakeAt = time.Unix(1, 0)
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
 	}, []string{"claim: not before it is to wake"}},
+	{"does not trust what was given up", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Clean = false
+			}
+			return got, err
+		}
+	}, []string{"claim: what was given up is clean, until it has an owner"}},
+	{"trusts whoever died", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Clean = true
+			}
+			return got, err
+		}
+	}, []string{"claim: what was given up is clean, until it has an owner", "claim: the run changes, the saga stays"}},
+	{"serves one plan after the other", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) (all []saga.Record, err error) {
+			for _, plan := range req.Plans {
+				next := req
+				next.Plans, next.Limit = []saga.PlanHash{plan}, req.Limit-len(all)
+				if next.Limit == 0 {
+					break
+				}
+				got, err := m.Journal.Claim(ctx, next)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, got...)
+			}
+			return all, nil
+		}
+	}, []string{"claim: the plans share it fairly"}},
+	{"gives a plan as many as there are", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.PerPlan = 0
+			return m.Journal.Claim(ctx, req)
+		}
+	}, []string{"claim: the plans share it fairly"}},
+	{"takes an outage for a death", func(m *mutant) {
+		m.leave = func(ctx context.Context, engine saga.EngineID) error {
+			if err := m.Journal.Beat(ctx, engine, long); errors.Is(err, saga.ErrLeaseLost) {
+				return nil
+			}
+			return m.Journal.Leave(ctx, engine)
+		}
+	}, []string{"claim: who comes back has not died"}},
+	{"forgets who died", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			got, err := m.Journal.Claim(ctx, req)
+			for i := range got {
+				got[i].Deaths = 0
+			}
+			return got, err
+		}
+	}, []string{"claim: who comes back has not died"}},
+	{"lets nobody wait after a death", func(m *mutant) {
+		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+			req.Backoff = 0
+			return m.Journal.Claim(ctx, req)
+		}
+	}, []string{"claim: after the second death not for a while"}},
 	{"claims any plan", func(m *mutant) {
 		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
 			req.Plans = append(req.Plans, planOf("checkout"))
@@ -220,12 +301,6 @@ var defects = []defect{
 			return got, err
 		}
 	}, []string{"claim: no more than asked for, the oldest first"}},
-	{"takes any number of suspects", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
-			req.Suspects = req.Limit
-			return m.Journal.Claim(ctx, req)
-		}
-	}, []string{"claim: no more suspects than asked for"}},
 	{"changes whatever there is", func(m *mutant) {
 		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
 			if r, err := m.Read(ctx, c.ID); err == nil {
@@ -278,6 +353,13 @@ var defects = []defect{
 			return m.Journal.List(ctx, req)
 		}
 	}, []string{"list: pages miss nothing and repeat nothing"}},
+	{"counts nobody who sleeps", func(m *mutant) {
+		m.stats = func(ctx context.Context) (saga.Stats, error) {
+			st, err := m.Journal.Stats(ctx)
+			st.Asleep = 0
+			return st, err
+		}
+	}, []string{"stats: they count"}},
 	{"counts no orphans", func(m *mutant) {
 		m.stats = func(ctx context.Context) (saga.Stats, error) {
 			st, err := m.Journal.Stats(ctx)

@@ -56,6 +56,7 @@ var appendLaws = []law{
 	{"append: what is written is there, and nothing else changes", appendIsRecorded},
 	{"append: an outcome and the turn are one write", appendTurns},
 	{"append: how a saga ends", appendEnds},
+	{"append: with WakeAt it gives the saga up", appendGivesUp},
 	{"append: repeated after a lost answer it knows itself", appendRepeated},
 	{"append: strangers and zombies change nothing", appendByStrangers},
 	{"append: what is over stays over", appendToWhatIsOver},
@@ -70,13 +71,13 @@ func appendIsRecorded(c *check) {
 		Forced: "ann", Nothing: true, Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n", Problem: "wait, please",
 	}
 	want1 := r
-	want1.Revision, want1.WakeAt, want1.Entries = 2, r.Now.Add(time.Minute), []saga.Entry{entry, ok("c.d")}
-	got := c.append(r, saga.Write{Entries: want1.Entries, WakeAt: want1.WakeAt})
+	want1.Revision, want1.Entries = 2, []saga.Entry{entry, ok("c.d")}
+	got := c.append(r, saga.Write{Entries: want1.Entries})
 	c.wantSame("after the first write", got, want1)
 
 	replaced, undo := ok("a.b"), saga.Entry{Step: "c.d", Undo: true, Outcome: retry.Rejected}
 	want2 := want1
-	want2.Revision, want2.WakeAt, want2.DeadlineAt = 3, time.Time{}, r.Now.Add(2*time.Hour)
+	want2.Revision, want2.DeadlineAt = 3, r.Now.Add(2*time.Hour)
 	want2.Entries = []saga.Entry{replaced, ok("c.d"), undo}
 	got = c.append(got, saga.Write{Entries: []saga.Entry{undo, replaced}, DeadlineAt: want2.DeadlineAt})
 	c.wantSame("after the second write", got, want2)
@@ -100,6 +101,27 @@ func appendTurns(c *check) {
 	later := c.append(got, saga.Write{Entries: []saga.Entry{ok("a.b")}})
 	want(c, "Turned is the first turn", later.Turned.Sub(got.Turned).Abs() < time.Microsecond, true)
 	c.wantFailure("Cause", later.Cause, failed)
+}
+
+func appendGivesUp(c *check) {
+	r := c.started()
+	w := saga.Write{Revision: 2, Entries: []saga.Entry{ok("a.b")}, WakeAt: r.Now.Add(time.Minute)}
+	c.must("Append", c.journal.Append(c.Context(), owner(r), w))
+	expect := r
+	expect.Revision, expect.Entries, expect.WakeAt = 2, w.Entries, w.WakeAt
+	expect.Engine, expect.Clean = saga.EngineID{}, true
+	c.wantUnchanged(expect)
+	c.must("Append repeated", c.journal.Append(c.Context(), owner(r), w))
+	next := saga.Write{Revision: 3, Entries: []saga.Entry{ok("c.d")}}
+	c.wantErr("Append of who gave the saga up", c.journal.Append(c.Context(), owner(r), next), saga.ErrLeaseLost)
+	c.wantUnchanged(expect)
+	want(c, "sagas of the engine", len(c.list(saga.ListRequest{Engine: r.Engine})), 0)
+	// A verb wakes it.
+	woken := c.change(expect, saga.Change{Status: saga.Running, Cancel: true})
+	want(c, "Clean after a verb", woken.Clean, true)
+	claimed := c.claim(c.beat(long), 10)
+	want(c, "claimed after a verb", len(claimed), 1)
+	c.wantErr("Append repeated after a claim", c.journal.Append(c.Context(), owner(r), w), saga.ErrLeaseLost)
 }
 
 func (c *check) wantFailure(what string, got *saga.Failure, expect saga.Failure) {

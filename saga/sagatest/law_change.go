@@ -23,7 +23,7 @@ func changeIsRecorded(c *check) {
 	expect := r
 	expect.Status, expect.Engine, expect.Fence, expect.Revision = saga.Compensating, saga.EngineID{}, r.Fence+1, r.Revision+1
 	expect.Entries, expect.StuckOn, expect.FinishedAt, expect.Cancel = []saga.Entry{ok("a.b"), forced}, nil, time.Time{}, true
-	expect.ResumedAt, expect.DeadlineAt = got.ResumedAt, got.ResumedAt.Add(keep)
+	expect.ResumedAt, expect.WakeAt, expect.DeadlineAt = got.ResumedAt, got.ResumedAt, got.ResumedAt.Add(keep)
 	c.wantSame("the changed saga", got, expect)
 	c.wantUnchanged(got)
 	c.wantDuring("ResumedAt", got.ResumedAt, r, got)
@@ -47,7 +47,7 @@ func changeBeforeTheFirstOwner(c *check) {
 	r := c.start(saga.EngineID{})
 	got := c.change(r, saga.Change{Status: saga.Running, Cancel: true})
 	expect := r
-	expect.Revision, expect.Cancel, expect.ResumedAt = r.Revision+1, true, got.ResumedAt
+	expect.Revision, expect.Cancel, expect.ResumedAt, expect.WakeAt = r.Revision+1, true, got.ResumedAt, got.ResumedAt
 	c.wantSame("the changed saga", got, expect)
 	c.wantUnchanged(got)
 	log, err := c.journal.AuditLog(c.Context(), r.ID, 10)
@@ -97,14 +97,16 @@ func changeComparesTheRevision(c *check) {
 }
 
 func changeEndsAndResumes(c *check) {
-	r := c.append(c.started(), saga.Write{WakeAt: c.started().Now.Add(long)})
+	r := c.started()
 	got := c.change(r, saga.Change{Status: saga.Running})
-	want(c, "WakeAt is zero", got.WakeAt.IsZero(), true)
+	c.wantDuring("WakeAt", got.WakeAt, r, c.read(r.ID))
+	want(c, "Clean of a saga that was driven", got.Clean, false)
 	want(c, "Cancel", got.Cancel, false)
 	want(c, "DeadlineAt is kept", got.DeadlineAt.Sub(r.DeadlineAt).Abs() < time.Microsecond, true)
 	got = c.change(got, saga.Change{Status: saga.Running, Cancel: true})
 	got = c.change(got, saga.Change{Status: saga.Abandoned, Keep: keep})
 	want(c, "Cancel stays", got.Cancel, true)
+	want(c, "WakeAt of what is over is zero", got.WakeAt.IsZero(), true)
 	if d := got.ExpiresAt.Sub(got.FinishedAt); got.FinishedAt.IsZero() || (d-keep).Abs() > time.Second {
 		c.Fatalf("ExpiresAt - FinishedAt = %v, want %v", d, keep)
 	}
@@ -169,13 +171,16 @@ func listMatches(c *check) {
 	running := all[saga.Running]
 	want(c, "orphans while engines live", len(c.list(saga.ListRequest{Orphans: true})), 0)
 	r := c.append(running, saga.Write{WakeAt: running.Now.Add(long)})
-	c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
+	left := c.orphan()
 	orphans := c.list(saga.ListRequest{Orphans: true})
-	want(c, "orphans", orphans[r.ID] && len(orphans) == 1, true)
+	want(c, "orphans", orphans[r.ID] && orphans[left.ID] && len(orphans) == 2, true)
 	records, err := c.journal.List(c.Context(), saga.ListRequest{Orphans: true, Limit: 1})
 	c.must("List", err)
-	expect := c.read(r.ID)
-	expect.Input, expect.Entries[0].Result = nil, nil
+	expect := c.read(records[0].ID)
+	expect.Input = nil
+	for i := range expect.Entries {
+		expect.Entries[i].Result = nil
+	}
 	c.wantSame("the listed saga", records[0], expect)
 }
 
@@ -202,7 +207,9 @@ func statsCount(c *check) {
 	for _, s := range situations {
 		s.put(c)
 	}
-	c.orphan()
+	orphan := c.orphan()
+	asleep := c.started()
+	c.append(asleep, saga.Write{WakeAt: asleep.Now.Add(long)})
 	c.eventually("some age", func() bool {
 		st, err := c.journal.Stats(c.Context())
 		c.must("Stats", err)
@@ -210,10 +217,17 @@ func statsCount(c *check) {
 	})
 	st, err := c.journal.Stats(c.Context())
 	c.must("Stats", err)
-	for status, n := range map[saga.Status]int64{saga.Running: 2, saga.Compensating: 1, saga.Stuck: 1, saga.Completed: 1, saga.Compensated: 1, saga.Abandoned: 1} {
+	for status, n := range map[saga.Status]int64{saga.Running: 3, saga.Compensating: 1, saga.Stuck: 1, saga.Completed: 1, saga.Compensated: 1, saga.Abandoned: 1} {
 		want(c, "sagas that are "+status.String(), st.ByStatus[status], n)
 	}
 	want(c, "orphans", st.Orphans, 1)
+	want(c, "orphans of the plan", st.OrphansOf[orphan.Plan], 1)
+	want(c, "plans with orphans", len(st.OrphansOf), 1)
+	want(c, "sagas asleep", st.Asleep, 1)
+	c.start(saga.EngineID{})
+	st, err = c.journal.Stats(c.Context())
+	c.must("Stats", err)
+	want(c, "orphans, with one for nobody", st.OrphansOf[orphan.Plan], 2)
 }
 
 var sweepLaws = []law{

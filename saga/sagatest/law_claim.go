@@ -18,7 +18,10 @@ var claimLaws = []law{
 	{"claim: only plans that the engine has", claimOfPlans},
 	{"claim: of 4 engines each orphan goes to one", claimOnce},
 	{"claim: no more than asked for, the oldest first", claimLimit},
-	{"claim: no more suspects than asked for", claimSuspects},
+	{"claim: the plans share it fairly", claimFairly},
+	{"claim: what was given up is clean, until it has an owner", claimClean},
+	{"claim: who comes back has not died", claimAfterAnOutage},
+	{"claim: after the second death not for a while", claimBacksOff},
 	{"claim: not without a lease", claimWithoutLease},
 }
 
@@ -59,7 +62,7 @@ func claimCountsDeaths(c *check) {
 		engine := newEngine()
 		c.eventually("the claim", func() bool {
 			engine = c.beat(brief)
-			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1, Suspects: 1})
+			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
 			if errors.Is(err, saga.ErrLeaseLost) {
 				return false // on a slow machine its own lease was over first
 			}
@@ -100,8 +103,6 @@ func claimWaitsForTheWakeUp(c *check) {
 	asleep := c.append(r, saga.Write{WakeAt: r.Now.Add(long)})
 	soon := c.started()
 	soon = c.append(soon, saga.Write{WakeAt: soon.Now.Add(brief)})
-	c.must("Leave", c.journal.Leave(c.Context(), asleep.Engine))
-	c.must("Leave", c.journal.Leave(c.Context(), soon.Engine))
 	engine := c.beat(long)
 	var claimed []saga.Record
 	c.eventually("the wake-up", func() bool {
@@ -202,42 +203,115 @@ func claimWithoutLease(c *check) {
 	c.wantUnchanged(r)
 }
 
-func claimSuspects(c *check) {
-	engine := c.beat(gone)
-	for range 3 {
-		c.start(engine)
+// orphansOf starts n sagas of a plan for nobody.
+func (c *check) orphansOf(plan string, n int) {
+	c.Helper()
+	for range n {
+		req := request(saga.EngineID{})
+		req.Plan = planOf(plan)
+		_, _, err := c.journal.Start(c.Context(), req)
+		c.must("Start", err)
 	}
-	for range saga.SuspectDeaths - 1 { // each engine dies with all three
-		claimed := make(map[saga.ID]bool)
-		c.eventually("the claim of all", func() bool {
-			got, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
-				Engine: c.beat(brief), Plans: []saga.PlanHash{planOf("checkout")}, Limit: 3 - len(claimed), Suspects: 0,
+}
+
+func claimFairly(c *check) {
+	c.orphansOf("checkout", 12)
+	time.Sleep(2 * time.Millisecond) // so that the others are younger
+	c.orphansOf("other", 4)
+	engine := c.beat(long)
+	claim := func(limit, perPlan int) (checkouts, others int) {
+		c.Helper()
+		claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
+			Engine: engine, Plans: []saga.PlanHash{planOf("checkout"), planOf("other")}, Limit: limit, PerPlan: perPlan,
+		})
+		c.must("Claim", err)
+		for _, r := range claimed {
+			if r.Plan == planOf("other") {
+				others++
+			}
+		}
+		return len(claimed) - others, others
+	}
+	checkouts, others := claim(4, 0)
+	want(c, "claimed of the plan with the older ones", checkouts, 2)
+	want(c, "claimed of the other plan", others, 2)
+	checkouts, others = claim(10, 1)
+	want(c, "claimed with one per plan", checkouts, 1)
+	want(c, "claimed of the other plan with one per plan", others, 1)
+	checkouts, others = claim(8, 0)
+	want(c, "claimed where the other plan has one left", checkouts, 7)
+	want(c, "claimed of the other plan's last", others, 1)
+}
+
+func claimClean(c *check) {
+	first := c.beat(brief)
+	r := c.start(first)
+	want(c, "Clean of a saga that is driven", r.Clean, false)
+	r = c.append(r, saga.Write{Entries: []saga.Entry{ok("a.b")}, WakeAt: r.Now})
+	want(c, "Clean of a saga that was given up", r.Clean, true)
+	// The lease of the one that gave it up is none of its business any more.
+	c.eventually("the end of the lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > 2*brief })
+	second := c.beat(long)
+	claimed := c.claim(second, 10)
+	want(c, "claimed", len(claimed), 1)
+	expect := r
+	expect.Engine, expect.Fence, expect.Revision, expect.WakeAt = second, r.Fence+1, r.Revision+1, time.Time{}
+	c.wantSame("the claimed saga", claimed[0], expect)
+	expect.Clean = false
+	c.wantUnchanged(expect)
+	c.must("Leave", c.journal.Leave(c.Context(), second))
+	want(c, "Clean of a saga whose engine had begun", c.claim(c.beat(long), 10)[0].Clean, false)
+}
+
+func claimAfterAnOutage(c *check) {
+	died, outlived := c.start(c.beat(gone)), c.start(c.beat(gone))
+	claimBoth := func() map[saga.ID]int {
+		deaths := make(map[saga.ID]int)
+		c.eventually("the claim of both", func() bool {
+			engine := c.beat(long)
+			for _, r := range c.claim(engine, 2) {
+				deaths[r.ID] = r.Deaths
+			}
+			c.must("Leave", c.journal.Leave(c.Context(), engine))
+			return len(deaths) == 2
+		})
+		return deaths
+	}
+	deaths := claimBoth()
+	want(c, "Deaths after the lease ended", deaths[outlived.ID], 1)
+	c.must("Leave of an engine whose lease has ended", c.journal.Leave(c.Context(), outlived.Engine))
+	deaths = claimBoth()
+	want(c, "Deaths after the engine came back", deaths[outlived.ID], 0)
+	want(c, "Deaths of the other saga", deaths[died.ID], 1)
+}
+
+func claimBacksOff(c *check) {
+	const backoff = 5 * brief
+	r := c.start(c.beat(gone))
+	claim := func(backoff time.Duration) (claimed []saga.Record) {
+		c.eventually("the claim", func() bool {
+			engine := c.beat(brief)
+			var err error
+			claimed, err = c.journal.Claim(c.Context(), saga.ClaimRequest{
+				Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1, Backoff: backoff,
 			})
 			if errors.Is(err, saga.ErrLeaseLost) {
 				return false // on a slow machine its own lease was over first
 			}
 			c.must("Claim", err)
-			for _, r := range got {
-				claimed[r.ID] = true
-			}
-			return len(claimed) == 3
+			return len(claimed) > 0
 		})
+		return claimed
 	}
-	innocent := c.orphan()
-	other := c.beat(long)
-	claim := func(suspects int) []saga.Record {
-		c.Helper()
-		got, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
-			Engine: other, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 10, Suspects: suspects,
-		})
-		c.must("Claim", err)
-		return got
+	first := claim(long)[0] // nobody waits after the first death
+	want(c, "Deaths", first.Deaths, 1)
+	want(c, "claimed", first.ID, r.ID)
+	for n, least := range []time.Duration{backoff, 2 * backoff} {
+		next := claim(backoff)[0]
+		want(c, "Deaths", next.Deaths, n+2)
+		if waited := next.Now.Sub(first.Now); waited < least {
+			c.Fatalf("claimed %v after the claim before, want at least %v", waited, least)
+		}
+		first = next
 	}
-	got := claim(0)
-	want(c, "claimed without suspects", len(got), 1)
-	want(c, "claimed", got[0].ID, innocent.ID)
-	c.eventually("the end of the last lease", func() bool { got = claim(1); return len(got) > 0 })
-	want(c, "suspects claimed", len(got), 1)
-	want(c, "Deaths", got[0].Deaths, saga.SuspectDeaths)
-	want(c, "suspects claimed then", len(claim(10)), 2)
 }

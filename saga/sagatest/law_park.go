@@ -36,6 +36,8 @@ func parkReleases(c *check) {
 	listed, err := c.journal.List(c.Context(), saga.ListRequest{Orphans: true, Limit: 10})
 	c.must("List", err)
 	want(c, "orphans listed", len(listed), 1)
+	c.orphan()
+	want(c, "parked sagas listed", len(c.list(saga.ListRequest{Parked: true})), 1)
 	c.wantFailure("Parked, as listed", listed[0].Parked, newer)
 }
 

@@ -11,8 +11,8 @@ with old as (
 ), changed as (
   update /*schema*/saga i
   set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1,
-    entries = i.entries || @entries, status = @status, driven = @status::smallint in (1, 2), cancel = i.cancel or @cancel,
-    deaths = 0, wake_at = null, stuck_on = null, resumed_at = n.now,
+    entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
+    deaths = 0, wake_at = case when @status::smallint in (1, 2) then n.now end, stuck_on = null, resumed_at = n.now,
     deadline_at = case when @deadline::interval > interval '0' then n.now + @deadline::interval else i.deadline_at end,
     turned_at = case @status::smallint when 2 then coalesce(i.turned_at, n.now) else i.turned_at end,
     finished_at = case when @status::smallint > 2 then n.now end,
@@ -30,6 +30,6 @@ with old as (
   insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel,
+select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel, clean,
   created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from changed

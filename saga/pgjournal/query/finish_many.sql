@@ -4,8 +4,8 @@ update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
   deaths = case octet_length(o.entries) when 0 then i.deaths else 0 end,
-  status = 3, driven = false, finished_at = statement_timestamp(), expires_at = statement_timestamp() + o.keep,
-  wake_at = null, result = coalesce(o.result, i.result)
+  status = 3, finished_at = statement_timestamp(), expires_at = statement_timestamp() + o.keep,
+  result = coalesce(o.result, i.result)
 from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@fences::bigint[]) as fence,
     unnest(@revisions::bigint[]) as revision, unnest(@entries::bytea[]) as entries, unnest(@results::bytea[]) as result,
     unnest(@keeps::interval[]) as keep, unnest(@numbers::integer[]) as n) o

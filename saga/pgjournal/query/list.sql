@@ -1,16 +1,17 @@
 -- List returns a page of sagas without what is large. Where only unfinished ones are
 -- asked for, it reads the index of those; else the whole table. What has no status that
 -- there is needs a person, and so is listed with what is stuck.
-select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, deaths, cancel,
+select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, deaths, cancel, clean,
   created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
 from /*schema*/saga s
 where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not between 1 and 6))
   and (@any::boolean or expires_at is null)
   and (@name::text = '' or name = @name)
-  and (@engine::uuid is null or (driven and expires_at is null and engine = @engine))
-  and (not @orphans::boolean or (driven and expires_at is null and not exists (
+  and (@engine::uuid is null or (status in (1, 2) and engine = @engine and engine <> '00000000-0000-0000-0000-000000000000'))
+  and (not @orphans::boolean or (status in (1, 2) and expires_at is null and not exists (
     select from /*schema*/saga_engine e
     where e.id = s.engine and not e.has_left and e.lease_until > clock_timestamp())))
+  and (not @parked::boolean or (status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
   and (created_at, id) > (@after_created_at::timestamptz, @after_id::uuid)
 order by created_at, id
 limit @limit

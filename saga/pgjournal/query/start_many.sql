@@ -3,8 +3,9 @@
 -- IDs, as everybody inserts who inserts several: two of these wait for each other in
 -- turn, and not in a circle.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
-  created_at, first_claimed_at)
+  clean, wake_at, created_at, first_claimed_at)
 select r.id, r.engine, r.plan, r.input_hash, r.name, r.version, r.scope, r.key, r.input, r.fence, 1, 1,
+  r.fence = 0, case r.fence when 0 then statement_timestamp() end,
   statement_timestamp(), case when r.fence > 0 then statement_timestamp() end
 from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@plans::bytea[]) as plan,
     unnest(@input_hashes::bytea[]) as input_hash, unnest(@names::text[]) as name, unnest(@versions::integer[]) as version,

@@ -5,12 +5,16 @@
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(
-      select ctid
-      from /*schema*/saga
-      where expires_at <= statement_timestamp() and status in (3, 4, 6)
-      order by expires_at
-      limit @limit
-      for update skip locked))
+      select f.ctid
+      from unnest('{3,4,6}'::smallint[]) as final (status)
+      cross join lateral (
+        select s.ctid
+        from /*schema*/saga s
+        where s.status = final.status and s.expires_at <= statement_timestamp()
+        order by s.expires_at
+        limit @limit
+        for update skip locked) f
+      limit @limit))
   returning id
 ), results as (
   delete from /*schema*/saga_result r

@@ -1,16 +1,15 @@
--- SweepEngines forgets leases that ended long ago and that no unfinished saga names.
+-- SweepEngines forgets leases that ended long ago and that no running or compensating saga names.
 -- And it stores one that is over for each engine that drives sagas without ever
 -- having had any: claims look sagas up by the leases of their engines.
 with forgotten as (
   delete from /*schema*/saga_engine e
   where lease_until <= statement_timestamp() - @age::interval
-    and not exists (select from /*schema*/saga s where s.driven and s.expires_at is null and s.engine = e.id)
-    and not exists (select from /*schema*/saga s where not s.driven and s.expires_at is null and s.engine = e.id)
+    and not exists (select from /*schema*/saga s where s.status in (1, 2) and s.engine = e.id and s.engine <> '00000000-0000-0000-0000-000000000000')
 )
 insert into /*schema*/saga_engine (id, lease_until)
 select distinct engine, '-infinity'::timestamptz
 from /*schema*/saga s
-where driven and expires_at is null and engine <> '00000000-0000-0000-0000-000000000000'
+where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000'
   and engine <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- of parked sagas
   and not exists (select from /*schema*/saga_engine e where e.id = s.engine)
 on conflict (id) do nothing

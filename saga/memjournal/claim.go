@@ -1,0 +1,127 @@
+package memjournal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A candidate is an orphan, with what decides its turn.
+type candidate struct {
+	at    saga.Cursor
+	plan  saga.PlanHash
+	since time.Time // when it became one
+	place int       // among those of its plan
+}
+
+// Claim implements [saga.Journal].
+func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	switch {
+	case req.Limit <= 0:
+		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
+	case req.PerPlan < 0:
+		return nil, fmt.Errorf("%w: PerPlan %d", ErrArgument, req.PerPlan)
+	case req.Backoff < 0:
+		return nil, fmt.Errorf("%w: Backoff %v", ErrArgument, req.Backoff)
+	}
+	if err := j.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer j.mu.Unlock()
+	now := j.clock()
+	if !j.alive(req.Engine, now) {
+		return nil, saga.ErrLeaseLost
+	}
+	found := j.claimable(req, now)
+	claimed := make([]saga.Record, len(found))
+	for i, c := range found {
+		claimed[i] = j.take(j.sagas[c.at.ID], req.Engine, now)
+	}
+	return claimed, nil
+}
+
+// claimable returns the orphans to claim, in their order. j.mu is held.
+func (j *Journal) claimable(req saga.ClaimRequest, now time.Time) []candidate {
+	var found []candidate
+	for _, r := range j.sagas {
+		plans := req.Plans
+		if r.Parked != nil {
+			plans = req.Parked
+		}
+		if !j.orphan(r, now) || !slices.Contains(plans, r.Plan) {
+			continue
+		}
+		if since, ok := j.since(r, req.Backoff, now); ok {
+			found = append(found, candidate{at: cursor(r), plan: r.Plan, since: since})
+		}
+	}
+	older := func(a, b candidate) int {
+		return cmp.Or(a.since.Compare(b.since), compare(a.at, b.at))
+	}
+	slices.SortFunc(found, older)
+	places := make(map[saga.PlanHash]int)
+	for i := range found {
+		places[found[i].plan]++
+		found[i].place = places[found[i].plan]
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.place, b.place) })
+	perPlan := cmp.Or(req.PerPlan, req.Limit)
+	found = slices.DeleteFunc(found, func(c candidate) bool { return c.place > perPlan })
+	return found[:min(len(found), req.Limit)]
+}
+
+// since returns when an orphan became one, and false if nobody may claim it yet.
+func (j *Journal) since(r saga.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
+	switch {
+	case r.Parked != nil:
+		return r.CreatedAt, true
+	case r.Engine.IsZero():
+		return r.WakeAt, !now.Before(r.WakeAt)
+	}
+	l := j.engines[r.Engine]
+	earlier := len(j.died(r)) - 1 // deaths before that of its engine
+	if l.left || earlier < 1 {
+		return l.until, true
+	}
+	part := float64(r.ID[earlier%len(r.ID)]) / math.MaxUint8
+	wait := float64(backoff) * float64(int(1)<<min(earlier-1, 4)) * (1 + part)
+	return l.until, !now.Before(l.until.Add(time.Duration(wait)))
+}
+
+// died returns the engines that died under an orphan since it last got on, with its own:
+// those whose lease ended, and that did not leave.
+func (j *Journal) died(r saga.Record) []saga.EngineID {
+	var died []saga.EngineID
+	if r.Deaths > 0 {
+		died = slices.Clone(j.lapsed[r.ID])
+	}
+	if !r.Engine.IsZero() {
+		died = append(died, r.Engine)
+	}
+	return slices.DeleteFunc(died, func(id saga.EngineID) bool { return j.engines[id].left })
+}
+
+// take makes the engine the owner of an orphan, and returns that as it is to be shown.
+func (j *Journal) take(r saga.Record, engine saga.EngineID, now time.Time) saga.Record {
+	clean := r.Clean
+	j.lapsed[r.ID] = j.died(r)
+	r.Deaths = len(j.lapsed[r.ID])
+	if r.Deaths == 0 {
+		delete(j.lapsed, r.ID)
+	}
+	r.Engine, r.WakeAt, r.Clean, r.Parked = engine, time.Time{}, false, nil
+	r.Fence++
+	r.Revision++
+	if r.FirstClaimedAt.IsZero() {
+		r.FirstClaimedAt = now
+	}
+	j.sagas[r.ID] = r
+	r = shown(r, now)
+	r.Clean = clean
+	return r
+}
