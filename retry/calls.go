@@ -98,6 +98,7 @@ func (c *Calls) end(id any, resumed bool, o Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
+	o = o.sure()
 	if id == nil {
 		c.unnamed[o]++
 		return

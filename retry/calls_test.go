@@ -195,3 +195,13 @@ func TestCalls_nested(t *testing.T) {
 	retry.CallsFrom(outer.Context(t.Context())).Begin("b", false)(retry.Rejected)
 	require.False(t, inner.Ended("b"), "it was made outside")
 }
+
+// An outcome that there is not counts as Unknown.
+func TestCalls_noSuchOutcome(t *testing.T) {
+	t.Parallel()
+	var calls retry.Calls
+	calls.Begin(nil, false)(retry.Completed + 1)
+	require.Equal(t, retry.Unknown, calls.Outcome())
+	calls.Begin("id", false)(255)
+	require.Equal(t, 2, calls.Unknown())
+}

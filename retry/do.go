@@ -50,12 +50,27 @@ func Do[T any](
 
 // Classify is the verdict of a call of which only value and error are known:
 // without an error it is Completed; a failure to connect is NotSent; any other
-// error is Unknown, and retried.
+// error is Unknown, and retried. An [*Error] in err speaks for itself: it has the outcome,
+// and says whether a retry can help.
 func Classify[T any](_ T, err error) Verdict {
-	if err == nil {
+	var made *Error
+	switch {
+	case err == nil:
 		return Verdict{Outcome: Completed}
+	case errors.As(err, &made):
+		return made.verdict()
 	}
 	return verdictOf(err, &evidence{})
+}
+
+// verdict returns the end of the call as that of one attempt of a call around it. The
+// cause of e will not do: it is how the last attempt ended.
+func (e *Error) verdict() Verdict {
+	v := Verdict{Outcome: e.Outcome, Evidence: e.Evidence, RetryAfter: e.RetryAfter, Vetoed: errors.Is(e.Err, ErrVetoed)}
+	if e.Retryable {
+		v.Action = Retry
+	}
+	return v
 }
 
 func attempts[T any](

@@ -3,12 +3,15 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -67,6 +70,7 @@ func TestDo_classify(t *testing.T) {
 		{"not sent", retry.Verdict{Outcome: retry.NotSent, Action: retry.Retry}, errBroken, retry.NotSent, 4},
 		{"completed without an answer", retry.Verdict{Outcome: retry.Completed}, errBroken, retry.Completed, 1},
 		{"waits", retry.Verdict{Action: retry.Wait}, errBroken, retry.Unknown, 4},
+		{"no outcome that there is", retry.Verdict{Outcome: 9}, errBroken, retry.Unknown, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,6 +87,44 @@ func TestDo_classify(t *testing.T) {
 			if tt.err != nil {
 				require.ErrorIs(t, err, tt.err)
 			}
+		})
+	}
+}
+
+// A function that calls by another client, and returns its error, says what that one knows:
+// how the last of its attempts ended is not how the call did.
+func TestDo_errorOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		steps    []step
+		want     retry.Outcome
+		attempts int
+	}{
+		{"lost, then not connected", []step{fails(errBroken), fails(errDial)}, retry.Unknown, 2},
+		{"not connected", []step{fails(errDial)}, retry.NotSent, 2},
+		{"refused", []step{status(404)}, retry.Rejected, 1},
+		{"vetoed", []step{status(503, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
+		{"done, and the answer is too long", []step{answer(200, strings.Repeat("x", 100))}, retry.Completed, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inner := over(script(tt.steps...))
+			inner.MaxAttempts, inner.MaxResponseBytes = 2, 10
+			outer := quick
+			outer.MaxAttempts = 2
+			other := newClient(t, inner)
+			_, err := retry.Do(t.Context(), newClient(t, outer), task, func(ctx context.Context, _ retry.Attempt) (int, error) {
+				_, err := other.Send(ctx, post(stubURL))
+				if err != nil {
+					err = fmt.Errorf("charging: %w", err)
+				}
+				return 0, err
+			}, nil)
+			failed := doFailure(t, err)
+			require.Equal(t, tt.want, failed.Outcome, "%v", failed)
+			require.Equal(t, tt.attempts, failed.Attempts)
 		})
 	}
 }

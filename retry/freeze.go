@@ -15,6 +15,7 @@ import (
 type frozen struct {
 	carrier   *carrier // of the client
 	header    []line   // the caller's
+	keyed     bool     // the request's own line with the key is sent
 	key       string   // as it is sent; empty: not by itself, as those that follow
 	cancels   string
 	firstSent string
@@ -102,6 +103,7 @@ func (f *frozen) freezeHeader(call *Call) error {
 		if err := checkHeader(h, values); err != nil {
 			return err
 		}
+		f.keyed = f.keyed || asGiven && strings.EqualFold(h, c.keyHeader)
 		switch {
 		case asGiven && h == c.keyHeader && len(values) == 1:
 			f.key = values[0]
@@ -125,7 +127,7 @@ func (f *frozen) freezeFields(call *Call) {
 	c := f.carrier
 	asGiven := call.owned && c.asGiven // then the request has them
 	switch {
-	case call.Key.IsZero(), c.bodyField != "", asGiven && call.Key == call.given:
+	case call.Key.IsZero(), c.bodyField != "", f.keyed:
 	case c.bare:
 		f.key = call.Key.String()
 	default:

@@ -86,6 +86,25 @@ func TestExchange_addsTheKey(t *testing.T) {
 	}
 }
 
+// A name that replaces the header need not put the key of the request there again: a call
+// that is repeated for its key is sent with it.
+func TestExchange_keepsTheKeyOfAReplacedHeader(t *testing.T) {
+	t.Parallel()
+	rt := script(status(503), status(200))
+	req, _ := request(t, http.MethodPost, stubURL, "body")
+	req.Header = http.Header{wire.HeaderKey: {`"k-1"`}}
+	resp, failed := newClient(t, under(nil, over(rt))).Exchange(req, func(c *retry.Call) error {
+		c.Header = http.Header{"X-Trace": {"a"}}
+		return nil
+	})
+	require.Nil(t, failed)
+	resp.Body.Close()
+	require.Len(t, rt.requests, 2)
+	for _, sent := range rt.requests {
+		require.Equal(t, http.Header{"X-Trace": {"a"}, wire.HeaderKey: {`"k-1"`}}, sent.Header)
+	}
+}
+
 func TestExchange_refuses(t *testing.T) {
 	t.Parallel()
 	rt := script(status(200))

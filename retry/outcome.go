@@ -19,6 +19,14 @@ const (
 	Completed
 )
 
+// sure returns o, or Unknown if o is none of the constants.
+func (o Outcome) sure() Outcome {
+	if o > Completed {
+		return Unknown
+	}
+	return o
+}
+
 // String returns the outcome's name.
 func (o Outcome) String() string {
 	switch o {
@@ -43,8 +51,10 @@ type tally struct {
 	completed bool // an answer proved that it took effect
 }
 
-// add takes in the end of one more attempt.
+// add takes in the end of one more attempt. A judge may have made an Outcome that there is
+// not: nobody knows what that means.
 func (t *tally) add(v Verdict) {
+	v.Outcome = v.Outcome.sure()
 	settled := v.Outcome == Completed || v.Outcome == Rejected && v.Proven
 	switch {
 	case t.completed: // whatever else is seen, it has happened

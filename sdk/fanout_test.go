@@ -503,6 +503,10 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 			sdk.GoFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, send(ctx, "10", 200) })
 			return 0, inner.Wait()
 		}, retry.Unknown},
+		{"a nil *retry.Error", func(context.Context) (int, error) {
+			var none *retry.Error
+			return 0, none
+		}, retry.Unknown},
 		{"an answer that cannot be read", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, list, struct{}{})) }, retry.Unknown},
 	}
 	f := c.Fanout(outer.Context(parent(t, "p")))

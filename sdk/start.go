@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -98,7 +99,18 @@ func (r *round) run(ctx context.Context) {
 		r.release()
 		r.end(value, err)
 	}()
-	value, err = b.run(ctx)
+	if value, err = b.run(ctx); isNil(err) {
+		err = errNil
+	}
+}
+
+// errNil stands for a nil *retry.Error that a function returns as its error: nobody can ask
+// that one anything.
+var errNil = errors.New("sdk: the function returned a nil *retry.Error as its error")
+
+func isNil(err error) bool {
+	failed, ok := err.(*retry.Error) //nolint:errorlint // only what was returned itself can be nil
+	return ok && failed == nil
 }
 
 func (r *round) end(value any, err error) {
