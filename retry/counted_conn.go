@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 )
 
@@ -23,6 +24,7 @@ type countedConn struct {
 	moved   uint64 // writes that may have sent a byte
 	shared  bool   // by several requests at once: HTTP/2 without TLS
 	sealed  bool   // nothing may be written any more
+	closed  bool
 }
 
 // Write counts what it writes before it does.
@@ -34,8 +36,21 @@ func (c *countedConn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.Conn.Write(b)
-	c.end(n > 0 || err == nil)
+	c.end(n > 0 || err == nil || !countsFailed)
 	return n, err
+}
+
+// countsFailed says that the operating system tells how many bytes it took of a write that
+// fails. Windows does not: the bytes of a write that was cancelled, by a deadline or by
+// Close, may have left.
+const countsFailed = runtime.GOOS != "windows" && runtime.GOOS != "plan9"
+
+// Close closes the connection. A write that begins later sends nothing, on any system.
+func (c *countedConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // ReadFrom lets the operating system copy a file to the connection.
@@ -62,10 +77,13 @@ var preface = []byte("PRI * HTTP/2")
 func (c *countedConn) begin(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sealed {
+	switch {
+	case c.sealed:
 		return errSealed
+	case c.closed:
+		return net.ErrClosed
 	}
-	if c.moved == 0 && bytes.HasPrefix(b, preface) {
+	if bytes.HasPrefix(b, preface) { // first, but for what a proxy was told
 		c.shared = true
 	}
 	c.writing++

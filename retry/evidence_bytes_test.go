@@ -263,11 +263,36 @@ func TestSend_notSentNeverArrived(t *testing.T) {
 	}
 }
 
+// A greeted reads the byte with which each connection begins.
+type greeted struct{ net.Listener }
+
+func (l greeted) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		_, err = io.ReadFull(conn, make([]byte, 1))
+	}
+	return conn, err
+}
+
+// greet has the transport write a byte to each connection first, as one that tells a proxy
+// where to.
+func greet(tr *http.Transport) {
+	dial := tr.DialContext
+	tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			_, err = conn.Write([]byte{5})
+		}
+		return conn, err
+	}
+}
+
 // A request that ends unwritten on a connection of HTTP/2 leaves the connection to the
 // others.
 func TestSend_sharedConnectionIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, encrypted := range []bool{true, false} {
+	for _, kind := range []string{"encrypted", "plain", "plain, through a proxy"} {
+		encrypted := kind == "encrypted"
 		begun, free := make(chan struct{}), make(chan struct{})
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if drain(r); r.URL.Path == "/long" {
@@ -276,6 +301,10 @@ func TestSend_sharedConnectionIsLeftAlone(t *testing.T) {
 			}
 		}))
 		srv.EnableHTTP2, srv.Config.ErrorLog = true, discardLog
+		proxied := kind == "plain, through a proxy"
+		if proxied {
+			srv.Listener = greeted{srv.Listener}
+		}
 		var protocols http.Protocols
 		protocols.SetHTTP2(encrypted)
 		protocols.SetUnencryptedHTTP2(!encrypted)
@@ -286,7 +315,9 @@ func TestSend_sharedConnectionIsLeftAlone(t *testing.T) {
 		}
 		t.Cleanup(srv.Close)
 		tr := newTransport(t, srv)
-		tr.Protocols = &protocols
+		if tr.Protocols = &protocols; proxied {
+			greet(tr)
+		}
 		cfg := over(tr)
 		cfg.MaxAttempts = 1
 		c := newClient(t, cfg)
@@ -299,13 +330,30 @@ func TestSend_sharedConnectionIsLeftAlone(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { cancel() }})
 			failure := failureContext(t, ctx, c, post(srv.URL))
-			require.ErrorIs(t, failure, context.Canceled)
+			require.ErrorIs(t, failure, context.Canceled, kind)
 		}
 		close(free)
 		long.Wait()
-		require.NoError(t, err)
+		require.NoError(t, err, kind)
 		require.Equal(t, http.StatusOK, resp.Status)
 	}
+}
+
+// Nothing leaves by a connection that is closed.
+func TestNewTransport_closedConnection(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan int, 1)
+	url := raw(t, func(conn net.Conn) {
+		n, _ := conn.Read(make([]byte, 1))
+		arrived <- n
+	})
+	conn, err := retry.NewTransport().DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	_, err = conn.Write([]byte("POST"))
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.ErrorIs(t, conn.Close(), net.ErrClosed)
+	require.Zero(t, <-arrived)
 }
 
 // A file is sent over a connection of ours as over any other.

@@ -139,7 +139,8 @@ var finalCodes = map[wire.Code]bool{wire.KeyReused: true, wire.KeyExpired: true,
 // refusals that another run cannot change, though it may have other credentials.
 var refusals = map[wire.Code]bool{
 	wire.KeyMissing: true, wire.KeyInvalid: true, wire.FirstSentInvalid: true, wire.BodyTooLarge: true,
-	wire.BodyIncomplete: true, // vetoed
+	wire.MethodNotAllowed: true,
+	wire.BodyIncomplete:   true, // vetoed
 }
 
 func TestResumable_everyCode(t *testing.T) {
