@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +15,8 @@ import (
 type named struct {
 	operation      string // "": it gets no key
 	discriminators []string
-	method, path   string // of the first request, from which redirects led here
+	method         string // of the first request, from which redirects led here
+	target         string // of that one too: host, path and query
 	elsewhere      bool   // a redirect led to another origin
 }
 
@@ -31,6 +33,8 @@ func (s *service) nameOf(req *http.Request) (named, error) {
 	_, here := s.serves(req.URL)
 	path, served := s.serves(first.URL)
 	switch {
+	case req.URL.Opaque != "" || first.URL.Opaque != "":
+		return named{}, fmt.Errorf("%w: its URL is opaque, and does not show the path", ErrRequest)
 	case !served:
 		return named{}, fmt.Errorf("%w: it leads to %q, not to the service", ErrRequest, first.URL.Host)
 	case safe(req.Method) || req.Method == "":
@@ -51,10 +55,7 @@ func (s *service) nameOf(req *http.Request) (named, error) {
 
 // operationOf names the first request of a call.
 func (s *service) operationOf(first *http.Request, path string) (named, error) {
-	n := named{method: first.Method, path: path}
-	if first.URL.RawQuery != "" {
-		n.path += "?" + first.URL.RawQuery
-	}
+	n := named{method: first.Method, target: cmp.Or(first.Host, first.URL.Host) + first.URL.RequestURI()}
 	if s.operation != nil {
 		probe := *first
 		probe.Body = nil // it is the call's

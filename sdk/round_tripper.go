@@ -22,16 +22,19 @@ import (
 // The operation is the request's method and path template ([Service.Templates]), and its
 // discriminator is the path, without the path of [Service.URL]. [Service.OperationFunc]
 // replaces that rule. The derived key replaces one that the request has, such as the random
-// key that stripe-go makes. Two requests with one operation and one body are the same call.
-// If both are to take effect, an OperationFunc must tell them apart. The body must be the
-// same bytes after a restart; some generated clients put a random boundary or an unsorted
-// map into it.
+// key that stripe-go makes.
+//
+// Two requests with one operation, URL, host and body are the same call. If both are to take
+// effect, an OperationFunc must tell them apart. A request that gets the key of another one
+// and differs from it is refused (childkey.ErrDuplicateChild). The body must be the same
+// bytes after a restart; some generated clients put a random boundary or an unsorted map
+// into it.
 //
 // A request by a safe method (GET, HEAD, OPTIONS, TRACE), or one that OperationFunc gives no
 // operation, gets no key and passes through as [retry.Client.RoundTripper] says. Any other
 // request needs a parent key in ctx ([ErrNoParent]) and an answer that fits into memory. A
 // stream of gRPC or connect cannot have a key and is an [ErrRequest], and so is a request
-// that leads elsewhere than to the service's URL. A redirect keeps the key of the first
+// that leads elsewhere than to the service's URL, or has an opaque one. A redirect keeps the key of the first
 // request, and must not leave the service.
 //
 // The transport keeps the contract of http.RoundTripper, as [retry.Client.RoundTripper] does.
@@ -49,6 +52,9 @@ type transport struct {
 
 // RoundTrip makes one request.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req == nil {
+		return nil, t.client.refuse(context.Background(), retry.Task{Service: t.name}, fmt.Errorf("%w: no request", ErrRequest))
+	}
 	s, err := t.client.service(t.name)
 	if err != nil {
 		return nil, t.refuse(req, "", err)
@@ -133,7 +139,7 @@ func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoi
 	call.Service, call.Operation = s.name, n.operation
 	tuple, key, err := s.child(ctx, Request{
 		Service: s.name, Operation: n.operation, Discriminators: n.discriminators,
-		Method: n.method, Path: n.path, ContentType: call.Header.Get("Content-Type"),
+		Method: n.method, Path: n.target, ContentType: call.Header.Get("Content-Type"),
 		Body: call.Body, Stream: call.Stream, Cancels: call.Cancels,
 	})
 	if err != nil {

@@ -242,8 +242,56 @@ func TestRoundTripper_refusesBeforeAnythingIsSent(t *testing.T) {
 	for _, c := range []*sdk.Client{nil, newClient(t, d)} {
 		_, err := do(parent(t, "p"), &http.Client{Transport: c.RoundTripper("mail")}, "POST", d.URL(), "")
 		require.ErrorIs(t, err, retry.ErrNotSent)
+		_, err = c.RoundTripper("payment").RoundTrip(nil) //nolint:bodyclose // there is none
+		require.ErrorIs(t, err, retry.ErrNotSent)
 	}
 	require.Empty(t, d.Requests())
+}
+
+// A request that differs in what its key is not derived from is refused: it must not pass
+// for a repetition of another.
+func TestRoundTripper_refusesAKeyOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(*http.Request)
+		want   error
+	}{
+		{"a query", func(r *http.Request) { r.URL.RawQuery = "live=1" }, childkey.ErrDuplicateChild},
+		{"a host of its own", func(r *http.Request) { r.Host = "tenant.test" }, childkey.ErrDuplicateChild},
+		{"no slash", func(r *http.Request) { r.URL.Path = "/v1" }, childkey.ErrDuplicateChild},
+		{"an opaque URL", func(r *http.Request) { r.URL.Opaque = "//" + r.URL.Host + "/v1/2" }, sdk.ErrRequest},
+		{"an opaque URL, reading", func(r *http.Request) {
+			r.Method, r.URL.Opaque = http.MethodGet, "//"+r.URL.Host+"/v1/2"
+		}, sdk.ErrRequest},
+		{"the host of the URL", func(r *http.Request) { r.Host = "" }, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := sdktest.New(t, nil)
+			c, ctx := through(t, sdk.Service{URL: d.URL() + "/v1"}), parent(t, "p")
+			send := func(change func(*http.Request)) error {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL()+"/v1/", nil)
+				require.NoError(t, err)
+				change(req)
+				resp, err := c.Do(req)
+				if err == nil {
+					resp.Body.Close()
+				}
+				return err
+			}
+			require.NoError(t, send(func(*http.Request) {}))
+			err := send(tt.change)
+			if tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, tt.want)
+			require.ErrorIs(t, err, retry.ErrNotSent)
+			require.Len(t, d.Requests(), 1)
+		})
+	}
 }
 
 // A closing counts how often it is closed.
