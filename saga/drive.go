@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -37,8 +38,15 @@ type drive struct {
 	alarm   *time.Timer   // of await; nil until it is needed
 	over    chan struct{} // closed when the drive has ended, and is the engine's no more
 
-	announced bool // see announce
-	must      bool // what is dirty must be written before anything else is begun
+	before  *drive // of the saga in this process; nil: none, or of no use any more
+	gate    sync.Mutex
+	evicted bool          // no further call may begin
+	gone    chan struct{} // closed by evict
+	heir    chan struct{} // closed when another drive of the saga is in the place of this one
+
+	confirmed time.Time // when the journal was asked last that said that the saga is the owner's
+	announced bool      // see announce
+	must      bool      // what is dirty must be written before anything else is begun
 
 	// Set before over is closed.
 	final Record // where the saga ended, or got stuck
@@ -71,7 +79,9 @@ func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		seen:  time.Now(), revision: r.Revision, deadline: r.DeadlineAt,
 		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
+		gone: make(chan struct{}), heir: make(chan struct{}),
 	}
+	d.confirmed = d.seen
 	return d
 }
 
@@ -95,6 +105,9 @@ func (d *drive) run() {
 	if errors.As(err, &panicked) {
 		d.engine.tell(EngineEvent{Kind: EnginePanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		err = d.quarantine(ReasonPanic, err)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		d.linger()
 	}
 	d.err = err
 }
@@ -123,11 +136,17 @@ func (d *drive) drive() error {
 			return d.setAside(err)
 		}
 		d.progress, d.cause = progress, d.record.Cause
+		if err := d.inherit(); err != nil {
+			return err
+		}
 	}
 	if err := d.unknown(); err != nil {
 		return d.setAside(err)
 	}
 	for {
+		if d.isGone() {
+			return ErrLeaseLost
+		}
 		decision := d.progress.decide(d.now())
 		if decision.status == Completed { // maybe without a call, by a person's word
 			if err := d.legible(); err != nil {
@@ -188,6 +207,8 @@ func (d *drive) await(wake time.Time) error {
 		d.book(e)
 	case <-timeout:
 	case <-closing:
+	case <-d.gone:
+		return ErrLeaseLost
 	case <-d.life.ctx.Done():
 		return context.Cause(d.life.ctx)
 	}

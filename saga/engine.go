@@ -26,6 +26,7 @@ type Engine struct {
 	asked chan struct{} // has the reconcile loop look at once
 	wakes wakes
 
+	running running       // calls
 	closing chan struct{} // closed by Close
 	loops   sync.WaitGroup
 	parked  int            // sagas, when the reconcile loop looked last; its own
@@ -99,10 +100,16 @@ func (e *Engine) enlist(l *life, r *Record, from origin) (d *drive, own bool) {
 	if e.closed || p == nil {
 		return nil, false
 	}
-	if d := e.drives[r.ID]; d != nil && d.owner.Fence >= r.Fence {
-		return d, false
+	old := e.drives[r.ID]
+	if old != nil {
+		if old.owner.Fence >= r.Fence {
+			return old, false
+		}
+		old.evict()
+		close(old.heir)
 	}
 	d = newDrive(e, l, p, r, from)
+	d.before = old
 	e.drives[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)

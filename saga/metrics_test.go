@@ -91,7 +91,7 @@ func TestMetrics_engine(t *testing.T) {
 	})
 }
 
-// An owner that a person took the saga from is refused its next write.
+// An owner that a person in another process took the saga from is refused its next write.
 func TestMetrics_writesRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -101,11 +101,13 @@ func TestMetrics_writesRefused(t *testing.T) {
 		_, err := checkout.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Second)
-		_, err = e.Abandon(s.Context(), s.id("k"), someone)
+		elsewhere := saga.NewMetrics()
+		person := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: elsewhere})
+		_, err = person.Abandon(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
 		require.EqualValues(s, 1, metrics.Snapshot().WritesRefused)
-		require.EqualValues(s, 1, metrics.Snapshot().Sagas["checkout"].Abandoned)
+		require.EqualValues(s, 1, elsewhere.Snapshot().Sagas["checkout"].Abandoned)
 	})
 }
 

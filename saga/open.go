@@ -46,11 +46,12 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	}
 	e := &Engine{
 		client: client, cfg: cfg, poke: make(chan struct{}, 1), asked: make(chan struct{}, 1),
+		running: running{calls: make(map[callID]*runningCall)},
 		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
 		parkings: make(map[PlanHash]parking),
 	}
 	e.operator = operator{
-		journal: journal, keep: cfg.Keep, observer: newObservers(cfg), onChange: func(Record) { e.look() },
+		journal: journal, keep: cfg.Keep, observer: newObservers(cfg), onChange: e.changed,
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	if err := e.begins(ctx); err != nil {

@@ -147,9 +147,14 @@ func (o *operator) ForceUndone(ctx context.Context, id ID, step string, by Audit
 	})
 }
 
-// Cancel has a saga compensated that is not past its pivot: nothing more is
-// begun, what is under way is waited for, and what it did is undone. While the
-// pivot is under way it decides: if it completes, the saga goes on.
+// Cancel has a saga compensated that is not past its pivot. When Cancel returns, the
+// execution that it found begins no further step or try. Calls that are running go on. The
+// next owner waits for them, or finds out what they did, and undoes it. If the pivot is
+// running it decides: if it completes, the saga goes on.
+//
+// Where another process drives the saga, Cancel waits for a second until that process
+// knows. This holds as long as the journal answers that process within a second. If ctx
+// ends meanwhile, Cancel returns the ctx's error, and the saga is cancelled all the same.
 func (o *operator) Cancel(ctx context.Context, id ID, by Audit) (Record, error) {
 	by.Verb = VerbCancel
 	return o.operate(ctx, id, by, func(r Record) (Change, error) {
@@ -177,7 +182,8 @@ func (o *operator) Cancel(ctx context.Context, id ID, by Audit) (Record, error) 
 }
 
 // Abandon ends a saga where it stands: nothing more is done and nothing undone,
-// whatever that leaves behind. Calls that are under way are not stopped.
+// whatever that leaves behind. When Abandon returns, the execution that it found begins no
+// further call, as after [Operator.Cancel]. Calls that are running are not stopped.
 func (o *operator) Abandon(ctx context.Context, id ID, by Audit) (Record, error) {
 	by.Verb = VerbAbandon
 	return o.operate(ctx, id, by, func(r Record) (Change, error) {
@@ -211,16 +217,15 @@ func (o *operator) operate(ctx context.Context, id ID, by Audit, decide func(Rec
 		}
 		c.ID, c.Revision, c.By = id, r.Revision, by
 		c.By.Revision = 0 // it is in the change
-		from := r.Status
+		was := r
 		next, won, err := o.journal.Change(ctx, c)
 		if err != nil {
 			return r, err
 		}
 		r = next
 		if won {
-			o.observer.SagaMoved(ctx, MoveEvent{ID: id, Name: r.Name, From: from, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
-			o.onChange(next)
-			return r, nil
+			o.observer.SagaMoved(ctx, MoveEvent{ID: id, Name: r.Name, From: was.Status, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
+			return r, o.onChange(ctx, was, r)
 		}
 	}
 	return r, wrong(r, "it moves too fast")

@@ -29,7 +29,7 @@ func NewOperator(journal Journal, definitions ...AnyDefinition) (*Operator, erro
 	if isNil(journal) {
 		return nil, field("journal", errors.New("nil"))
 	}
-	o := &Operator{operator{journal: journal, keep: DefaultKeep, onChange: func(Record) {}}}
+	o := &Operator{operator{journal: journal, keep: DefaultKeep, onChange: outwait}}
 	if _, err := o.take(definitions); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,9 @@ type operator struct {
 	plans    map[PlanHash]*plan
 	keep     time.Duration // of sagas that a verb ends
 	observer observers
-	onChange func(Record) // is told of each saga that a verb has changed
+	// onChange is told of each saga that a verb has changed. It returns when the execution
+	// that had the saga begins no further call, or with the error of ctx.
+	onChange func(ctx context.Context, was, now Record) error
 }
 
 // take takes the definitions in, and returns their plans, each once.

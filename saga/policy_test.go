@@ -118,7 +118,7 @@ func TestRetryPolicy_oneAttempt(t *testing.T) {
 	})
 }
 
-// Tries count on across owners.
+// Tries count on across owners, and across the turn of the saga.
 func TestRetryPolicy_countsAcrossOwners(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -134,8 +134,11 @@ func TestRetryPolicy_countsAcrossOwners(t *testing.T) {
 		require.Greater(s, int(c.tries.Load()), 3)
 		require.NoError(s, first.Close(s.Context()))
 		second := s.open(d)
+		time.Sleep(time.Minute)
+		_, err = second.Cancel(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
 		_, err = d.Run(s.Context(), second, key(s.T, "k"), basket)
-		require.ErrorIs(s, err, saga.ErrCompensated)
+		require.ErrorIs(s, err, saga.ErrCancelled)
 		require.EqualValues(s, saga.DefaultAttempts, c.tries.Load())
 		require.EqualValues(s, 1, c.undone.Load())
 	})

@@ -195,6 +195,7 @@ func (e *Engine) wait(ctx context.Context, r Record, d *drive) (last Record, own
 		if d != nil && d.owner.Fence >= r.Fence { // else it is one that is about to notice
 			select {
 			case <-d.over:
+			case <-d.gone:
 			case <-d.life.ctx.Done(): // a step's function may take its time to notice
 			case <-ctx.Done():
 				return r, false, detached(ended(ctx))

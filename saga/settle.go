@@ -111,10 +111,11 @@ func (d *drive) unwritten(entries []Entry) []Entry {
 func (d *drive) append(w Write) error {
 	ctx := context.WithoutCancel(d.life.ctx)
 	for n := 0; ; n++ {
+		sent := time.Now()
 		err := d.engine.journal.Append(ctx, d.owner, w)
 		switch {
 		case err == nil:
-			d.revision = w.Revision
+			d.revision, d.confirmed = w.Revision, sent
 			return nil
 		case errors.Is(err, ErrLeaseLost):
 			d.engine.tell(EngineEvent{Kind: EngineWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})

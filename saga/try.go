@@ -11,23 +11,16 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// begin begins the calls of a decision. While the engine's beats are missing it
-// begins none, and looks again soon.
+// begin begins the calls of a decision. Where it may begin none now, it looks again soon.
 func (d *drive) begin(decision *decision) error {
-	switch {
-	case len(decision.start) == 0:
-		return nil
-	case !d.life.valid():
-		return ErrLeaseLost
-	case d.life.late():
-		now := d.now()
-		decision.sooner(now.Add(d.life.lease/10), now)
+	if len(decision.start) == 0 {
 		return nil
 	}
-	if err := d.legible(); err != nil {
+	ready, err := d.ready(decision)
+	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(decision.start, d.unopened) { // the lease was late when it was to be written
+	if !ready {
 		now := d.now()
 		decision.sooner(now.Add(d.life.lease/10), now)
 		return nil
@@ -42,23 +35,75 @@ func (d *drive) begin(decision *decision) error {
 	}
 	alone := d.alone(decision)
 	for _, t := range decision.start {
-		a := attempt{task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t)}
-		if t.undo {
-			a.output = d.progress.forward[t.step.index].result
+		before, mine, err := d.enter(t)
+		if err != nil {
+			return err
 		}
-		a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
-		a.bound = d.bound(t)
+		a := d.attempt(t, known)
 		d.progress.begin(t)
-		if alone {
+		if mine && alone {
 			d.carryOut(a)
 			continue
 		}
 		d.engine.work.Go(func() {
 			growStack()
-			d.carryOut(a)
+			if mine {
+				d.carryOut(a)
+			} else {
+				d.follow(a, before)
+			}
 		})
 	}
 	return nil
+}
+
+// ready reports whether the calls of a decision may begin now: beats arrive, the saga is
+// the owner's, and the journal says that the pivot begins, if it does.
+func (d *drive) ready(decision *decision) (bool, error) {
+	switch {
+	case !d.life.valid():
+		return false, ErrLeaseLost
+	case d.life.late():
+		return false, nil
+	}
+	switch err := d.stillOwned(); {
+	case errors.Is(err, ErrLeaseLost), err != nil && d.life.ctx.Err() != nil:
+		return false, err
+	case err != nil:
+		return false, nil
+	}
+	if err := d.legible(); err != nil {
+		return false, err
+	}
+	// The lease may have been late when the pivot's beginning was to be written.
+	return !slices.ContainsFunc(decision.start, d.unopened), nil
+}
+
+// attempt returns what the next try of t needs.
+func (d *drive) attempt(t task, known *facts) attempt {
+	a := attempt{
+		task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t),
+		bound: d.bound(t),
+	}
+	if t.undo {
+		a.output = d.progress.forward[t.step.index].result
+	}
+	a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
+	return a
+}
+
+// follow makes the attempt once the call before it has ended, of an earlier execution of
+// the saga. If that completed there is nothing to do.
+func (d *drive) follow(a attempt, before *runningCall) {
+	begun := time.Now()
+	v, enters, err := d.waitFor(a.task, before)
+	switch {
+	case err != nil: // the drive ends too
+	case enters:
+		d.carryOut(a)
+	default:
+		d.endings <- &ending{task: a.task, verdict: v, elapsed: time.Since(begun)}
+	}
 }
 
 // alone reports whether the drive has nothing else to do or to wait for than the
@@ -96,7 +141,8 @@ type attempt struct {
 	calls   *retry.Calls
 }
 
-// carryOut makes the attempt and reports how it ended, also if it ends the goroutine.
+// carryOut makes the attempt, which was entered, and reports how it ended, also if it ends
+// the goroutine.
 func (d *drive) carryOut(a attempt) {
 	begun := time.Now()
 	c := &call{client: d.engine.client, parent: d.parent, step: a.step, output: a.output, calls: a.calls}
@@ -113,6 +159,7 @@ func (d *drive) carryOut(a attempt) {
 		}
 		v.nothing = c.nothing
 		d.consult(a, err, &v)
+		d.engine.running.leave(d.callID(a.task), v)
 		d.endings <- &ending{task: a.task, verdict: v, err: err, elapsed: time.Since(begun)}
 	}()
 	if a.tooOld {
