@@ -28,8 +28,7 @@ func (e *Engine) claim(ctx context.Context) {
 // pauseOrPoke waits for the next look at the journal, until a saga wakes up at the latest;
 // false if ctx ended.
 func (e *Engine) pauseOrPoke(ctx context.Context) bool {
-	wait := e.cfg.Poll - time.Duration(float64(e.cfg.Poll/5)*min(max(e.cfg.Rand(), 0), 1))
-	timer := time.NewTimer(e.wakes.next(wait))
+	timer := time.NewTimer(e.wakes.next(e.poll()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -40,6 +39,12 @@ func (e *Engine) pauseOrPoke(ctx context.Context) bool {
 		return false
 	}
 	return ctx.Err() == nil
+}
+
+// poll returns the wait before the journal is looked at again. Engines that were started
+// together look at different times.
+func (e *Engine) poll() time.Duration {
+	return e.cfg.Poll - time.Duration(float64(e.cfg.Poll/5)*min(max(e.cfg.Rand(), 0), 1))
 }
 
 // look has the claim loop look at once.

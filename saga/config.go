@@ -53,6 +53,7 @@ type Config struct {
 	MaxDeaths int
 	// Keep is how long a final saga, and with it its result, can be looked up
 	// before [Engine.RunSweeper] or [Engine.Sweep] deletes it. Zero means [DefaultKeep].
+	// It is at most [MaxDuration], as the other times here are.
 	Keep time.Duration
 	// SweepInterval is how long after the beginning of a round [Engine.RunSweeper]
 	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
@@ -104,9 +105,12 @@ func (cfg Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"Lease", cfg.Lease}, {"Poll", cfg.Poll}, {"Keep", cfg.Keep}, {"SweepInterval", cfg.SweepInterval}, {"Backoff.Base", cfg.Backoff.Base}} {
-		if f.value < 0 {
+	}{{"Lease", cfg.Lease}, {"Poll", cfg.Poll}, {"Keep", cfg.Keep}, {"SweepInterval", cfg.SweepInterval}, {"Backoff.Base", cfg.Backoff.Base}, {"Backoff.Cap", cfg.Backoff.Cap}} {
+		switch {
+		case f.value < 0:
 			return cfg, field(f.name, fmt.Errorf("%v is negative", f.value))
+		case f.value > MaxDuration: // no saga could end
+			return cfg, field(f.name, tooLong(f.value))
 		}
 	}
 	switch {

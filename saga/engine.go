@@ -24,6 +24,7 @@ type Engine struct {
 	stop  context.CancelFunc
 	poke  chan struct{} // has the claim loop look at once
 	asked chan struct{} // has the reconcile loop look at once
+	seeks chan struct{} // has findStarted look at once
 	wakes wakes
 
 	running running       // calls
@@ -37,7 +38,8 @@ type Engine struct {
 	drives map[ID]*drive
 	// parkings has the plans of which this build parked sagas.
 	parkings map[PlanHash]parking
-	bells    map[ID]*bell // rung when a drive of the saga begins
+	bells    map[ID]*bell     // rung when a drive of the saga begins
+	sought   map[ID]time.Time // sagas whose start has an unknown fate, and until when to look for them
 	closed   bool
 }
 

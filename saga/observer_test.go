@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +106,9 @@ func TestOpen_badConfig(t *testing.T) {
 		{"Lease: 1ms", saga.Config{Definitions: good, Lease: time.Millisecond}},
 		{"Poll: -1ns", saga.Config{Definitions: good, Poll: -1}},
 		{"Keep: -1ns", saga.Config{Definitions: good, Keep: -1}},
+		{"Keep: 2190000h0m0s is more than MaxDuration", saga.Config{Definitions: good, Keep: 250 * 365 * 24 * time.Hour}},
+		{"Lease: 2562047h47m16.854775807s is more", saga.Config{Definitions: good, Lease: math.MaxInt64}},
+		{"Backoff.Cap: 876000h0m0.000000001s is more", saga.Config{Definitions: good, Backoff: retry.Backoff{Cap: saga.MaxDuration + 1}}},
 		{"SweepInterval: -1ns", saga.Config{Definitions: good, SweepInterval: -1}},
 		{"SweepBatch: -1", saga.Config{Definitions: good, SweepBatch: -1}},
 		{"MaxActive: -1", saga.Config{Definitions: good, MaxActive: -1}},

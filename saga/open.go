@@ -45,9 +45,9 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 		return nil, field("client", errors.New("nil"))
 	}
 	e := &Engine{
-		client: client, cfg: cfg, poke: make(chan struct{}, 1), asked: make(chan struct{}, 1),
+		client: client, cfg: cfg, poke: make(chan struct{}, 1), asked: make(chan struct{}, 1), seeks: make(chan struct{}, 1),
 		running: running{calls: make(map[callID]*runningCall)},
-		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell),
+		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell), sought: make(map[ID]time.Time),
 		parkings: make(map[PlanHash]parking),
 	}
 	e.operator = operator{
@@ -63,6 +63,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e.loops.Go(func() { e.beat(e.ctx) })
 	e.loops.Go(func() { e.claim(e.ctx) })
 	e.loops.Go(func() { e.reconcile(e.ctx) })
+	e.loops.Go(func() { e.findStarted(e.ctx) })
 	return e, nil
 }
 

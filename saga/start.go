@@ -118,7 +118,7 @@ func (e *Engine) store(ctx context.Context, l *life, req *StartRequest, s *start
 	case err != nil && s.drive != nil: // the journal is away, and the saga is here
 		s.record = s.drive.record
 	case errors.Is(err, ErrFateUnknown):
-		e.reconcileSoon() // if it is there it is ours, and will be found
+		e.seek(req.ID)
 		s.err = fmt.Errorf("saga: start: %w", err)
 		return false
 	case err != nil:

@@ -229,6 +229,46 @@ func TestJournal_startOfUnknownFate(t *testing.T) {
 	})
 }
 
+// A start whose COMMIT got lost is driven within a second of when it is durable, whatever its
+// caller does: also if it becomes durable long after the answer was lost.
+func TestJournal_startIsFoundAtTheNextPoll(t *testing.T) {
+	t.Parallel()
+	for _, late := range []time.Duration{0, 20 * time.Second} {
+		inBubble(t, func(s *stage) {
+			j := &lateStarts{Journal: s.journal, by: late}
+			e := s.openOn(j, checkout)
+			s.open(checkout) // another process, which lives
+			time.Sleep(5 * time.Second)
+			j.lost.Store(true)
+			begun := time.Now()
+			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.ErrorIs(s, err, saga.ErrFateUnknown)
+			j.lost.Store(false)
+			time.Sleep(late + time.Second - time.Since(begun))
+			require.Equal(s, saga.Completed, s.read("k").Status)
+			require.EqualValues(s, 1, s.read("k").Fence, "the engine that started it")
+		})
+	}
+}
+
+// lateStarts is a journal that loses the answers of starts, and writes them after a while.
+type lateStarts struct {
+	saga.Journal
+	by   time.Duration
+	lost atomic.Bool
+	once sync.Once
+}
+
+func (j *lateStarts) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+	if !j.lost.Load() {
+		return j.Journal.Start(ctx, req)
+	}
+	j.once.Do(func() {
+		time.AfterFunc(j.by, func() { _, _, _ = j.Journal.Start(context.WithoutCancel(ctx), req) })
+	})
+	return saga.Record{}, false, saga.ErrFateUnknown
+}
+
 // Before the plan is stored nothing is called.
 func TestStart_failed(t *testing.T) {
 	t.Parallel()
