@@ -30,11 +30,16 @@ type unfinished struct{ net.Conn }
 // beginRequest sends the head of a request and the first sent bytes of a body of length.
 func beginRequest(t *testing.T, p *blackboxtest.Process, path, key string, length, sent int) unfinished {
 	t.Helper()
+	return beginRequestOf(t, p, "t", path, key, length, sent)
+}
+
+func beginRequestOf(t *testing.T, p *blackboxtest.Process, tenant, path, key string, length, sent int) unfinished {
+	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.URL, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer t\r\nIdempotency-Key: %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, key, length, strings.Repeat("x", sent))
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer %s\r\nIdempotency-Key: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, tenant, key, length, strings.Repeat("x", sent))
 	require.NoError(t, err)
 	return unfinished{conn}
 }
@@ -128,17 +133,17 @@ func TestSIGTERM_slowBodies(t *testing.T) {
 	}
 }
 
-// 600 callers send all of 1 MiB but the last byte. The process holds a bounded number of
-// these bodies. It refuses the others for now, and serves small requests.
+// 600 callers of six tenants send all of 1 MiB but the last byte. The process holds a bounded
+// number of these bodies, and of each tenant's no more than a quarter. It refuses the others for now, and serves small requests.
 func TestWithheldBodies(t *testing.T) {
 	t.Parallel()
-	const callers, size = 600, 1 << 20
+	const callers, tenants, size = 600, 6, 1 << 20
 	p := ledger(t, pgtest.URL(t), "BODY_TIMEOUT=1h", heapVariable+"="+t.TempDir()+"/heap")
 	before := liveHeap(t, p)
 	var refused atomic.Int64
 	var wg sync.WaitGroup
 	for n := range callers {
-		u := beginRequest(t, p, "/v1/effect", fmt.Sprint("k-", n), size, 0)
+		u := beginRequestOf(t, p, fmt.Sprint("t", n%tenants), "/v1/effect", fmt.Sprint("k-", n), size, 0)
 		wg.Go(func() {
 			rest := strings.Repeat("x", size-1)
 			_, _ = io.WriteString(u, rest) // the server closes what it refuses
