@@ -62,6 +62,7 @@ const (
 	oneBatch       = "the rows of a batch are locked and changed in one statement"
 	oneFlush       = "the writes of a flush are one statement, whatever their keys"
 	oneStep        = "the record and what belongs to it change in one round trip"
+	eachByIndex    = "each plan, status or engine is looked up by an index of its own, whatever the statistics say"
 	engineTime     = "an engine's lease goes by the clock: a claim that waited must not take a saga from a living engine"
 )
 
@@ -72,13 +73,16 @@ var breaches = map[string]map[string]string{
 	"pgjournal/append_many":           {ruleUnnest: oneFlush},
 	"pgjournal/beat":                  {ruleVolatile: engineTime},
 	"pgjournal/change":                {ruleVolatile: savesRoundTrip, ruleWriteCTE: oneStep, ruleUnnest: oneStep},
-	"pgjournal/claim":                 {ruleVolatile: engineTime, ruleLocks: oneBatch},
+	"pgjournal/claim":                 {ruleVolatile: engineTime, ruleLocks: oneBatch, ruleUnnest: oneBatch},
+	"pgjournal/claimable":             {ruleUnnest: eachByIndex},
 	"pgjournal/compact":               {ruleVolatile: savesRoundTrip},
 	"pgjournal/finish":                {ruleVolatile: savesRoundTrip},
 	"pgjournal/finish_many":           {ruleUnnest: oneFlush},
+	"pgjournal/park":                  {ruleVolatile: savesRoundTrip},
 	"pgjournal/start":                 {ruleVolatile: savesRoundTrip},
 	"pgjournal/start_many":            {ruleUnnest: oneFlush},
-	"pgjournal/sweep":                 {ruleWriteCTE: oneBatch, ruleLocks: oneBatch},
+	"pgjournal/stats":                 {ruleUnnest: eachByIndex},
+	"pgjournal/sweep":                 {ruleWriteCTE: oneBatch, ruleLocks: oneBatch, ruleUnnest: eachByIndex},
 	"pgjournal/sweep_engines":         {ruleWriteCTE: oneBatch},
 	"pgstore/bury":                    {ruleVolatile: savesRoundTrip},
 	"pgstore/claim":                   {ruleVolatile: savesRoundTrip},
