@@ -17,6 +17,7 @@ type Verb string
 // The verbs.
 const (
 	VerbRetry         Verb = "retry"
+	VerbRetryNow      Verb = "retry-now"
 	VerbForceOK       Verb = "force-ok"
 	VerbForceRejected Verb = "force-rejected"
 	VerbForceUndone   Verb = "force-undone"

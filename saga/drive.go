@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -36,6 +37,9 @@ type drive struct {
 
 	endings chan *ending  // of calls
 	alarm   *time.Timer   // of await; nil until it is needed
+	hurry   chan struct{} // has await end what it waits for; see wakeBy
+	waits   atomic.Bool   // a call waits to be tried again
+	woken   atomic.Pointer[time.Time]
 	over    chan struct{} // closed when the drive has ended, and is the engine's no more
 
 	before  *drive // of the saga in this process; nil: none, or of no use any more
@@ -78,7 +82,7 @@ func newDrive(e *Engine, l *life, p *plan, r *Record, from origin) *drive {
 		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
 		seen:  time.Now(), revision: r.Revision, deadline: r.DeadlineAt,
-		endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
+		hurry: make(chan struct{}, 1), endings: make(chan *ending, 2*len(p.steps)), over: make(chan struct{}),
 		gone: make(chan struct{}), heir: make(chan struct{}),
 	}
 	d.confirmed = d.seen
@@ -202,9 +206,12 @@ func (d *drive) await(wake time.Time) error {
 	if d.closing() {
 		closing = nil // seen already
 	}
+	d.backOff()
 	select {
 	case e := <-d.endings:
 		d.book(e)
+	case <-d.hurry:
+		d.progress.hurry()
 	case <-timeout:
 	case <-closing:
 	case <-d.gone:

@@ -272,6 +272,15 @@ func (j *tapped) Beat(ctx context.Context, engine saga.EngineID, lease time.Dura
 	return j.leave("Beat", n, j.Journal.Beat(ctx, engine, lease))
 }
 
+func (j *tapped) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+	n, err := j.enter("AuditLog")
+	if err != nil {
+		return nil, err
+	}
+	log, err := j.Journal.AuditLog(ctx, id, limit)
+	return log, j.leave("AuditLog", n, err)
+}
+
 func (j *tapped) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
 	n, err := j.enter("Read")
 	if err != nil {

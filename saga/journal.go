@@ -132,6 +132,9 @@ type OperatorJournal interface {
 	// now: the change wakes a saga that sleeps. Clean stays as it is. A fence of 0 stays: no
 	// engine had the saga, and the first one is to know it. If the saga has moved on
 	// it returns it as it stands, and false; [ErrNotFound] if it is gone.
+	//
+	// A Change with Wake takes the saga from nobody: see there. It returns false for a
+	// saga that is not Running or Compensating, too.
 	Change(ctx context.Context, c Change) (Record, bool, error)
 
 	// AuditLog returns at most limit entries, the youngest first; those of one
@@ -230,8 +233,13 @@ type Change struct {
 	ID       ID
 	Revision int64   // that the decision was made at
 	Entries  []Entry // as in a [Write]
-	Status   Status  // required
+	Status   Status  // required, but with Wake
 	Cancel   bool    // sets the record's Cancel; false leaves it
+	// Wake has a saga that is Running or Compensating try at once what it waits to try
+	// again. Only Entries go with it. The saga stays its owner's: Engine, Fence, Revision and
+	// all else stay, but a WakeAt that is still to come is now. Its owner finds the line in
+	// the audit log.
+	Wake bool
 	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.
 	Deadline time.Duration
 	Keep     time.Duration // as in a [Write]

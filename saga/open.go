@@ -47,7 +47,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e := &Engine{
 		client: client, cfg: cfg, poke: make(chan struct{}, 1), asked: make(chan struct{}, 1), seeks: make(chan struct{}, 1),
 		running: running{calls: make(map[callID]*runningCall)},
-		closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell), sought: make(map[ID]time.Time),
+		backing: make(chan struct{}, 1), closing: make(chan struct{}), drives: make(map[ID]*drive), bells: make(map[ID]*bell), sought: make(map[ID]time.Time),
 		parkings: make(map[PlanHash]parking),
 	}
 	e.operator = operator{
@@ -64,6 +64,7 @@ func Open(ctx context.Context, journal Journal, client *sdk.Client, cfg Config) 
 	e.loops.Go(func() { e.claim(e.ctx) })
 	e.loops.Go(func() { e.reconcile(e.ctx) })
 	e.loops.Go(func() { e.findStarted(e.ctx) })
+	e.loops.Go(func() { e.heed(e.ctx) })
 	return e, nil
 }
 

@@ -206,7 +206,8 @@ func TestVerbs_badInput(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		e := s.open(checkout)
 		verbs := map[string]func(id saga.ID, by saga.Audit) error{
-			"Retry": func(id saga.ID, by saga.Audit) error { _, err := e.Retry(s.Context(), id, by); return err },
+			"Retry":    func(id saga.ID, by saga.Audit) error { _, err := e.Retry(s.Context(), id, by); return err },
+			"RetryNow": func(id saga.ID, by saga.Audit) error { _, err := e.RetryNow(s.Context(), id, by); return err },
 			"ForceOK": func(id saga.ID, by saga.Audit) error {
 				_, err := e.ForceOK(s.Context(), id, "a.b", nil, by)
 				return err

@@ -21,6 +21,7 @@ type desk interface {
 	AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error)
 	Sweep(ctx context.Context, limit int) (int, error)
 	Retry(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
+	RetryNow(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
 	ForceOK(ctx context.Context, id saga.ID, step string, output any, by saga.Audit) (saga.Record, error)
 	ForceRejected(ctx context.Context, id saga.ID, step string, by saga.Audit) (saga.Record, error)
 	ForceUndone(ctx context.Context, id saga.ID, step string, by saga.Audit) (saga.Record, error)

@@ -61,8 +61,8 @@ func compare(a, b saga.Cursor) int {
 
 // Change implements [saga.OperatorJournal].
 func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
-	if c.Status < saga.Running || c.Status > saga.Abandoned {
-		return saga.Record{}, false, fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
+	if err := checkChange(c); err != nil {
+		return saga.Record{}, false, err
 	}
 	if err := j.lock(ctx); err != nil {
 		return saga.Record{}, false, err
@@ -75,6 +75,9 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	}
 	if r.Revision != c.Revision {
 		return shown(r, now), false, nil
+	}
+	if c.Wake {
+		return j.wake(r, c, now)
 	}
 	from := r.Status
 	r.Entries = merged(r.Entries, c.Entries)
@@ -94,6 +97,30 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	r = moved(r, c.Status, c.Keep, now)
 	j.sagas[c.ID] = r
 	j.audit = append(j.audit, saga.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
+	return shown(r, now), true, nil
+}
+
+func checkChange(c saga.Change) error {
+	switch {
+	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
+		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
+	case !c.Wake && (c.Status < saga.Running || c.Status > saga.Abandoned):
+		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
+	}
+	return nil
+}
+
+// wake has the saga try at once what waits. The journal is locked.
+func (j *Journal) wake(r saga.Record, c saga.Change, now time.Time) (saga.Record, bool, error) {
+	if !r.Status.Driven() {
+		return shown(r, now), false, nil
+	}
+	r.Entries = merged(r.Entries, c.Entries)
+	if r.WakeAt.After(now) {
+		r.WakeAt = now
+	}
+	j.sagas[c.ID] = r
+	j.audit = append(j.audit, saga.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
 	return shown(r, now), true, nil
 }
 

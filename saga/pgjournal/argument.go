@@ -49,7 +49,10 @@ func checkWrite(w saga.Write) error {
 }
 
 func checkChange(c saga.Change) error {
-	if c.Status < saga.Running || c.Status > saga.Abandoned {
+	switch {
+	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
+		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
+	case !c.Wake && (c.Status < saga.Running || c.Status > saga.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
 	for _, f := range []struct{ name, text string }{

@@ -79,19 +79,7 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	if err := checkChange(c); err != nil {
 		return saga.Record{}, false, err
 	}
-	log, large := logOf(c.Entries, c.Revision+1)
-	if c.Status.Final() {
-		log = endLog(log)
-	}
-	if large == nil {
-		large = [][]byte{}
-	}
-	st := j.query.change.Bind(pgx.NamedArgs{
-		"id": uuid(c.ID), "revision": c.Revision, "entries": log, "large": large,
-		"status": int16(c.Status), "cancel": c.Cancel, "deadline": c.Deadline, "keep": c.Keep,
-		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": c.By.Reason,
-		"lock_timeout": j.lockTimeout,
-	})
+	st := j.changing(c)
 	type changed struct {
 		stored
 		ok bool
@@ -112,6 +100,27 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 		return saga.Record{}, false, wrap("change", errors.Join(saga.ErrFateUnknown, err))
 	}
 	return r, true, nil
+}
+
+// changing returns the statement that does what c says.
+func (j *Journal) changing(c saga.Change) pgkit.Statement {
+	log, large := logOf(c.Entries, c.Revision+1)
+	if c.Status.Final() {
+		log = endLog(log)
+	}
+	if large == nil {
+		large = [][]byte{}
+	}
+	args := pgx.NamedArgs{
+		"id": uuid(c.ID), "revision": c.Revision, "entries": log, "large": large,
+		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": c.By.Reason,
+		"lock_timeout": j.lockTimeout,
+	}
+	if c.Wake {
+		return j.query.wake.Bind(args)
+	}
+	args["status"], args["cancel"], args["deadline"], args["keep"] = int16(c.Status), c.Cancel, c.Deadline, c.Keep
+	return j.query.change.Bind(args)
 }
 
 // AuditLog implements [saga.OperatorJournal].

@@ -1,6 +1,11 @@
 package pgjournal_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,4 +65,117 @@ func TestOperator(t *testing.T) {
 	engineWith(t, j, c, saga.Config{Poll: quickPoll})
 	require.Equal(t, saga.Compensated, ended(t, j, r.ID).Status)
 	require.Empty(t, c.deliveries(), "the hotel was asked again")
+}
+
+// An operator in a process of its own wakes a saga that waits in an engine's memory, and one that
+// waits in the table.
+func TestRetryNow(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	c := newTown(t)
+	var up atomic.Bool
+	var tries atomic.Int32
+	d := saga.MustDefine("transfer", 1, func(b *saga.Builder[journey, nothing]) {
+		saga.StepFunc(b, "bank.transfer", b.Input(), func(context.Context, saga.Call[journey]) (nothing, error) {
+			tries.Add(1)
+			if !up.Load() {
+				return nothing{}, errors.New("no connection")
+			}
+			return nothing{}, nil
+		}).ReadOnly().Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: 1000 * time.Hour, Cap: 1000 * time.Hour}})
+	})
+	engine := func(lease time.Duration) *saga.Engine {
+		e, err := saga.Open(t.Context(), openOn(t, look, pgjournal.Config{}), client(t, c.url, nil), saga.Config{
+			Definitions: []saga.AnyDefinition{d}, Lease: lease, Poll: quickPoll, Rand: func() float64 { return 0.1 },
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { closeEngine(t, e) })
+		return e
+	}
+	o, err := saga.NewOperator(j)
+	require.NoError(t, err)
+	waits := func(id saga.ID) saga.Record {
+		var r saga.Record
+		until(t, "the next try is in the journal", func() bool {
+			r, err = j.Read(t.Context(), id)
+			return err == nil && len(r.Entries) == 1 && r.Entries[0].RetryAt.After(r.Now)
+		})
+		return r
+	}
+	by := saga.Audit{Actor: "ann", Reason: "the bank is back"}
+
+	holding := engine(10_000 * time.Hour) // longer than the wait, which it keeps in its memory
+	started, err := d.Start(t.Context(), holding, childkey.MustNew(), journey{Trip: "1"})
+	require.NoError(t, err)
+	before := waits(started.ID)
+	require.False(t, before.Engine.IsZero())
+	r, err := o.RetryNow(t.Context(), started.ID, by)
+	require.NoError(t, err)
+	require.Equal(t, before.Revision, r.Revision)
+	until(t, "it is tried once more", func() bool { return tries.Load() == 2 })
+	require.Equal(t, before.Revision+1, waits(started.ID).Revision, "the owner's own next write")
+	up.Store(true)
+	_, err = o.RetryNow(t.Context(), started.ID, by)
+	require.NoError(t, err)
+	require.Equal(t, saga.Completed, ended(t, j, started.ID).Status)
+	require.EqualValues(t, 3, tries.Load())
+	require.Equal(t, before.Fence, ended(t, j, started.ID).Fence, "it kept its owner")
+	log, err := o.AuditLog(t.Context(), started.ID, 10)
+	require.NoError(t, err)
+	require.Len(t, log, 2)
+	require.Equal(t, saga.Audit{Verb: saga.VerbRetryNow, Actor: "ann", Reason: by.Reason}, log[0].Audit)
+
+	up.Store(false)
+	closeEngine(t, holding)
+	first := engine(time.Minute)
+	started, err = d.Start(t.Context(), first, childkey.MustNew(), journey{Trip: "2"})
+	require.NoError(t, err)
+	waits(started.ID)
+	closeEngine(t, first)
+	engine(time.Minute)
+	up.Store(true)
+	r, err = o.RetryNow(t.Context(), started.ID, by)
+	require.NoError(t, err)
+	require.False(t, r.WakeAt.After(r.Now))
+	require.Equal(t, saga.Completed, ended(t, j, started.ID).Status)
+	require.EqualValues(t, 5, tries.Load())
+}
+
+// An owner goes on writing while people wake its saga all the time. Each write finds the saga, and
+// none is lost.
+func TestRetryNow_besideWrites(t *testing.T) {
+	t.Parallel()
+	j, _ := open(t, pgjournal.Config{})
+	o, err := saga.NewOperator(j)
+	require.NoError(t, err)
+	r := start(t, j, beat(t, j, time.Hour))
+	waiting := saga.Entry{Step: "z.z", Outcome: retry.NotSent, Pending: true, Tries: 1, At: r.Now, RetryAt: r.Now.Add(time.Hour)}
+	r = write(t, j, r, saga.Write{Entries: []saga.Entry{waiting}})
+	const writes = 200
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !over.Load() {
+				_, err := o.RetryNow(t.Context(), r.ID, someone)
+				if err != nil && !errors.Is(err, saga.ErrConflict) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := range writes {
+		w := saga.Write{Revision: r.Revision + 1 + int64(n), Entries: []saga.Entry{completed(fmt.Sprint("s.", n)), waiting}}
+		require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
+	}
+	over.Store(true)
+	wg.Wait()
+	last, err := j.Read(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.NoError(t, last.Corrupt)
+	require.Equal(t, r.Revision+writes, last.Revision)
+	require.Len(t, last.Entries, 1+writes)
+	log, err := j.AuditLog(t.Context(), r.ID, 1)
+	require.NoError(t, err)
+	require.Len(t, log, 1, "nobody got in between")
 }

@@ -20,7 +20,8 @@ type queries struct {
 	read, confirm, results, entries pgkit.Query
 	byIndex, claimable, claim       pgkit.Query
 	list, stats                     pgkit.Query
-	change, auditLog, pruneAudit    pgkit.Query
+	change, wake                    pgkit.Query
+	auditLog, pruneAudit            pgkit.Query
 	sweep, sweepEngines             pgkit.Query
 }
 
@@ -56,6 +57,7 @@ func loadQueries(schema string) (*queries, error) {
 		{&q.list, "list"},
 		{&q.stats, "stats"},
 		{&q.change, "change"},
+		{&q.wake, "wake"},
 		{&q.auditLog, "audit_log"},
 		{&q.pruneAudit, "prune_audit"},
 		{&q.sweep, "sweep"},

@@ -332,6 +332,23 @@ var defects = []defect{
 			return r, won, err
 		}
 	}, []string{"change: it ends and resumes"}},
+	{"takes a saga that it wakes from its owner", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			if c.Wake {
+				c.Wake, c.Status = false, saga.Running
+			}
+			return m.Journal.Change(ctx, c)
+		}
+	}, []string{"change: it wakes what waits, and takes it from nobody"}},
+	{"wakes nothing", func(m *mutant) {
+		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+			if !c.Wake {
+				return m.Journal.Change(ctx, c)
+			}
+			r, err := m.Read(ctx, c.ID)
+			return r, true, err
+		}
+	}, []string{"change: it wakes what waits, and takes it from nobody", "change: it wakes what nobody drives"}},
 	{"shows the oldest lines of the audit log", func(m *mutant) {
 		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
 			log, err := m.Journal.AuditLog(ctx, id, 1000)

@@ -13,6 +13,8 @@ var changeLaws = []law{
 	{"change: it fences off nobody where no engine had the saga", changeBeforeTheFirstOwner},
 	{"change: not of a saga that moved on", changeComparesTheRevision},
 	{"change: it ends and resumes", changeEndsAndResumes},
+	{"change: it wakes what waits, and takes it from nobody", changeWakes},
+	{"change: it wakes what nobody drives", changeWakesOrphans},
 	{"audit: the youngest first, as many as asked for", auditInOrder},
 }
 
@@ -110,6 +112,62 @@ func changeEndsAndResumes(c *check) {
 	if d := got.ExpiresAt.Sub(got.FinishedAt); got.FinishedAt.IsZero() || (d-keep).Abs() > time.Second {
 		c.Fatalf("ExpiresAt - FinishedAt = %v, want %v", d, keep)
 	}
+}
+
+func changeWakes(c *check) {
+	waiting := saga.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Tries: 2}
+	later := waiting
+	later.RetryAt = time.Now().Add(long).UTC()
+	r := c.started()
+	r = c.append(r, saga.Write{Entries: []saga.Entry{later}})
+	expect := r
+	expect.Entries = []saga.Entry{waiting}
+	got := c.change(r, saga.Change{Wake: true, Entries: []saga.Entry{waiting}})
+	c.wantSame("the woken saga", got, expect)
+	c.wantUnchanged(expect)
+	log, err := c.journal.AuditLog(c.Context(), r.ID, 10)
+	c.must("AuditLog", err)
+	want(c, "lines in the audit log", len(log), 1)
+	want(c, "From", log[0].From, saga.Running)
+	want(c, "To", log[0].To, saga.Running)
+	want(c, "Fence in the audit log", log[0].Fence, r.Fence)
+	c.wantDuring("At", log[0].At, r, got)
+	want(c, "claimed of what has an owner", len(c.claim(c.beat(long), 10)), 0)
+
+	for range 2 { // the owner has not heard of it: its next write is at its next revision, also repeated
+		c.must("Append by the owner", c.journal.Append(c.Context(), owner(r), saga.Write{Revision: r.Revision + 1, Entries: []saga.Entry{ok("c.d")}}))
+	}
+	expect.Revision++
+	expect.Entries = append(expect.Entries, ok("c.d"))
+	c.wantUnchanged(expect)
+
+	for _, s := range situations {
+		r := s.put(c)
+		if r.Status.Driven() {
+			continue
+		}
+		got, won, err := c.journal.Change(c.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Wake: true, By: someone})
+		c.must("Change", err)
+		want(c, "woken: "+s.name, won, false)
+		c.wantSame("the saga that is not woken", got, r)
+		c.wantUnchanged(r)
+	}
+}
+
+func changeWakesOrphans(c *check) {
+	r := c.started()
+	r = c.append(r, saga.Write{Entries: []saga.Entry{ok("a.b")}, WakeAt: r.Now.Add(long)})
+	c.must("Leave", c.journal.Leave(c.Context(), owner(r).Engine))
+	engine := c.beat(long)
+	want(c, "claimed before its time", len(c.claim(engine, 10)), 0)
+	got := c.change(r, saga.Change{Wake: true})
+	c.wantDuring("WakeAt", got.WakeAt, r, got)
+	want(c, "Fence", got.Fence, r.Fence)
+	want(c, "Revision", got.Revision, r.Revision)
+	claimed := c.claim(engine, 10)
+	want(c, "claimed", len(claimed), 1)
+	want(c, "Fence of its next owner", claimed[0].Fence, r.Fence+1)
+	want(c, "entries that the next owner finds", len(claimed[0].Entries), 1)
 }
 
 func auditInOrder(c *check) {

@@ -84,6 +84,7 @@ var breaches = map[string]map[string]string{
 	"pgjournal/stats":                 {ruleUnnest: eachByIndex},
 	"pgjournal/sweep":                 {ruleWriteCTE: oneBatch, ruleLocks: oneBatch, ruleUnnest: eachByIndex},
 	"pgjournal/sweep_engines":         {ruleWriteCTE: oneBatch},
+	"pgjournal/wake":                  {ruleVolatile: savesRoundTrip, ruleWriteCTE: oneStep, ruleUnnest: oneStep},
 	"pgstore/bury":                    {ruleVolatile: savesRoundTrip},
 	"pgstore/claim":                   {ruleVolatile: savesRoundTrip},
 	"pgstore/claim_many":              {ruleUnnest: oneFlush},

@@ -1,0 +1,282 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+)
+
+// A bank is down until a test says otherwise. What is to be done there is tried again after an
+// hour.
+type bank struct {
+	up    atomic.Bool
+	tries atomic.Int32
+	packs atomic.Int32  // runs of the step beside it
+	pack  chan struct{} // these end when it is closed
+}
+
+func newBank() *bank { return &bank{pack: make(chan struct{})} }
+
+func (k *bank) try() error {
+	k.tries.Add(1)
+	if !k.up.Load() {
+		return errors.New("no connection")
+	}
+	return nil
+}
+
+// transfer is a saga that transfers, beside a step that runs for as long as the test wants.
+func (k *bank) transfer() *saga.Definition[order, nothing] {
+	return saga.MustDefine("transfer", 1, func(b *saga.Builder[order, nothing]) {
+		b.UndoBudget(1000 * time.Hour)
+		saga.StepFunc(b, "bank.transfer", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+			return nothing{}, k.try()
+		}).UndoFunc("bank.recall", undo).Retry(hourly)
+		saga.StepFunc(b, "shop.pack", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+			k.packs.Add(1)
+			<-k.pack
+			return nothing{}, nil
+		}).UndoFunc("shop.unpack", undo).TryTimeout(500 * time.Hour)
+	})
+}
+
+// recall is a saga that goes back, and has to recall a transfer.
+func (k *bank) recall() *saga.Definition[order, nothing] {
+	return saga.MustDefine("recall", 1, func(b *saga.Builder[order, nothing]) {
+		b.UndoBudget(1000 * time.Hour)
+		sent := step(b, "bank.transfer").UndoFunc("bank.recall", func(context.Context, saga.UndoCall[order, nothing]) error {
+			return k.try()
+		}).Retry(hourly)
+		saga.StepFunc(b, "shop.pack", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+			return nothing{}, saga.Rejected(errors.New("sold out"))
+		}).ReadOnly().After(sent)
+	})
+}
+
+// hourly waits for an hour: half of a random wait.
+var hourly = saga.RetryPolicy{Backoff: retry.Backoff{Base: 2 * time.Hour, Cap: 2 * time.Hour}}
+
+// openHolding opens an engine whose lease is longer than the waits, so that it keeps them in its
+// memory.
+func (s *stage) openHolding(d saga.AnyDefinition) *saga.Engine {
+	s.Helper()
+	return s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 3 * time.Hour, Poll: time.Second})
+}
+
+// within waits for a few of the engine's polls.
+func within(s *stage, what string, done func() bool) {
+	s.Helper()
+	for range 50 {
+		if done() {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.Fatalf("5 s later: not %s", what)
+}
+
+// A saga waits in the memory of an engine. It is tried at once, once, by that engine: nobody else
+// takes it, and a call that runs beside goes on.
+func TestRetryNow_inMemory(t *testing.T) {
+	t.Parallel()
+	for _, elsewhere := range []bool{false, true} {
+		inBubble(t, func(s *stage) {
+			k := newBank()
+			d := k.transfer()
+			e := s.openHolding(d)
+			var desk desk = e
+			if elsewhere {
+				desk = s.operator(s.journal)
+			}
+			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+			time.Sleep(time.Minute)
+			before := s.read("k")
+			require.EqualValues(s, 1, k.tries.Load())
+
+			r, err := desk.RetryNow(s.Context(), s.id("k"), someone)
+			require.NoError(s, err)
+			require.Equal(s, []any{before.Fence, before.Engine, before.Revision}, []any{r.Fence, r.Engine, r.Revision}, "it keeps its owner")
+			within(s, "tried at once", func() bool { return k.tries.Load() == 2 })
+			time.Sleep(10 * time.Minute)
+			require.EqualValues(s, 2, k.tries.Load(), "one word is one try")
+
+			k.up.Store(true)
+			_, err = desk.RetryNow(s.Context(), s.id("k"), someone)
+			require.NoError(s, err)
+			within(s, "tried again", func() bool { return k.tries.Load() == 3 })
+			close(k.pack)
+			within(s, "completed", func() bool { return s.read("k").Status == saga.Completed })
+			require.EqualValues(s, 1, k.packs.Load(), "the step beside it was begun again")
+			require.EqualValues(s, before.Fence, s.read("k").Fence)
+			log, err := desk.AuditLog(s.Context(), s.id("k"), 10)
+			require.NoError(s, err)
+			require.Len(s, log, 2)
+		})
+	}
+}
+
+// The same for an undo.
+func TestRetryNow_ofAnUndo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		e := s.openHolding(d)
+		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		require.Equal(s, saga.Compensating, s.read("k").Status)
+		k.up.Store(true)
+		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		require.EqualValues(s, 2, k.tries.Load())
+	})
+}
+
+// A saga waits in the journal, and no process drives it. The next engine that looks takes it.
+func TestRetryNow_inTheJournal(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		e := s.open(d)
+		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		require.NoError(s, e.Close(s.Context()))
+		require.Greater(s, s.read("k").WakeAt.Sub(s.read("k").Now), 50*time.Minute)
+		s.open(d)
+		time.Sleep(time.Minute)
+		require.EqualValues(s, 1, k.tries.Load(), "nobody may take it yet")
+
+		k.up.Store(true)
+		r, err := s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		require.False(s, r.WakeAt.After(r.Now))
+		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		require.EqualValues(s, 2, k.tries.Load())
+	})
+}
+
+// The engine dies before it has noticed. The word is not lost: the next owner tries at once.
+func TestRetryNow_ownerDies(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		j, cut := severable(s.journal)
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 2 * time.Hour})
+		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		cut.Store(true)
+		k.up.Store(true)
+		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		require.NoError(s, s.journal.Leave(s.Context(), s.read("k").Engine))
+		s.open(d)
+		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		require.EqualValues(s, 2, k.tries.Load())
+	})
+}
+
+// Hundreds of sagas wait for one callee, and a script says of each that it is to be tried now.
+func TestRetryNow_ofMany(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		e := s.openHolding(d)
+		const sagas = 350
+		for n := range sagas {
+			_, err := d.Start(s.Context(), e, key(s.T, fmt.Sprint("k-", n)), basket)
+			require.NoError(s, err)
+		}
+		time.Sleep(time.Minute)
+		k.up.Store(true)
+		o := s.operator(s.journal)
+		for n := range sagas {
+			_, err := o.RetryNow(s.Context(), s.id(fmt.Sprint("k-", n)), someone)
+			require.NoError(s, err)
+		}
+		within(s, "all tried", func() bool { return k.tries.Load() == 2*sagas })
+	})
+}
+
+// While no saga waits an engine does not ask for verbs. While one waits the log may be away.
+func TestRetryNow_theLogIsAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		j := tap(s.journal)
+		var away atomic.Bool
+		j.before = func(method string, _ int) error {
+			if method == "AuditLog" && away.Load() {
+				return errNoNetwork
+			}
+			return nil
+		}
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 3 * time.Hour, Poll: time.Second})
+		time.Sleep(time.Hour)
+		require.Zero(s, j.count("AuditLog"))
+		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		require.Positive(s, j.count("AuditLog"))
+		away.Store(true)
+		k.up.Store(true)
+		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		time.Sleep(time.Minute)
+		require.Positive(s, s.events.count(saga.EngineJournalError))
+		require.EqualValues(s, 1, k.tries.Load())
+		away.Store(false)
+		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		time.Sleep(2 * time.Second)
+		asked := j.count("AuditLog")
+		time.Sleep(time.Hour)
+		require.Equal(s, asked, j.count("AuditLog"), "nothing waits any more")
+	})
+}
+
+func TestRetryNow_refuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		prepare func(s *stage, e *saga.Engine)
+		text    string
+	}{
+		{"it is stuck", stuckUndo, "is stuck: only a running or compensating saga waits"},
+		{"a call runs", slowHold, "is running: no call of it waits"},
+		{"it is over", func(s *stage, e *saga.Engine) {
+			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+		}, "is completed: only"},
+	}
+	for _, tt := range tests {
+		inBubble(t, func(s *stage) {
+			e := s.open(checkout)
+			tt.prepare(s, e)
+			for _, desk := range []desk{e, s.operator(s.journal)} {
+				r, err := desk.RetryNow(s.Context(), s.id("k"), someone)
+				require.ErrorIs(s, err, saga.ErrConflict, tt.name)
+				require.ErrorContains(s, err, tt.text, tt.name)
+				require.Equal(s, s.read("k").Status, r.Status)
+			}
+			log, err := e.AuditLog(s.Context(), saga.ID{}, 1)
+			require.NoError(s, err)
+			require.Empty(s, log)
+		})
+	}
+}
