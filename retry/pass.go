@@ -20,9 +20,10 @@ import (
 type passage struct {
 	run
 	req    *http.Request
-	seen   *evidence // of the attempt
-	answer *answer   // of the attempt, without its body; nil: none
-	last   *answer   // of the call
+	out    *http.Request // of the attempt, as Prepare left it
+	seen   *evidence     // of the attempt
+	answer *answer       // of the attempt, without its body; nil: none
+	last   *answer       // of the call
 }
 
 // pass makes the call that req is.
@@ -32,6 +33,11 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 	if p.client == unmade {
 		closeBody(req)
 		return nil, p.giveUp(nil, errUnmade)
+	}
+	if p.caller.Err() != nil {
+		closeBody(req)
+		p.retryable = true
+		return nil, p.giveUp(nil, endOf(p.caller))
 	}
 	for {
 		resp, err := p.send()
@@ -76,11 +82,12 @@ func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != htt
 // send makes one attempt, up to the header of its answer.
 func (p *passage) send() (*http.Response, error) {
 	p.begin()
-	p.seen, p.answer = new(evidence), nil
+	p.out, p.seen, p.answer = p.req, new(evidence), nil
 	out, err := p.outgoing(p.seen.trace(p.attempting))
 	if err != nil {
 		return nil, err
 	}
+	p.out = out
 	resp, err := p.client.cfg.Transport.RoundTrip(out)
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
@@ -158,7 +165,7 @@ func (p *passage) judge(resp *http.Response) Verdict {
 // failure returns the row of an attempt without an answer.
 func (p *passage) failure(err error) Verdict {
 	v := verdictOf(err, p.seen)
-	if p.seen.asked.Load() || wellFormed(p.req) {
+	if p.seen.asked.Load() || wellFormed(p.out) {
 		return v
 	}
 	// net/http refuses a malformed request before it looks for a connection. Other
@@ -207,8 +214,11 @@ func (p *passage) fail(err, stop error) *Error {
 }
 
 // maxDrained is how much of an answer that nobody gets is read, so that its connection can
-// be used again.
-const maxDrained = 64 << 10
+// be used again, and drainTime is how long that may take.
+const (
+	maxDrained = 64 << 10
+	drainTime  = 250 * time.Millisecond
+)
 
 // discard lets go of an answer that nobody gets. That of 421 is not read: another
 // connection is wanted.
@@ -217,7 +227,9 @@ func discard(resp *http.Response) {
 		return
 	}
 	if resp.StatusCode != http.StatusMisdirectedRequest && resp.ContentLength <= maxDrained {
+		late := time.AfterFunc(drainTime, func() { _ = resp.Body.Close() })
 		_, _ = io.CopyN(io.Discard, resp.Body, maxDrained)
+		late.Stop()
 	}
 	_ = resp.Body.Close()
 }

@@ -85,6 +85,20 @@ func replaceBody(r *http.Request) error {
 	return nil
 }
 
+// A hook whose header net/http refuses ends the call unsent.
+func TestPass_prepareMalformed(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		cfg := over(ownTransport(t))
+		cfg.Prepare = func(_ int, r *http.Request) error { r.Header.Set("Authorization", "Bearer t\n"); return nil }
+		_, err := passed(newClient(t, cfg), unkeyed(t, t.Context(), method, stubURL, ""))
+		require.ErrorIs(t, err, retry.ErrNotSent)
+		var failed *retry.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, 1, failed.Attempts)
+	}
+}
+
 // A hook that reads no body may sign requests whose body can be read only once.
 func TestPass_prepareWithoutTheBody(t *testing.T) {
 	t.Parallel()

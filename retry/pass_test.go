@@ -248,6 +248,43 @@ func TestPass_time(t *testing.T) {
 	})
 }
 
+// A caller that has left sends nothing, and that is known.
+func TestPass_endedBefore(t *testing.T) {
+	t.Parallel()
+	var calls retry.Calls
+	ctx, cancel := context.WithCancel(calls.Context(t.Context()))
+	cancel()
+	for _, transport := range []http.RoundTripper{script(status(200)), ownTransport(t)} {
+		req, closed := request(t, http.MethodPost, stubURL, "body")
+		_, err := passed(newClient(t, over(transport)), req.WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, retry.ErrNotSent)
+		var failed *retry.Error
+		require.ErrorAs(t, err, &failed)
+		require.True(t, failed.Retryable)
+		require.Zero(t, failed.Attempts)
+		require.EqualValues(t, 1, closed.Load())
+	}
+	require.Equal(t, retry.NotSent, calls.Outcome())
+}
+
+// An answer that nobody gets, and that does not end, does not hold the next attempt up.
+func TestPass_answerWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := script(func(*http.Request) (*http.Response, error) {
+			body, w := io.Pipe()
+			go io.WriteString(w, "later") // and no more
+			return &http.Response{StatusCode: 429, Header: http.Header{}, Body: body, ContentLength: -1}, nil
+		}, status(200))
+		start := time.Now()
+		code, err := passed(newClient(t, over(rt)), unkeyed(t, t.Context(), http.MethodPost, stubURL, "body"))
+		require.NoError(t, err)
+		require.Equal(t, 200, code)
+		require.Less(t, time.Since(start), 2*time.Second)
+	})
+}
+
 // The clients of net/http can ask our errors for Timeout.
 func TestPass_timeoutIsOne(t *testing.T) {
 	t.Parallel()
