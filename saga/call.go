@@ -107,10 +107,22 @@ func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) 
 		out, err := fn(ctx, Call[In]{Key: key, Input: as[In](c.input), Resumed: in.Rerun})
 		if err != nil {
 			c.spoke = true
-			return nil, err
+			return nil, spoken(err)
 		}
 		return encodeResult(out)
 	}
+}
+
+// errNil stands for a nil *retry.Error that a function returns as its error: nobody can ask
+// that one anything.
+var errNil = errors.New("saga: the function returned a nil *retry.Error as its error")
+
+// spoken returns the error of a function as one that can be asked.
+func spoken(err error) error {
+	if failed, ok := err.(*retry.Error); ok && failed == nil { //nolint:errorlint // only what was returned itself can be nil
+		return errNil
+	}
+	return err
 }
 
 // functionUndo returns how a step is undone by fn.
@@ -129,7 +141,7 @@ func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error
 			return err
 		}
 		ctx = c.calls.Context(childkey.NewContext(ctx, key))
-		err = fn(ctx, UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output})
+		err = spoken(fn(ctx, UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output}))
 		if errors.Is(err, ErrNothingToUndo) {
 			c.nothing, err = true, nil
 		}

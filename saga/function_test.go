@@ -174,6 +174,10 @@ func TestStepFunc_errors(t *testing.T) {
 			return &retry.Error{Outcome: retry.Rejected, Err: no}
 		}, 1, retry.Unknown, false},
 		{"a plain error", 200, 402, func(context.Context, *sdk.Client, saga.Call[order]) error { return no }, 1, retry.Unknown, false},
+		{"a nil *retry.Error", 200, 402, func(context.Context, *sdk.Client, saga.Call[order]) error {
+			var none *retry.Error
+			return none
+		}, 1, retry.Unknown, false},
 		{"a call in another goroutine goes on", 200, 402, func(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
 			err := onlyPay(ctx, client, c)
 			retry.CallsFrom(ctx).Begin("of a client that is not ours", false)
