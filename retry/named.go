@@ -18,7 +18,8 @@ import (
 //
 // Exchange returns the last complete answer, and what [Client.Send] would return as the
 // error. So it returns both after an answer that is not 2xx. The response is nil if there was
-// no answer, and the error is nil after a 2xx. It follows no redirects. It closes the body of
+// no answer, and the error is nil after a 2xx. Compare the error with nil before it becomes
+// an error: a nil *Error in one is not nil. Exchange follows no redirects. It closes the body of
 // req, and blocks as Do does.
 func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Response, *Error) {
 	if req == nil {

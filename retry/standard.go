@@ -62,7 +62,8 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // was made for: of a redirect that leads elsewhere the error is [ErrInvalid].
 //
 // The round tripper keeps the contract of [http.RoundTripper]: the error is nil if the last
-// attempt had an answer, also where attempts or time ran out. A request with a key may get
+// attempt had an answer, also where attempts or time ran out. If the ctx of a request without
+// a key ends in the wait after an answer, the error says so. A request with a key may get
 // an answer that is longer than [Config.MaxResponseBytes]. The body of such an answer ends
 // with an [*Error] that says the outcome and wraps [ErrResponseTooLarge]. Every other error is an [*Error]
 // too. So of calls that have an answer only observers and the callee's header tell what
