@@ -43,7 +43,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 // countsFailed says that the operating system tells how many bytes it took of a write that
 // fails. Windows does not: the bytes of a write that was cancelled, by a deadline or by
 // Close, may have left.
-const countsFailed = runtime.GOOS != "windows" && runtime.GOOS != "plan9"
+const countsFailed = runtime.GOOS != "windows"
 
 // Close closes the connection. A write that begins later sends nothing, on any system.
 func (c *countedConn) Close() error {
