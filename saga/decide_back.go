@@ -23,7 +23,7 @@ func (g *progress) standing(s *step, now time.Time) standing {
 	switch {
 	case f.running || u.running:
 		return busy
-	case s.leavesNothing(), f.harmless(), !f.known && !f.maybe:
+	case f.harmless(), !f.known && !f.maybe, s.leavesNothing() && (f.final || !g.holdsUp(s)):
 		return cleared
 	case u.completed():
 		return cleared
@@ -38,6 +38,18 @@ func (g *progress) standing(s *step, now time.Time) standing {
 	}
 }
 
+// holdsUp reports whether it must be found out how the call of s ended, which leaves nothing to
+// undo, for the sake of a step behind it: that one can only be sent again after it, and may have
+// its input from it. So it is with CheckpointEdges alone.
+func (g *progress) holdsUp(s *step) bool {
+	for _, b := range s.below {
+		if l := &g.forward[b]; l.maybe && !l.final && !g.plan.steps[b].leavesNothing() {
+			return true
+		}
+	}
+	return false
+}
+
 // resolveUntil is when a saga stops to find out what its calls did, and undoes
 // them unseen: a call that fails each time must not keep its undo from being
 // tried while there is time. Most steps are spent before.
@@ -49,10 +61,11 @@ func (g *progress) openStanding(s *step, now time.Time) standing {
 	if g.forward[s.index].lost {
 		return blocked
 	}
+	if g.neverBegan(s) {
+		return cleared
+	}
 	for _, b := range s.before {
 		switch before := &g.forward[b]; {
-		case before.harmless(), before.neverAnswered():
-			return cleared // then this one was never begun, by any owner
 		case before.final && !before.completed(), before.lost, g.starved(s):
 			return blocked
 		case !before.final:
@@ -66,6 +79,18 @@ func (g *progress) openStanding(s *step, now time.Time) standing {
 		return blocked
 	}
 	return undoable
+}
+
+// neverBegan reports whether no owner can have begun the step: one of those before it had no
+// effect, or did not begin itself.
+func (g *progress) neverBegan(s *step) bool {
+	for _, b := range s.before {
+		before := &g.forward[b]
+		if before.harmless() || before.neverAnswered() || !before.final && g.neverBegan(g.plan.steps[b]) {
+			return true
+		}
+	}
+	return false
 }
 
 // unseen reports whether a step is undone although nobody knows what it did. An owner that

@@ -143,6 +143,9 @@ func (d *drive) drive() error {
 		if err := d.inherit(); err != nil {
 			return err
 		}
+		if err := d.outlast(); err != nil {
+			return err
+		}
 	}
 	if err := d.unknown(); err != nil {
 		return d.setAside(err)

@@ -160,17 +160,49 @@ func (f *forest) define() *saga.Definition[int, nothing] {
 	})
 }
 
-// Random graphs of every kind of step with random failures: every step runs after those
-// before it, every undo after those of all steps after it, and in the end all is done or
-// nothing is.
+// runCancelled starts the saga, has a person cancel it after a while, and waits for its end. The
+// person is in the process that drives the saga, or in another one. cancelled is false if it
+// was too late for that.
+func (f *forest) runCancelled(s *stage, d *saga.Definition[int, nothing]) (cancelled bool, err error) {
+	e := s.open(d)
+	person := e
+	if f.random.IntN(2) == 0 {
+		person = s.openOn(blind(s.journal), d) // which claims nothing
+	}
+	_, err = d.Start(s.Context(), e, key(s.T, "k"), 1)
+	require.NoError(s, err)
+	time.Sleep(time.Duration(f.random.IntN(8000)) * time.Millisecond)
+	_, err = person.Cancel(s.Context(), s.id("k"), someone)
+	if err != nil {
+		require.ErrorIs(s, err, saga.ErrConflict)
+	}
+	cancelled = err == nil
+	_, err = d.Run(s.Context(), e, key(s.T, "k"), 1)
+	return cancelled, err
+}
+
+// Random graphs of every kind of step with random failures, and half of them with a Cancel at
+// a random time: every step runs after those before it, every undo after those of all steps
+// after it, and in the end all is done or nothing is.
 func TestRun_randomGraphs(t *testing.T) {
 	t.Parallel()
 	completed, compensated := make(map[kind]int), make(map[kind]int)
-	for seed := range uint64(400) {
+	var turned, late int // sagas that were cancelled, and that had gone too far for it
+	for seed := range uint64(800) {
 		inBubble(t, func(s *stage) {
 			f := plant(rand.New(rand.NewPCG(seed, 1)))
 			d := f.define()
-			_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), 1)
+			var err error
+			if seed%2 == 0 {
+				_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), 1)
+			} else {
+				var cancelled bool
+				if cancelled, err = f.runCancelled(s, d); cancelled && err != nil {
+					turned++
+				} else {
+					late++
+				}
+			}
 			require.Empty(s, f.wrong, "seed %d", seed)
 			for i, step := range f.steps {
 				if err == nil {
@@ -188,6 +220,8 @@ func TestRun_randomGraphs(t *testing.T) {
 			}
 		})
 	}
+	require.NotZero(t, turned)
+	require.NotZero(t, late)
 	for k := undoable; k <= retriable; k++ {
 		require.NotZero(t, completed[k], "kind %d", k)
 		require.NotZero(t, compensated[k], "kind %d", k)

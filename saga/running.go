@@ -48,6 +48,13 @@ func (r *running) enter(id callID) (c *runningCall, mine bool) {
 	return c, true
 }
 
+// of returns the running call with that ID; nil if there is none.
+func (r *running) of(id callID) *runningCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls[id]
+}
+
 // leave says how the call has ended.
 func (r *running) leave(id callID, v verdict) {
 	r.mu.Lock()
@@ -112,6 +119,29 @@ func (d *drive) waitFor(t task, c *runningCall) (v verdict, enters bool, err err
 		}
 		c = next
 	}
+}
+
+// outlast waits, in a saga that goes back, for the calls of an earlier execution in this
+// process whose steps have no undo. Nobody finds out what these did, but no step before them
+// is to be undone while they run.
+func (d *drive) outlast() error {
+	if d.progress.status != Compensating && !d.record.Cancel {
+		return nil
+	}
+	for _, s := range d.plan.steps {
+		c := d.engine.running.of(d.callID(task{s, false}))
+		if c == nil || !s.leavesNothing() {
+			continue
+		}
+		select {
+		case <-c.ended:
+		case <-d.gone:
+			return ErrLeaseLost
+		case <-d.ctx.Done():
+			return context.Cause(d.ctx)
+		}
+	}
+	return nil
 }
 
 // stillOwned asks the journal whether the saga is still this owner's, unless it has said

@@ -30,6 +30,8 @@ import (
 //   - a compensated saga has an effect that is not undone, or comes late,
 //   - something is undone past the pivot, before the saga turned, or although
 //     it was refused,
+//   - a step is undone before one that ran after it,
+//   - a step begins after Cancel has returned,
 //   - a call is made before the plan is stored,
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,

@@ -3,6 +3,7 @@ package sagatest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 // journal makes the defect that mar makes in the journal. It stands for an engine
@@ -261,6 +263,15 @@ var plantedDefects = []planted{
 			header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
 		}
 	})},
+	{"does not hear that a person cancelled its saga", "all goes well", journal(func(m *mutant) {
+		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+			err := m.Journal.Append(ctx, o, w)
+			if now, readErr := m.Read(ctx, o.ID); readErr == nil && now.Cancel && errors.Is(err, saga.ErrLeaseLost) {
+				return nil
+			}
+			return err
+		}
+	})},
 	{"never takes anything over", "all goes well", journal(func(m *mutant) {
 		m.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
 	})},
@@ -291,6 +302,33 @@ var plantedDefects = []planted{
 	})},
 }
 
+// acrossDefects are such mistakes about the order of undos.
+var acrossDefects = []planted{
+	{"undoes a step beside one that ran after it, since the step between them has no undo", "shipping.book is refused", func(x *explorer) {
+		d := across(false, false)
+		x.build = func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, order{"a-1"}) }
+	}},
+}
+
+// across is a saga of two steps with a step between them that has no undo. If whole is false
+// the step between does not wait for the first one.
+func across(whole, edges bool) *saga.Definition[order, nothing] {
+	return saga.MustDefine("across", 1, func(b *saga.Builder[order, nothing]) {
+		const keep = 2 * saga.DefaultUndoBudget
+		if edges {
+			b.CheckpointEdges()
+		}
+		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
+		look := saga.StepFunc(b, "local.look", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) { return nothing{}, nil }).
+			ReadOnly().Retention(keep)
+		if whole {
+			look.After(held)
+		}
+		paid := saga.Step(b, charge, b.Input()).Undo(refund).Retention(keep).After(look)
+		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Pivot().Retention(keep)
+	})
+}
+
 // tripDefects are such mistakes about functions that make calls.
 var tripDefects = []planted{
 	{"takes the refusal of a function's second call for that of all its calls", "trip.both has its second call refused", writes(func(_ saga.Record, w *saga.Write) {
@@ -309,6 +347,11 @@ func TestExplore_catchesDefects(t *testing.T) {
 			catch(t, d, func() *explorer {
 				return newExplorer(checkout, order{"a-1"}, []Option{Answer("shipping.book", made{"p-1"})})
 			})
+		})
+	}
+	for _, d := range acrossDefects {
+		t.Run(d.name, func(t *testing.T) {
+			catch(t, d, func() *explorer { return newExplorer(across(true, false), order{"a-1"}, nil) })
 		})
 	}
 	for _, d := range tripDefects {

@@ -103,6 +103,14 @@ func TestExplore_line(t *testing.T) {
 	Explore(t, line(false), order{"a-1"}, sampled)
 }
 
+// Undos follow the order across a step that has none.
+func TestExplore_across(t *testing.T) {
+	t.Parallel()
+	for _, edges := range []bool{false, true} {
+		Explore(t, across(true, edges), order{"a-1"}, sampled)
+	}
+}
+
 // A pivot and what is behind it, of which the journal has the edges alone.
 func TestExplore_checkpointEdgesWithAPivot(t *testing.T) {
 	t.Parallel()

@@ -40,8 +40,8 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		journal = x.breakJournal(journal)
 	}
 	watch := &monitor{
-		Journal: journal, network: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps,
-		leases: make(map[saga.EngineID]time.Time),
+		Journal: journal, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps, edges: x.edges,
+		called: make(map[string]bool), leases: make(map[saga.EngineID]time.Time),
 	}
 
 	end := make(chan struct{})
@@ -55,7 +55,10 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	}
 	first.disturb, first.point = s.disturbance, s.point
 	first.cancel = func() {
-		_, _ = second.engine.Cancel(ctx, watch.id, saga.Audit{Actor: "sagatest", Reason: "a scenario"})
+		r, err := second.engine.Cancel(ctx, watch.id, saga.Audit{Actor: "sagatest", Reason: "a scenario"})
+		if err == nil { // else it was over, past its pivot, or not there yet
+			watch.cancelled(r)
+		}
 	}
 	err = x.drive(ctx, first, second)
 	r, readErr := journal.Read(ctx, watch.id)
@@ -87,7 +90,7 @@ type living struct {
 }
 
 func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
-	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
+	p := &process{Journal: watch, network: watch, begins: watch.begins, end: end, dead: make(chan struct{})}
 	if x.breakNetwork != nil {
 		p.network = x.breakNetwork(watch)
 	}

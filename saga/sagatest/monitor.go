@@ -16,12 +16,16 @@ import (
 // and notes what they must not do.
 type monitor struct {
 	saga.Journal
-	network roundTripper
-	id      saga.ID       // of the saga
-	unseen  time.Duration // after the turn, when what nobody could find out about may be undone
-	steps   []saga.StepInfo
+	network  roundTripper
+	services *Services
+	id       saga.ID       // of the saga
+	unseen   time.Duration // after the turn, when what nobody could find out about may be undone
+	steps    []saga.StepInfo
+	edges    bool // only the beginning and the end of the saga are in the journal
 
 	mu         sync.Mutex
+	called     map[string]bool // steps
+	begun      map[string]bool // steps that had begun when Cancel returned; nil: it did not
 	leases     map[saga.EngineID]time.Time
 	fence      int64
 	violations []string
@@ -144,6 +148,7 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 		m.violation("%s is undone, and the journal says that the saga goes on", info.Step)
 	case undo:
 		m.resolved(info.Step, r)
+		m.ordered(info.Step)
 	}
 	m.mu.Unlock()
 	return m.network.RoundTrip(req)

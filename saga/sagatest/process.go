@@ -19,7 +19,8 @@ var errKilled = errors.New("sagatest: the process was killed")
 type process struct {
 	saga.Journal
 	network roundTripper
-	end     <-chan struct{} // the scenario is over
+	begins  func(step string) // hears of each call before the point where it can be disturbed
+	end     <-chan struct{}   // the scenario is over
 
 	disturb disturbance // at that point; none: never
 	point   int
@@ -134,6 +135,9 @@ func (p *process) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 
 // RoundTrip passes a call on.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	if info, ok := saga.FromContext(req.Context()); ok && !info.Undo {
+		p.begins(info.Step)
+	}
 	if err := p.at(); err != nil {
 		return nil, err
 	}
