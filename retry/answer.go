@@ -101,11 +101,10 @@ func (a *answer) readProblem() {
 		a.problem, a.code, a.detail = &p, p.Code, clean(p.Detail)
 		return
 	}
-	if p, ok := wire.ReadProblem(contentType, a.snippet()); ok {
-		a.detail = clean(p.Detail)
-		if !known(p.Code) {
-			a.theirs = wire.Code(clean(string(p.Code)))
-		}
+	code, detail := readForeign(contentType, a.snippet())
+	a.detail = clean(detail)
+	if !known(wire.Code(code)) {
+		a.theirs = wire.Code(clean(code))
 	}
 }
 

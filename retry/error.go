@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -24,17 +26,19 @@ type Error struct {
 
 	// Of the last complete answer, if there was one; else zero.
 	Status int
-	// Code is the code of the callee's problem (RFC 9457). One of package wire is
-	// the idempotency layer's, from Idempotency-Code or the body. Any other code is
-	// the service's own, such as "card-declined". It is "" for an answer without a
-	// code, and for one of the service's own that could be taken for one of
-	// package wire.
+	// Code is the code of the refusal. One of package wire is the idempotency layer's,
+	// from Idempotency-Code or the body. Any other code is the service's own, such as
+	// "card-declined". It is read from a problem (RFC 9457), and from the JSON that other
+	// services answer: a member code, of the whole, of the member error or of the first of
+	// errors, or OAuth's error. It is "" for an answer without a code, and for a service's
+	// own code that could be taken for one of package wire.
 	Code wire.Code
-	// Detail is the detail of that problem, for people: UTF-8 without control
-	// characters, cut to 1 KiB. It is not in the error's text.
+	// Detail is what the same answer says for people, as its detail or message, or a text
+	// that is not JSON: UTF-8 without control characters, cut to 1 KiB. It is not in the
+	// error's text.
 	Detail     string
 	Header     http.Header   // nil if there was no answer
-	Body       []byte        // its first 64 KiB
+	Body       []byte        // its first 64 KiB; see [Error.Decode]
 	RetryAfter time.Duration // what the callee asked for; 0: nothing
 
 	// Retryable says that the same call with the same key can end better
@@ -111,6 +115,28 @@ var (
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Decode decodes Body into v, as [json.Unmarshal] does, whatever the status and the media
+// type of the answer. So callers read what their service says beside a code and a detail:
+//
+//	var declined struct {
+//		Error struct {
+//			DeclineCode string `json:"decline_code"`
+//		}
+//	}
+//	err := failed.Decode(&declined)
+//
+// The error wraps [contract.ErrBody]: there is no body, it is not JSON, it was cut, or it
+// does not fit v.
+func (e *Error) Decode(v any) error {
+	if len(e.Body) == 0 {
+		return fmt.Errorf("%w: the error has none", contract.ErrBody)
+	}
+	if err := json.Unmarshal(e.Body, v); err != nil {
+		return fmt.Errorf("%w: %w", contract.ErrBody, err)
+	}
+	return nil
+}
 
 // Timeout reports whether the cause is that time ran out. [net/url.Error] asks for it.
 func (e *Error) Timeout() bool {

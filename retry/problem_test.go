@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
@@ -122,4 +124,90 @@ func TestSend_completionFailed(t *testing.T) {
 	require.Equal(t, 201, resp.Status)
 	require.GreaterOrEqual(t, rt.times[1].Sub(rt.times[0]), 5*time.Millisecond)
 	requireUninvited(t, wire.TransactionFailed)
+}
+
+// A refusal reaches the caller with its code, its detail and its body, whoever wrote it.
+func TestSend_refusalOfAnyAuthor(t *testing.T) {
+	t.Parallel()
+	const inJSON = "application/json; charset=utf-8"
+	for _, tt := range []struct {
+		name, contentType, body string
+		code, detail            string
+	}{
+		{"Stripe", inJSON, `{"error":{"code":"card_declined","decline_code":"no_funds","message":"Declined.","type":"card_error"}}`, "card_declined", "Declined."},
+		{"Stripe, without a code", inJSON, `{"error":{"message":"Bad key.","type":"invalid_request_error"}}`, "invalid_request_error", "Bad key."},
+		{"Google", inJSON, `{"error":{"code":404,"message":"No such book.","status":"NOT_FOUND"}}`, "NOT_FOUND", "No such book."},
+		{"Square", inJSON, `{"errors":[{"category":"PAYMENT","code":"CVV_FAILURE","detail":"Wrong."},{"code":"OTHER"}]}`, "CVV_FAILURE", "Wrong."},
+		{"Adyen", inJSON, `{"status":422,"errorCode":"14_030","message":"Missing."}`, "14_030", "Missing."},
+		{"Twilio", inJSON, `{"code":20404,"message":"Not here.","status":404}`, "20404", "Not here."},
+		{"OAuth", inJSON, `{"error":"invalid_scope","error_description":"Too wide."}`, "invalid_scope", "Too wide."},
+		{"Nest", inJSON, `{"statusCode":400,"message":"amount is negative","error":"Bad Request"}`, "", "amount is negative"},
+		{"Spring", inJSON, `{"status":404,"error":"Not Found","path":"/x"}`, "", "Not Found"},
+		{"a problem as JSON", inJSON, `{"type":"about:blank","title":"Declined","detail":"No funds.","code":"declined"}`, "declined", "No funds."},
+		{"a problem", wire.ProblemContentType, `{"detail":"No funds.","code":"declined","error":{"code":"not this"}}`, "declined", "No funds."},
+		{"a media type of JSON", "application/vnd.api+json", `{"errors":[{"code":"c","title":"t"}]}`, "c", "t"},
+		{"no media type", "", `{"code":"c"}`, "c", ""},
+		{"plain text", "text/plain; charset=utf-8", "no funds\n", "", "no funds"},
+		{"text that could be JSON", "text/plain", `{"code":"c"}`, "", `{"code":"c"}`},
+		{"a page", "text/html", "<html>no</html>", "", ""},
+		{"nothing of use", inJSON, `{"ok":false,"code":null,"error":[],"errors":{},"message":7}`, "", ""},
+		{"no object", inJSON, `["declined"]`, "", ""},
+		{"null", inJSON, `null`, "", ""},
+		{"half of it", inJSON, `{"code":"declined"`, "", ""},
+		{"errors of nothing", inJSON, `{"errors":[null],"code":"c"}`, "c", ""},
+		{"could be taken for ours", inJSON, `{"error":{"code":"key-reused","message":"m"}}`, "", "m"},
+		{"no body", inJSON, "", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, over(script(answer(402, tt.body, "Content-Type: "+tt.contentType, "Idempotent-Replayed: false"))))
+			failed := failure(t, c, post(stubURL))
+			require.Equal(t, retry.Rejected, failed.Outcome)
+			require.Equal(t, wire.Code(tt.code), failed.Code)
+			require.Equal(t, tt.detail, failed.Detail)
+			require.Equal(t, tt.body, string(failed.Body))
+			require.NotErrorIs(t, failed, retry.ErrKeyReused)
+		})
+	}
+}
+
+func TestError_Decode(t *testing.T) {
+	t.Parallel()
+	stripe := script(answer(402, `{"error":{"code":"card_declined","decline_code":"no_funds"}}`, "Content-Type: application/json"))
+	failed := failure(t, newClient(t, over(stripe)), post(stubURL))
+	var declined struct {
+		Error struct {
+			DeclineCode string `json:"decline_code"`
+		}
+	}
+	require.NoError(t, failed.Decode(&declined))
+	require.Equal(t, "no_funds", declined.Error.DeclineCode)
+	for name, body := range map[string]string{"none": "", "text": "no funds", "half": `{"error":`, "another type": `{"error":7}`} {
+		failed := &retry.Error{Body: []byte(body)}
+		require.ErrorIs(t, failed.Decode(&declined), contract.ErrBody, name)
+	}
+}
+
+// What a callee says decides nothing: only the answer's status and our own codes do.
+func FuzzSend_refusal(f *testing.F) {
+	f.Add("application/json", []byte(`{"error":{"code":"card_declined"}}`))
+	f.Add(wire.ProblemContentType, []byte(`{"code":"key-cancelled","type":"about:blank"}`))
+	f.Add("text/plain", []byte("in-progress"))
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		if _, ours := wire.ParseProblem(contentType, body); ours {
+			return
+		}
+		step := func(req *http.Request) (*http.Response, error) {
+			resp, err := answer(402, string(body))(req)
+			resp.Header["Content-Type"] = []string{contentType}
+			return resp, err
+		}
+		failed := failure(t, newClient(t, over(script(step))), post(stubURL))
+		require.Equal(t, retry.Rejected, failed.Outcome)
+		require.True(t, utf8.ValidString(failed.Detail) && utf8.ValidString(string(failed.Code)))
+		require.LessOrEqual(t, len(failed.Detail), 1024)
+		require.LessOrEqual(t, len(failed.Code), 1024)
+		_, taken := failed.Code.Situation()
+		require.False(t, taken)
+	})
 }
