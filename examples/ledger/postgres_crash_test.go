@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -46,7 +47,13 @@ func TestPostgresCrashes(t *testing.T) {
 	}
 	for range 2 {
 		for _, crash := range crashes {
+			witness, err := pgx.Connect(t.Context(), database)
+			require.NoError(t, err)
 			crash()
+			// The postmaster takes a moment to notice that a backend died. Until then old connections still answer.
+			require.Eventually(t, func() bool { return witness.Ping(t.Context()) != nil }, time.Minute, time.Millisecond, "the sessions live on")
+			_ = witness.Close(t.Context()) // it is broken
+			pool.Reset()                   // its idle connections are as dead as the witness
 			require.Eventually(t, func() bool { return pool.Ping(t.Context()) == nil }, time.Minute, time.Millisecond, "the server does not come back")
 			goOn()
 		}
