@@ -73,6 +73,7 @@ func (d *Definition[In, Out]) Request(key childkey.Key, in In, options ...RunOpt
 // [ErrNoResult] that the saga completed and its result is not there,
 // [ErrNotFound] that it was swept while Run waited. [ErrCorrupt] means that it is
 // over, and that what is stored of it is damaged: nobody knows how it ended.
+// [ErrNewer] means that another process must read it, as one with the key it is sealed with.
 //
 // [ErrNotStarted] means that this call has started nothing, and [ErrFateUnknown]
 // that it may have; what an earlier call with the key did, they do not know.
@@ -175,9 +176,11 @@ func (e *Engine) find(ctx context.Context, req StartRequest) (Record, *drive, er
 func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
 
 // same returns ErrKeyReused unless r is what req asks for. Another version of
-// the saga is the same one.
+// the saga is the same one. Where the hash cannot be read it returns why: a codec's
+// key may be missing in this process.
 func same(r *Record, req *StartRequest) error {
-	if r.InputHash != req.InputHash && r.Corrupt != nil && !errors.Is(r.Corrupt, ErrNewer) {
+	unread := r.InputHash == [32]byte{} || !errors.Is(r.Corrupt, ErrNewer)
+	if r.InputHash != req.InputHash && r.Corrupt != nil && unread {
 		return r.Corrupt
 	}
 	if r.InputHash != req.InputHash {

@@ -86,7 +86,8 @@ func (c *AESGCM) Seal(plain, associated []byte) ([]byte, error) {
 }
 
 // Open implements [Codec]. It returns [ErrUnreadable], with the ID of a key that
-// is missing.
+// is missing. The error of a missing key also matches [errors.ErrUnsupported], so that
+// a process with the key can be told apart from bytes that nobody can open.
 func (c *AESGCM) Open(sealed, associated []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != aesgcmVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, ErrUnreadable
@@ -95,13 +96,24 @@ func (c *AESGCM) Open(sealed, associated []byte) ([]byte, error) {
 	id := string(sealed[2:end])
 	aead := c.ciphers[id]
 	if aead == nil {
-		return nil, fmt.Errorf("%w: no key %.32q", ErrUnreadable, id)
+		return nil, missingKeyError(id)
 	}
 	plain, err := aead.Open(nil, nil, sealed[end:], withHeader(sealed[:end], associated))
 	if err != nil {
 		return nil, ErrUnreadable
 	}
 	return plain, nil
+}
+
+// A missingKeyError has the ID of the key.
+type missingKeyError string
+
+func (e missingKeyError) Error() string {
+	return fmt.Sprintf("%v: no key %.32q", ErrUnreadable, string(e))
+}
+
+func (missingKeyError) Is(target error) bool {
+	return target == ErrUnreadable || target == errors.ErrUnsupported
 }
 
 // withHeader makes the header part of what is authenticated.

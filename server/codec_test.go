@@ -86,6 +86,7 @@ func TestAESGCM(t *testing.T) {
 	_, err = newCodec(t, "c").Open(sealed, associated)
 	require.ErrorIs(t, err, server.ErrUnreadable)
 	require.ErrorContains(t, err, `"a"`, "the missing key's ID")
+	require.ErrorIs(t, err, errors.ErrUnsupported, "another process may have the key")
 	opened, err = newCodec(t, "b", "a").Open(sealed, associated)
 	require.NoError(t, err, "rotated")
 	require.Equal(t, plain, opened)

@@ -16,7 +16,11 @@ func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 	if err := checkWrite(w); err != nil {
 		return err
 	}
-	return wrap("append", j.append(ctx, newOwned(o, w)))
+	sealed, err := j.sealer.owned(o, w)
+	if err != nil {
+		return wrap("append", err)
+	}
+	return wrap("append", j.append(ctx, sealed))
 }
 
 func (j *Journal) append(ctx context.Context, w owned) error {
@@ -88,7 +92,7 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 		if err != nil {
 			return false, err
 		}
-		short, err := compacted(log)
+		short, err := j.sealer.compacted(w.ID, log)
 		if err != nil {
 			short = log // for a person to look at; there is room behind it
 		}

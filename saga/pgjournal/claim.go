@@ -126,7 +126,7 @@ func (j *Journal) claimable(ctx context.Context, req saga.ClaimRequest, passed [
 func (j *Journal) take(ctx context.Context, engine saga.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
 	st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "ids": ids, "revisions": revisions})
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
-		return pgkit.RowsUnder(ctx, j.writer, j.query.byIndex.Bind(nil), st, scanStored)
+		return pgkit.RowsUnder(ctx, j.writer, j.query.byIndex.Bind(nil), st, j.sealer.scanStored)
 	})
 }
 

@@ -86,6 +86,22 @@ type Config struct {
 	// [pgkit.DefaultMaxQueued].
 	MaxQueued int
 
+	// Codec seals the content of sagas at rest; see [Codec]. All journals on the same
+	// tables need it, and all calls of [Start] ([Journal.StartConfig] has it). To give
+	// a codec to tables that have sagas: first run all processes with Codec,
+	// AcceptPlain and StorePlain, then without StorePlain. Once no plain saga is left,
+	// run them without AcceptPlain.
+	//
+	// To rotate keys, give the new key to all processes as a further one, then make it
+	// the current one. Keep the old key as long as sagas and lines of the audit log
+	// that it sealed are kept. nil stores everything as it is.
+	Codec Codec
+	// AcceptPlain reads values that are not sealed. If it is false a saga with such a
+	// value is damaged. A person who can write to the tables can then forge none.
+	AcceptPlain bool
+	// StorePlain seals nothing new, and opens what is sealed. It needs AcceptPlain.
+	StorePlain bool
+
 	// AllowNonDurable lets [Open] accept a server with fsync or
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// sagas that were started and steps that were done.
@@ -100,6 +116,9 @@ type Config struct {
 func (c Config) filled() (Config, error) {
 	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
 		return c, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	}
+	if err := checkCodec(c.Codec, c.AcceptPlain, c.StorePlain); err != nil {
+		return c, err
 	}
 	if c.LockTimeout == 0 {
 		c.LockTimeout = DefaultLockTimeout
@@ -124,4 +143,8 @@ func (c Config) filled() (Config, error) {
 		return c, fmt.Errorf("%w: MaxQueued %d with Combining %d", ErrConfig, c.MaxQueued, c.Combining)
 	}
 	return c, nil
+}
+
+func (c Config) sealer() sealer {
+	return sealer{codec: c.Codec, acceptPlain: c.AcceptPlain, storePlain: c.StorePlain}
 }

@@ -21,6 +21,19 @@ type StartConfig struct {
 	Scope string
 	// Schema is as [Config].Schema.
 	Schema string
+	// Codec is as [Config].Codec, and must be the codec of the journals that are to
+	// drive the saga. A transaction does not tell whether they have one. A saga that is
+	// started without it is stored as plain text. Journals with a codec refuse to drive
+	// such a saga, unless they have AcceptPlain: it gets stuck, without a call.
+	// [Journal.StartConfig] takes the codec of a journal.
+	Codec Codec
+
+	storePlain bool // as Config.StorePlain
+}
+
+// StartConfig returns what [Start] needs to store sagas as j does, in the scope "".
+func (j *Journal) StartConfig() StartConfig {
+	return StartConfig{Schema: j.cfg.Schema, Codec: j.cfg.Codec, storePlain: j.cfg.StorePlain}
 }
 
 // Start stores a saga as part of tx, and reports whether it was not there before:
@@ -34,8 +47,9 @@ type StartConfig struct {
 // Another transaction with the same key waits for this one to end, for as long as
 // its lock_timeout lets it.
 //
-// It returns an error wrapping [ErrArgument] without a tx, [saga.ErrInvalidKey] or
-// [saga.ErrEncode], with nothing sent; and one wrapping [saga.ErrKeyReused] if the key
+// It returns an error wrapping [ErrArgument] without a tx, [saga.ErrInvalidKey],
+// [saga.ErrEncode], [ErrConfig] for a nil pointer as Codec, or [ErrSeal], with nothing
+// stored; and one wrapping [saga.ErrKeyReused] if the key
 // belongs to a saga that was started with another input. In a REPEATABLE READ or
 // SERIALIZABLE transaction it can fail with 40001: run the transaction again.
 func Start[In, Out any](ctx context.Context, tx pgx.Tx, d *saga.Definition[In, Out], key childkey.Key, in In, cfg StartConfig) (created bool, err error) {
@@ -68,7 +82,15 @@ func enqueue[In, Out any](ctx context.Context, tx userTx, d *saga.Definition[In,
 	if err != nil {
 		return false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
-	insert, read := query.startTx.Bind(startArgs(req)), query.started.Bind(pgx.NamedArgs{"id": uuid(req.ID)})
+	if err := checkCodec(cfg.Codec, false, false); err != nil {
+		return false, err
+	}
+	sealer := sealer{codec: cfg.Codec, acceptPlain: true, storePlain: cfg.storePlain}
+	sealed, err := sealer.starting(req)
+	if err != nil {
+		return false, wrap("start", err)
+	}
+	insert, read := query.startTx.Bind(startArgs(sealed)), query.started.Bind(pgx.NamedArgs{"id": uuid(req.ID)})
 	if err := errors.Join(insert.Err(), read.Err()); err != nil {
 		return false, wrap("start", err)
 	}
@@ -77,6 +99,11 @@ func enqueue[In, Out any](ctx context.Context, tx userTx, d *saga.Definition[In,
 			return created, wrap("start", err)
 		}
 		name, hash, err := tx.read(ctx, read)
+		if err == nil {
+			if hash, err = sealer.open(hash, kindInputHash, req.ID); err != nil {
+				return false, fmt.Errorf("pgjournal: start: %w: saga %s %v: input_hash %w", ErrSeal, name, req.ID, err)
+			}
+		}
 		switch {
 		case errors.Is(err, pgx.ErrNoRows), errors.Is(err, sql.ErrNoRows): // swept in between
 			continue

@@ -49,25 +49,33 @@ const (
 
 // logOf returns the entries as they are appended at a revision, and the results
 // among them that go into the side table.
-func logOf(entries []saga.Entry, revision int64) (log []byte, large [][]byte) {
+func (s sealer) logOf(id saga.ID, entries []saga.Entry, revision int64) (log []byte, large [][]byte, err error) {
 	log = []byte{}
 	for _, e := range entries {
 		l := logged{Entry: e}
 		if len(e.Result) > largeResult {
-			large = append(large, e.Result)
-			l.elsewhere, l.Result = place{revision, int64(len(large))}, nil
+			l.elsewhere, l.Result = place{revision, int64(len(large) + 1)}, nil
+			result, err := s.seal(e.Result, kindLarge, id, l.elsewhere.of(e.Step)...)
+			if err != nil {
+				return nil, nil, err
+			}
+			large = append(large, result)
 		}
-		log = l.append(log)
+		data, err := s.seal(l.packed(), kindEntry, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		log = (*packed)(&log).appended(data)
 	}
-	return log, large
+	return log, large, nil
 }
 
 // endLog appends the end of a log: an entry of no bytes. The log of a saga that is over has
 // it, so that one which was cut off between two entries is known for that.
 func endLog(log []byte) []byte { return (*packed)(&log).appended(nil) }
 
-// append appends the entry to a log.
-func (l *logged) append(log []byte) []byte {
+// packed returns the entry as it is in a log, before it is sealed.
+func (l *logged) packed() []byte {
 	var marks uint64
 	mark := func(bit uint64, is bool) {
 		if is {
@@ -113,23 +121,23 @@ func (l *logged) append(log []byte) []byte {
 	if marks&markProblem != 0 {
 		b.text(l.Problem)
 	}
-	return (*packed)(&log).appended(b)
+	return b
 }
 
 // parseLog returns the entries of a log: of each call the last, in the order in
 // which the calls came first. ended says that the log has an end behind them. The error
 // wraps errNewer if a later build wrote the log.
-func parseLog(log []byte) (all []logged, ended bool, err error) {
+func (s sealer) parseLog(id saga.ID, log []byte) (all []logged, ended bool, err error) {
 	r := unpacker{rest: log}
 	for len(r.rest) > 0 {
 		raw := r.bytes()
 		if ended = !r.broken && len(raw) == 0; ended {
 			continue
 		}
-		l, err := parseEntry(raw)
 		if r.broken {
-			err = errUnreadable
+			raw = nil
 		}
+		l, err := s.parseEntry(id, raw)
 		if err != nil {
 			return nil, false, fmt.Errorf("entry %d, in %d bytes of entries, %w", len(all)+1, len(log), err)
 		}
@@ -143,9 +151,22 @@ func parseLog(log []byte) (all []logged, ended bool, err error) {
 	return all, ended, nil
 }
 
-func parseEntry(data []byte) (l logged, err error) {
+// parseEntry opens an entry and reads it.
+func (s sealer) parseEntry(id saga.ID, raw []byte) (logged, error) {
+	if len(raw) == 0 {
+		return logged{}, errUnreadable
+	}
+	data, err := s.open(raw, kindEntry, id)
+	if err != nil {
+		return logged{}, err
+	}
+	l, err := unpackEntry(data)
+	l.raw = raw
+	return l, err
+}
+
+func unpackEntry(data []byte) (l logged, err error) {
 	r := unpacker{rest: data}
-	l.raw = data
 	r.version()
 	marks := r.uint()
 	if !r.broken && marks >= markEnd {
@@ -182,8 +203,8 @@ func parseEntry(data []byte) (l logged, err error) {
 }
 
 // compacted returns the log without what was replaced.
-func compacted(log []byte) ([]byte, error) {
-	entries, ended, err := parseLog(log)
+func (s sealer) compacted(id saga.ID, log []byte) ([]byte, error) {
+	entries, ended, err := s.parseLog(id, log)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,19 @@ var full = saga.Entry{
 	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff", Problem: "later",
 }
 
+// The tests of this file are of logs that are not sealed.
+
+func logOf(entries []saga.Entry, revision int64) (log []byte, large [][]byte) {
+	log, large, _ = sealer{}.logOf(saga.ID{}, entries, revision)
+	return log, large
+}
+
+func parseLog(log []byte) (all []logged, ended bool, err error) {
+	return sealer{}.parseLog(saga.ID{}, log)
+}
+
+func compacted(log []byte) ([]byte, error) { return sealer{}.compacted(saga.ID{}, log) }
+
 func entriesOf(t *testing.T, log []byte) []saga.Entry {
 	t.Helper()
 	parsed, _, err := parseLog(log)
@@ -165,7 +178,7 @@ func FuzzParseLog(f *testing.F) {
 		}
 		again := []byte{}
 		for i := range parsed {
-			again = parsed[i].append(again)
+			again = (*packed)(&again).appended(parsed[i].packed())
 		}
 		twice, _, err := parseLog(again)
 		require.NoError(t, err)

@@ -18,6 +18,9 @@ var (
 	// ErrConfig: a field of [Config], or of [Roles], has a value that it cannot
 	// have.
 	ErrConfig = errors.New("pgjournal: bad config")
+	// ErrSeal: the [Codec] did not seal a value, so nothing was stored. Or it did not
+	// open the value that a start of the same saga must be compared with.
+	ErrSeal = errors.New("pgjournal: the codec failed")
 )
 
 // wrap says what was being done, and speaks of fates in the engine's terms.

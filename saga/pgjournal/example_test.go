@@ -12,6 +12,7 @@ import (
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -83,6 +84,52 @@ func ExampleOpen() {
 	// Output:
 	// order-1042: 4200 cents <nil>
 	// order-1042: 4200 cents <nil>
+}
+
+// A codec seals what the tables hold of the orders. A guard can have the same one.
+func ExampleConfig_codec() {
+	ctx := context.Background()
+	cfg, stop, err := exampleServer(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	secret := make([]byte, server.AESKeyBytes) // from a key service; never from the code
+	codec, err := server.NewAESGCM(server.AESKey{ID: "2026-11", Secret: secret})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	journal, err := pgjournal.Open(ctx, cfg, pgjournal.Config{Codec: codec, AllowNonDurable: true}) // pgtest runs without fsync
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer journal.Close()
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+	key, order := childkey.MustParse("order-1042"), Order{ID: "order-1042", Cents: 4200}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := pgjournal.Start(ctx, tx, Settle, key, order, journal.StartConfig())
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var readable bool
+	err = pool.QueryRow(ctx, "select position('4200'::bytea in input) > 0 from saga").Scan(&readable)
+	fmt.Println("the table shows the order:", readable, err)
+	r, err := journal.Read(ctx, saga.IDOf("", "settle", key))
+	fmt.Println(string(r.Input), err)
+	// Output:
+	// the table shows the order: false <nil>
+	// {"ID":"order-1042","Cents":4200} <nil>
 }
 
 // What commits an order commits that it will be settled.

@@ -23,6 +23,7 @@ type Journal struct {
 	writer      *pgkit.Writer
 	combiner    *pgkit.Combiner // nil with CombiningOff
 	rows        rowWriter
+	sealer      sealer
 	query       *queries
 	lockTimeout string // of cfg, in Postgres' milliseconds
 	ownsPool    bool
@@ -102,7 +103,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	j := &Journal{pool: pool, cfg: cfg, writer: writer, query: query, lockTimeout: milliseconds(cfg.LockTimeout)}
+	j := &Journal{pool: pool, cfg: cfg, writer: writer, query: query, lockTimeout: milliseconds(cfg.LockTimeout), sealer: cfg.sealer()}
 	if cfg.Combining == CombiningOff {
 		j.rows = &singles{writer, statements{query, j.lockTimeout}}
 		return j, nil

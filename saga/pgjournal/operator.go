@@ -30,7 +30,7 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 		"statuses": statuses, "damaged": slices.Contains(statuses, int16(saga.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans, "parked": req.Parked,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
-	listed, err := pgkit.All(ctx, j.pool, st, scanStored)
+	listed, err := pgkit.All(ctx, j.pool, st, j.sealer.scanStored)
 	if err != nil {
 		return nil, wrap("list", err)
 	}
@@ -79,13 +79,16 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	if err := checkChange(c); err != nil {
 		return saga.Record{}, false, err
 	}
-	st := j.changing(c)
+	st, err := j.changing(c)
+	if err != nil {
+		return saga.Record{}, false, wrap("change", err)
+	}
 	type changed struct {
 		stored
 		ok bool
 	}
 	got, err := pgkit.RetryConflict(ctx, func() (changed, error) {
-		s, ok, err := pgkit.Row(ctx, j.writer, st, scanStored)
+		s, ok, err := pgkit.Row(ctx, j.writer, st, j.sealer.scanStored)
 		return changed{s, ok}, err
 	})
 	switch {
@@ -102,9 +105,16 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	return r, true, nil
 }
 
-// changing returns the statement that does what c says.
-func (j *Journal) changing(c saga.Change) pgkit.Statement {
-	log, large := logOf(c.Entries, c.Revision+1)
+// changing returns the statement that does what c says, with its content sealed.
+func (j *Journal) changing(c saga.Change) (pgkit.Statement, error) {
+	log, large, err := j.sealer.logOf(c.ID, c.Entries, c.Revision+1)
+	if err != nil {
+		return pgkit.Statement{}, err
+	}
+	reason, err := j.sealer.sealReason(c.ID, c.By)
+	if err != nil {
+		return pgkit.Statement{}, err
+	}
 	if c.Status.Final() {
 		log = endLog(log)
 	}
@@ -113,14 +123,14 @@ func (j *Journal) changing(c saga.Change) pgkit.Statement {
 	}
 	args := pgx.NamedArgs{
 		"id": uuid(c.ID), "revision": c.Revision, "entries": log, "large": large,
-		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": c.By.Reason,
+		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": reason,
 		"lock_timeout": j.lockTimeout,
 	}
 	if c.Wake {
-		return j.query.wake.Bind(args)
+		return j.query.wake.Bind(args), nil
 	}
 	args["status"], args["cancel"], args["deadline"], args["keep"] = int16(c.Status), c.Cancel, c.Deadline, c.Keep
-	return j.query.change.Bind(args)
+	return j.query.change.Bind(args), nil
 }
 
 // AuditLog implements [saga.OperatorJournal].
@@ -131,11 +141,11 @@ func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.A
 	of := uuid(id)
 	of.Valid = id != saga.ID{}
 	st := j.query.auditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
-	log, err := pgkit.All(ctx, j.pool, st, scanAuditEntry)
+	log, err := pgkit.All(ctx, j.pool, st, j.sealer.scanAuditEntry)
 	return log, wrap("audit log", err)
 }
 
-func scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
+func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
 	var id pgtype.UUID
 	var verb string
 	var from, to int16
@@ -145,19 +155,22 @@ func scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
 	}
 	var found damage
 	e.At, e.ID, e.Verb = fromTimestamp(at), id.Bytes, saga.Verb(verb)
-	for _, s := range []struct {
+	for _, status := range []struct {
 		column string
 		number int16
 		into   *saga.Status
 	}{{"from_status", from, &e.From}, {"to_status", to, &e.To}} {
-		if s.number < int16(saga.Running) || s.number > int16(saga.Abandoned) {
-			found.note(fmt.Errorf("%s %d", s.column, s.number))
+		if status.number < int16(saga.Running) || status.number > int16(saga.Abandoned) {
+			found.note(fmt.Errorf("%s %d", status.column, status.number))
 			continue
 		}
-		*s.into = saga.Status(s.number)
+		*status.into = saga.Status(status.number)
 	}
 	if at.InfinityModifier != pgtype.Finite {
 		found.note(fmt.Errorf("at is %v", at.InfinityModifier))
+	}
+	if e.Reason, err = s.openReason(e); err != nil {
+		found.note(fmt.Errorf("reason %w", err))
 	}
 	e.Corrupt = found.of(e.ID)
 	return e, nil

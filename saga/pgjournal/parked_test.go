@@ -14,7 +14,7 @@ import (
 
 // What later builds may store: an entry with a mark that this one does not know, and one of
 // a later version.
-var ofLaterBuilds = []string{`\x0401802000`, `\x020200`}
+var ofLaterBuilds = []string{`\x0401802000`, `\x020400`}
 
 // An engine leaves a saga whose entries are of a later build to that build, and drives the
 // others. Another engine that can read the entries takes the saga over at once.

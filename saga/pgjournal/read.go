@@ -23,7 +23,7 @@ func (j *Journal) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
 
 // look reads the saga, and confirms it if somebody is to rely on it as it stands.
 func (j *Journal) look(ctx context.Context, id saga.ID, relied func(saga.Record) bool) (saga.Record, error) {
-	f, err := pgkit.One(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), scanFound)
+	f, err := pgkit.One(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
 	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
 		f.stored, err = j.confirm(ctx, id)
 	}
@@ -51,7 +51,7 @@ func (j *Journal) mustConfirm(synchronous bool) bool {
 func (j *Journal) confirm(ctx context.Context, id saga.ID) (stored, error) {
 	return pgkit.RetryConflict(ctx, func() (stored, error) {
 		st := j.query.confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.lockTimeout})
-		f, ok, err := pgkit.Row(ctx, j.writer, st, scanFound)
+		f, ok, err := pgkit.Row(ctx, j.writer, st, j.sealer.scanFound)
 		if err == nil && !ok {
 			err = pgx.ErrNoRows
 		}
@@ -110,10 +110,17 @@ func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[
 	var result []byte
 	_, err = pgx.ForEachRow(rows, []any{&id, &at.revision, &at.position, &result}, func() error {
 		s := index[id.Bytes]
-		if i, ok := s.missing[at]; ok { // else it was replaced by a later one
-			s.Entries[i].Result = result
-			delete(s.missing, at)
+		i, ok := s.missing[at]
+		if !ok { // it was replaced by a later one
+			return nil
 		}
+		plain, err := j.sealer.open(result, kindLarge, s.ID, at.of(s.Entries[i].Step)...)
+		if err != nil {
+			s.damage.note(fmt.Errorf("the result of %s %w", s.Entries[i].Step, err))
+			s.Corrupt = s.damage.of(s.ID)
+		}
+		s.Entries[i].Result = plain
+		delete(s.missing, at)
 		return nil
 	})
 	return err

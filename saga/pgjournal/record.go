@@ -15,12 +15,13 @@ type stored struct {
 	saga.Record
 
 	missing map[place]int // to which entry each belongs
+	damage  damage        // that Corrupt was made from
 }
 
 // scanStored reads the columns that the statements return for a saga, in their
 // order.
-func scanStored(row pgx.CollectableRow) (stored, error) {
-	c := new(columns)
+func (s sealer) scanStored(row pgx.CollectableRow) (stored, error) {
+	c := &columns{sealer: s}
 	if err := row.Scan(c.targets()...); err != nil {
 		return stored{}, err
 	}
@@ -34,8 +35,8 @@ type found struct {
 	synchronous bool
 }
 
-func scanFound(row pgx.CollectableRow) (f found, err error) {
-	c := new(columns)
+func (s sealer) scanFound(row pgx.CollectableRow) (f found, err error) {
+	c := &columns{sealer: s}
 	if err := row.Scan(append(c.targets(), &f.synchronous)...); err != nil {
 		return f, err
 	}
@@ -48,6 +49,8 @@ var parkedEngine = saga.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 25
 
 // columns takes one row.
 type columns struct {
+	sealer sealer
+
 	id, engine                                                                      pgtype.UUID
 	plan, inputHash, input                                                          []byte
 	name, scope, key                                                                string
@@ -75,13 +78,13 @@ func (c *columns) targets() []any {
 func (c *columns) stored() stored {
 	s := stored{Record: saga.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
-		Input: c.input, Result: c.result,
 		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel, Clean: c.clean,
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}
-	s.Corrupt = c.unpack(&s)
+	c.unpack(&s)
+	s.Corrupt = s.damage.of(s.ID)
 	return s
 }
 

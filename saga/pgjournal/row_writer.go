@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/server/pgkit"
 )
 
@@ -18,7 +17,7 @@ import (
 // singles sends each in one of its own.
 type rowWriter interface {
 	// start inserts the saga and returns when; false if it did not.
-	start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error)
+	start(ctx context.Context, req starting) (time.Time, bool, error)
 	// append writes what an owner's work came to, and returns false if it did not.
 	append(ctx context.Context, w owned) (bool, error)
 }
@@ -28,7 +27,7 @@ type singles struct {
 	statements
 }
 
-func (s *singles) start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error) {
+func (s *singles) start(ctx context.Context, req starting) (time.Time, bool, error) {
 	return pgkit.Row(ctx, s.writer, s.statements.start(req), pgx.RowTo[time.Time])
 }
 
@@ -64,27 +63,27 @@ func insist[Q, A any](ctx context.Context, within time.Duration, lane *pgkit.Lan
 // for no new one.
 type combined struct {
 	lockTimeout time.Duration
-	starts      *pgkit.Lane[saga.StartRequest, time.Time]
+	starts      *pgkit.Lane[starting, time.Time]
 	appends     *pgkit.Lane[owned, bool]
 }
 
 func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *combined {
 	return &combined{
 		lockTimeout: lockTimeout,
-		starts: pgkit.NewLane(c, pgkit.LaneConfig[saga.StartRequest, time.Time]{
+		starts: pgkit.NewLane(c, pgkit.LaneConfig[starting, time.Time]{
 			One: s.start, ScanOne: pgx.RowTo[time.Time], Many: s.startMany,
-			Compare: func(a, b saga.StartRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
-			Bytes:   func(req saga.StartRequest) int { return len(req.Input) },
+			Compare: func(a, b starting) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Bytes:   func(req starting) int { return len(req.input) },
 		}),
 		appends: pgkit.NewLane(c, pgkit.LaneConfig[owned, bool]{
 			One: s.append, ScanOne: pgx.RowTo[bool], Many: s.appendMany,
 			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
-			Bytes:   func(w owned) int { return len(w.log) + len(w.Result) },
+			Bytes:   func(w owned) int { return len(w.log) + len(w.stored.result) },
 		}),
 	}
 }
 
-func (c *combined) start(ctx context.Context, req saga.StartRequest) (time.Time, bool, error) {
+func (c *combined) start(ctx context.Context, req starting) (time.Time, bool, error) {
 	return insist(ctx, c.lockTimeout, c.starts, req)
 }
 
@@ -93,7 +92,7 @@ func (c *combined) append(ctx context.Context, w owned) (bool, error) {
 	return ok, err
 }
 
-func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, time.Time, error)) {
+func (s statements) startMany(reqs []starting) (pgkit.Statement, func(pgx.CollectableRow) (int, time.Time, error)) {
 	n := len(reqs)
 	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 	plans, hashes, inputs := make([][]byte, n), make([][]byte, n), make([][]byte, n)
@@ -103,9 +102,9 @@ func (s statements) startMany(reqs []saga.StartRequest) (pgkit.Statement, func(p
 	index := make(map[starter]int, n)
 	for i, req := range reqs {
 		ids[i], engines[i] = uuid(req.ID), uuid(req.Engine)
-		plans[i], hashes[i], inputs[i] = reqs[i].Plan[:], reqs[i].InputHash[:], present(req.Input)
+		plans[i], hashes[i], inputs[i] = reqs[i].Plan[:], req.inputHash, req.input
 		names[i], scopes[i], keys[i] = req.Name, req.Scope, req.Key.String()
-		versions[i], fences[i] = int32(req.Version), firstFence(req) //nolint:gosec // checkStart bounds it
+		versions[i], fences[i] = int32(req.Version), firstFence(req.StartRequest) //nolint:gosec // checkStart bounds it
 		index[starter{req.ID, req.Engine}] = i
 	}
 	st := s.query.startMany.Bind(pgx.NamedArgs{
@@ -137,7 +136,7 @@ func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.Collectab
 	for i, w := range all {
 		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
 		statuses[i], deadlines[i], wakes[i] = statusOrNull(w.Status), timestamp(w.DeadlineAt), timestamp(w.WakeAt)
-		logs[i], causes[i], stuckOns[i], results[i] = w.log, packFailure(w.Cause), packFailure(w.StuckOn), w.Result
+		logs[i], causes[i], stuckOns[i], results[i] = w.log, w.stored.cause, w.stored.stuckOn, w.stored.result
 		keeps[i] = w.Keep
 	}
 	return s.query.appendMany.Bind(pgx.NamedArgs{
@@ -154,7 +153,7 @@ func (s statements) finishMany(all []owned) pgkit.Statement {
 	logs, results := make([][]byte, n), make([][]byte, n)
 	for i, w := range all {
 		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
-		logs[i], results[i], keeps[i] = w.log, w.Result, w.Keep
+		logs[i], results[i], keeps[i] = w.log, w.stored.result, w.Keep
 	}
 	return s.query.finishMany.Bind(pgx.NamedArgs{
 		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "results": results,

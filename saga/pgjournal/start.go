@@ -17,9 +17,13 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	if err := checkStart(req); err != nil {
 		return saga.Record{}, false, err
 	}
+	sealed, err := j.sealer.starting(req)
+	if err != nil {
+		return saga.Record{}, false, wrap("start", err)
+	}
 	var r saga.Record // filled in by reference: it is large, and this far from the bottom of a stack
 	for {
-		created, err := j.start(ctx, &req, &r)
+		created, err := j.start(ctx, &sealed, &r)
 		if errors.Is(err, saga.ErrNotFound) && ctx.Err() == nil {
 			continue // what was in the way has been swept since
 		}
@@ -27,7 +31,7 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	}
 }
 
-func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Record) (created bool, err error) {
+func (j *Journal) start(ctx context.Context, req *starting, r *saga.Record) (created bool, err error) {
 	sent := ctx
 	if saga.Stays(ctx) {
 		sent = pgkit.Staying(ctx)
@@ -41,7 +45,7 @@ func (j *Journal) start(ctx context.Context, req *saga.StartRequest, r *saga.Rec
 		return false, err
 	}
 	if inserted {
-		*r = newRecord(req, at)
+		*r = newRecord(&req.StartRequest, at)
 		return true, nil
 	}
 	// Its snapshot is younger than the conflict. Calls are sent on the strength of

@@ -16,33 +16,68 @@ type statements struct {
 	lockTimeout string
 }
 
-// An owned write is what an owner asks for, with its entries as they are stored.
+// An owned write is what an owner asks for, with its parts as they are stored.
 type owned struct {
 	saga.Owner
 	saga.Write
 
-	log   []byte
-	large [][]byte // results for the side table
+	log    []byte
+	large  [][]byte // results for the side table
+	stored struct{ cause, stuckOn, park, result []byte }
 }
 
-func newOwned(o saga.Owner, w saga.Write) owned {
-	log, large := logOf(w.Entries, w.Revision)
-	if w.Status.Final() {
-		log = endLog(log)
+func (s sealer) owned(o saga.Owner, w saga.Write) (owned, error) {
+	sealed := owned{Owner: o, Write: w}
+	var err error
+	if sealed.log, sealed.large, err = s.logOf(o.ID, w.Entries, w.Revision); err != nil {
+		return sealed, err
 	}
-	return owned{o, w, log, large}
+	if w.Status.Final() {
+		sealed.log = endLog(sealed.log)
+	}
+	for _, f := range []struct {
+		into  *[]byte
+		plain []byte
+		kind  kind
+	}{
+		{&sealed.stored.cause, packFailure(w.Cause), kindCause},
+		{&sealed.stored.stuckOn, packFailure(w.StuckOn), kindStuckOn},
+		{&sealed.stored.park, packFailure(w.Park), kindParked},
+		{&sealed.stored.result, w.Result, kindResult},
+	} {
+		if *f.into, err = s.seal(f.plain, f.kind, o.ID); err != nil {
+			return sealed, err
+		}
+	}
+	return sealed, nil
 }
 
-func (s statements) start(req saga.StartRequest) pgkit.Statement {
+// A starting saga is one that somebody asks for, with its parts as they are stored.
+type starting struct {
+	saga.StartRequest
+
+	input, inputHash []byte
+}
+
+func (s sealer) starting(req saga.StartRequest) (sealed starting, err error) {
+	sealed.StartRequest = req
+	if sealed.input, err = s.seal(present(req.Input), kindInput, req.ID); err != nil {
+		return sealed, err
+	}
+	sealed.inputHash, err = s.seal(req.InputHash[:], kindInputHash, req.ID)
+	return sealed, err
+}
+
+func (s statements) start(req starting) pgkit.Statement {
 	args := startArgs(req)
-	args["engine"], args["fence"], args["lock_timeout"] = uuid(req.Engine), firstFence(req), s.lockTimeout
+	args["engine"], args["fence"], args["lock_timeout"] = uuid(req.Engine), firstFence(req.StartRequest), s.lockTimeout
 	return s.query.start.Bind(args)
 }
 
-func startArgs(req saga.StartRequest) pgx.NamedArgs {
+func startArgs(req starting) pgx.NamedArgs {
 	return pgx.NamedArgs{
-		"id": uuid(req.ID), "plan": req.Plan[:], "input_hash": req.InputHash[:], "name": req.Name, "version": int32(req.Version), //nolint:gosec // checkStart bounds it
-		"scope": req.Scope, "key": req.Key.String(), "input": present(req.Input),
+		"id": uuid(req.ID), "plan": req.Plan[:], "input_hash": req.inputHash, "name": req.Name, "version": int32(req.Version), //nolint:gosec // checkStart bounds it
+		"scope": req.Scope, "key": req.Key.String(), "input": req.input,
 	}
 }
 
@@ -69,14 +104,14 @@ func (s statements) append(w owned) pgkit.Statement {
 func (s statements) finish(w owned) pgkit.Statement {
 	return s.query.finish.Bind(pgx.NamedArgs{
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision, "entries": w.log,
-		"result": w.Result, "keep": w.Keep, "lock_timeout": s.lockTimeout,
+		"result": w.stored.result, "keep": w.Keep, "lock_timeout": s.lockTimeout,
 	})
 }
 
 func (s statements) park(w owned) pgkit.Statement {
 	return s.query.park.Bind(pgx.NamedArgs{
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
-		"park": packFailure(w.Park), "lock_timeout": s.lockTimeout,
+		"park": w.stored.park, "lock_timeout": s.lockTimeout,
 	})
 }
 
@@ -90,7 +125,7 @@ func (s statements) appendArgs(w owned) pgx.NamedArgs {
 	return pgx.NamedArgs{
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision, "entries": w.log,
 		"status": statusOrNull(w.Status), "deadline_at": timestamp(w.DeadlineAt), "wake_at": timestamp(w.WakeAt),
-		"cause": packFailure(w.Cause), "stuck_on": packFailure(w.StuckOn), "result": w.Result, "keep": w.Keep,
+		"cause": w.stored.cause, "stuck_on": w.stored.stuckOn, "result": w.stored.result, "keep": w.Keep,
 		"lock_timeout": s.lockTimeout,
 	}
 }

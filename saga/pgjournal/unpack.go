@@ -41,17 +41,21 @@ func (d damage) of(id saga.ID) error {
 	return fmt.Errorf("%w: saga %v: %s", kind, id, all)
 }
 
-// unpack reads the columns that can hold what no version of this package writes, and returns
+// unpack reads the columns that can hold what no version of this package writes, and notes
 // what is wrong with them. It reads on behind what is damaged, so that a person sees the
 // rest.
-func (c *columns) unpack(s *stored) error {
-	var found damage
-	c.unpackIdentity(s, &found)
-	c.unpackStanding(s, &found)
-	c.checkTimes(&found)
-	c.unpackFailures(s, &found)
+func (c *columns) unpack(s *stored) {
+	found := &s.damage
+	c.unpackIdentity(s, found)
+	c.unpackInput(s, found)
+	c.unpackStanding(s, found)
+	c.checkTimes(found)
+	c.unpackFailures(s, found)
 	found.note(c.unpackEntries(s))
-	return found.of(s.ID)
+	var err error
+	if s.Result, err = c.sealer.open(c.result, kindResult, s.ID); err != nil {
+		found.note(fmt.Errorf("result %w", err))
+	}
 }
 
 // unpackIdentity reads what a saga was started as. The ID is made from scope, name and key.
@@ -65,9 +69,24 @@ func (c *columns) unpackIdentity(s *stored, found *damage) {
 	if copy(s.Plan[:], c.plan) != len(s.Plan) || len(c.plan) != len(s.Plan) {
 		found.note(fmt.Errorf("plan of %d bytes", len(c.plan)))
 	}
-	if copy(s.InputHash[:], c.inputHash) != len(s.InputHash) || len(c.inputHash) != len(s.InputHash) {
-		found.note(fmt.Errorf("input_hash of %d bytes", len(c.inputHash)))
-	} else if len(c.input) > 0 && sha256.Sum256(c.input) != s.InputHash { // a list has no input
+}
+
+// unpackInput reads the input and its hash. A list has no input.
+func (c *columns) unpackInput(s *stored, found *damage) {
+	hash, err := c.sealer.open(c.inputHash, kindInputHash, s.ID)
+	switch {
+	case err != nil:
+		found.note(fmt.Errorf("input_hash %w", err))
+	case copy(s.InputHash[:], hash) != len(s.InputHash) || len(hash) != len(s.InputHash):
+		found.note(fmt.Errorf("input_hash of %d bytes", len(hash)))
+	}
+	if len(c.input) == 0 {
+		s.Input = c.input
+		return
+	}
+	if s.Input, err = c.sealer.open(c.input, kindInput, s.ID); err != nil {
+		found.note(fmt.Errorf("input %w", err))
+	} else if len(hash) == len(s.InputHash) && sha256.Sum256(s.Input) != s.InputHash {
 		found.note(errors.New("input_hash is not that of the input"))
 	}
 }
@@ -105,19 +124,36 @@ func (c *columns) checkTimes(found *damage) {
 
 func (c *columns) unpackFailures(s *stored, found *damage) {
 	var err error
-	if s.Cause, err = unpackFailure(c.cause); err != nil {
+	if s.Cause, err = c.sealer.failure(s.ID, c.cause, kindCause); err != nil {
 		found.note(fmt.Errorf("cause %w", err))
 	}
-	if s.StuckOn, err = unpackFailure(c.stuckOn); err != nil {
+	if s.Engine != parkedEngine {
+		if s.StuckOn, err = c.sealer.failure(s.ID, c.stuckOn, kindStuckOn); err != nil {
+			found.note(fmt.Errorf("stuck_on %w", err))
+		}
+		return
+	}
+	// A process without the codec parks sealed sagas, with a reason that is not sealed.
+	s.Engine = saga.EngineID{}
+	reason := c.sealer
+	reason.acceptPlain = true
+	if s.Parked, err = reason.failure(s.ID, c.stuckOn, kindParked); err != nil {
 		found.note(fmt.Errorf("stuck_on %w", err))
 	}
-	if s.Engine == parkedEngine {
-		s.Engine, s.Parked, s.StuckOn = saga.EngineID{}, cmp.Or(s.StuckOn, &saga.Failure{Reason: saga.ReasonNewer}), nil
+	s.Parked = cmp.Or(s.Parked, &saga.Failure{Reason: saga.ReasonNewer})
+}
+
+// failure opens a failure and reads it.
+func (s sealer) failure(id saga.ID, data []byte, k kind) (*saga.Failure, error) {
+	plain, err := s.open(data, k, id)
+	if err != nil {
+		return nil, err
 	}
+	return unpackFailure(plain)
 }
 
 func (c *columns) unpackEntries(s *stored) error {
-	log, ended, err := parseLog(c.entries)
+	log, ended, err := c.sealer.parseLog(s.ID, c.entries)
 	if err != nil {
 		return err
 	}
