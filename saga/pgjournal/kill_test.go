@@ -174,7 +174,9 @@ func TestPoison(t *testing.T) {
 	for i := range others {
 		request(fmt.Sprint(i))
 	}
-	todo := job{Database: look.Config().ConnString(), Town: c.url, MaxDeaths: 3}
+	// From the second death on each saga waits by its ID, longer each time. The others seldom
+	// meet the poison again, and never as often as MaxDeaths.
+	todo := job{Database: look.Config().ConnString(), Town: c.url, MaxDeaths: 5, Lease: 2 * time.Second}
 	for deaths := 0; ; deaths++ { // a supervisor
 		p := spawn(t, roleDrain, todo)
 		r, err := p.until(t, j, poison, saga.Stuck)

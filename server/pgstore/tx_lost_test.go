@@ -16,11 +16,15 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// kill ends the session that tx is in, and waits until it is gone.
+// kill ends the session that tx is in, and waits until it is gone. Once ctx has ended there is
+// nothing left to end: the transaction fails by that.
 func kill(ctx context.Context, t *testing.T, tx pgx.Tx, look *pgxpool.Pool) {
 	t.Helper()
 	var process int
-	require.NoError(t, tx.QueryRow(ctx, "select pg_backend_pid()").Scan(&process))
+	if err := tx.QueryRow(ctx, "select pg_backend_pid()").Scan(&process); err != nil {
+		require.Error(t, ctx.Err(), "%v", err)
+		return
+	}
 	killProcess(ctx, t, process, look)
 }
 
