@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// Derive returns the child key for the call to operation on service made on
-// behalf of parent: the first 16 bytes, as 32 lower-case hex digits, of the
-// SHA-256 (FIPS 180-4) of the netstring tuple that SPEC.md lays out.
-// testdata/vectors.json has golden values; neither changes within v1.
+// Derive returns the child key for the call to operation on service on behalf of parent.
+// The key is the first 16 bytes, as 32 lower-case hex digits, of a SHA-256 hash (FIPS
+// 180-4). The input of the hash is the netstring tuple in SPEC.md. testdata/vectors.json
+// has golden values; the tuple and the values do not change within v1.
 //
-// service and operation are names, see [CheckName]. Discriminators tell
-// several calls of one operation under one parent apart: raw bytes, at most
-// [MaxDiscriminators] of them, each 1 to [MaxDiscriminatorBytes] long, compared
-// byte by byte and in order. Take them from what the call is about (an SKU, the
-// id of a line), never from a position, a clock or an attempt.
+// service and operation are names, see [CheckName]. Discriminators tell several calls of
+// one operation under one parent apart: raw bytes, at most [MaxDiscriminators] of them,
+// each 1 to [MaxDiscriminatorBytes] long, compared byte by byte and in order. Take them
+// from the subject of the call, such as an SKU or the id of a line, never from a position,
+// a clock or an attempt.
 //
 // Derive is pure: retries, restarts and other processes get the same Key. Its
 // error wraps [ErrEmpty] (zero parent, empty name or discriminator),

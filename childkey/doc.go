@@ -1,22 +1,21 @@
-// Package childkey makes the idempotency keys that a request and the calls
-// made on its behalf travel under.
+// Package childkey makes idempotency keys: for a request, and for the calls made on its
+// behalf.
 //
-// A request has one parent key ([New], [Parse], [FromParts]). Every downstream
-// call has a child key that [Derive] computes from the parent key, the names of
-// the service and the operation called, and what tells several such calls apart.
-// The same intent gives the same key: on every attempt, every replica and after
-// every restart. Start with [Parse] and [Derive]; package sdk derives by itself,
-// and needs a parent key in its ctx ([NewContext]).
+// A request has one parent key ([New], [Parse], [FromParts]). Every downstream call has a
+// child key. [Derive] computes it from the parent key, the names of service and operation,
+// and the discriminators of several such calls. The same intent has the same key on every
+// attempt, on every replica and after every restart. Package sdk derives by itself, from the
+// parent key in its ctx ([NewContext]).
 //
-// A service that was called under a key derives its own calls from the hop key
-// ([Hop]), which depends on who called. Two callers who choose the same key
-// therefore have no child key in common.
+// Inside a guarded handler the parent key is the hop key ([Hop]), which depends on the caller.
+// Two callers who choose the same key therefore share no child key.
 //
-// [Sum] and [Encoding] are for callees that take keys in another form, [Keyed]
-// for those that must not compute the keys of others, [Family] for noticing one
-// key with two payloads. A key is a name, not a proof: whoever knows a parent
-// knows its children, so that keys never authorize anything.
+// [Sum] and [Encoding] serve callees that take keys in another form. [Keyed] keeps third
+// parties from computing other keys. [Family] notices one key with two payloads.
 //
-// The package knows nothing of HTTP, databases or retries. SPEC.md lays out
-// the bytes for other languages.
+// A key is a name and not a proof. Everybody who knows a parent key can compute its child keys,
+// so a key never authorizes anything.
+//
+// The package is independent of HTTP, databases and retries. SPEC.md has the bytes for other
+// languages.
 package childkey

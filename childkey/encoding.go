@@ -102,8 +102,8 @@ func (e Encoding) Key(sum Hash) (Key, error) {
 	return quote(string(text)), nil
 }
 
-// hex32 is apart from Append because a buffer that goes nowhere else is not copied
-// twice, and goes by a table because encoding/hex takes half as long again.
+// hex32 is not built on Append, because that would copy the buffer twice. It uses a table,
+// because encoding/hex is slower.
 func hex32(sum []byte) Key {
 	var quoted [1 + 32 + 1]byte
 	quoted[0], quoted[33] = '"', '"'

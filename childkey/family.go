@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// A Family is the children of one parent key, as far as this process has
-// derived them: it tells a repeated call (the same tuple for the same payload:
-// a re-drive) from a mistake (the same tuple for another payload, which the
-// callee would take for a duplicate and never run).
+// A Family remembers the children of one parent key that this process has derived. The same
+// tuple for the same payload is a repeated call. The same tuple for another payload is a
+// mistake: the callee would take the second call for a duplicate and never run it.
 //
-// It remembers about 100 bytes per child for as long as it lives, and is safe for
-// concurrent use. A nil or zero Family has no parent: it derives nothing.
+// It keeps about 100 bytes for each child and is safe for concurrent use. A nil or zero
+// Family has a zero parent and derives no keys.
 type Family struct {
 	parent Key
 
@@ -37,11 +36,10 @@ func (f *Family) Parent() Key {
 	return f.parent
 }
 
-// Child derives a child key as [Derive] does and remembers the digest of the
-// payload it is for: all that makes the callee take the call for another one,
-// such as method, path and body. It returns an error wrapping
-// [ErrDuplicateChild] if the family used the same tuple for another payload;
-// its other errors are Derive's.
+// Child derives a child key as [Derive] does, and remembers the digest of its payload. The
+// payload is everything that makes it another call for the callee, such as method, path and
+// body. It returns an error wrapping [ErrDuplicateChild] if the family used the same tuple
+// for another payload; its other errors are Derive's.
 func (f *Family) Child(payload [32]byte, service, operation string, discriminators ...string) (Key, error) {
 	sum, err := f.Sum(payload, service, operation, discriminators...)
 	if err != nil {
@@ -50,9 +48,8 @@ func (f *Family) Child(payload [32]byte, service, operation string, discriminato
 	return Hex32.Key(sum)
 }
 
-// Sum is [Family.Child] for callees that take keys in another [Encoding]. What
-// counts is the tuple, not its text: one tuple in two encodings counts as the same
-// child.
+// Sum is [Family.Child] for callees that take keys in another [Encoding]. One tuple in two
+// encodings is the same child.
 func (f *Family) Sum(payload [32]byte, service, operation string, discriminators ...string) (Hash, error) {
 	sum, err := Sum(f.Parent(), service, operation, discriminators...)
 	if err != nil {
@@ -64,10 +61,10 @@ func (f *Family) Sum(payload [32]byte, service, operation string, discriminators
 	return sum, nil
 }
 
-// Use remembers that child, of the family's parent, is for the payload with this
-// digest. [Family.Child] and [Family.Sum] call it; call it yourself with what
-// [Keyed.Sum] returns. Its error wraps [ErrDuplicateChild] if child was used for
-// another payload, and [ErrEmpty] if f is nil.
+// Use remembers that child, of the family's parent, is for the payload with this digest.
+// [Family.Child] and [Family.Sum] call it. Call it yourself with a Hash from [Keyed.Sum].
+// Its error wraps [ErrDuplicateChild] if child was used for another payload, and [ErrEmpty]
+// if f is nil.
 func (f *Family) Use(child Hash, payload [32]byte) error {
 	if f == nil {
 		return fmt.Errorf("%w: family", ErrEmpty)
@@ -87,10 +84,10 @@ func (f *Family) Use(child Hash, payload [32]byte) error {
 	return nil
 }
 
-// Note keeps what change makes of the note that there is for a child, nil at first: what
-// whoever makes its call wants to know when it makes the call again. change is called
-// once, and alone; it must not call the family. Of a child that was not used, and for a
-// nil Family, nothing is kept.
+// Note changes the note of a child. A client keeps there what it must know when it makes
+// the call again. change gets the note, nil at first, and returns the new one. It is called
+// once, under a lock, and must not call the family. A child that was not used keeps no
+// note, and a nil Family keeps none.
 func (f *Family) Note(child Hash, change func(noted any) any) {
 	if f == nil {
 		return

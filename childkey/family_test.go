@@ -72,7 +72,7 @@ func TestFamily_withoutParent(t *testing.T) {
 	require.NoError(t, new(childkey.Family).Use(childkey.Hash{}, [32]byte{}))
 }
 
-// Of 32 goroutines with 32 payloads for one tuple, one wins.
+// 32 goroutines use one tuple with 32 payloads: one wins.
 func TestFamily_race(t *testing.T) {
 	t.Parallel()
 	family := childkey.NewFamily(parent)

@@ -61,7 +61,7 @@ func TestHop_badInput(t *testing.T) {
 	}
 }
 
-// A hop key is no child and no parent of the same elements.
+// A hop key differs from the child and the parent of the same elements.
 func TestHop_isAKindOfItsOwn(t *testing.T) {
 	t.Parallel()
 	hop, err := childkey.Hop("a", "b", childkey.MustParse("c"))

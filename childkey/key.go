@@ -15,12 +15,12 @@ import (
 // MaxKeyBytes is the length of the longest [Key].
 const MaxKeyBytes = 255
 
-// A Key is an idempotency key: 1 to 255 bytes of 0x21-0x7E without `"`, `,`
-// and `\`, compared byte by byte. The zero Key is no key. Keys are comparable
-// with ==, can be map keys, and are safe for concurrent use.
+// A Key is an idempotency key: 1 to 255 bytes of 0x21-0x7E without `"`, `,` and `\`,
+// compared byte by byte. The zero Key means that there is no key. Keys are comparable with
+// ==, can be map keys, and are safe for concurrent use.
 //
-// As text (JSON, flags) a Key is its bare text, so that it can be kept with what
-// it is for; logs show its [Key.Digest].
+// As text (JSON, flags) a Key is its bare text, so that it can be stored beside its
+// request; logs show its [Key.Digest].
 type Key struct {
 	quoted string // as most keys come and go: it takes no new string to cut the quotes off; empty: no key
 }
@@ -72,11 +72,11 @@ func (k Key) Quoted() string {
 	return k.quoted
 }
 
-// IsZero reports whether k is no key.
+// IsZero reports whether k is the zero Key.
 func (k Key) IsZero() bool { return k.quoted == "" }
 
-// Digest returns the first 8 bytes of the key's SHA-256 in hex: what logs,
-// errors and events show in place of the key. The zero Key has none: "".
+// Digest returns the first 8 bytes of the key's SHA-256 in hex. Logs, errors and events
+// show it instead of the key. The zero Key has none: "".
 func (k Key) Digest() string {
 	if k.IsZero() {
 		return ""

@@ -13,13 +13,13 @@ import (
 // MinSecretBytes is the length of the shortest secret of a [Keyed].
 const MinSecretBytes = 16
 
-// A Keyed derives child keys with a secret (HMAC-SHA-256, RFC 2104), for callees
-// that must not be able to compute the other children of a parent key that they
-// see or guess. It is immutable and safe for concurrent use; the zero Keyed
-// derives nothing. Printed or logged it shows its key id alone.
+// A Keyed derives child keys with a secret (HMAC-SHA-256, RFC 2104). It is for callees that
+// may see or guess a parent key and must not compute its other children. It is immutable
+// and safe for concurrent use; the zero Keyed derives nothing. Printed or logged it shows
+// its key id alone.
 //
-// A live parent stays with the secret that its first child was made with: keep
-// the key id beside the parent, and start to use a new secret with new parents.
+// All children of a parent must be made with the same secret. Store the key id beside the
+// parent, and use a new secret for new parents only.
 type Keyed struct {
 	kid string
 	// The secret is only in the closure that makes new states, where no
@@ -27,9 +27,8 @@ type Keyed struct {
 	macs sync.Pool
 }
 
-// mac is a state of the hash with the secret in it, and its work space: an
-// argument of hash.Hash escapes, so that a buffer on the stack would not stay
-// there.
+// mac is a state of the hash with the secret in it, and its work space. An argument of
+// hash.Hash escapes, so a buffer on the stack would move to the heap.
 type mac struct {
 	hash hash.Hash
 	buf  [maxTupleBytes]byte

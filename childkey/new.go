@@ -8,10 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// New returns a random parent key, a UUIDv4 (RFC 9562 section 5.4) with 122
-// bits from the system's random source. If that source fails, New returns an
-// error wrapping [ErrRandom]; there is no weaker fallback. It is safe for
-// concurrent use.
+// New returns a random parent key, a UUIDv4 (RFC 9562 section 5.4) with 122 bits from the
+// system's random source. If that source fails, New returns an error wrapping [ErrRandom]
+// and never a weaker key. It is safe for concurrent use.
 //
 // Make a parent key once per intent and keep it before the first call goes
 // out: a process that starts over with another key does everything again.
@@ -36,8 +35,7 @@ func NewV7From(random io.Reader) (Key, error) { return newUUID(random, uuid.NewV
 // the random source fails.
 func MustNew() Key { return must(New()) }
 
-// MustParse is [Parse] for keys in the source of a program. It panics if text
-// is no key.
+// MustParse is [Parse] for keys in the source of a program. It panics if text is not a key.
 func MustParse(text string) Key { return must(Parse(text)) }
 
 func newUUID(random io.Reader, read func(io.Reader) (uuid.UUID, error)) (Key, error) {

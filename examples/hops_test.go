@@ -79,16 +79,16 @@ func TestHops_deadLeaf(t *testing.T) {
 	require.EqualValues(t, 4, leaf.hits.Load())
 }
 
-// What the leaf says no retry can help is not retried by anybody above it.
-func TestHops_veto(t *testing.T) {
+// The leaf says that no retry can help. Then no hop above it retries.
+func TestHops_notRetryable(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusPaymentRequired, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			first, leaf, err := callThrough(t, func(ctx context.Context, _ int) (int, error) {
-				return 0, errors.Join(server.Veto(ctx), &server.StatusError{Status: status})
+				return 0, errors.Join(server.Settle(ctx, server.NotRetryable()), &server.StatusError{Status: status})
 			})
-			require.ErrorIs(t, err, wire.ErrVetoed)
+			require.ErrorIs(t, err, wire.ErrNotRetryable)
 			require.EqualValues(t, 1, leaf.hits.Load())
 			require.EqualValues(t, 1, first.hits.Load())
 		})

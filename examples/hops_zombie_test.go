@@ -14,6 +14,7 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A hop's owner loses its key to a peer, does not notice, and calls the next hop all the
@@ -27,18 +28,18 @@ func TestHops_zombieCallsTheNextHop(t *testing.T) {
 	})
 	call := calling(t, leaf)
 	var ahead atomic.Int64 // of the store's clock: the owner's own alarm does not go off
-	store, err := memstore.NewWith(memstore.Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	s, err := memstore.NewWith(memstore.Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	require.NoError(t, err)
 	begun, wake := make(chan struct{}), make(chan struct{})
 	late := make(chan error, 1)
-	owner := startReplica(t, store, func(ctx context.Context, in int) (int, error) {
+	owner := startReplica(t, s, func(ctx context.Context, in int) (int, error) {
 		close(begun)
 		<-wake
 		out, err := call(context.WithoutCancel(ctx), in)
 		late <- err
 		return out, err
 	})
-	peer := startReplica(t, store, call)
+	peer := startReplica(t, s, call)
 
 	ask := func(url string) error {
 		client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"next": {URL: url}}})
@@ -60,9 +61,9 @@ func TestHops_zombieCallsTheNextHop(t *testing.T) {
 }
 
 // startReplica starts a process of a hop over a store that several share, and returns its URL.
-func startReplica(t *testing.T, store server.Store, do func(context.Context, int) (int, error)) string {
+func startReplica(t *testing.T, s store.Store, do func(context.Context, int) (int, error)) string {
 	t.Helper()
-	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	guard, err := server.NewGuard(s, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	require.NoError(t, server.Handle(mux, guard, work, server.Keyed, do))

@@ -36,15 +36,28 @@ var rooms = []struct {
 	{"childkey", []string{uuid}},
 	{"retry", []string{"childkey", retryablehttp}},
 	{"sdk", []string{"childkey", "retry"}},
-	{"saga", []string{"childkey", "retry", "sdk"}},
-	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "server/pgkit", pgx}},
-	{"server", []string{"childkey"}},
-	{"server/pgkit", []string{pgx}},
-	{"server/pgstore", []string{"childkey", "server", "server/pgkit", pgx}},
+	{"saga", []string{"childkey", "retry", "sdk", "saga/journal", "saga/internal/engine"}},
+	{"saga/internal/engine", []string{"childkey", "retry", "sdk", "saga/journal"}},
+	{"saga/journal", []string{"childkey", "retry"}},
+	{"saga/memjournal", []string{"childkey", "retry", "saga/journal"}},
+	{"saga/sagatest", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal"}},
+	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/pgkit", pgx}},
+	{"server", []string{"childkey", "server/store", "server/internal/engine", "server/internal/record"}},
+	{"server/store", []string{"childkey", "server/internal/runctx"}},
+	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
+	{"server/internal/record", []string{"childkey", "server/store"}},
+	{"server/internal/runctx", nil},
+	{"server/inbox", []string{"childkey", "server", "server/store"}},
+	{"server/memstore", []string{"server/store"}},
+	{"server/servertest", []string{"server/store"}},
+	{"internal/pgkit", []string{pgx}},
+	{"internal/pgkittest", []string{"server/pgtest", pgx}},
+	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", pgx}},
 	{"server/pgtest", []string{pgx}},
-	// The examples show the library as its users have it: no door is closed.
+	// The examples show the library as its users have it: without its internal packages.
 	{"examples", []string{
-		"childkey", "retry", "sdk", "saga", "saga/pgjournal", "server", "server/pgkit", "server/pgstore", "server/pgtest", pgx, uuid,
+		"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal", "saga/pgjournal", "server", "server/memstore", "server/store",
+		"server/pgstore", "server/pgtest", pgx, uuid,
 	}},
 }
 
@@ -137,6 +150,40 @@ func allowed(room int, imported string) bool {
 	return slices.ContainsFunc(rooms[room].may, func(name string) bool { return within(imported, name) })
 }
 
+// never lists, for folders of the house, the packages that no package in them links, not even
+// through another package.
+var never = []struct{ folder, pkg, why string }{
+	{"childkey", "net/http", "both sides import it, and stores and journals that speak no HTTP"},
+}
+
+func TestHouse_packagesLinkNothingTheirRoomMustNotKnow(t *testing.T) {
+	t.Parallel()
+	for _, rule := range never {
+		deps := strings.Fields(string(golang(t, "list", "-deps", "./"+rule.folder+"/...")))
+		if !slices.Contains(deps, module+"/"+rule.folder) {
+			t.Errorf("go list -deps ./%s/... does not list the folder itself: %v", rule.folder, deps)
+		}
+		if slices.Contains(deps, rule.pkg) {
+			t.Errorf("%s/... links %s: %s", rule.folder, rule.pkg, rule.why)
+		}
+	}
+}
+
+// The engine and the stores are below the guard: they link neither the guard nor HTTP, not
+// even through others.
+func TestHouse_engineAndStoresLinkNeitherGuardNorHTTP(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{
+		"server/internal/engine", "server/store", "server/internal/record", "server/memstore", "server/pgstore", "server/servertest",
+	} {
+		for _, dep := range strings.Fields(string(golang(t, "list", "-deps", "./"+folder))) {
+			if dep == module+"/server" || dep == "net/http" {
+				t.Errorf("package %s links %s", folder, dep)
+			}
+		}
+	}
+}
+
 func TestHouse_testHelpersReachNoUsersBinary(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t) {
@@ -170,7 +217,7 @@ func TestHouse_topLevelHoldsNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"LICENSE", "README.md", "childkey", "examples", "go.mod", "go.sum", "retry", "saga", "sdk", "server", "test.sh"}
+	want := []string{"LICENSE", "README.md", "childkey", "examples", "go.mod", "go.sum", "internal", "retry", "saga", "sdk", "server", "test.sh"}
 	for _, entry := range entries {
 		name := entry.Name()
 		if strings.HasPrefix(name, ".") || slices.Contains([]string{".out", ".prof", ".test"}, path.Ext(name)) {

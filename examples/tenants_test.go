@@ -39,8 +39,8 @@ var (
 	bookParcel  = contract.Post[string, parcel]("payment", "book", "/parcels")
 )
 
-// A paymentService serves the operations above. All its calls come from one shop: it has no means
-// of telling the shop's tenants apart.
+// A paymentService serves the operations above. All its calls come from one shop: it cannot
+// tell the shop's tenants apart.
 type paymentService struct {
 	url string
 
@@ -189,7 +189,7 @@ func TestTenants_saga(t *testing.T) {
 			t.Run(tt.name+", "+second, func(t *testing.T) {
 				t.Parallel()
 				b := startPayment(t)
-				engine, err := saga.Open(t.Context(), memjournal.New(), b.client(t), saga.Config{Definitions: []saga.AnyDefinition{buy}})
+				engine, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: b.client(t), Definitions: []saga.AnyDefinition{buy}})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 				requireOwnReceipts(t, b, startShop(t, func(ctx context.Context, cents int, tenant string) (receipt, error) {
@@ -209,7 +209,7 @@ func TestTenants_undo(t *testing.T) {
 		booked := saga.Step(sb, bookParcel, saga.Map2(sb.Input(), paid.Output(), func(p purchase, _ receipt) string { return p.Address })).Pivot()
 		saga.Return(sb, saga.Map(booked.Output(), func(p parcel) string { return p.Track }))
 	})
-	engine, err := saga.Open(t.Context(), memjournal.New(), b.client(t), saga.Config{Definitions: []saga.AnyDefinition{buy}})
+	engine, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: b.client(t), Definitions: []saga.AnyDefinition{buy}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 

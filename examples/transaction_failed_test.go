@@ -92,7 +92,7 @@ func TestTransactionFailed_inASaga(t *testing.T) {
 		paid := saga.Step(b, ticket, place.Output()).Undo(refund)
 		saga.Return(b, paid.Output())
 	})
-	engine, err := saga.Open(t.Context(), memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{visit}})
+	engine, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: client, Definitions: []saga.AnyDefinition{visit}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 	_, err = visit.Run(t.Context(), engine, childkey.MustParse("visit-1"), 7) // ticket 7 is sold

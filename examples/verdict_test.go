@@ -49,6 +49,9 @@ func TestVerdict_reachesTheCaller(t *testing.T) {
 		require.Equal(t, http.StatusPaymentRequired, failed.Status)
 		require.Equal(t, wire.Code("card-declined"), failed.Code)
 		require.Equal(t, "No funds on this card.", failed.Detail)
+		var problem struct{ Status int }
+		require.NoError(t, failed.Decode(&problem))
+		require.Equal(t, http.StatusPaymentRequired, problem.Status)
 	}
 	ctx := childkey.NewContext(t.Context(), childkey.MustParse("order-1"))
 	for range 2 { // the answer, and its replay
@@ -59,7 +62,7 @@ func TestVerdict_reachesTheCaller(t *testing.T) {
 	pay := saga.MustDefine("pay", 1, func(b *saga.Builder[int, int]) {
 		saga.Return(b, saga.Step(b, charge, b.Input()).Pivot().Output())
 	})
-	engine, err := saga.Open(t.Context(), memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{pay}})
+	engine, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: client, Definitions: []saga.AnyDefinition{pay}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 	for range 2 { // as it ends, and as it is stored
@@ -67,6 +70,12 @@ func TestVerdict_reachesTheCaller(t *testing.T) {
 		var failed *saga.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "bank.charge", failed.FailedStep)
+		require.Equal(t, http.StatusPaymentRequired, failed.HTTPStatus)
+		require.Equal(t, wire.Code("card-declined"), failed.Code)
+		var problem struct{ Detail string }
+		require.NoError(t, failed.Decode(&problem))
+		require.Equal(t, "No funds on this card.", problem.Detail)
+		require.Equal(t, problem.Detail, failed.Detail)
 		declined(err)
 	}
 }

@@ -61,9 +61,9 @@ func TestSend_allowance(t *testing.T) {
 	}
 }
 
-// The calls of one request draw on one allowance, however many they are, and whether they
-// come one after the other or together. What an attempt passed down is gone, used or not:
-// nobody says what became of it.
+// The calls of one request draw on one allowance, however many they are, and whether they come
+// one after the other or together. An allowance that an attempt passed down is gone, used or not:
+// its use is not reported.
 func TestSend_allowanceOfTheRequest(t *testing.T) {
 	t.Parallel()
 	const calls, allowance = 5, 3
@@ -143,7 +143,7 @@ func TestSend_allowanceOfWhatWasNotSent(t *testing.T) {
 // A retry whose wait is broken off was not made.
 func TestSend_allowanceOfWhatIsBrokenOff(t *testing.T) {
 	t.Parallel()
-	budget := newBudget(t, retry.BudgetConfig{Refill: 1e-9})
+	budget := &retry.Budget{Refill: 1e-9}
 	rt := script(status(503, wire.HeaderRetryAfter+": 10"))
 	bubble(t, rt, func(cfg *retry.Config) { cfg.Budget = budget }, func(t *testing.T, c *retry.Client) {
 		request, before := inbound(t.Context(), 3), budget.Left("payment", time.Now())
@@ -213,7 +213,7 @@ func hop(t *testing.T, client *retry.Client, next string, forward bool) string {
 		io.Copy(io.Discard, r.Body)
 		ctx := r.Context()
 		if forward {
-			ctx = inbound(ctx, wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)))
+			ctx = inbound(ctx, wire.ParseInbound(r.Header.Values).Allowance)
 		}
 		if _, err := client.Send(ctx, post(next)); err != nil {
 			w.WriteHeader(http.StatusBadGateway)

@@ -3,8 +3,10 @@ package retry
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"unicode"
@@ -13,9 +15,9 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// maxSnippet is how much of an answer that is not 2xx is read, but for callers that get
-// all of it: enough for people and for the problem in it, and for its connection to be
-// used again.
+// maxSnippet is how much of an answer is read that is not 2xx. That is enough for the
+// problem in it, and for its connection to be used again. A caller that gets the whole
+// answer reads more.
 const maxSnippet = 64 << 10
 
 // An answer is a complete answer.
@@ -24,11 +26,11 @@ type answer struct {
 	header  http.Header
 	raw     *http.Response // with its body spent
 	body    []byte
-	problem *wire.Problem // of the idempotency layer; nil: the body is none
-	code    wire.Code     // "": the answer is not the idempotency layer's
-	theirs  wire.Code     // of the service's own problem; "": there is none, or it could be taken for code
+	problem *wire.Problem // the idempotency layer's; nil: the body is not one
+	code    wire.Code     // the idempotency layer's; "": the answer is not its own
+	theirs  wire.Code     // the service's own code, unless it could be taken for code
 	detail  string        // of either problem
-	cut     bool          // the body is longer than what was read of it
+	cut     bool          // the body is longer than body
 
 	replayed bool // the callee says that an earlier attempt had run
 	honoured bool // and that it honoured the key
@@ -41,11 +43,11 @@ func (a *answer) usable() bool { return a.success() && !a.cut }
 // tooLong reports whether it is a 2xx whose body is longer than the cap.
 func (a *answer) tooLong() bool { return a.success() && a.cut }
 
-// snippet returns the beginning of the body, for people and for judges.
+// snippet returns the beginning of the body.
 func (a *answer) snippet() []byte { return a.body[:min(len(a.body), maxSnippet)] }
 
-// replayMarker is the marker of this library's callees.
-func replayMarker(header http.Header) (replayed, honoured bool) {
+// replayedHeader reads Idempotent-Replayed, as this library's services and Stripe send it.
+func replayedHeader(header http.Header) (replayed, honoured bool) {
 	return wire.ParseFlag(header[wire.HeaderReplayed]) // Values would spell the name anew
 }
 
@@ -61,9 +63,9 @@ func (a *answer) err() error {
 	}
 }
 
-// read reads resp to its end, but no more than the cap, and closes it. Of an answer that
-// is not 2xx it reads at least maxSnippet, where it is judged by its body, and no
-// more where no caller is given that. An answer that breaks off is no answer: its error wraps ErrTruncated.
+// read reads resp to its end, but no more than the cap, and closes it. It reads at most
+// maxSnippet of an answer that is not 2xx. If the caller is given the answer, it reads at
+// least that much. An answer that breaks off is a failure: the error wraps ErrTruncated.
 func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	a.status, a.header, a.raw = resp.StatusCode, resp.Header, resp
 	if resp.Body == nil {
@@ -71,7 +73,7 @@ func (a *answer) read(resp *http.Response, maxBytes int64, given bool) error {
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read to where we want it
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // its body is the connection, and has no end
+		return nil // its body is the connection and does not end
 	}
 	switch {
 	case a.success():
@@ -167,4 +169,92 @@ func readBody(body io.Reader, announced, maxBytes int64) (b []byte, whole bool, 
 			b = append(b, 0)[:len(b)]
 		}
 	}
+}
+
+// readForeign returns the code and the detail of an answer that is not the idempotency
+// layer's, in one of the shapes that services have for their refusals:
+//
+//   - a problem of RFC 9457;
+//   - JSON with the members of a problem, or with message in place of detail;
+//   - such an object in a member error, or the first of an array errors;
+//   - OAuth's {"error":"code","error_description":"text"};
+//   - plain text, which is the detail.
+//
+// Both are for people and for callers who branch: no verdict depends on them.
+func readForeign(contentType string, body []byte) (code, detail string) {
+	if p, ok := wire.ReadProblem(contentType, body); ok {
+		return string(p.Code), p.Detail
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	switch {
+	case err == nil && mediaType == "text/plain":
+		return "", strings.TrimSpace(string(body))
+	case len(body) > wire.MaxProblemBytes:
+		return "", ""
+	}
+	var members refusal
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return "", ""
+	}
+	return members.read()
+}
+
+// A refusal is a JSON object that may say why a call was refused.
+type refusal map[string]json.RawMessage
+
+func (r refusal) read() (code, detail string) {
+	if inner := r.inner(); inner != nil {
+		return inner.code("code", "error_code", "errorCode", "status", "type"), inner.detail()
+	}
+	code, detail = r.code("code", "error_code", "errorCode"), r.detail()
+	text := r.text("error")
+	switch {
+	case text == "":
+	case strings.ContainsAny(text, " \t\n"): // for people, as the name of a status
+		detail = cmp.Or(detail, text)
+	default:
+		code = cmp.Or(code, text)
+	}
+	return code, detail
+}
+
+// inner returns the object in the member error, or the first one in errors; nil if there
+// is none.
+func (r refusal) inner() refusal {
+	var one refusal
+	if json.Unmarshal(r["error"], &one) == nil && one != nil {
+		return one
+	}
+	var all []refusal
+	if json.Unmarshal(r["errors"], &all) == nil && len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// code returns the first of the members that is a text, else the first that is a number.
+func (r refusal) code(names ...string) string {
+	for _, name := range names {
+		if text := r.text(name); text != "" {
+			return text
+		}
+	}
+	for _, name := range names {
+		var number json.Number
+		if raw := r[name]; !bytes.HasPrefix(raw, []byte(`"`)) && json.Unmarshal(raw, &number) == nil && number != "" {
+			return number.String()
+		}
+	}
+	return ""
+}
+
+func (r refusal) detail() string {
+	return cmp.Or(r.text("detail"), r.text("message"), r.text("error_description"), r.text("errorMessage"), r.text("title"))
+}
+
+// text returns the member if it is a text.
+func (r refusal) text(name string) string {
+	var text string
+	_ = json.Unmarshal(r[name], &text) // of another type, or not there
+	return text
 }

@@ -1,36 +1,34 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
 	"time"
 )
 
-// BudgetConfig configures a [Budget]; zero fields mean the defaults.
-type BudgetConfig struct {
-	// Ratio is the part of a retry that each success pays for, above 0 and at
-	// most 1; zero means 0.12: at most three retries per 25 successes in the
-	// long run, which is what random failures of one request in ten take.
-	Ratio float64
-	// Reserve is how many retries are there at first, and the most that can be
-	// saved up; zero means 100. A small one starves calls under ordinary random
-	// failures, which come in runs.
-	Reserve float64
-	// Refill is how many retries per second come back by themselves, so that a
-	// client with few calls recovers after an outage; zero means 0.2.
-	Refill float64
-}
-
-// A Budget bounds the retries of each service, over all calls. A retry takes
-// one; success puts back [BudgetConfig.Ratio], time a little. Failures put back
-// nothing, so a service that is down gets the first attempt of each call and
-// hardly more. It is safe for concurrent use. The zero Budget is that of the zero
-// BudgetConfig.
+// A Budget bounds the retries of each service, over all calls. A retry takes one. A success
+// puts back Ratio, and time puts back Refill. A failure puts back nothing, so a service that
+// is down gets the first attempt of each call and few others.
+//
+// The zero Budget has the defaults. Set the fields before its first use. [New] rejects a
+// Budget with a field out of range. A Budget is safe for concurrent use; do not copy it.
 type Budget struct {
+	// Ratio is the part of a retry that each success pays for, above 0 and at most 1. Zero
+	// means 0.12: at most three retries for 25 successes in the long run. That is what
+	// random failures of one request in ten need.
+	Ratio float64
+	// Reserve is how many retries there are at first, and the most that can be saved. It is
+	// at least 1. Zero means 100. A small Reserve fails calls under ordinary random
+	// failures, because those come in runs.
+	Reserve float64
+	// Refill is how many retries come back each second, so that a client with few calls
+	// recovers after an outage. Zero means 0.2.
+	Refill float64
+
 	mu       sync.Mutex
-	cfg      BudgetConfig
-	services map[string]*tokens // nil: cfg has no defaults yet
+	services map[string]*tokens
 }
 
 type tokens struct {
@@ -38,25 +36,22 @@ type tokens struct {
 	at   time.Time // when left was right; zero: never used
 }
 
-// NewBudget returns a full budget, or an error wrapping [ErrConfig].
-func NewBudget(cfg BudgetConfig) (*Budget, error) {
-	cfg = cfg.withDefaults()
-	switch {
-	case !(cfg.Ratio > 0 && cfg.Ratio <= 1): // written so that NaN is rejected
-		return nil, fmt.Errorf("%w: Budget.Ratio: %v is not above 0 and at most 1", ErrConfig, cfg.Ratio)
-	case !(cfg.Reserve >= 1) || math.IsInf(cfg.Reserve, 0):
-		return nil, fmt.Errorf("%w: Budget.Reserve: %v is not at least 1", ErrConfig, cfg.Reserve)
-	case !(cfg.Refill >= 0) || math.IsInf(cfg.Refill, 0):
-		return nil, fmt.Errorf("%w: Budget.Refill: %v is negative", ErrConfig, cfg.Refill)
-	}
-	return &Budget{cfg: cfg, services: make(map[string]*tokens)}, nil
-}
+func (b *Budget) ratio() float64 { return cmp.Or(b.Ratio, 0.12) }
 
-func (cfg BudgetConfig) withDefaults() BudgetConfig {
-	fill(&cfg.Ratio, 0.12)
-	fill(&cfg.Reserve, 100)
-	fill(&cfg.Refill, 0.2)
-	return cfg
+func (b *Budget) reserve() float64 { return cmp.Or(b.Reserve, 100) }
+
+func (b *Budget) refill() float64 { return cmp.Or(b.Refill, 0.2) }
+
+func (b *Budget) check() error {
+	switch {
+	case !(b.ratio() > 0 && b.ratio() <= 1): // written so that NaN is rejected
+		return fmt.Errorf("%w: Budget.Ratio: %v is not above 0 and at most 1", ErrConfig, b.Ratio)
+	case !(b.reserve() >= 1) || math.IsInf(b.Reserve, 0):
+		return fmt.Errorf("%w: Budget.Reserve: %v is not at least 1", ErrConfig, b.Reserve)
+	case !(b.refill() >= 0) || math.IsInf(b.Refill, 0):
+		return fmt.Errorf("%w: Budget.Refill: %v is negative", ErrConfig, b.Refill)
+	}
+	return nil
 }
 
 // Left returns how many retries to the service the budget has at the time now.
@@ -85,7 +80,7 @@ func (b *Budget) earn(service string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t, ok := b.services[service]; ok {
-		t.left = min(t.left+b.cfg.Ratio, b.cfg.Reserve)
+		t.left = min(t.left+b.ratio(), b.reserve())
 	}
 }
 
@@ -94,7 +89,7 @@ func (b *Budget) refund(service string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t, ok := b.services[service]; ok {
-		t.left = min(t.left+1, b.cfg.Reserve)
+		t.left = min(t.left+1, b.reserve())
 	}
 }
 
@@ -102,15 +97,15 @@ func (b *Budget) refund(service string) {
 // nothing. b.mu is held.
 func (b *Budget) account(service string, now time.Time) *tokens {
 	if b.services == nil {
-		b.cfg, b.services = b.cfg.withDefaults(), make(map[string]*tokens)
+		b.services = make(map[string]*tokens)
 	}
 	t, ok := b.services[service]
 	if !ok {
-		t = &tokens{left: b.cfg.Reserve, at: now}
+		t = &tokens{left: b.reserve(), at: now}
 		b.services[service] = t
 	}
 	if passed := now.Sub(t.at); passed > 0 {
-		t.left = min(t.left+passed.Seconds()*b.cfg.Refill, b.cfg.Reserve)
+		t.left = min(t.left+passed.Seconds()*b.refill(), b.reserve())
 		t.at = now
 	}
 	return t

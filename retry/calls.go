@@ -24,7 +24,7 @@ type Calls struct {
 	up *Calls // of the ctx around, which notes the same calls; nil: none
 
 	mu      sync.Mutex
-	open    int             // calls under way
+	open    int             // running calls
 	unnamed [4]int          // calls without an id that ended, by outcome
 	named   map[any]Outcome // the others, by id
 }
@@ -113,9 +113,9 @@ func (c *Calls) end(id any, resumed bool, o Outcome) {
 	}
 }
 
-// Outcome returns what is known of all calls together. It is Unknown if the outcome of one
-// is, or one is under way; else Completed if one took effect; else Rejected if one was
-// rejected; else NotSent.
+// Outcome returns what is known of all calls together. It is Unknown if one call is Unknown
+// or still runs. Otherwise it is Completed if one took effect, Rejected if one was
+// rejected, and else NotSent.
 func (c *Calls) Outcome() Outcome {
 	counts := c.count()
 	for _, o := range []Outcome{Unknown, Completed, Rejected} {
@@ -126,7 +126,7 @@ func (c *Calls) Outcome() Outcome {
 	return NotSent
 }
 
-// Unknown returns of how many calls the outcome is Unknown, with those under way.
+// Unknown returns how many calls are Unknown. A running call counts.
 func (c *Calls) Unknown() int { return c.count()[Unknown] }
 
 // count returns how many calls there are, by outcome.

@@ -14,7 +14,8 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// What all calls left behind is what is known least of, and an effect of one stays.
+// The outcome of all calls is the least certain of their outcomes. The effect of a completed call
+// stays.
 func TestCalls_Outcome(t *testing.T) {
 	t.Parallel()
 	type call struct {

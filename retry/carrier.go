@@ -1,6 +1,8 @@
 package retry
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,7 +17,7 @@ import (
 // read only.
 type carrier struct {
 	profile Profile
-	asGiven bool // there is no Profile: a request that has a key keeps its headers as they are
+	asGiven bool // without a Profile: a request with a key keeps its headers as they are
 
 	keyHeader string // in the spelling of net/http, also where the key is in the body
 	bare      bool
@@ -24,22 +26,22 @@ type carrier struct {
 	// the other headers of this library that the service gets
 	firstSent, cancels, attempt, allowance, timeout bool
 
-	marker func(http.Header) (replayed, honoured bool)
+	replayed func(http.Header) (replayed, honoured bool)
 }
 
-// newCarrier returns the carrier of p; nil means that there is no Profile. Without one
+// newCarrier returns the carrier of p; p is nil without a Profile. Without one
 // Idempotency-Key is quoted in a Call, and the service gets what the Call itself asks for.
 func newCarrier(p *Profile) carrier {
 	if p == nil {
-		return carrier{asGiven: true, keyHeader: wire.HeaderKey, firstSent: true, cancels: true, marker: replayMarker}
+		return carrier{asGiven: true, keyHeader: wire.HeaderKey, firstSent: true, cancels: true, replayed: replayedHeader}
 	}
-	c := carrier{profile: *p, keyHeader: wire.HeaderKey, bare: p.Bare, bodyField: p.BodyField, marker: p.Replayed}
+	c := carrier{profile: *p, keyHeader: wire.HeaderKey, bare: p.Bare, bodyField: p.BodyField, replayed: p.Replayed}
 	c.profile.Headers = slices.Clone(p.Headers)
 	if p.KeyHeader != "" {
 		c.keyHeader = http.CanonicalHeaderKey(p.KeyHeader)
 	}
-	if c.marker == nil {
-		c.marker = replayMarker
+	if c.replayed == nil {
+		c.replayed = replayedHeader
 	}
 	for _, name := range p.Headers {
 		switch http.CanonicalHeaderKey(name) {
@@ -141,4 +143,27 @@ func (c *carrier) expire(call *Call) {
 	if !call.Expires.IsZero() && !time.Now().Before(call.Expires) {
 		call.Resumed = true // somebody sent it before
 	}
+}
+
+// withKey returns body with the key as the member of that name. It puts the key in front of
+// the caller's bytes, and does not encode those anew: the order of members and the spelling
+// of numbers are the caller's. The error wraps ErrInvalid.
+func withKey(body []byte, name string, key childkey.Key) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("%w: Body: not a JSON object, it cannot carry the key", ErrInvalid)
+	}
+	if _, given := members[name]; given {
+		return nil, fmt.Errorf("%w: Body: there is a member %q already", ErrInvalid, name)
+	}
+	field, err := json.Marshal(map[string]string{name: key.String()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: Body: %w", ErrInvalid, err)
+	}
+	rest := bytes.TrimSpace(body)[1:]
+	field = field[:len(field)-1]
+	if len(members) > 0 {
+		field = append(field, ',')
+	}
+	return append(field, rest...), nil
 }

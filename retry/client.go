@@ -2,11 +2,13 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
-	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/childkey"
 )
 
 // A Client makes calls. It is safe for concurrent use, and meant to be kept:
@@ -18,11 +20,8 @@ type Client struct {
 	tracer   Tracer   // nil: it hears of ends alone
 
 	carrier carrier // of its calls' keys
-	targets targets // of its calls
 
 	own *http.Transport // made by New; nil: the Config had one
-
-	wholeAttempt string // what the callee is told of an attempt that has all of its time
 }
 
 // New returns a client, or an error wrapping [ErrConfig] and naming the field
@@ -37,18 +36,17 @@ func New(cfg Config) (*Client, error) {
 	if !given {
 		c.own, _ = cfg.Transport.(*http.Transport)
 	}
-	c.wholeAttempt = wire.FormatRequestTimeout(cfg.AttemptTimeout - cfg.TimeoutMargin)
 	c.observer, c.tracer = newObservers(cfg)
 	return c, nil
 }
 
-// unmade stands for a nil Client, and for one that [New] did not make: it knows no limits,
-// so no call of it is made, and nobody listens to it.
+// unmade stands for a Client that is nil or that [New] did not make. It has no limits, so
+// it makes no calls.
 var unmade = new(Client)
 
 var errUnmade = fmt.Errorf("%w: the Client is nil, or was not made by New", ErrConfig)
 
-// made returns c, or unmade in place of one that New did not make.
+// made returns c, or unmade if New did not make c.
 func (c *Client) made() *Client {
 	if c == nil || c.cfg.Budget == nil {
 		return unmade
@@ -56,15 +54,13 @@ func (c *Client) made() *Client {
 	return c
 }
 
-// Send makes the call and blocks until it has a complete 2xx answer, or stops
-// with an [*Error]. ctx bounds the call as [Config.Timeout] does; what it says
-// of an inbound request (wire.Inbound) bounds time and retries too. A complete
-// answer wins over a ctx that ended meanwhile. Redirects are followed where
-// they keep the method, stay on the same origin and are not the stored answer
-// of a handler.
+// Send makes the call. It blocks until it has a complete 2xx answer, or stops with an
+// [*Error]. Both ctx and [Config.Timeout] bound the call. An inbound request in ctx
+// (wire.Inbound) bounds its time and its retries too. A complete answer wins over a ctx
+// that ended meanwhile. Redirects are followed where they keep the method, stay on the same
+// origin and are not the stored answer of a handler.
 func (c *Client) Send(ctx context.Context, call Call) (*Response, error) {
 	x := c.exchange(ctx, &call, true)
-	defer x.release()
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -80,7 +76,7 @@ func (c *Client) Check(call Call) error {
 		return errUnmade
 	}
 	var f frozen
-	_, err := f.freeze(&call, &c.carrier, &c.targets)
+	_, err := f.freeze(&call, &c.carrier)
 	return err
 }
 
@@ -97,9 +93,9 @@ func (c *Client) Close() {
 // Timeout returns [Config.Timeout]: the longest that one call takes.
 func (c *Client) Timeout() time.Duration { return c.made().cfg.Timeout }
 
-// Refuse ends a call before anything of it was sent, as NotSent because of err, for
-// those who check more than a [Client] does before they make its calls: observers
-// hear of it as of any other. It returns what the call then returns.
+// Refuse ends a call as NotSent because of err, before anything of it was sent. It is for
+// code that checks more than a [Client] does before it makes a call. Observers hear of the
+// call as of any other. Refuse returns the call's error.
 func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
 	r := run{task: task}
 	r.note(ctx, nil)
@@ -108,4 +104,209 @@ func (c *Client) Refuse(ctx context.Context, task Task, err error) *Error {
 	r.noteEnd(failed)
 	r.observeCall(nil, failed)
 	return failed
+}
+
+// A Call is one logical call over HTTP: one key and one frozen body, however
+// many attempts it takes.
+type Call struct {
+	Method string      // required
+	URL    string      // required, absolute: http or https; a fragment is not sent
+	Header http.Header // copied; nil means none; without the headers of package wire and of the connection
+	Body   []byte      // copied; nil means no body
+	// Stream is a body that is too long for memory. Nil means Body. Do not set both.
+	Stream *Stream
+
+	// Key is sent on every attempt, as [Config.Profile] says. Without a Profile it is
+	// sent as Idempotency-Key, in quotes. The zero Key makes the call un-keyed. Then a
+	// method that is not idempotent by RFC 9110 section 9.2.2 is repeated in two cases
+	// only. Either nothing was sent, or the answer says that nothing was done, as 421, 425
+	// and 429 do.
+	Key childkey.Key
+	// Cancels is the forward key that an undo cancels; the zero Key means none. It is
+	// not sent to a service whose Profile does not name Idempotency-Cancels.
+	Cancels childkey.Key
+	// Service and Operation name the callee in errors and events, and Service
+	// its retry budget. Both may be empty.
+	Service, Operation string
+	// FirstSent is when the call was first sent; zero means that nobody knows. Set it
+	// only from something durable. It is sent as Idempotency-First-Sent, unless a Profile
+	// does not name that header. A Profile with a Retention bounds the call by it.
+	FirstSent time.Time
+	// Resumed says that an earlier process may have sent the call: it starts as Unknown. A
+	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so of all its
+	// calls, except those by a safe method (GET, HEAD, OPTIONS, TRACE).
+	Resumed bool
+	// Expires is when the callee may have forgotten the key, by this process's clock: no
+	// attempt begins then, and the call ends with [ErrKeyExpired]. Zero means
+	// [Profile.Expires] of FirstSent. Without a FirstSent it means never.
+	Expires time.Time
+
+	// of a call that was made of an *http.Request:
+	owned bool         // Body is the call's own, and Header still has the client's headers
+	given childkey.Key // the key that Header has
+	url   *url.URL     // replaces URL; nil: URL
+	host  string       // replaces the host of the URL; empty: that host
+	close bool         // asks for the end of the connection after the answer
+}
+
+// An Answer is a complete answer that is not 2xx.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // its first 64 KiB
+
+	Keyed    bool // the call has a key
+	Honoured bool // the callee says that it honoured the key
+	Replayed bool // and that an earlier attempt had run
+
+	conflict Verdict // [Profile.Conflict]
+}
+
+// A Response is a complete answer of 2xx.
+type Response struct {
+	Status   int
+	Header   http.Header
+	Body     []byte
+	Replayed bool // the callee says that an earlier attempt had run
+	Attempts int  // counts from 1; with every delivery that net/http repeated by itself
+}
+
+// A Task names a call that [Do] makes.
+type Task struct {
+	// Service and Operation name the callee in errors and events, and Service
+	// its retry budget. Both may be empty.
+	Service, Operation string
+	// Key is the call's idempotency key. The zero Key makes the call un-keyed. Then it
+	// gets a second attempt in two cases only. Either nothing was sent, or the attempt was
+	// Rejected with the action Retry.
+	Key childkey.Key
+	// Resumed says that an earlier process may have made the call: it starts as Unknown. A
+	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so too.
+	Resumed bool
+	// Expires is when the callee may have forgotten the key, by this process's clock:
+	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
+	Expires time.Time
+}
+
+// An Attempt is what one attempt may tell the callee.
+type Attempt struct {
+	Number    int           // counts from 1
+	Allowance int           // retries that the callee may cause below
+	Timeout   time.Duration // what is left for this attempt; 0: no limit of the client's
+}
+
+// Do makes a call that is not HTTP under the client's policy. Attempts, backoff, deadline,
+// budget, allowance and outcome are the same as for [Client.Send]. fn makes one attempt,
+// with a context that ends with the attempt. If task has a Key, fn must send it with every
+// attempt.
+//
+// classify maps the end of an attempt to a Verdict; nil means [Classify]. Do returns fn's
+// value when a verdict is Completed and fn's error is nil. Otherwise it returns the last
+// value and an [*Error] whose cause is fn's error. It blocks until then, and starts no
+// goroutine.
+func Do[T any](
+	ctx context.Context, c *Client, task Task,
+	fn func(ctx context.Context, attempt Attempt) (T, error), classify func(T, error) Verdict,
+) (T, error) {
+	r := run{task: task, safe: !task.Key.IsZero()}
+	r.resume(ctx, false)
+	r.note(ctx, nil)
+	r.open(ctx, c)
+	if classify == nil {
+		classify = Classify[T]
+	}
+	var value T
+	var failed *Error
+	switch stop := r.ended(r.start); {
+	case r.client == unmade:
+		failed = r.fail(nil, errUnmade)
+	case fn == nil:
+		failed = r.fail(nil, fmt.Errorf("%w: no function to call", ErrInvalid))
+	case stop != nil:
+		r.retryable = true
+		failed = r.fail(nil, stop)
+	default:
+		value, failed = attempts(&r, fn, classify)
+	}
+	r.noteEnd(failed)
+	r.observeCall(nil, failed)
+	if failed != nil {
+		return value, failed
+	}
+	return value, nil
+}
+
+// Classify is the default classify of [Do]. Without an error the call is Completed. A
+// failure to connect is NotSent. Any other error is Unknown, and the call is retried. An
+// [*Error] in err speaks for itself: it has the outcome, and says whether a retry can help.
+func Classify[T any](_ T, err error) Verdict {
+	var made *Error
+	switch {
+	case err == nil:
+		return Verdict{Outcome: Completed}
+	case errors.As(err, &made):
+		return made.verdict()
+	}
+	return verdictOf(err, &evidence{})
+}
+
+// verdict returns the end of the call as that of one attempt of a call around it. The
+// cause of e will not do: it is how the last attempt ended.
+func (e *Error) verdict() Verdict {
+	v := Verdict{Outcome: e.Outcome, Evidence: e.Evidence, RetryAfter: e.RetryAfter, NotRetryable: errors.Is(e.Err, ErrNotRetryable)}
+	if e.Retryable {
+		v.Action = Retry
+	}
+	return v
+}
+
+func attempts[T any](
+	r *run, fn func(context.Context, Attempt) (T, error), classify func(T, error) Verdict,
+) (T, *Error) {
+	for {
+		value, err := attempt(r, fn)
+		v := classify(value, err)
+		if v.Outcome == Completed && err == nil {
+			v.Action = Stop
+		} else if err == nil {
+			err = errors.New("retry: no error, but classified as " + v.Outcome.String())
+		}
+		wait, again, stop := r.end(v, 1, 0, err)
+		r.observeAttempt(v, 1, wait, nil, err)
+		switch {
+		case again && r.sleep(wait):
+		case again:
+			r.takeBack()
+			return value, r.fail(err, r.ended(time.Now()))
+		case v.Outcome == Completed && err == nil:
+			r.budgetSuccess()
+			return value, nil
+		default:
+			return value, r.fail(err, stop)
+		}
+	}
+}
+
+func attempt[T any](r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
+	r.begin()
+	ends, cause := r.attemptEnd()
+	ctx, cancel := context.WithDeadlineCause(r.attempting, ends, cause)
+	defer cancel()
+	value, err := fn(ctx, r.attempt)
+	if err != nil {
+		err = blame(ctx, err)
+	}
+	return value, err
+}
+
+// sleep waits; false if the call's time ended first.
+func (r *run) sleep(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.caller.Done():
+		return false
+	}
 }

@@ -3,6 +3,8 @@ package retry
 import (
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -63,30 +65,29 @@ type Config struct {
 	// (Request-Timeout-Ms), for the way back. Zero means [DefaultTimeoutMargin].
 	TimeoutMargin time.Duration
 
-	// Allowance is how many retries a call may cause in all, at this client and
-	// at every hop below it, where ctx carries no inbound request that says
-	// (see wire.Inbound; a fan-out splits it by setting one). The client spends
-	// it on its own attempts first and passes on what they leave over, so that
-	// hops do not multiply. Zero means MaxAttempts-1, or [DefaultAllowance] if that is
-	// more. [New] rejects less than MaxAttempts-1, and more than wire.MaxRetryCount and
-	// MaxAttempts-1.
+	// Allowance is how many retries a call may cause in all, at this client and at every hop
+	// below it. An inbound request in ctx that allows a number replaces it (wire.Inbound).
+	// The client spends it on its own attempts first and passes on the rest, so that hops do
+	// not multiply. Zero means MaxAttempts-1, or [DefaultAllowance] if that is more. [New]
+	// rejects less than MaxAttempts-1, and more than wire.MaxRetryCount and MaxAttempts-1.
 	Allowance int
 	// Budget bounds the retries to each service over all calls; share one
 	// between clients of the same services. Nil means one with the defaults.
 	Budget *Budget
 
-	// MaxResponseBytes is the length of the longest body that is read. A call whose
-	// 2xx answer is longer ends as Completed with [ErrResponseTooLarge]. Of others
-	// [Client.Send] reads 64 KiB; [Client.Do] and [Client.RoundTripper], which give
-	// them out, read as much as of a 2xx, and at least that. The answer to a request that
+	// MaxResponseBytes is the length of the longest body that is read. A call whose 2xx
+	// answer is longer ends as Completed with [ErrResponseTooLarge]. [Client.Send] reads 64
+	// KiB of another answer. [Client.Do] and [Client.RoundTripper] return such an answer, so
+	// they read as much as of a 2xx, and at least 64 KiB. The answer to a request that
 	// passes through the round tripper is not read. Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
 
-	// Prepare is called before each attempt with the request that is about to
-	// be sent, to sign it or to refresh its credentials; nil means nothing. It
-	// must not change method, URL, body or the headers of package wire: then
-	// the attempt is not sent ([ErrPayloadChanged]). Its error ends the call. It may read
-	// the body. A request that passes through [Client.RoundTripper] needs GetBody for that.
+	// Prepare sets headers before each attempt, to sign the request or to refresh its
+	// credentials. Nil means none. It gets a copy of the request and may read the body;
+	// a request that passes through [Client.RoundTripper] needs GetBody for that. The body
+	// that is sent is the call's own, whatever Prepare does with the copy. If Prepare
+	// changes the method, the URL or a header of package wire, the attempt is not sent
+	// ([ErrPayloadChanged]). Its error ends the call. It is called concurrently.
 	Prepare func(attempt int, req *http.Request) error
 
 	// Profile says how the services of the client take keys, and which of this library's
@@ -108,9 +109,9 @@ type Config struct {
 	// digests, bodies and URLs never.
 	Logger *slog.Logger
 
-	// Rand returns the random part of waits, in [0, 1), and must be safe for
-	// concurrent use; nil means math/rand/v2. A Rand that always returns 0
-	// makes every wait as long as it can be, without jitter.
+	// Rand returns the random part of waits, in [0, 1), and must be safe for concurrent use;
+	// nil means math/rand/v2. A Rand that always returns 0 gives the longest waits, without
+	// jitter.
 	Rand func() float64
 	// Now reads the clock; nil means [time.Now]. Timers are always package
 	// time's, so tests of waits want testing/synctest and no Now.
@@ -146,7 +147,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		return Config{}, err
 	}
 	if cfg.Budget == nil {
-		cfg.Budget, _ = NewBudget(BudgetConfig{}) // the zero value is valid
+		cfg.Budget = new(Budget)
 	}
 	return cfg, nil
 }
@@ -192,6 +193,11 @@ func (cfg *Config) check() error {
 		return fmt.Errorf("%w: TimeoutMargin: %v leaves nothing of AttemptTimeout %v or Timeout %v",
 			ErrConfig, cfg.TimeoutMargin, cfg.AttemptTimeout, cfg.Timeout)
 	}
+	if cfg.Budget != nil {
+		if err := cfg.Budget.check(); err != nil {
+			return err
+		}
+	}
 	if err := cfg.Backoff.check("Backoff"); err != nil {
 		return err
 	}
@@ -207,3 +213,67 @@ func fill[T comparable](field *T, value T) {
 		*field = value
 	}
 }
+
+// A Backoff is how waits grow: it is a value without state, so that calls can
+// share it. The wait before retry n (from 1) is Base doubled n-1 times, at most
+// Cap, less a random part of it.
+type Backoff struct {
+	Base time.Duration // zero: the field's default
+	Cap  time.Duration // not less than Base; zero: the default or Base, the longer one
+
+	// Jitter is the part of each wait that is random, above 0 and at most 1;
+	// zero means 1, full jitter: callers that failed together come back apart.
+	Jitter float64
+}
+
+// minWait keeps a retry loop from spinning where jitter leaves no wait at all.
+const minWait = time.Millisecond
+
+func (b Backoff) withDefaults(defaults Backoff) Backoff {
+	fill(&b.Base, defaults.Base)
+	fill(&b.Cap, max(defaults.Cap, b.Base))
+	fill(&b.Jitter, defaults.Jitter)
+	return b
+}
+
+func (b Backoff) check(field string) error {
+	switch {
+	case b.Base < 0:
+		return fmt.Errorf("%w: %s.Base: %v is negative", ErrConfig, field, b.Base)
+	case b.Cap < b.Base:
+		return fmt.Errorf("%w: %s.Cap: %v is less than Base %v", ErrConfig, field, b.Cap, b.Base)
+	case !(b.Jitter > 0 && b.Jitter <= 1): // written so that NaN is rejected
+		return fmt.Errorf("%w: %s.Jitter: %v is not above 0 and at most 1", ErrConfig, field, b.Jitter)
+	}
+	return nil
+}
+
+// wait returns the wait before retry n, which counts from 1; random is in [0, 1).
+func (b Backoff) wait(n int, random float64) time.Duration {
+	wait := b.Cap
+	if shift := max(n, 1) - 1; shift < 62 && b.Base <= b.Cap>>shift {
+		wait = b.Base << shift
+	}
+	return max(wait-part(wait, b.Jitter*random), minWait)
+}
+
+// later returns what the callee asked for and up to a fifth more: everybody
+// whom it turned away was told the same, and nobody may come earlier.
+func later(asked time.Duration, random float64) time.Duration {
+	more := part(asked, 0.2*random)
+	if asked > math.MaxInt64-more {
+		return asked
+	}
+	return asked + more
+}
+
+// part returns the fraction of d, which is held to [0, 1]: a Rand that breaks
+// its promise must not make a wait negative.
+func part(d time.Duration, fraction float64) time.Duration {
+	if !(fraction > 0) {
+		return 0
+	}
+	return min(time.Duration(float64(d)*min(fraction, 1)), d)
+}
+
+func defaultRand() float64 { return rand.Float64() }

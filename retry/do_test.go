@@ -104,7 +104,7 @@ func TestDo_errorOfAnotherClient(t *testing.T) {
 		{"lost, then not connected", []step{fails(errBroken), fails(errDial)}, retry.Unknown, 2},
 		{"not connected", []step{fails(errDial)}, retry.NotSent, 2},
 		{"refused", []step{status(404)}, retry.Rejected, 1},
-		{"vetoed", []step{status(503, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
+		{"not retryable", []step{status(503, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
 		{"done, and the answer is too long", []step{answer(200, strings.Repeat("x", 100))}, retry.Completed, 1},
 	}
 	for _, tt := range tests {

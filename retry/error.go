@@ -14,8 +14,8 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// An Error is how a call ended that has no 2xx answer to return. It always
-// says what is known of the effect.
+// An Error is the end of a call without a usable 2xx answer. It always says what is known
+// of the effect.
 type Error struct {
 	Outcome  Outcome
 	Evidence string // why Outcome: what was seen, for people
@@ -24,14 +24,14 @@ type Error struct {
 	Key                childkey.Key
 	Attempts           int // 0: no attempt was begun
 
-	// Of the last complete answer, if there was one; else zero.
+	// Status and the fields to RetryAfter are those of the last complete answer; else zero.
 	Status int
-	// Code is the code of the refusal. One of package wire is the idempotency layer's,
-	// from Idempotency-Code or the body. Any other code is the service's own, such as
-	// "card-declined". It is read from a problem (RFC 9457), and from the JSON that other
-	// services answer: a member code, of the whole, of the member error or of the first of
-	// errors, or OAuth's error. It is "" for an answer without a code, and for a service's
-	// own code that could be taken for one of package wire.
+	// Code is the code of the refusal. One of package wire is the idempotency layer's, from
+	// Idempotency-Code or the body. Any other code is the service's own, such as
+	// "card-declined". It is read from a problem (RFC 9457), or from other JSON: from a
+	// member code of the whole, of the member error or of the first of errors, or from
+	// OAuth's error. It is "" for an answer without a code, and for a service's own code
+	// that could be taken for one of package wire.
 	Code wire.Code
 	// Detail is what the same answer says for people, as its detail or message, or a text
 	// that is not JSON: UTF-8 without control characters, cut to 1 KiB. It is not in the
@@ -43,7 +43,7 @@ type Error struct {
 
 	// Retryable says that the same call with the same key can end better
 	// later: what ran out was attempts, time, budget or allowance. It is false
-	// after an answer that another attempt cannot change, and after a veto
+	// after an answer that another attempt cannot change, and after an answer that forbids it
 	// (Idempotency-Should-Retry: false), which belongs passed up.
 	Retryable bool
 
@@ -60,18 +60,18 @@ var (
 	ErrCompleted = errors.New("retry: completed without a usable answer")
 )
 
-// The sentinels for what the client itself found or ran out of.
+// The sentinels for causes on the client's side.
 var (
-	// ErrConfig: [New] or [NewBudget] rejects a field of its configuration, or a call
+	// ErrConfig: [New] rejects a field of its configuration, or a call
 	// was asked of a [Client] that New did not make.
 	ErrConfig = errors.New("retry: bad config")
 	// ErrProfile: [New] rejects a field of [Config.Profile], which contradicts another one
 	// or itself. It wraps ErrConfig.
 	ErrProfile = fmt.Errorf("%w: Profile", ErrConfig)
-	// ErrInvalid: a [Call] cannot be sent as it is. Nothing was sent.
+	// ErrInvalid: a [Call] cannot be sent as it is. It was not sent.
 	ErrInvalid = errors.New("retry: invalid call")
-	// ErrPayloadChanged: method, URL, key or body of an attempt were not those
-	// that the call was frozen with. That attempt was not sent.
+	// ErrPayloadChanged: an attempt would have had another method, URL, key or body than
+	// the call. That attempt was not sent.
 	ErrPayloadChanged = errors.New("retry: payload changed between attempts")
 	// ErrDeadline: the call's time is up, or would be before the next attempt.
 	// It matches [context.DeadlineExceeded] too.
@@ -82,8 +82,8 @@ var (
 	// of late, and makes no more until calls succeed again. The service did not
 	// say so; its last answer is in the [Error].
 	ErrBudgetExhausted = errors.New("retry: this client's retry budget for the service is exhausted")
-	// ErrAllowance: no retry is left of [Config.Allowance], or of what the inbound
-	// request in ctx allows.
+	// ErrAllowance: the retries of [Config.Allowance], or of the inbound request in ctx, are
+	// used up.
 	ErrAllowance = errors.New("retry: the retry allowance is used up")
 	// ErrStillInProgress: the callee was still running the call after
 	// [Config.MaxPolls] questions.
@@ -91,9 +91,9 @@ var (
 	// ErrRetryAfter: the callee asks to wait longer than [Config.RetryAfterCap].
 	// The [Error] has the value.
 	ErrRetryAfter = errors.New("retry: the callee asks for too long a wait")
-	// ErrVetoed: the callee says that retrying cannot help. It wraps
-	// [wire.ErrVetoed], which a guarded handler that returns it passes up.
-	ErrVetoed = fmt.Errorf("retry: vetoed by the callee: %w", wire.ErrVetoed)
+	// ErrNotRetryable: the callee says that retrying cannot help. It wraps
+	// [wire.ErrNotRetryable], which a guarded handler that returns it passes up.
+	ErrNotRetryable = fmt.Errorf("retry: the callee says so: %w", wire.ErrNotRetryable)
 	// ErrTruncated: an answer ended before its end.
 	ErrTruncated = errors.New("retry: answer cut off")
 	// ErrResponseTooLarge: an answer is longer than [Config.MaxResponseBytes].
@@ -126,8 +126,8 @@ func (e *Error) Unwrap() error { return e.Err }
 //	}
 //	err := failed.Decode(&declined)
 //
-// The error wraps [contract.ErrBody]: there is no body, it is not JSON, it was cut, or it
-// does not fit v.
+// The error wraps [contract.ErrBody]: the body is empty, is not JSON, was cut or does not
+// fit v.
 func (e *Error) Decode(v any) error {
 	if len(e.Body) == 0 {
 		return fmt.Errorf("%w: the error has none", contract.ErrBody)

@@ -339,7 +339,7 @@ func TestSend_sharedConnectionIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Nothing leaves by a connection that is closed.
+// A closed connection sends no byte.
 func TestNewTransport_closedConnection(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan int, 1)

@@ -91,8 +91,8 @@ func TestSend_countsWhatNetHTTPRepeats(t *testing.T) {
 	tests := []struct {
 		name    string
 		change  func(*retry.Call, *retry.Config)
-		repeats bool // HTTP/1.1 does; HTTP/2 does not repeat what may have been processed
-		always  bool // because there is no body to refuse it
+		repeats bool // over HTTP/1.1; HTTP/2 does not repeat a request that may have been processed
+		always  bool // also at the limit: without a body the client cannot refuse the repeat
 	}{
 		{"with a body", func(*retry.Call, *retry.Config) {}, true, false},
 		{"without a body", func(c *retry.Call, _ *retry.Config) { c.Body = nil }, true, true},

@@ -13,8 +13,8 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// A shippingClient is what a generator such as oapi-codegen makes of an API's
-// description: it knows nothing of retries, and sends with what it is given.
+// A shippingClient is like a client that a generator such as oapi-codegen makes from an API's
+// description. It does not know retries, and sends with the given client.
 type shippingClient struct {
 	server string
 	http   *http.Client

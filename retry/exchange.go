@@ -3,52 +3,37 @@ package retry
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
-	"sync"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 )
 
 // An exchange is one call over HTTP while it is made: the run, and what
-// go-retryablehttp's hooks share with the transport below it. It serves one call after
-// another, so nothing that outlives a call may lead to it: what transports get is the
-// hop's, and answers are.
+// go-retryablehttp's hooks share with the transport below it. A transport may hold its
+// request when the call is over, so that request is the hop's, and so is the answer.
 type exchange struct {
 	run
 	frozen   frozen
-	looped   *http.Request         // what loop repeats; it stays with the exchange
-	given    retryablehttp.Request // to loop: looped, or what loop made of it
-	follow   bool                  // redirects
-	standard bool                  // net/http's response is wanted, whatever its status
+	follow   bool // redirects
+	standard bool // net/http's response is wanted, whatever its status
 
-	repeats  int     // deliveries that net/http added to the attempt by itself
-	reserved int     // of them, those for which retries were taken beforehand
-	hop      *hop    // the attempt's last
-	answer   *answer // of the attempt; nil: none that is complete
-	failed   error   // why there is none
+	repeats  int     // deliveries that net/http added to the attempt
+	reserved int     // the repeats whose retries were taken beforehand
+	hop      *hop    // the last hop of the attempt
+	answer   *answer // of the attempt; nil: not complete
+	failed   error   // why the attempt has no answer
 
 	last *answer // of the call
 	err  *Error
 }
 
-var exchangePool = sync.Pool{New: func() any {
-	x := new(exchange)
-	x.looped = newLooped(x)
-	return x
-}}
-
-// release has the exchange serve another call.
-func (x *exchange) release() {
-	x.looped.URL = nil
-	*x = exchange{looped: x.looped}
-	exchangePool.Put(x)
-}
-
-// exchange makes the call; follow says whether it follows redirects itself. Release it.
+// exchange makes the call; follow says whether it follows redirects itself.
 func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchange {
-	x := exchangePool.Get().(*exchange) //nolint:errcheck // there is nothing else in it
-	x.follow, x.standard = follow, call.owned
+	x := &exchange{follow: follow, standard: call.owned}
 	c.made().carrier.expire(call)
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
 	x.safe = !call.Key.IsZero() || idempotent(call.Method)
@@ -67,7 +52,7 @@ func (x *exchange) make(call *Call) {
 		x.fail(nil, errUnmade)
 		return
 	}
-	u, err := x.frozen.freeze(call, &x.client.carrier, &x.client.targets)
+	u, err := x.frozen.freeze(call, &x.client.carrier)
 	if err != nil {
 		x.fail(nil, err)
 		return
@@ -80,10 +65,9 @@ func (x *exchange) make(call *Call) {
 	x.loop(call, u)
 }
 
-// check says whether another attempt follows the one that just ended, when it
-// has waited for it. What go-retryablehttp knows of the attempt was recorded by
-// the transport, with more detail. The context's end is no reason by itself: a
-// complete answer wins.
+// check says whether another attempt follows the one that just ended, when it has waited
+// for it. The transport recorded the attempt in more detail than go-retryablehttp does. The
+// end of the context alone does not end the call: a complete answer wins.
 func (x *exchange) check(err error) bool {
 	if x.answer == nil && x.failed == nil {
 		x.failed = err // net/http refused the request before the transport saw it
@@ -130,4 +114,99 @@ func (x *exchange) fail(err, stop error) {
 func (x *exchange) response() *Response {
 	a := x.last
 	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: x.attempts}
+}
+
+// loop runs the attempts of every call. Its policy belongs to a client and ours
+// to a call, so it has none: each of its hooks finds its call by the context of
+// the request.
+var loop = &retryablehttp.Client{
+	HTTPClient: &http.Client{Transport: attemptTransport{}, CheckRedirect: checkRedirect},
+	RetryMax:   math.MaxInt, // check decides
+	CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+		return exchangeOf(ctx).check(err), nil
+	},
+	Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 }, // check has waited
+	ErrorHandler: retryablehttp.PassthroughErrorHandler,
+}
+
+// noHeader is the header of every such request; nobody writes into it.
+var noHeader = http.Header{}
+
+// loop has the attempts of the call made. Its request has what net/http must know to follow
+// redirects, without body and headers, and x as its context.
+func (x *exchange) loop(call *Call, u *url.URL) {
+	req := &http.Request{
+		Method: call.Method, URL: u, Host: call.host, Header: noHeader,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	resp, _ := loop.Do(&retryablehttp.Request{Request: req.WithContext((*loopContext)(x))}) // check has seen the error
+	if resp != nil {
+		_ = resp.Body.Close() // it was read within the attempt
+	}
+}
+
+// A loopContext is an exchange as the context of loop's requests. It never ends,
+// and carries nothing: what ends and carries is the context of an attempt.
+type loopContext exchange
+
+// exchangeOf returns the call that a request of loop belongs to.
+func exchangeOf(ctx context.Context) *exchange {
+	return (*exchange)(ctx.(*loopContext)) //nolint:errcheck // loop gets no other requests
+}
+
+func (*loopContext) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+
+func (*loopContext) Done() <-chan struct{} { return nil }
+
+func (*loopContext) Err() error { return nil }
+
+func (*loopContext) Value(any) any { return nil }
+
+// maxRedirects is how many redirects one attempt follows.
+const maxRedirects = 5
+
+// checkRedirect is the http.Client.CheckRedirect of loop: what it declines is the attempt's
+// answer. A redirect is followed only if the call asks for it, and if the same request goes
+// to the same origin. The key must not reach another origin, and another method or body is
+// another call.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	x := exchangeOf(req.Context())
+	if !x.follow {
+		return http.ErrUseLastResponse // its caller follows them
+	}
+	first := via[0]
+	if len(via) > maxRedirects || req.Method != first.Method || !sameOrigin(req.URL, first.URL) {
+		return http.ErrUseLastResponse
+	}
+	if !keepsRequest(req.Response.StatusCode, req.Method) {
+		return http.ErrUseLastResponse
+	}
+	if _, honoured := x.frozen.carrier.replayed(req.Response.Header); honoured {
+		return http.ErrUseLastResponse // a handler ran and answered so: elsewhere the key is another request's
+	}
+	return nil
+}
+
+// keepsRequest reports whether a redirect of this status repeats the request as
+// it is (RFC 9110 section 15.4).
+func keepsRequest(status int, method string) bool {
+	if status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect {
+		return true
+	}
+	return method == http.MethodGet || method == http.MethodHead
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
 }

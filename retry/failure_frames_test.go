@@ -49,8 +49,8 @@ func frames(name string, opened func(stream uint32) reply, is ...error) trouble 
 	}
 }
 
-// What the server provably did not process is sent again, by net/http or by us,
-// and each delivery counts.
+// A request that the server provably did not process is sent again, by net/http or by this
+// package. Each delivery counts.
 func TestSend_healsWhatFramesTurnAway(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -23,8 +23,8 @@ import (
 // sockets, and what the client makes of it.
 type trouble struct {
 	name string
-	// What goes wrong: a server's handler with every attempt, or what arrange
-	// sets up; it may change the call to the handler, too.
+	// The failure: do is the server's handler for every attempt, or arrange sets the failure up.
+	// arrange may change the call to the handler, too.
 	do      func(s *scene, w http.ResponseWriter, r *http.Request)
 	arrange func(t *testing.T, s *scene)
 	timeout func(cfg *retry.Config, d time.Duration) // sets the one that is to end; nil: none is
@@ -90,7 +90,7 @@ func (row *trouble) run(t *testing.T, p protocol) {
 	}
 }
 
-// heals checks that the retry of what went wrong once brings the answer.
+// heals checks that a retry after one failure brings the answer.
 func (row *trouble) heals(t *testing.T, p protocol) {
 	t.Helper()
 	s := row.scene(t, p, 1)

@@ -23,9 +23,9 @@ type reply struct {
 	hangUp bool // afterwards
 }
 
-// serveFrames speaks HTTP/2 over conn, and replies to streams when their
-// headers have come. It writes in a goroutine of its own: an in-memory
-// connection has no buffer, in which the two sides' frames could pass each other.
+// serveFrames speaks HTTP/2 over conn, and replies to streams when their headers have come. It
+// writes in a separate goroutine: an in-memory connection lacks a buffer in which the two sides'
+// frames could pass each other.
 func serveFrames(conn net.Conn, opened func(stream uint32) reply) {
 	frames := make(chan []byte, 64)
 	var writing sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -36,13 +37,12 @@ var ours = []string{
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 
-// freeze checks the call, copies it and returns its URL, which nobody may change.
-// Its error wraps ErrInvalid.
-func (f *frozen) freeze(call *Call, c *carrier, known *targets) (*url.URL, error) {
+// freeze checks the call, copies it and returns its URL. Its error wraps ErrInvalid.
+func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
 	if !token(call.Method) || call.Method == http.MethodConnect {
 		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
-	u, err := known.find(call)
+	u, err := call.target()
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (f *frozen) freezeKeyedBody(call *Call) error {
 	return err
 }
 
-// freezeHeader checks the caller's header and copies it, names in one spelling. The header
-// of a request stays as it is if there is no Profile.
+// freezeHeader checks the caller's header and copies it, names in one spelling. Without a
+// Profile the header of a request stays as it is.
 func (f *frozen) freezeHeader(call *Call) error {
 	c := f.carrier
 	asGiven := call.owned && c.asGiven
@@ -150,8 +150,8 @@ func (c *carrier) owns(name string) bool {
 		slices.ContainsFunc(ours, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// connection are the headers that HTTP/2 has no place for (RFC 9113 section
-// 8.2.2), with the values that net/http lets pass all the same.
+// connection are the headers that HTTP/2 forbids (RFC 9113 section 8.2.2), with the values
+// that net/http accepts.
 var connection = map[string][]string{
 	"Connection":        {"", "close", "keep-alive"},
 	"Transfer-Encoding": {"", "chunked"},
@@ -226,4 +226,51 @@ func idempotent(method string) bool {
 		return true
 	}
 	return false
+}
+
+// target returns the URL that the call goes to, as it is sent: checked, and without a
+// fragment. Its error wraps ErrInvalid.
+func (c *Call) target() (*url.URL, error) {
+	if c.url != nil {
+		own := *c.url
+		return &own, prepareURL(&own, c.host)
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL: not parsable", ErrInvalid)
+	}
+	return u, prepareURL(u, "")
+}
+
+// prepareURL checks that a request to u can be sent, and removes the fragment. A host that
+// is not empty replaces the host of u. Its error never quotes the URL, which may hold a
+// secret.
+func prepareURL(u *url.URL, host string) error {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%w: URL: scheme %q is neither http nor https", ErrInvalid, u.Scheme)
+	case u.Hostname() == "":
+		return fmt.Errorf("%w: URL: no host", ErrInvalid)
+	}
+	if given := u.Port(); given != "" {
+		if _, err := strconv.ParseUint(given, 10, 16); err != nil {
+			return fmt.Errorf("%w: URL: port %s", ErrInvalid, given)
+		}
+	}
+	if host = cmp.Or(host, u.Host); !validHost(host) {
+		return fmt.Errorf("%w: host %q", ErrInvalid, host)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return nil
+}
+
+// validHost reports whether net/http sends s as the host: what RFC 3986 section
+// 3.2.2 allows, and international names, which it converts.
+func validHost(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x80 && !alphanumeric(c) && strings.IndexByte("!$%&'()*+,-.:;=[]_~", c) < 0 {
+			return false
+		}
+	}
+	return true
 }

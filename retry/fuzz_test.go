@@ -9,9 +9,9 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// FuzzSend_anyAnswer: whatever one answer says, the call ends, in its time, with
-// an answer or an error that has a cause, after no more attempts than allowed,
-// and never sooner than the callee asked.
+// FuzzSend_anyAnswer checks the end of a call for any answer. The call ends in its time, with an
+// answer or an error that has a cause. It makes no more attempts than allowed, and retries never
+// sooner than the callee asked.
 func FuzzSend_anyAnswer(f *testing.F) {
 	f.Add(503, "Retry-After", "9223372036854775807", "", "")
 	f.Add(429, "Retry-After", "1.5", "Date", "Thu, 01 Jan 1970 00:00:00 GMT")

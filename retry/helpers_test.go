@@ -36,7 +36,7 @@ var quick = retry.Config{
 	Poll:        retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond},
 }
 
-// exact has no jitter: waits are as long as they can be.
+// exact waits without jitter: waits are as long as they can be.
 func exact() float64 { return 0 }
 
 func newClient(tb testing.TB, cfg retry.Config) *retry.Client {

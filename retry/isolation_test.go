@@ -13,9 +13,9 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// A transport may still hold the request of an attempt that failed, as that of
-// HTTP/2 does, which writes in a goroutine of its own. What it does there must
-// not reach the next attempt, nor race with it.
+// A transport may still hold the request of an attempt that failed, as that of HTTP/2 does, which
+// writes in a goroutine of its own. The work of that goroutine must not reach the next attempt,
+// nor race with it.
 func TestSend_attemptsShareNothing(t *testing.T) {
 	t.Parallel()
 	var late sync.WaitGroup
@@ -54,8 +54,8 @@ func TestSend_attemptsShareNothing(t *testing.T) {
 	require.ElementsMatch(t, []string{`{"amount":5}`, `mount":5}`}, []string{<-bodies, <-bodies})
 }
 
-// Nor must calls: a transport may hold requests when their calls are over, and others
-// under way.
+// Calls must not share state either: a transport may hold requests of finished calls while other
+// calls are running.
 func TestSend_callsShareNothing(t *testing.T) {
 	t.Parallel()
 	type sent struct {

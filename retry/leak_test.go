@@ -22,7 +22,7 @@ func countConns(t *testing.T, p protocol, handler http.HandlerFunc) (url string,
 		conns.Store(socket(r), true)
 		handler(w, r)
 	})
-	cfg.Budget = newBudget(t, retry.BudgetConfig{Reserve: 1e6})
+	cfg.Budget = &retry.Budget{Reserve: 1e6}
 	return srv.URL, cfg, func() (n int) {
 		conns.Range(func(any, any) bool { n++; return true })
 		return n

@@ -16,44 +16,33 @@ import (
 type Observer interface {
 	// AttemptEnded is called after each attempt, before the wait that follows.
 	AttemptEnded(ctx context.Context, e AttemptEvent)
-	// CallEnded is called once per call, also for one that was never sent.
+	// CallEnded is called once for each call, even if the call was never sent.
 	CallEnded(ctx context.Context, e CallEvent)
 }
 
-// A Tracer is an [Observer] that also hears of beginnings, and may put something
-// into the ctx of what begins: a span. The ctx that it returns, which must come from
-// the one that it was given, is that of the call or attempt, and of the events that
-// end it; Config.Prepare finds an attempt's in the request, to send the span's name
-// with it. Nothing ends a call that panics.
+// A Tracer is an [Observer] that also hears when calls and attempts begin. It may put a
+// span into their ctx. The ctx that it returns must be derived from the ctx that it was
+// given. The call or attempt runs in that ctx, and its end is observed in it.
+// Config.Prepare finds the ctx of an attempt in the request. A call that panics has no end.
 type Tracer interface {
 	Observer
-	// CallStarted is called once per call, before anything is checked or sent.
-	CallStarted(ctx context.Context, e CallStart) context.Context
-	// AttemptStarted is called before each attempt, in the ctx of its call.
-	AttemptStarted(ctx context.Context, e AttemptStart) context.Context
+	// CallStarted is called once per call, before anything is checked or sent. e has the
+	// names and the key of the call; the fields of its end are zero.
+	CallStarted(ctx context.Context, e CallEvent) context.Context
+	// AttemptStarted is called before each attempt, in the ctx of its call. e has the names
+	// and the key of the call and the Attempt; the fields of its end are zero.
+	AttemptStarted(ctx context.Context, e AttemptEvent) context.Context
 }
 
-// A CallStart is the beginning of a call.
-type CallStart struct {
-	Service, Operation string
-	Key                childkey.Key // show its Digest
-}
-
-// An AttemptStart is the beginning of one attempt.
-type AttemptStart struct {
-	Service, Operation string
-	Key                childkey.Key // show its Digest
-
-	Attempt
-}
-
-// An AttemptEvent is the end of one attempt.
+// An AttemptEvent is the beginning or the end of one attempt.
 type AttemptEvent struct {
 	Service, Operation string
 	Key                childkey.Key // show its Digest
+	Attempt
 
-	Attempt    int       // counts from 1
-	Deliveries int       // how often it may have reached the callee; above 1 net/http repeated it by itself
+	// The fields below are zero at the beginning.
+
+	Deliveries int       // how often the callee may have got it; net/http causes more than 1
 	Outcome    Outcome   // of this attempt alone
 	Action     Action    // what the table says; the call may end all the same
 	Status     int       // 0: no complete answer
@@ -63,10 +52,12 @@ type AttemptEvent struct {
 	Err        error         // nil after a 2xx answer
 }
 
-// A CallEvent is the end of a call.
+// A CallEvent is the beginning or the end of a call.
 type CallEvent struct {
 	Service, Operation string
 	Key                childkey.Key // show its Digest
+
+	// The fields below are zero at the beginning.
 
 	Attempts int
 	Outcome  Outcome
@@ -118,7 +109,7 @@ func (l logObserver) AttemptEnded(ctx context.Context, e AttemptEvent) {
 	}
 	l.LogAttrs(ctx, slog.LevelDebug, "retry: attempt failed",
 		slog.String("service", e.Service), slog.String("operation", e.Operation),
-		slog.String("key_digest", e.Key.Digest()), slog.Int("attempt", e.Attempt),
+		slog.String("key_digest", e.Key.Digest()), slog.Int("attempt", e.Number),
 		slog.String("outcome", e.Outcome.String()), slog.String("action", e.Action.String()),
 		slog.Int("status", e.Status), slog.String("code", string(e.Code)),
 		slog.Duration("wait", e.Wait), slog.Any("err", e.Err))
@@ -141,4 +132,40 @@ func (l logObserver) CallEnded(ctx context.Context, e CallEvent) {
 		slog.String("key_digest", e.Key.Digest()), slog.Int("attempts", e.Attempts),
 		slog.String("outcome", e.Outcome.String()), slog.Int("status", e.Status),
 		slog.String("code", string(e.Code)), slog.Duration("elapsed", e.Elapsed), slog.Any("err", e.Err))
+}
+
+// observeAttempt tells the observer how the attempt ended; a nil a means that no complete
+// answer came.
+func (r *run) observeAttempt(v Verdict, deliveries int, wait time.Duration, a *answer, err error) {
+	if r.client.observer == nil {
+		return
+	}
+	e := AttemptEvent{
+		Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key,
+		Attempt: r.attempt, Deliveries: deliveries, Outcome: v.Outcome, Action: v.Action,
+		Elapsed: time.Since(r.begun), Wait: wait, Err: err,
+	}
+	if a != nil {
+		e.Status, e.Code = a.status, a.code
+	}
+	r.client.observer.AttemptEnded(r.attempting, e)
+}
+
+// observeCall tells the observer how the call ended; a is its last complete
+// answer, nil if there is none, and failed its error, nil if there is none.
+func (r *run) observeCall(a *answer, failed *Error) {
+	if r.client.observer == nil {
+		return
+	}
+	e := CallEvent{
+		Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key,
+		Attempts: r.attempts, Outcome: Completed, Elapsed: time.Since(r.start),
+	}
+	if failed != nil {
+		e.Outcome, e.Err = failed.Outcome, failed
+	}
+	if a != nil {
+		e.Status, e.Code, e.Replayed = a.status, a.code, a.replayed
+	}
+	r.client.observer.CallEnded(r.caller, e)
 }

@@ -58,7 +58,7 @@ func TestObserver_hearsAttemptsAndCalls(t *testing.T) {
 		require.Equal(t, want.status, got.Status)
 		require.Equal(t, want.code, got.Code)
 		require.Equal(t, want.failed, got.Err != nil)
-		require.Equal(t, i+1, got.Attempt)
+		require.Equal(t, i+1, got.Number)
 		require.Equal(t, 1, got.Deliveries)
 		require.Equal(t, want.failed, got.Wait > 0)
 		require.Equal(t, "payment.charge", got.Service+"."+got.Operation)
@@ -100,9 +100,9 @@ func TestLogger_showsDigestsOnly(t *testing.T) {
 // as go-retryablehttp does by default: the URL may hold a secret.
 func TestLogger_nilIsSilent(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSend_vetoStops$", "-test.v").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSend_notRetryableStops$", "-test.v").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: TestSend_vetoStops")
+	require.Contains(t, string(out), "--- PASS: TestSend_notRetryableStops")
 	require.NotContains(t, string(out), "payment.test")
 	require.NotContains(t, string(out), key.String())
 }

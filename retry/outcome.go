@@ -1,5 +1,9 @@
 package retry
 
+import (
+	"time"
+)
+
 // An Outcome is what is known of a call's effect when the caller stops.
 type Outcome uint8
 
@@ -51,7 +55,7 @@ type tally struct {
 	completed bool // an answer proved that it took effect
 }
 
-// add takes in the end of one more attempt. A judge may have made an Outcome that there is
+// add takes in the end of one more attempt. A Classify may return an Outcome that there is
 // not: nobody knows what that means.
 func (t *tally) add(v Verdict) {
 	v.Outcome = v.Outcome.sure()
@@ -82,4 +86,49 @@ func (t *tally) outcome() Outcome {
 	default:
 		return NotSent
 	}
+}
+
+// An Action is what follows an attempt.
+type Action uint8
+
+const (
+	// Stop ends the call: another attempt cannot help, or is not needed.
+	Stop Action = iota
+	// Retry backs off and sends the same call again.
+	Retry
+	// Wait asks again, with the same key, a callee that is still at it. That
+	// spends no attempt and no budget, and has its own backoff and limit.
+	Wait
+)
+
+// String returns the action's name in lower case, as in logs.
+func (a Action) String() string {
+	switch a {
+	case Retry:
+		return "retry"
+	case Wait:
+		return "wait"
+	default:
+		return "stop"
+	}
+}
+
+// A Verdict is what the end of one attempt means: by itself, whatever the
+// attempts before it were. The zero Verdict is Unknown and stops.
+type Verdict struct {
+	Outcome Outcome
+	Action  Action
+	// Proven says that the verdict speaks for the whole call: it comes from the
+	// callee's idempotency layer, which answers every attempt of this key in
+	// the same way. Only a proven Rejected turns an earlier Unknown; Completed
+	// always does.
+	Proven bool
+	// Evidence says, for people, what was seen. It holds no key and no body.
+	Evidence string
+	// RetryAfter is how long the callee asked to wait; 0: it did not ask.
+	RetryAfter time.Duration
+	// NotRetryable says that the callee says that no retry can help, whoever makes it:
+	// the call stops, whatever Action is, and its error wraps [ErrNotRetryable], which
+	// belongs passed up.
+	NotRetryable bool
 }

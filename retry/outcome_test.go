@@ -97,12 +97,12 @@ func TestSend_replayedServerErrorIsFinal(t *testing.T) {
 	require.False(t, failed.Retryable)
 }
 
-func TestSend_vetoStops(t *testing.T) {
+func TestSend_notRetryableStops(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503, wire.HeaderShouldRetry+": false"))
 	failed := failure(t, newClient(t, over(rt)), post(stubURL))
-	require.ErrorIs(t, failed, retry.ErrVetoed)
-	require.ErrorIs(t, failed, wire.ErrVetoed, "what a guarded handler passes up")
+	require.ErrorIs(t, failed, retry.ErrNotRetryable)
+	require.ErrorIs(t, failed, wire.ErrNotRetryable, "what a guarded handler passes up")
 	require.False(t, failed.Retryable)
 	require.Equal(t, 1, rt.count())
 
@@ -138,7 +138,7 @@ func TestSend_keyedConflictIsUnclear(t *testing.T) {
 		{"of the run itself", post(stubURL), []step{status(409, wire.HeaderReplayed+": false")}, retry.Rejected, 1},
 		{"stored", post(stubURL), []step{status(409, wire.HeaderReplayed+": true")}, retry.Rejected, 1},
 		{"stored, in a resumed call", resumed, []step{status(409, wire.HeaderReplayed+": true")}, retry.Rejected, 1},
-		{"vetoed", post(stubURL), []step{status(409, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
+		{"not retryable", post(stubURL), []step{status(409, wire.HeaderShouldRetry+": false")}, retry.Unknown, 1},
 		{"without a key", unkeyed, []step{status(409)}, retry.Rejected, 1},
 	}
 	for _, tt := range tests {
@@ -172,13 +172,13 @@ func TestSend_waitsForARunInProgress(t *testing.T) {
 	require.Equal(t, "done", string(resp.Body))
 }
 
-func TestSend_judgeReadsAnswersOfItsCallee(t *testing.T) {
+func TestSend_classifyReadsAnswersOfItsCallee(t *testing.T) {
 	t.Parallel()
-	judge := func(a retry.Answer) (retry.Verdict, bool) {
+	classify := func(a retry.Answer) (retry.Verdict, bool) {
 		return retry.Verdict{Outcome: retry.Unknown, Action: retry.Wait}, a.Status == 409 && a.Header.Get("X-Busy") != ""
 	}
 	rt := script(status(409, "X-Busy: 1"), status(200))
-	profile := &retry.Profile{Judge: judge}
+	profile := &retry.Profile{Classify: classify}
 	_, err := newClient(t, under(profile, over(rt))).Send(t.Context(), post(stubURL))
 	require.NoError(t, err)
 
@@ -202,7 +202,7 @@ func TestSend_unkeyedPostIsSentOnce(t *testing.T) {
 		{"POST, 425", http.MethodPost, status(425), 4},
 		{"POST, 421", http.MethodPost, status(421), 4},
 		{"POST, refused before the claim", http.MethodPost, problem(wire.ScopeUnavailable), 4},
-		{"POST, 429 with a veto", http.MethodPost, status(429, wire.HeaderShouldRetry+": false"), 1},
+		{"POST, 429, not retryable", http.MethodPost, status(429, wire.HeaderShouldRetry+": false"), 1},
 		{"POST, 400", http.MethodPost, status(400), 1},
 		{"POST, lost", http.MethodPost, fails(errBroken), 1},
 		{"PATCH, 503", http.MethodPatch, status(503), 1},

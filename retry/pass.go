@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -125,30 +126,46 @@ func (p *passage) outgoing(ctx context.Context) (*http.Request, error) {
 		out.Body = body
 	}
 	if p.client.cfg.Prepare != nil && out.URL != nil {
-		if err := p.prepare(out); err != nil {
+		header, err := p.prepare(out, p.draftBody())
+		if err != nil {
 			closeBody(out)
 			return nil, err
 		}
+		out.Header = header
 	}
 	return out, nil
 }
+
+// draftBody returns a function that opens the body for Config.Prepare; nil for a request
+// without a body.
+func (p *passage) draftBody() func() (io.ReadCloser, error) {
+	switch {
+	case !hasBody(p.req):
+		return nil
+	case p.once:
+		return func() (io.ReadCloser, error) { return nil, errReadOnce }
+	}
+	return (&Stream{open: p.req.GetBody}).openBody
+}
+
+var errReadOnce = errors.New("retry: the body can be read only once; set GetBody of the request")
 
 // verdict returns what the end of the attempt means.
 func (p *passage) verdict(resp *http.Response, err error) Verdict {
 	if resp == nil {
 		return p.failure(err)
 	}
-	v := p.judge(resp)
+	v := p.classify(resp)
 	if v.Outcome != Rejected {
 		v.Action = Stop // the answer is the caller's
 	}
 	v.RetryAfter, _ = wire.RetryAfter(resp.Header, p.client.cfg.Now())
-	v.Vetoed = !p.answer.success() && p.answer.vetoes()
+	v.NotRetryable = !p.answer.success() && p.answer.forbidsRetry()
 	return v
 }
 
-// judge finds the row of the answer, by its header alone.
-func (p *passage) judge(resp *http.Response) Verdict {
+// classify finds the row of the answer, by its header alone.
+func (p *passage) classify(resp *http.Response) Verdict {
 	if p.answer.success() {
 		return StatusVerdict(resp.StatusCode)
 	}
@@ -158,7 +175,7 @@ func (p *passage) judge(resp *http.Response) Verdict {
 	if resp.StatusCode == http.StatusSwitchingProtocols && p.safe {
 		return Verdict{Outcome: Completed, Evidence: "101: switched protocols"}
 	}
-	replayed, honoured := p.client.carrier.marker(resp.Header)
+	replayed, honoured := p.client.carrier.replayed(resp.Header)
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Replayed: replayed, Honoured: honoured}.Verdict()
 }
 
@@ -233,3 +250,48 @@ func discard(resp *http.Response) {
 	}
 	_ = resp.Body.Close()
 }
+
+// noteAnswer notes in the Calls of the caller's ctx how the call ended, once the body of
+// its answer has ended. The end of a 101's connection says nothing.
+func (p *passage) noteAnswer(resp *http.Response) {
+	outcome := p.tally.outcome()
+	switch {
+	case p.noted == nil:
+	case p.reads:
+		p.noted(NotSent)
+	case resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols:
+		p.noted(outcome)
+	default:
+		resp.Body = &notedBody{ReadCloser: resp.Body, outcome: outcome, noted: p.noted}
+	}
+}
+
+// A notedBody notes the outcome of a call at the end of its answer's body. The outcome is
+// Unknown if the body breaks off.
+type notedBody struct {
+	io.ReadCloser
+	outcome Outcome // if the body does not break off
+
+	once  sync.Once
+	noted func(Outcome)
+}
+
+func (b *notedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF:
+		b.end(b.outcome)
+	case err != nil:
+		b.end(Unknown)
+	}
+	return n, err
+}
+
+// Close ends the body. A caller that reads no further has seen what it wants.
+func (b *notedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.end(b.outcome)
+	return err
+}
+
+func (b *notedBody) end(o Outcome) { b.once.Do(func() { b.noted(o) }) }

@@ -52,19 +52,19 @@ func TestPass_eventStream(t *testing.T) {
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		lines := bufio.NewReader(resp.Body)
+		soonest := time.Hour // of all events: a busy machine delays some of them
 		for i := range 20 {
 			start := time.Now()
 			next <- fmt.Sprint(i)
 			line, err := lines.ReadString('\n')
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf("data: %d\n", i), line)
-			if i == 0 {
-				require.Less(t, time.Since(start), 100*ms)
-			}
+			soonest = min(soonest, time.Since(start))
 			_, err = lines.ReadString('\n')
 			require.NoError(t, err)
 			time.Sleep(5 * ms)
 		}
+		require.Less(t, soonest, 100*ms)
 		require.NoError(t, resp.Body.Close())
 		<-gone // the service hears that nobody listens any more
 	})

@@ -73,7 +73,7 @@ func TestPass_repeats(t *testing.T) {
 		{"GET, 429", get, "", nil, status(429), 4},
 		{"POST, 429", post, "body", nil, answer(429, "later", "Retry-After: 0"), 4},
 		{"POST, 429, read once", post, "body", once, status(429), 1},
-		{"POST, 429, vetoed", post, "body", nil, status(429, wire.HeaderShouldRetry+": false"), 1},
+		{"POST, 429, not retryable", post, "body", nil, status(429, wire.HeaderShouldRetry+": false"), 1},
 		{"POST, 421", post, "body", nil, answer(421, "elsewhere"), 4},
 		{"POST, 425", post, "body", nil, status(425), 4},
 		{"POST, refused before the claim", post, "body", nil, problem(wire.ScopeUnavailable, wire.HeaderCode+": scope-unavailable"), 4},
@@ -211,7 +211,7 @@ func TestPass_answerWhenNothingIsLeft(t *testing.T) {
 
 // spent returns a budget without retries for the host of stubURL.
 func spent(t *testing.T) *retry.Budget {
-	budget := newBudget(t, retry.BudgetConfig{Reserve: 1, Refill: 1e-9})
+	budget := &retry.Budget{Reserve: 1, Refill: 1e-9}
 	cfg := over(script(fails(errDial)))
 	cfg.Budget = budget
 	_, err := passed(newClient(t, cfg), unkeyed(t, t.Context(), http.MethodGet, stubURL, ""))
@@ -392,7 +392,7 @@ func TestPass_isObserved(t *testing.T) {
 		cfg.Observer = &heard
 		passed(newClient(t, cfg), unkeyed(t, t.Context(), tt.method, stubURL, ""))
 		require.Len(t, heard.attempts, 2)
-		require.Equal(t, []int{1, 2}, []int{heard.attempts[0].Attempt, heard.attempts[1].Attempt})
+		require.Equal(t, []int{1, 2}, []int{heard.attempts[0].Number, heard.attempts[1].Number})
 		require.Len(t, heard.calls, 1)
 		e := heard.calls[0]
 		require.Equal(t, []any{tt.outcome, tt.status, 2, "payment.test"}, []any{e.Outcome, e.Status, e.Attempts, e.Service})

@@ -48,7 +48,7 @@ func TestSend_unknownCodeInTheHeader(t *testing.T) {
 	}
 }
 
-// What a service says in a problem of its own reaches the caller.
+// The text of a service's own problem reaches the caller.
 func TestSend_problemOfTheService(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -188,7 +188,7 @@ func TestError_Decode(t *testing.T) {
 	}
 }
 
-// What a callee says decides nothing: only the answer's status and our own codes do.
+// The text of a callee does not decide: only the answer's status and our own codes do.
 func FuzzSend_refusal(f *testing.F) {
 	f.Add("application/json", []byte(`{"error":{"code":"card_declined"}}`))
 	f.Add(wire.ProblemContentType, []byte(`{"code":"key-cancelled","type":"about:blank"}`))

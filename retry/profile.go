@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,39 +54,28 @@ type Profile struct {
 	// Retention is how long the service remembers a key after it first saw it. A call
 	// that was first sent longer ago, less a twentieth for clocks that differ, is not
 	// sent: it is Unknown, with [ErrKeyExpired]. See [Profile.Expires]. Retention must be
-	// longer than [Config.Timeout]. Zero means that the service judges, by
+	// longer than [Config.Timeout]. Zero means that the service decides, by
 	// Idempotency-First-Sent if it gets that.
 	Retention time.Duration
 
 	// Conflict is what a 409 without a code of package wire means, in the answer to a
-	// call with a key. Zero means [ConflictUnclear].
-	Conflict Conflict
-	// Judge reads answers that mean something of their own at this service. Nil means
-	// that there are none. It is asked about every complete answer that is not 2xx and
-	// has no code of package wire. It returns false to leave the answer to
-	// [Answer.Verdict]. It must not block, keep or change the answer.
-	Judge func(Answer) (Verdict, bool)
-	// Replayed reads the service's replay marker from the header of an answer: whether
-	// the service honoured the key, and whether the answer is a repetition. The marker of
-	// an honoured 4xx speaks for every attempt of the key. Nil means Idempotent-Replayed,
-	// as this library's services and Stripe send it. It must not block, keep or change
-	// the header.
+	// call with a key, unless the service says that it honoured the key. The zero Verdict
+	// means that an earlier attempt may be running, or that the service refused: the call
+	// is Unknown and sent again. Verdict{Action: Wait} means that an earlier attempt is
+	// running: the client waits and asks again. Verdict{Outcome: Rejected} means that the
+	// service refused the call, as with any other 4xx. No other Outcome is allowed.
+	Conflict Verdict
+	// Classify reads answers that mean something of their own at this service. Nil means
+	// that there are none. It gets every complete answer that is not 2xx and comes without a
+	// code of package wire. It returns false to leave the answer to [Answer.Verdict]. It
+	// must not block, keep or change the answer.
+	Classify func(Answer) (Verdict, bool)
+	// Replayed reads from the header of an answer what the service says of the key: whether
+	// the service honoured the key, and whether the answer is a repetition. An honoured 4xx
+	// speaks for every attempt of the key. Nil means Idempotent-Replayed, as this library's
+	// services and Stripe send it. It must not block, keep or change the header.
 	Replayed func(http.Header) (replayed, honoured bool)
 }
-
-// A Conflict is what a service's 409 to a call with a key means, unless the service says
-// that it honoured the key.
-type Conflict uint8
-
-const (
-	// ConflictUnclear: an earlier attempt may be running, or the service refused. The call
-	// is Unknown and sent again.
-	ConflictUnclear Conflict = iota
-	// ConflictInProgress: an earlier attempt is running. The client waits and asks again.
-	ConflictInProgress
-	// ConflictRefused: the service refused the call, as with any other 4xx.
-	ConflictRefused
-)
 
 // Derive returns the child key for the call to operation on service under parent, in the
 // form that the service takes. It is childkey.Derive with the profile's Encoding and
@@ -107,7 +97,7 @@ func (p *Profile) Derive(parent childkey.Key, service, operation string, discrim
 
 // Expires returns when the service may have forgotten a call that was first sent at first:
 // Retention later, less a twentieth for clocks that differ. It is what [Call.Expires] and
-// [Task.Expires] want. It returns zero, never, if there is no Retention.
+// [Task.Expires] want. Without a Retention it returns zero, which means never.
 func (p *Profile) Expires(first time.Time) time.Time {
 	if p == nil || p.Retention == 0 {
 		return time.Time{}
@@ -130,8 +120,8 @@ func (p *Profile) check(timeout time.Duration) error {
 		return profileError("KeyHeader", "%q cannot carry a key", p.KeyHeader)
 	case !utf8.ValidString(p.BodyField):
 		return profileError("BodyField", "%q is not UTF-8", p.BodyField)
-	case p.Conflict > ConflictRefused:
-		return profileError("Conflict", "%d is none of the constants", p.Conflict)
+	case p.Conflict.Outcome != Unknown && p.Conflict.Outcome != Rejected:
+		return profileError("Conflict", "Outcome %v: use Unknown or Rejected", p.Conflict.Outcome)
 	}
 	if err := p.checkForm(); err != nil {
 		return err
@@ -207,4 +197,66 @@ var taken = []string{
 func carriesKeys(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)
 	return token(name) && !slices.Contains(taken, canonical) && (canonical == wire.HeaderKey || !slices.Contains(ours, canonical))
+}
+
+// Fanonce returns the profile of services that package server guards: keys of 32 hex
+// digits, quoted, in Idempotency-Key, and all headers of this library. Such a service
+// decides by itself whether a call is too old, and what became of it.
+func Fanonce() *Profile {
+	return &Profile{Headers: []string{
+		wire.HeaderFirstSent, wire.HeaderCancels,
+		wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
+	}}
+}
+
+// Stripe returns the profile of Stripe's API v1: a bare Idempotency-Key of at most 255
+// bytes, kept for at least 24 hours. A 409 means that an earlier attempt is running.
+// Stripe-Should-Retry decides where it is sent.
+func Stripe() *Profile {
+	return &Profile{Bare: true, Retention: 24 * time.Hour, Conflict: Verdict{Action: Wait}, Classify: classifyStripe}
+}
+
+func classifyStripe(answer Answer) (Verdict, bool) {
+	verdict := answer.Verdict()
+	switch answer.Header.Get("Stripe-Should-Retry") {
+	case "false":
+		verdict.NotRetryable = true
+	case "true":
+		if verdict.Action == Stop {
+			verdict.Action = Retry
+		}
+	}
+	return verdict, true
+}
+
+// Adyen returns the profile of Adyen's Checkout API: a bare Idempotency-Key of at most 64
+// bytes, kept for at least 7 days. Error 704 means that an earlier attempt is running. An
+// answer with Transient-Error: true is sent again. An Idempotency-Key header in an answer
+// proves nothing, because Adyen sends it with first answers and with repetitions.
+func Adyen() *Profile {
+	return &Profile{Bare: true, MaxKeyBytes: 64, Retention: 7 * 24 * time.Hour, Classify: classifyAdyen}
+}
+
+func classifyAdyen(answer Answer) (Verdict, bool) {
+	var problem struct {
+		ErrorCode string `json:"errorCode"`
+	}
+	_ = json.Unmarshal(answer.Body, &problem) // other bodies leave the code empty
+	switch {
+	case problem.ErrorCode == "704":
+		return Verdict{Outcome: Unknown, Action: Wait, Evidence: "error 704: processed already, or in progress"}, true
+	case strings.EqualFold(answer.Header.Get("Transient-Error"), "true"):
+		return Verdict{Outcome: Unknown, Action: Retry, Evidence: "a transient error, says the callee"}, true
+	}
+	return Verdict{}, false
+}
+
+// UUIDOnly returns the profile of services that take only a UUIDv4: a bare Idempotency-Key
+// in that shape, kept for 24 hours. For another header, another retention or a 409 of known
+// meaning change the fields of the result.
+func UUIDOnly() *Profile {
+	return &Profile{
+		Bare: true, Encoding: childkey.UUIDv4, MaxKeyBytes: 36, Charset: "0123456789abcdef-",
+		Retention: 24 * time.Hour,
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// The key is one more member of the body, of which nothing else changes; a body that cannot
-// have it is refused.
+// The key is one more member of the body, and the rest of the body does not change. A body that
+// cannot have the key is refused.
 func FuzzSend_keyInTheBody(f *testing.F) {
 	f.Add(`{"a":1}`)
 	f.Add(`{ }`)

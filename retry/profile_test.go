@@ -18,8 +18,8 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// A request of whose service nothing is known leaves with the bytes that net/http alone
-// would send, with a key or without one, whatever its header holds.
+// A request to an unknown service leaves with the bytes that net/http alone would send. This
+// holds with a key or without one, for any header.
 func TestRoundTripper_withoutProfileChangesNoByte(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]http.Header{
@@ -229,13 +229,13 @@ func TestDo_bodyFieldOfALongBody(t *testing.T) {
 func TestSend_conflictByItsProfile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		conflict retry.Conflict
+		conflict retry.Verdict
 		outcome  retry.Outcome
 		sent     int
 	}{
-		{retry.ConflictUnclear, retry.Unknown, 4},
-		{retry.ConflictInProgress, retry.Unknown, 61}, // it asks until MaxPolls
-		{retry.ConflictRefused, retry.Rejected, 1},
+		{retry.Verdict{}, retry.Unknown, 4},
+		{retry.Verdict{Action: retry.Wait}, retry.Unknown, 61}, // it asks until MaxPolls
+		{retry.Verdict{Outcome: retry.Rejected}, retry.Rejected, 1},
 	} {
 		profile := &retry.Profile{Conflict: tt.conflict}
 		rt := script(status(409))
@@ -331,7 +331,7 @@ func TestNew_refusesProfiles(t *testing.T) {
 		{"a zero secret", retry.Profile{Keyed: &childkey.Keyed{}}, "Keyed:", nil},
 		{"a negative retention", retry.Profile{Retention: -time.Hour}, "Retention: -1h0m0s", nil},
 		{"a retention as long as a call", retry.Profile{Retention: time.Minute}, "Retention: 1m0s, 57s with its margin, is not longer than one call may take: 1m0s", nil},
-		{"no conflict", retry.Profile{Conflict: 3}, "Conflict: 3", nil},
+		{"no conflict", retry.Profile{Conflict: retry.Verdict{Outcome: retry.Completed}}, "Conflict: Outcome Completed", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

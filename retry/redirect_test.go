@@ -180,9 +180,9 @@ func TestSend_redirectKeepsHeader(t *testing.T) {
 	}
 }
 
-// A GET stays a GET, whichever redirect leads it on, so it stays the same request
-// (RFC 9110 section 15.4): the body goes with it, and what describes the body.
-// net/http's client drops both, and where it is the one that follows, it does.
+// A GET stays a GET across any redirect, so it stays the same request (RFC 9110 section 15.4).
+// Its body and the headers that describe the body go with it. net/http's client drops both, also
+// here if that client follows the redirect.
 func TestSend_redirectedGetKeepsItsBody(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, p protocol) {

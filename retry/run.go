@@ -20,22 +20,22 @@ type run struct {
 	deadline time.Time
 
 	tally    tally
-	attempts int // begun, with what the transport repeated by itself
-	retries  int // of them, those that count against limit
-	polls    int // of them, questions to a run in progress
-	spent    int // by the attempt under way: itself, and what the hops below it may retry; 0 by a poll
+	attempts int // begun; repetitions by the transport count
+	retries  int // the attempts that count against MaxAttempts
+	polls    int // the attempts that ask a callee that still runs the call
+	spent    int // retries that the running attempt took for itself and the hops below; a poll takes 0
 
-	left *wire.Retries // still allowed here and at every hop below; the call's own, or an inbound request's
-	free bool          // an attempt may be made that needs none of them: the first that is sent
-	paid bool          // the attempt under way took one of them
+	left *wire.Retries // retries that are left here and at the hops below
+	free bool          // the next attempt takes none of them: nothing was sent yet
+	paid bool          // the running attempt took one of them
 
 	safe      bool // may be sent again although it may have taken effect
 	once      bool // may not be sent again: its body cannot be read again
 	polling   bool
 	retryable bool
 
-	attempt    Attempt         // under way
-	attempting context.Context // in it; caller's before the first
+	attempt    Attempt         // the running one
+	attempting context.Context // its ctx; the caller's before the first
 	begun      time.Time
 
 	asked time.Duration // the last Retry-After
@@ -60,7 +60,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
 	if c.tracer != nil {
-		ctx = c.tracer.CallStarted(ctx, CallStart{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
+		ctx = c.tracer.CallStarted(ctx, CallEvent{Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key})
 	}
 	r.caller, r.attempting = ctx, ctx
 	if r.task.Resumed {
@@ -101,18 +101,18 @@ func (r *run) begin() {
 func (r *run) trace(a Attempt) {
 	r.attempt, r.attempting = a, r.caller
 	if r.client.tracer != nil {
-		r.attempting = r.client.tracer.AttemptStarted(r.caller, AttemptStart{
+		r.attempting = r.client.tracer.AttemptStarted(r.caller, AttemptEvent{
 			Service: r.task.Service, Operation: r.task.Operation, Key: r.task.Key, Attempt: a,
 		})
 	}
 }
 
-// end takes in how the attempt ended and decides what follows: again after
-// wait, or the end of the call with stop as its cause; stop is nil where err,
-// the attempt's own, says enough.
+// end adds the end of the attempt to the run and decides what follows. The call is sent
+// again after wait, or it ends with stop as its cause. stop is nil if err, the attempt's
+// own error, is the cause.
 //
-// It may have been delivered more than once; for reserved of the others what they cost
-// was taken beforehand.
+// The attempt may have had several deliveries. The retries for reserved of them were taken
+// beforehand.
 func (r *run) end(v Verdict, deliveries, reserved int, err error) (wait time.Duration, again bool, stop error) {
 	if repeats := deliveries - 1; repeats > 0 {
 		r.attempts += repeats
@@ -126,10 +126,10 @@ func (r *run) end(v Verdict, deliveries, reserved int, err error) (wait time.Dur
 	}
 	r.tally.add(v)
 	r.asked = v.RetryAfter
-	r.retryable = v.Action != Stop && !v.Vetoed
+	r.retryable = v.Action != Stop && !v.NotRetryable
 	switch {
-	case v.Vetoed:
-		return 0, false, ErrVetoed
+	case v.NotRetryable:
+		return 0, false, ErrNotRetryable
 	case v.Action == Stop:
 		return 0, false, nil
 	}
@@ -209,10 +209,10 @@ func (r *run) takeBack() {
 
 // remainingAttempts is how many attempts may be made, with the one that is begun.
 func (r *run) remainingAttempts() int {
-	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1) // free is false: it is under way
+	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1) // free is false while an attempt runs
 }
 
-// tooLong returns why there is no attempt after the wait; nil if there is.
+// tooLong returns why no attempt can follow the wait; nil if one can.
 func (r *run) tooLong(wait time.Duration) error {
 	switch {
 	case r.expired(time.Now().Add(wait)):
@@ -268,9 +268,9 @@ func (r *run) attemptTimeout() time.Duration {
 	return min(r.client.cfg.AttemptTimeout, left)
 }
 
-// attemptEnd returns when the attempt under way must end: with its own time or
-// the call's, whichever is first; and that one's error as the cause. No other
-// context has the call's end: no wait begins that would reach it.
+// attemptEnd returns when the running attempt must end, at the end of its own time or of
+// the call's, and the error that is the cause. No other context has the call's deadline,
+// because no wait begins that would reach it.
 func (r *run) attemptEnd() (at time.Time, cause error) {
 	at = r.begun.Add(r.attempt.Timeout)
 	if !at.Before(r.deadline) {
@@ -282,8 +282,9 @@ func (r *run) attemptEnd() (at time.Time, cause error) {
 // budgetSuccess tells the budget that the service is well.
 func (r *run) budgetSuccess() { r.client.cfg.Budget.earn(r.task.Service) }
 
-// fail returns the call's error with what every kind of call knows. err is of
-// the last attempt, nil if there was none; stop is why there is no further one.
+// fail returns the call's error, with the fields that every kind of call has. err is the
+// error of the last attempt, or nil without an attempt. stop is the reason why no further
+// attempt follows.
 func (r *run) fail(err, stop error) *Error {
 	e := &Error{
 		Outcome: r.tally.outcome(), Evidence: r.tally.why,

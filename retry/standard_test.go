@@ -133,9 +133,9 @@ func TestRoundTripper_inHTTPClient(t *testing.T) {
 	require.Equal(t, "/there", resp.Request.URL.Path)
 }
 
-// The contract of http.RoundTripper: an answer is no error, whatever its status; the
-// request stays as it was; its body is closed, and the answer's is whole or says that it
-// is not.
+// The contract of http.RoundTripper has three parts. An answer of any status is not an error. The
+// request stays unchanged, and its body is closed. The answer's body is complete, or its reader
+// returns an error.
 func TestRoundTripper_contract(t *testing.T) {
 	t.Parallel()
 	page := strings.Repeat("page ", 40<<10)
@@ -153,7 +153,7 @@ func TestRoundTripper_contract(t *testing.T) {
 		{"key reused", problem(wire.KeyReused), 422, ""},
 		{"turned away after every attempt", answer(429, "later"), 429, "later"},
 		{"failed after every attempt, at length", answer(500, page), 500, page},
-		{"vetoed", status(503, wire.HeaderShouldRetry+": false"), 503, ""},
+		{"not retryable", status(503, wire.HeaderShouldRetry+": false"), 503, ""},
 		{"still in progress", problem(wire.InProgress), 409, ""},
 		{"an unheard-of status", status(599), 599, ""},
 		{"lost", fails(errBroken), 0, ""},
@@ -195,7 +195,7 @@ func TestRoundTripper_contract(t *testing.T) {
 }
 
 // The part that is read of a body that is too long does not look as if it were whole. It is
-// judged by 64 KiB at least.
+// classified by 64 KiB at least.
 func TestRoundTripper_tooLong(t *testing.T) {
 	t.Parallel()
 	page := strings.Repeat("page ", 20<<10)
@@ -305,7 +305,7 @@ func TestDo_budgetPerHost(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503))
 	cfg := over(rt)
-	cfg.Budget = newBudget(t, retry.BudgetConfig{Reserve: 1, Refill: 1e-9})
+	cfg.Budget = &retry.Budget{Reserve: 1, Refill: 1e-9}
 	client := newClient(t, cfg)
 	for _, tt := range []struct {
 		url  string

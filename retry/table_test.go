@@ -222,7 +222,7 @@ func TestGRPCVerdict_isTotal(t *testing.T) {
 		{"unavailable", retry.Unknown, retry.Stop}, // names are upper case
 	}
 	for _, row := range rows {
-		v := retry.GRPCVerdict(row.name)
+		v := retry.GRPCVerdict(row.name, false, 0, nil)
 		if v.Outcome != row.outcome || v.Action != row.action || v.Proven || v.Evidence == "" {
 			t.Errorf("GRPCVerdict(%q) = %+v, want %v %v", row.name, v, row.outcome, row.action)
 		}

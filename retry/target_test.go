@@ -1,12 +1,8 @@
 package retry_test
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,7 +29,7 @@ func note(arrived *[]string) http.RoundTripper {
 	})
 }
 
-// What a transport does to the URL of one call reaches no other call.
+// A transport that changes the URL of one call changes no other call.
 func TestSend_sameURLAgain(t *testing.T) {
 	t.Parallel()
 	var arrived []string
@@ -41,35 +37,6 @@ func TestSend_sameURLAgain(t *testing.T) {
 	for _, url := range []string{stubURL, stubURL + "/a%2Fb?q=1", "http://user:word@callee.test/"} {
 		require.Equal(t, []string{url, url, url, url}, sentTo(t, c, &arrived, url, url+"#fragment", url, url+"#fragment"))
 		require.Equal(t, []string{url, url, url, url}, sentTo(t, c, &arrived, url, url, url, url))
-	}
-}
-
-// More URLs than a client remembers, in several orders.
-func TestSend_manyURLs(t *testing.T) {
-	t.Parallel()
-	var arrived []string
-	c := newClient(t, over(note(&arrived)))
-	var urls []string
-	for i := range 500 {
-		url := fmt.Sprintf("%s/%d", stubURL, i)
-		urls = append(urls, url, url, url)
-	}
-	for range 3 {
-		require.Equal(t, urls, sentTo(t, c, &arrived, urls...))
-	}
-}
-
-// A caller may build its URLs in memory that it uses again.
-func TestSend_urlInReusedMemory(t *testing.T) {
-	t.Parallel()
-	var arrived []string
-	c := newClient(t, over(note(&arrived)))
-	memory := []byte(stubURL + "/%20000")
-	url := unsafe.String(&memory[0], len(memory))
-	for i := range 500 {
-		copy(memory[len(memory)-3:], fmt.Sprintf("%03d", i))
-		want := strings.Clone(url)
-		require.Equal(t, []string{want, want, want}, sentTo(t, c, &arrived, url, url, url))
 	}
 }
 
@@ -85,26 +52,4 @@ func TestSend_badURLAgain(t *testing.T) {
 		require.NotContains(t, failed.Error(), "secret")
 	}
 	require.Zero(t, rt.count())
-}
-
-func TestSend_sameURLsConcurrently(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, over(roundTrip(func(req *http.Request) (*http.Response, error) {
-		at := strings.Clone(req.URL.Path)
-		req.URL.Path = "/changed"
-		return answer(200, at)(req)
-	})))
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for i := range 400 {
-				path := fmt.Sprintf("/%d", i%100)
-				resp, err := c.Send(t.Context(), post("http://callee.test"+path))
-				if err != nil || string(resp.Body) != path {
-					t.Errorf("%s: %v %v", path, resp, err)
-				}
-			}
-		})
-	}
-	all.Wait()
 }

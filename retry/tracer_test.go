@@ -32,12 +32,12 @@ func (t *tracer) note(format string, args ...any) {
 	t.log = append(t.log, fmt.Sprintf(format, args...))
 }
 
-func (t *tracer) CallStarted(ctx context.Context, e retry.CallStart) context.Context {
+func (t *tracer) CallStarted(ctx context.Context, e retry.CallEvent) context.Context {
 	t.note("call of %s.%s in %s", e.Service, e.Operation, spanOf(ctx))
 	return context.WithValue(ctx, spanKey{}, "call")
 }
 
-func (t *tracer) AttemptStarted(ctx context.Context, e retry.AttemptStart) context.Context {
+func (t *tracer) AttemptStarted(ctx context.Context, e retry.AttemptEvent) context.Context {
 	t.note("attempt %d with allowance %d in %s", e.Number, e.Allowance, spanOf(ctx))
 	return context.WithValue(ctx, spanKey{}, fmt.Sprintf("attempt %d", e.Number))
 }
@@ -72,7 +72,7 @@ func TestTracer(t *testing.T) {
 	require.Equal(t, "attempt 2", spanOf(rt.requests[1].Context()), "for a transport that traces by itself")
 }
 
-// What is never sent begins and ends all the same.
+// A call that is never sent begins and ends all the same.
 func TestTracer_invalidCall(t *testing.T) {
 	t.Parallel()
 	tr := &tracer{}
@@ -101,7 +101,7 @@ func TestTracer_do(t *testing.T) {
 	require.Equal(t, "call ended Completed in call", tr.log[len(tr.log)-1])
 }
 
-// An observer that is no tracer, and a logger beside one, hear what they heard.
+// An observer that is not a tracer, and a logger beside a tracer, still get the same events.
 func TestTracer_besideLogger(t *testing.T) {
 	t.Parallel()
 	tr := &tracer{}

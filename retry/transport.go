@@ -3,97 +3,209 @@ package retry
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"net/url"
+	"runtime"
+	"sync"
+	"time"
 )
 
-// An attemptTransport makes the attempts of calls: an attempt ends with the
-// last byte of its answer, so the answer is read here. It has no
-// CloseIdleConnections: go-retryablehttp would call it after every call that
-// failed, and empty the pool for all the others.
-type attemptTransport struct{}
-
-func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := exchangeOf(req.Context())
-	if req.Response == nil { // else a redirect led here, within the attempt
-		x.begin()
-		x.repeats, x.reserved = 0, 0
+// NewTransport returns a transport as a [Client] makes one for itself, for clients that
+// need another proxy or other TLS settings. Change it before its first use. It differs from
+// [http.DefaultTransport] in three ways:
+//
+//   - It keeps up to 256 idle connections, all of which may lead to one service.
+//   - It pings an HTTP/2 connection on which nothing arrived for 5 s, and closes the
+//     connection if no answer comes within 5 s. A connection that died without a word would
+//     else take every attempt.
+//   - Its DialContext counts what is written to a connection. A request of HTTP/1 that fails
+//     before a byte of it was written is therefore [NotSent], as on a kept connection that
+//     the server has closed. With another DialContext, or with a DialTLSContext, such a
+//     request is [Unknown]: net/http does not tell what it has written.
+func NewTransport() *http.Transport {
+	const idle, silence = 256, 5 * time.Second
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           countedDial(dialer),
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          idle,
+		MaxIdleConnsPerHost:   idle,
+		IdleConnTimeout:       90 * time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence},
 	}
-	resp, err := x.sendHop(req)
-	if err != nil {
-		x.answer, x.failed = nil, err
-		return nil, err
-	}
-	return resp, nil
 }
 
-// A hop is one request of an attempt: its first, or where a redirect led. It
-// shares nothing with the next, nor with the exchange, since a transport may still hold
-// it then.
-type hop struct {
-	ctx     hopContext
-	seen    evidence
-	request http.Request
-	url     url.URL
-	values  [usualOwn]string // of the client's headers
-	body    bytes.Reader     // of the first to read a body that is in memory
-	answer  answer
-}
-
-// newHop returns a hop of the attempt under way.
-func (r *run) newHop() *hop {
-	ends, cause := r.attemptEnd()
-	h := &hop{ctx: hopContext{parent: r.attempting, ends: ends, cause: cause}}
-	h.ctx.seen = &h.seen
-	return h
-}
-
-// sendHop sends one request of the attempt and reads its answer.
-func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.hop = nil, nil, x.newHop()
-	ctx := &x.hop.ctx
-	defer ctx.end()
-	out, err := x.outgoing(ctx, req)
-	if err != nil {
-		return nil, err
+// countedDial dials connections that know whether something was written to them.
+func countedDial(dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &countedConn{Conn: conn}, nil
 	}
-	resp, err := x.client.cfg.Transport.RoundTrip(out)
-	x.repeats += x.hop.seen.deliveries(resp) - 1
-	x.reserved += int(x.hop.seen.reserved.Load())
+}
+
+// A countedConn is a connection of a transport of ours. It knows whether something was
+// written to it, below TLS, and can forbid that anything will be.
+//
+// It has the methods of [net.Conn], and those of a TCP connection that net/http uses. Any
+// other way to write would pass the count.
+type countedConn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	writing int    // writes that have not ended
+	moved   uint64 // writes that may have sent a byte
+	shared  bool   // by several requests at once: HTTP/2 without TLS
+	sealed  bool   // nothing may be written any more
+	closed  bool
+}
+
+// Write counts what it writes before it does.
+func (c *countedConn) Write(b []byte) (int, error) {
+	if closingAlert(b) {
+		return c.Conn.Write(b)
+	}
+	if err := c.begin(b); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	c.end(n > 0 || err == nil || !countsFailed)
+	return n, err
+}
+
+// countsFailed says that the operating system tells how many bytes it took of a write that
+// fails. Windows does not: the bytes of a write that was cancelled, by a deadline or by
+// Close, may have left.
+const countsFailed = runtime.GOOS != "windows"
+
+// Close closes the connection. A write that begins later sends nothing, on any system.
+func (c *countedConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// ReadFrom lets the operating system copy a file to the connection.
+func (c *countedConn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.begin(nil); err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(c.Conn, r)
+	c.end(true)
+	return n, err
+}
+
+// CloseWrite ends what is written, as the body of an upgraded connection may.
+func (c *countedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("retry: CloseWrite: %w", errors.ErrUnsupported)
+}
+
+// preface is what a client of HTTP/2 writes first.
+var preface = []byte("PRI * HTTP/2")
+
+func (c *countedConn) begin(b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
-		_ = resp.Body.Close()
-		return nil, blame(ctx, err)
-	case err != nil:
-		return nil, blame(ctx, err)
-	case resp == nil:
-		return nil, errNoResponse
+	case c.sealed:
+		return errSealed
+	case c.closed:
+		return net.ErrClosed
 	}
-	a := &x.hop.answer
-	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
-		return nil, blame(ctx, err)
+	if bytes.HasPrefix(b, preface) { // the first write, except for a proxy's CONNECT
+		c.shared = true
 	}
-	a.replayed, a.honoured = x.frozen.carrier.marker(a.header)
-	x.answer, x.last = a, a
-	resp.Body = http.NoBody
-	return resp, nil
+	c.writing++
+	return nil
 }
 
-var errNoResponse = errors.New("retry: the transport returned neither answer nor error")
-
-// blame adds to err that the attempt's time was up, where a transport reports
-// something else then.
-func blame(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) {
-		return err
+func (c *countedConn) end(moved bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing--
+	if moved {
+		c.moved++
 	}
-	return &blamed{cause, err}
 }
 
-// A blamed is err, of which cause was the reason.
-type blamed struct{ cause, err error }
+// errSealed is what a transport gets that writes a request after its attempt ended.
+var errSealed = fmt.Errorf("retry: the attempt ended before its request was written: %w", net.ErrClosed)
 
-func (b *blamed) Error() string   { return b.cause.Error() + ": " + b.err.Error() }
-func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
+// mark returns how much was written so far; false if that is not certain.
+func (c *countedConn) mark() (since uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved, c.writing == 0 && !c.shared
+}
+
+// unwritten reports whether nothing was written since the mark.
+func (c *countedConn) unwritten(since uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writing == 0 && c.moved == since && !c.shared
+}
+
+// seal reports whether nothing was written since the mark, and sees to it that nothing
+// will be.
+func (c *countedConn) seal(since uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writing > 0 || c.moved != since || c.shared {
+		return false
+	}
+	c.sealed = true
+	return true
+}
+
+// counted returns the countedConn that conn writes to; nil if there is none, or if
+// several requests share it.
+func counted(conn net.Conn) *countedConn {
+	for {
+		switch c := conn.(type) {
+		case *countedConn:
+			return c
+		case *tls.Conn:
+			if c.ConnectionState().NegotiatedProtocol == "h2" {
+				return nil
+			}
+			conn = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// The types of TLS records that closingAlert knows (RFC 8446 section 5.1), and the length
+// of an alert.
+const (
+	recordAlert       = 21
+	recordApplication = 23
+	recordHeader      = 5
+	alertLength       = 2
+)
+
+// closingAlert reports whether b is one TLS record with an alert, as a connection writes
+// it that is closed: no byte of a request is in it.
+//
+// TLS 1.3 hides the type of a record. But the first record of a request is longer than an
+// alert, with its method and its URL, and no other record goes before it.
+func closingAlert(b []byte) bool {
+	const type13, tag13 = 1, 16 // behind the alert: its type, and the tag of each cipher of TLS 1.3
+	if len(b) < recordHeader || int(b[3])<<8|int(b[4]) != len(b)-recordHeader {
+		return false
+	}
+	return b[0] == recordAlert || b[0] == recordApplication && len(b) == recordHeader+alertLength+type13+tag13
+}

@@ -18,8 +18,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// bubble runs f in virtual time with a client over rt that makes four attempts and has
-// no jitter.
+// bubble runs f in virtual time with a client over rt that makes four attempts, without jitter.
 func bubble(t *testing.T, rt *stub, change func(*retry.Config), f func(t *testing.T, c *retry.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +94,7 @@ func TestSend_callsShareNoBackoff(t *testing.T) {
 		want := map[int]time.Duration{1: 100 * ms, 2: 200 * ms, 3: 400 * ms, 4: 0}
 		require.Len(t, events.attempts, 8*len(want))
 		for _, e := range events.attempts {
-			require.Equal(t, want[e.Attempt], e.Wait, "after attempt %d", e.Attempt)
+			require.Equal(t, want[e.Number], e.Wait, "after attempt %d", e.Number)
 		}
 	})
 }
@@ -403,7 +402,7 @@ func TestSend_contextAlreadyDone(t *testing.T) {
 	require.Zero(t, rt.count())
 }
 
-// A body that breaks off is no answer: not even of 2xx.
+// A body that breaks off is a failure, even of a 2xx.
 func TestSend_truncatedBodyIsRetried(t *testing.T) {
 	t.Parallel()
 	cut := func(req *http.Request) (*http.Response, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // The function of a step ends its goroutine, which may be that of the whole saga:
@@ -32,7 +33,7 @@ func TestStepFunc_endsItsGoroutine(t *testing.T) {
 				}
 			})
 			e := s.open(d)
-			time.Sleep(saga.DefaultLease) // it has looked for what nobody drives
+			time.Sleep(saga.DefaultLease) // the engine has looked for unowned sagas
 			begun := time.Now()
 			_, err := d.Run(s.Context(), e, key(s.T, "k"), 1)
 			require.NoError(s, err)
@@ -67,8 +68,8 @@ func TestRun_leavesAFunctionThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// The saga's time is up while its only call is under way: that is in the journal
-// then, and not when the call has ended.
+// The saga's time is up while its only call is running. The turn is in the journal at that time,
+// and not only at the end of the call.
 func TestDeadline_duringTheOnlyCall(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -82,7 +83,7 @@ func TestDeadline_duringTheOnlyCall(t *testing.T) {
 		_, err := d.Start(s.Context(), s.open(d), key(s.T, "k"), 1)
 		require.NoError(s, err)
 		time.Sleep(11 * time.Second)
-		require.Equal(s, saga.Compensating, s.read("k").Status)
-		require.Equal(s, saga.Compensated, s.until("k", saga.Compensated).Status)
+		require.Equal(s, journal.Compensating, s.read("k").Status)
+		require.Equal(s, journal.Compensated, s.until("k", journal.Compensated).Status)
 	})
 }

@@ -7,57 +7,58 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// Each verb is in the audit log as what it was: what was done, to which step, by whom,
-// why, and where that took the saga.
+// Each verb is in the audit log with its name, its step, its actor, its reason, and the saga's
+// new status.
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	by := saga.Audit{Actor: "bob", Reason: "ticket 7"}
+	by := journal.Audit{Actor: "bob", Reason: "ticket 7"}
 	tests := []struct {
-		want     saga.Audit
-		from, to saga.Status
+		want     journal.Audit
+		from, to journal.Status
 		prepare  func(s *stage, e *saga.Engine)
 		do       func(s *stage, e *saga.Engine) error
 	}{
 		{
-			saga.Audit{Verb: "retry"},
-			saga.Stuck, saga.Compensating, stuckUndo,
+			journal.Audit{Verb: "retry"},
+			journal.Stuck, journal.Compensating, stuckUndo,
 			func(s *stage, e *saga.Engine) error { _, err := e.Retry(s.Context(), s.id("k"), by); return err },
 		},
 		{
-			saga.Audit{Verb: "force-ok", Step: "mail.receipt"},
-			saga.Stuck, saga.Running, stuckMail,
+			journal.Audit{Verb: "force-ok", Step: "mail.receipt"},
+			journal.Stuck, journal.Running, stuckMail,
 			func(s *stage, e *saga.Engine) error {
 				_, err := e.ForceOK(s.Context(), s.id("k"), "mail.receipt", nothing{}, by)
 				return err
 			},
 		},
 		{
-			saga.Audit{Verb: "force-rejected", Step: "shipping.book"},
-			saga.Stuck, saga.Running, stuckPivot,
+			journal.Audit{Verb: "force-rejected", Step: "shipping.book"},
+			journal.Stuck, journal.Running, stuckPivot,
 			func(s *stage, e *saga.Engine) error {
 				_, err := e.ForceRejected(s.Context(), s.id("k"), "shipping.book", by)
 				return err
 			},
 		},
 		{
-			saga.Audit{Verb: "force-undone", Step: "payment.charge"},
-			saga.Stuck, saga.Compensating, stuckUndo,
+			journal.Audit{Verb: "force-undone", Step: "payment.charge"},
+			journal.Stuck, journal.Compensating, stuckUndo,
 			func(s *stage, e *saga.Engine) error {
 				_, err := e.ForceUndone(s.Context(), s.id("k"), "payment.charge", by)
 				return err
 			},
 		},
 		{
-			saga.Audit{Verb: "cancel"},
-			saga.Running, saga.Running, slowHold,
+			journal.Audit{Verb: "cancel"},
+			journal.Running, journal.Running, slowHold,
 			func(s *stage, e *saga.Engine) error { _, err := e.Cancel(s.Context(), s.id("k"), by); return err },
 		},
 		{
-			saga.Audit{Verb: "abandon"},
-			saga.Running, saga.Abandoned, slowHold,
+			journal.Audit{Verb: "abandon"},
+			journal.Running, journal.Abandoned, slowHold,
 			func(s *stage, e *saga.Engine) error { _, err := e.Abandon(s.Context(), s.id("k"), by); return err },
 		},
 	}
@@ -69,13 +70,13 @@ func TestAudit(t *testing.T) {
 				tt.prepare(s, e)
 				fence, begun := s.read("k").Fence, time.Now()
 				require.NoError(s, tt.do(s, e))
-				log, err := e.AuditLog(s.Context(), saga.ID{}, 10)
+				log, err := e.AuditLog(s.Context(), journal.ID{}, 10)
 				require.NoError(s, err)
 				require.Len(s, log, 1)
 				require.True(s, log[0].At.Equal(begun), "at %v, want %v", log[0].At, begun)
 				log[0].At = time.Time{}
 				tt.want.Actor, tt.want.Reason = by.Actor, by.Reason
-				require.Equal(s, saga.AuditEntry{ID: s.id("k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
+				require.Equal(s, journal.AuditEntry{ID: s.id("k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
 			})
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/memjournal"
-	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 // BenchmarkRun is what the engine itself costs: three functions one after the
@@ -24,9 +23,7 @@ func BenchmarkRun(b *testing.B) {
 		three := saga.StepFunc(b, "a.three", two.Output(), noop).Irreversible()
 		saga.Return(b, three.Output())
 	})
-	client, err := sagatest.NewServices().Client("none")
-	require.NoError(b, err)
-	e, err := saga.Open(b.Context(), memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{d}})
+	e, err := saga.Open(b.Context(), memjournal.New(), saga.Config{Definitions: []saga.AnyDefinition{d}})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, e.Close(context.Background())) }()
 	n := 0

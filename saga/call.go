@@ -9,50 +9,38 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// A Call is what the function of a [StepFunc] is given.
+// A Call is the argument of the function of a [StepFunc].
 type Call[In any] struct {
 	Key   childkey.Key // of this step of this saga, the same every time
 	Input In
-	// Resumed says that an earlier try may have had its effect already.
+	// Resumed says that an earlier attempt may have had its effect already.
 	Resumed bool
 }
 
-// An UndoCall is what the function of [StepRef.UndoFunc] is given.
+// An UndoCall is the argument of the function of [StepRef.UndoFunc].
 type UndoCall[In, Out any] struct {
 	Key     childkey.Key // of this undo
 	Forward childkey.Key // of the call to undo
-	Input   In           // that the call to undo was given
-	// Output is what that call returned; nil where its outcome is unknown or
-	// its answer is gone: then look it up by Forward, and make sure that a
-	// late copy of it has no effect.
+	Input   In           // of the call to undo
+	// Output is the output of that call. It is nil if the outcome is unknown or the answer is
+	// gone. Then look the call up by Forward, and make sure that a late copy of the call has no
+	// effect.
 	Output *Out
 }
 
-// A call is one try of a step's call or undo. ctx carries the parent key.
-type call struct {
-	client *sdk.Client
-	parent childkey.Key // of the saga's calls
-	step   *step
-	input  any
-	output []byte // of the call to undo; nil: none
-
-	calls *retry.Calls // that functions made in this try and in earlier ones of the owner
-
-	nothing bool // set by an undo that found nothing to undo
-	spoke   bool // set by a function that returned an error
-}
-
 // operationCall returns how a step calls op.
-func operationCall[In, Out any](op contract.Operation[In, Out], path string) func(context.Context, *call) ([]byte, error) {
-	return func(ctx context.Context, c *call) ([]byte, error) {
-		body, err := op.Encode(as[In](c.input))
+func operationCall[In, Out any](op contract.Operation[In, Out], path string) func(context.Context, *engine.Call) ([]byte, error) {
+	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
+		body, err := op.Encode(as[In](c.Input))
 		if err != nil {
 			return nil, &retry.Error{Outcome: retry.NotSent, Service: op.Service(), Operation: op.Name(), Err: err}
 		}
-		resp, err := c.client.Send(ctx, sdk.Request{
+		resp, err := c.Client.Send(ctx, sdk.Request{
 			Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(),
 		})
@@ -61,126 +49,113 @@ func operationCall[In, Out any](op contract.Operation[In, Out], path string) fun
 		}
 		var out Out
 		if err := op.Codec().Decode(resp.Body, &out); err != nil {
-			return nil, &noResult{fmt.Errorf("%w: %w", ErrNoResult, err)}
+			return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, err)}
 		}
 		return encodeResult(out)
 	}
 }
 
 // operationUndo returns how a step is undone by op.
-func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to address) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
+func operationUndo[In, Out any](op UndoOperation[In, Out], path string, to engine.Address) func(context.Context, *engine.Call) error {
+	return func(ctx context.Context, c *engine.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
 		}
 		body, err := op.Encode(in)
 		if err != nil {
-			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
+			return &retry.Error{Outcome: retry.NotSent, Service: to.Service, Operation: to.Operation, Err: err}
 		}
-		from := c.step.address
-		forward, err := c.client.ChildKey(c.parent, from.service, from.operation, from.discriminators...)
+		forward, err := forwardKey(c)
 		if err != nil {
-			return &retry.Error{Outcome: retry.NotSent, Service: to.service, Operation: to.operation, Err: err}
+			return &retry.Error{Outcome: retry.NotSent, Service: to.Service, Operation: to.Operation, Err: err}
 		}
-		resp, err := c.client.Send(ctx, sdk.Request{
-			Service: to.service, Operation: to.operation, Discriminators: to.discriminators,
+		resp, err := c.Client.Send(ctx, sdk.Request{
+			Service: to.Service, Operation: to.Operation, Discriminators: to.Discriminators,
 			Method: op.Method(), Path: path, Body: body, ContentType: op.Codec().ContentType(), Cancels: forward,
 		})
 		if err != nil {
 			return err
 		}
-		c.nothing = resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan
+		c.Nothing = resp.Header.Get(wire.HeaderForward) == wire.ForwardNeverRan
 		return nil
 	}
 }
 
+// forwardKey is the key of the call that c undoes. A function was given the plain child key,
+// whatever the profile of its service says about the keys of operations.
+func forwardKey(c *engine.Call) (childkey.Key, error) {
+	from := c.Step.Address
+	if from.Shape == engine.Function {
+		return c.Derive(from)
+	}
+	return c.Client.ChildKey(c.Parent, from.Service, from.Operation, from.Discriminators...)
+}
+
 // functionCall returns how a step runs fn.
-func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) func(context.Context, *call) ([]byte, error) {
-	return func(ctx context.Context, c *call) ([]byte, error) {
-		key, err := c.derive(c.step.address)
+func functionCall[In, Out any](fn func(context.Context, Call[In]) (Out, error)) func(context.Context, *engine.Call) ([]byte, error) {
+	return func(ctx context.Context, c *engine.Call) ([]byte, error) {
+		key, err := c.Derive(c.Step.Address)
 		if err != nil {
 			return nil, err
 		}
 		in, _ := wire.FromContext(ctx)
-		ctx = c.calls.Context(childkey.NewContext(ctx, key))
-		out, err := fn(ctx, Call[In]{Key: key, Input: as[In](c.input), Resumed: in.Rerun})
+		ctx = c.Calls.Context(childkey.NewContext(ctx, key))
+		out, err := fn(ctx, Call[In]{Key: key, Input: as[In](c.Input), Resumed: in.Rerun})
 		if err != nil {
-			c.spoke = true
-			return nil, spoken(err)
+			c.Spoke = true
+			return nil, engine.Spoken(err)
 		}
 		return encodeResult(out)
 	}
 }
 
-// errNil stands for a nil *retry.Error that a function returns as its error: nobody can ask
-// that one anything.
-var errNil = errors.New("saga: the function returned a nil *retry.Error as its error")
-
-// spoken returns the error of a function as one that can be asked.
-func spoken(err error) error {
-	if failed, ok := err.(*retry.Error); ok && failed == nil { //nolint:errorlint // only what was returned itself can be nil
-		return errNil
-	}
-	return err
-}
-
 // functionUndo returns how a step is undone by fn.
-func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error, to address) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
+func functionUndo[In, Out any](fn func(context.Context, UndoCall[In, Out]) error, to engine.Address) func(context.Context, *engine.Call) error {
+	return func(ctx context.Context, c *engine.Call) error {
 		in, err := undoInput[In, Out](c)
 		if err != nil {
 			return err
 		}
-		key, err := c.derive(to)
+		key, err := c.Derive(to)
 		if err != nil {
 			return err
 		}
-		forward, err := c.derive(c.step.address)
+		forward, err := c.Derive(c.Step.Address)
 		if err != nil {
 			return err
 		}
-		ctx = c.calls.Context(childkey.NewContext(ctx, key))
-		err = spoken(fn(ctx, UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output}))
+		ctx = c.Calls.Context(childkey.NewContext(ctx, key))
+		err = engine.Spoken(fn(ctx, UndoCall[In, Out]{Key: key, Forward: forward, Input: in.Input, Output: in.Output}))
 		if errors.Is(err, ErrNothingToUndo) {
-			c.nothing, err = true, nil
+			c.Nothing, err = true, nil
 		}
-		c.spoke = err != nil
+		c.Spoke = err != nil
 		return err
 	}
 }
 
-func (c *call) derive(a address) (childkey.Key, error) {
-	return childkey.Derive(c.parent, a.service, a.operation, a.discriminators...)
-}
-
-func undoInput[In, Out any](c *call) (contract.Undo[In, Out], error) {
-	in := contract.Undo[In, Out]{Input: as[In](c.input)}
-	if c.output == nil {
+func undoInput[In, Out any](c *engine.Call) (contract.Undo[In, Out], error) {
+	in := contract.Undo[In, Out]{Input: as[In](c.Input)}
+	if c.Output == nil {
 		return in, nil
 	}
-	out, err := decodeLeniently[Out](c.output)
+	out, err := decodeLeniently[Out](c.Output)
 	if err != nil {
-		return in, fmt.Errorf("output of %s: %w", c.step.name, err)
+		return in, fmt.Errorf("output of %s: %w", c.Step.Name, err)
 	}
 	in.Output = &out
 	return in, nil
 }
-
-// A noResult is a call that completed and whose output cannot be had.
-type noResult struct{ err error }
-
-func (e *noResult) Error() string { return e.err.Error() }
-func (e *noResult) Unwrap() error { return e.err }
 
 // encodeResult returns out as the journal keeps it.
 func encodeResult(out any) ([]byte, error) {
 	data, err := contract.Encode(out)
 	switch {
 	case err != nil:
-		return nil, &noResult{fmt.Errorf("%w: %w", ErrNoResult, err)}
-	case len(data) > MaxResultBytes:
-		return nil, &noResult{fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), MaxResultBytes)}
+		return nil, &engine.NoResult{Err: fmt.Errorf("%w: %w", ErrNoResult, err)}
+	case len(data) > journal.MaxResultBytes:
+		return nil, &engine.NoResult{Err: fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), journal.MaxResultBytes)}
 	}
 	return data, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A chronicle is what the functions of a saga do, in order.
@@ -63,9 +64,9 @@ func (c *chronicle) stages(edges bool) *saga.Definition[order, nothing] {
 	})
 }
 
-// After Cancel has returned the old execution begins no further step, whether the journal
-// has each step or its edges alone, in this process and in another. What is running is
-// waited for, and not run once more in the process that ran it.
+// After Cancel has returned the old execution begins no further step, whether the journal has
+// each step or its edges alone, in this process and in another. A running call is waited for, and
+// is not repeated in the process that runs it.
 func TestCancel_beginsNothingMore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ edges, elsewhere bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
@@ -162,11 +163,13 @@ func TestCancel_ofCallsBesideEachOther(t *testing.T) {
 }
 
 // blind is a journal that never has an orphan.
-func blind(j saga.Journal) saga.Journal { return noClaims{j} }
+func blind(j journal.Journal) journal.Journal { return noClaims{j} }
 
-type noClaims struct{ saga.Journal }
+type noClaims struct{ journal.Journal }
 
-func (noClaims) Claim(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
+func (noClaims) Claim(context.Context, journal.ClaimRequest) ([]journal.Record, error) {
+	return nil, nil
+}
 
 // A function never runs twice at once in one process: neither after a verb, nor after the
 // engine has lost its lease and has got another.
@@ -250,8 +253,8 @@ func TestStepFunc_afterItselfFailed(t *testing.T) {
 	})
 }
 
-// An execution that has heard nothing of the journal for a while asks before it begins: a
-// saga that was abandoned elsewhere is not tried again.
+// If the journal has not confirmed a saga's owner for a while, the execution asks it before a
+// call. So a saga that another process abandoned makes no further attempt.
 func TestAbandon_endsTheTries(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{false, true} {
@@ -274,4 +277,86 @@ func TestAbandon_endsTheTries(t *testing.T) {
 			require.Zero(s, c.undone.Load())
 		})
 	}
+}
+
+// A saga that has just been started or claimed is not in the engine's memory yet. After Cancel
+// has returned it begins no step either.
+func TestCancel_beforeTheExecutionBegins(t *testing.T) {
+	t.Parallel()
+	for _, late := range []string{"Start", "Claim"} {
+		for _, by := range []time.Duration{500 * time.Millisecond, 3 * time.Second} {
+			inBubble(t, func(s *stage) {
+				var c chronicle
+				d := c.stages(false)
+				j := tap(s.journal)
+				var quick atomic.Bool
+				j.after = func(method string, _ int) error {
+					if method == late && !quick.Load() {
+						time.Sleep(by)
+					}
+					return nil
+				}
+				if late == "Claim" {
+					enqueue(s, d, "k", basket)
+				}
+				e := s.openOn(j, d)
+				started := make(chan struct{})
+				go func() {
+					defer close(started)
+					_, _ = d.Start(s.Context(), e, key(s.T, "k"), basket)
+				}()
+				time.Sleep(100 * time.Millisecond)
+				quick.Store(true)
+				require.False(s, s.read("k").Engine.IsZero())
+				_, err := e.Cancel(s.Context(), s.id("k"), someone)
+				require.NoError(s, err)
+				c.note("Cancel returned")
+				<-started
+				s.until("k", journal.Compensated)
+				for _, line := range c.since("Cancel returned") {
+					require.NotContains(s, line, "begins", "%s answered %v late", late, by)
+				}
+			})
+		}
+	}
+}
+
+// An execution that waits for a call of an earlier one, and that a verb takes the saga from, ends:
+// it holds no place until the engine is closed.
+func TestAbandon_whileAnEarlierCallRuns(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		d := saga.MustDefine("deaf", 1, func(b *saga.Builder[order, nothing]) {
+			saga.StepFunc(b, "s.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+				time.Sleep(time.Minute) // whatever becomes of its ctx
+				return nothing{}, nil
+			}).UndoFunc("s.undo", undo)
+			step(b, "r.r").ReadOnly()
+		})
+		j := &rooms{Journal: s.journal}
+		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}, MaxActive: 10})
+		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(5 * time.Second)
+		require.EqualValues(s, 9, j.last.Load())
+		_, err = e.Cancel(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		time.Sleep(5 * time.Second)
+		require.Equal(s, journal.Compensating, s.read("k").Status, "its next owner waits for the call")
+		_, err = e.Abandon(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(s, 10, j.last.Load(), "an execution of the abandoned saga holds a place")
+	})
+}
+
+// rooms is a journal that remembers for how many sagas an engine had room last.
+type rooms struct {
+	journal.Journal
+	last atomic.Int64
+}
+
+func (j *rooms) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
+	j.last.Store(int64(req.Limit))
+	return j.Journal.Claim(ctx, req)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -38,7 +39,7 @@ func TestDeadline_waitingForAnEngine(t *testing.T) {
 		s.services.Script("payment.charge", sagatest.LoseAnswer(), sagatest.Unavailable())
 		s.open(checkout, mail, hurried, remembered)
 		for _, k := range []string{"k", "m", "h", "r"} {
-			r := s.until(k, saga.Completed)
+			r := s.until(k, journal.Completed)
 			require.WithinDuration(s, claimed, r.FirstClaimedAt, time.Second)
 		}
 		for _, d := range s.services.Deliveries() {
@@ -66,16 +67,16 @@ func TestDeadline_countsFromTheFirstClaim(t *testing.T) {
 		first := s.open(d)
 		time.Sleep(25 * time.Minute)
 		require.NoError(s, first.Close(s.Context()))
-		require.Equal(s, saga.Running, s.read("k").Status)
+		require.Equal(s, journal.Running, s.read("k").Status)
 		time.Sleep(25 * time.Minute)
 		s.open(d)
-		r := s.until("k", saga.Compensated)
-		require.Equal(s, saga.ReasonTimeout, r.Cause.Reason)
+		r := s.until("k", journal.Compensated)
+		require.Equal(s, journal.ReasonTimeout, r.Cause.Reason)
 		require.InDelta(s, time.Hour, r.Turned.Sub(begun), float64(time.Second))
 	})
 }
 
-// Without a Timeout a saga has no deadline, until it must succeed.
+// A saga without a Timeout gets a deadline only when it must succeed.
 func TestDeadline_byDefaultNone(t *testing.T) {
 	t.Parallel()
 	d := saga.MustDefine("open", 1, func(b *saga.Builder[order, nothing]) {
@@ -83,7 +84,7 @@ func TestDeadline_byDefaultNone(t *testing.T) {
 		a := saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
 			time.Sleep(30 * time.Hour)
 			return nothing{}, nil
-		}).UndoFunc("a.undo", undo).TryTimeout(48 * time.Hour)
+		}).UndoFunc("a.undo", undo).AttemptTimeout(48 * time.Hour)
 		step(b, "b.do").After(a).Pivot()
 	})
 	inBubble(t, func(s *stage) {
@@ -106,7 +107,7 @@ func TestRetention_countsFromWhenTheStepCouldBegin(t *testing.T) {
 		slow := saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
 			time.Sleep(5 * time.Hour)
 			return nothing{}, nil
-		}).UndoFunc("a.undo", undo).TryTimeout(6 * time.Hour)
+		}).UndoFunc("a.undo", undo).AttemptTimeout(6 * time.Hour)
 		saga.Step(b, pay, b.Input()).Undo(refund).After(slow).Retention(2 * time.Hour)
 	})
 	inBubble(t, func(s *stage) {
@@ -128,16 +129,17 @@ func TestOpen_backoffBeyondTheRetention(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		client, err := s.services.Client("payment")
 		require.NoError(s, err)
-		_, err = saga.Open(s.Context(), s.journal, client, saga.Config{
+		_, err = saga.Open(s.Context(), s.journal, saga.Config{
+			Client:      client,
 			Definitions: []saga.AnyDefinition{d}, Backoff: retry.Backoff{Base: 10 * time.Minute},
 		})
 		require.ErrorIs(s, err, saga.ErrConfig)
 		require.ErrorIs(s, err, saga.ErrRetention)
-		require.ErrorContains(s, err, "Backoff: old version 1: saga: step payment.charge")
+		require.ErrorContains(s, err, "Backoff: saga: plan old version 1:\n\tretention too short: step payment.charge")
 	})
 }
 
-// What was forgotten by its callee is neither sent again nor undone by the next owner.
+// The next owner neither repeats nor undoes a call that its callee has forgotten.
 func TestRetention_tooOldStaysSo(t *testing.T) {
 	t.Parallel()
 	d := saga.MustDefine("old", 1, func(b *saga.Builder[order, nothing]) {
@@ -162,7 +164,7 @@ func TestRetention_tooOldStaysSo(t *testing.T) {
 			_, err = e.Retry(s.Context(), s.id("k"), someone)
 			require.NoError(s, err)
 			time.Sleep(time.Second)
-			r := s.until("k", saga.Stuck)
+			r := s.until("k", journal.Stuck)
 			require.Equal(s, "payment.charge", r.StuckOn.Step)
 		}
 		s.wantEffects("payment.charge", 1, 0)

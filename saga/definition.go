@@ -5,68 +5,71 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A Definition is a saga that takes an In and results in an Out: a graph of
 // steps that was checked. It is immutable and safe for concurrent use. An
 // [Engine] that has it among its Definitions runs it.
-type Definition[In, Out any] struct{ plan *plan }
+type Definition[In, Out any] struct{ plan *engine.Plan }
 
 // AnyDefinition is a [Definition] of any types.
-type AnyDefinition interface{ planned() *plan }
+type AnyDefinition interface{ planned() *engine.Plan }
 
-func (d *Definition[In, Out]) planned() *plan {
+func (d *Definition[In, Out]) planned() *engine.Plan {
 	if d == nil {
 		return nil
 	}
 	return d.plan
 }
 
-// Define returns the saga that build declares. name is a name as childkey's
-// are; version is at least 1, and grows whenever the steps change or what the
-// functions of Map compute, and when a member of what is stored (the input, the
-// outputs, the result) is added, renamed or goes: in a process that does not know a
-// member, a saga under way that has it is stuck. Definitions of several versions run
-// side by side.
+// Define returns the saga that build declares. The name is a name as childkey's are. The
+// version is at least 1. Definitions of several versions run side by side. Define does no I/O.
 //
-// A member that is added needs no new version if all processes change at once, or as
-// long as nobody sets it and its tag has omitempty or omitzero, so that the same bytes
-// are stored. The input's should always have one of them: an input is compared by the
-// hash of its bytes, so that with a member more the same input is [ErrKeyReused] for
-// whoever runs a key again across the change, whatever the version.
+// Give the definition a new version if the steps change, or the values that the functions of
+// [Map] compute. Do the same if you add, rename or remove a member of the input, of an output or
+// of the result. A process that does not know a stored member leaves the saga to others.
 //
-// Everything that is wrong with it is in one error, a [*PlanError] whose
-// problems name the steps: duplicate names, cycles, foreign values, steps that
-// nobody could undo, steps on the wrong side of the pivot, times that are not
-// positive, types that JSON cannot carry. Define does no I/O.
+// An added member needs no new version in two cases. Either all processes change at once, or
+// nobody sets the member, and its tag has omitempty or omitzero: the same bytes are stored
+// then. Use one of these tags for each member that you add to an input. An input is compared
+// by the hash of its bytes. Without the tag, a key that is run again after the change is
+// [ErrKeyReused], under every version.
+//
+// The error is a [*PlanError]. It lists all problems, with the names of their steps. The problems
+// are duplicate names, cycles, foreign values, missing undos, steps on the wrong side of the
+// pivot, times that are not positive, and types that JSON cannot carry.
 func Define[In, Out any](name string, version int, build func(b *Builder[In, Out])) (*Definition[In, Out], error) {
-	d := &draft{plan: &plan{
-		name: name, version: version, input: formOf[In](),
-		undoBudget: DefaultUndoBudget, maxParallel: DefaultMaxParallel,
+	d := &engine.Draft{Plan: &engine.Plan{
+		Name: name, Version: version, Input: formOf[In](),
+		UndoBudget: DefaultUndoBudget, MaxParallel: DefaultMaxParallel,
 	}}
 	if err := storable[In](); err != nil {
-		d.problem(fmt.Errorf("input: %w", err))
+		d.Problem(fmt.Errorf("input: %w", err))
 	}
 	if err := storable[Out](); err != nil {
-		d.problem(fmt.Errorf("result: %w", err))
+		d.Problem(fmt.Errorf("result: %w", err))
 	}
 	if build == nil {
-		d.problem(errors.New("no function declares it"))
+		d.Problem(errors.New("no function declares it"))
 	} else {
 		build(&Builder[In, Out]{d})
 	}
 	switch {
-	case d.result != nil:
-		d.plan.result = d.result
-		for _, i := range d.result.needs {
-			d.plan.steps[i].needed = true
+	case d.Result != nil:
+		d.Plan.Result = d.Result
+		for _, i := range d.Result.Needs {
+			d.Plan.Steps[i].Needed = true
 		}
 	case reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]():
-		d.problem(errors.New("there is no Return"))
+		d.Problem(errors.New("there is no Return"))
 	}
-	p, err := d.finish()
-	if err != nil {
-		return nil, err
+	p, problems := d.Finish(retry.Backoff{Base: DefaultBackoffBase, Cap: DefaultBackoffCap, Jitter: 1})
+	if len(problems) > 0 {
+		return nil, planError(d.Plan, problems...)
 	}
 	return &Definition[In, Out]{p}, nil
 }
@@ -82,16 +85,16 @@ func MustDefine[In, Out any](name string, version int, build func(b *Builder[In,
 }
 
 // Name returns the saga's name.
-func (d *Definition[In, Out]) Name() string { return d.plan.name }
+func (d *Definition[In, Out]) Name() string { return d.plan.Name }
 
 // Version returns the definition's version.
-func (d *Definition[In, Out]) Version() int { return d.plan.version }
+func (d *Definition[In, Out]) Version() int { return d.plan.Version }
 
 // UndoBudget returns what [Builder.UndoBudget] set.
-func (d *Definition[In, Out]) UndoBudget() time.Duration { return d.plan.undoBudget }
+func (d *Definition[In, Out]) UndoBudget() time.Duration { return d.plan.UndoBudget }
 
 // Plan returns what a journal keeps of the definition.
-func (d *Definition[In, Out]) Plan() PlanRecord { return d.plan.record }
+func (d *Definition[In, Out]) Plan() journal.PlanRecord { return d.plan.Record }
 
 // A StepInfo is a step as it was declared.
 type StepInfo struct {
@@ -111,18 +114,18 @@ type StepInfo struct {
 // Steps returns the steps, in the order of their declaration.
 func (d *Definition[In, Out]) Steps() []StepInfo {
 	p := d.plan
-	infos := make([]StepInfo, len(p.steps))
-	for i, s := range p.steps {
+	infos := make([]StepInfo, len(p.Steps))
+	for i, s := range p.Steps {
 		infos[i] = StepInfo{
-			Name: s.name, Service: s.address.service, Operation: s.address.operation, Function: s.address.shape == function,
-			Pivot: s.isPivot, Retriable: s.retriable, ReadOnly: s.readOnly, Irreversible: s.irreversible,
-			ZeroOutput: s.zero, Attempts: s.attempts(), Timeout: s.timeout,
+			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Function: s.Address.Shape == engine.Function,
+			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
+			ZeroOutput: s.Zero, Attempts: s.Attempts(), Timeout: s.Timeout,
 		}
-		if s.undo != nil {
-			infos[i].Undo = s.undo.name()
+		if s.Undo != nil {
+			infos[i].Undo = s.Undo.Name()
 		}
-		for _, b := range s.before {
-			infos[i].After = append(infos[i].After, p.steps[b].name)
+		for _, b := range s.Before {
+			infos[i].After = append(infos[i].After, p.Steps[b].Name)
 		}
 	}
 	return infos

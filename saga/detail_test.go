@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // Whatever text an author's error has, what is stored of it is valid and short, and the
@@ -17,7 +18,7 @@ func TestDetail_isCut(t *testing.T) {
 	t.Parallel()
 	const (
 		evidence = "the function says so: "
-		room     = saga.MaxDetailBytes - len(evidence)
+		room     = journal.MaxDetailBytes - len(evidence)
 	)
 	tests := []struct {
 		name, text, want string

@@ -12,11 +12,12 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// The saga's time is up while the pivot is under way for the first time: it is
-// waited for, and decides.
+// The saga's time is up while the pivot is running for the first time. The saga waits for the
+// pivot, and the pivot decides.
 func TestPivot_underWayAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	d := saga.MustDefine("short", 1, func(b *saga.Builder[order, receipt]) {
@@ -31,7 +32,7 @@ func TestPivot_underWayAtTheDeadline(t *testing.T) {
 	})
 }
 
-// A try that was surely not sent says nothing of one before it.
+// An attempt that was certainly not sent proves nothing about an earlier attempt.
 func TestStepFunc_notSentAfterUnknown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -66,11 +67,12 @@ func TestRun_resultIsGone(t *testing.T) {
 		s.services.Script("shipping.book", sagatest.LoseAnswer(), sagatest.Gone())
 		_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrNoResult)
-		require.Equal(s, saga.Completed, s.read("k").Status)
+		require.Equal(s, journal.Completed, s.read("k").Status)
 	})
 }
 
-// A result that cannot be kept is told as that, and is no panic; one that panics is.
+// A result that cannot be stored is reported as such, and not as a panic. A result whose encoding
+// panics is reported as a panic.
 func TestRun_resultNotKept(t *testing.T) {
 	t.Parallel()
 	type result struct {
@@ -84,12 +86,12 @@ func TestRun_resultNotKept(t *testing.T) {
 		text   string
 	}{
 		{"too large", func(order) result {
-			return result{Text: strings.Repeat("x", saga.MaxResultBytes)}
+			return result{Text: strings.Repeat("x", journal.MaxResultBytes)}
 		}, saga.Snapshot{NoResults: 1}, "bytes, at most"},
 		{"without a form in JSON", func(order) result {
 			return result{Number: math.NaN()}
 		}, saga.Snapshot{NoResults: 1}, "cannot be encoded"},
-		{"panics", func(order) result { panic("in the result") }, saga.Snapshot{Panics: 1}, "saga: panic: in the result"},
+		{"panics", func(order) result { panic("in the result") }, saga.Snapshot{Panics: 1}, "sdk: panic: in the result"},
 	}
 	for _, tt := range tests {
 		inBubble(t, func(s *stage) {
@@ -99,12 +101,12 @@ func TestRun_resultNotKept(t *testing.T) {
 			})
 			_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrNoResult, tt.name)
-			require.Equal(s, saga.Completed, s.read("k").Status)
+			require.Equal(s, journal.Completed, s.read("k").Status)
 			metrics := saga.NewMetrics()
 			s.events.mu.Lock()
 			defer s.events.mu.Unlock()
 			for _, event := range s.events.engine {
-				metrics.EngineEvent(s.Context(), event)
+				metrics.Observe(s.Context(), event)
 				require.Equal(s, s.id("k"), event.ID, tt.name)
 				require.ErrorContains(s, event.Err, tt.text, tt.name)
 			}
@@ -121,7 +123,7 @@ func TestRun_resultTooLarge(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		large := `{"ID":"` + string(make([]byte, 0)) + `"}`
-		for len(large) <= saga.MaxResultBytes {
+		for len(large) <= journal.MaxResultBytes {
 			large = `{"ID":"` + large[7:len(large)-2] + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" + large[7:len(large)-2] + `"}`
 		}
 		s.services.Answer("inventory.reserve", large)
@@ -133,8 +135,7 @@ func TestRun_resultTooLarge(t *testing.T) {
 	})
 }
 
-// What the callee may have forgotten is not sent again: nobody would notice that
-// it runs twice.
+// A call that its callee may have forgotten is not sent again: it could run twice unnoticed.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const timeout, budget = time.Hour, time.Hour
@@ -166,8 +167,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// A call that is under way when the lease is lost is cut off, a tenth before
-// anybody else could have the saga.
+// A call that is running when the lease is lost is cut off. This happens a tenth of the lease
+// before another engine could claim the saga.
 func TestLease_cutsOffCalls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -176,10 +177,10 @@ func TestLease_cutsOffCalls(t *testing.T) {
 		d := saga.MustDefine("slow", 1, func(b *saga.Builder[int, nothing]) {
 			saga.StepFunc(b, "a.do", b.Input(), func(ctx context.Context, _ saga.Call[int]) (nothing, error) {
 				<-ctx.Done()
-				require.ErrorIs(s, context.Cause(ctx), saga.ErrLeaseLost)
+				require.ErrorIs(s, context.Cause(ctx), journal.ErrLeaseLost)
 				cut <- time.Since(begun)
 				return nothing{}, ctx.Err()
-			}).TryTimeout(time.Hour)
+			}).AttemptTimeout(time.Hour)
 		})
 		e := s.openOn(beatsOnce(s.journal), d)
 		_, err := d.Start(s.Context(), e, key(s.T, "k"), 1)

@@ -12,7 +12,7 @@ import (
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// An input that JSON has no form for is refused before anything is stored or called.
+// An input that JSON cannot encode is refused before any write or call.
 func TestRun_inputNotEncodable(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -35,8 +35,8 @@ func TestRun_inputNotEncodable(t *testing.T) {
 	})
 }
 
-// A step whose result JSON has no form for took effect all the same: it is not run again,
-// and it is undone, without an output, where a step behind it needs the result.
+// A step whose result JSON cannot encode took effect even so. It is not run again. If a later
+// step needs the result, the step is undone, without an output.
 func TestStepFunc_resultNotEncodable(t *testing.T) {
 	t.Parallel()
 	for _, needed := range []bool{false, true} {

@@ -2,208 +2,36 @@ package saga
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"time"
 
-	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/saga/internal/engine"
 )
 
-// An Engine drives sagas: those that its own process starts, and those whose
+// An Engine executes sagas: those that its own process starts, and those whose
 // engine is gone. A process needs one. It is safe for concurrent use; make it
 // with [Open] and end it with [Engine.Close].
 type Engine struct {
 	operator
-
-	client *sdk.Client
-	cfg    Config
-	hashes []PlanHash // of the plans
-
-	ctx     context.Context // of the engine's own loops
-	stop    context.CancelFunc
-	poke    chan struct{} // has the claim loop look at once
-	asked   chan struct{} // has the reconcile loop look at once
-	seeks   chan struct{} // has findStarted look at once
-	backing chan struct{} // tells heed that a saga waits for a later try
-	wakes   wakes
-
-	running running       // calls
-	closing chan struct{} // closed by Close
-	loops   sync.WaitGroup
-	parked  int            // sagas, when the reconcile loop looked last; its own
-	work    sync.WaitGroup // drives, their calls, and hooks
-
-	mu     sync.Mutex
-	life   *life
-	drives map[ID]*drive
-	// parkings has the plans of which this build parked sagas.
-	parkings map[PlanHash]parking
-	bells    map[ID]*bell     // rung when a drive of the saga begins
-	sought   map[ID]time.Time // sagas whose start has an unknown fate, and until when to look for them
-	closed   bool
+	core *engine.Engine
 }
 
-// Close ends the engine: it begins no further call, waits for those under way,
-// stores how they ended, and hands its sagas to whoever claims them. Once ctx
-// ends it waits no longer and returns an error: calls under way are cut off,
-// and their sagas' next owner finds out what became of them. Runs that wait
-// return [ErrDetached]. What is being written then ends when the journal answers, or
-// is closed: close it after the engine. A second Close returns [ErrClosed].
-func (e *Engine) Close(ctx context.Context) error {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return ErrClosed
-	}
-	e.closed = true
-	close(e.closing)
-	e.mu.Unlock()
+// Close ends the engine. It begins no further call, waits for the calls that run, and
+// stores how they ended. Other engines then claim its sagas. Runs that wait return
+// [ErrDetached]. A second Close returns [ErrClosed].
+//
+// Once ctx ends, Close waits no longer, cuts the running calls off, and returns an error. The
+// next owners of their sagas find out what these calls did. A write that is running then ends
+// when the journal answers, or is closed. Close the journal after the engine.
+func (e *Engine) Close(ctx context.Context) error { return e.core.Close(ctx) }
 
-	idle := make(chan struct{})
-	go func() {
-		e.work.Wait()
-		close(idle)
-	}()
-	var err error
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		err = fmt.Errorf("saga: close: calls are cut off: %w", ended(ctx))
-	}
-	// No beat may follow the end of the lease, and no claim.
-	e.stop()
-	e.loops.Wait()
-	l := e.current()
-	l.lose(ErrClosed)
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Lease/3)
-	defer cancel()
-	if left := e.journal.Leave(leave, l.id); left != nil {
-		err = errors.Join(err, fmt.Errorf("saga: close: %w", left))
-	}
-	return err
-}
-
-// adopt drives the saga in r for the engine's life l, unless it does already.
-// It returns nil if the engine is closed, or cannot read the plan.
-func (e *Engine) adopt(l *life, r Record, from origin) *drive {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	d, own := e.enlist(l, &r, from)
-	if own {
-		e.carryOn(d)
-	}
-	return d
-}
-
-// enlist returns what drives the saga in r, nil if nothing does. If own is true that is
-// new, and the caller's to carry. e.mu is held.
-func (e *Engine) enlist(l *life, r *Record, from origin) (d *drive, own bool) {
-	p := e.plans[r.Plan]
-	if e.closed || p == nil {
-		return nil, false
-	}
-	old := e.drives[r.ID]
-	if old != nil {
-		if old.owner.Fence >= r.Fence {
-			return old, false
-		}
-		old.evict()
-		close(old.heir)
-	}
-	d = newDrive(e, l, p, r, from)
-	d.before = old
-	e.drives[r.ID] = d
-	if b := e.bells[r.ID]; b != nil {
-		close(b.rung)
-		delete(e.bells, r.ID)
-	}
-	return d, true
-}
-
-// carryOn carries d in a goroutine.
-func (e *Engine) carryOn(d *drive) {
-	e.work.Go(func() {
-		growStack()
-		e.carry(d)
-	})
-}
-
-// carry runs d, and lets another goroutine do so if a step's function ended this one.
-func (e *Engine) carry(d *drive) {
-	returned := false
-	defer func() {
-		switch {
-		case returned:
-		case len(d.endings) > 0: // of that step
-			e.carryOn(d)
-			return
-		default:
-			d.err = &PanicError{Value: "runtime.Goexit"}
-		}
-		e.release(d)
-		close(d.over)
-	}()
-	d.run()
-	returned = true
-}
-
-func (e *Engine) release(d *drive) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.drives[d.owner.ID] == d {
-		delete(e.drives, d.owner.ID)
-	}
-}
-
-// driven returns what drives the saga in this process; nil if nothing does.
-func (e *Engine) driven(id ID) *drive {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.drives[id]
-}
-
-// A bell is what waits for a drive of a saga to begin.
-type bell struct {
-	rung    chan struct{}
-	waiting int
-}
-
-// listen returns the bell of the saga: it is rung when the engine begins to drive it. The caller
-// must call unlisten.
-func (e *Engine) listen(id ID) *bell {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	b := e.bells[id]
-	if b == nil {
-		b = &bell{rung: make(chan struct{})}
-		e.bells[id] = b
-	}
-	b.waiting++
-	return b
-}
-
-func (e *Engine) unlisten(id ID, b *bell) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if b.waiting--; b.waiting == 0 && e.bells[id] == b {
-		delete(e.bells, id)
-	}
-}
-
-// pauseFor waits for that long, or until the bell is rung; false if ctx ended.
-func (e *Engine) pauseFor(ctx context.Context, b *bell, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-b.rung:
-	case <-timer.C:
-	case <-e.closing:
-	case <-ctx.Done():
-		return false
-	}
-	return ctx.Err() == nil
-}
-
-// tell tells the observers of what concerns the engine.
-func (e *Engine) tell(event EngineEvent) { e.observer.EngineEvent(e.ctx, event) }
+// RunSweeper deletes sagas that are final for longer than [Config].Keep, until ctx ends or
+// [Engine.Close] is called, which waits for it. Call it in a goroutine of its own.
+//
+// It begins a round about every [Config].SweepInterval, and deletes in batches of at most
+// [Config].SweepBatch until nothing is left. Between two batches it rests four times as long as
+// the last one took, and slow batches get smaller: so the engine's own writes hardly feel it.
+// Each batch that deleted sagas is an [EventSwept].
+//
+// A failure is an [EventSweepError]. RunSweeper tries again, ever more rarely, but about once a
+// round at the least. One sweeper for a journal is enough; several share the work. It returns at
+// once if the engine is closed.
+func (e *Engine) RunSweeper(ctx context.Context) { e.core.RunSweeper(ctx) }

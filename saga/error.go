@@ -3,44 +3,60 @@ package saga
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// An Error is how a saga ended that did not complete. It is made from what is
-// stored, so every process that asks gets the same.
+// An Error describes the end of a saga that did not complete. It is made from the stored record,
+// so every process gets the same Error.
 type Error struct {
-	ID     ID
+	ID     journal.ID
 	Name   string
-	Status Status // Compensated, Stuck or Abandoned
+	Status journal.Status // Compensated, Stuck or Abandoned
 
-	// FailedStep is the step that failed; "" if it was none: the saga's time
-	// was up, or somebody cancelled it.
+	// FailedStep is the step that failed. It is "" if the saga's time was up, or if a person
+	// cancelled the saga.
 	FailedStep string
 	// Outcome is what is known of that step's effect.
 	Outcome retry.Outcome
-	// Undone are the steps whose effect is undone, Pending the ones whose is
-	// not, or of which nobody knows.
+	// HTTPStatus, Code, Detail and Body are those of the answer that FailedStep failed
+	// with, as a [retry.Error] has them; zero if there was no answer. A body of more than
+	// [journal.MaxBodyBytes] is not kept: then Body is nil, and BodyTooLong is true. See
+	// [Error.Decode].
+	HTTPStatus  int
+	Code        wire.Code
+	Detail      string
+	Body        []byte
+	BodyTooLong bool
+	// Undone are the steps whose effect is undone. Pending are the steps whose effect is not
+	// undone or is unknown.
 	Undone, Pending []string
-	// StuckOn says what a stuck saga needs somebody for; nil if it is not.
-	StuckOn *Failure
-	// Cause is why: a [*retry.Error] rebuilt from what is stored, without key,
-	// attempts, header and body, or [ErrTimeout] or [ErrCancelled].
+	// StuckOn is the failure that a person must resolve in a stuck saga. It is nil if the saga is
+	// not stuck.
+	StuckOn *journal.Failure
+	// Cause is the reason: a [*retry.Error] rebuilt from the stored record, without key, attempts
+	// and header, or [ErrTimeout] or [ErrCancelled].
 	Cause error
 
-	detail string // in place of the cause's text; "": that one
+	detail string // instead of the cause's text; "": that one
 }
 
 // newError returns the error of a saga that is final or stuck.
-func newError(r Record) *Error {
+func newError(r journal.Record) *Error {
 	e := &Error{ID: r.ID, Name: r.Name, Status: r.Status, StuckOn: r.StuckOn}
 	failure := r.Cause
 	if failure == nil {
 		failure = r.StuckOn
 	}
 	if failure != nil {
-		e.FailedStep, e.Outcome, e.Cause = failure.Step, failure.Outcome, failure.err()
+		e.FailedStep, e.Outcome, e.Cause = failure.Step, failure.Outcome, failureError(failure)
+		e.HTTPStatus, e.Code, e.Detail = failure.Status, failure.Code, failure.Problem
+		e.Body, e.BodyTooLong = slices.Clone(failure.Body), failure.BodyTooLong
 		if failure.Step != "" && failure.Detail != "" {
 			e.detail = fmt.Sprintf("%v (%s)", failure.Outcome, failure.Detail)
 		}
@@ -61,31 +77,29 @@ func newError(r Record) *Error {
 	return e
 }
 
-// err returns the failure as an error.
-func (f *Failure) err() error {
+// failureError returns a failure as an error.
+func failureError(f *journal.Failure) error {
 	switch f.Reason {
-	case ReasonCancel:
+	case journal.ReasonCancel:
 		return ErrCancelled
-	case ReasonTimeout:
+	case journal.ReasonTimeout:
 		if f.Step == "" {
 			return ErrTimeout
 		}
-	case ReasonCorrupt:
-		return fmt.Errorf("%w: %s", ErrCorrupt, f.Detail)
-	case ReasonNewer:
-		return fmt.Errorf("%w: %s", ErrNewer, f.Detail)
-	case ReasonPanic:
-		return fmt.Errorf("%w: %s", ErrPanic, f.Detail)
-	case ReasonPoisoned:
+	case journal.ReasonCorrupt:
+		return fmt.Errorf("%w: %s", journal.ErrCorrupt, f.Detail)
+	case journal.ReasonNewer:
+		return fmt.Errorf("%w: %s", journal.ErrNewer, f.Detail)
+	case journal.ReasonPoisoned, journal.ReasonPanic:
 		return errors.New(f.Detail)
-	case ReasonStep: // as a timeout of a step
+	case journal.ReasonStep: // as a timeout of a step
 	}
 	service, operation, _ := strings.Cut(f.Step, ".")
 	failed := &retry.Error{
 		Outcome: f.Outcome, Service: service, Operation: operation,
-		Status: f.Status, Code: f.Code, Detail: f.Problem, Err: errors.New(f.Detail),
+		Status: f.Status, Code: f.Code, Detail: f.Problem, Body: slices.Clone(f.Body), Err: errors.New(f.Detail),
 	}
-	if f.Reason == ReasonTimeout {
+	if f.Reason == journal.ReasonTimeout {
 		return fmt.Errorf("%w: %w", ErrTimeout, failed)
 	}
 	return failed
@@ -116,19 +130,29 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Decode decodes Body into v, as [retry.Error.Decode] does. The error wraps
+// [contract.ErrBody] if Body is nil or not JSON, if the answer's body was too long to be
+// kept, or if it does not fit v.
+func (e *Error) Decode(v any) error {
+	if e.BodyTooLong {
+		return fmt.Errorf("%w: it has more than %d bytes and was not kept", contract.ErrBody, journal.MaxBodyBytes)
+	}
+	return (&retry.Error{Body: e.Body}).Decode(v)
+}
+
 // Resumable reports whether the saga can still end otherwise, as sdk.Resumable asks: it is
 // stuck, and somebody may move it on. A saga that is compensated or abandoned stays so.
-func (e *Error) Resumable() bool { return e.Status == Stuck }
+func (e *Error) Resumable() bool { return e.Status == journal.Stuck }
 
 // Is matches the sentinel of the status.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrCompensated:
-		return e.Status == Compensated
+		return e.Status == journal.Compensated
 	case ErrStuck:
-		return e.Status == Stuck
+		return e.Status == journal.Stuck
 	case ErrAbandoned:
-		return e.Status == Abandoned
+		return e.Status == journal.Abandoned
 	default:
 		return false
 	}

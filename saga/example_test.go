@@ -9,11 +9,12 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// What the services declare, in packages that they and their callers import.
+// The services declare these operations in packages that they and their callers import.
 type (
 	Order   struct{ SKU, Card string }
 	Hold    struct{ ID string }
@@ -31,9 +32,9 @@ var (
 	SendMail = contract.Post[Parcel, struct{}]("mail", "receipt", "/receipts")
 )
 
-// Checkout reserves and charges side by side; the booking needs both, and
-// decides: if it is refused both are undone, and after it only the mail is left,
-// which is tried until it works.
+// Checkout reserves and charges in parallel. The booking needs both steps, and is the pivot. If
+// the booking is refused, both steps are undone. After it only the mail is left, which is retried
+// until it succeeds.
 var Checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[Order, string]) {
 	hold := saga.Step(b, Reserve, b.Input()).Undo(Release)
 	charge := saga.Step(b, Pay, b.Input()).Undo(Refund)
@@ -51,7 +52,8 @@ func openExample(services *sagatest.Services) (*saga.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return saga.Open(context.Background(), memjournal.New(), client, saga.Config{
+	return saga.Open(context.Background(), memjournal.New(), saga.Config{
+		Client:      client,
 		Definitions: []saga.AnyDefinition{Checkout},
 	})
 }
@@ -101,6 +103,30 @@ func ExampleError() {
 	// {1 1 false false}
 }
 
+// The customer is to read why the card was declined, whichever process made the call.
+func ExampleError_Decode() {
+	services := sagatest.NewServices()
+	services.Script("payment.charge", sagatest.RejectWith(402, `{"code":"card-declined","detail":"No funds.","retry_on":"2031-02-01"}`))
+	engine, err := openExample(services)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	defer engine.Close(ctx)
+
+	_, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1048"), Order{})
+	var failed *saga.Error
+	if errors.As(err, &failed) && failed.Code == "card-declined" {
+		var declined struct {
+			RetryOn string `json:"retry_on"`
+		}
+		err = failed.Decode(&declined)
+		fmt.Println(failed.FailedStep, failed.HTTPStatus, failed.Detail, declined.RetryOn, err)
+	}
+	// Output: payment.charge 402 No funds. 2031-02-01 <nil>
+}
+
 func ExampleDefine() {
 	_, err := saga.Define("transfer", 1, func(b *saga.Builder[Order, struct{}]) {
 		hold := saga.Step(b, Reserve, b.Input())
@@ -109,7 +135,7 @@ func ExampleDefine() {
 	fmt.Println(err)
 	// Output:
 	// saga: plan transfer version 1:
-	// 	step inventory.reserve has no undo, and payment.charge can fail after it
+	// 	missing undo: step inventory.reserve has no undo, and payment.charge can fail after it
 }
 
 func ExampleStepFunc() {
@@ -140,7 +166,7 @@ func ExampleEngine_ForceUndone() {
 	key := childkey.MustParse("order-1044")
 	_, err = Checkout.Run(ctx, engine, key, Order{})
 	fmt.Println(errors.Is(err, saga.ErrStuck))
-	stuck, err := engine.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 10})
+	stuck, err := engine.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -150,7 +176,7 @@ func ExampleEngine_ForceUndone() {
 	}
 
 	// Somebody paid it back by hand.
-	by := saga.Audit{Actor: "ann@example.com", Reason: "refunded by bank transfer, ticket 77"}
+	by := journal.Audit{Actor: "ann@example.com", Reason: "refunded by bank transfer, ticket 77"}
 	_, err = engine.ForceUndone(ctx, stuck[0].ID, "payment.charge", by)
 	fmt.Println(err)
 	_, err = Checkout.Run(ctx, engine, key, Order{})
@@ -165,22 +191,22 @@ func ExampleEngine_ForceUndone() {
 // An operator needs no client and no engine: a command line shows what is stuck, and moves it on.
 func ExampleNewOperator() {
 	ctx := context.Background()
-	journal, service := stuckRefund(ctx) // the service is another process, on the same database
+	j, service := stuckRefund(ctx) // the service is another process, on the same database
 	defer service.Close(ctx)
 
-	operator, err := saga.NewOperator(journal, Checkout)
+	operator, err := saga.NewOperator(j, Checkout)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	stuck, err := operator.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 10})
+	stuck, err := operator.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, r := range stuck {
 		fmt.Println(r.Name, "is stuck on the undo of", r.StuckOn.Step)
-		by := saga.Audit{Actor: "ann@example.com", Reason: "refunded by hand, ticket 78", Revision: r.Revision}
+		by := journal.Audit{Actor: "ann@example.com", Reason: "refunded by hand, ticket 78", Revision: r.Revision}
 		r, err = operator.ForceUndone(ctx, r.ID, "payment.charge", by)
 		fmt.Println(r.Status, err)
 		log, err := operator.AuditLog(ctx, r.ID, 1)
@@ -197,22 +223,22 @@ func ExampleNewOperator() {
 }
 
 // stuckRefund returns the journal and the engine of a service that has a stuck saga.
-func stuckRefund(ctx context.Context) (saga.Journal, *saga.Engine) {
-	services, journal := sagatest.NewServices(), memjournal.New()
+func stuckRefund(ctx context.Context) (journal.Journal, *saga.Engine) {
+	services, j := sagatest.NewServices(), memjournal.New()
 	services.Script("shipping.book", sagatest.Reject(409))
 	services.ScriptUndo("payment.charge", sagatest.Reject(422))
 	client, err := services.Client("inventory", "payment", "shipping", "mail")
 	if err != nil {
 		panic(err)
 	}
-	engine, err := saga.Open(ctx, journal, client, saga.Config{Definitions: []saga.AnyDefinition{Checkout}})
+	engine, err := saga.Open(ctx, j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{Checkout}})
 	if err != nil {
 		panic(err)
 	}
 	if _, err = Checkout.Run(ctx, engine, childkey.MustParse("order-1047"), Order{}); !errors.Is(err, saga.ErrStuck) {
 		panic(err)
 	}
-	return journal, engine
+	return j, engine
 }
 
 func ExampleEngine_RunSweeper() {
@@ -237,7 +263,8 @@ func ExampleMetrics() {
 		return
 	}
 	ctx := context.Background()
-	engine, err := saga.Open(ctx, memjournal.New(), client, saga.Config{
+	engine, err := saga.Open(ctx, memjournal.New(), saga.Config{
+		Client:      client,
 		Definitions: []saga.AnyDefinition{Checkout}, Observer: metrics,
 	})
 	if err != nil {

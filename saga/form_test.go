@@ -11,12 +11,12 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// A shape is a saga whose plan is always the same, and whose types are not: those of
-// its input, of what its first step returns, and of its result. Without idOf nobody but
-// the undo reads what the first step returns.
+// A shape is a saga with one plan and varying types. The types of its input, of its first step's
+// output, and of its result vary. Without idOf only the undo reads the first step's output.
 func shape[In, Held, Out any](inputOf func(In) order, idOf func(Held) string, resultOf func(parcel) Out) *saga.Definition[In, Out] {
 	reserve := contract.Post[order, Held]("inventory", "reserve", "/reservations")
 	release := contract.Post[contract.Undo[order, Held], undone]("inventory", "release", "/reservations/release")
@@ -71,7 +71,7 @@ func startShape(s *stage, nth int) {
 	require.NoError(s, err)
 }
 
-// What was stored under other types is not read as zero values: the saga waits for a
+// Values that were stored under other types are not read as zero values. The saga waits for a
 // process that has the types.
 func TestTakeOver_otherTypes(t *testing.T) {
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestTakeOver_otherTypes(t *testing.T) {
 			sent := len(s.services.Deliveries())
 			second := s.open(tt.other)
 			r := s.untilParked("k")
-			require.Equal(s, saga.ReasonNewer, r.Parked.Reason, tt.name)
+			require.Equal(s, journal.ReasonNewer, r.Parked.Reason, tt.name)
 			require.Contains(s, r.Parked.Detail, tt.text, tt.name)
 			require.Len(s, s.services.Deliveries(), sent+tt.more, tt.name)
 			require.NoError(s, second.Close(s.Context()))
@@ -120,7 +120,7 @@ func TestTakeOver_grownType(t *testing.T) {
 		inBubble(t, func(s *stage) {
 			startShape(s, 2)
 			s.open(d)
-			s.until("k", saga.Completed)
+			s.until("k", journal.Completed)
 			s.wantEffects("inventory.reserve", 1, 0)
 		})
 	}
@@ -212,20 +212,21 @@ func TestRun_resultOfAnotherType(t *testing.T) {
 	})
 }
 
-// Nobody who enqueues a saga need be built from the same source as who drives it.
+// The program that enqueues a saga may be built from another source than the program that runs
+// it.
 func TestRun_enqueuedWithAnotherType(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		enqueue(s, shape(orderOf, idOf, receiptOf), "k", basket)
 		s.open(otherInput())
-		require.Equal(s, saga.ReasonNewer, s.untilParked("k").Parked.Reason)
+		require.Equal(s, journal.ReasonNewer, s.untilParked("k").Parked.Reason)
 		require.Empty(s, s.services.Deliveries())
 	})
 }
 
-// aisle is a saga whose first step leaves nothing, whose third is made from what that one
-// returned, and whose second is made from the saga's input. Its plan does not depend on the
-// types.
+// aisle is a saga of three steps. The first step leaves no effect. The input of the second one is
+// the saga's input. The input of the third one is the output of the first. Its plan does not
+// depend on the types.
 func aisle[In, Seen any](levelOf func(Seen) string) *saga.Definition[In, nothing] {
 	return saga.MustDefine("aisle", 1, func(b *saga.Builder[In, nothing]) {
 		b.UndoBudget(undoBudget)
@@ -245,15 +246,15 @@ func aisle[In, Seen any](levelOf func(Seen) string) *saga.Definition[In, nothing
 	})
 }
 
-// A saga that goes back asks only for what its calls are made from that are still due.
+// A saga that goes back decodes only the inputs of the calls that are still due.
 func TestCompensate_otherTypes(t *testing.T) {
 	t.Parallel()
 	type (
 		level      struct{ Level string }
 		otherLevel struct{ Height string }
 	)
-	done := func(step, result string) saga.Entry {
-		return saga.Entry{Step: step, Outcome: retry.Completed, Result: []byte(result)}
+	done := func(step, result string) journal.Entry {
+		return journal.Entry{Step: step, Outcome: retry.Completed, Result: []byte(result)}
 	}
 	looked, kept, taken := done("a.look", `{"Level":"3"}`), done("b.keep", `{}`), done("c.take", `{}`)
 	sameTypes := aisle[order](func(l level) string { return l.Level })
@@ -262,38 +263,38 @@ func TestCompensate_otherTypes(t *testing.T) {
 	tests := []struct {
 		name    string
 		by      saga.AnyDefinition
-		entries []saga.Entry
+		entries []journal.Entry
 		undone  []string
-		parked  string // for what; "": it is compensated
+		parked  string // the reason; "": the saga is compensated
 	}{
-		{"the reader never ran", otherOutput, []saga.Entry{looked, kept}, []string{"b.keep"}, ""},
-		{"the reader was refused", otherOutput, []saga.Entry{looked, kept, {Step: "c.take", Outcome: retry.Rejected}}, []string{"b.keep"}, ""},
-		{"the reader is undone", otherOutput, []saga.Entry{
+		{"the reader never ran", otherOutput, []journal.Entry{looked, kept}, []string{"b.keep"}, ""},
+		{"the reader was refused", otherOutput, []journal.Entry{looked, kept, {Step: "c.take", Outcome: retry.Rejected}}, []string{"b.keep"}, ""},
+		{"the reader is undone", otherOutput, []journal.Entry{
 			looked, kept, taken, {Step: "c.take", Undo: true, Outcome: retry.Completed},
 		}, []string{"b.keep"}, ""},
-		{"the reader is to be undone", otherOutput, []saga.Entry{looked, taken}, nil, "output of a.look"},
-		{"the reader is to be resolved", otherOutput, []saga.Entry{looked, {Step: "c.take", Pending: true}}, nil, "output of a.look"},
-		{"nobody reads the input any more", otherInput, []saga.Entry{looked, {Step: "b.keep", Outcome: retry.Rejected}, taken}, []string{"c.take"}, ""},
-		{"who reads the input is to be undone", otherInput, []saga.Entry{looked, kept}, nil, "input"},
-		{"the same types", sameTypes, []saga.Entry{looked, kept, taken}, []string{"c.take", "b.keep"}, ""},
+		{"the reader is to be undone", otherOutput, []journal.Entry{looked, taken}, nil, "output of a.look"},
+		{"the reader is to be resolved", otherOutput, []journal.Entry{looked, {Step: "c.take", Pending: true}}, nil, "output of a.look"},
+		{"nobody reads the input any more", otherInput, []journal.Entry{looked, {Step: "b.keep", Outcome: retry.Rejected}, taken}, []string{"c.take"}, ""},
+		{"who reads the input is to be undone", otherInput, []journal.Entry{looked, kept}, nil, "input"},
+		{"the same types", sameTypes, []journal.Entry{looked, kept, taken}, []string{"c.take", "b.keep"}, ""},
 	}
 	for _, tt := range tests {
 		inBubble(t, func(s *stage) {
 			req, err := sameTypes.Request(key(s.T, "k"), basket)
 			require.NoError(s, err)
-			req.Engine = saga.EngineID{1}
+			req.Engine = journal.EngineID{1}
 			_, _, err = s.journal.Start(s.Context(), req)
 			require.NoError(s, err)
-			require.NoError(s, s.journal.Append(s.Context(), saga.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}, saga.Write{
-				Revision: 2, Status: saga.Compensating, Entries: tt.entries, Cause: &saga.Failure{Reason: saga.ReasonCancel},
+			require.NoError(s, s.journal.Append(s.Context(), journal.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}, journal.Write{
+				Revision: 2, Status: journal.Compensating, Entries: tt.entries, Cause: &journal.Failure{Reason: journal.ReasonCancel},
 			}))
 			s.open(tt.by)
 			if tt.parked != "" {
 				r := s.untilParked("k")
-				require.Equal(s, saga.ReasonNewer, r.Parked.Reason, tt.name)
+				require.Equal(s, journal.ReasonNewer, r.Parked.Reason, tt.name)
 				require.Contains(s, r.Parked.Detail, tt.parked, tt.name)
 			} else {
-				s.until("k", saga.Compensated)
+				s.until("k", journal.Compensated)
 			}
 			s.events.mu.Lock()
 			defer s.events.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/sdk"
 )
@@ -82,8 +83,8 @@ func inTurn(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
 
 func fanned(ctx context.Context, client *sdk.Client, c saga.Call[order]) error {
 	f := client.Fanout(ctx)
-	sdk.Go(f, pay, c.Input)
-	sdk.Go(f, reserve, c.Input)
+	sdk.Add(f, pay, c.Input)
+	sdk.Add(f, reserve, c.Input)
 	return f.Wait()
 }
 
@@ -124,7 +125,7 @@ func generatedThenPay(ctx context.Context, client *sdk.Client, c saga.Call[order
 	return onlyPay(ctx, client, c)
 }
 
-// What a function's error says of its effect holds for all calls that the function made.
+// An outcome that a function's error states holds for all calls of the function.
 func TestStepFunc_errors(t *testing.T) {
 	t.Parallel()
 	no := errors.New("no")
@@ -204,7 +205,7 @@ func TestStepFunc_errors(t *testing.T) {
 	}
 }
 
-// What an earlier try called stays done, also where a later one calls something else.
+// A call of an earlier attempt stays done, even if a later attempt makes another call.
 func TestStepFunc_earlierTries(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -290,10 +291,10 @@ func TestStepFunc_childSagas(t *testing.T) {
 				})
 				var e *saga.Engine
 				var tries, undone atomic.Int32
-				ids := make(chan saga.ID, 1)
+				ids := make(chan journal.ID, 1)
 				parent := functionOf(nil, func(ctx context.Context, _ *sdk.Client, c saga.Call[order]) error {
 					if tries.Load() == 1 {
-						ids <- saga.IDOf("", "child", c.Key)
+						ids <- journal.IDOf("", "child", c.Key)
 					}
 					_, err := child.Run(ctx, e, c.Key, c.Input)
 					return err

@@ -11,12 +11,13 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 var (
-	someone = saga.Audit{Actor: "ann", Reason: "a test"}
+	someone = journal.Audit{Actor: "ann", Reason: "a test"}
 	basket  = order{SKU: "a-1", Cents: 100}
 )
 
@@ -44,25 +45,25 @@ func (s *stage) open(definitions ...saga.AnyDefinition) *saga.Engine {
 	return s.openOn(s.journal, definitions...)
 }
 
-func (s *stage) openOn(journal saga.Journal, definitions ...saga.AnyDefinition) *saga.Engine {
+func (s *stage) openOn(j journal.Journal, definitions ...saga.AnyDefinition) *saga.Engine {
 	s.Helper()
-	return s.openWith(journal, saga.Config{Definitions: definitions})
+	return s.openWith(j, saga.Config{Definitions: definitions})
 }
 
-func (s *stage) openWith(journal saga.Journal, cfg saga.Config) *saga.Engine {
+func (s *stage) openWith(j journal.Journal, cfg saga.Config) *saga.Engine {
 	s.Helper()
 	client, err := s.services.Client("inventory", "payment", "shipping", "mail")
 	require.NoError(s, err)
 	if cfg.Observer == nil {
 		cfg.Observer = s.events
 	}
-	cfg.Rand = func() float64 { return 0.5 }
+	cfg.Client, cfg.Rand = client, func() float64 { return 0.5 }
 	for _, d := range cfg.Definitions {
 		if named, ok := d.(interface{ Name() string }); ok {
 			s.names = append(s.names, named.Name())
 		}
 	}
-	e, err := saga.Open(s.Context(), journal, client, cfg)
+	e, err := saga.Open(s.Context(), j, cfg)
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
@@ -76,7 +77,7 @@ func key(t *testing.T, text string) childkey.Key {
 }
 
 // enqueue stores a saga that no engine has started, as a transaction does.
-func enqueue[In, Out any](s *stage, d *saga.Definition[In, Out], text string, in In) saga.ID {
+func enqueue[In, Out any](s *stage, d *saga.Definition[In, Out], text string, in In) journal.ID {
 	s.Helper()
 	req, err := d.Request(key(s.T, text), in)
 	require.NoError(s, err)
@@ -88,18 +89,18 @@ func enqueue[In, Out any](s *stage, d *saga.Definition[In, Out], text string, in
 
 // id is the ID of the saga with that key, of whichever definition; of a checkout if
 // there is none.
-func (s *stage) id(text string) saga.ID {
+func (s *stage) id(text string) journal.ID {
 	s.Helper()
 	for _, name := range s.names {
-		id := saga.IDOf("", name, key(s.T, text))
+		id := journal.IDOf("", name, key(s.T, text))
 		if _, err := s.journal.Read(context.WithoutCancel(s.Context()), id); err == nil {
 			return id
 		}
 	}
-	return saga.IDOf("", "checkout", key(s.T, text))
+	return journal.IDOf("", "checkout", key(s.T, text))
 }
 
-func (s *stage) read(text string) saga.Record {
+func (s *stage) read(text string) journal.Record {
 	s.Helper()
 	r, err := s.journal.Read(s.Context(), s.id(text))
 	require.NoError(s, err)
@@ -107,7 +108,7 @@ func (s *stage) read(text string) saga.Record {
 }
 
 // until waits until the saga has that status.
-func (s *stage) until(text string, status saga.Status) saga.Record {
+func (s *stage) until(text string, status journal.Status) journal.Record {
 	s.Helper()
 	for range 10_000 {
 		if r := s.read(text); r.Status == status {
@@ -116,11 +117,11 @@ func (s *stage) until(text string, status saga.Status) saga.Record {
 		time.Sleep(time.Second)
 	}
 	s.Fatalf("saga is %v, want %v", s.read(text).Status, status)
-	return saga.Record{}
+	return journal.Record{}
 }
 
 // untilParked waits until a build has parked the saga, and left it.
-func (s *stage) untilParked(text string) saga.Record {
+func (s *stage) untilParked(text string) journal.Record {
 	s.Helper()
 	for range 10_000 {
 		if r := s.read(text); r.Parked != nil {
@@ -129,7 +130,7 @@ func (s *stage) untilParked(text string) saga.Record {
 		time.Sleep(time.Second)
 	}
 	s.Fatalf("saga is %v and not parked", s.read(text).Status)
-	return saga.Record{}
+	return journal.Record{}
 }
 
 func (s *stage) effects(step string) (done, undone int) {
@@ -147,30 +148,25 @@ func (s *stage) wantEffects(step string, done, undone int) {
 // events remembers what an observer hears.
 type events struct {
 	mu     sync.Mutex
-	tries  []saga.TryEvent
-	moves  []saga.MoveEvent
-	engine []saga.EngineEvent
+	tries  []saga.Event
+	moves  []saga.Event
+	engine []saga.Event
 }
 
-func (e *events) TryEnded(_ context.Context, event saga.TryEvent) {
+func (e *events) Observe(_ context.Context, event saga.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tries = append(e.tries, event)
+	switch event.Kind {
+	case saga.EventAttempt:
+		e.tries = append(e.tries, event)
+	case saga.EventMoved:
+		e.moves = append(e.moves, event)
+	default:
+		e.engine = append(e.engine, event)
+	}
 }
 
-func (e *events) SagaMoved(_ context.Context, event saga.MoveEvent) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.moves = append(e.moves, event)
-}
-
-func (e *events) EngineEvent(_ context.Context, event saga.EngineEvent) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.engine = append(e.engine, event)
-}
-
-func (e *events) count(kind saga.EngineEventKind) (n int) {
+func (e *events) count(kind saga.EventKind) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.engine {
@@ -182,7 +178,7 @@ func (e *events) count(kind saga.EngineEventKind) (n int) {
 }
 
 // first returns the first event of that kind.
-func (e *events) first(kind saga.EngineEventKind) saga.EngineEvent {
+func (e *events) first(kind saga.EventKind) saga.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.engine {
@@ -190,20 +186,20 @@ func (e *events) first(kind saga.EngineEventKind) saga.EngineEvent {
 			return event
 		}
 	}
-	return saga.EngineEvent{}
+	return saga.Event{}
 }
 
 // A tapped journal counts calls, and lets a test fail them: before they happen,
 // or after, as if the answer was lost.
 type tapped struct {
-	saga.Journal
+	journal.Journal
 	mu     sync.Mutex
 	calls  map[string]int
 	before func(method string, n int) error // n counts from 1
 	after  func(method string, n int) error
 }
 
-func tap(j saga.Journal) *tapped { return &tapped{Journal: j, calls: make(map[string]int)} }
+func tap(j journal.Journal) *tapped { return &tapped{Journal: j, calls: make(map[string]int)} }
 
 func (j *tapped) count(method string) int {
 	j.mu.Lock()
@@ -229,25 +225,25 @@ func (j *tapped) leave(method string, n int, err error) error {
 	return err
 }
 
-func (j *tapped) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanRecord, error) {
+func (j *tapped) Plan(ctx context.Context, plan journal.PlanRecord) (journal.PlanRecord, error) {
 	n, err := j.enter("Plan")
 	if err != nil {
-		return saga.PlanRecord{}, err
+		return journal.PlanRecord{}, err
 	}
 	stored, err := j.Journal.Plan(ctx, plan)
 	return stored, j.leave("Plan", n, err)
 }
 
-func (j *tapped) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+func (j *tapped) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	n, err := j.enter("Start")
 	if err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	r, created, err := j.Journal.Start(ctx, req)
 	return r, created, j.leave("Start", n, err)
 }
 
-func (j *tapped) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+func (j *tapped) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
 	n, err := j.enter("Append")
 	if err != nil {
 		return err
@@ -255,7 +251,7 @@ func (j *tapped) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
 	return j.leave("Append", n, j.Journal.Append(ctx, o, w))
 }
 
-func (j *tapped) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+func (j *tapped) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	n, err := j.enter("Claim")
 	if err != nil {
 		return nil, err
@@ -264,15 +260,15 @@ func (j *tapped) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Recor
 	return claimed, j.leave("Claim", n, err)
 }
 
-func (j *tapped) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-	n, err := j.enter("Beat")
+func (j *tapped) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
+	n, err := j.enter("Heartbeat")
 	if err != nil {
 		return err
 	}
-	return j.leave("Beat", n, j.Journal.Beat(ctx, engine, lease))
+	return j.leave("Heartbeat", n, j.Journal.Heartbeat(ctx, engine, lease))
 }
 
-func (j *tapped) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+func (j *tapped) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 	n, err := j.enter("AuditLog")
 	if err != nil {
 		return nil, err
@@ -281,16 +277,16 @@ func (j *tapped) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.Au
 	return log, j.leave("AuditLog", n, err)
 }
 
-func (j *tapped) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+func (j *tapped) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	n, err := j.enter("Read")
 	if err != nil {
-		return saga.Record{}, err
+		return journal.Record{}, err
 	}
 	r, err := j.Journal.Read(ctx, id)
 	return r, j.leave("Read", n, err)
 }
 
-func (j *tapped) Leave(ctx context.Context, engine saga.EngineID) error {
+func (j *tapped) Leave(ctx context.Context, engine journal.EngineID) error {
 	n, err := j.enter("Leave")
 	if err != nil {
 		return err

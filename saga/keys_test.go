@@ -12,8 +12,13 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/sdk/sdktest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 )
@@ -77,7 +82,7 @@ func TestKeys_tenantsOfAGuardedHandler(t *testing.T) {
 	}
 }
 
-// The services know one caller only. What the saga of one tenant undoes is its own.
+// The services know one caller only. The saga of one tenant undoes only its own calls.
 func TestKeys_scopesUndoTheirOwn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -107,7 +112,7 @@ func TestKeys_scopesUndoTheirOwn(t *testing.T) {
 		}
 		require.Equal(s, seen[1].Key, seen[2].Cancels, "the undo names the call of its own saga")
 		for _, scope := range []string{"A", "B"} {
-			r, err := e.Lookup(s.Context(), saga.IDOf(scope, "two", key(s.T, "order-1")))
+			r, err := e.Lookup(s.Context(), journal.IDOf(scope, "two", key(s.T, "order-1")))
 			require.NoError(s, err)
 			require.Equal(s, scope, r.Scope)
 		}
@@ -195,12 +200,12 @@ func TestKeys_twoSagasUnderOneKey(t *testing.T) {
 		k := key(s.T, "k")
 		_, err := fee.Run(s.Context(), e, k, basket)
 		require.NoError(s, err)
-		_, err = e.Lookup(s.Context(), saga.IDOf("", "tip", k))
+		_, err = e.Lookup(s.Context(), journal.IDOf("", "tip", k))
 		require.ErrorIs(s, err, saga.ErrNotFound)
 		_, err = tip.Run(s.Context(), e, k, order{SKU: "another input"})
 		require.NoError(s, err)
 		for _, name := range []string{"fee", "tip"} {
-			r, err := e.Lookup(s.Context(), saga.IDOf("", name, k))
+			r, err := e.Lookup(s.Context(), journal.IDOf("", name, k))
 			require.NoError(s, err)
 			require.Equal(s, name, r.Name)
 			require.Equal(s, k, r.Key)
@@ -208,4 +213,34 @@ func TestKeys_twoSagasUnderOneKey(t *testing.T) {
 		_, err = fee.Run(s.Context(), e, k, order{SKU: "another input"})
 		require.ErrorIs(s, err, saga.ErrKeyReused)
 	})
+}
+
+// An operation undoes a function's call. It names the key that the function was given, though
+// the service takes the keys of operations in a form of its own.
+func TestKeys_operationUndoesAFunction(t *testing.T) {
+	t.Parallel()
+	down := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
+		"payment": {URL: down.URL(), Profile: &retry.Profile{Encoding: childkey.Hex64, Headers: []string{wire.HeaderCancels}}},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	var told childkey.Key
+	d := saga.MustDefine("function", 1, func(b *saga.Builder[order, nothing]) {
+		paid := saga.StepFunc(b, "payment.charge", b.Input(), func(_ context.Context, c saga.Call[order]) (charge, error) {
+			told = c.Key
+			return charge{}, nil
+		}).Undo(refund)
+		saga.StepFunc(b, "z.check", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+			return nothing{}, saga.Rejected(errors.New("no"))
+		}).After(paid)
+	})
+	e, err := saga.Open(t.Context(), memjournal.New(), saga.Config{Client: client, Definitions: []saga.AnyDefinition{d}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
+	_, err = d.Run(t.Context(), e, key(t, "order-1"), basket)
+	require.ErrorIs(t, err, saga.ErrCompensated)
+	seen := down.Requests()
+	require.Len(t, seen, 1)
+	require.Equal(t, told, childkey.MustParse(seen[0].Header.Get(wire.HeaderCancels)))
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // Metrics counts what an engine does, by the sagas' names: the name is the only
@@ -26,66 +27,64 @@ type Metrics struct {
 
 type sagaMetrics struct {
 	started, turned, completed, compensated, stuck, resumed, abandoned atomic.Int64
-	tries, unknownTries                                                atomic.Int64
+	attempts, unknownAttempts                                          atomic.Int64
 }
 
 // NewMetrics returns Metrics with every count at zero.
 func NewMetrics() *Metrics { return &Metrics{} }
 
-// TryEnded implements [Observer].
-func (m *Metrics) TryEnded(_ context.Context, e TryEvent) {
-	s := m.of(e.Name)
-	s.tries.Add(1)
-	if e.Outcome == retry.Unknown {
-		s.unknownTries.Add(1)
+// Observe implements [Observer].
+func (m *Metrics) Observe(_ context.Context, e Event) {
+	switch e.Kind {
+	case EventAttempt:
+		s := m.of(e.Name)
+		s.attempts.Add(1)
+		if e.Outcome == retry.Unknown {
+			s.unknownAttempts.Add(1)
+		}
+	case EventMoved:
+		m.of(e.Name).moved(e)
+	case EventTookOver:
+		m.tookOver.Add(int64(e.Count))
+	case EventLeaseLost:
+		m.leasesLost.Add(1)
+	case EventParked:
+		m.parked.Store(int64(e.Count))
+	case EventLeftToNewer:
+		m.leftToNewer.Add(1)
+	case EventWriteRefused:
+		m.writesRefused.Add(1)
+	case EventJournalError:
+		m.journalErrors.Add(1)
+	case EventNoResult:
+		m.noResults.Add(1)
+	case EventSwept:
+		m.swept.Add(int64(e.Count))
+	case EventSweepError:
+		m.sweepErrors.Add(1)
+	case EventPanic:
+		m.panics.Add(1)
 	}
 }
 
-// SagaMoved implements [Observer].
-func (m *Metrics) SagaMoved(_ context.Context, e MoveEvent) {
-	s := m.of(e.Name)
+// moved counts a change of a saga's status.
+func (s *sagaMetrics) moved(e Event) {
 	switch {
 	case e.From == e.To: // somebody wants it cancelled
 	case e.From == 0:
 		s.started.Add(1)
-	case e.To == Completed:
+	case e.To == journal.Completed:
 		s.completed.Add(1)
-	case e.To == Compensated:
+	case e.To == journal.Compensated:
 		s.compensated.Add(1)
-	case e.To == Stuck:
+	case e.To == journal.Stuck:
 		s.stuck.Add(1)
-	case e.To == Abandoned:
+	case e.To == journal.Abandoned:
 		s.abandoned.Add(1)
-	case e.From == Stuck:
+	case e.From == journal.Stuck:
 		s.resumed.Add(1)
-	case e.To == Compensating:
+	case e.To == journal.Compensating:
 		s.turned.Add(1)
-	}
-}
-
-// EngineEvent implements [Observer].
-func (m *Metrics) EngineEvent(_ context.Context, e EngineEvent) {
-	switch e.Kind {
-	case EngineTookOver:
-		m.tookOver.Add(int64(e.Count))
-	case EngineLeaseLost:
-		m.leasesLost.Add(1)
-	case EngineParked:
-		m.parked.Store(int64(e.Count))
-	case EngineLeftToNewer:
-		m.leftToNewer.Add(1)
-	case EngineWriteRefused:
-		m.writesRefused.Add(1)
-	case EngineJournalError:
-		m.journalErrors.Add(1)
-	case EngineNoResult:
-		m.noResults.Add(1)
-	case EngineSwept:
-		m.swept.Add(int64(e.Count))
-	case EngineSweepError:
-		m.sweepErrors.Add(1)
-	case EnginePanic:
-		m.panics.Add(1)
 	}
 }
 
@@ -105,21 +104,20 @@ type Snapshot struct {
 	LeasesLost    int64 `json:"leases_lost"`    // by the engine itself
 	WritesRefused int64 `json:"writes_refused"` // of sagas that had another owner by then
 	JournalErrors int64 `json:"journal_errors"`
-	NoResults     int64 `json:"no_results"` // of sagas that completed
+	NoResults     int64 `json:"no_results"` // completed sagas without a result
 	Panics        int64 `json:"panics"`     // in functions of plans, of observers, and of the engine
-	// LeftToNewer counts how often the engine parked a saga, since it does not know
-	// a part of it.
+	// LeftToNewer counts how often the engine parked a saga that has a part unknown to it.
 	LeftToNewer int64 `json:"left_to_newer"`
 	Swept       int64 `json:"swept"` // sagas that [Engine.RunSweeper] deleted
 	SweepErrors int64 `json:"sweep_errors"`
-	// Parked is no count: it is how many sagas the last look found that wait for a
-	// definition, or for a part of one, which the engine has not.
+	// Parked is a gauge and not a counter. It is the number of sagas, at the last look, that wait
+	// for a definition or a part that this engine does not have.
 	Parked int64 `json:"parked"`
 }
 
 // Counts are those of the sagas of one name.
 type Counts struct {
-	Started     int64 `json:"started"` // also: first claimed, of those that a transaction enqueued
+	Started     int64 `json:"started"` // includes enqueued sagas, when they are first claimed
 	Turned      int64 `json:"turned"`  // from running to compensating
 	Completed   int64 `json:"completed"`
 	Compensated int64 `json:"compensated"`
@@ -127,8 +125,8 @@ type Counts struct {
 	Resumed     int64 `json:"resumed"` // stuck ones, by a verb
 	Abandoned   int64 `json:"abandoned"`
 
-	Tries        int64 `json:"tries"`         // of steps and undos
-	UnknownTries int64 `json:"unknown_tries"` // after which nobody knows whether they took effect
+	Attempts        int64 `json:"attempts"`         // of steps and undos
+	UnknownAttempts int64 `json:"unknown_attempts"` // after which the effect is not known
 }
 
 // Snapshot returns the counts so far. They are not taken at one instant: what
@@ -152,7 +150,7 @@ func (s *sagaMetrics) snapshot() Counts {
 	return Counts{
 		Started: s.started.Load(), Turned: s.turned.Load(), Completed: s.completed.Load(), Compensated: s.compensated.Load(),
 		Stuck: s.stuck.Load(), Resumed: s.resumed.Load(), Abandoned: s.abandoned.Load(),
-		Tries: s.tries.Load(), UnknownTries: s.unknownTries.Load(),
+		Attempts: s.attempts.Load(), UnknownAttempts: s.unknownAttempts.Load(),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -39,20 +40,20 @@ func TestMetrics_sagas(t *testing.T) {
 		}
 		_, err := e.ForceUndone(s.Context(), s.id("stuck-1"), "payment.charge", someone)
 		require.NoError(s, err)
-		s.until("stuck-1", saga.Compensated)
+		s.until("stuck-1", journal.Compensated)
 		_, err = e.Abandon(s.Context(), s.id("stuck-2"), someone)
 		require.NoError(s, err)
 		enqueue(s, checkout, "enqueued", basket)
-		s.until("enqueued", saga.Completed)
+		s.until("enqueued", journal.Completed)
 
 		got := metrics.Snapshot()
 		counts := got.Sagas["checkout"]
-		tries := counts.Tries
-		counts.Tries = 0
+		tries := counts.Attempts
+		counts.Attempts = 0
 		require.Equal(s, saga.Counts{
-			Started: 6, Turned: 3, Completed: 3, Compensated: 2, Stuck: 2, Resumed: 1, Abandoned: 1, UnknownTries: 1,
+			Started: 6, Turned: 3, Completed: 3, Compensated: 2, Stuck: 2, Resumed: 1, Abandoned: 1, UnknownAttempts: 1,
 		}, counts)
-		require.Greater(s, tries, counts.UnknownTries)
+		require.Greater(s, tries, counts.UnknownAttempts)
 		require.Len(s, got.Sagas, 1)
 		got.Sagas = nil
 		require.Equal(s, saga.Snapshot{TookOver: 1}, got, "the one that a verb set going")
@@ -63,7 +64,7 @@ func TestMetrics_sagas(t *testing.T) {
 	})
 }
 
-// What happens to the engine itself.
+// The metrics count events of the engine itself.
 func TestMetrics_engine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -76,7 +77,7 @@ func TestMetrics_engine(t *testing.T) {
 		time.Sleep(time.Second)
 		cut.Store(true)
 		s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: second})
-		s.until("k", saga.Completed)
+		s.until("k", journal.Completed)
 		cut.Store(false)
 		time.Sleep(time.Minute)
 		got := first.Snapshot()
@@ -111,7 +112,7 @@ func TestMetrics_writesRefused(t *testing.T) {
 	})
 }
 
-// What is parked is a gauge: it falls again.
+// The number of parked sagas is a gauge: it falls again.
 func TestMetrics_parked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -122,7 +123,7 @@ func TestMetrics_parked(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		require.EqualValues(s, 1, metrics.Snapshot().Parked)
 		s.open(checkout, next)
-		s.until("old", saga.Completed)
+		s.until("old", journal.Completed)
 		time.Sleep(5 * time.Minute)
 		require.Zero(s, metrics.Snapshot().Parked)
 	})
@@ -142,7 +143,7 @@ func TestMetrics_panics(t *testing.T) {
 		require.ErrorIs(s, err, saga.ErrCompensated)
 		got := metrics.Snapshot()
 		require.Positive(s, got.Panics)
-		require.Equal(s, got.Panics, got.Sagas["bad"].UnknownTries)
+		require.Equal(s, got.Panics, got.Sagas["bad"].UnknownAttempts)
 	})
 }
 
@@ -154,9 +155,9 @@ func TestMetrics_concurrently(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				metrics.SagaMoved(context.Background(), saga.MoveEvent{Name: "a", To: saga.Running})
-				metrics.TryEnded(context.Background(), saga.TryEvent{Name: "b"})
-				metrics.EngineEvent(context.Background(), saga.EngineEvent{Kind: saga.EngineTookOver, Count: 2})
+				metrics.Observe(context.Background(), saga.Event{Kind: saga.EventMoved, Name: "a", To: journal.Running})
+				metrics.Observe(context.Background(), saga.Event{Kind: saga.EventAttempt, Name: "b"})
+				metrics.Observe(context.Background(), saga.Event{Kind: saga.EventTookOver, Count: 2})
 				_ = metrics.String()
 			}
 		})
@@ -164,6 +165,6 @@ func TestMetrics_concurrently(t *testing.T) {
 	wg.Wait()
 	got := metrics.Snapshot()
 	require.EqualValues(t, 8000, got.Sagas["a"].Started)
-	require.EqualValues(t, 8000, got.Sagas["b"].Tries)
+	require.EqualValues(t, 8000, got.Sagas["b"].Attempts)
 	require.EqualValues(t, 16000, got.TookOver)
 }

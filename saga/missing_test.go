@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
-// What is missing is said by an error of this package, and does not panic.
+// A missing argument causes an error of this package, and not a panic.
 func TestRun_withoutWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -36,16 +36,14 @@ func TestOpen_nilPointers(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		client, err := s.services.Client("inventory", "payment", "shipping", "mail")
 		require.NoError(s, err)
-		cfg := saga.Config{Definitions: []saga.AnyDefinition{checkout}}
+		cfg := saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}}
 		var journal *memjournal.Journal
-		_, err = saga.Open(s.Context(), journal, client, cfg)
+		_, err = saga.Open(s.Context(), journal, cfg)
 		require.ErrorIs(s, err, saga.ErrConfig)
 		require.ErrorContains(s, err, "journal")
-		_, err = saga.Open(s.Context(), s.journal, nil, cfg)
-		require.ErrorIs(s, err, saga.ErrConfig)
 		var d *saga.Definition[order, receipt]
 		cfg.Definitions = append(cfg.Definitions, d)
-		_, err = saga.Open(s.Context(), s.journal, client, cfg)
+		_, err = saga.Open(s.Context(), s.journal, cfg)
 		require.ErrorIs(s, err, saga.ErrConfig)
 	})
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// What an undo says of itself is in its entry: that it undid something, or that there
-// was nothing to undo.
+// The entry of an undo says whether it undid an effect or found nothing to undo.
 func TestUndoFunc_nothingToUndo(t *testing.T) {
 	t.Parallel()
 	busy := errors.New("busy")

@@ -9,112 +9,101 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/sdk"
 )
 
-// An Observer hears how sagas go; [Metrics] is one. Its methods must be safe for concurrent
-// use and return quickly: they are called in the goroutines that drive sagas, of several
-// sagas at once, and of one saga EngineEvent also in those of its calls, beside the others,
-// and SagaMoved also in that of a verb's caller. A panic in one harms no saga: all
-// observers hear of it, by EngineEvent, as of an [EnginePanic].
+// An Observer hears how sagas go; [Metrics] is one.
+//
+// Observe must be safe for concurrent use and return quickly. It is called in the
+// goroutines that execute sagas and make their calls, and in those that call verbs. A panic
+// in it harms no saga: all observers hear of it, as of an [EventPanic].
 type Observer interface {
-	// TryEnded is called after each try of a step or an undo.
-	TryEnded(ctx context.Context, e TryEvent)
-	// SagaMoved is called when a saga's status has changed, after that is
-	// stored, by the engine that changed it; and when one is started, or claimed for
-	// the first time if nobody drove it before.
-	SagaMoved(ctx context.Context, e MoveEvent)
-	// EngineEvent is called for what concerns an engine.
-	EngineEvent(ctx context.Context, e EngineEvent)
+	Observe(ctx context.Context, e Event)
 }
 
-// A TryEvent is the end of one try.
-type TryEvent struct {
-	ID      ID
-	Name    string // of the saga
-	Step    string
-	Undo    bool
-	Try     int // counts from 1, in this direction; with those of other processes
-	Outcome retry.Outcome
-	Status  int       // 0: no complete answer
-	Code    wire.Code // "": none
-	Elapsed time.Duration
-	Wait    time.Duration // before the next try; 0: there is none
-	Err     error         // nil after a success
-}
+// An EventKind is what an [Event] is about.
+type EventKind string
 
-// A MoveEvent is a change of a saga's status.
-type MoveEvent struct {
-	ID       ID
-	Name     string
-	From, To Status // From is 0 for a saga that was started
-	Failure  *Failure
-	Age      time.Duration // since the saga's start
-}
-
-// An EngineEventKind is what an [EngineEvent] is about.
-type EngineEventKind string
-
-// The kinds.
+// The kinds of events. The comment names the fields that the kind sets, besides ID and Name of
+// the saga.
 const (
-	EngineTookOver     EngineEventKind = "took over"     // Count sagas of engines that are gone, or that a verb set going
-	EngineLeaseLost    EngineEventKind = "lease lost"    // its own lease ended; it goes on under another ID
-	EngineParked       EngineEventKind = "parked"        // Count orphans wait for another build, the first because of Err; 0 once that is over
-	EngineLeftToNewer  EngineEventKind = "left to newer" // it parked the saga, since it does not know a part of it: Err
-	EngineWriteRefused EngineEventKind = "write refused" // a saga has another owner by now
-	EngineJournalError EngineEventKind = "journal error" // Err, and it tries again
-	EngineNoResult     EngineEventKind = "no result"     // a saga completed, and Err is why its result is not kept
-	EngineSwept        EngineEventKind = "swept"         // [Engine.RunSweeper] deleted Count sagas; Elapsed is what the journal took
-	EngineSweepError   EngineEventKind = "sweep error"   // Err, and [Engine.RunSweeper] tries again
-	EnginePanic        EngineEventKind = "panic"         // Err, of a function of the plan or an Observer; often a [*PanicError] with the stack
+	// EventAttempt: an attempt of a step or an undo has ended. Step to Wait, Elapsed, Err.
+	EventAttempt EventKind = engine.EventAttempt
+	// EventMoved: a saga's status has changed, and that is stored. Also: a saga was started
+	// here, or claimed for the first time. From to Age. The engine that changed it reports it.
+	EventMoved EventKind = engine.EventMoved
+	// EventTookOver: the engine claimed Count sagas of engines that are gone, or that a verb
+	// set going.
+	EventTookOver EventKind = engine.EventTookOver
+	// EventLeaseLost: the engine's own lease ended. The engine goes on under another ID.
+	EventLeaseLost EventKind = engine.EventLeaseLost
+	// EventParked: Count sagas wait for another build, the first because of Err. Count is 0
+	// once that is over.
+	EventParked EventKind = engine.EventParked
+	// EventLeftToNewer: the engine parked the saga. Err says which part it does not know.
+	EventLeftToNewer EventKind = engine.EventLeftToNewer
+	// EventWriteRefused: the saga has another owner by now.
+	EventWriteRefused EventKind = engine.EventWriteRefused
+	// EventJournalError: the journal returned Err, and the engine repeats the operation.
+	EventJournalError EventKind = engine.EventJournalError
+	// EventNoResult: a saga completed, and Err is why its result is not kept.
+	EventNoResult EventKind = engine.EventNoResult
+	// EventSwept: [Engine.RunSweeper] deleted Count sagas. Elapsed is the journal's part.
+	EventSwept EventKind = engine.EventSwept
+	// EventSweepError: [Engine.RunSweeper] failed with Err, and tries again.
+	EventSweepError EventKind = engine.EventSweepError
+	// EventPanic: a function of the plan or an [Observer] panicked, or the engine did. Err is
+	// often an [*sdk.PanicError] with the stack.
+	EventPanic EventKind = engine.EventPanic
 )
 
-// An EngineEvent is something that concerns an engine.
-type EngineEvent struct {
-	Kind    EngineEventKind
-	Engine  EngineID
-	ID      ID // of the saga, where it is about one
+// An Event is an event in the life of a saga or of an engine. Its Kind says which fields are set.
+type Event struct {
+	Kind   EventKind
+	ID     journal.ID       // of the saga; zero: not about one saga
+	Name   string           // of the saga, with EventAttempt and EventMoved
+	Engine journal.EngineID // with the kinds that are about an engine
+
+	Step    string
+	Undo    bool          // the event is about the step's undo
+	Attempt int           // counts from 1 for each call, with those of other processes
+	Outcome retry.Outcome // of the call so far
+	Status  int           // 0: no complete answer
+	Code    wire.Code     // "": none
+	Wait    time.Duration // before the next attempt; 0: no next attempt
+
+	From, To journal.Status // From is 0 for a saga that was started
+	Failure  *journal.Failure
+	Age      time.Duration // since the saga's start
+
 	Count   int
-	Elapsed time.Duration // of an [EngineSwept]; else 0
-	Err     error
+	Elapsed time.Duration
+	Err     error // of an attempt: nil after a success
 }
 
-// observers tells each of several. None of them can end what tells it, nor keep it from
-// the others.
-type observers []Observer
-
-func (o observers) TryEnded(ctx context.Context, e TryEvent) {
-	o.each(ctx, e.ID, func(one Observer) { one.TryEnded(ctx, e) })
-}
-
-func (o observers) SagaMoved(ctx context.Context, e MoveEvent) {
-	o.each(ctx, e.ID, func(one Observer) { one.SagaMoved(ctx, e) })
-}
-
-func (o observers) EngineEvent(ctx context.Context, e EngineEvent) {
-	o.each(ctx, e.ID, func(one Observer) { one.EngineEvent(ctx, e) })
-}
-
-// each calls tell with each observer, and tells all of those that panic.
-func (o observers) each(ctx context.Context, id ID, tell func(Observer)) {
-	for _, one := range o {
-		if err := heard(one, tell); err != nil {
-			e := EngineEvent{Kind: EnginePanic, ID: id, Err: fmt.Errorf("observer: %w", err)}
-			for _, other := range o {
-				_ = heard(other, func(other Observer) { other.EngineEvent(ctx, e) }) // there is nobody else to tell
-			}
-		}
+// observing returns the function that passes the engine's reports to the observers of cfg; nil
+// without observers.
+func observing(cfg Config) func(context.Context, engine.Event) {
+	o := newObservers(cfg)
+	if len(o) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, e engine.Event) {
+		o.Observe(ctx, Event{
+			Kind: EventKind(e.Kind), ID: e.ID, Name: e.Name, Engine: e.Engine,
+			Step: e.Step, Undo: e.Undo, Attempt: e.Attempt, Outcome: e.Outcome, Status: e.Status, Code: e.Code, Wait: e.Wait,
+			From: e.From, To: e.To, Failure: e.Failure, Age: e.Age,
+			Count: e.Count, Elapsed: e.Elapsed, Err: e.Err,
+		})
 	}
 }
 
-// heard calls tell with the observer. Its error is a panic.
-func heard(o Observer, tell func(Observer)) error {
-	return guarded(func() error {
-		tell(o)
-		return nil
-	})
-}
+// observers tells each of several. An observer's panic ends neither its caller nor the others.
+type observers []Observer
 
-// newObservers returns who listens by cfg.
+// newObservers returns the observers of cfg.
 func newObservers(cfg Config) observers {
 	var o observers
 	if cfg.Observer != nil {
@@ -126,26 +115,57 @@ func newObservers(cfg Config) observers {
 	return o
 }
 
+// Observe tells each observer of e. If an observer panics, Observe tells all observers of the
+// panic.
+func (o observers) Observe(ctx context.Context, e Event) {
+	for _, one := range o {
+		if err := heard(ctx, one, e); err != nil {
+			panicked := Event{Kind: EventPanic, ID: e.ID, Err: fmt.Errorf("observer: %w", err)}
+			for _, other := range o {
+				_ = heard(ctx, other, panicked) // there is nobody else to tell
+			}
+		}
+	}
+}
+
+// heard tells one observer. Its error is a panic.
+func heard(ctx context.Context, o Observer, e Event) error {
+	return engine.Guarded(func() error {
+		o.Observe(ctx, e)
+		return nil
+	})
+}
+
 // A logObserver writes events to a log.
 type logObserver struct{ *slog.Logger }
 
-func (l logObserver) TryEnded(ctx context.Context, e TryEvent) {
-	if e.Err == nil {
-		return
+func (l logObserver) Observe(ctx context.Context, e Event) {
+	switch e.Kind {
+	case EventAttempt:
+		if e.Err != nil {
+			l.attemptFailed(ctx, e)
+		}
+	case EventMoved:
+		l.moved(ctx, e)
+	default:
+		l.engine(ctx, e)
 	}
-	l.LogAttrs(ctx, slog.LevelDebug, "saga: try failed",
+}
+
+func (l logObserver) attemptFailed(ctx context.Context, e Event) {
+	l.LogAttrs(ctx, slog.LevelDebug, "saga: attempt failed",
 		slog.String("id", e.ID.String()), slog.String("name", e.Name), slog.String("step", e.Step),
-		slog.Bool("undo", e.Undo), slog.Int("try", e.Try), slog.String("outcome", e.Outcome.String()),
+		slog.Bool("undo", e.Undo), slog.Int("attempt", e.Attempt), slog.String("outcome", e.Outcome.String()),
 		slog.Int("status", e.Status), slog.String("code", string(e.Code)), slog.Duration("elapsed", e.Elapsed),
 		slog.Duration("wait", e.Wait), slog.Any("err", e.Err))
 }
 
-func (l logObserver) SagaMoved(ctx context.Context, e MoveEvent) {
+func (l logObserver) moved(ctx context.Context, e Event) {
 	level := slog.LevelInfo
 	switch e.To {
-	case Running, Completed:
+	case journal.Running, journal.Completed:
 		level = slog.LevelDebug
-	case Stuck:
+	case journal.Stuck:
 		level = slog.LevelError
 	default:
 	}
@@ -160,18 +180,18 @@ func (l logObserver) SagaMoved(ctx context.Context, e MoveEvent) {
 	l.LogAttrs(ctx, level, "saga: moved", attrs...)
 }
 
-func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
+func (l logObserver) engine(ctx context.Context, e Event) {
 	level := slog.LevelWarn
 	switch e.Kind {
-	case EngineTookOver:
+	case EventTookOver:
 		level = slog.LevelInfo
-	case EngineSwept:
+	case EventSwept:
 		level = slog.LevelDebug
-	case EngineParked:
+	case EventParked:
 		if e.Count == 0 {
 			level = slog.LevelInfo
 		}
-	case EnginePanic:
+	case EventPanic:
 		level = slog.LevelError
 	default:
 	}
@@ -179,10 +199,10 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	if !e.Engine.IsZero() {
 		attrs = append(attrs, slog.String("engine", e.Engine.String()))
 	}
-	if e.ID != (ID{}) {
+	if e.ID != (journal.ID{}) {
 		attrs = append(attrs, slog.String("id", e.ID.String()))
 	}
-	if e.Count > 0 || e.Kind == EngineParked {
+	if e.Count > 0 || e.Kind == EventParked {
 		attrs = append(attrs, slog.Int("count", e.Count))
 	}
 	if e.Elapsed > 0 {
@@ -191,7 +211,7 @@ func (l logObserver) EngineEvent(ctx context.Context, e EngineEvent) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
 	}
-	var panicked *PanicError
+	var panicked *sdk.PanicError
 	if errors.As(e.Err, &panicked) && panicked.Stack != nil {
 		attrs = append(attrs, slog.String("stack", string(panicked.Stack)))
 	}

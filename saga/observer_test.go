@@ -53,7 +53,7 @@ func TestLog(t *testing.T) {
 		text := log.String()
 		for _, want := range []string{
 			`msg="saga: moved" id=` + s.id("secret-key").String(), "from=running to=compensating", "level=ERROR",
-			"to=stuck", "step=payment.charge undo=true", `msg="saga: try failed"`, "outcome=Rejected status=409",
+			"to=stuck", "step=payment.charge undo=true", `msg="saga: attempt failed"`, "outcome=Rejected status=409",
 		} {
 			require.Contains(s, text, want)
 		}
@@ -77,7 +77,7 @@ func TestObserver(t *testing.T) {
 		require.Equal(s, []string{"none to running", "running to compensating", "compensating to compensated"}, moves)
 		try := s.events.tries[1]
 		require.Equal(s, "payment.charge", try.Step)
-		require.Equal(s, 1, try.Try)
+		require.Equal(s, 1, try.Attempt)
 		require.Equal(s, retry.Unknown, try.Outcome)
 		require.Positive(s, try.Wait)
 		require.Error(s, try.Err)
@@ -109,24 +109,30 @@ func TestOpen_badConfig(t *testing.T) {
 		{"Keep: 2190000h0m0s is more than MaxDuration", saga.Config{Definitions: good, Keep: 250 * 365 * 24 * time.Hour}},
 		{"Lease: 2562047h47m16.854775807s is more", saga.Config{Definitions: good, Lease: math.MaxInt64}},
 		{"Backoff.Cap: 876000h0m0.000000001s is more", saga.Config{Definitions: good, Backoff: retry.Backoff{Cap: saga.MaxDuration + 1}}},
+		{"Lease: 8760h0m0.000000001s is more than a year", saga.Config{Definitions: good, Lease: saga.MaxDuration/100 + 1}},
+		{"Poll: 876000h0m0s is more than a year", saga.Config{Definitions: good, Poll: saga.MaxDuration}},
+		{"SweepInterval: 876000h0m0s is more than a year", saga.Config{Definitions: good, SweepInterval: saga.MaxDuration}},
+		{"Poll: 1ns is less than 1ms", saga.Config{Definitions: good, Poll: 1}},
 		{"SweepInterval: -1ns", saga.Config{Definitions: good, SweepInterval: -1}},
 		{"SweepBatch: -1", saga.Config{Definitions: good, SweepBatch: -1}},
 		{"MaxActive: -1", saga.Config{Definitions: good, MaxActive: -1}},
-		{"MaxDeaths: -1", saga.Config{Definitions: good, MaxDeaths: -1}},
+		{"MaxRecoveryAttempts: -1", saga.Config{Definitions: good, MaxRecoveryAttempts: -1}},
 		{"Backoff.Base: -1ns", saga.Config{Definitions: good, Backoff: retry.Backoff{Base: -1}}},
 		{"Backoff.Cap: 1s", saga.Config{Definitions: good, Backoff: retry.Backoff{Base: time.Minute, Cap: time.Second}}},
 		{"Backoff.Jitter: 2", saga.Config{Definitions: good, Backoff: retry.Backoff{Jitter: 2}}},
 	}
 	for _, tt := range tests {
-		_, err := saga.Open(context.Background(), memjournal.New(), client, tt.cfg)
+		tt.cfg.Client = client
+		_, err := saga.Open(context.Background(), memjournal.New(), tt.cfg)
 		require.ErrorIs(t, err, saga.ErrConfig, tt.field)
 		require.ErrorContains(t, err, tt.field)
 	}
-	_, err = saga.Open(t.Context(), nil, client, saga.Config{Definitions: good})
+	_, err = saga.Open(t.Context(), nil, saga.Config{Client: client, Definitions: good})
 	require.ErrorContains(t, err, "journal")
-	_, err = saga.Open(t.Context(), memjournal.New(), nil, saga.Config{Definitions: good})
-	require.ErrorContains(t, err, "client")
-	_, err = saga.Open(t.Context(), memjournal.New(), poor, saga.Config{Definitions: good})
+	_, err = saga.Open(t.Context(), memjournal.New(), saga.Config{Definitions: good})
+	require.ErrorIs(t, err, saga.ErrConfig)
+	require.ErrorContains(t, err, "Client: nil, and checkout version 1 has the operation inventory.reserve")
+	_, err = saga.Open(t.Context(), memjournal.New(), saga.Config{Client: poor, Definitions: good})
 	require.ErrorContains(t, err, "step shipping.book")
 	require.False(t, strings.Contains(err.Error(), "step inventory"), err)
 }

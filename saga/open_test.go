@@ -10,24 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
 // A beating journal remembers whose beats arrived at it, and lets a test fail them.
 type beating struct {
-	saga.Journal
+	journal.Journal
 	beat func(ctx context.Context, n int, arrives func() error) error // n counts from 1
 
 	mu      sync.Mutex
-	engines []saga.EngineID // of each attempt
+	engines []journal.EngineID // of each attempt
 }
 
-func (b *beating) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+func (b *beating) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 	b.mu.Lock()
 	b.engines = append(b.engines, engine)
 	n := len(b.engines)
 	b.mu.Unlock()
-	return b.beat(ctx, n, func() error { return b.Journal.Beat(ctx, engine, lease) })
+	return b.beat(ctx, n, func() error { return b.Journal.Heartbeat(ctx, engine, lease) })
 }
 
 // The first heartbeat is repeated, whatever became of it before: it was lost on its way, its
@@ -64,7 +65,7 @@ func TestOpen_repeatsTheFirstBeat(t *testing.T) {
 				e := s.openOn(j, checkout)
 				require.Len(s, j.engines, tt.times+1)
 				require.Equal(s, j.engines[0], j.engines[tt.times], "a lease that nobody has was left behind")
-				require.Equal(s, tt.times, s.events.count(saga.EngineJournalError), "told of each failure")
+				require.Equal(s, tt.times, s.events.count(saga.EventJournalError), "told of each failure")
 				_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 				require.NoError(s, err)
 			})
@@ -128,7 +129,7 @@ func TestOpen_ctxEnds(t *testing.T) {
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	refusing := func(context.Context) error { return errNoNetwork }
 	for name, answer := range map[string]func(context.Context) error{"silent": silent, "refusing": refusing} {
-		for _, method := range []string{"Plan", "Beat"} {
+		for _, method := range []string{"Plan", "Heartbeat"} {
 			t.Run(name+" "+method, func(t *testing.T) {
 				t.Parallel()
 				inBubble(t, func(s *stage) {
@@ -138,14 +139,14 @@ func TestOpen_ctxEnds(t *testing.T) {
 					client, err := s.services.Client("inventory", "payment", "shipping", "mail")
 					require.NoError(s, err)
 					begun := time.Now()
-					_, err = saga.Open(ctx, j, client, saga.Config{Definitions: []saga.AnyDefinition{checkout}, Observer: s.events})
+					_, err = saga.Open(ctx, j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}, Observer: s.events})
 					require.Equal(s, time.Hour, time.Since(begun).Truncate(time.Second))
 					require.ErrorIs(s, err, context.Canceled)
-					require.Greater(s, s.events.count(saga.EngineJournalError), 500)
+					require.Greater(s, s.events.count(saga.EventJournalError), 500)
 					if name == "refusing" {
 						require.ErrorIs(s, err, why)
 						require.ErrorIs(s, err, errNoNetwork)
-						require.Less(s, s.events.count(saga.EngineJournalError), 3700, "about once a second")
+						require.Less(s, s.events.count(saga.EventJournalError), 3700, "about once a second")
 					}
 				})
 			})
@@ -155,36 +156,36 @@ func TestOpen_ctxEnds(t *testing.T) {
 
 // An away journal gives one method's callers an answer of the test's.
 type away struct {
-	saga.Journal
+	journal.Journal
 	method string
 	answer func(ctx context.Context) error
 }
 
-func (a *away) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanRecord, error) {
+func (a *away) Plan(ctx context.Context, plan journal.PlanRecord) (journal.PlanRecord, error) {
 	if a.method == "Plan" {
-		return saga.PlanRecord{}, a.answer(ctx)
+		return journal.PlanRecord{}, a.answer(ctx)
 	}
 	return a.Journal.Plan(ctx, plan)
 }
 
-func (a *away) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-	if a.method == "Beat" {
+func (a *away) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
+	if a.method == "Heartbeat" {
 		return a.answer(ctx)
 	}
-	return a.Journal.Beat(ctx, engine, lease)
+	return a.Journal.Heartbeat(ctx, engine, lease)
 }
 
 // Open returns an error at once if repetition does not change it.
 func TestOpen_refused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []error{saga.ErrRefused, saga.ErrCorrupt, memjournal.ErrArgument} {
-		for _, method := range []string{"Plan", "Beat"} {
+		for _, method := range []string{"Plan", "Heartbeat"} {
 			inBubble(t, func(s *stage) {
 				calls := 0
 				j := &away{Journal: s.journal, method: method, answer: func(context.Context) error { calls++; return refusal }}
 				client, err := s.services.Client("inventory", "payment", "shipping", "mail")
 				require.NoError(s, err)
-				_, err = saga.Open(s.Context(), j, client, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+				_, err = saga.Open(s.Context(), j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})
 				require.ErrorIs(s, err, refusal)
 				require.Equal(s, 1, calls)
 			})
@@ -202,10 +203,40 @@ func TestOpen_badConfigWhileTheJournalIsDown(t *testing.T) {
 		cut.Store(true)
 		fine := saga.MustDefine("fine", 1, func(b *saga.Builder[order, nothing]) { step(b, "a.a").ReadOnly() })
 		for _, bad := range []saga.AnyDefinition{nil, &saga.Definition[order, receipt]{}, checkout} {
-			_, err = saga.Open(s.Context(), j, client, saga.Config{Definitions: []saga.AnyDefinition{fine, bad}})
+			_, err = saga.Open(s.Context(), j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{fine, bad}})
 			require.ErrorIs(s, err, saga.ErrConfig)
 		}
 		require.Zero(s, j.count("Plan"))
-		require.Zero(s, j.count("Beat"))
+		require.Zero(s, j.count("Heartbeat"))
+	})
+}
+
+// Functions need no client. An operation does, also where it only undoes a function.
+func TestOpen_withoutAClient(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		functions := saga.MustDefine("functions", 1, func(b *saga.Builder[order, nothing]) {
+			step(b, "a.do").UndoFunc("a.undo", undo)
+		})
+		e, err := saga.Open(s.Context(), s.journal, saga.Config{Definitions: []saga.AnyDefinition{functions}})
+		require.NoError(s, err)
+		_, err = functions.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.NoError(s, e.Close(s.Context()))
+
+		undone := saga.MustDefine("undone", 1, func(b *saga.Builder[order, nothing]) {
+			saga.StepFunc(b, "payment.own", b.Input(), func(context.Context, saga.Call[order]) (charge, error) {
+				return charge{}, nil
+			}).Undo(refund)
+		})
+		cfg := saga.Config{Definitions: []saga.AnyDefinition{undone}}
+		_, err = saga.Open(s.Context(), s.journal, cfg)
+		require.ErrorIs(s, err, saga.ErrConfig)
+		require.ErrorContains(s, err, "Client: nil, and undone version 1 has the operation payment.refund")
+		cfg.Client, err = s.services.Client("inventory")
+		require.NoError(s, err)
+		_, err = saga.Open(s.Context(), s.journal, cfg)
+		require.ErrorIs(s, err, saga.ErrConfig)
+		require.ErrorContains(s, err, "undone version 1: step payment.own")
 	})
 }

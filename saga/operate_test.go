@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -34,8 +35,8 @@ func stuckUndo(s *stage, e *saga.Engine) {
 	s.wantEffects("payment.charge", 1, 0)
 }
 
-// What was enqueued and is cancelled before any engine had it ends without a call: a
-// card is not charged in order to be refunded.
+// A saga that is enqueued, and cancelled before its first owner, ends without a call. So a card
+// is not charged only to be refunded.
 func TestCancel_beforeTheFirstOwner(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -52,17 +53,17 @@ func TestCancel_beforeTheFirstOwner(t *testing.T) {
 		require.Zero(s, r.Fence)
 
 		s.open(checkout)
-		r = s.until("k", saga.Compensated)
+		r = s.until("k", journal.Compensated)
 		require.Empty(s, s.services.Deliveries())
 		require.Empty(s, r.Entries)
 		require.EqualValues(s, 1, r.Fence)
-		require.Equal(s, saga.ReasonCancel, r.Cause.Reason)
-		require.Zero(s, s.events.count(saga.EngineTookOver), "nobody had it")
+		require.Equal(s, journal.ReasonCancel, r.Cause.Reason)
+		require.Zero(s, s.events.count(saga.EventTookOver), "nobody had it")
 		metrics := saga.NewMetrics()
 		s.events.mu.Lock()
 		defer s.events.mu.Unlock()
 		for _, move := range s.events.moves {
-			metrics.SagaMoved(s.Context(), move)
+			metrics.Observe(s.Context(), move)
 		}
 		require.Equal(s, saga.Counts{Started: 1, Turned: 1, Compensated: 1}, metrics.Snapshot().Sagas["checkout"])
 	})
@@ -83,7 +84,7 @@ func TestRetry(t *testing.T) {
 		s.services.ScriptUndo("payment.charge")
 		r, err := e.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
-		require.Equal(s, saga.Compensating, r.Status)
+		require.Equal(s, journal.Compensating, r.Status)
 		_, err = e.Retry(s.Context(), s.id("k"), someone)
 		require.ErrorIs(s, err, saga.ErrConflict)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
@@ -92,8 +93,8 @@ func TestRetry(t *testing.T) {
 		log, err := e.AuditLog(s.Context(), s.id("k"), 10)
 		require.NoError(s, err)
 		require.Len(s, log, 1)
-		require.Equal(s, saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: "a test"}, log[0].Audit)
-		require.Equal(s, saga.Stuck, log[0].From)
+		require.Equal(s, journal.Audit{Verb: journal.VerbRetry, Actor: "ann", Reason: "a test"}, log[0].Audit)
+		require.Equal(s, journal.Stuck, log[0].From)
 	})
 }
 
@@ -188,7 +189,7 @@ func TestAbandon(t *testing.T) {
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrAbandoned)
-		for _, verb := range []func(context.Context, saga.ID, saga.Audit) (saga.Record, error){e.Abandon, e.Retry, e.Cancel} {
+		for _, verb := range []func(context.Context, journal.ID, journal.Audit) (journal.Record, error){e.Abandon, e.Retry, e.Cancel} {
 			_, err = verb(s.Context(), s.id("k"), someone)
 			require.ErrorIs(s, err, saga.ErrConflict)
 		}
@@ -205,31 +206,31 @@ func TestVerbs_badInput(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		e := s.open(checkout)
-		verbs := map[string]func(id saga.ID, by saga.Audit) error{
-			"Retry":    func(id saga.ID, by saga.Audit) error { _, err := e.Retry(s.Context(), id, by); return err },
-			"RetryNow": func(id saga.ID, by saga.Audit) error { _, err := e.RetryNow(s.Context(), id, by); return err },
-			"ForceOK": func(id saga.ID, by saga.Audit) error {
+		verbs := map[string]func(id journal.ID, by journal.Audit) error{
+			"Retry":    func(id journal.ID, by journal.Audit) error { _, err := e.Retry(s.Context(), id, by); return err },
+			"RetryNow": func(id journal.ID, by journal.Audit) error { _, err := e.RetryNow(s.Context(), id, by); return err },
+			"ForceOK": func(id journal.ID, by journal.Audit) error {
 				_, err := e.ForceOK(s.Context(), id, "a.b", nil, by)
 				return err
 			},
-			"ForceRejected": func(id saga.ID, by saga.Audit) error {
+			"ForceRejected": func(id journal.ID, by journal.Audit) error {
 				_, err := e.ForceRejected(s.Context(), id, "a.b", by)
 				return err
 			},
-			"ForceUndone": func(id saga.ID, by saga.Audit) error {
+			"ForceUndone": func(id journal.ID, by journal.Audit) error {
 				_, err := e.ForceUndone(s.Context(), id, "a.b", by)
 				return err
 			},
-			"Cancel":  func(id saga.ID, by saga.Audit) error { _, err := e.Cancel(s.Context(), id, by); return err },
-			"Abandon": func(id saga.ID, by saga.Audit) error { _, err := e.Abandon(s.Context(), id, by); return err },
+			"Cancel":  func(id journal.ID, by journal.Audit) error { _, err := e.Cancel(s.Context(), id, by); return err },
+			"Abandon": func(id journal.ID, by journal.Audit) error { _, err := e.Abandon(s.Context(), id, by); return err },
 		}
 		for name, verb := range verbs {
-			for _, by := range []saga.Audit{
+			for _, by := range []journal.Audit{
 				{},
 				{Actor: "ann"},
 				{Reason: "why not"},
-				{Actor: strings.Repeat("a", saga.MaxActorBytes+1), Reason: "r"},
-				{Actor: "ann", Reason: strings.Repeat("r", saga.MaxReasonBytes+1)},
+				{Actor: strings.Repeat("a", journal.MaxActorBytes+1), Reason: "r"},
+				{Actor: "ann", Reason: strings.Repeat("r", journal.MaxReasonBytes+1)},
 			} {
 				require.ErrorIs(s, verb(s.id("k"), by), saga.ErrReasonRequired, name)
 			}
@@ -257,7 +258,7 @@ func TestVerbs_race(t *testing.T) {
 			case errors.Is(cancelled, saga.ErrConflict):
 				require.NoError(s, err)
 				require.Equal(s, 0, undone)
-			case err == nil: // the pivot was under way
+			case err == nil: // the pivot was running
 				require.Equal(s, 0, undone)
 			default:
 				require.ErrorIs(s, err, saga.ErrCancelled)
@@ -274,25 +275,25 @@ func TestVerbs_onWhatWasSeen(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		e := s.open(checkout)
 		stuckUndo(s, e)
-		listed, err := e.List(s.Context(), saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 1})
+		listed, err := e.List(s.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
 		require.NoError(s, err)
-		ann := saga.Audit{Actor: "ann", Reason: "refund works again", Revision: listed[0].Revision}
-		bob := saga.Audit{Actor: "bob", Reason: "refunded by hand", Revision: listed[0].Revision}
+		ann := journal.Audit{Actor: "ann", Reason: "refund works again", Revision: listed[0].Revision}
+		bob := journal.Audit{Actor: "bob", Reason: "refunded by hand", Revision: listed[0].Revision}
 
 		s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
 		_, err = e.Retry(s.Context(), s.id("k"), ann)
 		require.NoError(s, err)
-		stuck := s.until("k", saga.Stuck) // again: only the revision tells it from what bob saw
-		verbs := map[string]func(by saga.Audit) (saga.Record, error){
-			"Retry": func(by saga.Audit) (saga.Record, error) { return e.Retry(s.Context(), stuck.ID, by) },
-			"ForceUndone": func(by saga.Audit) (saga.Record, error) {
+		stuck := s.until("k", journal.Stuck) // stuck again: only the revision differs from the record that bob saw
+		verbs := map[string]func(by journal.Audit) (journal.Record, error){
+			"Retry": func(by journal.Audit) (journal.Record, error) { return e.Retry(s.Context(), stuck.ID, by) },
+			"ForceUndone": func(by journal.Audit) (journal.Record, error) {
 				return e.ForceUndone(s.Context(), stuck.ID, "payment.charge", by)
 			},
-			"ForceOK": func(by saga.Audit) (saga.Record, error) {
+			"ForceOK": func(by journal.Audit) (journal.Record, error) {
 				return e.ForceOK(s.Context(), stuck.ID, "shipping.book", parcel{}, by)
 			},
-			"Cancel":  func(by saga.Audit) (saga.Record, error) { return e.Cancel(s.Context(), stuck.ID, by) },
-			"Abandon": func(by saga.Audit) (saga.Record, error) { return e.Abandon(s.Context(), stuck.ID, by) },
+			"Cancel":  func(by journal.Audit) (journal.Record, error) { return e.Cancel(s.Context(), stuck.ID, by) },
+			"Abandon": func(by journal.Audit) (journal.Record, error) { return e.Abandon(s.Context(), stuck.ID, by) },
 		}
 		for name, verb := range verbs {
 			r, err := verb(bob)
@@ -303,11 +304,11 @@ func TestVerbs_onWhatWasSeen(t *testing.T) {
 		bob.Revision = stuck.Revision
 		_, err = e.ForceUndone(s.Context(), stuck.ID, "payment.charge", bob)
 		require.NoError(s, err)
-		s.until("k", saga.Compensated)
+		s.until("k", journal.Compensated)
 		log, err := e.AuditLog(s.Context(), stuck.ID, 10)
 		require.NoError(s, err)
 		require.Len(s, log, 2)
-		require.Equal(s, saga.Audit{Verb: saga.VerbForceUndone, Step: "payment.charge", Actor: "bob", Reason: "refunded by hand"}, log[0].Audit)
+		require.Equal(s, journal.Audit{Verb: journal.VerbForceUndone, Step: "payment.charge", Actor: "bob", Reason: "refunded by hand"}, log[0].Audit)
 	})
 }
 
@@ -322,7 +323,7 @@ func TestVerbs_overtaken(t *testing.T) {
 			j := tap(s.journal)
 			j.after = func(method string, n int) error {
 				if method == "Read" && n == 1 {
-					_, won, err := s.journal.Change(context.Background(), saga.Change{ID: stuck.ID, Revision: stuck.Revision, Status: saga.Stuck, By: someone})
+					_, won, err := s.journal.Change(context.Background(), journal.Change{ID: stuck.ID, Revision: stuck.Revision, Status: journal.Stuck, By: someone})
 					require.NoError(s, err)
 					require.True(s, won)
 				}

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
+
+	"github.com/fanonce/fanonce/saga/internal/engine"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // An Operator lists, shows and moves sagas on behalf of people: for a command line, a
-// console or a job. It drives no saga. So it needs no client and no lease, runs no
-// goroutine, and need not be closed. What a verb sets going, an [Engine] drives, in
+// console or a job. It executes no saga. So it needs no client and no lease, runs no
+// goroutine, and need not be closed. If a verb sets a saga going, an [Engine] executes it, in
 // whatever process. Make an Operator with [NewOperator]; an Engine has the same methods.
 //
 // It is safe for concurrent use.
@@ -23,79 +27,90 @@ type Operator struct{ operator }
 // The other methods need none. A saga that was started under another plan than that of its
 // definition here counts as one without a definition.
 //
-// The error is an [ErrConfig] if the journal is nil, if a definition is nil or was not made
-// by [Define], or if two of them have the same name and version.
-func NewOperator(journal Journal, definitions ...AnyDefinition) (*Operator, error) {
-	if isNil(journal) {
+// A saga that the operator abandons is kept for [DefaultKeep]; see [Operator.WithKeep].
+//
+// The error is an [ErrConfig] if the journal is nil, or if a definition is nil or was not made by
+// [Define]. It is also an [ErrConfig] if two definitions have the same name and version.
+func NewOperator(j journal.Journal, definitions ...AnyDefinition) (*Operator, error) {
+	if isNil(j) {
 		return nil, field("journal", errors.New("nil"))
 	}
-	o := &Operator{operator{journal: journal, keep: DefaultKeep, onChange: outwait}}
-	if _, err := o.take(definitions); err != nil {
+	plans, err := plansOf(definitions)
+	if err != nil {
 		return nil, err
 	}
-	return o, nil
+	return &Operator{operator{engine.NewOperator(j, plans, DefaultKeep)}}, nil
 }
 
-// isNil reports whether the journal is nil, or a nil pointer in an interface: that comes of
-// an error that was overlooked, and would panic in the middle of a saga.
-func isNil(journal Journal) bool {
-	v := reflect.ValueOf(journal)
+// isNil reports whether the journal is nil, or a nil pointer in an interface. Such a pointer
+// comes of an overlooked error. It would panic in the middle of a saga.
+func isNil(j journal.Journal) bool {
+	v := reflect.ValueOf(j)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // An operator is what an [Operator] and an [Engine] have in common.
-type operator struct {
-	journal  Journal
-	plans    map[PlanHash]*plan
-	keep     time.Duration // of sagas that a verb ends
-	observer observers
-	// onChange is told of each saga that a verb has changed. It returns when the execution
-	// that had the saga begins no further call, or with the error of ctx.
-	onChange func(ctx context.Context, was, now Record) error
-}
+type operator struct{ verbs *engine.Operator }
 
-// take takes the definitions in, and returns their plans, each once.
-func (o *operator) take(definitions []AnyDefinition) ([]*plan, error) {
-	o.plans = make(map[PlanHash]*plan, len(definitions))
-	var plans []*plan
+// plansOf returns the plans of the definitions, each once.
+func plansOf(definitions []AnyDefinition) ([]*engine.Plan, error) {
+	var plans []*engine.Plan
 	for i, d := range definitions {
 		if d == nil || d.planned() == nil {
 			return nil, field("Definitions", fmt.Errorf("number %d is nil or was not made by Define", i+1))
 		}
 		p := d.planned()
 		for _, other := range plans {
-			if other.name == p.name && other.version == p.version && other != p {
-				return nil, field("Definitions", fmt.Errorf("%s version %d is there twice", p.name, p.version))
+			if other.Name == p.Name && other.Version == p.Version && other != p {
+				return nil, field("Definitions", fmt.Errorf("%s version %d is there twice", p.Name, p.Version))
 			}
 		}
-		if o.plans[p.record.Hash] == nil {
-			o.plans[p.record.Hash] = p
+		if !slices.Contains(plans, p) {
 			plans = append(plans, p)
 		}
 	}
 	return plans, nil
 }
 
-// Lookup returns what the journal knows of the saga, or [ErrNotFound].
-func (o *operator) Lookup(ctx context.Context, id ID) (Record, error) { return o.journal.Read(ctx, id) }
-
-// List returns the sagas that match; see [OperatorJournal].
-func (o *operator) List(ctx context.Context, req ListRequest) ([]Record, error) {
-	return o.journal.List(ctx, req)
+// WithKeep returns an operator like o that keeps what it abandons for that long; see
+// [Config].Keep. It is for services whose engines keep sagas for another time than
+// [DefaultKeep]: once a saga is swept, its key can start it again.
+//
+// The error is an [ErrConfig] if keep is not positive, or longer than [MaxDuration].
+func (o *Operator) WithKeep(keep time.Duration) (*Operator, error) {
+	switch {
+	case keep <= 0:
+		return nil, field("Keep", fmt.Errorf("%v is not positive", keep))
+	case keep > MaxDuration:
+		return nil, field("Keep", engine.TooLong(keep))
+	}
+	return &Operator{operator{o.verbs.WithKeep(keep)}}, nil
 }
 
-// Stats counts the sagas; see [Journal].
-func (o *operator) Stats(ctx context.Context) (Stats, error) { return o.journal.Stats(ctx) }
+// Lookup returns what the journal knows of the saga, or [journal.ErrNotFound].
+func (o *operator) Lookup(ctx context.Context, id journal.ID) (journal.Record, error) {
+	return o.verbs.Lookup(ctx, id)
+}
+
+// List returns the sagas that match; see [journal.OperatorJournal].
+func (o *operator) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
+	return o.verbs.List(ctx, req)
+}
+
+// Stats counts the sagas; see [journal.Journal].
+func (o *operator) Stats(ctx context.Context) (journal.Stats, error) {
+	return o.verbs.Stats(ctx)
+}
 
 // AuditLog returns who did what to the saga, the youngest first; to any, if id
 // is the zero ID.
-func (o *operator) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
-	return o.journal.AuditLog(ctx, id, limit)
+func (o *operator) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
+	return o.verbs.AuditLog(ctx, id, limit)
 }
 
 // Sweep deletes at most limit sagas that are final and past their ExpiresAt, and returns how
 // many. It suits a job that runs from time to time, and calls it again at once if it
 // returns limit. In a service, let [Engine.RunSweeper] do it.
 func (o *operator) Sweep(ctx context.Context, limit int) (int, error) {
-	return o.journal.Sweep(ctx, limit)
+	return o.verbs.Sweep(ctx, limit)
 }

@@ -9,24 +9,25 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 // A desk is what people move sagas with.
 type desk interface {
-	Lookup(ctx context.Context, id saga.ID) (saga.Record, error)
-	List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error)
-	Stats(ctx context.Context) (saga.Stats, error)
-	AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error)
+	Lookup(ctx context.Context, id journal.ID) (journal.Record, error)
+	List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
+	Stats(ctx context.Context) (journal.Stats, error)
+	AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error)
 	Sweep(ctx context.Context, limit int) (int, error)
-	Retry(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
-	RetryNow(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
-	ForceOK(ctx context.Context, id saga.ID, step string, output any, by saga.Audit) (saga.Record, error)
-	ForceRejected(ctx context.Context, id saga.ID, step string, by saga.Audit) (saga.Record, error)
-	ForceUndone(ctx context.Context, id saga.ID, step string, by saga.Audit) (saga.Record, error)
-	Cancel(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
-	Abandon(ctx context.Context, id saga.ID, by saga.Audit) (saga.Record, error)
+	Retry(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
+	RetryNow(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
+	ForceOK(ctx context.Context, id journal.ID, step string, output any, by journal.Audit) (journal.Record, error)
+	ForceRejected(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
+	ForceUndone(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
+	Cancel(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
+	Abandon(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
 }
 
 var (
@@ -34,9 +35,9 @@ var (
 	_ desk = (*saga.Operator)(nil)
 )
 
-func (s *stage) operator(journal saga.Journal, definitions ...saga.AnyDefinition) *saga.Operator {
+func (s *stage) operator(j journal.Journal, definitions ...saga.AnyDefinition) *saga.Operator {
 	s.Helper()
-	o, err := saga.NewOperator(journal, definitions...)
+	o, err := saga.NewOperator(j, definitions...)
 	require.NoError(s, err)
 	return o
 }
@@ -50,16 +51,16 @@ func (s *stage) openSlow(definitions ...saga.AnyDefinition) *saga.Engine {
 func TestNewOperator_badInput(t *testing.T) {
 	t.Parallel()
 	twin := saga.MustDefine("checkout", 1, func(b *saga.Builder[order, nothing]) { step(b, "a.a").ReadOnly() })
-	var journal *memjournal.Journal
+	var j *memjournal.Journal
 	var none *saga.Definition[order, receipt]
 	for _, tt := range []struct {
 		name        string
-		journal     saga.Journal
+		journal     journal.Journal
 		definitions []saga.AnyDefinition
 		text        string
 	}{
 		{"no journal", nil, nil, "journal"},
-		{"a nil journal", journal, nil, "journal"},
+		{"a nil journal", j, nil, "journal"},
 		{"nil", memjournal.New(), []saga.AnyDefinition{checkout, nil}, "number 2"},
 		{"a nil definition", memjournal.New(), []saga.AnyDefinition{none}, "number 1"},
 		{"not defined", memjournal.New(), []saga.AnyDefinition{&saga.Definition[order, receipt]{}}, "number 1"},
@@ -80,27 +81,27 @@ func TestOperator(t *testing.T) {
 	tests := []struct {
 		name    string
 		prepare func(s *stage, e *saga.Engine)
-		do      func(ctx context.Context, o desk, id saga.ID) (saga.Record, error)
-		end     saga.Status
+		do      func(ctx context.Context, o desk, id journal.ID) (journal.Record, error)
+		end     journal.Status
 	}{
-		{"retry", downUndo, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		{"retry", downUndo, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.Retry(ctx, id, someone)
-		}, saga.Compensated},
-		{"force-ok", stuckMail, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		}, journal.Compensated},
+		{"force-ok", stuckMail, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.ForceOK(ctx, id, "mail.receipt", nothing{}, someone)
-		}, saga.Completed},
-		{"force-rejected", stuckPivot, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		}, journal.Completed},
+		{"force-rejected", stuckPivot, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.ForceRejected(ctx, id, "shipping.book", someone)
-		}, saga.Compensated},
-		{"force-undone", stuckUndo, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		}, journal.Compensated},
+		{"force-undone", stuckUndo, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.ForceUndone(ctx, id, "payment.charge", someone)
-		}, saga.Compensated},
-		{"cancel", slowHold, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		}, journal.Compensated},
+		{"cancel", slowHold, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.Cancel(ctx, id, someone)
-		}, saga.Compensated},
-		{"abandon", slowHold, func(ctx context.Context, o desk, id saga.ID) (saga.Record, error) {
+		}, journal.Compensated},
+		{"abandon", slowHold, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
 			return o.Abandon(ctx, id, someone)
-		}, saga.Abandoned},
+		}, journal.Abandoned},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestOperator(t *testing.T) {
 				s.services.ScriptUndo("payment.charge")
 				j := tap(s.journal)
 				o := s.operator(j, checkout)
-				seen, err := o.List(s.Context(), saga.ListRequest{Limit: 10})
+				seen, err := o.List(s.Context(), journal.ListRequest{Limit: 10})
 				require.NoError(s, err)
 				require.Len(s, seen, 1)
 				got, err := tt.do(s.Context(), o, seen[0].ID)
@@ -122,11 +123,11 @@ func TestOperator(t *testing.T) {
 				require.Equal(s, tt.end, after.Status)
 				log, err := o.AuditLog(s.Context(), got.ID, 10)
 				require.NoError(s, err)
-				require.Equal(s, saga.Verb(tt.name), log[0].Verb)
+				require.Equal(s, journal.Verb(tt.name), log[0].Verb)
 				stats, err := o.Stats(s.Context())
 				require.NoError(s, err)
 				require.EqualValues(s, 1, stats.ByStatus[tt.end])
-				for _, method := range []string{"Plan", "Beat", "Start", "Claim", "Append"} {
+				for _, method := range []string{"Plan", "Heartbeat", "Start", "Claim", "Append"} {
 					require.Zero(s, j.count(method), method)
 				}
 				require.NoError(s, e.Close(s.Context()))
@@ -148,28 +149,28 @@ func TestOperator_withoutDefinitions(t *testing.T) {
 		stuckUndo(s, s.openSlow(checkout))
 		s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
 		for _, o := range []*saga.Operator{s.operator(s.journal), s.operator(s.journal, other)} {
-			verbs := map[string]func() (saga.Record, error){
-				"ForceOK": func() (saga.Record, error) {
+			verbs := map[string]func() (journal.Record, error){
+				"ForceOK": func() (journal.Record, error) {
 					return o.ForceOK(s.Context(), s.id("k"), "payment.charge", charge{}, someone)
 				},
-				"ForceRejected": func() (saga.Record, error) {
+				"ForceRejected": func() (journal.Record, error) {
 					return o.ForceRejected(s.Context(), s.id("k"), "payment.charge", someone)
 				},
-				"ForceUndone": func() (saga.Record, error) {
+				"ForceUndone": func() (journal.Record, error) {
 					return o.ForceUndone(s.Context(), s.id("k"), "payment.charge", someone)
 				},
-				"Cancel": func() (saga.Record, error) { return o.Cancel(s.Context(), s.id("k"), someone) },
+				"Cancel": func() (journal.Record, error) { return o.Cancel(s.Context(), s.id("k"), someone) },
 			}
 			for name, verb := range verbs {
 				r, err := verb()
 				require.ErrorIs(s, err, saga.ErrNoDefinition, name)
-				require.Equal(s, saga.Stuck, r.Status, name)
+				require.Equal(s, journal.Stuck, r.Status, name)
 			}
 		}
 		o := s.operator(s.journal)
 		_, err := o.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
-		s.until("k", saga.Stuck)
+		s.until("k", journal.Stuck)
 		r, err := o.Abandon(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		require.Equal(s, saga.DefaultKeep, r.ExpiresAt.Sub(r.FinishedAt))
@@ -186,11 +187,11 @@ func downUndo(s *stage, e *saga.Engine) {
 }
 
 // direction is where a stuck saga went.
-func direction(r saga.Record) saga.Status {
+func direction(r journal.Record) journal.Status {
 	if r.Turned.IsZero() {
-		return saga.Running
+		return journal.Running
 	}
-	return saga.Compensating
+	return journal.Compensating
 }
 
 // sent counts the deliveries of a step's call and of its undo.
@@ -210,7 +211,7 @@ func stuckPivot(s *stage, e *saga.Engine) {
 	s.services.Script("shipping.book", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
 	_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 	require.ErrorIs(s, err, saga.ErrStuck)
-	require.Equal(s, saga.Running, direction(s.read("k")))
+	require.Equal(s, journal.Running, direction(s.read("k")))
 }
 
 // Somebody found out that the call did not happen: nobody asks for it again, and nobody undoes
@@ -227,14 +228,14 @@ func TestForceRejected(t *testing.T) {
 		{"the pivot is unknown", stuckPivot, "shipping.book", map[string][2]int{
 			"inventory.reserve": {1, 1}, "payment.charge": {1, 1}, "shipping.book": {0, 0}, "mail.receipt": {0, 0},
 		}, "shipping.book"},
-		// The callee says that there is no such charge: nobody else would take its effect back.
+		// The callee says that it has no such charge: no other call would undo its effect.
 		{"its undo is refused", func(s *stage, e *saga.Engine) {
 			s.services.Script("payment.charge", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
 			s.services.Script("inventory.reserve", sagatest.Reject(409))
 			s.services.ScriptUndo("payment.charge", sagatest.Always(sagatest.Reject(422)))
 			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrStuck)
-			require.Equal(s, saga.Compensating, direction(s.read("k")))
+			require.Equal(s, journal.Compensating, direction(s.read("k")))
 		}, "payment.charge", map[string][2]int{
 			"inventory.reserve": {0, 0}, "payment.charge": {0, 0}, "shipping.book": {0, 0},
 		}, "inventory.reserve"},
@@ -260,7 +261,7 @@ func TestForceRejected(t *testing.T) {
 				sent := s.sent(tt.step)
 				r, err := e.ForceRejected(s.Context(), s.id("k"), tt.step, someone)
 				require.NoError(s, err)
-				require.True(s, r.Status.Driven())
+				require.True(s, r.Status.Active())
 				_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 				require.ErrorIs(s, err, saga.ErrCompensated)
 				require.ErrorIs(s, err, retry.ErrRejected)
@@ -284,8 +285,8 @@ func TestForceRejected(t *testing.T) {
 	}
 }
 
-// What somebody said of one step is not forgotten when the saga gets stuck on another one,
-// and is retried.
+// A person's decision on one step is kept when the saga gets stuck on another step, and is
+// retried.
 func TestForceRejected_isKept(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -294,13 +295,13 @@ func TestForceRejected_isKept(t *testing.T) {
 		s.services.ScriptUndo("payment.charge", sagatest.Always(sagatest.Unavailable()))
 		_, err := e.ForceRejected(s.Context(), s.id("k"), "shipping.book", someone)
 		require.NoError(s, err)
-		r := s.until("k", saga.Stuck)
+		r := s.until("k", journal.Stuck)
 		require.Equal(s, "payment.charge", r.StuckOn.Step)
 		sent := s.sent("shipping.book")
 		s.services.ScriptUndo("payment.charge")
 		_, err = e.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
-		s.until("k", saga.Compensated)
+		s.until("k", journal.Compensated)
 		require.Equal(s, sent, s.sent("shipping.book"))
 	})
 	// It gets stuck again before any engine has turned it.
@@ -311,14 +312,14 @@ func TestForceRejected_isKept(t *testing.T) {
 		o := s.operator(s.journal, checkout)
 		r, err := o.ForceRejected(s.Context(), s.id("k"), "shipping.book", someone)
 		require.NoError(s, err)
-		_, won, err := s.journal.Change(s.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Stuck, By: someone})
+		_, won, err := s.journal.Change(s.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Stuck, By: someone})
 		require.NoError(s, err)
 		require.True(s, won)
 		sent := s.sent("shipping.book")
 		_, err = o.Retry(s.Context(), r.ID, someone)
 		require.NoError(s, err)
 		s.openSlow(checkout)
-		s.until("k", saga.Compensated)
+		s.until("k", journal.Compensated)
 		require.Equal(s, sent, s.sent("shipping.book"))
 	})
 }
@@ -348,8 +349,8 @@ func TestForceRejected_refuses(t *testing.T) {
 			require.NoError(s, e.Close(s.Context()))
 			id := enqueue(s, checkout, "k", basket)
 			r := s.read("k")
-			_, won, err := s.journal.Change(s.Context(), saga.Change{
-				ID: id, Revision: r.Revision, Status: saga.Stuck, Entries: []saga.Entry{{Step: "no.such"}}, By: someone,
+			_, won, err := s.journal.Change(s.Context(), journal.Change{
+				ID: id, Revision: r.Revision, Status: journal.Stuck, Entries: []journal.Entry{{Step: "no.such"}}, By: someone,
 			})
 			require.NoError(s, err)
 			require.True(s, won)
@@ -370,4 +371,28 @@ func TestForceRejected_refuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A saga that an operator abandons is kept for the retention of engines. After that the key
+// starts the saga again.
+func TestOperator_keep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		o := s.operator(s.journal)
+		const keep = 90 * 24 * time.Hour
+		long, err := o.WithKeep(keep)
+		require.NoError(s, err)
+		for i, o := range []*saga.Operator{o, long} {
+			name := []string{"default", "long"}[i]
+			id := enqueue(s, checkout, name, basket)
+			r, err := o.Abandon(s.Context(), id, someone)
+			require.NoError(s, err)
+			require.Equal(s, []time.Duration{saga.DefaultKeep, keep}[i], r.ExpiresAt.Sub(r.FinishedAt), name)
+		}
+		for _, bad := range []time.Duration{0, -1, saga.MaxDuration + 1} {
+			_, err := o.WithKeep(bad)
+			require.ErrorIs(s, err, saga.ErrConfig)
+			require.ErrorContains(s, err, "Keep")
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // unhurried is a step that takes its time, and looks at its ctx.
@@ -25,13 +26,13 @@ func unhurried(takes time.Duration, running *atomic.Int32) *saga.Definition[int,
 			case <-ctx.Done():
 				return nothing{}, ctx.Err()
 			}
-		}).ReadOnly().TryTimeout(takes + time.Minute)
+		}).ReadOnly().AttemptTimeout(takes + time.Minute)
 	})
 }
 
-// Two hundred outages of the journal, each of one and a half leases: no process died, so
-// that no saga is stuck, though none gets on before the outages are over. It is so for one
-// process, and for two of which either comes back first.
+// The journal has two hundred outages, each of one and a half leases. No process dies, so no saga
+// gets stuck, although none makes progress before the end of the outages. This holds for one
+// process. It also holds for two, of which either comes back first.
 func TestOutage_isNoDeath(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {
@@ -59,11 +60,11 @@ func TestOutage_isNoDeath(t *testing.T) {
 					cut.Store(false)
 				}
 			}
-			require.GreaterOrEqual(s, s.events.count(saga.EngineLeaseLost), outages, "each outage took the lease")
+			require.GreaterOrEqual(s, s.events.count(saga.EventLeaseLost), outages, "each outage took the lease")
 			require.Greater(s, s.read("k-0").Fence, int64(outages/2), "each outage took the owner")
 			begun := time.Now()
 			for i := range sagas {
-				s.until(fmt.Sprint("k-", i), saga.Completed)
+				s.until(fmt.Sprint("k-", i), journal.Completed)
 			}
 			require.Less(s, time.Since(begun), 30*time.Second, "they go on side by side")
 		})
@@ -82,7 +83,7 @@ func TestOutage_inWhichAProcessDies(t *testing.T) {
 		time.Sleep(saga.DefaultLease)
 		s.open(d)
 		time.Sleep(time.Minute)
-		require.Equal(s, 1, s.read("k").Deaths)
+		require.Equal(s, 1, s.read("k").RecoveryAttempts)
 		require.EqualValues(s, 2, s.read("k").Fence)
 	})
 }

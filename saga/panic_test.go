@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +16,9 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 // Each has a name that its stack shows.
@@ -42,17 +46,17 @@ func TestPanics_areTold(t *testing.T) {
 	}{
 		{"a step", func(b *saga.Builder[order, nothing]) {
 			saga.StepFunc(b, "a.do", b.Input(), panicsForward).UndoFunc("a.undo", undo)
-		}, "step a.do: saga: panic: forward", "panicsForward"},
+		}, "step a.do: sdk: panic: forward", "panicsForward"},
 		{"an undo", func(b *saga.Builder[order, nothing]) {
 			done := saga.StepFunc(b, "a.do", b.Input(), fine).UndoFunc("a.undo", panicsBackward)
 			saga.StepFunc(b, "b.do", b.Input(), refused).After(done)
-		}, "undo of a.do: saga: panic: backward", "panicsBackward"},
+		}, "undo of a.do: sdk: panic: backward", "panicsBackward"},
 		{"an input", func(b *saga.Builder[order, nothing]) {
 			saga.StepFunc(b, "a.do", saga.Map(b.Input(), panicsInMap), fine)
 		}, "step a.do: ", "panicsInMap"},
 		{"a function that ends its goroutine, which is the saga's", func(b *saga.Builder[order, nothing]) {
-			saga.StepFunc(b, "a.do", b.Input(), endsForward).UndoFunc("a.undo", undo).TryTimeout(time.Millisecond)
-		}, "step a.do: saga: panic: runtime.Goexit", ""},
+			saga.StepFunc(b, "a.do", b.Input(), endsForward).UndoFunc("a.undo", undo).AttemptTimeout(time.Millisecond)
+		}, "step a.do: sdk: panic: runtime.Goexit", ""},
 	}
 	for _, tt := range tests {
 		inBubble(t, func(s *stage) {
@@ -75,11 +79,11 @@ func TestPanics_areTold(t *testing.T) {
 			}
 			s.events.mu.Unlock()
 			require.Equal(s, 1, begun, "%s: started in the eyes of observers", tt.name)
-			event := s.events.first(saga.EnginePanic)
+			event := s.events.first(saga.EventPanic)
 			require.Equal(s, s.id("k"), event.ID, tt.name)
-			require.ErrorIs(s, event.Err, saga.ErrPanic, tt.name)
+			require.ErrorIs(s, event.Err, sdk.ErrPanic, tt.name)
 			require.ErrorContains(s, event.Err, tt.text, tt.name)
-			var panicked *saga.PanicError
+			var panicked *sdk.PanicError
 			require.ErrorAs(s, event.Err, &panicked, tt.name)
 			require.Contains(s, string(panicked.Stack), tt.stack, tt.name)
 
@@ -105,42 +109,51 @@ func TestPanics_noneIsTold(t *testing.T) {
 		s.services.Script("payment.charge", sagatest.Reject(402))
 		_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		require.ErrorIs(s, err, retry.ErrRejected)
-		require.Zero(s, s.events.count(saga.EnginePanic))
+		require.Zero(s, s.events.count(saga.EventPanic))
 	})
 }
 
-// A touchy observer panics in the methods of that name, after it has noted what it heard.
+// The panic of a fan-out's branch, which the function returns as an error, is the function's own.
+func TestPanics_ofABranchIsNotTold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		client, err := s.services.Client("inventory")
+		require.NoError(s, err)
+		d := saga.MustDefine("fan", 1, func(b *saga.Builder[order, nothing]) {
+			saga.StepFunc(b, "a.do", b.Input(), func(ctx context.Context, _ saga.Call[order]) (nothing, error) {
+				fan := client.Fanout(ctx)
+				sdk.AddFunc(fan, "branch", func(context.Context) (nothing, error) { panic("in a branch") })
+				return nothing{}, saga.Permanent(fan.Wait())
+			}).UndoFunc("a.undo", undo)
+		})
+		_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
+		require.ErrorIs(s, err, saga.ErrCompensated)
+		require.Zero(s, s.events.count(saga.EventPanic))
+	})
+}
+
+// A touchy observer panics at events of that kind, after it has noted what it heard.
 type touchy struct {
 	*events
-	in string // "": all
+	in saga.EventKind // "": all; "engine": those of the engine
 }
 
-func (t touchy) TryEnded(ctx context.Context, e saga.TryEvent) {
-	t.events.TryEnded(ctx, e)
-	t.panicIn("TryEnded")
-}
-
-func (t touchy) SagaMoved(ctx context.Context, e saga.MoveEvent) {
-	t.events.SagaMoved(ctx, e)
-	t.panicIn("SagaMoved")
-}
-
-func (t touchy) EngineEvent(ctx context.Context, e saga.EngineEvent) {
-	t.events.EngineEvent(ctx, e)
-	t.panicIn("EngineEvent")
-}
-
-func (t touchy) panicIn(method string) {
-	if t.in == method || t.in == "" {
+func (t touchy) Observe(ctx context.Context, e saga.Event) {
+	t.events.Observe(ctx, e)
+	kind := e.Kind
+	if kind != saga.EventAttempt && kind != saga.EventMoved {
+		kind = "engine"
+	}
+	if t.in == kind || t.in == "" {
 		panic("touchy")
 	}
 }
 
-// Whoever listens can neither end the process nor make a saga stuck, and what it heard
-// the others hear too.
+// An observer that panics can neither end the process nor make a saga stuck. The other observers
+// get its events too.
 func TestObserver_panics(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"TryEnded", "SagaMoved", "EngineEvent", ""} {
+	for _, in := range []saga.EventKind{saga.EventAttempt, saga.EventMoved, "engine", ""} {
 		inBubble(t, func(s *stage) {
 			d := saga.MustDefine("bad", 1, func(b *saga.Builder[order, nothing]) {
 				b.Timeout(time.Second)
@@ -157,18 +170,79 @@ func TestObserver_panics(t *testing.T) {
 			_, err = e.Abandon(s.Context(), enqueue(s, checkout, "parked", basket), someone)
 			require.NoError(s, err)
 			text := log.String()
-			require.Contains(s, text, `msg="saga: engine panic" id=`+s.id("k").String()+` err="observer: saga: panic: touchy"`, in)
-			require.Contains(s, text, `err="step a.do: saga: panic: forward"`, in)
+			require.Contains(s, text, `msg="saga: engine panic" id=`+s.id("k").String()+` err="observer: sdk: panic: touchy"`, in)
+			require.Contains(s, text, `err="step a.do: sdk: panic: forward"`, in)
 			require.Contains(s, text, `to=compensated`, in)
 			told := 0
 			s.events.mu.Lock()
 			defer s.events.mu.Unlock()
 			for _, event := range s.events.engine {
-				if event.Kind == saga.EnginePanic && event.Err.Error() == "observer: saga: panic: touchy" {
+				if event.Kind == saga.EventPanic && event.Err.Error() == "observer: sdk: panic: touchy" {
 					told++
 				}
 			}
 			require.Positive(s, told, in)
 		})
+	}
+}
+
+// A rudeError panics where somebody asks it what it says.
+type rudeError struct{}
+
+func (rudeError) Error() string { panic("asked") }
+
+// An unusable error of a function proves no outcome, and ends no process. Such errors are a
+// wrapped nil pointer, and an error whose own methods panic.
+func TestPanics_ofErrors(t *testing.T) {
+	t.Parallel()
+	var noCall *retry.Error
+	var noSaga *saga.Error
+	var noFanout *sdk.FanoutError
+	for _, tt := range []struct {
+		name string
+		err  error
+	}{
+		{"a wrapped nil *retry.Error", fmt.Errorf("pay: %w", noCall)},
+		{"a joined nil *retry.Error", errors.Join(errors.New("no"), noCall)},
+		{"a nil *saga.Error", noSaga},
+		{"a wrapped nil *saga.Error", fmt.Errorf("pay: %w", noSaga)},
+		{"a nil *sdk.FanoutError", noFanout},
+		{"Permanent of a nil *retry.Error", saga.Permanent(fmt.Errorf("pay: %w", noCall))},
+		{"NotSent of a nil *retry.Error", saga.NotSent(noCall)},
+		{"an error that panics", rudeError{}},
+		{"a wrapped error that panics", errors.Join(rudeError{})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(s *stage) {
+				var undos atomic.Int32
+				d := saga.MustDefine("rude", 1, func(b *saga.Builder[order, nothing]) {
+					saga.StepFunc(b, "a.do", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+						return nothing{}, tt.err
+					}).Retry(saga.RetryPolicy{Attempts: 2}).UndoFunc("a.undo", func(context.Context, saga.UndoCall[order, nothing]) error {
+						if undos.Add(1) == 1 {
+							return tt.err
+						}
+						return nil
+					})
+					step(b, "b.do").ReadOnly()
+				})
+				e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Logger: slog.New(slog.NewJSONHandler(&lines{}, nil))})
+				_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
+				require.Error(s, err)
+				require.Contains(s, []journal.Status{journal.Compensated, journal.Stuck}, s.read("k").Status)
+				require.NotEqual(s, retry.Rejected, s.events.triesOf("a.do", false)[0].Outcome)
+			})
+		})
+	}
+}
+
+// The outcome that a function states counts, even for a nil error value.
+func TestRejected_ofANilError(t *testing.T) {
+	t.Parallel()
+	var none *retry.Error
+	for _, wrap := range []func(error) error{saga.Rejected, saga.NotSent, saga.Permanent} {
+		require.NotEmpty(t, wrap(none).Error())
+		require.ErrorAs(t, wrap(fmt.Errorf("pay: %w", none)), new(*retry.Error))
 	}
 }

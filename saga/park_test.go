@@ -12,6 +12,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -20,11 +21,11 @@ var boxed = grownOrder{SKU: basket.SKU, Cents: basket.Cents, Note: "in a box"}
 
 // claims counts what was claimed by the engines that were opened on it.
 type claims struct {
-	saga.Journal
+	journal.Journal
 	n atomic.Int64
 }
 
-func (c *claims) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+func (c *claims) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	claimed, err := c.Journal.Claim(ctx, req)
 	c.n.Add(int64(len(claimed)))
 	return claimed, err
@@ -42,13 +43,13 @@ func TestParked_untilANewerBuildComes(t *testing.T) {
 			s.open(older)
 		}
 		r := s.untilParked("k")
-		require.Equal(s, saga.Running, r.Status)
+		require.Equal(s, journal.Running, r.Status)
 		require.True(s, r.Engine.IsZero())
-		require.Equal(s, saga.ReasonNewer, r.Parked.Reason)
+		require.Equal(s, journal.ReasonNewer, r.Parked.Reason)
 		require.Contains(s, r.Parked.Detail, `has no member "note"`)
 		time.Sleep(30 * time.Hour)
 		require.Empty(s, s.services.Deliveries())
-		require.Equal(s, saga.Running, s.read("k").Status)
+		require.Equal(s, journal.Running, s.read("k").Status)
 
 		begun := time.Now()
 		s.open(newer)
@@ -76,7 +77,7 @@ func TestParked_noHotLoop(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		enqueue(s, older, "own", basket)
 		begun := time.Now()
-		s.until("own", saga.Completed)
+		s.until("own", journal.Completed)
 		require.Less(s, time.Since(begun), 5*time.Second)
 		require.LessOrEqual(s, j.n.Load(), int64(sagas+engines*4*100), "claims in the first 20 s")
 
@@ -96,9 +97,9 @@ type measured struct {
 	metrics *saga.Metrics
 }
 
-func (m measured) EngineEvent(ctx context.Context, e saga.EngineEvent) {
-	m.events.EngineEvent(ctx, e)
-	m.metrics.EngineEvent(ctx, e)
+func (m measured) Observe(ctx context.Context, e saga.Event) {
+	m.events.Observe(ctx, e)
+	m.metrics.Observe(ctx, e)
 }
 
 // An operator sees what is parked and why: in events and metrics, in Stats and in List.
@@ -111,10 +112,10 @@ func TestParked_isVisible(t *testing.T) {
 		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{older}, Observer: measured{s.events, metrics}})
 		s.untilParked("k")
 		time.Sleep(6 * saga.DefaultLease)
-		left := s.events.first(saga.EngineLeftToNewer)
+		left := s.events.first(saga.EventLeftToNewer)
 		require.Equal(s, id, left.ID)
 		require.ErrorIs(s, left.Err, saga.ErrNewer)
-		parked := s.events.first(saga.EngineParked)
+		parked := s.events.first(saga.EventParked)
 		require.Equal(s, 1, parked.Count)
 		require.ErrorIs(s, parked.Err, saga.ErrNewer)
 		require.ErrorContains(s, parked.Err, `has no member "note"`)
@@ -123,8 +124,8 @@ func TestParked_isVisible(t *testing.T) {
 		st, err := e.Stats(s.Context())
 		require.NoError(s, err)
 		require.EqualValues(s, 1, st.Parked)
-		require.EqualValues(s, 1, st.Orphans)
-		listed, err := e.List(s.Context(), saga.ListRequest{Limit: 10})
+		require.EqualValues(s, 1, st.Unowned)
+		listed, err := e.List(s.Context(), journal.ListRequest{Limit: 10})
 		require.NoError(s, err)
 		require.Contains(s, listed[0].Parked.Detail, `has no member "note"`)
 
@@ -144,33 +145,33 @@ func wide[Held any]() *saga.Definition[order, nothing] {
 	})
 }
 
-// A saga whose undo meets an unknown field waits for the calls under way, writes how they
-// ended, and is parked then.
+// A saga whose undo meets an unknown field waits for the running calls and writes their outcomes.
+// Then it is parked.
 func TestParked_afterCallsUnderWay(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		older, newer := wide[hold](), wide[grownHold]()
 		req, err := newer.Request(key(s.T, "k"), basket)
 		require.NoError(s, err)
-		req.Engine = saga.EngineID{1}
+		req.Engine = journal.EngineID{1}
 		_, _, err = s.journal.Start(s.Context(), req)
 		require.NoError(s, err)
-		held := saga.Entry{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`{"ID":"h-1","Warehouse":"w"}`)}
-		require.NoError(s, s.journal.Append(s.Context(), saga.Owner{ID: req.ID, Engine: req.Engine, Fence: 1},
-			saga.Write{Revision: 2, Entries: []saga.Entry{held}}))
+		held := journal.Entry{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`{"ID":"h-1","Warehouse":"w"}`)}
+		require.NoError(s, s.journal.Append(s.Context(), journal.Owner{ID: req.ID, Engine: req.Engine, Fence: 1},
+			journal.Write{Revision: 2, Entries: []journal.Entry{held}}))
 		s.services.Script("payment.charge", sagatest.Slow(5*time.Second))
 		s.services.Script("shipping.book", sagatest.Reject(409))
 
 		s.open(older)
 		r := s.untilParked("k")
-		require.Equal(s, saga.Compensating, r.Status)
+		require.Equal(s, journal.Compensating, r.Status)
 		require.Len(s, r.Entries, 3)
 		for _, entry := range r.Entries {
 			require.False(s, entry.Pending, "%s was under way when the saga was parked", entry.Step)
 		}
 		s.wantEffects("payment.charge", 1, 0)
 		s.open(newer)
-		s.until("k", saga.Compensated)
+		s.until("k", journal.Compensated)
 		s.wantEffects("payment.charge", 1, 1)
 	})
 }

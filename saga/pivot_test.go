@@ -12,6 +12,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -25,7 +26,7 @@ func TestPivot_retriableIsTriedOn(t *testing.T) {
 		defer cancel()
 		_, err := checkout.Run(ctx, e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrDetached)
-		require.Equal(s, saga.Running, s.read("k").Status)
+		require.Equal(s, journal.Running, s.read("k").Status)
 		s.services.Script("mail.receipt")
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
@@ -94,16 +95,16 @@ func TestPivot_unknownIsFoundOut(t *testing.T) {
 				} else {
 					time.Sleep(time.Minute)
 				}
-				require.Equal(s, saga.Running, s.read("k").Status)
+				require.Equal(s, journal.Running, s.read("k").Status)
 				s.wantEffects("inventory.reserve", 1, 0)
 				if tt.happens {
 					s.services.Script("shipping.book")
-					s.until("k", saga.Completed)
+					s.until("k", journal.Completed)
 					s.wantEffects("inventory.reserve", 1, 0)
 					return
 				}
 				s.services.Script("shipping.book", sagatest.Always(sagatest.Reject(409)))
-				s.until("k", saga.Compensated)
+				s.until("k", journal.Compensated)
 				s.wantEffects("inventory.reserve", 1, 1)
 				s.wantEffects("shipping.book", 0, 0)
 			})
@@ -217,7 +218,7 @@ func TestStepFunc_keys(t *testing.T) {
 				require.Equal(s, forward, parent)
 				require.Equal(s, tries > 0, call.Resumed)
 				info, _ := saga.FromContext(ctx)
-				require.Equal(s, saga.Info{ID: saga.IDOf("t", "bank", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
+				require.Equal(s, saga.Info{ID: journal.IDOf("t", "bank", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
 				if tries++; tries < 3 {
 					return "", errors.New("nobody knows")
 				}
@@ -268,11 +269,11 @@ func TestPanics(t *testing.T) {
 		require.ErrorContains(s, err, "in a map")
 		_, err = checkout.Run(s.Context(), e, key(s.T, "good"), basket)
 		require.NoError(s, err)
-		// What a.do did nobody learns. After its last attempt it is undone unseen.
+		// The outcome of a.do stays unknown. After its last attempt it is undone even so.
 		begun := time.Now()
 		_, err = bad.Run(s.Context(), e, key(s.T, "bad"), "in")
 		require.ErrorIs(s, err, saga.ErrCompensated)
 		require.InDelta(s, 4*time.Minute, time.Since(begun), float64(time.Minute))
-		require.Positive(s, s.events.count(saga.EnginePanic))
+		require.Positive(s, s.events.count(saga.EventPanic))
 	})
 }

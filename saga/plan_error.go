@@ -4,35 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/fanonce/fanonce/saga/internal/engine"
 )
 
-// The sentinels of what [Define] refuses. A [PlanError] matches those of all
-// its problems.
+// The sentinels of a [PlanError], which matches those of all its problems.
 var (
-	// ErrPlan: a definition is wrong; a [PlanError] lists how.
+	// ErrPlan: something is wrong with a definition. Every [PlanError] matches it.
 	ErrPlan = errors.New("saga: bad plan")
-	// ErrDuplicateStep: two steps, or a step and an undo, have one name, and so
-	// would have one key; a [DuplicateStepError].
-	ErrDuplicateStep = errors.New("saga: duplicate step")
-	// ErrCycle: steps wait for each other; a [CycleError].
-	ErrCycle = errors.New("saga: steps wait for each other")
-	// ErrMissingUndo: a [MissingUndoError].
-	ErrMissingUndo = errors.New("saga: missing undo")
-	// ErrPivot: a [PivotError].
-	ErrPivot = errors.New("saga: pivot")
-	// ErrRetention: a [RetentionError].
-	ErrRetention = errors.New("saga: retention too short")
+	// ErrDuplicateStep: two steps, or a step and an undo, have one name. Their calls would
+	// have one key. Give the operations discriminators.
+	ErrDuplicateStep = engine.ErrDuplicateStep
+	// ErrCycle: steps wait for each other.
+	ErrCycle = engine.ErrCycle
+	// ErrMissingUndo: a step could not be undone when another one fails. Give it an Undo,
+	// or say that it is ReadOnly, Irreversible, the Pivot, or Retriable behind everything
+	// that can fail.
+	ErrMissingUndo = engine.ErrMissingUndo
+	// ErrPivot: a step is on the wrong side of the pivot, or there are two pivots.
+	ErrPivot = engine.ErrPivot
+	// ErrRetention: a callee forgets keys while the saga can still send them. The call
+	// could then take effect twice.
+	ErrRetention = engine.ErrRetention
 	// ErrValue: a [Value] that is of no saga or of another one.
 	ErrValue = errors.New("saga: foreign value")
 	// ErrType: an input, output or result that JSON cannot carry there and back.
 	ErrType = errors.New("saga: type cannot be stored")
+	// ErrPlanChanged: the journal has another plan under the definition's name and
+	// version. Give the definition a new version: sagas of both run side by side.
+	ErrPlanChanged = engine.ErrPlanChanged
 )
 
-// A PlanError lists everything that is wrong with a definition.
+// A PlanError lists everything that is wrong with a definition. [Define] returns it, and
+// [Open] for a definition that does not fit the journal or the engine's Backoff.
 type PlanError struct {
-	Name     string
-	Version  int
+	Name    string
+	Version int
+	// Problems are what is wrong. The text of each names its steps. Those that have a
+	// sentinel match it.
 	Problems []error
 }
 
@@ -51,74 +60,3 @@ func (e *PlanError) Unwrap() []error { return e.Problems }
 
 // Is matches [ErrPlan].
 func (e *PlanError) Is(target error) bool { return target == ErrPlan }
-
-// A DuplicateStepError names what two steps, or a step and an undo, share.
-type DuplicateStepError struct{ Name string }
-
-// Error names it.
-func (e *DuplicateStepError) Error() string {
-	return fmt.Sprintf("saga: %s is there twice; give the operations discriminators", e.Name)
-}
-
-// Is matches [ErrDuplicateStep].
-func (e *DuplicateStepError) Is(target error) bool { return target == ErrDuplicateStep }
-
-// A CycleError names steps that wait for each other, in order.
-type CycleError struct{ Steps []string }
-
-// Error names the steps.
-func (e *CycleError) Error() string {
-	return "saga: steps wait for each other: " + strings.Join(e.Steps, " after ")
-}
-
-// Is matches [ErrCycle].
-func (e *CycleError) Is(target error) bool { return target == ErrCycle }
-
-// A MissingUndoError names a step that could not be undone when another one
-// fails. Give it an Undo, or say that it is ReadOnly, Irreversible, the Pivot,
-// or Retriable behind everything that can fail.
-type MissingUndoError struct {
-	Step     string
-	Fallible string // a step that can fail when Step is done already
-}
-
-// Error names the steps.
-func (e *MissingUndoError) Error() string {
-	return fmt.Sprintf("saga: step %s has no undo, and %s can fail after it", e.Step, e.Fallible)
-}
-
-// Is matches [ErrMissingUndo].
-func (e *MissingUndoError) Is(target error) bool { return target == ErrMissingUndo }
-
-// A PivotError names a step that stands wrong to the pivot.
-type PivotError struct {
-	Step, Pivot string
-	Why         string
-}
-
-// Error names the steps.
-func (e *PivotError) Error() string {
-	return fmt.Sprintf("saga: step %s, pivot %s: %s", e.Step, e.Pivot, e.Why)
-}
-
-// Is matches [ErrPivot].
-func (e *PivotError) Is(target error) bool { return target == ErrPivot }
-
-// A RetentionError names a step whose callee forgets keys while the saga can
-// still send them: it could then take effect twice.
-type RetentionError struct {
-	Step      string
-	Retention time.Duration // declared; 0: not declared, and CheckpointEdges needs it
-	Need      time.Duration // for so long a key can be sent
-}
-
-// Error names the step.
-func (e *RetentionError) Error() string {
-	if e.Retention == 0 {
-		return fmt.Sprintf("saga: step %s: CheckpointEdges needs a declared Retention of at least %v", e.Step, e.Need)
-	}
-	return fmt.Sprintf("saga: step %s: its callee remembers keys for %v, but can be sent for %v", e.Step, e.Retention, e.Need)
-}
-
-// Is matches [ErrRetention].
-func (e *RetentionError) Is(target error) bool { return target == ErrRetention }

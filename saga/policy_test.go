@@ -118,7 +118,7 @@ func TestRetryPolicy_oneAttempt(t *testing.T) {
 	})
 }
 
-// Tries count on across owners, and across the turn of the saga.
+// Attempts count on across owners, and across the turn of the saga.
 func TestRetryPolicy_countsAcrossOwners(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -144,7 +144,7 @@ func TestRetryPolicy_countsAcrossOwners(t *testing.T) {
 	})
 }
 
-// A permanent error ends the tries. What it leaves is decided by its outcome.
+// A permanent error ends the attempts. The outcome decides whether an effect is left.
 func TestRetryPolicy_permanent(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("broken")
@@ -188,7 +188,7 @@ func TestRetryPolicy_permanent(t *testing.T) {
 				_, err = ofCall.Run(s.Context(), e, key(s.T, "k"), basket)
 				require.ErrorIs(s, err, saga.ErrCompensated)
 				require.Len(s, s.events.triesOf("payment.charge", false), tt.tries)
-				require.Equal(s, tt.name == "the policy panics", s.events.count(saga.EnginePanic) > 0)
+				require.Equal(s, tt.name == "the policy panics", s.events.count(saga.EventPanic) > 0)
 			})
 		})
 	}
@@ -210,7 +210,7 @@ func TestTimeout_ofAStep(t *testing.T) {
 				}).UndoFunc("bank.recall", func(context.Context, saga.UndoCall[order, nothing]) error {
 					undone = true
 					return nil
-				}).After(first).Timeout(time.Minute).TryTimeout(45 * time.Second).Retry(saga.RetryPolicy{Attempts: 1000})
+				}).After(first).Timeout(time.Minute).AttemptTimeout(45 * time.Second).Retry(saga.RetryPolicy{Attempts: 1000})
 			})
 			begun := time.Now()
 			_, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)

@@ -181,9 +181,9 @@ func (f *forest) runCancelled(s *stage, d *saga.Definition[int, nothing]) (cance
 	return cancelled, err
 }
 
-// Random graphs of every kind of step with random failures, and half of them with a Cancel at
-// a random time: every step runs after those before it, every undo after those of all steps
-// after it, and in the end all is done or nothing is.
+// Random graphs have every kind of step and random failures, and half of them have a Cancel at a
+// random time. Every step runs after the steps before it. Every undo runs after the undos of all
+// later steps. In the end all effects are there, or none.
 func TestRun_randomGraphs(t *testing.T) {
 	t.Parallel()
 	completed, compensated := make(map[kind]int), make(map[kind]int)

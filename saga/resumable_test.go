@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
 
@@ -24,9 +25,9 @@ func TestResumable(t *testing.T) {
 		{saga.ErrNotStarted, true},
 		{saga.ErrFateUnknown, true},
 		{fmt.Errorf("%w: %w", saga.ErrNotStarted, saga.ErrClosed), true},
-		{&saga.Error{Status: saga.Stuck, Cause: unsent}, true},
-		{&saga.Error{Status: saga.Compensated, Cause: unsent}, false},
-		{&saga.Error{Status: saga.Abandoned, Cause: unsent}, false},
+		{&saga.Error{Status: journal.Stuck, Cause: unsent}, true},
+		{&saga.Error{Status: journal.Compensated, Cause: unsent}, false},
+		{&saga.Error{Status: journal.Abandoned, Cause: unsent}, false},
 		{saga.ErrKeyReused, false},
 		{saga.ErrInvalidKey, false},
 		{saga.ErrConfig, false},

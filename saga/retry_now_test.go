@@ -4,26 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A bank is down until a test says otherwise. What is to be done there is tried again after an
-// hour.
+// A bank is down until a test says otherwise. A call to it is retried after an hour.
 type bank struct {
 	up    atomic.Bool
 	tries atomic.Int32
 	packs atomic.Int32  // runs of the step beside it
 	pack  chan struct{} // these end when it is closed
+	end   func()        // closes it
 }
 
-func newBank() *bank { return &bank{pack: make(chan struct{})} }
+func newBank() *bank {
+	k := &bank{pack: make(chan struct{})}
+	k.end = sync.OnceFunc(func() { close(k.pack) })
+	return k
+}
 
 func (k *bank) try() error {
 	k.tries.Add(1)
@@ -44,7 +51,7 @@ func (k *bank) transfer() *saga.Definition[order, nothing] {
 			k.packs.Add(1)
 			<-k.pack
 			return nothing{}, nil
-		}).UndoFunc("shop.unpack", undo).TryTimeout(500 * time.Hour)
+		}).UndoFunc("shop.unpack", undo).AttemptTimeout(500 * time.Hour)
 	})
 }
 
@@ -90,6 +97,7 @@ func TestRetryNow_inMemory(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		inBubble(t, func(s *stage) {
 			k := newBank()
+			defer k.end() // also for a test that fails: the engine waits for its functions
 			d := k.transfer()
 			e := s.openHolding(d)
 			var desk desk = e
@@ -102,8 +110,10 @@ func TestRetryNow_inMemory(t *testing.T) {
 			before := s.read("k")
 			require.EqualValues(s, 1, k.tries.Load())
 
+			said := time.Now()
 			r, err := desk.RetryNow(s.Context(), s.id("k"), someone)
 			require.NoError(s, err)
+			require.Equal(s, said, time.Now(), "there is nobody to wait for")
 			require.Equal(s, []any{before.Fence, before.Engine, before.Revision}, []any{r.Fence, r.Engine, r.Revision}, "it keeps its owner")
 			within(s, "tried at once", func() bool { return k.tries.Load() == 2 })
 			time.Sleep(10 * time.Minute)
@@ -113,8 +123,8 @@ func TestRetryNow_inMemory(t *testing.T) {
 			_, err = desk.RetryNow(s.Context(), s.id("k"), someone)
 			require.NoError(s, err)
 			within(s, "tried again", func() bool { return k.tries.Load() == 3 })
-			close(k.pack)
-			within(s, "completed", func() bool { return s.read("k").Status == saga.Completed })
+			k.end()
+			within(s, "completed", func() bool { return s.read("k").Status == journal.Completed })
 			require.EqualValues(s, 1, k.packs.Load(), "the step beside it was begun again")
 			require.EqualValues(s, before.Fence, s.read("k").Fence)
 			log, err := desk.AuditLog(s.Context(), s.id("k"), 10)
@@ -134,11 +144,11 @@ func TestRetryNow_ofAnUndo(t *testing.T) {
 		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
-		require.Equal(s, saga.Compensating, s.read("k").Status)
+		require.Equal(s, journal.Compensating, s.read("k").Status)
 		k.up.Store(true)
 		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
-		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
 		require.EqualValues(s, 2, k.tries.Load())
 	})
 }
@@ -163,7 +173,7 @@ func TestRetryNow_inTheJournal(t *testing.T) {
 		r, err := s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		require.False(s, r.WakeAt.After(r.Now))
-		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
 		require.EqualValues(s, 2, k.tries.Load())
 	})
 }
@@ -185,7 +195,7 @@ func TestRetryNow_ownerDies(t *testing.T) {
 		require.NoError(s, err)
 		require.NoError(s, s.journal.Leave(s.Context(), s.read("k").Engine))
 		s.open(d)
-		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
 		require.EqualValues(s, 2, k.tries.Load())
 	})
 }
@@ -239,10 +249,10 @@ func TestRetryNow_theLogIsAway(t *testing.T) {
 		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
-		require.Positive(s, s.events.count(saga.EngineJournalError))
+		require.Positive(s, s.events.count(saga.EventJournalError))
 		require.EqualValues(s, 1, k.tries.Load())
 		away.Store(false)
-		within(s, "compensated", func() bool { return s.read("k").Status == saga.Compensated })
+		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
 		time.Sleep(2 * time.Second)
 		asked := j.count("AuditLog")
 		time.Sleep(time.Hour)
@@ -274,9 +284,83 @@ func TestRetryNow_refuses(t *testing.T) {
 				require.ErrorContains(s, err, tt.text, tt.name)
 				require.Equal(s, s.read("k").Status, r.Status)
 			}
-			log, err := e.AuditLog(s.Context(), saga.ID{}, 1)
+			log, err := e.AuditLog(s.Context(), journal.ID{}, 1)
 			require.NoError(s, err)
 			require.Empty(s, log)
 		})
 	}
+}
+
+// The verb comes just before the owner gives the saga up, and the owner does not know of it. The
+// saga does not sleep despite the verb.
+func TestRetryNow_asTheSagaFallsAsleep(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []int{0, 1} { // of the owner between the word and the sleep
+		inBubble(t, func(s *stage) {
+			k := newBank()
+			defer k.end()
+			more := make(chan struct{})
+			endMore := sync.OnceFunc(func() { close(more) })
+			defer endMore()
+			d := saga.MustDefine("transfer", 1, func(b *saga.Builder[order, nothing]) {
+				b.UndoBudget(1000 * time.Hour)
+				saga.StepFunc(b, "bank.transfer", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+					return nothing{}, k.try()
+				}).UndoFunc("bank.recall", undo).Retry(hourly)
+				saga.StepFunc(b, "shop.pack", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+					<-k.pack
+					return nothing{}, errors.New("no paper")
+				}).UndoFunc("shop.unpack", undo).AttemptTimeout(500 * time.Hour).Retry(hourly)
+				saga.StepFunc(b, "shop.weigh", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+					<-more
+					return nothing{}, nil
+				}).UndoFunc("shop.unweigh", undo).AttemptTimeout(500 * time.Hour)
+			})
+			if writes == 0 {
+				endMore()
+			}
+			e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Poll: 10 * time.Second})
+			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+			require.NoError(s, err)
+			time.Sleep(62 * time.Second) // two seconds after a look at the audit log
+			require.EqualValues(s, 1, k.tries.Load())
+			_, err = s.operator(blind(s.journal)).RetryNow(s.Context(), s.id("k"), someone)
+			require.NoError(s, err)
+			k.end()
+			if writes > 0 {
+				synctest.Wait()
+				endMore()
+			}
+			time.Sleep(time.Minute)
+			require.EqualValues(s, 2, k.tries.Load(), "tries after the word, with %d writes", writes)
+			require.Zero(s, s.events.count(saga.EventTookOver), "it gave the saga up")
+			r := s.asleep("k")
+			require.Greater(s, r.WakeAt.Sub(r.Now), 50*time.Minute, "one word is one try")
+		})
+	}
+}
+
+// Where the record cannot be read, as without the key that it is sealed with, nobody knows what
+// waits: it is not enough to wake the saga.
+func TestRetryNow_ofWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := k.recall()
+		_, err := d.Start(s.Context(), s.open(d), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		r := s.asleep("k")
+		_, err = s.operator(unreadable{illegible{s.journal}}).RetryNow(s.Context(), r.ID, someone)
+		require.ErrorIs(s, err, saga.ErrCorrupt)
+		require.Equal(s, r.WakeAt, s.read("k").WakeAt)
+	})
+}
+
+// unreadable is a journal that cannot read the entries either.
+type unreadable struct{ illegible }
+
+func (j unreadable) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
+	r, err := j.illegible.Read(ctx, id)
+	r.Entries = nil
+	return r, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
@@ -79,7 +80,7 @@ func TestRun_compensates(t *testing.T) {
 		require.Equal(s, forward, undo.Cancels)
 		require.JSONEq(s, `{"input":{"sku":"a-1","cents":100},"output":{"ID":"h"}}`, string(undo.Body))
 
-		// Whoever asks gets the same, from the journal.
+		// A later caller gets the same error, from the journal.
 		_, later := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		var same *saga.Error
 		require.ErrorAs(s, later, &same)
@@ -88,7 +89,8 @@ func TestRun_compensates(t *testing.T) {
 	})
 }
 
-// What is sent while a sibling fails is waited for, found out about, and undone.
+// If a sibling fails while a call is running, the saga waits for the call, finds out its outcome,
+// and undoes it.
 func TestRun_drainsBeforeItUndoes(t *testing.T) {
 	t.Parallel()
 	for _, late := range []sagatest.Fault{sagatest.Pass(), sagatest.LoseAnswer()} {
@@ -118,7 +120,7 @@ func TestRun_badInput(t *testing.T) {
 		require.ErrorIs(s, run(s.Context(), k, basket, saga.Scope(string(make([]byte, 256)))), saga.ErrInvalidKey)
 		require.ErrorIs(s, run(s.Context(), k, basket, saga.Scope("t\xff")), saga.ErrInvalidKey)
 		require.ErrorIs(s, run(s.Context(), k, basket, saga.Scope("t\x00")), saga.ErrInvalidKey)
-		require.ErrorIs(s, run(s.Context(), k, order{SKU: string(make([]byte, saga.MaxInputBytes))}), saga.ErrEncode)
+		require.ErrorIs(s, run(s.Context(), k, order{SKU: string(make([]byte, journal.MaxInputBytes))}), saga.ErrEncode)
 		other := saga.MustDefine("checkout", 2, shop)
 		_, err := other.Run(s.Context(), e, k, basket)
 		require.ErrorIs(s, err, saga.ErrNoDefinition)
@@ -166,7 +168,7 @@ func TestRun_callerHangsUp(t *testing.T) {
 		_, err := checkout.Run(ctx, e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrDetached)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
-		s.until("k", saga.Compensated)
+		s.until("k", journal.Compensated)
 		s.wantEffects("inventory.reserve", 1, 1)
 		s.wantEffects("payment.charge", 1, 1)
 	})
@@ -180,12 +182,12 @@ func TestStart_returnsAtOnce(t *testing.T) {
 		r, err := checkout.Start(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		require.NoError(s, err)
 		require.Zero(s, time.Since(begun))
-		require.Equal(s, saga.Running, r.Status)
-		s.until("k", saga.Completed)
+		require.Equal(s, journal.Running, r.Status)
+		s.until("k", journal.Completed)
 	})
 }
 
-// What is started without an engine, as within a transaction, is claimed.
+// A saga that is started without an engine, as within a transaction, is claimed.
 func TestRequest_isClaimed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 var mailOnly = saga.MustDefine("mail-only", 1, func(b *saga.Builder[parcel, nothing]) {
@@ -40,10 +41,10 @@ func TestSleep_keepsNobodyWaiting(t *testing.T) {
 				name := fmt.Sprint("m-", i)
 				enqueue(s, mailOnly, name, parcel{"t"})
 				enqueued := time.Now()
-				for s.read(name).Status == saga.Running {
+				for s.read(name).Status == journal.Running {
 					time.Sleep(10 * time.Millisecond)
 				}
-				require.Equal(s, saga.Completed, s.read(name).Status)
+				require.Equal(s, journal.Completed, s.read(name).Status)
 				require.Less(s, time.Since(enqueued), time.Second, "%d sagas kept it waiting, %v after the last", n, after)
 			}
 			st, err := s.journal.Stats(s.Context())
@@ -53,8 +54,8 @@ func TestSleep_keepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A saga that sleeps has no owner, and its entries say all. Whoever claims it goes on as its last
-// owner would have: it does not take for sent what was not.
+// A saga that sleeps has no owner, and its entries are complete. The engine that claims it
+// continues as the last owner would have. It does not take an unsent call for sent.
 func TestSleep_isTrusted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -76,13 +77,13 @@ func TestSleep_isTrusted(t *testing.T) {
 			e := s.open(d)
 			_, err := d.Start(s.Context(), e, key(s.T, "k"), 1)
 			require.NoError(s, err)
-			var r saga.Record
+			var r journal.Record
 			for r = s.read("k"); !r.Clean; r = s.read("k") {
 				time.Sleep(time.Second)
 			}
 			require.True(s, r.Engine.IsZero())
 			require.Len(s, r.Entries, 1)
-			require.Equal(s, len(resumed), r.Entries[0].Tries)
+			require.Equal(s, len(resumed), r.Entries[0].Attempts)
 			require.NoError(s, e.Close(s.Context()))
 			tries := len(resumed)
 			for range tries {
@@ -94,15 +95,15 @@ func TestSleep_isTrusted(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.Len(s, resumed, 1)
 			require.Equal(s, tt.resumed, <-resumed, tt.name)
-			require.Equal(s, tries+1, s.read("k").Entries[0].Tries)
-			require.Zero(s, s.events.count(saga.EngineTookOver), "nobody was taken over from")
-			require.Zero(s, s.read("k").Deaths)
+			require.Equal(s, tries+1, s.read("k").Entries[0].Attempts)
+			require.Zero(s, s.events.count(saga.EventTookOver), "nobody was taken over from")
+			require.Zero(s, s.read("k").RecoveryAttempts)
 		})
 	}
 }
 
 // asleep waits until the saga sleeps.
-func (s *stage) asleep(text string) saga.Record {
+func (s *stage) asleep(text string) journal.Record {
 	s.Helper()
 	for range 10_000 {
 		if r := s.read(text); r.Clean && r.Engine.IsZero() {
@@ -111,11 +112,11 @@ func (s *stage) asleep(text string) saga.Record {
 		time.Sleep(time.Second)
 	}
 	s.Fatalf("saga does not sleep: %v", s.read(text))
-	return saga.Record{}
+	return journal.Record{}
 }
 
-// What an owner doubts when it gives a saga up, its next owner doubts as well: also of a step
-// that the one between never came to.
+// A call in doubt when an owner gives a saga up is in doubt for later owners as well. This
+// includes a step that the owner between them never reached.
 func TestSleep_inDoubt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -152,23 +153,23 @@ func TestSleep_inDoubt(t *testing.T) {
 		require.NoError(s, e.Close(s.Context()))
 		busy.Store(false)
 		s.open(d)
-		s.until("k", saga.Completed)
+		s.until("k", journal.Completed)
 		require.True(s, <-second, "it was sent by the first owner")
 		require.Empty(s, second)
 	})
 }
 
-func entryOf(r saga.Record, step string) saga.Entry {
+func entryOf(r journal.Record, step string) journal.Entry {
 	for _, e := range r.Entries {
 		if e.Step == step && !e.Undo {
 			return e
 		}
 	}
-	return saga.Entry{}
+	return journal.Entry{}
 }
 
-// Cancel wakes a saga that sleeps. What was never sent is not undone, and a deadline that
-// passes while it sleeps turns it in time.
+// Cancel wakes a saga that sleeps. A call that was never sent is not undone. A deadline that
+// passes while the saga sleeps turns it in time.
 func TestSleep_cancelled(t *testing.T) {
 	t.Parallel()
 	const timeout = 10 * time.Minute
@@ -197,17 +198,18 @@ func TestSleep_cancelled(t *testing.T) {
 			} else {
 				woken = woken.Add(r.FirstClaimedAt.Add(timeout).Sub(r.Now))
 			}
-			for s.read("k").Status != saga.Compensated {
+			for s.read("k").Status != journal.Compensated {
 				time.Sleep(100 * time.Millisecond)
 			}
 			require.Less(s, time.Since(woken), time.Second)
 			require.EqualValues(s, 1, undone.Load())
-			require.Zero(s, s.read("k").Deaths)
+			require.Zero(s, s.read("k").RecoveryAttempts)
 		})
 	}
 }
 
-// Whoever waits for a saga that sleeps is told how it ended, also if another process ends it.
+// A caller that waits for a sleeping saga is told its outcome, even if another process ends the
+// saga.
 func TestSleep_whoWaits(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{false, true} {
@@ -246,7 +248,7 @@ func TestSleep_whoWaits(t *testing.T) {
 			if elsewhere {
 				s.open(d)
 			}
-			s.until("k", saga.Completed)
+			s.until("k", journal.Completed)
 			ended := time.Now()
 			<-ran
 			require.NoError(s, err)

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 // Until its first write a saga looks to every start of its own process as if that
@@ -62,7 +64,7 @@ func TestRun_ctxIsDone(t *testing.T) {
 	})
 }
 
-// Who stops waiting hears that it was the ctx, and why.
+// A caller that stops waiting gets the ctx's error and its cause.
 func TestRun_ctxEnds(t *testing.T) {
 	t.Parallel()
 	why := errors.New("the client hung up")
@@ -80,7 +82,7 @@ func TestRun_ctxEnds(t *testing.T) {
 	})
 }
 
-// That a repetition of a start fails says nothing of the first, which may have arrived.
+// If the repetition of a start fails, the first start may still have arrived.
 func TestStart_unknownThenRefused(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("connection refused")
@@ -147,7 +149,7 @@ func TestStart_callerLeaves(t *testing.T) {
 			}
 			require.NotErrorIs(s, err, saga.ErrNotStarted)
 			time.Sleep(time.Minute)
-			require.Equal(s, saga.Completed, s.read("k").Status)
+			require.Equal(s, journal.Completed, s.read("k").Status)
 		})
 	}
 }
@@ -168,15 +170,15 @@ func TestStart_journalPanics(t *testing.T) {
 			e := s.openOn(j, checkout)
 			_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrFateUnknown)
-			var panicked *saga.PanicError
+			var panicked *sdk.PanicError
 			require.ErrorAs(s, err, &panicked)
 		})
 	}
 }
 
-// The journal goes away while a saga is under way. Who waits for it, and who asks for
-// it again, hear that it goes on, as long as this process knows; after that nobody can
-// know, and nobody says that nothing was started.
+// The journal fails while a saga is running. A caller that waits for the saga, or asks for it
+// again, is told that it goes on, while this process knows this. After that the outcome is
+// unknown, and no caller is told that the saga was not started.
 func TestRun_journalGoesAway(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -212,7 +214,7 @@ func TestRun_journalGoesAway(t *testing.T) {
 
 		time.Sleep(saga.DefaultLease)
 		err = <-run(basket)
-		for _, want := range []error{saga.ErrNotStarted, saga.ErrLeaseLost, errNoNetwork} {
+		for _, want := range []error{saga.ErrNotStarted, journal.ErrLeaseLost, errNoNetwork} {
 			require.ErrorIs(s, err, want)
 		}
 		require.NotErrorIs(s, err, saga.ErrDetached)

@@ -3,55 +3,61 @@ package saga
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/saga/internal/engine"
 )
 
 // A StepRef is a declared step whose input is In and whose output is Out. Its
 // methods say more of it and return it.
 //
-// What a step is decides what happens when another one fails: it is undone
-// (Undo), there is nothing to undo (ReadOnly), or it stays (Irreversible).
-// Past the Pivot a saga only goes forward: what follows is Retriable.
+// The methods decide what happens when another step fails. The step is undone (Undo), has
+// nothing to undo (ReadOnly), or stays (Irreversible). Past the Pivot a saga only goes
+// forward: all later steps are Retriable.
 type StepRef[In, Out any] struct {
-	draft *draft
-	step  *step
+	draft *engine.Draft
+	step  *engine.Step
 }
 
 // AnyStep is a [StepRef] of any types.
-type AnyStep interface{ ref() (*draft, *step) }
+type AnyStep interface {
+	ref() (*engine.Draft, *engine.Step)
+}
 
-func (s *StepRef[In, Out]) ref() (*draft, *step) { return s.draft, s.step }
+func (s *StepRef[In, Out]) ref() (*engine.Draft, *engine.Step) {
+	if s == nil {
+		return nil, nil
+	}
+	return s.draft, s.step
+}
 
-// Step declares the call of op with in. Its name is "service.operation", with
-// op's discriminators in brackets behind it, and its key the child key of these
-// under the saga's own: one saga calls an operation twice only with different
+// Step declares the call of op with in. The step's name is "service.operation". If op has
+// discriminators, they follow in brackets. The key of the call is the child key of these
+// names under the saga's own key. So one saga calls an operation twice only with different
 // discriminators (contract.Operation.For).
 func Step[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], op contract.Operation[In, Out], in Value[In],
 ) *StepRef[In, Out] {
-	s := declare[In, Out](b.draft, address{
-		service: op.Service(), operation: op.Name(), discriminators: op.Discriminators(),
-		shape: op.Method() + " " + op.Pattern(),
+	s := declare[In, Out](b.draft, engine.Address{
+		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
+		Shape: op.Method() + " " + op.Pattern(),
 	}, in.node)
 	path, err := op.Path()
 	if err != nil {
-		b.draft.problem(err)
+		b.draft.Problem(err)
 		return s
 	}
-	s.step.call = operationCall(op, path)
+	s.step.Call = operationCall(op, path)
 	return s
 }
 
-// StepFunc declares a step that runs fn, for what is no operation. name is
-// "service.operation", from which the key in [Call] is derived. fn may run any
-// number of times, in any process: it makes its effects happen once by passing
-// the key on, or by calls of package sdk with its ctx, whose parent key is that
-// key.
+// StepFunc declares a step that runs fn. Use it for a step without an operation. The name is
+// "service.operation"; the key in [Call] is derived from it. fn may run any number of times, in
+// any process. So it must make its effects happen once. It passes the key on, or makes calls of
+// package sdk with its ctx, whose parent key is that key.
 //
 // If fn returns an error, or panics, its effect is unknown. The step is then tried again,
 // by default ten times in about five minutes ([RetryPolicy]), and is undone. There are two exceptions:
@@ -60,48 +66,50 @@ func Step[SagaIn, SagaOut, In, Out any](
 //   - The error speaks for every call that fn made with its ctx: a *retry.Error, an
 //     *sdk.FanoutError, an [*Error] of a saga that fn ran, or several of these joined.
 //
-// Calls are those of packages sdk and retry, and sagas that fn runs. If one of them took
-// effect, or may have, fn did: also if fn returns only the error of a later call that was
-// refused. Reads (GET) have no effect. Else fn was refused if a call was. A saga that is
-// compensated counts as refused; any other one that failed is unknown. An error of a call
-// with another ctx, and any other error beside it, makes the outcome unknown. If fn has
-// an effect in another way, it must say what is known of it.
+// Calls are those of packages sdk and retry, and sagas that fn runs. Reads (GET) have no
+// effect. If one of the calls took effect, or may have, fn did too. This holds even if fn
+// returns only the error of a later call that was refused. Otherwise fn was refused if one of
+// its calls was.
+//
+// A saga that is compensated counts as refused. Any other saga that failed is unknown. The
+// outcome of fn is unknown, too, if its error has a part of another kind, or one about a call
+// with another ctx. If fn has an effect in another way, it must say what is known of it.
 func StepFunc[SagaIn, SagaOut, In, Out any](
 	b *Builder[SagaIn, SagaOut], name string, in Value[In], fn func(ctx context.Context, call Call[In]) (Out, error),
 ) *StepRef[In, Out] {
 	service, operation, err := splitName(name)
 	if err != nil {
-		b.draft.problem(err)
+		b.draft.Problem(err)
 	}
-	s := declare[In, Out](b.draft, address{service: service, operation: operation, shape: function}, in.node)
+	s := declare[In, Out](b.draft, engine.Address{Service: service, Operation: operation, Shape: engine.Function}, in.node)
 	if fn == nil {
-		b.draft.problem(fmt.Errorf("step %s: no function", name))
+		b.draft.Problem(fmt.Errorf("step %s: no function", name))
 		return s
 	}
-	s.step.call = functionCall(fn)
+	s.step.Call = functionCall(fn)
 	return s
 }
 
 // declare adds a step to the draft.
-func declare[In, Out any](d *draft, to address, in *node) *StepRef[In, Out] {
-	s := &step{
-		index: len(d.plan.steps), name: to.name(), address: to, input: in,
-		tryTimeout: DefaultTryTimeout, output: formOf[Out](),
+func declare[In, Out any](d *engine.Draft, to engine.Address, in *engine.Node) *StepRef[In, Out] {
+	s := &engine.Step{
+		Index: len(d.Plan.Steps), Name: to.Name(), Address: to, Input: in,
+		AttemptTimeout: DefaultAttemptTimeout, Output: formOf[Out](),
 	}
-	if in == nil || in.draft != d {
-		d.problem(fmt.Errorf("%w: the input of step %s is of no saga, of another one, or of a nil function", ErrValue, s.name))
+	if in == nil || in.Draft != d {
+		d.Problem(fmt.Errorf("%w: the input of step %s is of no saga, of another one, or of a nil function", ErrValue, s.Name))
 	} else {
-		s.data = in.needs
+		s.Data = in.Needs
 	}
 	var zero Out
 	err := storable[Out]()
 	if err == nil {
-		s.zero, err = contract.Encode(zero)
+		s.Zero, err = contract.Encode(zero)
 	}
 	if err != nil {
-		d.problem(fmt.Errorf("step %s: output: %w", s.name, err))
+		d.Problem(fmt.Errorf("step %s: output: %w", s.Name, err))
 	}
-	d.plan.steps = append(d.plan.steps, s)
+	d.Plan.Steps = append(d.Plan.Steps, s)
 	return &StepRef[In, Out]{draft: d, step: s}
 }
 
@@ -114,26 +122,10 @@ func splitName(name string) (service, operation string, err error) {
 	return service, operation, nil
 }
 
-// name returns the name of a step that calls this address.
-func (a address) name() string {
-	name := a.service + "." + a.operation
-	if len(a.discriminators) == 0 {
-		return name
-	}
-	shown := make([]string, len(a.discriminators))
-	for i, d := range a.discriminators {
-		shown[i] = d
-		if strings.ContainsAny(d, `",[]`) || strconv.Quote(d) != `"`+d+`"` {
-			shown[i] = strconv.Quote(d)
-		}
-	}
-	return name + "[" + strings.Join(shown, ",") + "]"
-}
-
 // Output is what the step's call returns.
 func (s *StepRef[In, Out]) Output() Value[Out] {
-	i := s.step.index
-	return Value[Out]{&node{draft: s.draft, needs: []int{i}, eval: func(f *facts) any { return f.outputs[i] }}}
+	i := s.step.Index
+	return Value[Out]{&engine.Node{Draft: s.draft, Needs: []int{i}, Eval: func(f *engine.Facts) any { return f.Outputs[i] }}}
 }
 
 // An UndoOperation undoes an operation whose input is In and whose output is
@@ -155,77 +147,77 @@ type UndoOperation[In, Out any] interface {
 // and must not be refused: a saga whose undo is refused is stuck.
 func (s *StepRef[In, Out]) Undo(op UndoOperation[In, Out]) *StepRef[In, Out] {
 	if op == nil {
-		s.draft.problem(fmt.Errorf("step %s: the undo is nil", s.step.name))
+		s.draft.Problem(fmt.Errorf("step %s: the undo is nil", s.step.Name))
 		return s
 	}
-	to := address{
-		service: op.Service(), operation: op.Name(), discriminators: op.Discriminators(),
-		shape: op.Method() + " " + op.Pattern(),
+	to := engine.Address{
+		Service: op.Service(), Operation: op.Name(), Discriminators: op.Discriminators(),
+		Shape: op.Method() + " " + op.Pattern(),
 	}
-	if len(to.discriminators) == 0 {
-		to.discriminators = s.step.address.discriminators
+	if len(to.Discriminators) == 0 {
+		to.Discriminators = s.step.Address.Discriminators
 	}
 	path, err := op.Path()
 	if err != nil {
-		s.draft.problem(err)
-	} else if to.service != s.step.address.service {
-		s.draft.problem(fmt.Errorf("step %s: %s cannot undo it: it is of another service", s.step.name, to.name()))
+		s.draft.Problem(err)
+	} else if to.Service != s.step.Address.Service {
+		s.draft.Problem(fmt.Errorf("step %s: %s cannot undo it: it is of another service", s.step.Name, to.Name()))
 	}
 	s.setUndo(to)
-	s.step.undoCall = operationUndo(op, path, to)
+	s.step.UndoCall = operationUndo(op, path, to)
 	return s
 }
 
-// UndoFunc makes fn what undoes the step. name is "service.operation", as in
-// [StepFunc]. fn returns nil where it undid the step, and [ErrNothingToUndo] where
-// there was nothing to undo; both are success. Any other error means what it means of a
-// [StepFunc]: an undo is tried again while the outcome is unknown, and a refused one makes
+// UndoFunc makes fn the undo of the step. The name is "service.operation", as in
+// [StepFunc]. fn returns nil if it undid the step, and [ErrNothingToUndo] if there was
+// nothing to undo. Both are success. Any other error means the same as from a
+// [StepFunc]. While the outcome is unknown, the undo is tried again. A refused undo makes
 // the saga stuck.
 func (s *StepRef[In, Out]) UndoFunc(name string, fn func(ctx context.Context, undo UndoCall[In, Out]) error) *StepRef[In, Out] {
 	service, operation, err := splitName(name)
 	if err != nil {
-		s.draft.problem(err)
+		s.draft.Problem(err)
 	}
 	if fn == nil {
-		s.draft.problem(fmt.Errorf("step %s: the undo has no function", s.step.name))
+		s.draft.Problem(fmt.Errorf("step %s: the undo has no function", s.step.Name))
 	}
-	to := address{service: service, operation: operation, discriminators: s.step.address.discriminators, shape: function}
+	to := engine.Address{Service: service, Operation: operation, Discriminators: s.step.Address.Discriminators, Shape: engine.Function}
 	s.setUndo(to)
-	s.step.undoCall = functionUndo(fn, to)
+	s.step.UndoCall = functionUndo(fn, to)
 	return s
 }
 
-func (s *StepRef[In, Out]) setUndo(to address) {
-	if s.step.undo != nil {
-		s.draft.problem(fmt.Errorf("step %s: there are two undos", s.step.name))
+func (s *StepRef[In, Out]) setUndo(to engine.Address) {
+	if s.step.Undo != nil {
+		s.draft.Problem(fmt.Errorf("step %s: there are two undos", s.step.Name))
 	}
-	s.step.undo = &to
+	s.step.Undo = &to
 }
 
 // Pivot makes the step the one that decides: before it completed a saga can be
 // undone, and after it no more. A saga has at most one. A step without an undo
 // that nothing else can fail after is the pivot without being called so.
 func (s *StepRef[In, Out]) Pivot() *StepRef[In, Out] {
-	s.step.isPivot = true
+	s.step.IsPivot = true
 	return s
 }
 
 // Retriable says that the step succeeds in the end, if it is only tried for
 // long enough: [Builder.UndoBudget], unless its [RetryPolicy] names Attempts. Without an undo it must come after everything that can fail.
 func (s *StepRef[In, Out]) Retriable() *StepRef[In, Out] {
-	s.step.retriable = true
+	s.step.Retriable = true
 	return s
 }
 
 // ReadOnly says that the step has no effect.
 func (s *StepRef[In, Out]) ReadOnly() *StepRef[In, Out] {
-	s.step.readOnly = true
+	s.step.ReadOnly = true
 	return s
 }
 
 // Irreversible says that the step's effect may stay when the saga is undone.
 func (s *StepRef[In, Out]) Irreversible() *StepRef[In, Out] {
-	s.step.irreversible = true
+	s.step.Irreversible = true
 	return s
 }
 
@@ -233,34 +225,37 @@ func (s *StepRef[In, Out]) Irreversible() *StepRef[In, Out] {
 func (s *StepRef[In, Out]) After(steps ...AnyStep) *StepRef[In, Out] {
 	for _, other := range steps {
 		if other == nil {
-			s.draft.problem(fmt.Errorf("%w: step %s: After nil", ErrValue, s.step.name))
+			s.draft.Problem(fmt.Errorf("%w: step %s: After nil", ErrValue, s.step.Name))
 			continue
 		}
 		d, o := other.ref()
 		if d != s.draft {
-			s.draft.problem(fmt.Errorf("%w: step %s: After a step of another saga", ErrValue, s.step.name))
+			s.draft.Problem(fmt.Errorf("%w: step %s: After a step of another saga", ErrValue, s.step.Name))
 			continue
 		}
-		s.step.after = append(s.step.after, o.index)
+		s.step.After = append(s.step.After, o.Index)
 	}
 	return s
 }
 
-// TryTimeout bounds one try: one call of the client with its attempts, or one
-// run of the function; of the undo too. The default is [DefaultTryTimeout].
-func (s *StepRef[In, Out]) TryTimeout(d time.Duration) *StepRef[In, Out] {
-	s.draft.duration("step "+s.step.name+": TryTimeout", d)
-	s.step.tryTimeout = d
+// AttemptTimeout bounds one attempt: one call of the client with its attempts, or one
+// run of the function; of the undo too. The default is [DefaultAttemptTimeout].
+func (s *StepRef[In, Out]) AttemptTimeout(d time.Duration) *StepRef[In, Out] {
+	s.draft.Duration("step "+s.step.Name+": AttemptTimeout", d)
+	s.step.AttemptTimeout = d
 	return s
 }
 
-// Timeout bounds all tries of the step, from when it could first begin. It cuts off the
-// try that is running then. Past it the step has failed, as after its last attempt
-// ([RetryPolicy]), and nobody tries to find out what became of it: the step is undone if
+// Timeout bounds all attempts of the step, from the time when it could first begin. It cuts off
+// the attempt that is running then. After that time the step has failed, as after its last
+// attempt ([RetryPolicy]). The engine does not try to find out its outcome: the step is undone if
 // it may have had an effect. By default the attempts bound the step.
+//
+// A verb that takes the saga from its owner ([Operator.Retry], [Operator.Cancel]) begins the time
+// anew.
 func (s *StepRef[In, Out]) Timeout(d time.Duration) *StepRef[In, Out] {
-	s.draft.duration("step "+s.step.name+": Timeout", d)
-	s.step.timeout = d
+	s.draft.Duration("step "+s.step.Name+": Timeout", d)
+	s.step.Timeout = d
 	return s
 }
 
@@ -271,7 +266,7 @@ func (s *StepRef[In, Out]) Timeout(d time.Duration) *StepRef[In, Out] {
 // library guards. [Builder.CheckpointEdges] needs it of every step, for as long as the
 // whole saga can take, and says what it means of a function's.
 func (s *StepRef[In, Out]) Retention(d time.Duration) *StepRef[In, Out] {
-	s.draft.duration("step "+s.step.name+": Retention", d)
-	s.step.retention = d
+	s.draft.Duration("step "+s.step.Name+": Retention", d)
+	s.step.Retention = d
 	return s
 }

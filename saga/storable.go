@@ -7,15 +7,15 @@ import (
 	"reflect"
 )
 
-// storable returns an error wrapping ErrType if a T does not survive the way
-// through JSON: what it would lose would be another thing after a crash.
+// storable returns an error wrapping ErrType if JSON does not keep all parts of a T. Otherwise
+// the value would differ after a crash.
 func storable[T any]() error {
 	return checkType(place{of: reflect.TypeFor[T]()}, make(map[place]bool))
 }
 
-// A place is where in a value there is one of that type. Values are encoded as they are
-// and not through a pointer, so that package encoding/json calls what a type's pointer
-// alone has only where it gets at the address: behind a pointer, and in a slice.
+// A place is a type and its place in a value. Values are encoded as they are and not through a
+// pointer. So package encoding/json calls methods with a pointer receiver only if the value is
+// addressable: behind a pointer, and in a slice.
 type place struct {
 	of          reflect.Type
 	addressable bool

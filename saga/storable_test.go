@@ -90,8 +90,8 @@ func TestDefine_types(t *testing.T) {
 	}
 }
 
-// What Define lets through comes back as it was: also what is written by a method that
-// the pointer alone has.
+// A value of a type that Define accepts comes back unchanged. This includes a type whose method
+// for encoding has a pointer receiver.
 func TestRun_typesComeBack(t *testing.T) {
 	t.Parallel()
 	type ledger struct {

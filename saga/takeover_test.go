@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,11 +15,12 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 // A dead is a journal that stops answering one process, as if that was killed.
-func dead(j saga.Journal, when func(method string, n int) bool) *tapped {
+func dead(j journal.Journal, when func(method string, n int) bool) *tapped {
 	var killed atomic.Bool
 	d := tap(j)
 	d.before = func(method string, n int) error {
@@ -33,8 +35,8 @@ func dead(j saga.Journal, when func(method string, n int) bool) *tapped {
 
 var errNoNetwork = errors.New("no network")
 
-// severable is a journal that does not answer one process as long as it is cut off.
-func severable(j saga.Journal) (*tapped, *atomic.Bool) {
+// severable is a journal that gives one process no answer while the process is cut off.
+func severable(j journal.Journal) (*tapped, *atomic.Bool) {
 	cut := new(atomic.Bool)
 	c := tap(j)
 	c.before = func(string, int) error {
@@ -47,10 +49,10 @@ func severable(j saga.Journal) (*tapped, *atomic.Bool) {
 }
 
 // beatsOnce is a journal that gives a process a lease, and then hears no beat of it.
-func beatsOnce(j saga.Journal) *tapped {
+func beatsOnce(j journal.Journal) *tapped {
 	b := tap(j)
 	b.before = func(method string, n int) error {
-		if method == "Beat" && n > 1 {
+		if method == "Heartbeat" && n > 1 {
 			return errNoNetwork
 		}
 		return nil
@@ -59,12 +61,12 @@ func beatsOnce(j saga.Journal) *tapped {
 }
 
 // die lets so many engines, one after the other, claim all sagas of a plan and die.
-func (s *stage) die(times int, plan saga.PlanHash, sagas int) {
+func (s *stage) die(times int, plan journal.PlanHash, sagas int) {
 	s.Helper()
 	for n := range times {
-		engine := saga.EngineID{byte(n + 1)}
-		require.NoError(s, s.journal.Beat(s.Context(), engine, time.Second))
-		claimed, err := s.journal.Claim(s.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{plan}, Limit: sagas})
+		engine := journal.EngineID{byte(n + 1)}
+		require.NoError(s, s.journal.Heartbeat(s.Context(), engine, time.Second))
+		claimed, err := s.journal.Claim(s.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{plan}, Limit: sagas})
 		require.NoError(s, err)
 		require.Len(s, claimed, sagas)
 		time.Sleep(2 * time.Second)
@@ -103,8 +105,7 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// What a new owner sends may have been sent before: that a gateway refuses it
-// now proves nothing.
+// A new owner's call may have been sent before: a gateway's refusal now proves nothing.
 func TestTakeOver_resumesUnknown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -132,12 +133,12 @@ func TestLease_lost(t *testing.T) {
 		require.NoError(s, err)
 		cut.Store(true)
 		time.Sleep(30 * time.Second)
-		require.Equal(s, 1, s.events.count(saga.EngineLeaseLost))
+		require.Equal(s, 1, s.events.count(saga.EventLeaseLost))
 		_, err = checkout.Start(s.Context(), e, key(s.T, "other"), basket)
-		require.ErrorIs(s, err, saga.ErrLeaseLost)
+		require.ErrorIs(s, err, journal.ErrLeaseLost)
 		cut.Store(false)
 		_, err = checkout.Start(s.Context(), e, key(s.T, "other"), basket)
-		require.ErrorIs(s, err, saga.ErrLeaseLost, "there is none yet")
+		require.ErrorIs(s, err, journal.ErrLeaseLost, "there is none yet")
 		require.ErrorIs(s, err, saga.ErrNotStarted)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket) // to attach takes no lease
 		require.NoError(s, err)
@@ -179,7 +180,7 @@ func TestJournal_away(t *testing.T) {
 		require.NoError(s, err)
 		require.EqualValues(s, 1, s.read("k").Fence)
 		require.Len(s, s.services.Deliveries(), 4)
-		require.Positive(s, s.events.count(saga.EngineJournalError))
+		require.Positive(s, s.events.count(saga.EventJournalError))
 	})
 }
 
@@ -225,12 +226,12 @@ func TestJournal_startOfUnknownFate(t *testing.T) {
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrFateUnknown)
 		require.NotErrorIs(s, err, saga.ErrNotStarted)
-		s.until("k", saga.Completed)
+		s.until("k", journal.Completed)
 	})
 }
 
-// A start whose COMMIT got lost is driven within a second of when it is durable, whatever its
-// caller does: also if it becomes durable long after the answer was lost.
+// A saga whose COMMIT got no answer is executed within a second of the time when it is durable,
+// whatever its caller does. This holds even if it becomes durable long after the answer was lost.
 func TestJournal_startIsFoundAtTheNextPoll(t *testing.T) {
 	t.Parallel()
 	for _, late := range []time.Duration{0, 20 * time.Second} {
@@ -245,7 +246,7 @@ func TestJournal_startIsFoundAtTheNextPoll(t *testing.T) {
 			require.ErrorIs(s, err, saga.ErrFateUnknown)
 			j.lost.Store(false)
 			time.Sleep(late + time.Second - time.Since(begun))
-			require.Equal(s, saga.Completed, s.read("k").Status)
+			require.Equal(s, journal.Completed, s.read("k").Status)
 			require.EqualValues(s, 1, s.read("k").Fence, "the engine that started it")
 		})
 	}
@@ -253,20 +254,20 @@ func TestJournal_startIsFoundAtTheNextPoll(t *testing.T) {
 
 // lateStarts is a journal that loses the answers of starts, and writes them after a while.
 type lateStarts struct {
-	saga.Journal
+	journal.Journal
 	by   time.Duration
 	lost atomic.Bool
 	once sync.Once
 }
 
-func (j *lateStarts) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+func (j *lateStarts) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	if !j.lost.Load() {
 		return j.Journal.Start(ctx, req)
 	}
 	j.once.Do(func() {
 		time.AfterFunc(j.by, func() { _, _, _ = j.Journal.Start(context.WithoutCancel(ctx), req) })
 	})
-	return saga.Record{}, false, saga.ErrFateUnknown
+	return journal.Record{}, false, saga.ErrFateUnknown
 }
 
 // Before the plan is stored nothing is called.
@@ -325,8 +326,8 @@ func line(edges bool) *saga.Definition[order, nothing] {
 	})
 }
 
-// With edges alone the journal knows nothing of what the dead owner did: the
-// new one sends everything again, and callees replay.
+// With edges alone the journal does not have the dead owner's calls. The new owner sends every
+// call again, and callees replay.
 func TestCheckpointEdges_takeOver(t *testing.T) {
 	t.Parallel()
 	for _, rejected := range []bool{false, true} {
@@ -431,7 +432,7 @@ func TestBackoff_isKept(t *testing.T) {
 		first := s.open(checkout)
 		_, err := checkout.Start(s.Context(), first, key(s.T, "k"), basket)
 		require.NoError(s, err)
-		var r saga.Record
+		var r journal.Record
 		for range 3600 {
 			if r = s.read("k"); r.WakeAt.Sub(r.Now) > 30*time.Second {
 				break
@@ -446,11 +447,11 @@ func TestBackoff_isKept(t *testing.T) {
 		require.Len(s, s.services.Deliveries(), sent, "sent before its time")
 		time.Sleep(2 * time.Second)
 		require.Greater(s, len(s.services.Deliveries()), sent, "not sent when its time came")
-		require.Zero(s, s.read("k").Deaths)
+		require.Zero(s, s.read("k").RecoveryAttempts)
 	})
 }
 
-// Close waits for calls under way, stores how they ended, and hands over.
+// Close waits for running calls, stores their outcomes, and gives the sagas up.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -502,7 +503,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		first := s.open(checkout)
-		s.services.Script("inventory.reserve", sagatest.Slow(time.Second)) // the first step, under way when the engine closes
+		s.services.Script("inventory.reserve", sagatest.Slow(time.Second)) // the step still runs when the engine closes
 		_, err := checkout.Start(s.Context(), first, key(s.T, "old"), basket)
 		require.NoError(s, err)
 		require.NoError(s, first.Close(s.Context()))
@@ -510,8 +511,8 @@ func TestVersions(t *testing.T) {
 		next := saga.MustDefine("checkout", 2, shop)
 		second := s.open(next)
 		time.Sleep(5 * time.Minute)
-		require.Equal(s, saga.Running, s.read("old").Status)
-		require.Positive(s, s.events.count(saga.EngineParked))
+		require.Equal(s, journal.Running, s.read("old").Status)
+		require.Positive(s, s.events.count(saga.EventParked))
 		_, err = next.Run(s.Context(), second, key(s.T, "old"), basket)
 		require.ErrorIs(s, err, saga.ErrNoDefinition)
 		_, err = next.Run(s.Context(), second, key(s.T, "new"), basket)
@@ -535,13 +536,14 @@ func TestOpen_changedPlan(t *testing.T) {
 		})
 		client, err := s.services.Client("inventory", "payment")
 		require.NoError(s, err)
-		_, err = saga.Open(s.Context(), s.journal, client, saga.Config{Definitions: []saga.AnyDefinition{other}})
+		_, err = saga.Open(s.Context(), s.journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{other}})
 		require.ErrorIs(s, err, saga.ErrPlanChanged)
 		require.ErrorContains(s, err, "\n\t- shipping.book POST /parcels pivot after inventory.reserve, payment.charge")
-		var changed *saga.PlanChangedError
-		require.ErrorAs(s, err, &changed)
-		require.Empty(s, changed.Added)
-		require.Len(s, changed.Removed, 2)
+		var plan *saga.PlanError
+		require.ErrorAs(s, err, &plan)
+		require.Len(s, plan.Problems, 1)
+		require.Equal(s, 2, strings.Count(err.Error(), "\n\t- "))
+		require.NotContains(s, err.Error(), "\n\t+ ")
 	})
 }
 
@@ -552,15 +554,15 @@ func TestPoison(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		enqueue(s, checkout, "k", basket)
 		s.die(6, checkout.Plan().Hash, 1)
-		told := make(chan saga.Record, 1)
+		told := make(chan journal.Record, 1)
 		e := s.openWith(s.journal, saga.Config{
 			Definitions: []saga.AnyDefinition{checkout},
-			OnStuck:     func(_ context.Context, r saga.Record) { told <- r },
+			OnStuck:     func(_ context.Context, r journal.Record) { told <- r },
 		})
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
 		require.Empty(s, s.services.Deliveries())
-		require.Equal(s, saga.ReasonPoisoned, (<-told).StuckOn.Reason)
+		require.Equal(s, journal.ReasonPoisoned, (<-told).StuckOn.Reason)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "other"), basket)
 		require.NoError(s, err)
 		_, err = e.Retry(s.Context(), s.id("k"), someone)
@@ -575,17 +577,17 @@ func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		mar  func(req *saga.StartRequest) []saga.Entry
+		mar  func(req *journal.StartRequest) []journal.Entry
 	}{
-		{"input", func(req *saga.StartRequest) []saga.Entry {
+		{"input", func(req *journal.StartRequest) []journal.Entry {
 			req.Input = []byte(`{"cents":"many"}`)
 			return nil
 		}},
-		{"an unknown step", func(*saga.StartRequest) []saga.Entry { return []saga.Entry{{Step: "no.such"}} }},
-		{"a result", func(*saga.StartRequest) []saga.Entry {
-			return []saga.Entry{{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`[`)}}
+		{"an unknown step", func(*journal.StartRequest) []journal.Entry { return []journal.Entry{{Step: "no.such"}} }},
+		{"a result", func(*journal.StartRequest) []journal.Entry {
+			return []journal.Entry{{Step: "inventory.reserve", Outcome: retry.Completed, Result: []byte(`[`)}}
 		}},
-		{"a scope", func(req *saga.StartRequest) []saga.Entry {
+		{"a scope", func(req *journal.StartRequest) []journal.Entry {
 			req.Scope = "\xff" // its calls have no key
 			return nil
 		}},
@@ -595,14 +597,14 @@ func TestCorrupt(t *testing.T) {
 			req, err := checkout.Request(key(s.T, "k"), basket)
 			require.NoError(s, err)
 			entries := tt.mar(&req)
-			req.Engine = saga.EngineID{1}
+			req.Engine = journal.EngineID{1}
 			_, _, err = s.journal.Start(s.Context(), req)
 			require.NoError(s, err)
-			o := saga.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}
-			require.NoError(s, s.journal.Append(s.Context(), o, saga.Write{Revision: 2, Entries: entries}))
+			o := journal.Owner{ID: req.ID, Engine: req.Engine, Fence: 1}
+			require.NoError(s, s.journal.Append(s.Context(), o, journal.Write{Revision: 2, Entries: entries}))
 			e := s.open(checkout)
-			r := s.until("k", saga.Stuck)
-			require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason, tt.name)
+			r := s.until("k", journal.Stuck)
+			require.Equal(s, journal.ReasonCorrupt, r.StuckOn.Reason, tt.name)
 			_, err = checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrStuck)
 			require.ErrorIs(s, err, saga.ErrCorrupt)
@@ -612,9 +614,8 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// Sagas whose engines died together wait after the second death, each for another time: so
-// that one that kills its engine does not meet the same ones again. What nobody died under
-// does not wait.
+// Sagas whose engines died together wait after the second death, each for another time. So a saga
+// that kills its engine does not meet the same sagas again. A saga without a death does not wait.
 func TestPoison_backsOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -650,24 +651,24 @@ func TestPoison_backsOff(t *testing.T) {
 		require.LessOrEqual(s, most, 2*saga.DefaultLease+time.Second, "they waited for each other")
 		require.Greater(s, most-least, time.Second, "they came back together")
 		for i := range together {
-			r := s.until(fmt.Sprint("k-", i), saga.Completed)
-			require.Zero(s, r.Deaths)
+			r := s.until(fmt.Sprint("k-", i), journal.Completed)
+			require.Zero(s, r.RecoveryAttempts)
 		}
 	})
 }
 
 // An illegible journal cannot read what it has.
-type illegible struct{ saga.Journal }
+type illegible struct{ journal.Journal }
 
 var errIllegible = fmt.Errorf("%w: torn page", saga.ErrCorrupt)
 
-func (j illegible) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+func (j illegible) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	r, err := j.Journal.Read(ctx, id)
 	r.Corrupt = errIllegible
 	return r, err
 }
 
-func (j illegible) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+func (j illegible) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	claimed, err := j.Journal.Claim(ctx, req)
 	for i := range claimed {
 		claimed[i].Corrupt = errIllegible
@@ -675,22 +676,25 @@ func (j illegible) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Rec
 	return claimed, err
 }
 
-// What the journal cannot read is put aside as well, without a call, and a person
-// can end it.
+// A saga that the journal cannot read is made stuck as well, without a call, and a person can end
+// it.
 func TestCorrupt_record(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		enqueue(s, checkout, "k", basket)
 		e := s.openOn(illegible{s.journal}, checkout)
-		r := s.until("k", saga.Stuck)
-		require.Equal(s, saga.ReasonCorrupt, r.StuckOn.Reason)
+		r := s.until("k", journal.Stuck)
+		require.Equal(s, journal.ReasonCorrupt, r.StuckOn.Reason)
 		require.Contains(s, r.StuckOn.Detail, "torn page")
 		require.Empty(s, s.services.Deliveries())
 		_, err := e.Cancel(s.Context(), r.ID, someone)
 		require.ErrorIs(s, err, saga.ErrCorrupt, "nobody knows whether it is past its pivot")
+		_, err = e.Retry(s.Context(), r.ID, someone)
+		require.ErrorIs(s, err, saga.ErrCorrupt, "nobody knows what is to be tried again")
+		require.Equal(s, r.Revision, s.read("k").Revision)
 		r, err = e.Abandon(s.Context(), r.ID, someone)
 		require.NoError(s, err)
-		require.Equal(s, saga.Abandoned, r.Status)
+		require.Equal(s, journal.Abandoned, r.Status)
 	})
 }
 
@@ -706,7 +710,7 @@ func TestTakeOver_many(t *testing.T) {
 		s.openWith(s.journal, cfg)
 		s.openWith(s.journal, cfg)
 		for i := range orphans {
-			r := s.until(fmt.Sprint("k-", i), saga.Completed)
+			r := s.until(fmt.Sprint("k-", i), journal.Completed)
 			if r.Fence != 1 {
 				s.Fatalf("fence = %d, want 1", r.Fence)
 			}

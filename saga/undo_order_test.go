@@ -52,7 +52,8 @@ func TestCompensate_orderAcrossAStepWithoutUndo(t *testing.T) {
 	}
 }
 
-// What runs before a step whose undo is refused stays, also across a read.
+// If a step's undo is refused, the steps before it are not undone, also across a step that only
+// reads.
 func TestCompensate_refusedUndoKeepsAllBeforeIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {

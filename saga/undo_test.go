@@ -40,8 +40,8 @@ func TestUndo_firstSent(t *testing.T) {
 	})
 }
 
-// An owner dies before, in or after an undo, of which nothing is written. What a gateway
-// says to the next one proves nothing: the undo may have happened.
+// An owner dies before, in or after an undo, and no entry of the undo is written. A gateway's
+// answer to the next owner proves nothing: the undo may have happened.
 func TestTakeOver_resumesUndos(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []sagatest.Fault{sagatest.Pass(), sagatest.LoseRequest(), sagatest.LoseAnswer()} {

@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// Who waits for a saga of another process reads the journal. Two reads that fail in
-// succession are borne; the third one detaches it.
+// A caller that waits for a saga of another process reads the journal. It accepts two failed
+// reads in succession. The third one detaches it.
 func TestRun_journalAwayWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -43,7 +44,7 @@ func TestRun_journalAwayWhileItWaits(t *testing.T) {
 			require.ErrorIs(s, err, errNoNetwork, "why")
 			require.Equal(s, 5, j.count("Read"))
 			require.Less(s, time.Since(begun), 5*time.Second)
-			s.until("k", saga.Completed)
+			s.until("k", journal.Completed)
 		})
 	}
 }

@@ -22,15 +22,14 @@ var (
 	ErrIntentStore = errors.New("sdk: intent store failed")
 )
 
-// An IntentStore remembers what a program was about to do, for as long as it may
-// do it again. pgstore.Intents is one; sdktest.Intents is one for tests.
+// An IntentStore stores the requests that a program begins, until the program can no longer
+// begin them again. pgstore.Intents is one; sdktest.Intents is one for tests.
 type IntentStore interface {
-	// Begin stores that a request with this parent key begins, durably before it
-	// returns, unless that is stored already. It returns when it was first stored,
-	// by one clock for all processes, and whether that was before this call. Where
-	// several call it at once, existed is false for one of them at most. namespace
-	// and parts are what [Begin] was given, for people and for whoever looks for
-	// what was never finished.
+	// Begin stores that a request with this parent key begins, durably before it returns,
+	// unless that is stored already. It returns when it was first stored, by one clock for
+	// all processes, and whether that was before this call. If several processes call it at
+	// once, existed is false for at most one of them. namespace and parts are the arguments
+	// of [Begin]: they help people to find requests that were never finished.
 	Begin(ctx context.Context, parent childkey.Key, namespace string, parts []string) (began time.Time, existed bool, err error)
 }
 
@@ -41,16 +40,16 @@ type IntentStore interface {
 //
 //	ctx, err := sdk.Begin(ctx, intents, "checkout", "order-42", "rev-1")
 //
-// Whoever begins with the same namespace and parts begins the same request. Where
-// two tenants can have the same business id, the tenant is one of the parts.
+// The same namespace and parts mean the same request. Where two tenants can have the same
+// business id, the tenant is one of the parts.
 //
-// The store remembers, before anything is sent, that the request has begun, and
-// since when. So a first run can tell a refusal from a lost call, later runs start
-// with calls that are Unknown, calls say when they were first sent, and none is
-// sent past its callee's retention, whichever process sends it. A nil store
-// remembers nothing: then every run counts as a later one, and nobody knows how
-// old the request is. What it remembers grows until somebody says that a request is
-// done, and sweeps: with pgstore.Intents that are Done and Sweep, which nothing else calls.
+// The store remembers, before anything is sent, that the request has begun, and since when.
+// So a first run can tell a refusal from a lost call. In later runs calls start as Unknown.
+// Calls say when they were first sent, and no process sends a call past its callee's
+// retention. A nil store remembers nothing: then every run counts as a later one, and
+// nobody knows how old the request is. The store grows until the program marks requests as
+// done and sweeps them. With pgstore.Intents call Done and Sweep: the library does not call
+// them.
 //
 // Begin blocks for the store alone. It returns [ErrHasParent], [ErrIntentStore],
 // [ErrConfig] for a store that is a nil pointer, which is taken for a mistake, or the

@@ -56,8 +56,8 @@ func TestBegin_restart(t *testing.T) {
 	require.Equal(t, map[string]int{got[0].Key: 1}, d.Effects())
 }
 
-// What a refusal that proves nothing means depends on whether somebody may have
-// sent the call before.
+// Some refusals prove nothing by themselves. Their meaning depends on whether another process may
+// have sent the call before.
 func TestBegin_whetherItWasBegunBefore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -91,7 +91,7 @@ func TestBegin_key(t *testing.T) {
 	}
 }
 
-// What an inbound request that has no key says of time and retries still holds.
+// The time and retry limits of an inbound request without a key still hold.
 func TestBegin_keepsTheInboundBounds(t *testing.T) {
 	t.Parallel()
 	in := wire.Inbound{Allowance: 2, Attempt: 3, Deadline: yesterday}

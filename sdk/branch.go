@@ -1,8 +1,10 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,13 +19,13 @@ type branch struct {
 	fan     *Fanout
 	up      *branch // the branch of another fan-out that this one's fan-out was made in
 	name    string
-	key     childkey.Key                           // of a Go branch; zero for GoFunc
+	key     childkey.Key                           // of an Add branch; zero for AddFunc
 	run     func(ctx context.Context) (any, error) // nil if invalid
 	invalid error                                  // what is wrong with it as it was given
 	single  bool                                   // run is one call, whose error is the branch's
-	made    retry.Calls                            // in all rounds
+	made    retry.Calls                            // in all attempts
 
-	round *round // guarded by fan.mu
+	attempt *attempt // guarded by fan.mu
 
 	mu    sync.Mutex
 	calls map[childkey.Key]sent
@@ -40,7 +42,7 @@ func (s sent) effects() bool { return s.outcome == retry.Completed || s.outcome 
 
 func newBranch(f *Fanout, name string) *branch {
 	b := &branch{fan: f, name: name, calls: make(map[childkey.Key]sent)}
-	b.round = newRound(b)
+	b.attempt = newAttempt(b)
 	return b
 }
 
@@ -67,7 +69,7 @@ func (f *Fanout) add(b *branch) {
 	defer f.mu.Unlock()
 	f.given = true
 	if f.waited {
-		b.round.finish(Result{Name: b.name, Outcome: retry.NotSent, Err: b.refusal(ErrWaited)})
+		b.attempt.finish(Result{Name: b.name, Outcome: retry.NotSent, Err: b.refusal(ErrWaited)})
 		return
 	}
 	b.up = branchFrom(f.ctx)
@@ -140,4 +142,57 @@ func (b *branch) note(key childkey.Key, first time.Time, err error) {
 		b.calls[key] = sent{first: first, outcome: outcome}
 		b.mu.Unlock()
 	}
+}
+
+// inside has the attempts whose functions are running, by the goroutines that run them.
+var inside sync.Map
+
+// enter notes that the goroutine runs the attempt's function, until leave is called.
+func (a *attempt) enter() (leave func()) {
+	id := goroutine()
+	inside.Store(id, a)
+	return func() { inside.Delete(id) }
+}
+
+// goroutine returns what names the calling goroutine while it runs. [Fanout.Wait] gets no
+// ctx that would name its branch. To wait in a branch is to wait for ever.
+func goroutine() string {
+	const longest = len("goroutine 18446744073709551615 ")
+	var stack [longest]byte
+	text := stack[:runtime.Stack(stack[:], false)]
+	end := bytes.IndexByte(text, '[')
+	if end < 0 {
+		end = len(text)
+	}
+	return string(text[:end])
+}
+
+// waitsForItself returns the error of a function of a branch that waits for its own
+// fan-out, or for one around it; nil if no branch calls.
+func (f *Fanout) waitsForItself(ctx context.Context) *retry.Error {
+	if r := attemptFrom(ctx, f); r != nil && r.branch.runs(r) {
+		return r.branch.waits()
+	}
+	running, _ := inside.Load(goroutine())
+	r, _ := running.(*attempt)
+	if r == nil {
+		return nil
+	}
+	for b := r.branch; b != nil; b = b.up {
+		if b.fan == f {
+			return b.waits()
+		}
+	}
+	return nil
+}
+
+// runs reports whether r is the attempt of b that is running.
+func (b *branch) runs(r *attempt) bool {
+	b.fan.mu.Lock()
+	defer b.fan.mu.Unlock()
+	return b.attempt == r && r.running()
+}
+
+func (b *branch) waits() *retry.Error {
+	return refuse("", b.name, b.key, fmt.Errorf("%w: %s waits for the fan-out that it is part of", ErrCycle, b.name))
 }

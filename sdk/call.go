@@ -2,6 +2,9 @@ package sdk
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 // A CallOption says more about one call.
 type CallOption func(*Request)
 
-// Header adds a header to the call. It is no part of the key or of the payload.
+// Header adds a header to the call. The key and the payload do not depend on it.
 func Header(name, value string) CallOption {
 	return func(r *Request) {
 		if r.Header == nil {
@@ -38,12 +41,11 @@ func Resumed() CallOption { return func(r *Request) { r.Resumed = true } }
 // attempt, and every later Call under the same parent key, sends the same key
 // and the same bytes.
 //
-// The error is a [*retry.Error]. If an answer of 2xx is not an Out, as the
-// operation's codec reads it, its Outcome is Completed and it wraps
-// contract.ErrBody: the effect happened, do not undo it for want of an answer.
-// Two calls of one operation under one parent need op.For: with the same input
-// the second is a repetition of the first, with another it is refused with
-// childkey.ErrDuplicateChild.
+// The error is a [*retry.Error]. If the operation's codec cannot read a 2xx answer as an
+// Out, the Outcome is Completed and the error wraps contract.ErrBody. The effect happened:
+// do not undo it because the answer is missing. Two calls of one operation under one parent
+// need op.For: with the same input the second is a repetition of the first, with another it
+// is refused with childkey.ErrDuplicateChild.
 func Call[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out], in In, options ...CallOption) (Out, error) {
 	var none Out
 	out, err := composeOp(ctx, c, op, in, options)
@@ -87,4 +89,134 @@ func decode[Out any](codec contract.Codec, out *outgoing, resp *retry.Response) 
 		}
 	}
 	return v, nil
+}
+
+// CallUndo calls undo, which undoes the call of forward that was made under the same parent
+// key, whether or not it arrived. The undo has its own key and names the forward key. So a
+// callee with a barrier knows whether there is something to undo, and refuses a late
+// forward call.
+//
+// forward is the operation as it was called, with its discriminators; undo
+// takes them over unless it has its own. Both belong to one service, else
+// [ErrRequest]. Its other errors are those of [Call].
+func CallUndo[In, Out, Ack any](
+	ctx context.Context, c *Client,
+	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
+	in contract.Undo[In, Out], options ...CallOption,
+) (Ack, error) {
+	undo, cancels, err := undoing(ctx, c, undo, forward)
+	if err != nil {
+		var none Ack
+		return none, c.refuse(ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
+	}
+	return Call(ctx, c, undo, in, append([]CallOption{cancels}, options...)...)
+}
+
+// AddUndo is [CallUndo] as a branch of a fan-out.
+func AddUndo[In, Out, Ack any](
+	f *Fanout, undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
+	in contract.Undo[In, Out], options ...CallOption,
+) *Future[Ack] {
+	f = f.made()
+	undo, cancels, err := undoing(f.context(), f.client, undo, forward)
+	if err != nil {
+		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
+		b.invalid = f.client.refuse(f.context(), retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
+		return futureOf[Ack](b)
+	}
+	return Add(f, undo, in, append([]CallOption{cancels}, options...)...)
+}
+
+func undoing[In, Out, Ack any](
+	ctx context.Context, c *Client,
+	undo contract.Operation[contract.Undo[In, Out], Ack], forward contract.Operation[In, Out],
+) (contract.Operation[contract.Undo[In, Out], Ack], CallOption, error) {
+	if undo.Service() != forward.Service() {
+		return undo, nil, fmt.Errorf("%w: %s cannot undo a call of %s", ErrRequest, undo.Service(), forward.Service())
+	}
+	key, err := KeyOf(ctx, c, forward)
+	if err != nil {
+		return undo, nil, err
+	}
+	if len(undo.Discriminators()) == 0 {
+		undo = undo.For(forward.Discriminators()...)
+	}
+	return undo, Cancels(key), nil
+}
+
+// ChildKey returns the key that a call of operation on service has under
+// parent, in the form of the service's [retry.Profile]. It errs with [ErrNoService],
+// or as childkey.Derive does. It sends and remembers nothing.
+func (c *Client) ChildKey(parent childkey.Key, service, operation string, discriminators ...string) (childkey.Key, error) {
+	s, err := c.service(service)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return s.profile.Derive(parent, service, operation, discriminators...)
+}
+
+// KeyOf returns the key that [Call] of op has under the parent key that ctx
+// carries: what an undo names as the forward key. Its errors are those of
+// [Client.ChildKey], contract.ErrInvalid and [ErrNoParent].
+func KeyOf[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out]) (childkey.Key, error) {
+	if err := op.Err(); err != nil {
+		return childkey.Key{}, err
+	}
+	parent, ok := childkey.FromContext(ctx)
+	if !ok {
+		return childkey.Key{}, ErrNoParent
+	}
+	return c.ChildKey(parent, op.Service(), op.Name(), op.Discriminators()...)
+}
+
+// A child is the tuple of a call, and the family in which it was derived.
+type child struct {
+	family *childkey.Family
+	hash   childkey.Hash
+}
+
+// child derives the tuple of req in the family that ctx carries, which refuses one
+// that it knows for another payload, and its key.
+func (s *service) child(ctx context.Context, req Request) (child, childkey.Key, error) {
+	family := childkey.FamilyFromContext(ctx)
+	if family == nil {
+		return child{}, childkey.Key{}, ErrNoParent
+	}
+	hash, err := s.childHash(family, payload(req), req)
+	if err != nil {
+		return child{}, childkey.Key{}, err
+	}
+	key, err := s.profile.Encoding.Key(hash)
+	return child{family, hash}, key, err
+}
+
+func (s *service) childHash(family *childkey.Family, payload [32]byte, req Request) (childkey.Hash, error) {
+	if s.profile.Keyed == nil {
+		return family.Sum(payload, req.Service, req.Operation, req.Discriminators...)
+	}
+	hash, err := s.profile.Keyed.Sum(family.Parent(), req.Service, req.Operation, req.Discriminators...)
+	if err != nil {
+		return childkey.Hash{}, err
+	}
+	return hash, family.Use(hash, payload)
+}
+
+// payload digests what makes a callee take a call for another one. Headers are
+// no part of it: a token may be another one in the next run.
+func payload(req Request) [32]byte {
+	var room [512]byte // most calls' need no more
+	b := room[:0]
+	for _, part := range [...]string{req.Method, req.Path, req.ContentType, req.Cancels.String()} {
+		b = appendPart(b, part)
+	}
+	if req.Stream != nil {
+		sum := req.Stream.Sum()
+		return sha256.Sum256(appendPart(b, sum[:]))
+	}
+	return sha256.Sum256(appendPart(b, req.Body))
+}
+
+func appendPart[T string | []byte](b []byte, part T) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+	return append(b, part...)
 }

@@ -84,8 +84,8 @@ func TestCall_sendsTheSameAfterARestart(t *testing.T) {
 	require.Equal(t, map[string]int{seen[0].Key: 1}, d.Effects())
 }
 
-// The payload is no part of the key: another process that charges another amount
-// is refused by the callee, and does not charge a second time.
+// The payload is not part of the key. The callee refuses another process that charges another
+// amount, so the charge happens once.
 func TestCall_changedPayloadKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, answering(charge{"c-1"}))
@@ -241,7 +241,8 @@ func TestCall_emptyAnswerWhereNothingIsExpected(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A DELETE without an input has no body. One with an input, and a POST, have theirs.
+// A DELETE without an input is sent without a body. A DELETE with an input is sent with its body,
+// as is a POST.
 func TestCall_deleteHasNoBody(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
@@ -277,7 +278,7 @@ func TestCall_rejectedSaysSo(t *testing.T) {
 	require.False(t, sdk.Resumable(err))
 }
 
-func TestService_prepareIsAskedOncePerCall(t *testing.T) {
+func TestService_headerFuncIsAskedOncePerCall(t *testing.T) {
 	t.Parallel()
 	type userKey struct{}
 	d := sdktest.New(t, nil)
@@ -285,7 +286,7 @@ func TestService_prepareIsAskedOncePerCall(t *testing.T) {
 	var asked atomic.Int32
 	c, err := sdk.New(sdk.Config{Retry: quick, Services: map[string]sdk.Service{"payment": {
 		URL: d.URL(), Header: http.Header{"X-Tenant": {"t-1"}},
-		Prepare: func(ctx context.Context, header http.Header) error {
+		HeaderFunc: func(ctx context.Context, header http.Header) error {
 			asked.Add(1)
 			header.Set("Authorization", "Bearer "+ctx.Value(userKey{}).(string))
 			return nil
@@ -301,14 +302,14 @@ func TestService_prepareIsAskedOncePerCall(t *testing.T) {
 		require.Equal(t, "t-1", r.Header.Get("X-Tenant"))
 		require.Equal(t, "1", r.Header.Get("X-One"))
 	}
-	// The next call of the same key asks again, and another token is no other payload.
+	// The next call of the same key asks again, and another token is not another payload.
 	_, err = sdk.Call(context.WithValue(parent(t, "p"), userKey{}, "eve"), c, pay, amount{1})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, asked.Load())
 }
 
-// What one call's hook, or the transport, adds is not another's, though calls without
-// headers of their own begin with the same ones.
+// A header that one call's hook or the transport adds is not in another call. Calls without their
+// own headers still begin with the same headers.
 func TestService_headersOfCallsAreApart(t *testing.T) {
 	t.Parallel()
 	type userKey struct{}
@@ -322,7 +323,7 @@ func TestService_headersOfCallsAreApart(t *testing.T) {
 	d := sdktest.New(t, answering(charge{}))
 	c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{"payment": {
 		URL: d.URL(), Header: http.Header{"X-Tenant": {"t-1"}},
-		Prepare: func(ctx context.Context, header http.Header) error {
+		HeaderFunc: func(ctx context.Context, header http.Header) error {
 			if len(header) != 2 || header.Get("X-Tenant") != "t-1" || header.Get("Content-Type") != "application/json" {
 				t.Errorf("begins with %v", header)
 			}
@@ -365,7 +366,7 @@ func TestCall_refusalsAreObserved(t *testing.T) {
 	policy.Observer = &heard
 	c, err := sdk.New(sdk.Config{Retry: policy, Services: map[string]sdk.Service{"payment": {
 		URL: "http://payment.test", Profile: &retry.Profile{Retention: time.Hour},
-		Prepare: func(context.Context, http.Header) error { return errors.New("no token") },
+		HeaderFunc: func(context.Context, http.Header) error { return errors.New("no token") },
 	}}})
 	require.NoError(t, err)
 	for _, tt := range []struct {
@@ -374,7 +375,7 @@ func TestCall_refusalsAreObserved(t *testing.T) {
 		want error
 	}{
 		{"a path without its value", func(ctx context.Context) error { return second(sdk.Call(ctx, c, capture, amount{1})) }, contract.ErrInvalid},
-		{"prepare", func(ctx context.Context) error { return second(sdk.Call(ctx, c, pay, amount{1})) }, sdk.ErrPrepare},
+		{"HeaderFunc", func(ctx context.Context) error { return second(sdk.Call(ctx, c, pay, amount{1})) }, sdk.ErrHeaderFunc},
 		{"too old", func(ctx context.Context) error {
 			return second(sdk.Call(ctx, c, pay, amount{1}, sdk.FirstSent(time.Now().Add(-2*time.Hour))))
 		}, retry.ErrKeyExpired},
@@ -418,14 +419,14 @@ func TestHeader_spelledTwice(t *testing.T) {
 	}
 }
 
-func TestService_prepareErrors(t *testing.T) {
+func TestService_headerFuncErrors(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	expired := errors.New("token expired")
 	tests := []struct {
-		name    string
-		prepare func(context.Context, http.Header) error
-		want    error
+		name       string
+		headerFunc func(context.Context, http.Header) error
+		want       error
 	}{
 		{"error", func(context.Context, http.Header) error { return expired }, expired},
 		{"sets the key", func(_ context.Context, h http.Header) error { h.Set(wire.HeaderKey, "mine"); return nil }, sdk.ErrRequest},
@@ -433,7 +434,7 @@ func TestService_prepareErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {URL: d.URL(), Prepare: tt.prepare}}})
+			c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {URL: d.URL(), HeaderFunc: tt.headerFunc}}})
 			require.NoError(t, err)
 			_, err = sdk.Call(parent(t, "p"), c, pay, amount{1})
 			require.ErrorIs(t, err, tt.want)

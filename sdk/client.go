@@ -42,8 +42,8 @@ type sender interface {
 	Refuse(ctx context.Context, task retry.Task, err error) *retry.Error
 }
 
-// refuse ends a call that was stopped here: nothing was sent. Whoever observes the
-// service's calls hears of it, if there is such a service.
+// refuse ends a call that was stopped here: nothing was sent. The observer of the service's
+// calls hears of it, if there is such a service.
 func (c *Client) refuse(ctx context.Context, task retry.Task, err error) *retry.Error {
 	s, unknown := c.service(task.Service)
 	if unknown != nil {
@@ -100,7 +100,7 @@ func New(cfg Config) (*Client, error) {
 		var shared *sharedPolicyError
 		switch {
 		case errors.As(err, &shared):
-			return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, shared.error)
+			return nil, fmt.Errorf("%w: Retry: %w", ErrConfig, shared.err)
 		case err != nil:
 			return nil, fmt.Errorf("%w: Services[%q].%w", ErrConfig, name, err)
 		}

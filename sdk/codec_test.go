@@ -49,7 +49,7 @@ func TestCall_codec(t *testing.T) {
 	require.Equal(t, "application/x-gob", d.Requests()[0].Header.Get("Content-Type"))
 
 	fan := client.Fanout(parent(t, "order-2"))
-	future := sdk.Go(fan, op, amount{5})
+	future := sdk.Add(fan, op, amount{5})
 	require.NoError(t, fan.Wait())
 	got, err = future.Get(t.Context())
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 	before := o.child.begin(now)
 	d = delivery{child: o.child, branch: b, call: call, first: o.firstSent(b, before, now), outcome: retry.NotSent}
 	defer func() {
-		if d.outcome == retry.NotSent { // refused, or Prepare panicked
+		if d.outcome == retry.NotSent { // refused, or HeaderFunc panicked
 			d.close()
 		}
 	}()
@@ -53,7 +53,7 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 			return d, err
 		}
 	}
-	if err := o.prepare(ctx, call); err != nil {
+	if err := o.addHeaders(ctx, call); err != nil {
 		return d, err
 	}
 	call.Resumed, d.outcome = resumed, retry.Unknown
@@ -106,9 +106,8 @@ func outcomeOfCall(err error) retry.Outcome {
 	return outcome
 }
 
-// withinRetention lets no attempt of the call begin when the callee may have forgotten
-// the first one, and refuses the call if that is now: an earlier run may have taken
-// effect.
+// withinRetention lets no attempt begin when the callee may have forgotten the first one.
+// It refuses the call if that time has come: an earlier run may have taken effect.
 func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error {
 	expires := o.service.profile.Expires(first)
 	if expires.IsZero() {
@@ -123,11 +122,56 @@ func (o *outgoing) withinRetention(call *retry.Call, now, first time.Time) error
 	return nil
 }
 
-// prepare adds the headers of the service's hook; call is the caller's copy.
-func (o *outgoing) prepare(ctx context.Context, call *retry.Call) error {
-	if o.service.prepare == nil {
+// addHeaders adds the headers of the service's hook; call is the caller's copy.
+func (o *outgoing) addHeaders(ctx context.Context, call *retry.Call) error {
+	if o.service.headerFunc == nil {
 		return nil
 	}
 	call.Header = call.Header.Clone()
-	return prepared(ctx, call.Header, o.service.prepare, o.service.profile)
+	return addHeaders(ctx, call.Header, o.service.headerFunc, o.service.profile)
+}
+
+// A history is what is known of the calls of one tuple under one ctx, however they
+// were made: one after the other, or beside each other. The zero history knows of none.
+type history struct {
+	first     time.Time // when the first of them began that may have had an effect
+	maybe     bool      // one of them may have had an effect
+	completed bool      // one of them had
+	underWay  int
+}
+
+// effects reports whether a call of the tuple took effect, or may have.
+func (h history) effects() bool { return h.maybe || h.completed || h.underWay > 0 }
+
+// begin notes a call that begins at the time now, and returns what was known before.
+func (c child) begin(now time.Time) (before history) {
+	c.family.Note(c.hash, func(noted any) any {
+		h, _ := noted.(history)
+		before = h
+		if !h.effects() {
+			h.first = now
+		}
+		h.underWay++
+		return h
+	})
+	return before
+}
+
+// end notes how a call ended. resumed says that the call began as Unknown because of
+// earlier calls. Then its outcome speaks for those too.
+func (c child) end(outcome retry.Outcome, resumed bool) {
+	c.family.Note(c.hash, func(noted any) any {
+		h, _ := noted.(history)
+		h.underWay--
+		switch outcome {
+		case retry.Completed:
+			h.completed = true
+		case retry.Unknown:
+			h.maybe = true
+		case retry.Rejected:
+			h.maybe = h.maybe && !resumed
+		default: // a call that was not sent changes nothing
+		}
+		return h
+	})
 }

@@ -1,17 +1,16 @@
-// Package sdk is the caller's side: it calls the operations of package
-// contract, one by one ([Call]) or many at a time ([Client.Fanout], [Go]),
-// each under a child key of the request it is made for. Start with [New].
+// Package sdk calls the operations of package contract, each under a child key of the request
+// that it serves. Start with [New]. [Call] makes one call. [Client.Fanout] and [Add] make many
+// at the same time.
 //
-// The parent key comes from ctx: a guarded handler's ctx has it, elsewhere
-// [Begin] puts it there, from a business id. The same code under the same parent key
-// sends the same keys and bodies, in whatever process and however often it
-// runs: to resume after a crash, run it again.
+// The ctx carries the parent key. A guarded handler's ctx has one. Elsewhere [Begin] makes one
+// from a business id. The same code under the same parent key sends the same keys and bodies in
+// every process. To resume after a crash, run the code again.
 //
-// How a call ended is a retry.Outcome, in every error as a [*retry.Error];
-// [Resumable] says whether to run the code again. [Client.Send] makes calls that no
-// operation describes, [Client.RoundTripper] gives keys to the calls of a generated client,
-// and [Service.Profile] is for services that are not this library's.
+// The error of a call is a [*retry.Error] with a retry.Outcome. [Resumable] reports whether
+// running the code again can help. [CallUndo] and [AddUndo] undo a call.
 //
-// The package knows neither a server nor a store: it remembers nothing that
-// the callees do not remember better.
+// [Client.Send] makes calls that no operation describes. [Client.RoundTripper] gives keys to
+// the calls of a generated client. [Service].Profile is for services of other vendors.
+//
+// The package imports no server and no store. The callees remember the calls.
 package sdk

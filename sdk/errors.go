@@ -3,31 +3,32 @@ package sdk
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
-// The sentinels of this package. What a call returns is always a
-// [*retry.Error], which says the outcome and wraps one of these where the
-// cause is on this side.
+// The sentinels of this package. The error of a call is always a [*retry.Error], which says
+// the outcome. It wraps one of these if the cause is on this side.
 var (
-	// ErrConfig: [New] refused a field of [Config]; the text names it. Or there is
-	// no [Client] to make a call with, or a nil pointer in place of an [IntentStore].
+	// ErrConfig: [New] refused a field of [Config]; the text names it. Or the [Client] is
+	// nil, or the [IntentStore] is a nil pointer.
 	ErrConfig = errors.New("sdk: bad config")
-	// ErrNoParent: ctx carries no parent key. There is no substitute: a random
-	// key would be another one after a restart, and the call would run twice.
-	// Use the ctx of a guarded handler, [Begin], or childkey.NewContext with a key
-	// that was stored before the first send.
+	// ErrNoParent: ctx carries no parent key. A random key cannot replace it: the key would
+	// change after a restart, and the call would run twice. Use the ctx of a guarded
+	// handler, [Begin], or childkey.NewContext with a key that was stored before the first
+	// send.
 	ErrNoParent = errors.New("sdk: no parent key in ctx; use the guarded handler's ctx, Begin or childkey.NewContext")
-	// ErrNoService: the [Config] has no service of that name.
+	// ErrNoService: the [Config] does not list a service of that name.
 	ErrNoService = errors.New("sdk: service not configured")
 	// ErrRequest: a request that cannot be sent: a path, method or header that
 	// HTTP does not allow or that the sdk sets itself, an undo of another service's
 	// call.
 	ErrRequest = errors.New("sdk: bad request")
-	// ErrPrepare: [Service.Prepare] returned an error, which is wrapped too.
-	ErrPrepare = errors.New("sdk: prepare failed")
+	// ErrHeaderFunc: [Service.HeaderFunc] returned an error, which is wrapped too.
+	ErrHeaderFunc = errors.New("sdk: HeaderFunc failed")
 )
 
 // The sentinels of a [Fanout].
@@ -45,8 +46,8 @@ var (
 	ErrCycle = errors.New("sdk: branches wait for each other")
 	// ErrDependency: a branch that this one needs failed; a [DependencyError].
 	ErrDependency = errors.New("sdk: dependency failed")
-	// ErrPanic: a branch panicked or ended its goroutine; a [PanicError].
-	ErrPanic = errors.New("sdk: branch panicked")
+	// ErrPanic: a function panicked or ended its goroutine; a [PanicError].
+	ErrPanic = errors.New("sdk: panic")
 )
 
 // field returns err as that of the configuration's field name.
@@ -59,3 +60,88 @@ func refuse(service, operation string, key childkey.Key, err error) *retry.Error
 		Service: service, Operation: operation, Key: key, Err: err,
 	}
 }
+
+// A DependencyError is why a branch failed that needs the result of another:
+// that one failed. Its branch is NotSent unless it had called something before.
+// It does not wrap the other one's error, whose outcome is not this branch's.
+type DependencyError struct {
+	Branch     string // that failed for it; "" outside of a branch
+	Dependency string // the branch that it needs
+	Err        error  // what Dependency failed with
+}
+
+// Error names both branches.
+func (e *DependencyError) Error() string {
+	return fmt.Sprintf("sdk: branch %s needs %s, which failed: %v", e.Branch, e.Dependency, e.Err)
+}
+
+// Is matches [ErrDependency].
+func (e *DependencyError) Is(target error) bool { return target == ErrDependency }
+
+// A PanicError is a panic of a function, or its end by runtime.Goexit: of a branch of a
+// [Fanout], or of a function of a saga.
+type PanicError struct {
+	Value any    // what it panicked with
+	Stack []byte // of the goroutine that panicked; nil after Goexit
+}
+
+// Error shows the value; the stack is in the field.
+func (e *PanicError) Error() string { return fmt.Sprintf("sdk: panic: %v", e.Value) }
+
+// Is matches [ErrPanic].
+func (e *PanicError) Is(target error) bool { return target == ErrPanic }
+
+// A FanoutError says what became of every branch of a fan-out of which at
+// least one failed. With errors.Is and errors.As it matches what any of the
+// failed ones does; where the outcome of one of them matters, look at Results.
+type FanoutError struct {
+	// Results are the results of all branches, those that succeeded too, in
+	// the order in which they were given.
+	Results []Result
+}
+
+// Error names every branch with its outcome, and the error of each branch that failed.
+func (e *FanoutError) Error() string {
+	failed := len(e.Unwrap())
+	parts := make([]string, len(e.Results))
+	for i, r := range e.Results {
+		parts[i] = r.Name + " " + r.Outcome.String()
+		if r.Err != nil {
+			parts[i] += " (" + r.Err.Error() + ")"
+		}
+	}
+	return fmt.Sprintf("sdk: %d of %d branches failed: %s", failed, len(e.Results), strings.Join(parts, "; "))
+}
+
+// Unwrap returns the errors of the branches that failed. Where another run can
+// help one of them, none of them matches [retry.ErrNotRetryable]: a callee that forbids a
+// retry of its own call does not forbid that run.
+func (e *FanoutError) Unwrap() []error {
+	var errs []error
+	again := false
+	for _, r := range e.Results {
+		if r.Err != nil {
+			errs = append(errs, r.Err)
+			again = again || Resumable(r.Err) && !errors.Is(r.Err, retry.ErrNotRetryable)
+		}
+	}
+	if again {
+		for i, err := range errs {
+			if errors.Is(err, retry.ErrNotRetryable) {
+				errs[i] = retryable{err}
+			}
+		}
+	}
+	return errs
+}
+
+// A retryable is an error that matches all that err does but ErrNotRetryable.
+type retryable struct{ err error }
+
+func (u retryable) Error() string { return u.err.Error() }
+
+func (u retryable) Is(target error) bool {
+	return target != retry.ErrNotRetryable && target != wire.ErrNotRetryable && errors.Is(u.err, target)
+}
+
+func (u retryable) As(target any) bool { return errors.As(u.err, target) }

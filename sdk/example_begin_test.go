@@ -13,9 +13,9 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// A nightly job has no caller that could give it a key. It dies when its charge has
-// been made and before it hears of it; the next night's process begins with the same
-// key, finds the charge made, and says since when it has been at it.
+// A nightly job is its own caller, so it makes its own key. It dies after its charge has been
+// made, and before it gets the answer. The next night's process begins with the same key and
+// finds the charge made. It also prints when the first process began.
 func ExampleBegin() {
 	type Invoice struct{ Cents int }
 	type Receipt struct{ ID string }

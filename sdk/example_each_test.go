@@ -12,7 +12,7 @@ type OrderLine struct{ ID, SKU string }
 
 // One call for each line of an order, told apart by the lines' ids. When the
 // order comes again with its lines in another order, every line has its key still.
-func ExampleEach() {
+func ExampleAddEach() {
 	d := services()
 	defer d.Close()
 	client, err := newExampleClient(d.URL())
@@ -22,7 +22,7 @@ func ExampleEach() {
 	}
 	reserve := func(lines ...OrderLine) {
 		fan := client.Fanout(orderContext())
-		holds := sdk.Each(fan, Reserve, lines,
+		holds := sdk.AddEach(fan, Reserve, lines,
 			func(line OrderLine) string { return line.ID },
 			func(line OrderLine) Lines { return Lines{SKUs: []string{line.SKU}} })
 		if err := fan.Wait(); err != nil {

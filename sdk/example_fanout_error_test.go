@@ -24,9 +24,9 @@ func ExampleFanoutError() {
 	d.Script("/charges", sdktest.Status(http.StatusPaymentRequired, `{"error":"card declined"}`))
 
 	fan := client.Fanout(orderContext())
-	sdk.Go(fan, Reserve, Lines{SKUs: []string{"lamp"}})
-	receipt := sdk.Go(fan, Charge, Payment{Cents: 1999})
-	sdk.GoFunc(fan, "ship", func(ctx context.Context) (struct{}, error) {
+	sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
+	receipt := sdk.Add(fan, Charge, Payment{Cents: 1999})
+	sdk.AddFunc(fan, "ship", func(ctx context.Context) (struct{}, error) {
 		r, err := receipt.Get(ctx)
 		if err != nil {
 			return struct{}{}, err

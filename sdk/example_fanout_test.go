@@ -17,9 +17,9 @@ func ExampleClient_Fanout() {
 		return
 	}
 	fan := client.Fanout(orderContext())
-	hold := sdk.Go(fan, Reserve, Lines{SKUs: []string{"lamp"}})
-	receipt := sdk.Go(fan, Charge, Payment{Cents: 1999})
-	sdk.GoFunc(fan, "ship", func(ctx context.Context) (struct{}, error) {
+	hold := sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
+	receipt := sdk.Add(fan, Charge, Payment{Cents: 1999})
+	sdk.AddFunc(fan, "ship", func(ctx context.Context) (struct{}, error) {
 		h, err := hold.Get(ctx) // waits for it
 		if err != nil {
 			return struct{}{}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// checkOut is all that a process does for an order. What it has to know when it
-// starts over is the order, from which the keys follow: it keeps no journal.
+// checkOut is all the work of a process for an order. To start over it needs only the order,
+// because the keys derive from the order. It keeps no journal.
 func checkOut(ctx context.Context, url, orderID string) (string, error) {
 	parent, err := childkey.FromParts("checkout", orderID)
 	if err != nil {

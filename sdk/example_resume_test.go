@@ -25,8 +25,8 @@ func ExampleFanout_Resume() {
 
 	ctx := orderContext()
 	fan := client.Fanout(ctx)
-	sdk.Go(fan, Reserve, Lines{SKUs: []string{"lamp"}})
-	sdk.Go(fan, Charge, Payment{Cents: 1999})
+	sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
+	sdk.Add(fan, Charge, Payment{Cents: 1999})
 	err = fan.Wait()
 	for _, name := range []string{"inventory.reserve", "payment.charge"} {
 		fmt.Println(name, fan.Results()[name].Outcome)

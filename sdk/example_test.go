@@ -21,7 +21,7 @@ type (
 	Parcel  struct{ HoldID, ReceiptID string }
 )
 
-// What caller and callees share: one package for each service.
+// Caller and callees share one package for each service.
 var (
 	Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
 	Charge  = contract.Post[Payment, Receipt]("payment", "charge", "/charges")

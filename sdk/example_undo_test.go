@@ -12,8 +12,8 @@ import (
 // known, what it returned.
 var Release = contract.Post[contract.Undo[Lines, Hold], struct{}]("inventory", "release", "/reservations/release")
 
-// Nobody knows whether the reservation arrived. Its undo names its key, so that
-// the callee knows what to undo, and turns the reservation away if it comes late.
+// It is unknown whether the reservation arrived. Its undo names its key, so that the callee knows
+// which call to undo. The callee refuses the reservation if it comes late.
 func ExampleCallUndo() {
 	d := services()
 	defer d.Close()

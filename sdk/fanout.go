@@ -3,26 +3,28 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
 )
 
-// A Fanout is several calls on behalf of one request, as branches ([Go],
-// [GoFunc]) that run side by side. Make one with [Client.Fanout].
+// A Fanout is several calls on behalf of one request, as branches ([Add],
+// [AddFunc]) that run side by side. Make one with [Client.Fanout].
 //
-// Branches are a plan until [Fanout.Wait], [Fanout.Start] or the first
-// [Future.Get] starts them: a mistake in one of them (a duplicate, an
-// undeclared service, an input that cannot be encoded) is found before anything
-// of the plan is sent, and then nothing is. Once started every branch runs to
-// its end, whatever becomes of the others: cancelling a call that is under way
-// would make its outcome unknown. A branch that needs another one's result
-// calls Get of its Future.
+// Branches are a plan until [Fanout.Wait], [Fanout.Start] or the first [Future.Get] starts
+// them. A mistake in one of them, such as a duplicate, an undeclared service or an input
+// that cannot be encoded, is found before anything is sent. Then nothing is sent. A branch
+// that was started runs to its end, even if another one fails: to cancel a running call
+// would make its outcome unknown. A branch that needs another one's result calls Get of its
+// Future.
 //
-// Wait says what became of each. Running the same code again, under the same
-// parent key, resumes: in this process or another, every call has its key, and
-// the callees answer for what is done. [Fanout.Resume] does so for the branches
-// that can still change, and keeps the results of the others.
+// Wait says what became of each. To resume, run the same code again under the same parent
+// key, in this process or another. Every call has the same key, and the callees replay the
+// answers of finished calls. [Fanout.Resume] does so for the branches that can still
+// change, and keeps the results of the others.
 //
 // A Fanout is safe for concurrent use.
 type Fanout struct {
@@ -30,7 +32,7 @@ type Fanout struct {
 	limit  int
 
 	mu       sync.Mutex
-	ctx      context.Context // of the round that is on, or of the next
+	ctx      context.Context // of the attempts that run, or of the next
 	err      error           // what is wrong with the fan-out itself
 	branches []*branch
 	names    map[string]*branch
@@ -38,8 +40,8 @@ type Fanout struct {
 	given    bool // something was given to it, be it an empty list
 	waited   bool
 
-	rounds sync.Mutex // held by Resume: one at a time
-	slots  chan struct{}
+	resuming sync.Mutex // held by Resume: one at a time
+	slots    chan struct{}
 }
 
 // A FanoutOption changes one fan-out.
@@ -56,10 +58,10 @@ func MaxParallel(n int) FanoutOption {
 	}
 }
 
-// Fanout returns an empty fan-out for the request whose parent key ctx carries.
-// Every branch runs in ctx; once it ends, calls under way stop as Unknown, and
-// branches that have not begun as NotSent. If ctx has no parent key or an
-// option is wrong, or c is nil, Wait says so and nothing is sent.
+// Fanout returns an empty fan-out for the request whose parent key ctx carries. Every
+// branch runs in ctx. When ctx ends, running calls stop as Unknown, and branches that did
+// not begin end as NotSent. If ctx is without a parent key, an option is wrong or c is nil,
+// Wait returns an error and nothing is sent.
 func (c *Client) Fanout(ctx context.Context, options ...FanoutOption) *Fanout {
 	f := newFanout(ctx)
 	f.client = c
@@ -82,8 +84,8 @@ func newFanout(ctx context.Context) *Fanout {
 	return &Fanout{ctx: ctx, names: make(map[string]*branch), owners: make(map[childkey.Key]*branch)}
 }
 
-// made returns f, or in place of one that [Client.Fanout] did not make another, which
-// refuses every branch.
+// made returns f. For a Fanout that [Client.Fanout] did not make, it returns another one,
+// which refuses every branch.
 func (f *Fanout) made() *Fanout {
 	if f != nil && f.names != nil { // not ctx, which Resume may be changing
 		return f
@@ -91,4 +93,173 @@ func (f *Fanout) made() *Fanout {
 	f = newFanout(context.Background())
 	f.err = fmt.Errorf("%w: no fan-out; make one with Client.Fanout", ErrBranch)
 	return f
+}
+
+// Add adds the call of op with in to the fan-out, as a branch named "service.operation",
+// with op's discriminators in brackets behind it. The input is encoded now, so later
+// changes behind its pointers do not matter. The call is made as [Call] makes it. A mistake
+// is found when the fan-out starts; then no branch is sent.
+func Add[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options ...CallOption) *Future[Out] {
+	f = f.made()
+	b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
+	out, err := composeOp(f.context(), f.client, op, in, options)
+	if err != nil {
+		b.invalid = err
+		return futureOf[Out](b)
+	}
+	b.key, b.single = out.call.Key, true
+	b.run = func(ctx context.Context) (any, error) {
+		resp, err := out.deliver(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return decode[Out](op.Codec(), out, resp)
+	}
+	return futureOf[Out](b)
+}
+
+// AddFunc adds a branch that runs fn. It is for calls that need the result of another
+// branch, and for work that is not an operation. name is unique in the fan-out; no key
+// depends on it. fn must make its calls, and call [Future.Get], with its own ctx. If fn
+// panics or ends its goroutine, its branch fails with a [PanicError] and no other.
+//
+// A branch whose fn returns an error is Unknown by default. It is NotSent or Rejected on
+// two conditions: each part of the error says so, and no call that fn made with its ctx may
+// have taken effect. fn can state an Outcome by a [retry.Error] without Attempts. A plain
+// error does not state one. fn runs again after a restart and in [Fanout.Resume], so its
+// other work must be repeatable.
+func AddFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, error)) *Future[Out] {
+	b := newBranch(f.made(), name)
+	if fn != nil {
+		b.run = func(ctx context.Context) (any, error) { return fn(ctx) }
+	}
+	return futureOf[Out](b)
+}
+
+// AddEach adds the call of op for every item. idOf tells the items apart: it returns an id
+// that an item keeps across restarts, such as a SKU, never its position in the list. It is
+// appended to op's discriminators, and two items with one id are refused like any
+// duplicate. The futures are in the order of items. With no items the fan-out is not
+// changed, and Wait takes that for intended. A nil idOf or inOf is an [ErrBranch].
+func AddEach[Item, In, Out any](
+	f *Fanout, op contract.Operation[In, Out], items []Item, idOf func(Item) string, inOf func(Item) In,
+) []*Future[Out] {
+	f = f.made()
+	f.mu.Lock()
+	f.given = true
+	f.mu.Unlock()
+	if idOf == nil || inOf == nil {
+		b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
+		b.invalid = b.refusal(fmt.Errorf("%w: no function for the items' ids and inputs", ErrBranch))
+		return slices.Repeat([]*Future[Out]{futureOf[Out](b)}, len(items))
+	}
+	futures := make([]*Future[Out], 0, len(items))
+	for _, item := range items {
+		one := op.For(append(slices.Clip(op.Discriminators()), idOf(item))...)
+		futures = append(futures, Add(f, one, inOf(item)))
+	}
+	return futures
+}
+
+// futureOf gives b to its fan-out and returns its result.
+func futureOf[Out any](b *branch) *Future[Out] {
+	b.fan.add(b)
+	return &Future[Out]{branch: b}
+}
+
+func (f *Fanout) context() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ctx
+}
+
+// Wait starts the branches and blocks until every one of them has ended. It
+// returns nil if all succeeded, else a [*FanoutError] that names each with its
+// outcome. A fan-out that was given nothing gets [ErrNoCalls]; an [AddEach] over
+// no items counts as something.
+//
+// Wait may be called again, and by several goroutines; it gives the same
+// answer until [Fanout.Resume]. A branch that is given to the fan-out after Wait was
+// called is not run, and its Future has [ErrWaited].
+//
+// In a function of one of its own branches, Wait returns [ErrCycle] at once. A goroutine
+// that such a function starts and waits for must not call it.
+func (f *Fanout) Wait() error {
+	f = f.made()
+	if err := f.waitsForItself(context.Background()); err != nil {
+		return err
+	}
+	return f.wait()
+}
+
+func (f *Fanout) wait() error {
+	f.mu.Lock()
+	f.waited = true
+	f.mu.Unlock()
+	f.Start()
+
+	f.mu.Lock()
+	attempts := make([]*attempt, len(f.branches))
+	for i, b := range f.branches {
+		attempts[i] = b.attempt
+	}
+	given, err := f.given, f.err
+	f.mu.Unlock()
+
+	results := make([]Result, len(attempts))
+	failed := false
+	for i, r := range attempts {
+		<-r.done
+		results[i] = r.result
+		failed = failed || r.result.Err != nil
+	}
+	switch {
+	case failed:
+		return &FanoutError{Results: results}
+	case len(attempts) > 0:
+		return nil
+	case err != nil:
+		return refuse("", "", childkey.Key{}, err)
+	case !given:
+		return refuse("", "", childkey.Key{}, ErrNoCalls)
+	}
+	return nil
+}
+
+// Resume waits as [Fanout.Wait] does and then runs those branches again whose error
+// is [Resumable], with the same keys and inputs, in ctx; the others keep their
+// results. It returns what Wait returns from then on. Futures show the new
+// results. ctx must carry the fan-out's parent key: what it carries beside that,
+// a new deadline above all, is for the new run.
+//
+// A branch that was Unknown stays so until the callee proves otherwise. To
+// resume in another process, build the fan-out again by the same code. In a branch of its
+// own Resume returns [ErrCycle], as Wait does.
+func (f *Fanout) Resume(ctx context.Context) error {
+	f = f.made()
+	if err := f.waitsForItself(ctx); err != nil {
+		return err
+	}
+	f.resuming.Lock()
+	defer f.resuming.Unlock()
+	if err := f.wait(); err == nil || !Resumable(err) {
+		return err
+	}
+	f.mu.Lock()
+	want, _ := childkey.FromContext(f.ctx)
+	if got, _ := childkey.FromContext(ctx); got != want {
+		f.mu.Unlock()
+		return &retry.Error{
+			Outcome: retry.Unknown, Evidence: "not resumed",
+			Err: fmt.Errorf("%w: Resume needs the fan-out's own parent key", ErrNoParent),
+		}
+	}
+	f.ctx = ctx
+	for _, b := range f.branches {
+		if Resumable(b.attempt.result.Err) {
+			b.attempt = newAttempt(b)
+		}
+	}
+	f.mu.Unlock()
+	return f.wait()
 }

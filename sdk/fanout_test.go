@@ -38,9 +38,9 @@ func TestFanout_results(t *testing.T) { // not parallel: counts goroutines
 	d := sdktest.New(t, answering(map[string]string{"ID": "x"}))
 	ctx := parent(t, "p")
 	f := newClient(t, d).Fanout(ctx)
-	held := sdk.Go(f, reserve, lines{[]string{"a"}})
-	charged := sdk.Go(f, pay, amount{1})
-	ship := sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+	held := sdk.Add(f, reserve, lines{[]string{"a"}})
+	charged := sdk.Add(f, pay, amount{1})
+	ship := sdk.AddFunc(f, "ship", func(ctx context.Context) (string, error) {
 		h, err := held.Get(ctx)
 		if err != nil {
 			return "", err
@@ -73,7 +73,7 @@ func TestFanout_keysDoNotDependOnOrder(t *testing.T) {
 		f := newClient(t, d).Fanout(parent(t, "p"))
 		skus := []string{"a", "b", "c", "d", "e"}
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(skus), func(i, j int) { skus[i], skus[j] = skus[j], skus[i] })
-		sdk.Each(f, pay, skus, func(s string) string { return s }, func(s string) amount { return amount{int(s[0])} })
+		sdk.AddEach(f, pay, skus, func(s string) string { return s }, func(s string) amount { return amount{int(s[0])} })
 		require.NoError(t, f.Wait())
 		sent := make(map[string]string)
 		for _, r := range d.Requests() {
@@ -98,22 +98,22 @@ func TestFanout_refusesTheWholePlanBeforeAnythingIsSent(t *testing.T) {
 		want error
 	}{
 		{"nil ids", parent, func(f *sdk.Fanout) {
-			sdk.Each(f, pay, []string{"a", "b"}, nil, func(string) amount { return amount{1} })
+			sdk.AddEach(f, pay, []string{"a", "b"}, nil, func(string) amount { return amount{1} })
 		}, sdk.ErrBranch},
 		{"nil inputs", parent, func(f *sdk.Fanout) {
-			sdk.Each(f, pay, nil, func(id string) string { return id }, nil)
+			sdk.AddEach(f, pay, nil, func(id string) string { return id }, nil)
 		}, sdk.ErrBranch},
-		{"nil function", parent, func(f *sdk.Fanout) { sdk.GoFunc[int](f, "f", nil) }, sdk.ErrBranch},
-		{"no name", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "", fn) }, sdk.ErrBranch},
-		{"one name twice", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "f", fn); sdk.GoFunc(f, "f", fn) }, sdk.ErrBranch},
-		{"name of a call", parent, func(f *sdk.Fanout) { sdk.GoFunc(f, "payment.charge", fn) }, sdk.ErrBranch},
-		{"one call twice", parent, func(f *sdk.Fanout) { sdk.Go(f, pay, amount{1}) }, childkey.ErrDuplicateChild},
-		{"other payload", parent, func(f *sdk.Fanout) { sdk.Go(f, pay, amount{2}) }, childkey.ErrDuplicateChild},
+		{"nil function", parent, func(f *sdk.Fanout) { sdk.AddFunc[int](f, "f", nil) }, sdk.ErrBranch},
+		{"no name", parent, func(f *sdk.Fanout) { sdk.AddFunc(f, "", fn) }, sdk.ErrBranch},
+		{"one name twice", parent, func(f *sdk.Fanout) { sdk.AddFunc(f, "f", fn); sdk.AddFunc(f, "f", fn) }, sdk.ErrBranch},
+		{"name of a call", parent, func(f *sdk.Fanout) { sdk.AddFunc(f, "payment.charge", fn) }, sdk.ErrBranch},
+		{"one call twice", parent, func(f *sdk.Fanout) { sdk.Add(f, pay, amount{1}) }, childkey.ErrDuplicateChild},
+		{"other payload", parent, func(f *sdk.Fanout) { sdk.Add(f, pay, amount{2}) }, childkey.ErrDuplicateChild},
 		{"one id twice", parent, func(f *sdk.Fanout) {
-			sdk.Each(f, pay, []int{1, 1}, strconv.Itoa, func(i int) amount { return amount{i} })
+			sdk.AddEach(f, pay, []int{1, 1}, strconv.Itoa, func(i int) amount { return amount{i} })
 		}, childkey.ErrDuplicateChild},
-		{"unknown service", parent, func(f *sdk.Fanout) { sdk.Go(f, none, amount{1}) }, sdk.ErrNoService},
-		{"unset wildcard", parent, func(f *sdk.Fanout) { sdk.Go(f, capture, amount{1}) }, contract.ErrInvalid},
+		{"unknown service", parent, func(f *sdk.Fanout) { sdk.Add(f, none, amount{1}) }, sdk.ErrNoService},
+		{"unset wildcard", parent, func(f *sdk.Fanout) { sdk.Add(f, capture, amount{1}) }, contract.ErrInvalid},
 		{"no parent", func(tb testing.TB, _ string) context.Context { return tb.Context() }, func(*sdk.Fanout) {}, sdk.ErrNoParent},
 	}
 	for _, tt := range tests {
@@ -121,7 +121,7 @@ func TestFanout_refusesTheWholePlanBeforeAnythingIsSent(t *testing.T) {
 			t.Parallel()
 			d := sdktest.New(t, nil)
 			f := newClient(t, d).Fanout(tt.ctx(t, "p"))
-			good := sdk.Go(f, pay, amount{1})
+			good := sdk.Add(f, pay, amount{1})
 			tt.plan(f)
 			err := f.Wait()
 			require.ErrorIs(t, err, tt.want)
@@ -149,7 +149,7 @@ func TestFanout_withoutBranches(t *testing.T) {
 	require.ErrorIs(t, c.Fanout(parent(t, "p"), sdk.MaxParallel(-1)).Wait(), sdk.ErrConfig)
 
 	f := c.Fanout(parent(t, "p"))
-	require.Empty(t, sdk.Each(f, pay, []int(nil), strconv.Itoa, func(int) amount { return amount{} }))
+	require.Empty(t, sdk.AddEach(f, pay, []int(nil), strconv.Itoa, func(int) amount { return amount{} }))
 	require.NoError(t, f.Wait(), "an empty list is nothing to do, and no mistake")
 	require.NoError(t, f.Resume(parent(t, "p")))
 }
@@ -158,9 +158,9 @@ func TestFanout_goAfterWait(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	f := newClient(t, d).Fanout(parent(t, "p"))
-	sdk.Go(f, reserve, lines{})
+	sdk.Add(f, reserve, lines{})
 	require.NoError(t, f.Wait())
-	_, err := sdk.Go(f, pay, amount{1}).Get(t.Context())
+	_, err := sdk.Add(f, pay, amount{1}).Get(t.Context())
 	require.ErrorIs(t, err, sdk.ErrWaited)
 	require.ErrorIs(t, err, retry.ErrNotSent)
 	require.NoError(t, f.Wait(), "Wait changed its mind")
@@ -177,9 +177,9 @@ func TestFanout_failureStopsDependentsAndNobodyElse(t *testing.T) {
 	d.Script("/reservations", lost...)
 	ctx := parent(t, "p")
 	f := newClient(t, d).Fanout(ctx)
-	held := sdk.Go(f, reserve, lines{})
-	charged := sdk.Go(f, pay, amount{1})
-	ship := sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+	held := sdk.Add(f, reserve, lines{})
+	charged := sdk.Add(f, pay, amount{1})
+	ship := sdk.AddFunc(f, "ship", func(ctx context.Context) (string, error) {
 		h, err := held.Get(ctx)
 		return h.ID, err
 	})
@@ -211,7 +211,7 @@ func TestFanout_panicStaysInItsBranch(t *testing.T) { // not parallel: counts go
 	noLeaks(t)
 	f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(2))
 	for i := range 10 {
-		sdk.GoFunc(f, fmt.Sprintf("b%d", i), func(context.Context) (int, error) {
+		sdk.AddFunc(f, fmt.Sprintf("b%d", i), func(context.Context) (int, error) {
 			switch i {
 			case 3:
 				panic("boom")
@@ -260,7 +260,7 @@ func TestFanout_boundsParallelism(t *testing.T) {
 				f := offline(t).Fanout(parent(t, "p"), tt.options...)
 				var running, most atomic.Int64
 				for i := range 50 {
-					sdk.GoFunc(f, strconv.Itoa(i), func(context.Context) (int, error) {
+					sdk.AddFunc(f, strconv.Itoa(i), func(context.Context) (int, error) {
 						if n := running.Add(1); n > most.Load() {
 							most.Store(n)
 						}
@@ -283,13 +283,13 @@ func TestFanout_dependenciesDoNotDeadlock(t *testing.T) {
 		f := offline(t).Fanout(parent(t, "p"), sdk.MaxParallel(1))
 		futures := make([]*sdk.Future[int], 20)
 		for i := range futures {
-			sdk.GoFunc(f, "dependent"+strconv.Itoa(i), func(ctx context.Context) (int, error) {
+			sdk.AddFunc(f, "dependent"+strconv.Itoa(i), func(ctx context.Context) (int, error) {
 				return futures[i].Get(ctx) // given below, before anything starts
 			})
 		}
 		var running, most atomic.Int64
 		for i := range futures {
-			futures[i] = sdk.GoFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
+			futures[i] = sdk.AddFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
 				most.Store(max(most.Load(), running.Add(1)))
 				time.Sleep(time.Second)
 				running.Add(-1)
@@ -311,11 +311,11 @@ func TestFanout_cyclesAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := offline(t).Fanout(parent(t, "p"))
 		var a, b, c *sdk.Future[int]
-		a = sdk.GoFunc(f, "a", func(ctx context.Context) (int, error) { return b.Get(ctx) })
-		b = sdk.GoFunc(f, "b", func(ctx context.Context) (int, error) { return c.Get(ctx) })
-		c = sdk.GoFunc(f, "c", func(ctx context.Context) (int, error) { return a.Get(ctx) })
+		a = sdk.AddFunc(f, "a", func(ctx context.Context) (int, error) { return b.Get(ctx) })
+		b = sdk.AddFunc(f, "b", func(ctx context.Context) (int, error) { return c.Get(ctx) })
+		c = sdk.AddFunc(f, "c", func(ctx context.Context) (int, error) { return a.Get(ctx) })
 		var own *sdk.Future[int]
-		own = sdk.GoFunc(f, "own", func(ctx context.Context) (int, error) { return own.Get(ctx) })
+		own = sdk.AddFunc(f, "own", func(ctx context.Context) (int, error) { return own.Get(ctx) })
 		err := f.Wait()
 		require.ErrorIs(t, err, sdk.ErrCycle)
 		_, err = own.Get(t.Context())
@@ -330,8 +330,8 @@ func TestFanout_neverCancelsSiblings(t *testing.T) {
 	d.Script("/reservations", sdktest.Hold(release))
 	d.Script("/charges", sdktest.Status(402, ""))
 	f := newClient(t, d).Fanout(parent(t, "p"))
-	held := sdk.Go(f, reserve, lines{})
-	charged := sdk.Go(f, pay, amount{1})
+	held := sdk.Add(f, reserve, lines{})
+	charged := sdk.Add(f, pay, amount{1})
 	_, err := charged.Get(t.Context())
 	require.ErrorIs(t, err, retry.ErrRejected)
 	close(release)
@@ -347,7 +347,7 @@ func TestFanout_ctxEnds(t *testing.T) {
 		defer cancel()
 		f := offline(t).Fanout(ctx, sdk.MaxParallel(1))
 		for i := range 3 {
-			sdk.GoFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
+			sdk.AddFunc(f, strconv.Itoa(i), func(ctx context.Context) (int, error) {
 				<-ctx.Done()
 				return 0, context.Cause(ctx)
 			})
@@ -374,7 +374,7 @@ func TestFuture_getEndsWithItsCtx(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := offline(t).Fanout(parent(t, "p"))
-		slow := sdk.GoFunc(f, "slow", func(context.Context) (int, error) { time.Sleep(time.Hour); return 7, nil })
+		slow := sdk.AddFunc(f, "slow", func(context.Context) (int, error) { time.Sleep(time.Hour); return 7, nil })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := slow.Get(ctx)
@@ -400,7 +400,7 @@ func TestFuture_zero(t *testing.T) {
 func TestFanout_nilInterfaceIsAValue(t *testing.T) {
 	t.Parallel()
 	f := offline(t).Fanout(parent(t, "p"))
-	got, err := sdk.GoFunc(f, "nil", func(context.Context) (error, error) { return nil, nil }).Get(t.Context())
+	got, err := sdk.AddFunc(f, "nil", func(context.Context) (error, error) { return nil, nil }).Get(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, got)
 }
@@ -410,7 +410,7 @@ func TestFanout_branchesMayNotShareACall(t *testing.T) {
 	d := sdktest.New(t, answering(charge{}))
 	c := newClient(t, d)
 	f := c.Fanout(parent(t, "p"), sdk.MaxParallel(1))
-	mine := sdk.GoFunc(f, "mine", func(ctx context.Context) (charge, error) {
+	mine := sdk.AddFunc(f, "mine", func(ctx context.Context) (charge, error) {
 		for range 2 { // one's own again is a repetition
 			if _, err := sdk.Call(ctx, c, pay, amount{1}); err != nil {
 				return charge{}, err
@@ -418,12 +418,12 @@ func TestFanout_branchesMayNotShareACall(t *testing.T) {
 		}
 		return charge{}, nil
 	})
-	sdk.GoFunc(f, "nested", func(ctx context.Context) (charge, error) {
+	sdk.AddFunc(f, "nested", func(ctx context.Context) (charge, error) {
 		if _, err := mine.Get(ctx); err != nil {
 			return charge{}, err
 		}
 		inner := c.Fanout(ctx)
-		stolen := sdk.Go(inner, pay, amount{1})
+		stolen := sdk.Add(inner, pay, amount{1})
 		_ = inner.Wait()
 		return stolen.Get(ctx)
 	})
@@ -493,14 +493,14 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 		}, retry.Unknown},
 		{"a fan-out of its own", func(ctx context.Context) (int, error) {
 			inner := c.Fanout(ctx)
-			sdk.GoFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "8", 402) })
-			sdk.GoFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, capture, amount{1})) })
+			sdk.AddFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "8", 402) })
+			sdk.AddFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, second(sdk.Call(ctx, c, capture, amount{1})) })
 			return 0, inner.Wait()
 		}, retry.Rejected},
 		{"a fan-out of its own with an effect", func(ctx context.Context) (int, error) {
 			inner := c.Fanout(ctx)
-			sdk.GoFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "9", 402) })
-			sdk.GoFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, send(ctx, "10", 200) })
+			sdk.AddFunc(inner, "a", func(ctx context.Context) (int, error) { return 0, send(ctx, "9", 402) })
+			sdk.AddFunc(inner, "b", func(ctx context.Context) (int, error) { return 0, send(ctx, "10", 200) })
 			return 0, inner.Wait()
 		}, retry.Unknown},
 		{"a nil *retry.Error", func(context.Context) (int, error) {
@@ -511,7 +511,7 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 	}
 	f := c.Fanout(outer.Context(parent(t, "p")))
 	for _, tt := range tests {
-		sdk.GoFunc(f, tt.name, tt.fn)
+		sdk.AddFunc(f, tt.name, tt.fn)
 	}
 	require.Error(t, f.Wait())
 	require.Equal(t, retry.Completed, outer.Outcome(), "a function around the fan-out knows of the calls, too")
@@ -521,8 +521,32 @@ func TestFanout_outcomeOfFunctions(t *testing.T) {
 			t.Errorf("%s: outcome %v in %v, want %v", tt.name, r.Outcome, r.Err, tt.want)
 		}
 	}
-	// What the error itself says of another call must not shine through.
+	// The error must not match the outcome of another call.
 	require.NotErrorIs(t, f.Results()["rejected after an effect"].Err, retry.ErrRejected)
+}
+
+// A branch whose outcome is not that of its error still shows what its callee answered.
+func TestFanout_answerOfAFunction(t *testing.T) {
+	t.Parallel()
+	d := sdktest.New(t, answering(charge{}))
+	d.Script("/charges", sdktest.Answer(402, http.Header{"Content-Type": {"application/json"}}, `{"code":"declined","detail":"No funds.","balance":17}`))
+	c := newClient(t, d)
+	f := c.Fanout(parent(t, "p"))
+	sdk.AddFunc(f, "both", func(ctx context.Context) (int, error) {
+		if _, err := sdk.Call(ctx, c, reserve, lines{}); err != nil {
+			return 0, err
+		}
+		return 0, second(sdk.Call(ctx, c, pay, amount{1}))
+	})
+	var failed *retry.Error
+	require.ErrorAs(t, f.Wait(), &failed)
+	require.Equal(t, retry.Unknown, failed.Outcome, "the reservation stays")
+	require.Equal(t, 402, failed.Status)
+	require.Equal(t, wire.Code("declined"), failed.Code)
+	require.Equal(t, "No funds.", failed.Detail)
+	var answer struct{ Balance int }
+	require.NoError(t, failed.Decode(&answer))
+	require.Equal(t, 17, answer.Balance)
 }
 
 func TestFanout_splitsTheAllowance(t *testing.T) {
@@ -537,7 +561,7 @@ func TestFanout_splitsTheAllowance(t *testing.T) {
 		return in.Allowance, nil
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		sdk.GoFunc(f, name, allowance)
+		sdk.AddFunc(f, name, allowance)
 	}
 	require.NoError(t, f.Wait())
 	for name, want := range map[string]int{"a": 2, "b": 2, "c": 2} {
@@ -546,13 +570,13 @@ func TestFanout_splitsTheAllowance(t *testing.T) {
 
 	f = offline(t).Fanout(parent(t, "p"))
 	together.Add(1)
-	root := sdk.GoFunc(f, "root", allowance)
+	root := sdk.AddFunc(f, "root", allowance)
 	got, err := root.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, -1, got, "who was allowed nothing in particular splits nothing")
 }
 
-// However the calls of a request are spread over branches, rounds and functions, they
+// However the calls of a request are spread over branches, attempts and functions, they
 // cause no more retries together than it was allowed.
 func TestFanout_allowanceOfTheRequest(t *testing.T) {
 	t.Parallel()
@@ -566,10 +590,10 @@ func TestFanout_allowanceOfTheRequest(t *testing.T) {
 	}
 	f := c.Fanout(ctx)
 	for _, name := range []string{"a", "b"} { // one after the other
-		_, err := sdk.GoFunc(f, name, func(ctx context.Context) (int, error) { return 0, charge(ctx) }).Get(t.Context())
+		_, err := sdk.AddFunc(f, name, func(ctx context.Context) (int, error) { return 0, charge(ctx) }).Get(t.Context())
 		require.Error(t, err)
 	}
-	_, err := sdk.GoFunc(f, "three calls", func(ctx context.Context) (int, error) {
+	_, err := sdk.AddFunc(f, "three calls", func(ctx context.Context) (int, error) {
 		return 0, errors.Join(charge(ctx), charge(ctx), charge(ctx))
 	}).Get(t.Context())
 	require.Error(t, err)
@@ -587,7 +611,7 @@ func TestFanout_allowanceIsThereForOthers(t *testing.T) {
 	retries := func(ctx context.Context) *wire.Retries { in, _ := wire.FromContext(ctx); return in.Retries() }
 	f := offline(t).Fanout(ctx)
 	on, over := make(chan struct{}), make(chan struct{})
-	sdk.GoFunc(f, "on", func(ctx context.Context) (int, error) {
+	sdk.AddFunc(f, "on", func(ctx context.Context) (int, error) {
 		if !retries(ctx).Take(2) {
 			t.Error("has none")
 		}
@@ -597,7 +621,7 @@ func TestFanout_allowanceIsThereForOthers(t *testing.T) {
 	})
 	f.Start()
 	<-on
-	late := sdk.GoFunc(f, "late", func(ctx context.Context) (int, error) { return retries(ctx).Left(), nil })
+	late := sdk.AddFunc(f, "late", func(ctx context.Context) (int, error) { return retries(ctx).Left(), nil })
 	got, err := late.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, got)
@@ -606,19 +630,19 @@ func TestFanout_allowanceIsThereForOthers(t *testing.T) {
 	require.NoError(t, f.Wait())
 }
 
-// What one callee vetoes for itself is no veto against running the whole again, while
-// another branch can still be helped.
-func TestFanoutError_veto(t *testing.T) {
+// One callee may forbid a retry of its own call. The fan-out can still run again while a retry
+// can help another branch.
+func TestFanoutError_notRetryable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name   string
-		status int // of the other
-		vetoed bool
-		want   bool
+		name      string
+		status    int // of the other
+		forbidden bool
+		want      bool
 	}{
 		{"another can be helped", 503, false, false},
 		{"another was refused", 400, false, true},
-		{"another was vetoed too", 500, true, true},
+		{"another is not retryable either", 500, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -627,17 +651,17 @@ func TestFanoutError_veto(t *testing.T) {
 				if r.URL.Path == "/reservations" {
 					status = tt.status
 				}
-				if status == http.StatusNotFound || tt.vetoed {
+				if status == http.StatusNotFound || tt.forbidden {
 					w.Header().Set(wire.HeaderShouldRetry, "false")
 				}
 				w.WriteHeader(status)
 			}))
 			f := newClient(t, d).Fanout(parent(t, "p"))
-			sdk.Go(f, pay, amount{1})
-			sdk.Go(f, reserve, lines{})
+			sdk.Add(f, pay, amount{1})
+			sdk.Add(f, reserve, lines{})
 			err := f.Wait()
-			require.Equal(t, tt.want, errors.Is(err, wire.ErrVetoed))
-			require.Equal(t, tt.want, errors.Is(err, retry.ErrVetoed))
+			require.Equal(t, tt.want, errors.Is(err, wire.ErrNotRetryable))
+			require.Equal(t, tt.want, errors.Is(err, retry.ErrNotRetryable))
 			require.ErrorIs(t, err, retry.ErrRejected)
 			var failed *retry.Error
 			require.ErrorAs(t, err, &failed)
@@ -648,11 +672,11 @@ func TestFanoutError_veto(t *testing.T) {
 func TestFanout_startAndLateBranches(t *testing.T) {
 	t.Parallel()
 	f := offline(t).Fanout(parent(t, "p"))
-	one := sdk.GoFunc(f, "one", func(context.Context) (int, error) { return 1, nil })
+	one := sdk.AddFunc(f, "one", func(context.Context) (int, error) { return 1, nil })
 	f.Start()
 	got, err := one.Get(t.Context())
 	require.NoError(t, err)
-	two := sdk.GoFunc(f, "two", func(context.Context) (int, error) { return got + 1, nil })
+	two := sdk.AddFunc(f, "two", func(context.Context) (int, error) { return got + 1, nil })
 	require.NoError(t, f.Wait())
 	got, err = two.Get(t.Context())
 	require.NoError(t, err)
@@ -665,7 +689,7 @@ func TestBranchNames_areUnique(t *testing.T) {
 	tuples := [][]string{{"a"}, {"a", "b"}, {"a,b"}, {`"a"`}, {"a]"}, {"\x00"}, {" "}, {"д"}, {"\xd0"}}
 	seen := make(map[string]bool)
 	for _, tuple := range tuples {
-		name := sdk.Go(f, pay.For(tuple...), amount{1}).Name()
+		name := sdk.Add(f, pay.For(tuple...), amount{1}).Name()
 		require.False(t, seen[name], "%q twice", name)
 		seen[name] = true
 	}
@@ -686,7 +710,7 @@ func TestFanout_allowanceReachesEveryBranch(t *testing.T) {
 				if i == unlucky {
 					op = contract.Post[amount, charge]("payment", "charge", "/unlucky")
 				}
-				sdk.Go(f, op.For(strconv.Itoa(i)), amount{i})
+				sdk.Add(f, op.For(strconv.Itoa(i)), amount{i})
 			}
 			d.Script("/unlucky", sdktest.Status(503, ""))
 			require.NoError(t, f.Wait(), "allowance %d, branch %d", allowance, unlucky)
@@ -706,7 +730,7 @@ func TestFanout_allowanceIsPassedOn(t *testing.T) {
 	looked.Add(2)
 	var ended []*sdk.Future[int]
 	for _, used := range []int{0, 1} {
-		ended = append(ended, sdk.GoFunc(f, strconv.Itoa(used), func(ctx context.Context) (int, error) {
+		ended = append(ended, sdk.AddFunc(f, strconv.Itoa(used), func(ctx context.Context) (int, error) {
 			if !retries(ctx).Take(used) || retries(ctx).Take(3) {
 				t.Error("the part is not 2")
 			}
@@ -715,7 +739,7 @@ func TestFanout_allowanceIsPassedOn(t *testing.T) {
 			return 0, nil
 		}))
 	}
-	last := sdk.GoFunc(f, "last", func(ctx context.Context) (int, error) {
+	last := sdk.AddFunc(f, "last", func(ctx context.Context) (int, error) {
 		<-over
 		return retries(ctx).TakeUpTo(100), nil
 	})
@@ -749,13 +773,13 @@ func TestFanout_branchThatWaitsForItsFanout(t *testing.T) { // not parallel: cou
 		},
 		"in a branch of a fan-out inside": func(ctx context.Context, f *sdk.Fanout) error {
 			inner := c.Fanout(ctx)
-			sdk.GoFunc(inner, "inner", func(context.Context) (int, error) { return 0, f.Wait() })
+			sdk.AddFunc(inner, "inner", func(context.Context) (int, error) { return 0, f.Wait() })
 			return inner.Wait()
 		},
 	} {
 		f := c.Fanout(parent(t, "p"))
-		held := sdk.Go(f, reserve, lines{})
-		sdk.GoFunc(f, "waits", func(ctx context.Context) (int, error) { return 0, wait(ctx, f) })
+		held := sdk.Add(f, reserve, lines{})
+		sdk.AddFunc(f, "waits", func(ctx context.Context) (int, error) { return 0, wait(ctx, f) })
 		err := f.Wait()
 		require.ErrorIs(t, err, sdk.ErrCycle, name)
 		require.ErrorIs(t, f.Results()["waits"].Err, retry.ErrNotSent, name)
@@ -765,9 +789,9 @@ func TestFanout_branchThatWaitsForItsFanout(t *testing.T) { // not parallel: cou
 		require.ErrorIs(t, f.Resume(parent(t, "p")), sdk.ErrCycle, name)
 	}
 	outer := c.Fanout(parent(t, "p"))
-	sdk.GoFunc(outer, "waits for another", func(ctx context.Context) (int, error) {
+	sdk.AddFunc(outer, "waits for another", func(ctx context.Context) (int, error) {
 		inner := c.Fanout(ctx)
-		sdk.Go(inner, pay, amount{1})
+		sdk.Add(inner, pay, amount{1})
 		return 0, inner.Wait()
 	})
 	require.NoError(t, outer.Wait())

@@ -45,9 +45,9 @@ func (b *branch) await(ctx context.Context) (any, error) {
 	f := b.fan
 	f.Start()
 	f.mu.Lock()
-	r := b.round
+	r := b.attempt
 	f.mu.Unlock()
-	waiter := roundFrom(ctx, f)
+	waiter := attemptFrom(ctx, f)
 	if err := r.wait(ctx, waiter); err != nil {
 		return nil, err
 	}
@@ -62,34 +62,34 @@ func (b *branch) await(ctx context.Context) (any, error) {
 	}
 }
 
-// wait blocks until r is done. waiter is the round that waits, nil for one
+// wait blocks until a is done. waiter is the attempt that waits, nil for one
 // outside of the fan-out.
-func (r *round) wait(ctx context.Context, waiter *round) error {
+func (a *attempt) wait(ctx context.Context, waiter *attempt) error {
 	select {
-	case <-r.done:
+	case <-a.done:
 		return nil
 	default:
 	}
 	if waiter != nil {
-		back, err := waiter.lend(r.branch)
+		back, err := waiter.lend(a.branch)
 		if err != nil {
 			return waiter.branch.refusal(err)
 		}
 		defer back()
 	}
 	select {
-	case <-r.done:
+	case <-a.done:
 		return nil
 	case <-ctx.Done():
 	}
 	select {
-	case <-r.done: // both happened: a result is worth more
+	case <-a.done: // both happened: a result is worth more
 		return nil
 	default:
 	}
-	err := fmt.Errorf("sdk: waiting for %s: %w", r.branch.name, context.Cause(ctx))
+	err := fmt.Errorf("sdk: waiting for %s: %w", a.branch.name, context.Cause(ctx))
 	if waiter != nil {
 		return waiter.branch.refusal(err)
 	}
-	return &retry.Error{Outcome: retry.Unknown, Evidence: "the branch is still going", Operation: r.branch.name, Err: err}
+	return &retry.Error{Outcome: retry.Unknown, Evidence: "the branch is still going", Operation: a.branch.name, Err: err}
 }

@@ -47,8 +47,8 @@ func placeOrder(url string) int {
 	return 0
 }
 
-// The caller is killed after its first attempt took effect and the answer was
-// lost. Whoever starts it again need know nothing of that.
+// The caller is killed after its first attempt took effect and the answer was lost. The process
+// that starts again does not need to know that.
 func TestCall_callerIsKilled(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, answering(hold{"h-1"}))

@@ -32,17 +32,16 @@ type Part struct {
 	Stream *retry.Stream
 }
 
-// NewMultipart returns a body of type multipart/form-data (RFC 7578), and its
-// content type, for [Request.Stream] and [Request.ContentType]. Its boundary is a
-// hash of the parts, so that the same parts give the same bytes in every process;
-// the random one of mime/multipart would make each run another request. Nor can a
-// part contain it, whoever wrote that part. Do not change the parts' bytes
-// afterwards.
+// NewMultipart returns a body of type multipart/form-data (RFC 7578), and its content type,
+// for [Request.Stream] and [Request.ContentType]. Its boundary is a hash of the parts, so
+// that the same parts give the same bytes in every process. A random boundary, as of
+// mime/multipart, would make each run another request. Nor can a part contain it, whoever
+// wrote that part. Do not change the parts' bytes afterwards.
 //
-// The error wraps [ErrRequest] if there are no parts, or if one has no Name, a
-// control character in its Name, FileName or ContentType, both Body and Stream, or
-// a Stream that retry.NewStream did not make. What a stream cannot read is an error
-// as of retry.NewStream.
+// The error wraps [ErrRequest] if there are no parts, or if a part is wrong. A part needs a
+// Name; its Name, FileName and ContentType must not contain control characters. It must not
+// have both Body and Stream, and retry.NewStream must have made the Stream. A Stream that
+// cannot be read is an error as of retry.NewStream.
 func NewMultipart(parts ...Part) (stream *retry.Stream, contentType string, err error) {
 	if len(parts) == 0 {
 		return nil, "", fmt.Errorf("%w: multipart: no parts", ErrRequest)

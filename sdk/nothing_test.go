@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// What is called without a client is refused, and nobody is told to run it again.
+// A call without a client is refused, and is not resumable.
 func TestClient_none(t *testing.T) {
 	t.Parallel()
 	var none *sdk.Client
@@ -37,12 +37,12 @@ func TestClient_none(t *testing.T) {
 		},
 		"Fanout": func() error {
 			f := none.Fanout(ctx)
-			sdk.Go(f, pay, amount{1})
+			sdk.Add(f, pay, amount{1})
 			return f.Wait()
 		},
 		"Fanout of functions": func() error {
 			f := none.Fanout(ctx)
-			sdk.GoFunc(f, "f", func(context.Context) (int, error) {
+			sdk.AddFunc(f, "f", func(context.Context) (int, error) {
 				t.Error("it ran")
 				return 0, nil
 			})
@@ -69,15 +69,15 @@ func TestFanout_none(t *testing.T) {
 		one := func(string) string { return "x" }
 		in := func(string) amount { return amount{1} }
 		ctx := parent(t, "p")
-		_, call := sdk.Go(f, pay, amount{1}).Get(ctx)
-		_, fn := sdk.GoFunc(f, "f", func(context.Context) (int, error) {
+		_, call := sdk.Add(f, pay, amount{1}).Get(ctx)
+		_, fn := sdk.AddFunc(f, "f", func(context.Context) (int, error) {
 			t.Error("it ran")
 			return 0, nil
 		}).Get(ctx)
-		_, each := sdk.Each(f, pay, []string{"a"}, one, in)[0].Get(ctx)
-		_, undo := sdk.GoUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
+		_, each := sdk.AddEach(f, pay, []string{"a"}, one, in)[0].Get(ctx)
+		_, undo := sdk.AddUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
 		for way, err := range map[string]error{
-			"Go": call, "GoFunc": fn, "Each": each, "GoUndo": undo, "Wait": f.Wait(), "Resume": f.Resume(ctx),
+			"Add": call, "AddFunc": fn, "AddEach": each, "AddUndo": undo, "Wait": f.Wait(), "Resume": f.Resume(ctx),
 		} {
 			require.ErrorIs(t, err, retry.ErrNotSent, "%s %s", name, way)
 			require.False(t, sdk.Resumable(err), "%s %s: %v", name, way, err)

@@ -198,7 +198,7 @@ func TestProfile_retention(t *testing.T) {
 			wired := &recorder{say: func(int) *http.Response { return status(http.StatusInternalServerError, nil) }}
 			ctx := parent(t, "p")
 			f := client(t, wired).Fanout(ctx)
-			sdk.Go(f, empty, amount{1})
+			sdk.Add(f, empty, amount{1})
 			require.ErrorIs(t, f.Wait(), retry.ErrUnknown)
 			time.Sleep(4 * time.Hour)
 			require.True(t, sdk.Resumable(f.Resume(ctx)))
@@ -278,8 +278,8 @@ func TestProfile_retention(t *testing.T) {
 	})
 }
 
-// A call that is made again under one ctx begins with what is known of the first: what a
-// gateway refuses now proves nothing about that.
+// A call that is repeated under one ctx begins with the outcome of the first one: a gateway's
+// refusal now proves nothing about the first one.
 func TestCall_again(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -352,7 +352,7 @@ func TestResume_knowsOfPlainCalls(t *testing.T) {
 		require.NoError(t, err)
 		ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
 		f := c.Fanout(ctx)
-		sdk.Go(f, op, amount{1})
+		sdk.Add(f, op, amount{1})
 		require.ErrorIs(t, f.Wait(), retry.ErrRejected)
 		say = http.StatusInternalServerError
 		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown)
@@ -371,7 +371,7 @@ func TestProfile_conflictMeansInProgress(t *testing.T) {
 		want    error
 	}{
 		{"unmarked, Fanonce", retry.Fanonce(), "", 3, nil},
-		{"by the profile", &retry.Profile{Conflict: retry.ConflictInProgress}, "", 3, nil},
+		{"by the profile", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, "", 3, nil},
 		{"Stripe", retry.Stripe(), "", 3, nil},
 		{"Stripe says no", retry.Stripe(), "false", 1, retry.ErrUnknown},
 	}
@@ -397,22 +397,21 @@ func TestProfile_conflictMeansInProgress(t *testing.T) {
 	}
 }
 
-// What each ready-made profile makes of an answer that comes first, and of one that comes
-// after an attempt that was lost.
+// Each ready-made profile classifies a first answer, and an answer after a lost attempt.
 func TestProfile_readsAnswers(t *testing.T) {
 	t.Parallel()
 	const adyenBusy = `{"status":409,"errorCode":"704","message":"request already processed or in progress"}`
 	one := func(name, value string) http.Header { return http.Header{name: {value}} }
 	advised := http.Header{"Idempotent-Replayed": {"true"}, "Stripe-Should-Retry": {"false"}}
 	tests := []struct {
-		name    string
-		profile *retry.Profile
-		lost    bool // the first attempt
-		status  int
-		header  http.Header
-		body    string
-		want    error // nil: it waits or retries until there is a 200
-		vetoed  bool
+		name      string
+		profile   *retry.Profile
+		lost      bool // the first attempt
+		status    int
+		header    http.Header
+		body      string
+		want      error // nil: it waits or retries until there is a 200
+		forbidden bool
 	}{
 		{"Stripe, declined", retry.Stripe(), false, 402, nil, "", retry.ErrRejected, false},
 		{"Stripe, declined, after a lost attempt", retry.Stripe(), true, 402, nil, "", retry.ErrUnknown, false},
@@ -429,7 +428,7 @@ func TestProfile_readsAnswers(t *testing.T) {
 		{"Adyen, refused", retry.Adyen(), false, 422, nil, `{"errorCode":"130"}`, retry.ErrRejected, false},
 		{"Adyen, refused, after a lost attempt", retry.Adyen(), true, 422, one("Idempotency-Key", "k"), `{"errorCode":"130"}`, retry.ErrUnknown, false},
 		{"Stripe, a replayed conflict", retry.Stripe(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
-		{"by the profile, a replayed conflict", &retry.Profile{Conflict: retry.ConflictInProgress}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
+		{"by the profile, a replayed conflict", &retry.Profile{Conflict: retry.Verdict{Action: retry.Wait}}, false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a replayed conflict", retry.UUIDOnly(), false, 409, one("Idempotent-Replayed", "true"), "", retry.ErrRejected, false},
 		{"UUIDOnly, a conflict", retry.UUIDOnly(), false, 409, nil, "", nil, false},
 		{"UUIDOnly, refused", retry.UUIDOnly(), false, 422, nil, "", retry.ErrRejected, false},
@@ -458,7 +457,7 @@ func TestProfile_readsAnswers(t *testing.T) {
 				require.NoError(t, err)
 				_, err = sdk.Call(parent(t, "p"), c, contract.Post[amount, struct{}]("payment", "o", "/o"), amount{1})
 				require.ErrorIs(t, err, tt.want)
-				require.Equal(t, tt.vetoed, errors.Is(err, wire.ErrVetoed))
+				require.Equal(t, tt.forbidden, errors.Is(err, wire.ErrNotRetryable))
 			})
 		})
 	}

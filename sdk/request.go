@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -33,9 +35,9 @@ type Request struct {
 	// Under one key it must be the same bytes after a restart as well: encode
 	// it without times, random values and unsorted maps.
 	Body []byte
-	// Stream is the body in place of Body, where it is too long to lie in memory,
-	// as an upload; nil means Body. [NewMultipart] makes one of several parts. It
-	// cannot carry the key (retry.Profile.BodyField).
+	// Stream is a body that is too long for memory, such as an upload. Nil means Body.
+	// [NewMultipart] makes one of several parts. It cannot carry the key
+	// (retry.Profile.BodyField).
 	Stream *retry.Stream
 	// ContentType describes the body; "" means application/json.
 	ContentType string
@@ -46,16 +48,16 @@ type Request struct {
 	// from something that a restart does not change. Zero means the time that
 	// the parent key was claimed, inside a guarded handler; elsewhere nothing.
 	FirstSent time.Time
-	// Resumed says that an earlier run may have sent this call, so that what
-	// this run sees cannot by itself prove that it had no effect. In a guarded
-	// handler that runs again it is set already.
+	// Resumed says that an earlier run may have sent this call. A refusal of this run then
+	// does not prove that the call had no effect. In a guarded handler that runs again it is
+	// set already.
 	Resumed bool
 }
 
-// Send makes the call that req describes and blocks until it has a complete
-// 2xx answer. Its error is a [*retry.Error], whose Outcome says what is known
-// of the effect; what is wrong with req is refused before anything is sent.
-// ctx carries the parent key ([ErrNoParent]); the key itself is never sent.
+// Send makes the call that req describes and blocks until it has a complete 2xx answer. Its
+// error is a [*retry.Error], whose Outcome says what is known of the effect. A mistake in
+// req is refused before anything is sent. ctx carries the parent key ([ErrNoParent]), which
+// is never sent itself.
 func (c *Client) Send(ctx context.Context, req Request) (*retry.Response, error) {
 	out, err := c.compose(ctx, req)
 	if err != nil {
@@ -132,8 +134,8 @@ func (o *outgoing) check(req Request) error {
 	return nil
 }
 
-// compose merges the service's headers with those of one call, which win. Nobody may
-// change what it returns: calls without headers of their own share it.
+// compose merges the service's headers with those of one call, which win. Do not change the
+// result: calls without headers of their own share it.
 func (s *service) compose(req Request) (http.Header, error) {
 	hasBody := req.Body != nil || req.Stream != nil
 	if hasBody && req.ContentType == "" {
@@ -155,4 +157,56 @@ func (s *service) compose(req Request) (http.Header, error) {
 		header.Set("Content-Type", req.ContentType)
 	}
 	return header, checkHeader(header, s.profile)
+}
+
+// ours are the headers that the sdk and the retry client set. A call that sets them itself
+// would have another key, or tell the callee something wrong.
+var ours = []string{
+	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels,
+	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
+}
+
+// framing are the headers that belong to the HTTP connection.
+var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// checkHeader returns an error wrapping ErrRequest if a call cannot have
+// header. It shows names and never values, which may be secrets.
+func checkHeader(header http.Header, profile *retry.Profile) error {
+	for name, values := range header {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !token(name):
+			return fmt.Errorf("%w: header name %q", ErrRequest, name)
+		case slices.Contains(ours, canonical), profile.KeyHeader != "" && strings.EqualFold(name, profile.KeyHeader):
+			return fmt.Errorf("%w: header %s is set by the sdk", ErrRequest, canonical)
+		case slices.Contains(framing, canonical):
+			return fmt.Errorf("%w: header %s belongs to the connection", ErrRequest, canonical)
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return fmt.Errorf("%w: header %s has a control character", ErrRequest, canonical)
+			}
+		}
+	}
+	return nil
+}
+
+// canonical returns a copy of header with its names as net/http spells them. If a header is
+// there in two spellings, every value is kept, in the order of the spellings. So each run
+// sends the same.
+func canonical(header http.Header) http.Header {
+	out := make(http.Header, len(header))
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		out[http.CanonicalHeaderKey(name)] = append(out[http.CanonicalHeaderKey(name)], header[name]...)
+	}
+	return out
+}
+
+// token reports whether s is a token (RFC 9110 section 5.6.2): a method or the
+// name of a header.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		alnum := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }

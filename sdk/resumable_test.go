@@ -42,10 +42,10 @@ var causes = map[string]cause{
 	"childkey.ErrRandom":         {childkey.ErrRandom, false, true},
 	"childkey.ErrDuplicateChild": {childkey.ErrDuplicateChild, false, false},
 
-	"contract.ErrBody":    {contract.ErrBody, false, false},
-	"contract.ErrInvalid": {contract.ErrInvalid, false, false},
-	"wire.ErrBadHeader":   {wire.ErrBadHeader, false, false},
-	"wire.ErrVetoed":      {wire.ErrVetoed, false, true}, // it says that retries cannot help, and not another run
+	"contract.ErrBody":     {contract.ErrBody, false, false},
+	"contract.ErrInvalid":  {contract.ErrInvalid, false, false},
+	"wire.ErrBadHeader":    {wire.ErrBadHeader, false, false},
+	"wire.ErrNotRetryable": {wire.ErrNotRetryable, false, true}, // it says that retries cannot help, and not another run
 
 	"retry.ErrNotSent":          {retry.ErrNotSent, false, true},
 	"retry.ErrRejected":         {retry.ErrRejected, false, true},
@@ -61,7 +61,7 @@ var causes = map[string]cause{
 	"retry.ErrAllowance":        {retry.ErrAllowance, false, true},
 	"retry.ErrStillInProgress":  {retry.ErrStillInProgress, false, true},
 	"retry.ErrRetryAfter":       {retry.ErrRetryAfter, false, true},
-	"retry.ErrVetoed":           {retry.ErrVetoed, false, true},
+	"retry.ErrNotRetryable":     {retry.ErrNotRetryable, false, true},
 	"retry.ErrTruncated":        {retry.ErrTruncated, false, true},
 	"retry.ErrResponseTooLarge": {retry.ErrResponseTooLarge, false, true},
 	"retry.ErrKeyReused":        {retry.ErrKeyReused, false, false},
@@ -74,7 +74,7 @@ var causes = map[string]cause{
 	"sdk.ErrIntentStore": {sdk.ErrIntentStore, true, true},
 	"sdk.ErrNoService":   {sdk.ErrNoService, false, false},
 	"sdk.ErrRequest":     {sdk.ErrRequest, false, false},
-	"sdk.ErrPrepare":     {sdk.ErrPrepare, true, true},
+	"sdk.ErrHeaderFunc":  {sdk.ErrHeaderFunc, true, true},
 	"sdk.ErrNoCalls":     {sdk.ErrNoCalls, false, false},
 	"sdk.ErrBranch":      {sdk.ErrBranch, false, false},
 	"sdk.ErrPlan":        {sdk.ErrPlan, false, false},
@@ -140,7 +140,7 @@ var finalCodes = map[wire.Code]bool{wire.KeyReused: true, wire.KeyExpired: true,
 var refusals = map[wire.Code]bool{
 	wire.KeyMissing: true, wire.KeyInvalid: true, wire.FirstSentInvalid: true, wire.BodyTooLarge: true,
 	wire.MethodNotAllowed: true,
-	wire.BodyIncomplete:   true, // vetoed
+	wire.BodyIncomplete:   true, // not retryable
 }
 
 func TestResumable_everyCode(t *testing.T) {
@@ -268,7 +268,7 @@ func TestResumable_functions(t *testing.T) {
 		}, true},
 	} {
 		f := c.Fanout(parent(t, "p"))
-		sdk.GoFunc(f, "f", tt.fn)
+		sdk.AddFunc(f, "f", tt.fn)
 		err := f.Wait()
 		require.Equal(t, tt.want, sdk.Resumable(err), "%s: %v", name, err)
 		require.Equal(t, tt.want, sdk.Resumable(f.Results()["f"].Err), name)

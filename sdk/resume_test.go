@@ -32,10 +32,10 @@ func TestResume_runsAgainWhatCanChange(t *testing.T) {
 	c := newClient(t, d)
 	var ran atomic.Int32
 	f := c.Fanout(ctx)
-	held := sdk.Go(f, reserve, lines{})
-	rejected := sdk.Go(f, pay.For("poor"), amount{1})
-	kept := sdk.GoFunc(f, "kept", func(context.Context) (int32, error) { return ran.Add(1), nil })
-	ship := sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+	held := sdk.Add(f, reserve, lines{})
+	rejected := sdk.Add(f, pay.For("poor"), amount{1})
+	kept := sdk.AddFunc(f, "kept", func(context.Context) (int32, error) { return ran.Add(1), nil })
+	ship := sdk.AddFunc(f, "ship", func(ctx context.Context) (string, error) {
 		h, err := held.Get(ctx)
 		return h.ID, err
 	})
@@ -66,7 +66,7 @@ func TestResume_runsAgainWhatCanChange(t *testing.T) {
 	require.Equal(t, 1, charges, "a rejected branch ran again")
 }
 
-// What an earlier run left unknown, a later run that reaches nobody leaves so.
+// A later run that reaches no callee leaves the Unknown of an earlier run as it is.
 func TestResume_unknownIsSticky(t *testing.T) {
 	t.Parallel()
 	d := sdktest.Start(answering(charge{}))
@@ -74,8 +74,8 @@ func TestResume_unknownIsSticky(t *testing.T) {
 	ctx := parent(t, "p")
 	c := newClient(t, d)
 	f := c.Fanout(ctx)
-	charged := sdk.Go(f, pay, amount{1})
-	inside := sdk.GoFunc(f, "inside", func(ctx context.Context) (charge, error) {
+	charged := sdk.Add(f, pay, amount{1})
+	inside := sdk.AddFunc(f, "inside", func(ctx context.Context) (charge, error) {
 		return sdk.Call(ctx, c, pay.For("2"), amount{1})
 	})
 	require.ErrorIs(t, f.Wait(), retry.ErrUnknown)
@@ -101,9 +101,9 @@ func TestResume_inAnotherProcess(t *testing.T) {
 	d := sdktest.New(t, answering(map[string]string{"ID": "x"}))
 	run := func(ctx context.Context) error { // the code that a user would run again
 		f := newClient(t, d).Fanout(ctx)
-		held := sdk.Go(f, reserve, lines{[]string{"a"}})
-		sdk.Each(f, pay, []int{1, 2, 3}, strconv.Itoa, func(n int) amount { return amount{n} })
-		sdk.GoFunc(f, "ship", func(ctx context.Context) (string, error) {
+		held := sdk.Add(f, reserve, lines{[]string{"a"}})
+		sdk.AddEach(f, pay, []int{1, 2, 3}, strconv.Itoa, func(n int) amount { return amount{n} })
+		sdk.AddFunc(f, "ship", func(ctx context.Context) (string, error) {
 			h, err := held.Get(ctx)
 			return h.ID, err
 		})
@@ -128,7 +128,7 @@ func TestResume_inAnotherProcess(t *testing.T) {
 func TestResume_needsTheSameParent(t *testing.T) {
 	t.Parallel()
 	f := offline(t).Fanout(parent(t, "p"))
-	sdk.GoFunc(f, "b", func(context.Context) (int, error) { return 0, context.DeadlineExceeded })
+	sdk.AddFunc(f, "b", func(context.Context) (int, error) { return 0, context.DeadlineExceeded })
 	for _, ctx := range []context.Context{t.Context(), parent(t, "other")} {
 		err := f.Resume(ctx)
 		require.ErrorIs(t, err, sdk.ErrNoParent)
@@ -143,7 +143,7 @@ func TestResume_withANewDeadline(t *testing.T) {
 	short, cancel := context.WithCancel(ctx)
 	cancel()
 	f := newClient(t, d).Fanout(short)
-	charged := sdk.Go(f, pay, amount{1})
+	charged := sdk.Add(f, pay, amount{1})
 	err := f.Wait()
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, retry.ErrNotSent)
@@ -162,7 +162,7 @@ func TestFanout_concurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			future := sdk.Go(f, pay.For(strconv.Itoa(i)), amount{i})
+			future := sdk.Add(f, pay.For(strconv.Itoa(i)), amount{i})
 			_, _ = future.Get(ctx)
 			_ = f.Results()
 		})
@@ -177,14 +177,14 @@ func TestFanout_concurrentUse(t *testing.T) {
 	require.Len(t, f.Results(), 8)
 }
 
-func TestResume_preparesAfresh(t *testing.T) {
+func TestResume_asksHeaderFuncAgain(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, answering(charge{}))
 	d.Script("/charges", lose(4)...)
 	var asked atomic.Int32
 	c, err := sdk.New(sdk.Config{Retry: quick, Services: map[string]sdk.Service{"payment": {
 		URL: d.URL(),
-		Prepare: func(_ context.Context, header http.Header) error {
+		HeaderFunc: func(_ context.Context, header http.Header) error {
 			header.Add("Authorization", "token "+strconv.Itoa(int(asked.Add(1))))
 			return nil
 		},
@@ -192,7 +192,7 @@ func TestResume_preparesAfresh(t *testing.T) {
 	require.NoError(t, err)
 	ctx := parent(t, "p")
 	f := c.Fanout(ctx)
-	sdk.Go(f, pay, amount{1})
+	sdk.Add(f, pay, amount{1})
 	require.Error(t, f.Wait())
 	require.NoError(t, f.Resume(ctx))
 	seen := d.Requests()

@@ -15,7 +15,7 @@ import (
 
 // RoundTripper returns a transport for the http.Client of a generated client. Its requests
 // then go to the service as calls of [Client.Send] do. Each gets a child key of the parent
-// key that its ctx carries. It is repeated, and has the service's Profile, Header and Prepare.
+// key that its ctx carries. It is repeated, and has the service's Profile, Header and HeaderFunc.
 //
 //	payments := paymentapi.NewClient(url, &http.Client{Transport: client.RoundTripper("payment")})
 //
@@ -30,15 +30,15 @@ import (
 // bytes after a restart; some generated clients put a random boundary or an unsorted map
 // into it.
 //
-// A request by a safe method (GET, HEAD, OPTIONS, TRACE), or one that OperationFunc gives no
-// operation, gets no key and passes through as [retry.Client.RoundTripper] says. Any other
-// request needs a parent key in ctx ([ErrNoParent]) and an answer that fits into memory. A
-// stream of gRPC or connect cannot have a key and is an [ErrRequest], and so is a request
-// that leads elsewhere than to the service's URL, or has an opaque one. A redirect keeps the key of the first
-// request, and must not leave the service.
+// A request by a safe method (GET, HEAD, OPTIONS, TRACE), or one that OperationFunc gives
+// no operation, gets no key and passes through as [retry.Client.RoundTripper] says. Any
+// other request needs a parent key in ctx ([ErrNoParent]) and an answer that fits into
+// memory. A stream of gRPC or connect cannot have a key and is an [ErrRequest]. So is a
+// request to another place than the service's URL, or to an opaque URL. A redirect keeps
+// the key of the first request, and must not leave the service.
 //
-// The transport keeps the contract of http.RoundTripper, as [retry.Client.RoundTripper] does.
-// Every error is a [*retry.Error]. If there is no service of that name, every request fails
+// The transport keeps the contract of http.RoundTripper, as [retry.Client.RoundTripper]
+// does. Every error is a [*retry.Error]. Without a service of that name every request fails
 // with [ErrNoService].
 func (c *Client) RoundTripper(service string) http.RoundTripper {
 	return &transport{client: c, name: service}
@@ -83,7 +83,7 @@ func (t *transport) refuse(req *http.Request, operation string, err error) *retr
 func (t *transport) pass(s *service, req *http.Request, n named) (*http.Response, error) {
 	out := req
 	if !n.elsewhere {
-		header, err := s.headerOf(req.Context(), req.Header, s.prepare)
+		header, err := s.headerOf(req.Context(), req.Header, s.headerFunc)
 		if err != nil {
 			return nil, t.refuse(req, "", err)
 		}
@@ -158,24 +158,24 @@ func (s *service) adopt(ctx context.Context, call *retry.Call, n named) (*outgoi
 }
 
 // headerOf returns the header of a request. It adds the service's headers that the request
-// does not have, and lets prepare add more; a nil prepare adds nothing.
-func (s *service) headerOf(ctx context.Context, given http.Header, prepare func(context.Context, http.Header) error) (http.Header, error) {
+// does not have, and the headers that hook sets; a nil hook sets none.
+func (s *service) headerOf(ctx context.Context, given http.Header, hook func(context.Context, http.Header) error) (http.Header, error) {
 	header := s.plain.Clone()
 	for name := range given {
 		header.Del(name) // in whatever spelling
 	}
 	maps.Copy(header, given.Clone())
-	return header, prepared(ctx, header, prepare, s.profile)
+	return header, addHeaders(ctx, header, hook, s.profile)
 }
 
-// prepared lets prepare add to header, and refuses headers that prepare must not set.
-func prepared(ctx context.Context, header http.Header, prepare func(context.Context, http.Header) error, profile *retry.Profile) error {
-	if prepare == nil {
+// addHeaders lets hook set headers, and refuses those that it must not set.
+func addHeaders(ctx context.Context, header http.Header, hook func(context.Context, http.Header) error, profile *retry.Profile) error {
+	if hook == nil {
 		return nil
 	}
 	before := header.Clone()
-	if err := prepare(ctx, header); err != nil {
-		return fmt.Errorf("%w: %w", ErrPrepare, err)
+	if err := hook(ctx, header); err != nil {
+		return fmt.Errorf("%w: %w", ErrHeaderFunc, err)
 	}
 	changed := make(http.Header)
 	for name, values := range header {

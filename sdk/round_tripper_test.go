@@ -119,7 +119,7 @@ func TestRoundTripper_passesWhatNeedsNoKey(t *testing.T) {
 	asks := 0
 	c := through(t, sdk.Service{
 		URL: d.URL(), Header: http.Header{"Authorization": {"Bearer shop"}, "X-Team": {"shop"}},
-		Prepare: func(_ context.Context, h http.Header) error { asks++; h.Set("X-Token", h.Get("X-Team")); return nil },
+		HeaderFunc: func(_ context.Context, h http.Header) error { asks++; h.Set("X-Token", h.Get("X-Team")); return nil },
 		OperationFunc: func(req *http.Request) (string, []string, error) {
 			if req.URL.Path == "/search" {
 				return "", nil, nil
@@ -209,14 +209,14 @@ func TestRoundTripper_refusesBeforeAnythingIsSent(t *testing.T) {
 		{"a bad name", at(func(s *sdk.Service) {
 			s.OperationFunc = func(*http.Request) (string, []string, error) { return "a b", nil, nil }
 		}), parent(t, "p"), "POST", "/v1/x", "", childkey.ErrBadName},
-		{"Prepare", at(func(s *sdk.Service) {
-			s.Prepare = func(context.Context, http.Header) error { return failing }
+		{"HeaderFunc", at(func(s *sdk.Service) {
+			s.HeaderFunc = func(context.Context, http.Header) error { return failing }
 		}), parent(t, "p"), "POST", "/v1/x", "", failing},
-		{"Prepare, reading", at(func(s *sdk.Service) {
-			s.Prepare = func(context.Context, http.Header) error { return failing }
+		{"HeaderFunc, reading", at(func(s *sdk.Service) {
+			s.HeaderFunc = func(context.Context, http.Header) error { return failing }
 		}), t.Context(), "GET", "/v1/x", "", failing},
-		{"a header of ours by Prepare", at(func(s *sdk.Service) {
-			s.Prepare = func(_ context.Context, h http.Header) error { h.Set(wire.HeaderKey, "mine"); return nil }
+		{"a header of ours by HeaderFunc", at(func(s *sdk.Service) {
+			s.HeaderFunc = func(_ context.Context, h http.Header) error { h.Set(wire.HeaderKey, "mine"); return nil }
 		}), parent(t, "p"), "POST", "/v1/x", "", sdk.ErrRequest},
 		{"a body that cannot carry the key", at(func(s *sdk.Service) {
 			s.Profile = &retry.Profile{BodyField: "id"}
@@ -464,7 +464,7 @@ func TestRoundTripper_branchesMayNotShareACall(t *testing.T) {
 	c := &http.Client{Transport: client.RoundTripper("payment")}
 	fan := client.Fanout(parent(t, "p"))
 	for _, name := range []string{"a", "b"} {
-		sdk.GoFunc(fan, name, func(ctx context.Context) (int, error) { return do(ctx, c, "POST", d.URL()+"/o", "") })
+		sdk.AddFunc(fan, name, func(ctx context.Context) (int, error) { return do(ctx, c, "POST", d.URL()+"/o", "") })
 	}
 	require.ErrorIs(t, fan.Wait(), childkey.ErrDuplicateChild)
 	require.Len(t, d.Requests(), 1)

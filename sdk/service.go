@@ -27,13 +27,13 @@ type Service struct {
 	Profile *retry.Profile
 	// Header is sent with every call; nil means none. [New] copies it.
 	Header http.Header
-	// Prepare may add headers to a call, for instance an Authorization for the
-	// user that ctx names, with a token that it refreshes. It is called once
-	// per call and its headers are frozen for all attempts; a later run of the
-	// same call asks again. Headers are no part of the key or of the payload,
-	// so they may differ then. Its error is the call's, and nothing is sent.
-	// It is called concurrently. Nil means nothing to add.
-	Prepare func(ctx context.Context, header http.Header) error
+	// HeaderFunc adds headers to a call, such as an Authorization for the user that ctx
+	// names. It is called once for each call, and every attempt sends its headers. A later
+	// run of the same call asks again. The headers may differ then, because they are no
+	// part of the key or of the payload. If it returns an error, the call ends with
+	// [ErrHeaderFunc] and nothing is sent. It is called concurrently. Nil adds nothing.
+	// To sign each attempt, use retry.Config.Prepare.
+	HeaderFunc func(ctx context.Context, header http.Header) error
 	// Templates are the path templates of the service's operations, for
 	// [Client.RoundTripper], as [http.ServeMux] takes them: "POST /bookings/{id}/cancel".
 	// They begin behind the path of URL. The operation is the method and the template:
@@ -42,10 +42,11 @@ type Service struct {
 	// part of the contract with the service: other templates give calls other keys.
 	Templates []string
 	// OperationFunc names the call that a request through [Client.RoundTripper] makes,
-	// instead of Templates. It returns the operation and its [Request.Discriminators]. For the same call it must return the same after a restart.
-	// With the operation "" the request gets no key, and passes through. Its error is the
-	// call's, and nothing is sent. req has no Body, and must not be changed. It is called
-	// concurrently. Nil means that Templates name the calls. [New] refuses both together.
+	// instead of Templates. It returns the operation and its [Request.Discriminators]. For
+	// the same call it must return the same after a restart. With the operation "" the
+	// request gets no key, and passes through. Its error is the call's, and nothing is sent.
+	// req comes without its Body and must not be changed. It is called concurrently. Nil
+	// means that Templates name the calls. [New] refuses both together.
 	OperationFunc func(req *http.Request) (operation string, discriminators []string, err error)
 	// Retry replaces [Config.Retry] for this service: its timeouts, attempts
 	// and transport. Nil means that one.
@@ -54,25 +55,27 @@ type Service struct {
 
 // service is a Service that was checked.
 type service struct {
-	name    string
-	host    string // of its URL
-	origin  string // scheme and host of its URL
-	prefix  string // of the URLs of its operations
-	profile *retry.Profile
-	plain   http.Header // of calls that bring none; nobody changes it
-	json    http.Header // the same, with a body of JSON
-	prepare func(ctx context.Context, header http.Header) error
-	sender  sender
-	through http.RoundTripper // for requests without a key
-	close   func()            // closes the idle connections that are ours
-	now     func() time.Time
+	name       string
+	host       string // of its URL
+	origin     string // scheme and host of its URL
+	prefix     string // of the URLs of its operations
+	profile    *retry.Profile
+	plain      http.Header // of calls that bring none; nobody changes it
+	json       http.Header // the same, with a body of JSON
+	headerFunc func(ctx context.Context, header http.Header) error
+	sender     sender
+	through    http.RoundTripper // for requests without a key
+	close      func()            // closes the idle connections that are ours
+	now        func() time.Time
 
 	templates *http.ServeMux // nil: none
 	operation func(*http.Request) (string, []string, error)
 }
 
 // A sharedPolicyError is what is wrong with [Config.Retry], and not with a service.
-type sharedPolicyError struct{ error }
+type sharedPolicyError struct{ err error }
+
+func (e *sharedPolicyError) Error() string { return e.err.Error() }
 
 // newService checks cfg; its errors start with the name of the field, but for a
 // sharedPolicyError.
@@ -91,7 +94,7 @@ func newService(name string, cfg Service, policy retry.Config) (*service, error)
 	}
 	s := &service{
 		name: name, host: base.Host, origin: base.Scheme + "://" + base.Host,
-		profile: &profile, plain: canonical(cfg.Header), prepare: cfg.Prepare, operation: cfg.OperationFunc,
+		profile: &profile, plain: canonical(cfg.Header), headerFunc: cfg.HeaderFunc, operation: cfg.OperationFunc,
 		sender: client, through: client.RoundTripper(), close: client.Close, now: policy.Now,
 	}
 	s.prefix = s.origin + strings.TrimSuffix(base.EscapedPath(), "/")
@@ -158,7 +161,7 @@ func parseBase(text string) (*url.URL, error) {
 	case !validPort(u.Port()):
 		return nil, fmt.Errorf("port %s", u.Port())
 	case u.User != nil:
-		return nil, errors.New("has user information; use Prepare or Header")
+		return nil, errors.New("has user information; use Header or HeaderFunc")
 	case u.RawQuery != "" || u.ForceQuery:
 		return nil, errors.New("has a query")
 	case u.Fragment != "" || strings.Contains(text, "#"):
@@ -167,7 +170,7 @@ func parseBase(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// validPort reports whether there is no port, or one that can be dialed.
+// validPort reports whether the port is empty or can be dialed.
 func validPort(port string) bool {
 	_, err := strconv.ParseUint(cmp.Or(port, "80"), 10, 16)
 	return err == nil
@@ -191,7 +194,7 @@ func (s *service) resolve(path string) (string, error) {
 	return text, nil
 }
 
-// reaches returns an error if text is no URL at the service's host.
+// reaches returns an error unless text is a URL at the service's host.
 func (s *service) reaches(text string) error {
 	u, err := url.Parse(text)
 	switch {

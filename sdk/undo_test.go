@@ -50,19 +50,19 @@ func TestCallUndo_refusesAnotherService(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrNoParent)
 
 	f := c.Fanout(parent(t, "p"))
-	sdk.GoUndo(f, elsewhere, reserve, contract.Undo[lines, hold]{})
+	sdk.AddUndo(f, elsewhere, reserve, contract.Undo[lines, hold]{})
 	require.ErrorIs(t, f.Wait(), sdk.ErrRequest)
 	require.Empty(t, d.Requests())
 }
 
-func TestGoUndo(t *testing.T) {
+func TestAddUndo(t *testing.T) {
 	t.Parallel()
 	d := sdktest.New(t, nil)
 	c := newClient(t, d)
 	ctx := parent(t, "p")
 	f := c.Fanout(ctx)
-	sdk.GoUndo(f, release, reserve.For("a"), contract.Undo[lines, hold]{})
-	sdk.GoUndo(f, release, reserve.For("b"), contract.Undo[lines, hold]{})
+	sdk.AddUndo(f, release, reserve.For("a"), contract.Undo[lines, hold]{})
+	sdk.AddUndo(f, release, reserve.For("b"), contract.Undo[lines, hold]{})
 	require.NoError(t, f.Wait())
 	for _, r := range d.Requests() {
 		require.Contains(t, []string{
@@ -73,17 +73,17 @@ func TestGoUndo(t *testing.T) {
 }
 
 // Under -race: Resume gives the fan-out another ctx.
-func TestGoUndo_besideResume(t *testing.T) {
+func TestAddUndo_besideResume(t *testing.T) {
 	t.Parallel()
 	c, ctx := offline(t), parent(t, "p")
 	for range 20 {
 		f := c.Fanout(ctx)
-		sdk.GoFunc(f, "b", func(context.Context) (int, error) { return 0, errors.New("no") })
+		sdk.AddFunc(f, "b", func(context.Context) (int, error) { return 0, errors.New("no") })
 		require.Error(t, f.Wait())
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = f.Resume(ctx) })
 		wg.Go(func() {
-			_, err := sdk.GoUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
+			_, err := sdk.AddUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
 			if !errors.Is(err, sdk.ErrWaited) {
 				t.Errorf("error = %v, want ErrWaited", err)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// What is refused before the claim leaves no record and asks no store.
+// A request that is refused before the claim leaves no record and calls no store.
 func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 	t.Parallel()
 	chunked := func(r *http.Request, body io.Reader) *http.Request {
@@ -247,8 +247,8 @@ func TestHandler_bodyIsTheHandlersOwn(t *testing.T) {
 	requireAnswer(t, send(h, "k", "body"), http.StatusCreated, "", true)
 }
 
-// net/http removes the files of its own request's form only, and a guarded
-// handler has a copy of it.
+// net/http removes only the files of its own request's form, and a guarded
+// handler has a copy of the request.
 func TestHandler_removesTheFilesOfAForm(t *testing.T) {
 	t.Parallel()
 	var form bytes.Buffer
@@ -272,7 +272,7 @@ func TestHandler_removesTheFilesOfAForm(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Two customers may want the same thing: without the key there is no duplicate.
+// Two customers may send the same body: without the same key the second is not a duplicate.
 func TestHandler_sameBodyUnderAnotherKeyRuns(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -282,7 +282,7 @@ func TestHandler_sameBodyUnderAnotherKeyRuns(t *testing.T) {
 	require.EqualValues(t, 2, runs.Load())
 }
 
-// A route can want keys of its own kind.
+// A route can require keys of its own kind.
 func TestRoute_keyPolicy(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64

@@ -13,12 +13,13 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // undoing answers with the fate of the forward call.
-func undoing(t *testing.T, store server.Store, effect server.Effect) http.Handler {
+func undoing(t *testing.T, s store.Store, effect server.Effect) http.Handler {
 	t.Helper()
-	return newRoute(t, newGuard(t, store, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+	return newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
 		fate, err := server.Barrier(r.Context())
 		if err != nil {
 			http.Error(w, "whatever it writes", http.StatusOK)
@@ -37,13 +38,13 @@ func undo(h http.Handler) string {
 	return send(h, "undo-1", "u", wire.HeaderCancels, `"k"`).Body.String()
 }
 
-// What became of the forward call is in the answer to its undo, and in its replay; what a
-// handler writes there is not.
+// The answer to an undo, and its replay, name the fate of the forward call. The handler's own value of that header is
+// dropped.
 func TestBarrier_inTheAnswer(t *testing.T) {
 	t.Parallel()
-	forward := func(t *testing.T, store server.TxStore, status int) {
+	forward := func(t *testing.T, s store.TxStore, status int) {
 		t.Helper()
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		send(h, "k", "b")
 	}
 	asking := func(status int) http.HandlerFunc {
@@ -68,7 +69,7 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 		{"the undo is refused", 0, asking(422), false, ""},
 		{"rolled back", 0, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = server.Barrier(r.Context())
-			_ = server.Rollback(r.Context())
+			_ = server.Settle(r.Context(), server.Rollback())
 			w.WriteHeader(http.StatusOK)
 		}, false, ""},
 		{"nobody asked", 0, func(w http.ResponseWriter, _ *http.Request) {
@@ -78,15 +79,15 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			store := memstore.New()
+			s := memstore.New()
 			if tt.forward != 0 {
-				forward(t, store, tt.forward)
+				forward(t, s, tt.forward)
 			}
 			route := server.Route{Name: "undo", Effect: server.Transactional}
 			if tt.redact {
 				route.Redact = func(server.Response) (server.Response, error) { return server.Response{}, nil }
 			}
-			h, err := newGuard(t, store, server.Config{}).Route(route, tt.undo)
+			h, err := newGuard(t, s, server.Config{}).Route(route, tt.undo)
 			require.NoError(t, err)
 			for _, replayed := range []string{"false", "true"} {
 				answer := send(h, "undo-1", "u", wire.HeaderCancels, `"k"`)
@@ -99,19 +100,19 @@ func TestBarrier_inTheAnswer(t *testing.T) {
 
 func TestBarrier_fates(t *testing.T) {
 	t.Parallel()
-	status := func(code int) func(*testing.T, server.TxStore, server.Effect) {
-		return func(t *testing.T, store server.TxStore, effect server.Effect) {
-			h := newRoute(t, newGuard(t, store, server.Config{}), effect, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+	status := func(code int) func(*testing.T, store.TxStore, server.Effect) {
+		return func(t *testing.T, s store.TxStore, effect server.Effect) {
+			h := newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 			send(h, "k", "b")
 		}
 	}
-	died := func(t *testing.T, store server.TxStore, effect server.Effect) { die(t, store, effect, server.Config{}) }
+	died := func(t *testing.T, s store.TxStore, effect server.Effect) { die(t, s, effect, server.Config{}) }
 	for _, tt := range []struct {
 		name                         string
-		forward                      func(*testing.T, server.TxStore, server.Effect)
+		forward                      func(*testing.T, store.TxStore, server.Effect)
 		transactional, keyed, opaque string
 	}{
-		{"absent", func(*testing.T, server.TxStore, server.Effect) {}, "never ran", "never ran", "never ran"},
+		{"absent", func(*testing.T, store.TxStore, server.Effect) {}, "never ran", "never ran", "never ran"},
 		{"completed", status(http.StatusCreated), "ran", "ran", "ran"},
 		{"refused for good", status(http.StatusPaymentRequired), "never ran", "never ran", "never ran"},
 		{"refused for now", status(http.StatusTooManyRequests), "never ran", "never ran", "never ran"},
@@ -125,10 +126,10 @@ func TestBarrier_fates(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %v undone by %v", tt.name, effect, undoEffect), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						store := memstore.New()
-						tt.forward(t, store, effect)
-						require.Equal(t, "k "+want, undo(undoing(t, store, undoEffect)))
-						late := newRoute(t, newGuard(t, store, server.Config{}), effect, func(http.ResponseWriter, *http.Request) {
+						s := memstore.New()
+						tt.forward(t, s, effect)
+						require.Equal(t, "k "+want, undo(undoing(t, s, undoEffect)))
+						late := newRoute(t, newGuard(t, s, server.Config{}), effect, func(http.ResponseWriter, *http.Request) {
 							t.Error("a cancelled call ran")
 						})
 						w := send(late, "k", "b")
@@ -143,7 +144,7 @@ func TestBarrier_fates(t *testing.T) {
 	}
 }
 
-// A refusal proves nothing of the runs before it: one that failed may have had effects.
+// A refusal does not describe the runs before it: an earlier run that failed may have had effects.
 func TestBarrier_refusedAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -157,13 +158,13 @@ func TestBarrier_refusedAfterAFailure(t *testing.T) {
 		{server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 201, "ran"},
 		{server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 422, "never ran"},
 		{server.Opaque, func(w http.ResponseWriter, r *http.Request) {
-			_ = server.Retryable(r.Context())
+			_ = server.Settle(r.Context(), server.Release())
 			w.WriteHeader(http.StatusBadGateway)
 		}, 422, "maybe ran"},
 		{server.Transactional, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 422, "never ran"},
 	} {
-		store, runs := memstore.New(), 0
-		forward := newRoute(t, newGuard(t, store, server.Config{}), tt.effect, func(w http.ResponseWriter, r *http.Request) {
+		s, runs := memstore.New(), 0
+		forward := newRoute(t, newGuard(t, s, server.Config{}), tt.effect, func(w http.ResponseWriter, r *http.Request) {
 			if runs++; runs == 1 {
 				tt.first(w, r)
 				return
@@ -175,21 +176,21 @@ func TestBarrier_refusedAfterAFailure(t *testing.T) {
 			send(forward, "k", "b")
 		}()
 		require.Equal(t, tt.then, send(forward, "k", "b").Code)
-		require.Equal(t, "k "+tt.want, undo(undoing(t, store, server.Transactional)), "%v, then %d", tt.effect, tt.then)
+		require.Equal(t, "k "+tt.want, undo(undoing(t, s, server.Transactional)), "%v, then %d", tt.effect, tt.then)
 	}
 }
 
-// While the forward call runs the undo is refused, whatever its handler makes
-// of the error, and runs again on a retry.
+// While the forward call runs the undo is refused, whatever its handler does
+// with the error. It runs again on a retry.
 func TestBarrier_forwardInProgress(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
 		synctest.Test(t, func(t *testing.T) {
-			store := memstore.New()
-			forward := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) { time.Sleep(time.Minute) })
+			s := memstore.New()
+			forward := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) { time.Sleep(time.Minute) })
 			go send(forward, "k", "b")
 			synctest.Wait()
-			h := undoing(t, store, effect)
+			h := undoing(t, s, effect)
 			requireCode(t, send(h, "undo-1", "u", wire.HeaderCancels, `"k"`), wire.InProgress)
 			time.Sleep(2 * time.Minute)
 			require.Equal(t, "k ran", undo(h))
@@ -200,14 +201,14 @@ func TestBarrier_forwardInProgress(t *testing.T) {
 // An undo that rolls back leaves no tombstone; a forward call may still run.
 func TestBarrier_rollsBack(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+	s := memstore.New()
+	h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
 		_, err := server.Barrier(r.Context())
 		require.NoError(t, err)
 		w.WriteHeader(http.StatusBadGateway)
 	})
 	undo(h)
-	forward := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, func(http.ResponseWriter, *http.Request) {})
+	forward := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(http.ResponseWriter, *http.Request) {})
 	requireAnswer(t, send(forward, "k", "b"), http.StatusOK, "", false)
 }
 
@@ -226,10 +227,10 @@ func TestBarrier_errors(t *testing.T) {
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
 }
 
-type cancelFails struct{ server.TxStore }
+type cancelFails struct{ store.TxStore }
 
-func (cancelFails) Cancel(context.Context, server.CancelRequest) (server.Record, bool, error) {
-	return server.Record{}, false, errDown
+func (cancelFails) Cancel(context.Context, store.CancelRequest) (store.Record, bool, error) {
+	return store.Record{}, false, errDown
 }
 
 func TestBarrier_storeFails(t *testing.T) {

@@ -21,8 +21,8 @@ const (
 	benchAnswer = `{"id":"9f1c2d3e4b5a69788796a5b4c3d2e1f0"}`
 )
 
-// benchExchange is a request and where its answer goes, used again and again:
-// what net/http and httptest cost is not what is measured.
+// benchExchange is a request and its response writer. It is reused, so that the
+// costs of net/http and httptest are not measured.
 type benchExchange struct {
 	request *http.Request
 	body    bytes.Reader
@@ -55,7 +55,7 @@ func (x *benchExchange) send(b *testing.B, h http.Handler, key, body string, wan
 	}
 }
 
-// benchHandler does what a handler cannot do without: it reads and answers.
+// benchHandler does the least work of a handler: it reads and answers.
 func benchHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/json")
@@ -63,8 +63,8 @@ func benchHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, benchAnswer)
 }
 
-// BenchmarkHandler is what a guard costs beside its store and net/http: the
-// store is a map.
+// BenchmarkHandler measures the cost of a guard without its store and net/http:
+// the store is a map.
 func BenchmarkHandler(b *testing.B) {
 	b.Run("unguarded", func(b *testing.B) {
 		x := newBenchExchange()
@@ -106,7 +106,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkHandler_inProgress is a duplicate that may not wait.
+// BenchmarkHandler_inProgress measures a duplicate that may not wait.
 func BenchmarkHandler_inProgress(b *testing.B) {
 	started, finish := make(chan struct{}), make(chan struct{})
 	h := newRoute(b, newGuard(b, memstore.New(), server.Config{Wait: -1}), server.Keyed, func(http.ResponseWriter, *http.Request) {
@@ -128,7 +128,7 @@ func BenchmarkHandler_inProgress(b *testing.B) {
 	<-ended
 }
 
-// BenchmarkDo is the same for a function, whose answer is a string of 200 bytes.
+// BenchmarkDo measures the same for a function, whose answer is a string of 200 bytes.
 func BenchmarkDo(b *testing.B) {
 	answer := strings.Repeat("x", 200)
 	task := server.Task{Name: "book", Scope: "acme", Effect: server.Keyed}

@@ -22,13 +22,15 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A blackHole is a store that never answers one of its methods, from some moment
 // on. It remembers how long each such call went on.
 type blackHole struct {
-	server.TxStore
+	store.TxStore
 
 	mu     sync.Mutex
 	method string
@@ -64,49 +66,49 @@ func (b *blackHole) call(ctx context.Context, method string) error {
 	return err
 }
 
-func (b *blackHole) Claim(ctx context.Context, req server.ClaimRequest) (r server.Record, ok bool, err error) {
+func (b *blackHole) Claim(ctx context.Context, req store.ClaimRequest) (r store.Record, ok bool, err error) {
 	if err := b.call(ctx, "Claim"); err != nil {
 		return r, ok, err
 	}
 	return b.TxStore.Claim(ctx, req)
 }
 
-func (b *blackHole) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (r server.Record, ok bool, err error) {
+func (b *blackHole) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (r store.Record, ok bool, err error) {
 	if err := b.call(ctx, "TakeOver"); err != nil {
 		return r, ok, err
 	}
 	return b.TxStore.TakeOver(ctx, req, from)
 }
 
-func (b *blackHole) Bury(ctx context.Context, req server.BuryRequest) (r server.Record, ok bool, err error) {
-	if err := b.call(ctx, "Bury"); err != nil {
+func (b *blackHole) Quarantine(ctx context.Context, req store.QuarantineRequest) (r store.Record, ok bool, err error) {
+	if err := b.call(ctx, "Quarantine"); err != nil {
 		return r, ok, err
 	}
-	return b.TxStore.Bury(ctx, req)
+	return b.TxStore.Quarantine(ctx, req)
 }
 
-func (b *blackHole) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (r server.Renewal, err error) {
+func (b *blackHole) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (r store.Renewal, err error) {
 	if err := b.call(ctx, "Renew"); err != nil {
 		return r, err
 	}
 	return b.TxStore.Renew(ctx, owners, lease)
 }
 
-func (b *blackHole) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+func (b *blackHole) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	if err := b.call(ctx, "Settle"); err != nil {
 		return err
 	}
 	return b.TxStore.Settle(ctx, o, s)
 }
 
-func (b *blackHole) Cancel(ctx context.Context, req server.CancelRequest) (r server.Record, ok bool, err error) {
+func (b *blackHole) Cancel(ctx context.Context, req store.CancelRequest) (r store.Record, ok bool, err error) {
 	if err := b.call(ctx, "Cancel"); err != nil {
 		return r, ok, err
 	}
 	return b.TxStore.Cancel(ctx, req)
 }
 
-func (b *blackHole) Read(ctx context.Context, id server.ID) (r server.Record, err error) {
+func (b *blackHole) Read(ctx context.Context, id store.ID) (r store.Record, err error) {
 	if err := b.call(ctx, "Read"); err != nil {
 		return r, err
 	}
@@ -120,35 +122,35 @@ func (b *blackHole) Sweep(ctx context.Context, limit int) (int, error) {
 	return b.TxStore.Sweep(ctx, limit)
 }
 
-func (b *blackHole) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+func (b *blackHole) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if err := b.call(ctx, "List"); err != nil {
 		return nil, err
 	}
 	return b.TxStore.List(ctx, req)
 }
 
-func (b *blackHole) Resolve(ctx context.Context, req server.ResolveRequest) (r server.Record, ok bool, err error) {
+func (b *blackHole) Resolve(ctx context.Context, req store.ResolveRequest) (r store.Record, ok bool, err error) {
 	if err := b.call(ctx, "Resolve"); err != nil {
 		return r, ok, err
 	}
 	return b.TxStore.Resolve(ctx, req)
 }
 
-func (b *blackHole) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (r server.Record, ok bool, err error) {
+func (b *blackHole) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (r store.Record, ok bool, err error) {
 	if err := b.call(ctx, "Forget"); err != nil {
 		return r, ok, err
 	}
 	return b.TxStore.Forget(ctx, id, from, by)
 }
 
-func (b *blackHole) Defer(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error) {
+func (b *blackHole) Defer(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
 	if err := b.call(ctx, "Defer"); err != nil {
 		return false, err
 	}
 	return b.TxStore.Defer(ctx, id, from, d)
 }
 
-func (b *blackHole) AuditLog(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error) {
+func (b *blackHole) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 	if err := b.call(ctx, "AuditLog"); err != nil {
 		return nil, err
 	}
@@ -159,7 +161,7 @@ func (b *blackHole) MaintainPartitions(ctx context.Context, _ time.Duration) err
 	return b.call(ctx, "MaintainPartitions")
 }
 
-func (b *blackHole) Begin(ctx context.Context) (server.Tx, error) {
+func (b *blackHole) Begin(ctx context.Context) (store.Tx, error) {
 	if err := b.call(ctx, "Begin"); err != nil {
 		return nil, err
 	}
@@ -168,20 +170,20 @@ func (b *blackHole) Begin(ctx context.Context) (server.Tx, error) {
 }
 
 type blackHoleTx struct {
-	server.Tx
+	store.Tx
 	store *blackHole
 }
 
-func (t *blackHoleTx) Cancel(ctx context.Context, req server.CancelRequest) (r server.Record, ok bool, err error) {
+func (t *blackHoleTx) Cancel(ctx context.Context, req store.CancelRequest) (r store.Record, ok bool, err error) {
 	if err := t.store.call(ctx, "Tx.Cancel"); err != nil {
 		return r, ok, err
 	}
 	return t.Tx.Cancel(ctx, req)
 }
 
-func (t *blackHoleTx) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+func (t *blackHoleTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	if err := t.store.call(ctx, "Tx.Settle"); err != nil {
-		return errors.Join(server.ErrFateUnknown, err)
+		return errors.Join(store.ErrFateUnknown, err)
 	}
 	return t.Tx.Settle(ctx, o, s)
 }
@@ -214,8 +216,8 @@ func (s *scene) status(effect server.Effect, status int, d time.Duration) http.H
 // undecided is an Opaque route that fails, and whose Reconcile knows what happened.
 func (s *scene) undecided() http.Handler {
 	r := server.Route{
-		Effect: server.Opaque, Name: "n", Memo: server.MemoKey,
-		Reconcile: func(context.Context, server.Case) (server.Judgement, error) { return server.NeverHappened(), nil },
+		Effect: server.Opaque, Name: "n",
+		Reconcile: func(context.Context, store.Record) (server.Resolution, error) { return server.NeverHappened(), nil },
 	}
 	return s.route(r, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 }
@@ -239,7 +241,7 @@ func (s *scene) sweeping() {
 	s.g.RunSweeper(ctx)
 }
 
-// A place is one way in which a guard comes to call a method of its store.
+// A place is one way in which a guard calls a method of its store.
 type place struct {
 	method, name string
 	bound        time.Duration // zero: DefaultStoreTimeout
@@ -268,25 +270,25 @@ var places = []place{
 	}},
 	{method: "Read", name: "resolution", call: func(s *scene) {
 		s.store.swallow("Read")
-		require.Error(s.t, s.g.Resolve(s.t.Context(), server.ID{1}, 1, server.NeverHappened(), ann))
+		require.Error(s.t, s.g.Resolve(s.t.Context(), store.ID{1}, 1, server.NeverHappened(), ann))
 	}},
 	{method: "TakeOver", name: "request", call: func(s *scene) {
 		s.die(server.Keyed)
 		s.store.swallow("TakeOver")
 		requireCode(s.t, send(s.status(server.Keyed, 200, 0), "k", "b"), wire.StoreUnavailable)
 	}},
-	{method: "Bury", name: "request", call: func(s *scene) {
+	{method: "Quarantine", name: "request", call: func(s *scene) {
 		s.die(server.Opaque)
-		s.store.swallow("Bury")
+		s.store.swallow("Quarantine")
 		requireCode(s.t, send(s.status(server.Opaque, 200, 0), "k", "b"), wire.StoreUnavailable)
 	}},
-	{method: "Bury", name: "reconciler", call: func(s *scene) {
+	{method: "Quarantine", name: "reconciler", call: func(s *scene) {
 		_ = s.undecided()
-		claim := server.ClaimRequest{ID: server.ID{1}, Effect: server.Opaque, Lease: time.Nanosecond, Keep: time.Hour, Route: "n"}
+		claim := store.ClaimRequest{ID: store.ID{1}, Effect: server.Opaque, Lease: time.Nanosecond, Keep: time.Hour, Route: "n"}
 		_, _, err := s.store.Claim(s.t.Context(), claim)
 		require.NoError(s.t, err)
 		time.Sleep(time.Second)
-		s.store.swallow("Bury")
+		s.store.swallow("Quarantine")
 		_, err = s.g.Reconcile(s.t.Context())
 		require.Error(s.t, err)
 	}},
@@ -317,7 +319,7 @@ var places = []place{
 	{method: "Begin", name: "completion hook", call: func(s *scene) {
 		s.store.swallow("Begin")
 		h := s.route(server.Route{Effect: server.Keyed}, func(_ http.ResponseWriter, r *http.Request) {
-			assert.NoError(s.t, server.OnComplete(r.Context(), func(context.Context) error { return nil }))
+			assert.NoError(s.t, store.OnComplete(r.Context(), func(context.Context) error { return nil }))
 		})
 		requireCode(s.t, send(h, "k", "b"), wire.StoreUnavailable)
 	}},
@@ -344,14 +346,14 @@ var places = []place{
 	}},
 	{method: "List", name: "ListStuck", call: func(s *scene) {
 		s.store.swallow("List")
-		_, err := s.g.ListStuck(s.t.Context(), server.StuckQuery{})
+		_, err := s.g.ListStuck(s.t.Context(), store.ListRequest{})
 		require.Error(s.t, err)
 	}},
 	{method: "List", name: "ListStuck with a deadline", bound: time.Minute, call: func(s *scene) {
 		s.store.swallow("List")
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 		defer cancel()
-		_, err := s.g.ListStuck(ctx, server.StuckQuery{})
+		_, err := s.g.ListStuck(ctx, store.ListRequest{})
 		require.Error(s.t, err)
 	}},
 	{method: "List", name: "sweeper", call: func(s *scene) {
@@ -383,35 +385,35 @@ var places = []place{
 		require.Error(s.t, s.g.Resolve(s.t.Context(), unscopedID(s.t, s.g, "k"), 1, server.NeverHappened(), ann))
 	}},
 	{method: "Resolve", name: "dead letter of a quarantined message", call: func(s *scene) {
-		b := newInbox(s.t, s.g, server.InboxConfig{Consumer: "mails", Effect: server.Keyed})
+		b := newInbox(s.t, s.g, inbox.Config{Consumer: "mails", Effect: server.Keyed})
 		found, err := b.Lookup(s.t.Context(), message)
 		require.ErrorIs(s.t, err, server.ErrNotFound, "%+v", found)
 		_, err = b.Handle(s.t.Context(), message, func(context.Context, []byte) error { return errDown })
 		require.Error(s.t, err)
 		found, err = b.Lookup(s.t.Context(), message)
 		require.NoError(s.t, err)
-		claim := server.ClaimRequest{ID: found.ID, Effect: server.Keyed, Lease: time.Nanosecond, Window: time.Hour}
+		claim := store.ClaimRequest{ID: found.ID, Effect: server.Keyed, Lease: time.Nanosecond, Window: time.Hour}
 		_, won, err := s.store.TakeOver(s.t.Context(), claim, found.Fence)
 		require.True(s.t, won && err == nil)
 		time.Sleep(time.Second)
-		_, buried, err := s.store.Bury(s.t.Context(), server.BuryRequest{ID: found.ID, From: found.Fence + 1, To: server.StatePoisoned})
-		require.True(s.t, buried && err == nil)
+		_, quarantined, err := s.store.Quarantine(s.t.Context(), store.QuarantineRequest{ID: found.ID, From: found.Fence + 1, To: server.StatePoisoned})
+		require.True(s.t, quarantined && err == nil)
 		s.store.swallow("Resolve")
 		_, err = b.Handle(s.t.Context(), message, func(context.Context, []byte) error { return nil })
 		require.Error(s.t, err)
 	}},
 	{method: "Forget", name: "person", call: func(s *scene) {
 		s.store.swallow("Forget")
-		require.Error(s.t, s.g.Forget(s.t.Context(), server.ID{1}, 1, ann))
+		require.Error(s.t, s.g.Forget(s.t.Context(), store.ID{1}, 1, ann))
 	}},
 	{method: "AuditLog", name: "person", call: func(s *scene) {
 		s.store.swallow("AuditLog")
-		_, err := s.g.AuditLog(s.t.Context(), server.ID{}, 1)
+		_, err := s.g.AuditLog(s.t.Context(), store.ID{}, 1)
 		require.Error(s.t, err)
 	}},
 }
 
-// A store that never answers makes no call of the guard, and no Shutdown, hang.
+// If the store never answers, still no call of the guard hangs, and no Shutdown.
 func TestBounded_everyPlace(t *testing.T) {
 	t.Parallel()
 	for _, p := range places {
@@ -434,23 +436,23 @@ func TestBounded_everyPlace(t *testing.T) {
 
 // storeInterfaces are the interfaces that a store can have.
 var storeInterfaces = []reflect.Type{
-	reflect.TypeFor[server.Store](), reflect.TypeFor[server.OperatorStore](), reflect.TypeFor[server.TxStore](),
-	reflect.TypeFor[server.WatchStore](), reflect.TypeFor[server.PartitionStore](), reflect.TypeFor[server.Tx](),
+	reflect.TypeFor[store.Store](), reflect.TypeFor[store.OperatorStore](), reflect.TypeFor[store.TxStore](),
+	reflect.TypeFor[store.WatchStore](), reflect.TypeFor[store.PartitionStore](), reflect.TypeFor[store.Tx](),
 }
 
-// A method that joins an interface of a store fails this test, until places says
+// A new method in an interface of a store fails this test until places says
 // where the guard calls it.
 func TestBounded_everyMethodHasAPlace(t *testing.T) {
 	t.Parallel()
 	exempt := []string{
 		"Watch",                                  // must not block
-		"Tx.NewContext", "Tx.Conflict", "Tx.Err", // ask nobody
+		"Tx.NewContext", "Tx.Conflict", "Tx.Err", // call no server
 		"Stats", // the guard does not call it
 	}
 	for _, of := range storeInterfaces {
 		for i := range of.NumMethod() {
 			name := of.Method(i).Name
-			if of == reflect.TypeFor[server.Tx]() {
+			if of == reflect.TypeFor[store.Tx]() {
 				name = "Tx." + name
 			}
 			covered := slices.ContainsFunc(places, func(p place) bool { return p.method == name })
@@ -461,10 +463,10 @@ func TestBounded_everyMethodHasAPlace(t *testing.T) {
 	}
 }
 
-// An interface that joins the package is one of those above.
+// Every such interface in the package is in the list above.
 func TestBounded_everyInterface(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("store/*.go")
 	require.NoError(t, err)
 	var found []string
 	for _, name := range files {

@@ -50,7 +50,7 @@ func TestCache_replaysWithoutTheStore(t *testing.T) {
 	require.Equal(t, 1, events.count(server.EventMismatch))
 }
 
-// What another process finished is in the cache after the first duplicate.
+// An answer from another process is in the cache after the first duplicate.
 func TestCache_learnsFromTheStore(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -65,7 +65,7 @@ func TestCache_learnsFromTheStore(t *testing.T) {
 	require.EqualValues(t, 2, store.asked.Load())
 }
 
-// Only what is final is kept: a released key must run again.
+// The cache keeps only final records: a released key must run again.
 func TestCache_finishedRecordsOnly(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64

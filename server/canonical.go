@@ -13,19 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxJSONDepth is how deep arrays and objects may be nested in what
+// maxJSONDepth is how deep arrays and objects may be nested in a body that
 // [CanonicalJSON] reads.
 const maxJSONDepth = 512
 
-// CanonicalJSON returns a [Route.Fingerprint] for bodies whose bytes differ
-// between retries though they are the same JSON value: the canonical form of
-// RFC 8785, without the top-level members named in ignore, such as a client's
-// timestamp. What is ignored takes no part in telling two requests apart: a
-// retry that differs in it gets the first answer.
+// CanonicalJSON returns a [Route.Fingerprint] for bodies whose bytes differ between
+// retries though they are the same JSON value. It uses the canonical form of RFC 8785.
+// The top-level members named in ignore, such as a client's timestamp, are left out: a
+// retry that differs in them gets the first answer.
 //
-// A body that has no canonical form counts byte for byte: what is no JSON in
-// UTF-8, has a member name twice, or a number that a double cannot hold, so that
-// two different amounts would look the same.
+// A body without a canonical form counts byte for byte. Such a body is not JSON in UTF-8,
+// or repeats a member name, or has a number that a double cannot hold. Otherwise two
+// different amounts could look the same.
 func CanonicalJSON(ignore ...string) func(*http.Request, []byte) ([]byte, error) {
 	ignore = slices.Clone(ignore)
 	return func(_ *http.Request, body []byte) ([]byte, error) {
@@ -48,7 +47,7 @@ func canonicalJSON(body []byte, ignore []string) ([]byte, bool) {
 		return nil, false
 	}
 	_, err := c.dec.Token()
-	return c.out, errors.Is(err, io.EOF) // else something follows the value
+	return c.out, errors.Is(err, io.EOF) // otherwise more bytes follow the value
 }
 
 // A canonicalizer copies one JSON value from dec to out.
@@ -181,9 +180,9 @@ func appendJSONString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// loneSurrogate reports whether an escape stands for half of a character
-// beyond 16 bits. The decoder puts U+FFFD in its place, and different strings
-// would look the same.
+// loneSurrogate reports whether an escape stands for half of a character beyond
+// 16 bits. The decoder replaces it with U+FFFD, and different strings would
+// look the same.
 func loneSurrogate(body []byte) bool {
 	high := false // the escape before this place was the first half of a pair
 	for i := 0; i < len(body); {
@@ -205,8 +204,7 @@ func loneSurrogate(body []byte) bool {
 }
 
 // canonicalNumber writes a number as ECMAScript does (RFC 8785 section
-// 3.2.2.3); false if the double nearest to it is another number than text
-// says.
+// 3.2.2.3); false if the nearest double is not the number in text.
 func canonicalNumber(text string) (string, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -231,7 +229,7 @@ func sameDecimal(a, b string) bool {
 }
 
 // decimal returns the significant digits of a JSON number, with its sign, and
-// the power of ten of the last one; "" and 0 for zero.
+// the power of ten of its last digit. For zero it returns "" and 0.
 func decimal(text string) (digits string, exponent int, ok bool) {
 	mantissa := text
 	if i := strings.IndexAny(text, "eE"); i >= 0 {

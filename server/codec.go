@@ -1,30 +1,37 @@
 package server
 
 import (
-	"encoding/binary"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"errors"
+	"fmt"
+
+	"github.com/fanonce/fanonce/server/internal/record"
 )
 
-// A Codec seals what a guard stores of answers and memos, and opens it again;
+// A Codec seals the answers and memos that a guard stores, and opens them again;
 // [NewAESGCM] is one. Its methods must be safe for concurrent use and must not
-// keep or change their arguments. associated is what the sealed bytes belong to
-// (the key, its owner, and what of it they are): Open must fail if it is not what
-// Seal was given.
+// keep or change their arguments.
 //
-// A person with access to the table can therefore not show the answer of another key, an
-// older answer of the same key, or a refusal as a success. The guard cannot notice a whole
-// row that was put back as it was: its token is in the row.
+// associated names the owner of the sealed bytes: the key, the run, and whether they are an
+// answer or a memo. Open must fail if associated is
+// not the same as for Seal.
+//
+// So a person with access to the table cannot make the guard replay another key's answer, or an older answer of the
+// same key. Nor can a refusal be shown as a success. The guard cannot notice a whole row that was put back unchanged:
+// its token is in the row.
 //
 // If Seal fails the answer is not stored: the key completes, and its retries
-// get response-gone. If Open fails they get record-unreadable. Neither makes a
-// key run again; a panic counts as failing. The errors are observed and logged:
-// they must hold nothing of what was sealed.
+// get response-gone. If Open fails the retries get record-unreadable. Neither
+// makes a key run again; a panic counts as failing. The errors are observed and
+// logged: they must not contain the data.
 type Codec interface {
 	Seal(plain, associated []byte) ([]byte, error)
 	Open(sealed, associated []byte) ([]byte, error)
 }
 
-// checkCodec rejects what could seal or open nothing.
+// checkCodec rejects a codec that cannot seal or open.
 func (c Config) checkCodec() error {
 	gcm, isGCM := c.Codec.(*AESGCM)
 	switch {
@@ -38,131 +45,177 @@ func (c Config) checkCodec() error {
 	return nil
 }
 
-// The first byte of what is stored says what follows. An envelope in plain text
-// has its version there, which is 1.
+// The limits of an [AESKey].
 const (
-	formPlain     = envelopeVersion
-	formSealed    = 2 // by the codec: one of the other forms
-	formReference = 3 // what NoStore was given, for Route.Render
+	AESKeyBytes   = 32 // AES-256
+	MaxKeyIDBytes = 32
 )
 
-// The kinds of what is sealed, in the associated data.
-const (
-	sealedAnswer = 'a'
-	sealedMemo   = 'm'
-)
+// ErrUnreadable: the bytes cannot be opened. They belong to another key or record, or were
+// changed.
+var ErrUnreadable = errors.New("server: sealed bytes cannot be opened")
 
-var errSealed = errors.New("server: sealed, and the guard has no codec")
-
-var errNotSealed = errors.New("server: not sealed, and the guard does not accept plain records")
-
-// A seal says what sealed bytes belong to: an owner's answer with its status, or an owner's
-// memo. The bytes cannot be opened under another key, for another owner of the same key, or
-// with another status.
-type seal struct {
-	kind   byte
-	owner  Owner
-	status int
+// An AESKey is a secret of [AESKeyBytes] random bytes with an ID. Sealed bytes
+// name their key by that ID, in plain text. It has 1 to [MaxKeyIDBytes] bytes.
+type AESKey struct {
+	ID     string
+	Secret Secret
 }
 
-// answerSeal is for the answer of the run that owner made, or of the resolution that took the
-// key from its last owner.
-func answerSeal(owner Owner, status int) seal { return seal{sealedAnswer, owner, status} }
-
-// memoSeal leaves out the fence: a memo is sealed before the claim, which decides on the
-// fence. Only one owner has the token.
-func memoSeal(id ID, token Token) seal { return seal{sealedMemo, Owner{ID: id, Token: token}, 0} }
-
-func (s seal) associated() []byte {
-	b := make([]byte, 0, 64)
-	b = append(b, "fanonce/sealed/v1"...)
-	b = append(b, s.kind)
-	b = append(b, s.owner.ID[:]...)
-	b = append(b, s.owner.Token[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(s.owner.Fence)) //nolint:gosec // any bits will do
-	return binary.BigEndian.AppendUint32(b, uint32(s.status))   //nolint:gosec // 0 to 999
+// An AESGCM is a [Codec]: AES-256 in Galois/Counter Mode (NIST SP 800-38D) with
+// random nonces of 96 bits. One key should seal no more than 2^32 records:
+// above that number two records might share a nonce. So rotate long before. An
+// AESGCM comes from [NewAESGCM] and is safe for concurrent use.
+//
+// Sealed bytes are: 1 (the version), the length of the key's ID in one byte, the
+// ID, the nonce, and the ciphertext with its tag.
+type AESGCM struct {
+	current string
+	ciphers map[string]cipher.AEAD
 }
 
-// seal returns plain as it is stored.
-func (g *Guard) seal(s seal, plain []byte) ([]byte, error) {
-	if g.cfg.Codec == nil || g.cfg.StorePlain {
-		return plain, nil
-	}
-	sealed, err := safely(g.cfg.Codec.Seal, plain, s.associated())
-	if err != nil {
-		return nil, err
-	}
-	return append([]byte{formSealed}, sealed...), nil
-}
+const aesgcmVersion = 1
 
-// open is the inverse of seal.
-func (g *Guard) open(s seal, stored []byte) ([]byte, error) {
-	sealed := len(stored) > 0 && stored[0] == formSealed
-	switch {
-	case g.cfg.Codec == nil && sealed:
-		return nil, errSealed
-	case g.cfg.Codec == nil:
-		return stored, nil
-	case !sealed && g.cfg.AcceptPlain:
-		return stored, nil
-	case !sealed:
-		return nil, errNotSealed
-	}
-	return safely(g.cfg.Codec.Open, stored[1:], s.associated())
-}
-
-// safely calls a method of the codec. A panic of it is an error: one on the way to
-// the store would leave a run unsettled whose work is done.
-func safely(method func(b, associated []byte) ([]byte, error), b, associated []byte) (result []byte, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			result, err = nil, panicked("Codec", v)
+// NewAESGCM returns a codec that seals with current, and opens the bytes that
+// any of the keys sealed. Bytes of a missing key are record-unreadable. To
+// rotate, first give the new key to all processes among the others. Then make
+// it the current key, and keep the old key among the others for
+// [Config.AuditRetention]. NewAESGCM copies the secrets.
+//
+// It returns a [*ConfigError] for a secret that is not of 32 bytes, and for an ID
+// that is empty, too long, or there twice. The secret is not in its text.
+func NewAESGCM(current AESKey, others ...AESKey) (*AESGCM, error) {
+	c := &AESGCM{current: current.ID, ciphers: make(map[string]cipher.AEAD)}
+	for _, key := range append([]AESKey{current}, others...) {
+		if len(key.ID) == 0 || len(key.ID) > MaxKeyIDBytes {
+			return nil, reject("AESKey.ID", fmt.Sprintf("%q", key.ID), fmt.Sprintf("must have 1 to %d bytes", MaxKeyIDBytes))
 		}
-	}()
-	return method(b, associated)
+		if c.ciphers[key.ID] != nil {
+			return nil, reject("AESKey.ID", fmt.Sprintf("%q", key.ID), "is there twice")
+		}
+		if len(key.Secret) != AESKeyBytes {
+			return nil, reject("AESKey.Secret", fmt.Sprintf("%d bytes", len(key.Secret)), fmt.Sprintf("must have %d", AESKeyBytes))
+		}
+		aead, err := newGCM(key.Secret)
+		if err != nil {
+			return nil, reject("AESKey.Secret", "[redacted]", err.Error())
+		}
+		c.ciphers[key.ID] = aead
+	}
+	return c, nil
 }
 
-// sealAnswer returns the answer as it is stored; a tombstone if it cannot be
-// sealed: what must not lie open is rather not kept.
-func (g *Guard) sealAnswer(route string, owner Owner, a Answer) Answer {
-	if a.Envelope == nil {
-		return a
-	}
-	sealed, err := g.seal(answerSeal(owner, a.Status), a.Envelope)
-	if err != nil {
-		g.observe(Event{Kind: EventSealError, Route: route, ID: owner.ID, Err: err})
-		sealed = nil
-	}
-	a.Envelope = sealed
-	return a
-}
-
-func (g *Guard) openAnswer(rec *Record) (Answer, error) {
-	a := rec.Answer
-	envelope, err := g.open(answerSeal(Owner{ID: rec.ID, Token: rec.Token, Fence: rec.Fence}, a.Status), a.Envelope)
-	return Answer{Status: a.Status, Envelope: envelope}, err
-}
-
-// sealMemo is for the memo of a claim with that token.
-func (g *Guard) sealMemo(id ID, token Token, memo []byte) ([]byte, error) {
-	if memo == nil {
-		return nil, nil
-	}
-	return g.seal(memoSeal(id, token), append([]byte{formPlain}, memo...))
-}
-
-// openMemo fails for a record whose last owner was not the memo's: a person or an undo took
-// the key from it.
-func (g *Guard) openMemo(rec *Record) ([]byte, error) {
-	if rec.Memo == nil {
-		return nil, nil
-	}
-	b, err := g.open(memoSeal(rec.ID, rec.Token), rec.Memo)
+func newGCM(secret []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(secret)
 	if err != nil {
 		return nil, err
 	}
-	if len(b) == 0 || b[0] != formPlain {
-		return nil, errEnvelope
-	}
-	return b[1:], nil
+	return cipher.NewGCMWithRandomNonce(block)
 }
+
+// Seal implements [Codec].
+func (c *AESGCM) Seal(plain, associated []byte) ([]byte, error) {
+	aead := c.ciphers[c.current]
+	b := make([]byte, 0, 2+len(c.current)+len(plain)+aead.Overhead())
+	b = append(b, aesgcmVersion, byte(len(c.current)))
+	b = append(b, c.current...)
+	return aead.Seal(b, nil, plain, withHeader(b, associated)), nil
+}
+
+// Open implements [Codec]. It returns [ErrUnreadable], with the ID if the key is missing. The error of a missing key
+// also matches [errors.ErrUnsupported]: another process may have the key. Bytes without that match cannot be opened
+// by any process. Bytes with a damaged key ID look like bytes of a missing key: compare the ID in the error with the
+// IDs in use.
+func (c *AESGCM) Open(sealed, associated []byte) ([]byte, error) {
+	if len(sealed) < 2 || sealed[0] != aesgcmVersion || len(sealed) < 2+int(sealed[1]) {
+		return nil, ErrUnreadable
+	}
+	end := 2 + int(sealed[1])
+	id := string(sealed[2:end])
+	aead := c.ciphers[id]
+	if aead == nil {
+		return nil, missingKeyError(id)
+	}
+	plain, err := aead.Open(nil, nil, sealed[end:], withHeader(sealed[:end], associated))
+	if err != nil {
+		return nil, ErrUnreadable
+	}
+	return plain, nil
+}
+
+// A missingKeyError has the ID of the key.
+type missingKeyError string
+
+func (e missingKeyError) Error() string {
+	return fmt.Sprintf("%v: no key %.32q", ErrUnreadable, string(e))
+}
+
+func (missingKeyError) Is(target error) bool {
+	return target == ErrUnreadable || target == errors.ErrUnsupported
+}
+
+// withHeader makes the header part of the authenticated data.
+func withHeader(header, associated []byte) []byte {
+	return append(append(make([]byte, 0, len(header)+len(associated)), header...), associated...)
+}
+
+// MinFingerprintSecretBytes is the length of the shortest secret of a
+// [FingerprintKey].
+const MinFingerprintSecretBytes = 32
+
+// A FingerprintKey makes fingerprints that cannot be guessed without the secret. If a
+// request can have few different bodies, a reader of the table can guess a plain
+// fingerprint. Version is 2 to 255 and is stored with each record. It must always name the
+// same secret. The zero FingerprintKey makes plain fingerprints.
+type FingerprintKey struct {
+	Version uint8
+	Secret  Secret // at least [MinFingerprintSecretBytes]
+}
+
+// isPlain reports whether k makes the fingerprints that need no secret.
+func (k FingerprintKey) isPlain() bool { return k.Version == 0 && k.Secret == nil }
+
+// fingerprintKeys returns the keys with a secret, for package record. The first of keys makes the fingerprints of new
+// records.
+func fingerprintKeys(keys []FingerprintKey) (current uint8, secrets map[uint8][]byte) {
+	current, secrets = record.PlainVersion, make(map[uint8][]byte)
+	for i, key := range keys {
+		if key.isPlain() {
+			continue
+		}
+		if i == 0 {
+			current = key.Version
+		}
+		secrets[key.Version] = bytes.Clone(key.Secret)
+	}
+	return current, secrets
+}
+
+func checkFingerprintKeys(keys []FingerprintKey) error {
+	seen := make(map[uint8]bool)
+	for i, key := range keys {
+		switch {
+		case i == 0 && key.isPlain():
+		case key.Version <= record.PlainVersion:
+			return reject("FingerprintKey.Version", key.Version, "must be 2 to 255")
+		case seen[key.Version]:
+			return reject("FingerprintKey.Version", key.Version, "is there twice")
+		case len(key.Secret) < MinFingerprintSecretBytes:
+			return reject("FingerprintKey.Secret", fmt.Sprintf("%d bytes", len(key.Secret)), fmt.Sprintf("must have at least %d", MinFingerprintSecretBytes))
+		}
+		seen[key.Version] = true
+	}
+	return nil
+}
+
+// A Secret prints and marshals as its length, so that no log of a configuration
+// shows it.
+type Secret []byte
+
+// Format implements fmt.Formatter, for every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, s.masked()) }
+
+// MarshalText returns what Format prints; it cannot be unmarshalled.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.masked()), nil }
+
+func (s Secret) masked() string { return fmt.Sprintf("[%d secret bytes]", len(s)) }

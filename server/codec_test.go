@@ -17,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func aesKey(id string) server.AESKey {
@@ -109,42 +110,42 @@ func FuzzAESGCM_Open(f *testing.F) {
 }
 
 // sealedService is a route over store with a codec, and how often it ran.
-func sealedService(tb testing.TB, store server.Store, cfg server.Config, runs *atomic.Int64) http.Handler {
+func sealedService(tb testing.TB, s store.Store, cfg server.Config, runs *atomic.Int64) http.Handler {
 	tb.Helper()
-	return newRoute(tb, newGuard(tb, store, cfg), server.Keyed, answer(http.StatusOK, runs))
+	return newRoute(tb, newGuard(tb, s, cfg), server.Keyed, answer(http.StatusOK, runs))
 }
 
 func TestCodec_rotation(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	store, seen := memstore.New(), new(witness)
-	old := sealedService(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen}, &runs)
+	s, seen := memstore.New(), new(witness)
+	old := sealedService(t, s, server.Config{Codec: newCodec(t, "a"), Observer: seen}, &runs)
 	requireAnswer(t, send(old, "k", "b"), http.StatusOK, firstAnswer, false)
 	requireAnswer(t, send(old, "k", "b"), http.StatusOK, firstAnswer, true)
-	require.NotContains(t, string(readRecord(t, store, seen).Answer.Envelope), "run")
+	require.NotContains(t, string(readRecord(t, s, seen).Answer.Envelope), "run")
 
-	rotated := sealedService(t, store, server.Config{Codec: newCodec(t, "b", "a")}, &runs)
+	rotated := sealedService(t, s, server.Config{Codec: newCodec(t, "b", "a")}, &runs)
 	requireAnswer(t, send(rotated, "k", "b"), http.StatusOK, firstAnswer, true)
 
-	forgot := sealedService(t, store, server.Config{Codec: newCodec(t, "b"), Observer: seen}, &runs)
+	forgot := sealedService(t, s, server.Config{Codec: newCodec(t, "b"), Observer: seen}, &runs)
 	requireCode(t, send(forgot, "k", "b"), wire.RecordUnreadable)
 	require.Equal(t, 1, seen.count(server.EventSealError))
-	requireCode(t, send(sealedService(t, store, server.Config{}, &runs), "k", "b"), wire.RecordUnreadable)
+	requireCode(t, send(sealedService(t, s, server.Config{}, &runs), "k", "b"), wire.RecordUnreadable)
 	requireCode(t, send(forgot, "k", "other"), wire.KeyReused)
 	require.EqualValues(t, 1, runs.Load(), "what cannot be read never runs again")
 }
 
-// Plain records are for those who ask for them: nobody passes them off as sealed.
+// Only a guard with AcceptPlain reads plain records: a plain record cannot replace a sealed one elsewhere.
 func TestCodec_plainRecords(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	store := memstore.New()
-	send(sealedService(t, store, server.Config{}, &runs), "k", "b")
-	requireCode(t, send(sealedService(t, store, server.Config{Codec: newCodec(t, "a")}, &runs), "k", "b"), wire.RecordUnreadable)
-	migrating := sealedService(t, store, server.Config{Codec: newCodec(t, "a"), AcceptPlain: true}, &runs)
+	s := memstore.New()
+	send(sealedService(t, s, server.Config{}, &runs), "k", "b")
+	requireCode(t, send(sealedService(t, s, server.Config{Codec: newCodec(t, "a")}, &runs), "k", "b"), wire.RecordUnreadable)
+	migrating := sealedService(t, s, server.Config{Codec: newCodec(t, "a"), AcceptPlain: true}, &runs)
 	requireAnswer(t, send(migrating, "k", "b"), http.StatusOK, firstAnswer, true)
 	require.EqualValues(t, 1, runs.Load())
-	_, err := server.NewGuard(store, server.Unscoped, server.Config{AcceptPlain: true})
+	_, err := server.NewGuard(s, server.Unscoped, server.Config{AcceptPlain: true})
 	require.Error(t, err)
 }
 
@@ -153,59 +154,59 @@ func TestCodec_answersCannotBeMoved(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		move func(from, to *server.Record)
+		move func(from, to *store.Record)
 		want wire.Code
 	}{
-		{"to another key", func(from, to *server.Record) { to.Answer = from.Answer }, wire.RecordUnreadable},
-		{"to another status", func(_, to *server.Record) { to.Answer.Status = http.StatusCreated }, wire.RecordUnreadable},
+		{"to another key", func(from, to *store.Record) { to.Answer = from.Answer }, wire.RecordUnreadable},
+		{"to another status", func(_, to *store.Record) { to.Answer.Status = http.StatusCreated }, wire.RecordUnreadable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var runs atomic.Int64
-			store := &forger{TxStore: memstore.New()}
-			h := sealedService(t, store, server.Config{Codec: newCodec(t, "a")}, &runs)
+			s := &forger{TxStore: memstore.New()}
+			h := sealedService(t, s, server.Config{Codec: newCodec(t, "a")}, &runs)
 			send(h, "from", "b")
 			send(h, "to", "b")
-			store.forge = tt.move
+			s.forge = tt.move
 			requireCode(t, send(h, "to", "b"), tt.want)
 			require.EqualValues(t, 2, runs.Load())
 		})
 	}
 }
 
-// An older answer of the same key, put back by hand, is not shown as the key's. It was that of
-// an owner before: the key was forgotten and used again, or a person settled it.
+// An older answer of the same key, put back by hand without its token and fence, is not replayed. It belongs to an
+// earlier owner: the key was forgotten and used again, or a person settled it.
 func TestCodec_olderAnswerOfTheSameKey(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		back func(older, rec *server.Record) // what of the older record is put back
-		want wire.Code                       // "": the replay of the older answer
+		back func(older, rec *store.Record) // the parts of the older record that are put back
+		want wire.Code                      // "": the replay of the older answer
 	}{
-		{"the answer", func(older, rec *server.Record) { rec.Answer = older.Answer }, wire.RecordUnreadable},
-		{"with its fence", func(older, rec *server.Record) { rec.Answer, rec.Fence = older.Answer, older.Fence }, wire.RecordUnreadable},
-		{"with its token", func(older, rec *server.Record) { rec.Answer, rec.Token = older.Answer, older.Token }, wire.RecordUnreadable},
-		{"the whole row", func(older, rec *server.Record) {
+		{"the answer", func(older, rec *store.Record) { rec.Answer = older.Answer }, wire.RecordUnreadable},
+		{"with its fence", func(older, rec *store.Record) { rec.Answer, rec.Fence = older.Answer, older.Fence }, wire.RecordUnreadable},
+		{"with its token", func(older, rec *store.Record) { rec.Answer, rec.Token = older.Answer, older.Token }, wire.RecordUnreadable},
+		{"the whole row", func(older, rec *store.Record) {
 			rec.Answer, rec.Token, rec.Fence = older.Answer, older.Token, older.Fence
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var runs atomic.Int64
-			seen, store := new(witness), &forger{TxStore: memstore.New()}
+			seen, s := new(witness), &forger{TxStore: memstore.New()}
 			cfg := server.Config{Codec: newCodec(t, "a"), Observer: seen}
-			g := newGuard(t, store, cfg)
+			g := newGuard(t, s, cfg)
 			h := newRoute(t, g, server.Keyed, answer(http.StatusOK, &runs))
 			send(h, "k", "b")
-			older := readRecord(t, store, seen)
-			by := server.Person{Actor: "ann", Reason: "a test"}
+			older := readRecord(t, s, seen)
+			by := store.Audit{Actor: "ann", Reason: "a test"}
 			require.NoError(t, g.Forget(t.Context(), older.ID, older.Fence, by))
 			failing := newRoute(t, g, server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 			send(failing, "k", "b") // released, so that the next owner has another fence
 			send(h, "k", "b")
 			require.EqualValues(t, 2, runs.Load())
 			requireReplay(t, send(h, "k", "b"))
-			store.forge = func(_, rec *server.Record) { tt.back(&older, rec) }
+			s.forge = func(_, rec *store.Record) { tt.back(&older, rec) }
 			w := send(h, "k", "b")
 			if tt.want == "" {
 				require.Equal(t, http.StatusOK, w.Code, "the documented limit: nothing in the row tells")
@@ -221,16 +222,16 @@ func TestCodec_olderAnswerOfTheSameKey(t *testing.T) {
 func TestCodec_resolvedAnswer(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	seen, store := new(witness), memstore.New()
-	g := newGuard(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	seen, s := new(witness), memstore.New()
+	g := newGuard(t, s, server.Config{Codec: newCodec(t, "a"), Observer: seen})
 	panicking := newRoute(t, g, server.Opaque, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("died") }))
 	func() {
 		defer func() { _ = recover() }()
 		send(panicking, "k", "b")
 	}()
-	rec := readRecord(t, store, seen)
+	rec := readRecord(t, s, seen)
 	require.Equal(t, server.StateUnknown, rec.State)
-	by := server.Person{Actor: "ann", Reason: "a test"}
+	by := store.Audit{Actor: "ann", Reason: "a test"}
 	require.NoError(t, g.Resolve(t.Context(), rec.ID, rec.Fence, server.Happened(server.Response{Status: http.StatusOK, Body: []byte("by hand")}), by))
 	h := newRoute(t, g, server.Opaque, answer(http.StatusOK, &runs))
 	w := send(h, "k", "b")
@@ -239,16 +240,16 @@ func TestCodec_resolvedAnswer(t *testing.T) {
 	require.Zero(t, runs.Load())
 }
 
-// A forger changes the record of the last claim by that of the first.
+// A forger changes the record of the last claim with parts of the record of the first.
 type forger struct {
-	server.TxStore
-	first server.ID
-	forge func(from, to *server.Record)
+	store.TxStore
+	first store.ID
+	forge func(from, to *store.Record)
 }
 
-func (f *forger) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+func (f *forger) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	rec, won, err := f.TxStore.Claim(ctx, req)
-	if f.first == (server.ID{}) {
+	if f.first == (store.ID{}) {
 		f.first = req.ID
 	}
 	if f.forge != nil && err == nil {
@@ -265,39 +266,40 @@ func (brokenCodec) Seal([]byte, []byte) ([]byte, error) {
 	return nil, errors.New("the key service is down")
 }
 
-// What must not lie open is rather not kept, and does not run again either.
+// An answer that cannot be sealed is not stored in plain text. It is not stored at all, and the key still does not
+// run again.
 func TestCodec_sealFails(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	store, seen := memstore.New(), new(witness)
-	h := sealedService(t, store, server.Config{Codec: brokenCodec{newCodec(t, "a")}, Observer: seen}, &runs)
+	s, seen := memstore.New(), new(witness)
+	h := sealedService(t, s, server.Config{Codec: brokenCodec{newCodec(t, "a")}, Observer: seen}, &runs)
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, false)
 	requireCode(t, send(h, "k", "b"), wire.ResponseGone)
 	require.EqualValues(t, 1, runs.Load())
 	require.Equal(t, 1, seen.count(server.EventSealError))
 	require.Equal(t, 1, seen.count(server.EventTombstone))
 
-	g := newGuard(t, store, server.Config{Codec: brokenCodec{newCodec(t, "a")}})
-	opaque, err := g.Route(server.Route{Effect: server.Opaque, Memo: server.MemoKey}, answer(http.StatusOK, &runs))
+	g := newGuard(t, s, server.Config{Codec: brokenCodec{newCodec(t, "a")}})
+	opaque, err := g.Route(server.Route{Effect: server.Opaque, Memo: hopMemo}, answer(http.StatusOK, &runs))
 	require.NoError(t, err)
 	requireCode(t, send(opaque, "memo", "b"), wire.StoreUnavailable)
 	require.EqualValues(t, 1, runs.Load(), "a claim without its memo could not be reconciled")
 }
 
-// panickingCodec panics with what it should seal.
+// panickingCodec panics with the bytes that it should seal.
 type panickingCodec struct{ server.Codec }
 
 func (panickingCodec) Seal(plain, _ []byte) ([]byte, error)  { panic(string(plain)) }
 func (panickingCodec) Open(sealed, _ []byte) ([]byte, error) { panic(string(sealed)) }
 
-// The work is done when its answer is sealed: a panic there must not leave the
+// The answer is sealed after the work: a panic of the codec must not leave the
 // key open for another run.
 func TestCodec_panics(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
 		var runs atomic.Int64
-		store, seen := memstore.New(), new(witness)
-		g := newGuard(t, store, server.Config{Codec: panickingCodec{}, Observer: seen})
+		s, seen := memstore.New(), new(witness)
+		g := newGuard(t, s, server.Config{Codec: panickingCodec{}, Observer: seen})
 		h := newRoute(t, g, effect, answer(http.StatusOK, &runs))
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, false)
 		requireCode(t, send(h, "k", "b"), wire.ResponseGone)
@@ -305,7 +307,7 @@ func TestCodec_panics(t *testing.T) {
 		require.ErrorContains(t, seen.all(server.EventSealError)[0].Err, "Codec panicked with a string")
 		require.NotContains(t, seen.all(server.EventSealError)[0].Err.Error(), firstAnswer)
 
-		good := newRoute(t, newGuard(t, store, server.Config{Codec: newCodec(t, "a")}), effect, answer(http.StatusOK, &runs))
+		good := newRoute(t, newGuard(t, s, server.Config{Codec: newCodec(t, "a")}), effect, answer(http.StatusOK, &runs))
 		send(good, "sealed", "b")
 		requireCode(t, send(h, "sealed", "b"), wire.RecordUnreadable)
 		require.EqualValues(t, 2, runs.Load())
@@ -341,8 +343,8 @@ func TestCodec_deployedProcessByProcess(t *testing.T) {
 		t.Run(before.name+" beside "+after.name, func(t *testing.T) {
 			t.Parallel()
 			var runs atomic.Int64
-			store := memstore.New()
-			one, other := sealedService(t, store, before.cfg, &runs), sealedService(t, store, after.cfg, &runs)
+			s := memstore.New()
+			one, other := sealedService(t, s, before.cfg, &runs), sealedService(t, s, after.cfg, &runs)
 			send(one, "k1", "b")
 			requireReplay(t, send(other, "k1", "b"))
 			requireCode(t, send(other, "k1", "c"), wire.KeyReused)
@@ -380,7 +382,7 @@ func TestCodec_rejected(t *testing.T) {
 	}
 }
 
-// A logged configuration gives no secret away.
+// A logged configuration shows no secret.
 func TestSecret_doesNotPrint(t *testing.T) {
 	t.Parallel()
 	const text = "0123456789abcdef0123456789abcdef"
@@ -406,13 +408,13 @@ func TestCodec_memo(t *testing.T) {
 	t.Parallel()
 	b := saying(server.StillUnknown(), nil)
 	seen := new(witness)
-	store := memstore.New()
-	g, h, _ := charges(t, store, b, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	s := memstore.New()
+	g, h, _ := charges(t, s, b, server.Config{Codec: newCodec(t, "a"), Observer: seen})
 	send(h, "order-42", "b")
-	require.NotContains(t, string(readRecord(t, store, seen).Memo), hopKey(t, "unscoped", "", "order-42").String())
+	require.NotContains(t, string(readRecord(t, s, seen).Memo), hopKey(t, "unscoped", "", "order-42").String())
 	requireUndecided(t, send(h, "order-42", "b"), server.DefaultHandlerTimeout)
 	require.Equal(t, hopKey(t, "unscoped", "", "order-42").String(), string(b.asked[0].Memo))
-	stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+	stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 	require.NoError(t, err)
 	require.Equal(t, hopKey(t, "unscoped", "", "order-42").String(), string(stuck[0].Memo))
 }
@@ -420,19 +422,19 @@ func TestCodec_memo(t *testing.T) {
 // A memo belongs to the claim that it was made for.
 func TestCodec_olderMemoOfTheSameKey(t *testing.T) {
 	t.Parallel()
-	seen, store := new(witness), &memoForger{TxStore: memstore.New()}
-	g := newGuard(t, store, server.Config{Codec: newCodec(t, "a"), Observer: seen})
-	h, err := g.Route(server.Route{Effect: server.Opaque, Memo: server.MemoKey}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	seen, s := new(witness), &memoForger{TxStore: memstore.New()}
+	g := newGuard(t, s, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	h, err := g.Route(server.Route{Effect: server.Opaque, Memo: hopMemo}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	require.NoError(t, err)
 	send(h, "k", "b")
-	older := readRecord(t, store, seen)
-	require.NoError(t, g.Forget(t.Context(), older.ID, older.Fence, server.Person{Actor: "ann", Reason: "a test"}))
+	older := readRecord(t, s, seen)
+	require.NoError(t, g.Forget(t.Context(), older.ID, older.Fence, store.Audit{Actor: "ann", Reason: "a test"}))
 	send(h, "k", "b")
 	for _, put := range []bool{false, true} {
 		if put {
-			store.memo = older.Memo
+			s.memo = older.Memo
 		}
-		stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+		stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 		require.NoError(t, err)
 		require.Len(t, stuck, 1)
 		require.Equal(t, put, stuck[0].Memo == nil)
@@ -441,11 +443,11 @@ func TestCodec_olderMemoOfTheSameKey(t *testing.T) {
 
 // A memoForger lists records with another memo.
 type memoForger struct {
-	server.TxStore
+	store.TxStore
 	memo []byte
 }
 
-func (f *memoForger) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+func (f *memoForger) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	records, err := f.TxStore.List(ctx, req)
 	for i := range records {
 		if f.memo != nil {
@@ -461,12 +463,12 @@ func TestFingerprintKeys(t *testing.T) {
 		return server.FingerprintKey{Version: version, Secret: bytes.Repeat([]byte{version}, 32)}
 	}
 	var runs atomic.Int64
-	store, seen := memstore.New(), new(witness)
+	s, seen := memstore.New(), new(witness)
 	with := func(keys ...server.FingerprintKey) http.Handler {
-		return sealedService(t, store, server.Config{FingerprintKeys: keys, Observer: seen}, &runs)
+		return sealedService(t, s, server.Config{FingerprintKeys: keys, Observer: seen}, &runs)
 	}
 	send(with(), "plain", "b")
-	plain := readRecord(t, store, seen).Fingerprint
+	plain := readRecord(t, s, seen).Fingerprint
 	require.EqualValues(t, 1, plain.Version)
 
 	send(with(key(2)), "k", "b")

@@ -7,76 +7,76 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // The defaults of [Config].
 const (
-	DefaultLease            = 30 * time.Second
-	DefaultHandlerTimeout   = 60 * time.Second
-	DefaultRetention        = 24 * time.Hour
-	DefaultAuditRetention   = 7 * 24 * time.Hour
-	DefaultWait             = 5 * time.Second
-	DefaultWaitCap          = 10 * time.Second
-	DefaultBodyTimeout      = 10 * time.Second
-	DefaultSkew             = 5 * time.Minute
-	DefaultStoreTimeout     = 5 * time.Second
-	DefaultSettleTimeout    = 10 * time.Second
-	DefaultMaxRequestBytes  = 1 << 20
-	DefaultMaxResponseBytes = 1 << 20
-	DefaultMaxServedBytes   = 16 << 20
-	DefaultMaxWaitingBytes  = 64 << 20
-	DefaultMaxBufferedBytes = 256 << 20
-	DefaultMaxDeaths        = 5
-	DefaultSweepBatch       = 1000
-	DefaultMinSweepPause    = 5 * time.Millisecond
-	DefaultMaxSweepPause    = time.Second
-	DefaultSweepInterval    = time.Minute
-	DefaultMaxWaitersPerKey = 256
-	DefaultMaxWaiters       = 4096
-	DefaultCacheFor         = time.Minute
+	DefaultLease               = 30 * time.Second
+	DefaultHandlerTimeout      = 60 * time.Second
+	DefaultRetention           = 24 * time.Hour
+	DefaultAuditRetention      = store.DefaultAuditRetention
+	DefaultWait                = 5 * time.Second
+	DefaultWaitCap             = 10 * time.Second
+	DefaultBodyTimeout         = 10 * time.Second
+	DefaultSkew                = 5 * time.Minute
+	DefaultStoreTimeout        = 5 * time.Second
+	DefaultSettleTimeout       = 10 * time.Second
+	DefaultMaxRequestBytes     = 1 << 20
+	DefaultMaxResponseBytes    = 1 << 20
+	DefaultMaxServedBytes      = 16 << 20
+	DefaultMaxWaitingBytes     = 64 << 20
+	DefaultMaxBufferedBytes    = 256 << 20
+	DefaultMaxRecoveryAttempts = 5
+	DefaultSweepBatch          = 1000
+	DefaultMinSweepPause       = 5 * time.Millisecond
+	DefaultMaxSweepPause       = time.Second
+	DefaultSweepInterval       = time.Minute
+	DefaultMaxWaitersPerKey    = 256
+	DefaultMaxWaiters          = 4096
+	DefaultCacheFor            = time.Minute
 )
 
 // Config configures a [Guard]. The zero Config is ready to use: every zero
-// field means its default. [NewGuard] copies it and rejects what cannot work
-// with a [ConfigError].
+// field means its default. [NewGuard] copies it, and rejects a wrong value with a
+// [ConfigError].
 type Config struct {
-	// Namespace separates guards that share a store and scopes: neither records
-	// nor the keys of calls are shared. It is a name as [childkey.CheckName] asks
-	// and does not begin with "saga/" or "inbox/". It must not change while keys
-	// live: another namespace is another tree of keys. Zero is the empty namespace.
+	// Namespace separates guards that share a store and scopes: they share
+	// neither records nor the keys of calls. It is a name as
+	// [childkey.CheckName] asks and does not begin with "saga/" or "inbox/". It
+	// must not change while keys live: another namespace is another tree of
+	// keys. Zero is the empty namespace.
 	Namespace string
 
-	// Lease is how long a run holds its key without renewing. A heartbeat
-	// renews at a third of it, so a slow run keeps its key; after a crash the
-	// key is free again when the lease ends. 100 ms to 24 h. Zero means
-	// [DefaultLease].
+	// Lease is how long a run keeps its key without a heartbeat. The heartbeat comes at a third of the lease, so a
+	// slow run keeps its key. After a crash the key is free again when the lease ends. Lease is 100 ms to 24 h. Zero
+	// means [DefaultLease].
 	Lease time.Duration
-	// HandlerTimeout is when a run's ctx ends, with cause [ErrHandlerTimeout].
-	// Nothing else ends it but a lost lease and [Guard.Shutdown]. A process that is
-	// stopped needs HandlerTimeout and SettleTimeout to let every run end by itself.
-	// If the platform gives it less, choose a shorter HandlerTimeout: else Shutdown
-	// cancels the longest runs. Zero means [DefaultHandlerTimeout].
+	// HandlerTimeout is the time after which a run's ctx ends, with cause [ErrHandlerTimeout]. A lost lease and
+	// [Guard.Shutdown] end it too. A process that is stopped needs HandlerTimeout and SettleTimeout to let every run
+	// end by itself. If the platform gives less time, choose a shorter HandlerTimeout. Otherwise Shutdown cancels the
+	// longest runs. Zero means [DefaultHandlerTimeout].
 	HandlerTimeout time.Duration
 	// Retention is how long a completed key replays its answer, from its
-	// completion; and how old Idempotency-First-Sent may be for a key to run.
-	// It must not be shorter than Lease. Zero means [DefaultRetention].
+	// completion. It is also how old Idempotency-First-Sent may be for a key to
+	// run. It must not be shorter than Lease. Zero means [DefaultRetention].
 	Retention time.Duration
-	// AuditRetention is how long a record is kept, from its first claim. Past
-	// Retention it answers response-gone. It must not be shorter than
-	// Retention, nor longer than [MaxRetention]. Zero means [DefaultAuditRetention], or Retention if that is
-	// longer.
+	// AuditRetention is how long a record is kept, from its first claim. Past Retention the key answers
+	// response-gone. AuditRetention must not be shorter than Retention, nor longer than [MaxRetention]. Zero means
+	// [DefaultAuditRetention], or Retention if that is longer.
 	AuditRetention time.Duration
-	// BodyRetention drops answers earlier than their records: a completed key
-	// replays for so long only, and then answers response-gone; [Guard.Lookup]
-	// shows its status without the answer. Not shorter than Lease, nor longer
-	// than Retention. Zero means that an answer is kept as long as its record.
+	// BodyRetention drops answers earlier than their records. A completed key
+	// replays for that time only, and then answers response-gone.
+	// [Guard.Lookup] shows its status without the answer. BodyRetention must
+	// not be shorter than Lease, nor longer than Retention. Zero means that an
+	// answer is kept as long as its record.
 	BodyRetention time.Duration
 	// Wait is how long a duplicate waits for the first run, unless its request
-	// says otherwise (Prefer: wait=N). Many clients take the 409 of a duplicate
-	// for final, so a duplicate that waits gets the answer. A negative Wait
-	// answers in-progress at once, and so does "Prefer: wait=0". Wait must not
-	// be longer than WaitCap. An [Inbox] never waits. Zero means [DefaultWait],
-	// or WaitCap if that is shorter.
+	// says otherwise (Prefer: wait=N). Many clients treat a 409 as final, so a
+	// duplicate should wait for the answer. A negative Wait answers in-progress
+	// at once, and so does "Prefer: wait=0". Wait must not be longer than
+	// WaitCap. An inbox never waits. Zero means [DefaultWait], or WaitCap if
+	// that is shorter.
 	Wait time.Duration
 	// WaitCap is the longest wait that a request may ask for. Zero means
 	// [DefaultWaitCap].
@@ -84,28 +84,27 @@ type Config struct {
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
 	Skew time.Duration
-	// FirstSentFromKey takes the time in a key that is a UUIDv7 (RFC 9562, in
-	// the form of 36 characters) for Idempotency-First-Sent where a request
-	// has none. Only for callers who make a key when they first send it: an
-	// older one is refused with key-expired, and never runs.
+	// FirstSentFromKey uses the time in a UUIDv7 key (RFC 9562, in the form of
+	// 36 characters) as Idempotency-First-Sent if a request has no such header.
+	// It is only for callers who make a key when they first send it. An older
+	// key is refused with key-expired, and never runs.
 	FirstSentFromKey bool
-	// StoreTimeout bounds each call to the store, with three exceptions. The commit
-	// of a transaction has SettleTimeout. [Guard.ListStuck] and [Guard.AuditLog] may
-	// read the whole table, and take the deadline of their ctx if it has one. The
-	// maintenance of partitions has a minute. Zero means [DefaultStoreTimeout].
+	// StoreTimeout bounds each call to the store, with three exceptions. The commit of a transaction has
+	// SettleTimeout. [Guard.ListStuck] and [Guard.AuditLog] may read the whole table, and take the deadline of their
+	// ctx if it has one. The maintenance of partitions has one minute. Zero means [DefaultStoreTimeout].
 	StoreTimeout time.Duration
 	// SettleTimeout bounds how long a run whose work is done tries to record
 	// its outcome before it is answered with store-unavailable. Zero means
 	// [DefaultSettleTimeout].
 	SettleTimeout time.Duration
 
-	// BodyTimeout is how long a guarded request's body may take to arrive. After
-	// it the request is refused with body-timeout, and nothing is stored. A
-	// shorter http.Server.ReadTimeout counts instead. The guard sets the read
+	// BodyTimeout is how long a guarded request's body may take to arrive.
+	// After it the request is refused with body-timeout, and nothing is stored.
+	// A shorter http.Server.ReadTimeout counts instead. The guard sets the read
 	// deadline of the connection or stream, by http.ResponseController, and
-	// clears it before the handler runs. A middleware around the guard whose
-	// ResponseWriter has neither SetReadDeadline nor Unwrap makes BodyTimeout
-	// useless; the guard logs this once. Zero means [DefaultBodyTimeout].
+	// clears it before the handler runs. A middleware around the guard makes
+	// BodyTimeout useless if its ResponseWriter has neither SetReadDeadline nor
+	// Unwrap. The guard logs this once. Zero means [DefaultBodyTimeout].
 	BodyTimeout time.Duration
 
 	// MaxRequestBytes caps request bodies. Zero means
@@ -125,26 +124,25 @@ type Config struct {
 	// MaxServedBytes caps response bodies that the guard keeps in memory for the
 	// first caller; see [OversizeTombstone] for larger ones. It must not be
 	// less than MaxResponseBytes. Zero means [DefaultMaxServedBytes], or
-	// MaxResponseBytes if that is more. [Do] has no such cap: its function's
+	// MaxResponseBytes if that is more. It does not apply to [Guard.Do]: the function's
 	// result is in memory already.
 	MaxServedBytes int64
 	// MinKeyBytes is the length of the shortest key accepted. Zero means 1.
 	MinKeyBytes int
-	// MaxDeaths is how many owners of a key may die before it is quarantined
-	// as poisoned. Zero means [DefaultMaxDeaths].
-	MaxDeaths int
+	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined
+	// as poisoned. Zero means [DefaultMaxRecoveryAttempts].
+	MaxRecoveryAttempts int
 	// SweepBatch is how many records one statement of [Guard.Sweep] deletes, and
 	// at most one of [Guard.RunSweeper]. Zero means [DefaultSweepBatch].
 	SweepBatch int
-	// MinSweepPause and MaxSweepPause bound the pauses between batches of
-	// [Guard.RunSweeper], give or take a quarter. Within them a pause is as long
-	// as the batch before it took, and longer where requests feel it. No more than
-	// SweepBatch records go for each MinSweepPause: a service with more claims than
-	// that falls behind. Zero means [DefaultMinSweepPause] and
-	// [DefaultMaxSweepPause].
+	// MinSweepPause and MaxSweepPause bound the pauses between batches of [Guard.RunSweeper], give or take a quarter.
+	// Within them a pause is as long as the batch before it took, and longer if sweeps slow requests. The sweeper
+	// deletes at most SweepBatch records for each MinSweepPause: a service with more claims falls behind. Zero means
+	// [DefaultMinSweepPause] and [DefaultMaxSweepPause].
 	MinSweepPause, MaxSweepPause time.Duration
-	// SweepInterval is how long after the beginning of a round [Guard.RunSweeper]
-	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
+	// SweepInterval is the time from the beginning of one round of
+	// [Guard.RunSweeper] to the beginning of the next, give or take a quarter.
+	// Zero means [DefaultSweepInterval].
 	SweepInterval time.Duration
 	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
 	// of one key, and of all keys of this process. One scope takes at most a
@@ -162,48 +160,50 @@ type Config struct {
 	// that their duplicates cost no statement. Each answer counts with its size
 	// and half a KiB. Zero means no cache.
 	CacheBytes int64
-	// CacheFor is how long a cached record is believed. So long another
-	// process's [Guard.Forget] of a completed key may go unnoticed here, and so
-	// long an answer may be replayed that the store lost in a failover. Zero
-	// means [DefaultCacheFor].
+	// CacheFor is how long a cached record is used. For that time this process
+	// may not notice another process's [Guard.Forget] of a completed key. For
+	// that time it may also replay an answer that the store lost in a failover.
+	// Zero means [DefaultCacheFor].
 	CacheFor time.Duration
 
-	// Codec seals what is stored of answers and memos; see [NewAESGCM]. nil
-	// stores them as they are.
+	// Codec seals the stored answers and memos; see [NewAESGCM]. nil stores them in
+	// plain text.
 	Codec Codec
-	// AcceptPlain opens records that were stored before there was a Codec, for
-	// as long as there are any: AuditRetention. Without it they are
-	// record-unreadable, so that nobody can pass off plain text as sealed.
+	// AcceptPlain opens records that were stored before there was a Codec. Such
+	// records exist for AuditRetention. Without AcceptPlain they are
+	// record-unreadable, so that nobody can replace sealed records by plain
+	// text.
 	AcceptPlain bool
-	// StorePlain stores plain text in spite of the Codec, which then only opens.
-	// It is the first of two steps of bringing one in while the service runs, as
-	// a process without a Codec cannot read what is sealed: first give it to all
-	// processes with StorePlain and AcceptPlain, then take StorePlain out.
+	// StorePlain stores plain text although there is a Codec, which then only opens. Use it to introduce a Codec
+	// while the service runs, because a process without a Codec cannot read sealed records. First give all processes
+	// the Codec with StorePlain and AcceptPlain. Then take StorePlain out.
 	StorePlain bool
 
-	// FingerprintKeys make keyed fingerprints: the first is for new claims, the
-	// others for records of other processes and other times. A record of a
-	// version that is not there is record-unreadable. To rotate, give the new
-	// one to all processes behind the old one, then put it in front, and keep
-	// the old one for AuditRetention. Empty means plain fingerprints (SHA-256),
-	// which are understood in any case; the zero FingerprintKey in front makes
-	// them too, until all processes have the keys behind it.
+	// FingerprintKeys make keyed fingerprints. The first key is for new claims, the
+	// others are for older records and for records of other processes. A record whose
+	// version is missing here is record-unreadable. To rotate, give the new key to all
+	// processes behind the old key. Then put it in front, and keep the old key for
+	// AuditRetention. Empty means plain fingerprints (SHA-256), which every guard can
+	// compare. The zero FingerprintKey in front makes plain ones too, until all processes
+	// have the keys behind it.
 	FingerprintKeys []FingerprintKey
 
-	// Methods are guarded; any other method passes through without a mark,
-	// its key ignored. nil means POST, PUT, PATCH and DELETE.
+	// Methods are the guarded methods. A request with another method passes
+	// through without a mark, and its key is ignored. nil means POST, PUT,
+	// PATCH and DELETE.
 	Methods []string
-	// ReplayHeaders are replayed beside [DefaultReplayHeaders]. Naming one of
-	// the headers that are never replayed is an error.
+	// ReplayHeaders are stored with an answer and replayed, beside the headers that
+	// always are: Content-Type, Content-Language, Content-Encoding,
+	// Content-Disposition, Content-Location, Location, ETag, Last-Modified and Link.
+	// A header that is never replayed, such as Set-Cookie or Date, is an error.
 	ReplayHeaders []string
-	// KeyPolicy refuses keys, with key-invalid, that are well formed but not
-	// wanted, such as e-mail addresses. Its error is neither sent nor logged:
-	// it may hold the key. nil accepts all.
+	// KeyPolicy refuses well-formed keys that the service does not accept, such
+	// as e-mail addresses, with key-invalid. Its error is neither sent nor
+	// logged: it may hold the key. nil accepts all.
 	KeyPolicy func(childkey.Key) error
-	// RenderProblem makes the answer to every refusal, and to every error of a
-	// typed handler, in the service's own shape. p says what happened; r is the
-	// request, its body spent. It must not change r. Many requests may call it at
-	// once.
+	// RenderProblem makes the answer to every refusal, and to every error of a typed handler, in the service's own
+	// shape. p describes the refusal. r is the request; its body has been read. RenderProblem must not change r. Many
+	// requests may call it at once.
 	//
 	// The answer needs a status of 400 to 599 and a body; for a typed handler's
 	// error the status must be p.Status. After any other answer, or a panic, the
@@ -211,19 +211,22 @@ type Config struct {
 	// Idempotency-Code, the headers about retries and Content-Length itself:
 	// those of the answer are dropped. nil: the problem as JSON (RFC 9457).
 	RenderProblem func(r *http.Request, p wire.Problem) Response
-	// ShouldRetryHeaders are further headers that say true or false as
-	// X-Should-Retry does, such as Stripe-Should-Retry, for clients that know
-	// them. nil adds none.
+	// ShouldRetryHeaders are further headers with the value of X-Should-Retry,
+	// such as Stripe-Should-Retry, for clients that know them. nil adds none.
 	ShouldRetryHeaders []string
-	// DocsURL, if set, is sent with every refusal as Link rel="describedby".
+	// DocsURL, if set, is sent with every refusal as Link rel="describedby". A service
+	// should publish its rules there (draft-ietf-httpapi-idempotency-key-header-07,
+	// section 2.3): which requests need a key, and the form of a key. A caller also needs
+	// to know how long a retry gets the answer, and which answers are stored.
 	DocsURL string
-	// Observer is told every event. nil: nobody.
+	// Observer gets every event. nil means no observer.
 	Observer Observer
-	// Logger gets what needs a person, as warnings and errors: keys that became
-	// outcome-unknown or quarantined, refusals with 423 and 5xx, and functions of
-	// the service that failed. A line names a key by its [ID], as a problem's
-	// instance, [Guard.ListStuck] and [Guard.Resolve] do. It holds no key, scope or
-	// body. Lines of one cause are at most one a second; "count" says how many a
+	// Logger gets warnings and errors about events that need a person. These
+	// are keys that became outcome-unknown or quarantined, refusals with 423
+	// and 5xx, and functions of the service that failed. A line names a key by
+	// its [store.ID], as a problem's instance, [Guard.ListStuck] and
+	// [Guard.Resolve] do. It holds no key, scope or body. There is at most one
+	// line in a second for one cause; "count" is the number of events that a
 	// line stands for. Other refusals are logged at debug level. nil is silent.
 	Logger *slog.Logger
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // The limits of [Config.Lease].
@@ -20,15 +22,14 @@ const (
 )
 
 // MaxRetention is the longest [Config.AuditRetention], and so the longest of the
-// retentions, and the longest [Config.HandlerTimeout]: 200 years. Every [Store] takes
-// lengths of time up to it.
-const MaxRetention = 200 * 365 * 24 * time.Hour
+// retentions, and the longest [Config.HandlerTimeout]: 200 years.
+const MaxRetention = store.MaxRetention
 
 // MaxNameBytes is the length of the longest [Route].Name and [Task].Name.
 const MaxNameBytes = 1024
 
-// checkName refuses a name that a store could not keep: that would be found out by each
-// request anew, and be taken for a store that cannot be reached.
+// checkName refuses a name that a store could not keep. Otherwise each request would fail, and the error would look
+// like a store that cannot be reached.
 func checkName(field, name string) error {
 	switch {
 	case len(name) > MaxNameBytes:
@@ -39,8 +40,8 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// A ConfigError is returned by [NewGuard], [Guard.Route], [Handle] and the others that
-// take what a program declares, for what cannot work.
+// A ConfigError is returned by [NewGuard], [Guard.Route], [Handle] and other functions that
+// take a declaration. It names the wrong field.
 type ConfigError struct {
 	Field  string // as "Config.Lease"
 	Value  string
@@ -82,7 +83,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxResponseBytes, DefaultMaxResponseBytes)
 	orDefault(&c.MaxServedBytes, max(DefaultMaxServedBytes, c.MaxResponseBytes))
 	orDefault(&c.MinKeyBytes, 1)
-	orDefault(&c.MaxDeaths, DefaultMaxDeaths)
+	orDefault(&c.MaxRecoveryAttempts, DefaultMaxRecoveryAttempts)
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
 	if c.MaxSweepPause > 0 {
 		orDefault(&c.MinSweepPause, min(DefaultMinSweepPause, c.MaxSweepPause))
@@ -126,7 +127,7 @@ func (c Config) check() error {
 		{"MaxResponseBytes", c.MaxResponseBytes},
 		{"MaxServedBytes", c.MaxServedBytes},
 		{"MinKeyBytes", int64(c.MinKeyBytes)},
-		{"MaxDeaths", int64(c.MaxDeaths)},
+		{"MaxRecoveryAttempts", int64(c.MaxRecoveryAttempts)},
 		{"SweepBatch", int64(c.SweepBatch)},
 		{"MinSweepPause", int64(c.MinSweepPause)},
 		{"MaxSweepPause", int64(c.MaxSweepPause)},
@@ -160,7 +161,7 @@ func (c Config) checkTimes() error {
 		return reject("Config.Retention", c.Retention, fmt.Sprintf("must not be longer than %v", MaxRetention))
 	case c.AuditRetention > MaxRetention:
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be longer than %v", MaxRetention))
-	case c.HandlerTimeout > MaxRetention: // so long a reconciler may be waited for, which the store notes
+	case c.HandlerTimeout > MaxRetention: // the store records how long a reconciler may be waited for
 		return reject("Config.HandlerTimeout", c.HandlerTimeout, fmt.Sprintf("must not be longer than %v", MaxRetention))
 	case c.AuditRetention < c.Retention:
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
@@ -194,27 +195,27 @@ const (
 	sagaPrefix  = "saga/"
 )
 
-func checkNamespace(namespace string) error {
+func checkNamespace(field, namespace string) error {
 	if namespace == "" {
 		return nil
 	}
 	if err := childkey.CheckName(namespace); err != nil {
-		return reject("Config.Namespace", fmt.Sprintf("%q", namespace), err.Error())
+		return reject(field, fmt.Sprintf("%q", namespace), err.Error())
 	}
 	for _, prefix := range []string{inboxPrefix, sagaPrefix} {
 		if strings.HasPrefix(namespace, prefix) {
-			return reject("Config.Namespace", fmt.Sprintf("%q", namespace), "must not begin with "+prefix)
+			return reject(field, fmt.Sprintf("%q", namespace), "must not begin with "+prefix)
 		}
 	}
 	return nil
 }
 
 func (c Config) checkLists() error {
-	if err := checkNamespace(c.Namespace); err != nil {
+	if err := checkNamespace("Config.Namespace", c.Namespace); err != nil {
 		return err
 	}
-	if c.MinKeyBytes > maxKeyBytes {
-		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", maxKeyBytes))
+	if c.MinKeyBytes > childkey.MaxKeyBytes {
+		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", childkey.MaxKeyBytes))
 	}
 	if err := checkFingerprintKeys(c.FingerprintKeys); err != nil {
 		return err
@@ -223,17 +224,17 @@ func (c Config) checkLists() error {
 		return err
 	}
 	for _, m := range c.Methods {
-		if !isToken(m) || m != strings.ToUpper(m) {
+		if !record.IsToken(m) || m != strings.ToUpper(m) {
 			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")
 		}
 	}
 	for _, name := range c.ShouldRetryHeaders {
-		if !isToken(name) || !strings.HasSuffix(strings.ToLower(name), "-should-retry") {
+		if !record.IsToken(name) || !strings.HasSuffix(strings.ToLower(name), "-should-retry") {
 			return reject("Config.ShouldRetryHeaders", fmt.Sprintf("%q", name), "is not the name of a Should-Retry header")
 		}
 	}
 	for _, name := range c.ReplayHeaders {
-		if !isToken(name) {
+		if !record.IsToken(name) {
 			return reject("Config.ReplayHeaders", fmt.Sprintf("%q", name), "is not a header name")
 		}
 		if neverReplayed(name) {
@@ -243,17 +244,10 @@ func (c Config) checkLists() error {
 	return nil
 }
 
-// window is how old a first-sent time may be for its key to run. It ends
-// before a record could have been swept and run again by a request whose clock
-// was ahead by the skew.
+// window is how old a first-sent time may be for its key to run. It ends at
+// least one Skew before AuditRetention. Otherwise a record could be swept, and
+// then a request whose clock is ahead by the skew could run again.
 func (c Config) window() time.Duration { return min(c.Retention, c.AuditRetention-c.Skew) }
-
-// waitCap is who may wait. No scope can take the places or the memory of all others.
-func (c Config) waitCap() waitCap {
-	return waitCap{
-		perKey: c.MaxWaitersPerKey, all: room{int64(c.MaxWaiters), c.MaxWaitingBytes}, least: c.MaxRequestBytes,
-	}
-}
 
 // replayFor is how long a completed key replays.
 func (c Config) replayFor() time.Duration {

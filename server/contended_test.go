@@ -14,6 +14,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // decided is a store in which another transaction is deciding about every key.
@@ -24,11 +25,11 @@ type decided struct {
 	claims atomic.Int32
 }
 
-func (d *decided) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+func (d *decided) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	if !d.open.Load() {
 		d.claims.Add(1)
-		time.Sleep(server.MaxLockWait)
-		return server.Record{}, false, server.ErrInProgress
+		time.Sleep(store.MaxLockWait)
+		return store.Record{}, false, store.ErrInProgress
 	}
 	return d.Store.Claim(ctx, req)
 }
@@ -45,8 +46,9 @@ func (d *decided) send(t *testing.T, g *server.Guard, prefer string) *httptest.R
 	return w
 }
 
-// A key that another transaction is deciding about is in progress, and nothing is wrong with the store. Followers
-// of the request that asks get its answer, and do not ask one after the other. Who can wait asks again until it is decided.
+// A key that another transaction is deciding about is in progress, and that is not an error of the store. The
+// followers get the leader's answer, and do not ask one after the other. A request that can wait asks again until the
+// key is decided.
 func TestGuard_keyBeingDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +67,7 @@ func TestGuard_keyBeingDecided(t *testing.T) {
 			require.Contains(t, w.Body.String(), string(wire.InProgress))
 			require.Equal(t, "1", w.Header().Get(wire.HeaderRetryAfter))
 		}
-		require.LessOrEqual(t, time.Since(start), 2*server.MaxLockWait) // most came after the first had asked
+		require.LessOrEqual(t, time.Since(start), 2*store.MaxLockWait) // most came after the first had asked
 		require.LessOrEqual(t, d.claims.Load(), int32(2))
 
 		time.AfterFunc(2*time.Second, func() { d.open.Store(true) })
@@ -77,8 +79,8 @@ func TestGuard_keyBeingDecided(t *testing.T) {
 	})
 }
 
-// A request that does not wait, or whose client hangs up, answers for itself alone. A request
-// with patience left goes on waiting for the decision.
+// The in-progress of a leader that does not wait, or whose client hangs up, is only its own. A follower that can
+// still wait goes on waiting for the decision.
 func TestGuard_keyBeingDecided_impatientLeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,105 +2,106 @@ package server
 
 import (
 	"context"
-	"errors"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// The errors of the functions that a handler calls with its ctx.
-var (
-	// ErrNoRun: ctx is not the ctx of a run, or the run is over.
-	ErrNoRun = errors.New("server: not inside a run")
-	// ErrWrongEffect: the route's effect class does not have this.
-	ErrWrongEffect = errors.New("server: not available to this effect class")
-	// ErrNoHook: the function is nil.
-	ErrNoHook = errors.New("server: nil completion hook")
-	// ErrNoTxStore: the guard's store is no [TxStore].
-	ErrNoTxStore = errors.New("server: the store has no transactions")
-)
+// InboundKey returns the key of the run as it arrived: the key in the request's
+// Idempotency-Key header, the key given to [Do], or the key of an inbox's message.
+// Use it to find what the caller asks for, together with the scope: another
+// caller may use the same key. The parent key of the run's own calls is another
+// key, the hop key; see [childkey.FromContext].
+//
+// It returns false outside a run.
+func InboundKey(ctx context.Context) (childkey.Key, bool) {
+	if a := engine.From(ctx); a != nil {
+		return a.Call().Key, true
+	}
+	return childkey.Key{}, false
+}
 
-// Fence returns the fence of this run, to pass on to what checks it: a write
-// whose fence is lower than one already seen comes from an owner that was
-// replaced. It is 0 outside a run, and at least 1 inside.
+// ForwardKey returns what [childkey.FromContext] returned in the run that this
+// request undoes: the hop key of the forward key. An undo handler finds the rows
+// of the forward run with it. It undoes the calls of the forward run under
+// childkey.NewContext(ctx, key).
+//
+// The scope and the namespace are those of the undo, which must come from the
+// forward call's caller. ForwardKey returns false outside a run, and for a
+// request without a forward key.
+func ForwardKey(ctx context.Context) (childkey.Key, bool) {
+	if a := engine.From(ctx); a != nil {
+		return a.Call().ForwardHop, !a.Call().ForwardHop.IsZero()
+	}
+	return childkey.Key{}, false
+}
+
+// InboundForwardKey returns the key of the forward call as the undo names it: the
+// key in the Idempotency-Cancels header, or [Task.Cancels]. It is [InboundKey] of
+// the forward run, and the key that [Barrier] looks up. It returns false outside a run,
+// and for a request without a forward key.
+func InboundForwardKey(ctx context.Context) (childkey.Key, bool) {
+	if a := engine.From(ctx); a != nil {
+		return a.Call().Forward, !a.Call().Forward.IsZero()
+	}
+	return childkey.Key{}, false
+}
+
+// Fence returns the fence of this run, to pass on to a system that checks it. The fence
+// grows with each take-over: a write with a lower fence than the system has seen comes
+// from an owner that was replaced. It is 0 outside a run, and at least 1 inside.
 func Fence(ctx context.Context) int64 {
-	if t := turnFrom(ctx); t != nil {
-		return t.run.owner.Fence
+	if a := engine.From(ctx); a != nil {
+		return a.Fence()
 	}
 	return 0
 }
 
-// Rollback makes a [Transactional] run discard its rows and still store its
-// answer: what a handler calls before it answers "declined" after writing.
-// Outside a run it returns [ErrNoRun], and [ErrWrongEffect] in one that is not
-// Transactional.
-func Rollback(ctx context.Context) error {
-	return withTurn(ctx, func(t *turn) error {
-		if t.run.call.route.Effect != Transactional {
-			return ErrWrongEffect
-		}
-		t.rollback = true
-		return nil
-	})
+// hopKey returns the hop key of a key of s. Its scope, its namespace and key were
+// checked before, so Hop returns no error.
+func hopKey(s *record.Subject, key childkey.Key) childkey.Key {
+	hop, _ := childkey.Hop(s.Scope, s.Namespace, key)
+	return hop
 }
 
-// OnComplete registers fn to run in the transaction that completes a [Keyed]
-// run, after the handler returned a status that is stored, a 4xx among them: the rows
-// that fn writes with the store's accessor for ctx and the stored answer
-// commit together or not at all. Functions run in the order of registration.
-// An error of fn rolls back, releases the key, and is answered with 500
-// transaction-failed; the next call runs the handler again. A retry is invited
-// (Idempotency-Should-Retry: true) unless the store refused a statement or the
-// COMMIT: it would refuse the same rows again.
+// The errors of [Barrier].
+var (
+	// ErrForwardInProgress: the forward call is running at this moment. The
+	// undo is answered with 409 in-progress, whatever its handler writes.
+	ErrForwardInProgress = store.ErrForwardInProgress
+	// ErrNoForwardKey: the request carries no Idempotency-Cancels header.
+	ErrNoForwardKey = engine.ErrNoForwardKey
+)
+
+// fateHeader is the fate as an answer has it; "" while it is undecided.
+func fateHeader(f Fate) string {
+	switch f {
+	case Ran:
+		return wire.ForwardRan
+	case NeverRan:
+		return wire.ForwardNeverRan
+	case MaybeRan:
+		return wire.ForwardMaybeRan
+	default:
+		return ""
+	}
+}
+
+// Barrier tells an undo handler the fate of the forward call. If the forward call is not
+// completed it can never run after that: a late copy of it gets key-cancelled. Call Barrier
+// first; on [NeverRan] answer success.
 //
-// fn may run more than once (after a serialization failure) and must not keep
-// its ctx. Outside a run OnComplete returns [ErrNoRun], in one that is not Keyed
-// [ErrWrongEffect], over a store without transactions [ErrNoTxStore], and for a nil fn
-// [ErrNoHook]. pgstore.OnComplete is the typed form.
-func OnComplete(ctx context.Context, fn func(ctx context.Context) error) error {
-	return withTurn(ctx, func(t *turn) error {
-		switch {
-		case fn == nil:
-			return ErrNoHook
-		case t.run.call.route.Effect != Keyed:
-			return ErrWrongEffect
-		case t.run.guard.txStore == nil:
-			return ErrNoTxStore
-		}
-		t.hooks = append(t.hooks, fn)
-		return nil
-	})
-}
-
-// Veto tells the caller that no retry can help, whatever the answer's status:
-// Idempotency-Should-Retry is false. It changes nothing of what is stored. A handler
-// calls it where a service that it called said so; a typed handler only has to
-// return that error ([wire.ErrVetoed]). Outside a run it returns [ErrNoRun].
-func Veto(ctx context.Context) error {
-	return withTurn(ctx, func(t *turn) error {
-		t.vetoed = true
-		return nil
-	})
-}
-
-// Retryable makes this run end without a stored answer, whatever its status:
-// the key is released and the next call runs again. A Transactional run is
-// rolled back. A Keyed or Opaque run is marked as one that may have had
-// effects; an Opaque handler says with it that running again does no harm. It
-// wins over [Final]. Outside a run it returns [ErrNoRun].
-func Retryable(ctx context.Context) error {
-	return withTurn(ctx, func(t *turn) error {
-		t.overrule = overruleRetryable
-		return nil
-	})
-}
-
-// Final makes the answer of this run stored, whatever its status, and so the
-// answer to every retry: a 5xx that will not change, a 403 that is a verdict.
-// A Transactional run commits its rows. It cannot make a panic, a refused
-// stream or an invalid status storable. Outside a run it returns [ErrNoRun].
-func Final(ctx context.Context) error {
-	return withTurn(ctx, func(t *turn) error {
-		if t.overrule == overruleNone {
-			t.overrule = overruleFinal
-		}
-		return nil
-	})
+// In a [Transactional] run Barrier is part of the transaction. The forward call cannot begin while the undo runs. An
+// undo that rolls back leaves no tombstone. In other runs the tombstone is durable when Barrier returns. A second
+// call in the same run returns the same fate. An answer of 2xx carries the fate to the caller, in Idempotent-Forward,
+// and so does its replay. A replay that [Route].Render made does not.
+//
+// On [ErrForwardInProgress] or an error of the store, return from the handler.
+// The undo is released and answered with 409 or 503, and a retry runs it again.
+// Other errors are [ErrNoRun] and [ErrNoForwardKey].
+func Barrier(ctx context.Context) (Fate, error) {
+	return engine.Barrier(ctx)
 }

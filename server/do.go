@@ -1,239 +1,169 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A Task declares how [Do] guards a function: what a [Route] is for a handler.
-type Task struct {
-	// Name is what the function does, for everybody and for ever: a key that
-	// was used for one task is refused for another. UTF-8 without NUL, 1 to
-	// [MaxNameBytes] bytes. Required.
-	Name string
-	// Scope is whose key it is: tenant and principal, as a [ScopeFunc] returns
-	// it. Required.
-	Scope string
-	// Effect is where the function's effects go. Required.
-	Effect Effect
-	// Wait is how long a duplicate waits for the first run, as on a route: Do
-	// blocks for so long at most, and then returns in-progress. Zero means
-	// [Config.Wait]; negative means not at all.
-	Wait time.Duration
-	// Cancels is the forward key of an undo, as the forward call had it, for
-	// [Barrier] and [ForwardKey]. Zero if the task undoes nothing.
-	Cancels childkey.Key
-	// FirstSent is when the request was first made, from something durable.
-	// Zero: not known.
-	FirstSent time.Time
-}
-
-// A RefusedError is returned by [Do] and [Inbox.Handle] for a call that did not
-// run and has no answer; Code says why. It matches another RefusedError with the
-// same Code, and unwraps to Err.
-type RefusedError struct {
-	Code       wire.Code
-	RetryAfter time.Duration // where a retry can help
-	Err        error         // the cause; may be nil
-
-	again bool // a retry can help, whatever the code says
-}
-
-// Error implements error.
-func (e *RefusedError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("server: refused: %s: %v", e.Code, e.Err)
-	}
-	return "server: refused: " + string(e.Code)
-}
-
-// Unwrap returns Err.
-func (e *RefusedError) Unwrap() error { return e.Err }
-
-// Is reports whether target is a RefusedError with the same Code.
-func (e *RefusedError) Is(target error) bool {
-	other, ok := target.(*RefusedError)
-	return ok && other.Code == e.Code
-}
-
-// Retryable reports whether the same call with the same key can succeed later.
-func (e *RefusedError) Retryable() bool {
-	s, ok := e.Code.Situation()
-	return ok && s.Retryable || e.again
-}
-
-func refusal(code wire.Code, err error) error { return &RefusedError{Code: code, Err: err} }
-
-// newCall makes a call of t with key, for input as it is fingerprinted.
-func (g *Guard) newCall(ctx context.Context, t *Task, namespace string, key childkey.Key, input []byte) (*call, error) {
-	if err := g.checkTask(t, key); err != nil {
-		return nil, err
-	}
-	if int64(len(input)) > g.cfg.MaxRequestBytes {
-		return nil, refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
-	}
-	c := &call{
-		route: &Route{Name: t.Name, Effect: t.Effect}, key: key, forward: t.Cancels, firstSent: t.FirstSent, bytes: int64(len(input)),
-		wait: g.taskWait(t.Wait),
-		subject: subject{
-			scope: t.Scope, namespace: namespace, key: key.String(),
-			method: taskMethod, path: t.Name, mediaType: contract.ContentType, cancels: t.Cancels.String(), body: input,
-		},
-	}
-	c.inbound, _ = wire.FromContext(ctx) // what bounds the caller bounds the calls made for it
-	g.identify(c)
-	return c, nil
-}
-
-// taskMethod is no HTTP method: what a key was used for over HTTP is never the
-// same as what it is used for here.
-const taskMethod = "do"
-
-func (g *Guard) checkTask(t *Task, key childkey.Key) error {
+// Do runs work once for key, however often it is called with it and in however many
+// processes. It serves work that does not come in over net/http: an adapter of another
+// protocol, a consumer of messages, a job. [Do] is the typed form. The key is bound to input:
+// the same key with another input is key-reused.
+//
+// The first call claims the key and runs work. The status of work's Response and the task's
+// effect class decide what is stored ([Effect] has the table). Every further call gets
+// the stored answer, with the headers that may be replayed ([Config.ReplayHeaders]), and
+// replayed true.
+//
+// An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
+// every further call too, without its Err, beside the problem that was stored. After any other error nothing is
+// stored, and what follows is as the effect class says. The same holds after a panic, which goes on to Do's caller.
+// It also holds after a Response whose status is not 200 to 999; the error is [ErrNotStorable].
+//
+// work's ctx is a run's ctx: the store's transaction, [Barrier], [store.OnComplete], [Settle] and the others work in
+// it. Its parent key is the hop key of key, with the task's scope and namespace ([childkey.Hop]).
+//
+// ctx bounds only the wait for another caller's run. The call's own run goes on when ctx ends, and Do returns after
+// the run. If ctx has ended before, nothing runs, and the call is refused with store-unavailable. A body beyond
+// [Config.MaxResponseBytes] goes only to the caller of its run; the others get response-gone.
+//
+// A call that neither ran nor has an answer returns a [*RefusedError], joined with work's
+// error if there was one. Bad input is refused before the store is asked, with a
+// RefusedError whose Code says why, or a [*ConfigError].
+func (g *Guard) Do(ctx context.Context, t Task, key childkey.Key, input []byte,
+	work func(ctx context.Context) (Response, error),
+) (answer Response, replayed bool, err error) {
 	switch {
-	case t.Name == "":
-		return reject("Task.Name", `""`, "is required")
-	case checkScope(t.Scope) != nil:
-		return refusal(wire.ScopeMissing, fmt.Errorf("%w: %w", ErrArgument, checkScope(t.Scope)))
-	case key.IsZero():
-		return refusal(wire.KeyMissing, fmt.Errorf("%w: the zero key", ErrArgument))
-	case len(key.String()) < g.cfg.MinKeyBytes:
-		return refusal(wire.KeyInvalid, errShortKey)
-	case g.cfg.KeyPolicy != nil && g.cfg.KeyPolicy(key) != nil:
-		return refusal(wire.KeyInvalid, errKeyPolicy)
-	case t.Cancels == key:
-		return refusal(wire.KeyInvalid, errSelfUndo)
-	case wire.CheckFirstSent(t.FirstSent) != nil:
-		return refusal(wire.FirstSentInvalid, wire.CheckFirstSent(t.FirstSent))
-	case time.Until(t.FirstSent) > g.cfg.Skew:
-		return refusal(wire.FirstSentInvalid, errFuture)
+	case g == nil:
+		return Response{}, false, reject("guard", "nil", "a Guard is required")
+	case work == nil:
+		return Response{}, false, reject("work", "nil", "a function is required")
 	}
-	if err := checkName("Task.Name", t.Name); err != nil {
-		return err
+	c, err := g.newCall(ctx, &t, key, input)
+	if err != nil {
+		return Response{}, false, err
 	}
-	return g.checkRoute(Route{Effect: t.Effect, Wait: t.Wait})
+	var failure error
+	c.Work = func(ctx context.Context) (res engine.Result) {
+		answer, res, failure = g.worked(ctx, work)
+		return res
+	}
+	switch o := g.do(ctx, c); {
+	case o.replay != nil:
+		answer, err = replayedAnswer(o.replay)
+		return answer, true, err
+	case o.ran:
+		return answer, false, failure
+	case failure != nil:
+		return Response{}, false, errors.Join(refusedError(o), failure)
+	default:
+		return Response{}, false, refusedError(o)
+	}
 }
 
-func (g *Guard) taskWait(wait time.Duration) time.Duration {
-	if wait == 0 {
-		return g.cfg.Wait
+// worked runs the function of a task.
+func (g *Guard) worked(ctx context.Context, work func(context.Context) (Response, error)) (Response, engine.Result, error) {
+	answer, failure := work(ctx)
+	if failure == nil && (answer.Status < 200 || answer.Status > 999 || len(answer.Body) > 0 && !bodyAllowed(answer.Status)) {
+		failure = fmt.Errorf("%w: status %d with a body of %d bytes", ErrNotStorable, answer.Status, len(answer.Body))
 	}
-	return max(wait, 0)
+	switch {
+	case errors.Is(failure, ErrNotStorable):
+		return Response{}, engine.Result{Unfit: true}, failure
+	case failure != nil:
+		failure = settleBy(ctx, failure)
+		answer = failureAnswer(failure)
+	}
+	res := resultOf(answer.Status)
+	if envelope, err := g.envelope(answer); err == nil { // otherwise it is too large to store
+		res.Answer.Envelope = envelope
+	}
+	return answer, res, failure
 }
 
-// Do runs fn once for key, however often it is called with it and in however many
-// processes: the guarantee of a guarded route, for a function. The first call
-// claims the key and runs fn; the others get what it returned, as JSON makes it,
-// and replayed true.
+// failureAnswer is the answer of a function that returned err.
+func failureAnswer(err error) Response {
+	p := problemOf(err)
+	body, _ := json.Marshal(p) // strings and a number always encode
+	return Response{Status: p.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: body}
+}
+
+// replayedAnswer is the answer of an earlier run. An answer that a StatusError made is that
+// error again.
+func replayedAnswer(a *store.Answer) (Response, error) {
+	answer, err := responseOf(a.Status, a.Envelope)
+	answer.Body = bytes.Clone(answer.Body) // the envelope is shared with other calls
+	switch {
+	case err != nil:
+		return Response{}, refusal(wire.RecordUnreadable, err)
+	case a.Status < http.StatusBadRequest, answer.Header.Get("Content-Type") != wire.ProblemContentType:
+		return answer, nil
+	}
+	var p typedProblem
+	if err := json.Unmarshal(answer.Body, &p); err != nil {
+		return Response{}, refusal(wire.RecordUnreadable, err)
+	}
+	return answer, &StatusError{Status: a.Status, Code: p.Code, Detail: p.Detail}
+}
+
+// Do runs fn once for key: [Guard.Do] for a function with types. The first call runs fn. The others get its result,
+// encoded and decoded as JSON, and replayed true. The key is bound to the JSON of in.
 //
-// fn's ctx is that of a run: the store's transaction, [Barrier], [OnComplete],
-// [Final] and the others work in it. It carries the hop key of key as the parent key
-// of fn's own calls ([childkey.Hop], with the task's scope and [Config.Namespace]). A [*StatusError] whose status is stored ([Effect] says which) is a
-// verdict: it is returned to the others too, without its Err. Any other error is fn's
-// failure: nothing is stored, and what follows is as the effect class says. So it is
-// after a panic, which then goes on to Do's caller.
-//
-// ctx bounds the waiting for another's run only. A run of its own goes on when
-// ctx ends, and Do returns after it. A ctx that is over already runs nothing, and is
-// refused with store-unavailable. What fn returns beyond [Config.MaxResponseBytes] its
-// own caller gets, and the others get response-gone.
-//
-// A call that neither ran nor has an answer returns a [*RefusedError]. Bad input is
-// refused before the store is asked, with such an error whose Code says what is wrong, a
-// [*ConfigError], or an error wrapping [ErrArgument].
+// Everything else is as in [Guard.Do]. Input or a result that is not JSON is an error wrapping [ErrArgument] or
+// [ErrNotStorable].
 func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in In,
 	fn func(context.Context, In) (Out, error),
 ) (out Out, replayed bool, err error) {
-	switch {
-	case g == nil:
-		return out, false, reject("guard", "nil", "a Guard is required")
-	case fn == nil:
+	if fn == nil {
 		return out, false, reject("fn", "nil", "a function is required")
 	}
 	input, err := contract.Encode(in)
 	if err != nil {
 		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	c, err := g.newCall(ctx, &t, g.cfg.Namespace, key, input)
-	if err != nil {
-		return out, false, err
-	}
-	var failure error
-	c.work = func(ctx context.Context) result {
-		if out, failure = fn(ctx, in); failure != nil {
-			return g.failed(failure)
+	failed := false
+	answer, replayed, err := g.Do(ctx, t, key, input, func(ctx context.Context) (Response, error) {
+		var err error
+		out, err = fn(ctx, in)
+		if failed = err != nil; failed {
+			return Response{}, err
 		}
-		answer, err := contract.Encode(out)
-		if err != nil {
-			failure = fmt.Errorf("%w: %w", ErrNotStorable, err)
-			return result{unfit: true}
+		return encoded(out)
+	})
+	switch {
+	case replayed && err == nil:
+		if err := contract.Decode(answer.Body, &out); err != nil {
+			return out, true, refusal(wire.RecordUnreadable, err)
 		}
-		return g.answer(http.StatusOK, contract.ContentType, answer)
-	}
-	switch o := g.do(ctx, c); {
-	case o.replay != nil:
-		out, err = replayedValue[Out](o.replay)
-		return out, true, err
-	case o.ran:
-		return out, false, failure
-	case failure != nil:
-		return out, false, errors.Join(refusedError(o), failure)
+		return out, true, nil
+	case err != nil && !failed:
+		var none Out // the result of fn does not count
+		return none, replayed, err
 	default:
-		var none Out // what fn returned is not what happened
-		return none, false, refusedError(o)
+		return out, replayed, err
 	}
 }
 
-// answer is a result as it is stored; one that is too large is not.
-func (g *Guard) answer(status int, mediaType string, body []byte) result {
-	res := result{answer: Answer{Status: status}}
-	envelope, err := g.envelopeOf(status, []headerLine{{"Content-Type", mediaType}}, body)
-	if err == nil {
-		res.answer.Envelope = envelope
-	}
-	return res
-}
-
-// failed is the result of a function that returned err.
-func (g *Guard) failed(err error) result {
-	p := problemOf(err)
-	body, _ := json.Marshal(p) // strings and a number always encode
-	return g.answer(p.Status, wire.ProblemContentType, body)
-}
-
-// replayedValue decodes what another call's function returned.
-func replayedValue[Out any](a *Answer) (out Out, err error) {
-	_, body, err := storedAnswer(a.Status, a.Envelope)
+// encoded is the answer with a function's result.
+func encoded(out any) (Response, error) {
+	body, err := contract.Encode(out)
 	if err != nil {
-		return out, refusal(wire.RecordUnreadable, err)
+		return Response{}, fmt.Errorf("%w: %w", ErrNotStorable, err)
 	}
-	if a.Status >= http.StatusBadRequest {
-		return out, verdictOf(a.Status, body)
-	}
-	if err := contract.Decode(body, &out); err != nil {
-		return out, refusal(wire.RecordUnreadable, err)
-	}
-	return out, nil
-}
-
-// verdictOf is the StatusError that failed made body from.
-func verdictOf(status int, body []byte) error {
-	var p typedProblem
-	if err := json.Unmarshal(body, &p); err != nil {
-		return refusal(wire.RecordUnreadable, err)
-	}
-	return &StatusError{Status: status, Code: p.Code, Detail: p.Detail}
+	return Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {contract.ContentType}}, Body: body}, nil
 }
 
 // refusedError is the error for an outcome that is neither a run nor a replay.
 func refusedError(o outcome) error {
-	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err, again: o.retryable}
+	return &RefusedError{Code: o.code, RetryAfter: o.retryAfter, Err: o.err, Again: o.retryable}
 }

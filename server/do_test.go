@@ -134,7 +134,7 @@ func TestDo_transaction(t *testing.T) {
 	require.Equal(t, 1, rows)
 }
 
-// One key is for one purpose, whatever door it comes in by.
+// One key is for one request, whichever function or route receives it.
 func TestDo_keyReused(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, memstore.New(), server.Config{})
@@ -180,6 +180,9 @@ func TestDo_badInput(t *testing.T) {
 		{"long name", g, with(func(t *server.Task) { t.Name = strings.Repeat("n", server.MaxNameBytes+1) }), good, 1, fn, nil},
 		{"no effect", g, with(func(t *server.Task) { t.Effect = 0 }), good, 1, fn, nil},
 		{"wait beyond the cap", g, with(func(t *server.Task) { t.Wait = time.Hour }), good, 1, fn, nil},
+		{"namespace that is no name", g, with(func(t *server.Task) { t.Namespace = "inbox/" }), good, 1, fn, nil},
+		{"namespace of a saga", g, with(func(t *server.Task) { t.Namespace = "saga/x" }), good, 1, fn, nil},
+		{"namespace that another guard can have", g, with(func(t *server.Task) { t.Namespace = "x" }), good, 1, fn, nil},
 		{"no scope", g, with(func(t *server.Task) { t.Scope = "" }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
 		{"scope is not UTF-8", g, with(func(t *server.Task) { t.Scope = "t\xff" }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
 		{"long scope", g, with(func(t *server.Task) { t.Scope = strings.Repeat("s", 1025) }), good, 1, fn, &server.RefusedError{Code: wire.ScopeMissing}},
@@ -220,7 +223,7 @@ func TestDo_output(t *testing.T) {
 	require.False(t, refused.Retryable())
 }
 
-// The caller's ctx ends its waiting, and never a run.
+// The caller's ctx ends the caller's wait, and never a run.
 func TestDo_ctxEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,4 +283,113 @@ func TestDo_panics(t *testing.T) {
 	})
 	_, _, err := server.Do(t.Context(), g, payroll(server.Opaque), key(t, "k"), 1, func(context.Context, int) (int, error) { return 0, nil })
 	require.ErrorIs(t, err, &server.RefusedError{Code: wire.OutcomeUnknown})
+}
+
+// Guard.Do is for adapters: their answer is stored and replayed unchanged.
+func TestGuardDo(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		for _, tt := range []struct {
+			name   string
+			answer server.Response
+			err    error
+			runs   int // of two calls
+		}{
+			{"answer", server.Response{Status: http.StatusCreated, Header: http.Header{"Location": {"/7"}, "Date": {"now"}}, Body: []byte("seven")}, nil, 1},
+			{"refusal", server.Response{Status: http.StatusUnprocessableEntity, Body: []byte("no")}, nil, 1},
+			{"verdict", server.Response{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "declined"}, 1},
+			{"failure by status", server.Response{Status: http.StatusBadGateway}, nil, 2},
+			{"failure", server.Response{}, errDown, 2},
+			{"status that none is", server.Response{}, nil, 2},
+			{"body that none may be", server.Response{Status: http.StatusNoContent, Body: []byte("b")}, nil, 2},
+		} {
+			t.Run(effect.String()+" "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				g, runs := newGuard(t, memstore.New(), server.Config{}), 0
+				do := func() (server.Response, bool, error) {
+					return g.Do(t.Context(), payroll(effect), key(t, "k"), []byte("input"), func(context.Context) (server.Response, error) {
+						runs++
+						return tt.answer, tt.err
+					})
+				}
+				first, replayed, firstErr := do()
+				require.False(t, replayed)
+				again, replayed, err := do()
+				if tt.runs > 1 {
+					if effect == server.Opaque {
+						require.ErrorIs(t, err, &server.RefusedError{Code: wire.OutcomeUnknown})
+						return
+					}
+					require.Equal(t, tt.runs, runs)
+					require.Equal(t, tt.name == "failure by status", firstErr == nil)
+					return
+				}
+				require.True(t, replayed)
+				require.Equal(t, tt.runs, runs)
+				require.Equal(t, first.Status, again.Status)
+				require.Equal(t, string(first.Body), string(again.Body))
+				require.Equal(t, first.Header.Get("Location"), again.Header.Get("Location"))
+				require.Empty(t, again.Header.Get("Date"))
+				if tt.err == nil {
+					require.NoError(t, firstErr)
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, firstErr, tt.err)
+				require.Equal(t, tt.err, err)
+			})
+		}
+	}
+}
+
+// A caller may change what it gets: the answer of the next call is its own.
+func TestGuardDo_answersShareNothing(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{CacheBytes: 1 << 20})
+	for range 3 {
+		answer, _, err := g.Do(t.Context(), payroll(server.Keyed), key(t, "k"), nil, func(context.Context) (server.Response, error) {
+			return server.Response{Status: http.StatusOK, Body: []byte("seven")}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "seven", string(answer.Body))
+		copy(answer.Body, "eight")
+	}
+}
+
+// A task's namespace is its own under each guard, and so are its keys.
+func TestGuardDo_namespace(t *testing.T) {
+	t.Parallel()
+	shared := memstore.New()
+	parents := make(map[childkey.Key]bool)
+	for _, tt := range []struct{ guard, task string }{{"", ""}, {"", "inbox/a"}, {"x", ""}, {"x", "a"}, {"x", "inbox/a"}, {"a", ""}, {"a", "x"}} {
+		g := newGuard(t, shared, server.Config{Namespace: tt.guard})
+		task := payroll(server.Keyed)
+		task.Namespace = tt.task
+		_, replayed, err := g.Do(t.Context(), task, key(t, "k"), nil, func(ctx context.Context) (server.Response, error) {
+			parent, _ := childkey.FromContext(ctx)
+			parents[parent] = true
+			return server.Response{Status: http.StatusOK}, nil
+		})
+		require.NoError(t, err)
+		require.False(t, replayed, "%+v", tt)
+		l, err := g.LookupTask(t.Context(), task, key(t, "k"))
+		require.NoError(t, err)
+		require.Equal(t, server.StateCompleted, l.State)
+	}
+	require.Len(t, parents, 7)
+	require.False(t, parents[childkey.Key{}])
+	g := newGuard(t, shared, server.Config{})
+	_, err := g.LookupTask(t.Context(), server.Task{}, key(t, "k"))
+	require.Error(t, err)
+	_, err = g.LookupTask(t.Context(), payroll(server.Keyed), childkey.Key{})
+	require.ErrorIs(t, err, server.ErrArgument)
+}
+
+func TestGuardDo_badInput(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{})
+	_, _, err := g.Do(t.Context(), payroll(server.Keyed), key(t, "k"), nil, nil)
+	require.ErrorAs(t, err, new(*server.ConfigError))
+	require.ErrorAs(t, g.CheckTask(server.Task{}), new(*server.ConfigError))
+	require.NoError(t, g.CheckTask(payroll(server.Keyed)))
 }

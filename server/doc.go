@@ -1,35 +1,37 @@
-// Package server is the callee: it makes a handler take effect once per
-// idempotency key, whatever is lost, repeated or killed on the way, and gives
-// every duplicate the first answer.
+// Package server guards the handlers of a service. A handler takes effect once for each
+// idempotency key, and every repeat gets the first answer. Requests may be lost, repeated
+// or delayed, and processes may be killed.
 //
-// Start with [NewGuard], and [Handle] for typed operations or [Guard.Handler]
-// for any http.Handler. Each route declares its effects, [Transactional],
-// [Keyed] or [Opaque]: that decides what follows when a run fails or its
-// process dies, and which answers are stored ([Effect] has the table).
+// Start with [NewGuard]. [Handle] serves a typed operation, and [Guard.Handler] guards any
+// http.Handler:
 //
 //	guard, err := server.NewGuard(store, scope, server.Config{})
 //	…
 //	err = server.Handle(mux, guard, inventoryapi.Reserve, server.Transactional, reserve)
 //
-// A key is claimed durably before its handler runs, the answer leaves after it
-// is stored, and everything in between is fenced. DESIGN.md draws the states.
+// Each route declares where its effects are: [Transactional], [Keyed] or [Opaque]. The class
+// decides which answers are stored, and what follows when a run fails or its process dies.
+// [Effect] has the table.
 //
-// The same engine guards plain functions ([Do]) and consumers of messages
-// ([Inbox]). A handler says more with its ctx: [Fence], [Barrier] and [ForwardKey]
-// for undos, [InboundKey], [Rollback], [Retryable], [Final], [Veto], [NoStore], [OnComplete].
-// People and reconcilers end what no run can: [Guard.ListStuck], [Guard.Resolve],
-// [Guard.Forget], [Route].Reconcile; callers look with [Guard.LookupHandler] and
-// read the rules from [Guard.PolicyHandler]. A refusal is a problem (RFC 9457) whose code is
-// in Idempotency-Code too; [Config].RenderProblem gives it the service's own shape, and
-// [Route].Key reads keys from elsewhere than the Idempotency-Key header. Let [Guard.RunSweeper] run beside the
-// requests, and call [Guard.Shutdown] at the end, which ends it too.
+// A guard claims the key durably before the handler runs, and answers after the answer is
+// stored. The same engine guards plain functions ([Do]) and consumers of messages (package inbox).
 //
-// What it does not promise: an effect outside the store's database is made
-// once only if the next hop deduplicates by our child key (Keyed). Otherwise
-// (Opaque) a crash, a panic or a 5xx ends in a visible outcome-unknown, and no second
-// run follows unless somebody says so: a person, [Route].Reconcile, or the handler, by
-// [Retryable] or by a status that stands for "nothing was done", such as 429.
+// A handler passes its ctx to these functions: [Settle] changes how the run ends. [Barrier]
+// and [ForwardKey] serve an undo. [Fence], [InboundKey] and [store.OnComplete] serve special cases.
 //
-// The package knows stores only as the [Store] interface. It imports no
-// database driver, and nothing of the caller's side.
+// A refusal is a problem (RFC 9457). Its code is also in the Idempotency-Code header.
+// [Config].RenderProblem changes the body, and [Route].Key reads keys from another place.
+//
+// Call [Guard.RunSweeper] in a goroutine of its own, and [Guard.Shutdown] at the end. People
+// resolve keys that no run can end: [Guard.ListStuck], [Guard.Resolve], [Guard.Forget]. A
+// [Route].Reconcile does it by a program. Callers see the state of their key through
+// [Guard.LookupHandler].
+//
+// The promise has a limit. An effect outside the store's database happens once only if the
+// next service deduplicates by our child key (Keyed). Otherwise (Opaque) a crash, a panic or
+// a 5xx ends in a visible outcome-unknown. Then the key runs again only after a decision: by a
+// person, by Reconcile, or by the handler itself ([Release], or a status such as 429).
+//
+// The package imports no database driver and no package of the callers' side. DESIGN.md draws
+// the states.
 package server

@@ -8,10 +8,11 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A deferred constraint of the database refuses the COMMIT, after the handler answered. The
-// route makes an answer of it, which is stored.
+// A deferred constraint of the database refuses the COMMIT, after the handler answered. The route turns the refusal
+// into an answer, which is stored.
 func ExampleRoute_onCommitError() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
@@ -19,7 +20,7 @@ func ExampleRoute_onCommitError() {
 	}
 	rename, err := guard.Route(server.Route{
 		Effect: server.Transactional,
-		OnCommitError: func(_ context.Context, refused *server.TxError) (server.Response, error) {
+		OnCommitError: func(_ context.Context, refused *store.TxError) (server.Response, error) {
 			if refused.Constraint != "accounts_name_unique" {
 				return server.Response{}, refused // answered with 500 transaction-failed
 			}
@@ -28,7 +29,7 @@ func ExampleRoute_onCommitError() {
 	}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("the handler runs")
 		// A database with such a constraint does this by itself:
-		refusal := &server.TxError{SQLState: "23505", Constraint: "accounts_name_unique", Commit: true}
+		refusal := &store.TxError{SQLState: "23505", Constraint: "accounts_name_unique", Commit: true}
 		if err := memstore.Tx(r.Context()).Fail(refusal); err != nil {
 			panic(err)
 		}

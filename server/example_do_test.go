@@ -2,13 +2,13 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A nightly job that is started twice pays once.
@@ -37,43 +37,7 @@ func ExampleDo() {
 	// paid 1200
 }
 
-func ExampleInbox() {
-	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
-	if err != nil {
-		panic(err)
-	}
-	inbox, err := server.NewInbox(guard, server.InboxConfig{
-		Consumer: "mails", Effect: server.Keyed, MaxAttempts: 2,
-		DeadLetter: func(_ context.Context, m server.Message, cause error) error {
-			fmt.Println("dead letter:", m.ID, cause)
-			return nil
-		},
-	})
-	if err != nil {
-		panic(err)
-	}
-	deliver := func(id string, fails bool) {
-		delivery, err := inbox.Handle(context.Background(), server.Message{Source: "orders", ID: id}, func(context.Context, []byte) error {
-			if fails {
-				return errors.New("no address")
-			}
-			return nil
-		})
-		fmt.Println(id, delivery, "ack:", delivery.Ack(), "error:", err)
-	}
-	deliver("1", false)
-	deliver("1", false)
-	deliver("2", true)
-	deliver("2", true)
-	// Output:
-	// 1 ran ack: true error: <nil>
-	// 1 duplicate ack: true error: <nil>
-	// 2 failed ack: false error: no address
-	// dead letter: 2 no address
-	// 2 dead ack: true error: no address
-}
-
-// An opaque route whose outcome got lost, and the person who looked it up.
+// An opaque route loses an outcome, and a person looks it up.
 func ExampleGuard_Resolve() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
@@ -86,7 +50,7 @@ func ExampleGuard_Resolve() {
 		panic(err)
 	}
 	ask(wire, "/wires", "wire-7", "")
-	stuck, err := guard.ListStuck(context.Background(), server.StuckQuery{})
+	stuck, err := guard.ListStuck(context.Background(), store.ListRequest{})
 	if err != nil {
 		panic(err)
 	}
@@ -94,7 +58,7 @@ func ExampleGuard_Resolve() {
 		fmt.Println("stuck:", record.State)
 		err := guard.Resolve(context.Background(), record.ID, record.Fence,
 			server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("sent")}),
-			server.Person{Actor: "ann", Reason: "the statement shows it"})
+			store.Audit{Actor: "ann", Reason: "the statement shows it"})
 		if err != nil {
 			panic(err)
 		}
@@ -117,9 +81,9 @@ func ExampleNewAESGCM() {
 	// Output: <nil>
 }
 
-// An answer that holds a secret is not stored: a retry gets one made anew, from
-// the reference that the first run left.
-func ExampleNoStore() {
+// An answer that holds a secret is not stored. A retry gets a new answer, made
+// from the reference that the first run left.
+func ExampleReference() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
 		panic(err)
@@ -133,7 +97,7 @@ func ExampleNoStore() {
 	}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := fmt.Sprintf("token-%d", len(vault)+1)
 		vault[id] = "the secret of " + id
-		if err := server.NoStore(r.Context(), id); err != nil {
+		if err := server.Settle(r.Context(), server.Reference(id)); err != nil {
 			panic(err)
 		}
 		w.WriteHeader(http.StatusCreated)

@@ -10,9 +10,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A bank that cannot deduplicate, but can be asked what it did.
+// This bank cannot deduplicate, but it can tell whether it made a transfer.
 func ExampleGuard_Reconcile() {
 	sent := make(map[string]bool) // the bank's book
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
@@ -22,9 +23,8 @@ func ExampleGuard_Reconcile() {
 	wires, err := guard.Route(server.Route{
 		Effect: server.Opaque,
 		Name:   "wires",
-		Memo:   server.MemoKey, // the reference that the bank knows a transfer by
-		Reconcile: func(_ context.Context, c server.Case) (server.Judgement, error) {
-			if !sent[string(c.Memo)] {
+		Reconcile: func(_ context.Context, rec store.Record) (server.Resolution, error) {
+			if !sent[string(rec.Memo)] { // the parent key of the run identifies the transfer at the bank
 				return server.NeverHappened(), nil
 			}
 			return server.Happened(server.Response{Status: http.StatusCreated, Body: []byte("sent")}), nil
@@ -47,7 +47,7 @@ func ExampleGuard_Reconcile() {
 	// 201 sent replayed: true
 }
 
-// A caller that asks what became of its key, without running anything.
+// A caller asks for the outcome of its key, and no handler runs.
 func ExampleGuard_LookupHandler() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
@@ -76,7 +76,7 @@ func ExampleGuard_LookupHandler() {
 	// 201 replayed: "true"
 }
 
-// What a service starts beside its listener, and ends with it.
+// A service starts the sweeper beside its listener, and ends both together.
 func ExampleGuard_RunSweeper() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {

@@ -21,7 +21,7 @@ func pay() http.HandlerFunc {
 	}
 }
 
-// A service whose callers send the key in the body, as Square's do.
+// The callers of this service send the key in the body, as Square's do.
 func ExampleRoute_key() {
 	type request struct {
 		Key    string `json:"idempotency_key"`
@@ -58,8 +58,8 @@ func ExampleRoute_key() {
 	// 400 replayed="" code="key-missing"
 }
 
-// A service whose callers know another header. The Idempotency-Key header is then only
-// compared: where both are there, they must be the same.
+// The callers of this service use another header. The Idempotency-Key header is then only compared: if a request has
+// both, they must be the same.
 func ExampleRoute_keyInAnotherHeader() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
@@ -90,8 +90,8 @@ func ExampleRoute_keyInAnotherHeader() {
 	// 200 {"payment":1} true
 }
 
-// A service whose clients expect errors in the shape of Stripe's API. Such clients take
-// any JSON without an "error" member for a success, and heed Stripe-Should-Retry.
+// The clients of this service expect errors in the shape of Stripe's API. Such clients treat any JSON without an
+// "error" member as a success, and obey Stripe-Should-Retry.
 func ExampleConfig_renderProblem() {
 	type apiError struct {
 		Type    string `json:"type"`

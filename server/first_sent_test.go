@@ -16,8 +16,9 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// The first claim's time counts for every later one, also for a retry that does
-// not say it again: inside the window that runs, past it it does not.
+// The first-sent time of the first claim counts for every later claim, also for
+// a retry without that header. Inside the window such a retry runs; past it the
+// retry is refused.
 func TestFirstSent_retryWithoutIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestFirstSent_retryWithoutIt(t *testing.T) {
 	})
 }
 
-// A UUIDv7 says when it was made; whether that counts is the service's choice.
+// A UUIDv7 holds the time at which it was made. The service chooses whether that time counts.
 func TestFirstSent_fromTheKey(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -81,8 +82,7 @@ func v7(age time.Duration) string {
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
-// A late retry never runs again, although nothing is left that remembers the first
-// run.
+// A late retry never runs again, although the record of the first run is gone.
 func TestFirstSent_afterTheRecordIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestFirstSent_afterTheRecordIsGone(t *testing.T) {
 		require.Empty(t, stats.ByState)
 		requireCode(t, send(h, "k", "b", firstSent...), wire.KeyExpired)
 		require.Equal(t, 1, runs)
-		send(h, "k", "b") // who says nothing of it runs anew
+		send(h, "k", "b") // a request without a first-sent time runs
 		require.Equal(t, 2, runs)
 	})
 }

@@ -16,19 +16,20 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A deadly store lets the first claims of a key hang until their time is up.
-func deadly(shared server.TxStore, claims int64) *flaky {
-	store := &flaky{TxStore: shared}
-	store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
-		if store.asked.Load() <= claims {
+func deadly(shared store.TxStore, claims int64) *flaky {
+	s := &flaky{TxStore: shared}
+	s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+		if s.asked.Load() <= claims {
 			<-ctx.Done()
-			return server.Record{}, false, ctx.Err()
+			return store.Record{}, false, ctx.Err()
 		}
 		return shared.Claim(ctx, req)
 	}
-	return store
+	return s
 }
 
 // sendAt sends a request after d, and calls then with the answer.
@@ -39,13 +40,13 @@ func sendAt(wg *sync.WaitGroup, d time.Duration, h http.Handler, headers []strin
 	})
 }
 
-// Many duplicates at a store that does not answer: whoever came before a call hears
-// what came of it, and asks no more.
+// The store does not answer many duplicates. A duplicate that came before a
+// call to the store gets the error of that call, and does not ask again.
 func TestFollow_sharesTheStoresError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, start := deadly(memstore.New(), 1000), time.Now()
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
+		s, start := deadly(memstore.New(), 1000), time.Now()
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
 		var wg sync.WaitGroup
 		answeredAt := func(want time.Duration) func(*httptest.ResponseRecorder) {
 			return func(w *httptest.ResponseRecorder) {
@@ -61,7 +62,7 @@ func TestFollow_sharesTheStoresError(t *testing.T) {
 			sendAt(&wg, 7*time.Second, h, nil, answeredAt(15*time.Second))
 		}
 		wg.Wait()
-		require.EqualValues(t, 3, store.asked.Load())
+		require.EqualValues(t, 3, s.asked.Load())
 	})
 }
 
@@ -88,7 +89,7 @@ func TestFollow_storeComesBack(t *testing.T) {
 	})
 }
 
-// That a request is too old to run says nothing about its duplicates.
+// A request that is too old to run does not decide for its duplicates.
 func TestFollow_keepsAnExpiredRequestToItself(t *testing.T) {
 	t.Parallel()
 	for range 20 { // either may lead
@@ -110,21 +111,21 @@ func TestFollow_keepsAnExpiredRequestToItself(t *testing.T) {
 	}
 }
 
-// The same where the store dies under a run: the duplicates that waited for it are
-// answered together.
+// The same holds if the store dies during a run: the duplicates that waited for
+// the run are answered together.
 func TestFollow_runThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dead, start := &blackHole{TxStore: memstore.New()}, time.Now()
-		store := &flaky{TxStore: dead}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s := &flaky{TxStore: dead}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			if time.Since(start) > time.Second {
 				<-ctx.Done()
-				return server.Record{}, false, errors.Join(errDown, ctx.Err())
+				return store.Record{}, false, errors.Join(errDown, ctx.Err())
 			}
 			return dead.Claim(ctx, req)
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
 			time.Sleep(time.Second)
 			dead.swallow("Settle")
 		})

@@ -2,70 +2,77 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"reflect"
 	"slices"
 	"sync"
+
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A Guard makes handlers take effect once per key. Make one per service with
 // [NewGuard]; routes come from [Handle], [Guard.Handler] or [Guard.Route]. It
 // is safe for concurrent use.
 type Guard struct {
-	store      *boundedStore
-	txStore    *boundedTxStore // store, if it is a TxStore
-	watchStore WatchStore      // store, if it is one
-	partitions PartitionStore  // store, if it is one
-	scope      ScopeFunc
-	cfg        Config
-	headers    headerPolicy
-	flights    flights
-	cache      *cache // nil: none
-	log        *logbook
+	engine   *engine.Engine
+	scope    ScopeFunc
+	cfg      Config
+	headers  headerPolicy
+	log      *logbook
+	intakes  intakes
+	buffered budget
 
-	fingerprints fingerprinter
-	reconcilers  reconcilers
-	gate         *gate
-	intakes      intakes
-	buffered     budget
+	sealer       record.Sealer
+	fingerprints record.Fingerprinter
 	noDeadline   sync.Once // logs that read deadlines do not work
-	pulse        *pulse
-	claimWatch   claimWatch
 }
 
-// NewGuard returns a guard over store. scope says whose keys a request uses;
-// see [Unscoped]. It starts nothing: no goroutine runs while no request does.
-// It returns a [ConfigError] for what cannot work.
-func NewGuard(store Store, scope ScopeFunc, cfg Config) (*Guard, error) {
-	if v := reflect.ValueOf(store); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, reject("store", "nil", "a Store is required") // also in place of one that failed to open
+// NewGuard returns a guard over under. scope returns the scope of a request's
+// key; see [Unscoped]. NewGuard starts no goroutine. A wrong argument is a
+// [ConfigError].
+func NewGuard(under store.Store, scope ScopeFunc, cfg Config) (*Guard, error) {
+	if v := reflect.ValueOf(under); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, reject("store", "nil", "a Store is required") // it may be the nil that a failed Open returned
 	}
 	if scope == nil {
-		return nil, reject("scope", "nil", "a ScopeFunc is required; Unscoped is the spelled-out way out")
+		return nil, reject("scope", "nil", "a ScopeFunc is required: use Unscoped if all callers may see each other's answers")
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &Guard{
-		store: &boundedStore{store, cfg.StoreTimeout}, scope: scope, cfg: cfg, gate: newGate(),
-		log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders),
-	}
+	g := &Guard{scope: scope, cfg: cfg, log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.buffered.most, g.buffered.least = cfg.MaxBufferedBytes, cfg.MaxRequestBytes
-	if txs, ok := store.(TxStore); ok {
-		g.txStore = &boundedTxStore{txs, cfg.StoreTimeout, cfg.SettleTimeout}
-	}
-	g.partitions, _ = store.(PartitionStore)
-	g.watchStore, _ = store.(WatchStore)
-	g.pulse = newPulse(g)
-	g.fingerprints = newFingerprinter(cfg.FingerprintKeys)
-	g.cache = newCache(cfg.CacheBytes, cfg.CacheFor)
+	g.sealer = record.Sealer{Codec: cfg.Codec, StorePlain: cfg.StorePlain, AcceptPlain: cfg.AcceptPlain}
+	g.fingerprints = record.NewFingerprinter(fingerprintKeys(cfg.FingerprintKeys))
+	g.engine = engine.New(g.engineConfig(under))
 	return g, nil
 }
 
-// Route returns next guarded by g as r says. It returns a [ConfigError] for
-// what cannot work.
+// engineConfig is the part of g that the engine needs.
+func (g *Guard) engineConfig(under store.Store) engine.Config {
+	c := &g.cfg
+	return engine.Config{
+		Store: under,
+		Lease: c.Lease, HandlerTimeout: c.HandlerTimeout, StoreTimeout: c.StoreTimeout, SettleTimeout: c.SettleTimeout,
+		Keep: c.AuditRetention, ReplayFor: c.replayFor(), KeepAnswer: c.BodyRetention, KeepPartitions: c.keepAnswers(), Window: c.window(),
+		MaxRecoveryAttempts: c.MaxRecoveryAttempts, Namespace: c.Namespace,
+		CacheBytes: c.CacheBytes, CacheFor: c.CacheFor,
+		Waiters: engine.WaiterLimits{
+			PerKey: c.MaxWaitersPerKey, Seats: int64(c.MaxWaiters), Bytes: c.MaxWaitingBytes, LeastBytes: c.MaxRequestBytes,
+		},
+		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, MinSweepPause: c.MinSweepPause, MaxSweepPause: c.MaxSweepPause,
+		Fingerprints: g.fingerprints, Sealer: g.sealer,
+		Observe: g.observeEngine,
+		Log: func(ctx context.Context, l engine.Line) {
+			g.log.write(ctx, logLine{level: l.Level, message: l.Message, code: l.Code, route: l.Route, id: l.ID, err: l.Err, more: l.Attrs})
+		},
+	}
+}
+
+// Route returns next guarded by g as r says. A wrong field is a [ConfigError].
 func (g *Guard) Route(r Route, next http.Handler) (http.Handler, error) {
 	if err := g.checkRoute(r); err != nil {
 		return nil, err
@@ -73,10 +80,14 @@ func (g *Guard) Route(r Route, next http.Handler) (http.Handler, error) {
 	if next == nil {
 		return nil, reject("next", "nil", "a handler is required")
 	}
-	if r.Reconcile != nil && !g.reconcilers.add(r.Name, r.Reconcile) {
-		return nil, reject("Route.Name", r.Name, "is taken by another route with Reconcile")
+	h := &guarded{guard: g, route: r, next: next}
+	if r.Reconcile != nil {
+		h.reconcile = g.reconciler(r.Reconcile)
+		if !g.engine.AddReconciler(r.Name, h.reconcile) {
+			return nil, reject("Route.Name", r.Name, "is taken by another route with Reconcile")
+		}
 	}
-	return &guarded{guard: g, route: r, next: next}, nil
+	return h, nil
 }
 
 func (g *Guard) checkRoute(r Route) error {
@@ -89,10 +100,10 @@ func (g *Guard) checkRoute(r Route) error {
 		return err
 	}
 	switch {
-	case r.Effect == Transactional && g.txStore == nil:
+	case r.Effect == Transactional && !g.engine.HasTx():
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
 	case r.Key != nil && r.KeyOptional:
-		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: a mistake of Key must not let a request run unguarded")
+		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: after a mistake of Key a request would run unguarded")
 	case r.Effect == Transactional && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a Transactional route needs a key: without a claim there is no transaction")
 	case r.Effect == Transactional && r.Stream == StreamTombstone:
@@ -101,40 +112,18 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.OnCommitError", r.Effect, "only a Transactional run has a COMMIT of its own")
 	case r.Effect != Opaque && (r.Reconcile != nil || r.Memo != nil):
 		return reject("Route.Reconcile", r.Effect, "only an Opaque run can leave an unknown outcome")
-	case r.Reconcile != nil && (r.Memo == nil || r.Name == ""):
-		return reject("Route.Reconcile", "without Memo or Name", "needs both: it is asked long after the request")
+	case r.Reconcile != nil && r.Name == "":
+		return reject("Route.Reconcile", "without Name", "needs a Route.Name: it is asked long after the request")
 	case !slices.Contains([]int{0, http.StatusConflict, http.StatusServiceUnavailable}, r.InProgressStatus):
 		return reject("Route.InProgressStatus", r.InProgressStatus, "must be 0, 409 or 503")
 	case r.Stream > StreamTombstone:
-		return reject("Route.Stream", r.Stream, "is no StreamPolicy")
+		return reject("Route.Stream", r.Stream, "must be StreamBuffer, StreamRefuse or StreamTombstone")
 	case r.Oversize > OversizeRefuse:
-		return reject("Route.Oversize", r.Oversize, "is no OversizePolicy")
+		return reject("Route.Oversize", r.Oversize, "must be OversizeTombstone or OversizeRefuse")
 	case r.Wait > g.cfg.WaitCap:
 		return reject("Route.Wait", r.Wait, "must not be longer than WaitCap, "+g.cfg.WaitCap.String())
 	}
 	return nil
-}
-
-// Sweep deletes records that nobody can need any more, in batches of
-// [Config.SweepBatch], until a batch is not full. It returns how many it
-// deleted, also with an error. Then it calls [Guard.Reconcile] once. It is for a
-// job that runs from time to time; in a service, let [Guard.RunSweeper] do it.
-func (g *Guard) Sweep(ctx context.Context) (int, error) {
-	total := 0
-	for {
-		n, err := g.store.Sweep(ctx, g.cfg.SweepBatch)
-		total += n
-		if err != nil {
-			return total, err
-		}
-		if err := ctx.Err(); err != nil {
-			return total, err
-		}
-		if n < g.cfg.SweepBatch {
-			_, err := g.Reconcile(ctx)
-			return total, err
-		}
-	}
 }
 
 func (g *Guard) observe(e Event) {
@@ -144,13 +133,63 @@ func (g *Guard) observe(e Event) {
 	}
 }
 
-func (g *Guard) observeStoreError(c *call, err error) {
-	var failed *hookError
-	if errors.Is(err, ErrExpired) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrRecordUnreadable) || errors.Is(err, ErrConflict) || errors.As(err, &failed) {
-		return // answers of a store that works
-	}
-	g.observe(Event{Kind: EventStoreError, Route: c.route.Name, ID: c.id, Err: err})
-}
-
 // guardsMethod reports whether requests with this method are guarded.
 func (g *Guard) guardsMethod(method string) bool { return slices.Contains(g.cfg.Methods, method) }
+
+// ErrShutdown is the cause that [Guard.Shutdown] cancels a run with.
+var ErrShutdown = engine.ErrShutdown
+
+// ErrHandlerTimeout is the cause that a run's ctx ends with after
+// [Config.HandlerTimeout].
+var ErrHandlerTimeout = engine.ErrHandlerTimeout
+
+// Shutdown ends the guard. New requests and waiting duplicates are refused with
+// store-unavailable. A claim whose run did not begin is released. [Guard.RunSweeper]
+// and every [Route].Reconcile end. Shutdown blocks until every run is settled, and
+// until no request, sweep or heartbeat uses the store. Then it returns nil, and the
+// store may be closed.
+//
+// Shutdown does not wait for request bodies: a request whose body is still coming is
+// refused with store-unavailable. http.Server.Shutdown does the same to the requests of
+// its server.
+//
+// One [Config.SettleTimeout] before the deadline of ctx, Shutdown cancels the ctx of every run that is still running,
+// with cause [ErrShutdown]. In that time the handler must return and the run must be recorded. As always, the effect
+// class decides the result of the answer. A nearer deadline cancels the runs at once. Without a deadline the runs are
+// cancelled when ctx ends.
+//
+// A run that does not return in time makes Shutdown return ctx's error, with the
+// number of such runs. Call it again to wait for them. A store that is closed before
+// that leaves them unsettled: their leases end by themselves.
+//
+// With more than [Config.HandlerTimeout] + [Config.SettleTimeout] no run is
+// cancelled by Shutdown. With less, only the longest runs are.
+//
+// Call it after http.Server.Shutdown, which lets most requests end by themselves.
+// Give each a ctx of its own, or the first can use up the time of the second. It may
+// be called more than once and concurrently.
+func (g *Guard) Shutdown(ctx context.Context) error {
+	g.engine.Drain()
+	g.intakes.close() // no run has begun for them: another process reads the retry's body
+	return g.engine.Shutdown(ctx)
+}
+
+// RunSweeper blocks until ctx ends or [Guard.Shutdown] is called, which waits for it. It
+// deletes expired records, drops answers past BodyRetention, maintains the partitions of a
+// [store.PartitionStore], and calls [Guard.Reconcile].
+//
+// It begins a round about every [Config.SweepInterval]. A round sweeps in batches of at most [Config.SweepBatch],
+// with pauses, until nothing is left. While this guard's claims take longer beside a batch, the batches get smaller
+// and the pauses longer. Otherwise the batches grow and the pauses shrink. [Config.MinSweepPause] and
+// [Config.MaxSweepPause] are the limits. RunSweeper deletes at least twice as many records as claims come, so it does
+// not fall behind. Run it in a process that serves requests: a process without requests sweeps at full speed.
+//
+// A failure is logged and is an [EventSweepError]. The sweep is repeated, less and less often, but at least about
+// once in a round. One sweeper for a store is enough. Several sweepers, in one process or in several, share the work.
+func (g *Guard) RunSweeper(ctx context.Context) { g.engine.RunSweeper(ctx) }
+
+// Sweep deletes expired records in batches of [Config.SweepBatch], until a batch is not
+// full. Then it calls [Guard.Reconcile] once. It returns the number of deleted records, also
+// with an error. It is for a job that runs from time to time; a service calls
+// [Guard.RunSweeper].
+func (g *Guard) Sweep(ctx context.Context) (int, error) { return g.engine.Sweep(ctx) }

@@ -22,6 +22,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestNewGuard_rejects(t *testing.T) {
@@ -58,7 +59,7 @@ func TestNewGuard_rejects(t *testing.T) {
 		{"Config.MaxWaiters", server.Config{MaxWaiters: -1}},
 		{"Config.MaxWaitersPerKey", server.Config{MaxWaitersPerKey: -1}},
 		{"Config.MinKeyBytes", server.Config{MinKeyBytes: 256}},
-		{"Config.MaxDeaths", server.Config{MaxDeaths: -1}},
+		{"Config.MaxRecoveryAttempts", server.Config{MaxRecoveryAttempts: -1}},
 		{"Config.SweepBatch", server.Config{SweepBatch: -1}},
 		{"Config.MinSweepPause", server.Config{MinSweepPause: -1}},
 		{"Config.MinSweepPause", server.Config{MinSweepPause: 2, MaxSweepPause: 1}},
@@ -106,7 +107,7 @@ func requireField(tb testing.TB, err error, field string) {
 	require.True(tb, strings.HasPrefix(err.Error(), "server: "), err)
 }
 
-func onCommitError(context.Context, *server.TxError) (server.Response, error) {
+func onCommitError(context.Context, *store.TxError) (server.Response, error) {
 	return server.Response{Status: http.StatusConflict}, nil
 }
 
@@ -115,7 +116,7 @@ func TestRoute_rejects(t *testing.T) {
 	next := http.NotFoundHandler()
 	for _, tt := range []struct {
 		field string
-		store server.Store
+		store store.Store
 		route server.Route
 	}{
 		{"Route.Effect", memstore.New(), server.Route{}},
@@ -173,7 +174,7 @@ func TestShutdown_waitsForRuns(t *testing.T) {
 	})
 }
 
-// Shutdown cancels what takes too long, and waits for it to be recorded.
+// Shutdown cancels a run that takes too long, and waits until its outcome is recorded.
 func TestShutdown_cancelsWhatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
@@ -188,12 +189,12 @@ func TestShutdown_cancelsWhatTakesTooLong(t *testing.T) {
 			t.Run(fmt.Sprint(effect, " ", tt.name), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					store, seen := &flaky{TxStore: memstore.New()}, &witness{}
-					store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+					under, seen := &flaky{TxStore: memstore.New()}, &witness{}
+					under.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 						time.Sleep(time.Second)
-						return store.TxStore.Settle(ctx, o, s)
+						return under.TxStore.Settle(ctx, o, s)
 					}
-					g := newGuard(t, store, server.Config{Observer: seen})
+					g := newGuard(t, under, server.Config{Observer: seen})
 					start := time.Now()
 					h := newRoute(t, g, effect, func(w http.ResponseWriter, r *http.Request) {
 						<-r.Context().Done()
@@ -208,20 +209,20 @@ func TestShutdown_cancelsWhatTakesTooLong(t *testing.T) {
 					defer cancel()
 					require.NoError(t, g.Shutdown(ctx))
 					require.Less(t, time.Since(start), tt.timeout)
-					require.Equal(t, server.StateCompleted, readRecord(t, store, seen).State)
+					require.Equal(t, server.StateCompleted, readRecord(t, under, seen).State)
 				})
 			})
 		}
 	}
 }
 
-// A handler that does not stop makes Shutdown say so, and a second one wait for it.
+// If a handler does not stop, Shutdown reports it, and a second Shutdown waits for the handler.
 func TestShutdown_handlerDoesNotStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen := &witness{}
-		store := memstore.New()
-		g := newGuard(t, store, server.Config{Observer: seen})
+		s := memstore.New()
+		g := newGuard(t, s, server.Config{Observer: seen})
 		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(50 * time.Second)
 			assert.ErrorIs(t, context.Cause(r.Context()), server.ErrShutdown)
@@ -238,12 +239,11 @@ func TestShutdown_handlerDoesNotStop(t *testing.T) {
 		require.Equal(t, 20*time.Second, time.Since(start))
 		require.NoError(t, g.Shutdown(t.Context()))
 		require.Equal(t, 50*time.Second, time.Since(start))
-		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+		require.Equal(t, server.StateReleased, readRecord(t, s, seen).State)
 	})
 }
 
-// Without a deadline nobody knows when to cancel but the caller, who does it by
-// ending ctx.
+// Without a deadline only the caller decides when to cancel, by ending ctx.
 func TestShutdown_withoutDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,18 +280,18 @@ func TestShutdown_longEnoughForEveryRun(t *testing.T) {
 	})
 }
 
-// A request that asks a Reconcile holds no stop up: the matter is asked about later.
+// A request that asks a Reconcile does not delay a stop: the reconciler is asked again later.
 func TestShutdown_endsReconcile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := memstore.New(), &witness{}
-		g := newGuard(t, store, server.Config{Observer: seen})
+		s, seen := memstore.New(), &witness{}
+		g := newGuard(t, s, server.Config{Observer: seen})
 		h, err := g.Route(server.Route{
-			Effect: server.Opaque, Name: "n", Memo: server.MemoKey,
-			Reconcile: func(ctx context.Context, _ server.Case) (server.Judgement, error) {
+			Effect: server.Opaque, Name: "n",
+			Reconcile: func(ctx context.Context, _ store.Record) (server.Resolution, error) {
 				<-ctx.Done()
 				assert.ErrorIs(t, context.Cause(ctx), server.ErrShutdown)
-				return server.Judgement{}, ctx.Err()
+				return server.Resolution{}, ctx.Err()
 			},
 		}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 		require.NoError(t, err)
@@ -301,7 +301,7 @@ func TestShutdown_endsReconcile(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, g.Shutdown(t.Context()))
 		require.Zero(t, time.Since(start))
-		require.Equal(t, server.StateUnknown, readRecord(t, store, seen).State)
+		require.Equal(t, server.StateUnknown, readRecord(t, s, seen).State)
 	})
 }
 
@@ -309,15 +309,15 @@ func TestShutdown_endsReconcile(t *testing.T) {
 func TestShutdown_waitsForRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		calls := 0
-		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
+		s.renew = func(_ context.Context, owners []store.Owner, _ time.Duration) (store.Renewal, error) {
 			calls++
 			time.Sleep(4 * time.Second)
-			return server.Renewal{Renewed: owners}, nil
+			return store.Renewal{Renewed: owners}, nil
 		}
 		var runs atomic.Int64
-		g := newGuard(t, store, server.Config{})
+		g := newGuard(t, s, server.Config{})
 		h := newRoute(t, g, server.Keyed, slow(11*time.Second, &runs))
 		start := time.Now()
 		go send(h, "k", "b")
@@ -328,22 +328,22 @@ func TestShutdown_waitsForRenewals(t *testing.T) {
 	})
 }
 
-// A claim that came through the door just before it closed is given back.
+// A claim that began just before Shutdown is released.
 func TestShutdown_releasesWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s := &flaky{TxStore: memstore.New()}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			time.Sleep(time.Second)
-			return store.TxStore.Claim(ctx, req)
+			return s.TxStore.Claim(ctx, req)
 		}
 		seen := &witness{}
-		g := newGuard(t, store, server.Config{Observer: seen})
+		g := newGuard(t, s, server.Config{Observer: seen})
 		h := newRoute(t, g, server.Opaque, func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 		go func() { requireCode(t, send(h, "k", "b"), wire.StoreUnavailable) }()
 		synctest.Wait()
 		require.NoError(t, g.Shutdown(t.Context()))
-		require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+		require.Equal(t, server.StateReleased, readRecord(t, s, seen).State)
 	})
 }
 
@@ -376,7 +376,7 @@ func TestMetrics(t *testing.T) {
 		for _, b := range got.PendingAge.Buckets {
 			require.Equal(t, b.UpTo >= 3, b.Count == 1, "bucket up to %v s", b.UpTo)
 		}
-		var decoded server.Snapshot
+		var decoded map[string]server.RouteSnapshot
 		require.NoError(t, json.Unmarshal([]byte(metrics.String()), &decoded))
 		require.Equal(t, metrics.Snapshot(), decoded)
 	})
@@ -387,8 +387,8 @@ func TestPrivacy(t *testing.T) {
 	t.Parallel()
 	var log syncBuffer
 	seen := &witness{}
-	store := &flaky{TxStore: memstore.New()}
-	g, err := server.NewGuard(store, func(*http.Request) (string, error) { return "canary-scope", nil }, server.Config{
+	s := &flaky{TxStore: memstore.New()}
+	g, err := server.NewGuard(s, func(*http.Request) (string, error) { return "canary-scope", nil }, server.Config{
 		Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: seen,
 		KeyPolicy: func(k childkey.Key) error {
 			if strings.HasSuffix(k.String(), "@") {
@@ -407,8 +407,8 @@ func TestPrivacy(t *testing.T) {
 	show(send(h, "canary-key ö", "b"))
 	show(send(h, "canary-key, other", "b"))
 	show(send(h, "canary-key-2", "b", wire.HeaderFirstSent, "canary-time"))
-	store.claim = func(context.Context, server.ClaimRequest) (server.Record, bool, error) {
-		return server.Record{}, false, errDown
+	s.claim = func(context.Context, store.ClaimRequest) (store.Record, bool, error) {
+		return store.Record{}, false, errDown
 	}
 	down := send(h, "canary-key", "canary-body")
 	show(down)
@@ -426,7 +426,7 @@ func TestConfig_docsURL(t *testing.T) {
 	require.Equal(t, `<https://example.org/keys>; rel="describedby"`, send(h, "", "b").Header().Get("Link"))
 }
 
-// What calls below a guarded handler need is in its ctx.
+// The ctx of a guarded handler has all values that the handler's calls need.
 func TestHandler_context(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -455,12 +455,13 @@ func TestHandler_context(t *testing.T) {
 	})
 }
 
-// The library itself links nothing but the standard library and childkey.
+// The library itself links only the standard library, childkey and its own packages.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	for _, path := range deps(t) {
 		first, _, _ := strings.Cut(path, "/")
-		own := path == "github.com/fanonce/fanonce/server" || strings.HasPrefix(path, "github.com/fanonce/fanonce/childkey")
+		own := path == "github.com/fanonce/fanonce/server" || path == "github.com/fanonce/fanonce/server/store" ||
+			strings.HasPrefix(path, "github.com/fanonce/fanonce/server/internal/") || strings.HasPrefix(path, "github.com/fanonce/fanonce/childkey")
 		if strings.Contains(first, ".") && !own && path != "github.com/google/uuid" {
 			t.Errorf("package server imports %s", path)
 		}

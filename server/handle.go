@@ -13,25 +13,30 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
 )
 
-// A StatusError is what a typed handler returns to answer with something other
-// than 200, or 500 for any other error. Its answer is a problem (RFC 9457) with Code
-// and Detail, or what [Config.RenderProblem] makes of it; Err is only logged, at info
-// level where the status is below 500. A [ScopeFunc] returns one too.
+// A typed handler returns a StatusError to answer with a status of 400 or above. Any other
+// error is answered with 500. The answer is a problem (RFC 9457) with Code and Detail, in the
+// shape of [Config.RenderProblem] if that is set. Err is only logged, at info level if the
+// status is below 500. A [ScopeFunc] may return one too.
 //
-// Its status decides what is stored, as for any handler: a 5xx never is, unless the
-// handler calls [Final], and nor are 401, 403, 407, 408, 421, 423, 425 and 429, which
-// release the key, in an [Opaque] handler too. Any other, such as 402, 409 or 422, is
-// stored, and is the answer to every retry; a [Transactional] handler commits its rows
-// with it, unless it calls [Rollback]. See [Effect] for all of it, and for when a handler
-// may answer so.
+// Its status decides what is stored, as for any handler. A 5xx is not stored. 401, 403, 407, 408, 421, 423, 425 and
+// 429 are not stored and release the key, in an [Opaque] handler too. Any other status, such as 402, 409 or 422, is
+// stored, and is the answer to every retry. A [Transactional] handler commits its rows with it. Settle changes this:
+//
+//	return &server.StatusError{Status: 402, Code: "declined", Settle: []server.SettleOption{server.Rollback()}}
+//
+// See [Effect] for the whole table, and for when a handler may answer so.
 type StatusError struct {
-	Status int    // 400 to 599; anything else is answered with 500
+	Status int    // 400 to 599; any other value is answered with 500
 	Code   string // the problem's code member; optional
 	Detail string // the problem's detail member, for people; optional
 	Err    error  // the cause; optional
+	// Settle has the options of [Settle], for the run that the error ends. If an option
+	// cannot be applied the handler failed: the answer is 500. In an error of a [ScopeFunc]
+	// Settle is not used, because no run has begun.
+	Settle []SettleOption
 }
 
 // Error implements error.
@@ -49,18 +54,17 @@ func (e *StatusError) Error() string {
 // Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Handle serves op on mux, guarded by g: it decodes the body into In, calls fn,
-// and answers 200 with Out, both as op's codec does, or with what a [StatusError]
+// Handle serves op on mux, guarded by g. It decodes the body into In, calls fn, and
+// answers 200 with Out, both by op's codec. An error of fn is answered as [StatusError]
 // says. The error's text never leaves the process.
 //
 // fn's ctx carries the parent key of fn's own calls: the hop key of the inbound
 // key ([childkey.Hop]). [Fence], [Barrier], [InboundKey], [PathValue] and the
-// other functions that take a run's ctx work in it. What
-// the codec refuses is answered with 400, and a media type other than its own
-// with 415; both are stored, as any verdict on the request itself.
+// other functions that take a run's ctx work in it. A body that the codec refuses is
+// answered with 400, and another media type with 415. Both answers are stored.
 //
-// A panic of fn settles the key as its effect class says, and goes on to net/http, which
-// cuts the connection: the caller sees a lost call, and tries again.
+// A panic of fn settles the key as its effect class says. Then it goes on to net/http,
+// which cuts the connection: the caller sees a lost call, and retries.
 //
 // The route is named by op's method and path. Handle returns a [ConfigError],
 // or the error of op; also if mux has the pattern already.
@@ -70,8 +74,8 @@ func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In,
 	return HandleRoute(mux, g, op, Route{Effect: effect}, fn)
 }
 
-// HandleRoute is [Handle] for a route with more to say than its effect class. Its
-// zero Name means op's method and path.
+// HandleRoute is [Handle] for a route with more settings than its effect class.
+// Its zero Name means op's method and path.
 func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], route Route,
 	fn func(context.Context, In) (Out, error),
 ) (err error) {
@@ -94,7 +98,7 @@ func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operatio
 		return err
 	}
 	defer func() {
-		if v := recover(); v != nil { // ServeMux has no other way to say it
+		if v := recover(); v != nil { // a ServeMux panics if it has the pattern already
 			err = reject("pattern", pattern, fmt.Sprint(v))
 		}
 	}()
@@ -102,8 +106,8 @@ func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operatio
 	return nil
 }
 
-// PathValue returns what a wildcard of the operation's path matched, unescaped;
-// "" outside a typed handler, or if the path has no such wildcard.
+// PathValue returns the unescaped value of a wildcard of the operation's path. It returns
+// "" outside a typed handler, or if the path does not contain the wildcard.
 func PathValue(ctx context.Context, name string) string {
 	if r, ok := ctx.Value(requestKey{}).(*http.Request); ok {
 		return r.PathValue(name)
@@ -141,7 +145,7 @@ func (h *typed[In, Out]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer) // into the recorder
 }
 
-// decodeBody returns a StatusError for what is not the caller's In.
+// decodeBody returns a StatusError for a body that is not an In.
 func decodeBody(codec contract.Codec, r *http.Request, in any) error {
 	if !ofKind(r.Header.Get("Content-Type"), codec) {
 		return &StatusError{Status: http.StatusUnsupportedMediaType, Detail: "The body must be " + codec.ContentType() + "."}
@@ -151,13 +155,14 @@ func decodeBody(codec contract.Codec, r *http.Request, in any) error {
 		return err
 	}
 	if err := codec.Decode(body, in); err != nil {
-		return &StatusError{Status: http.StatusBadRequest, Detail: err.Error()} // it holds nothing of the body
+		return &StatusError{Status: http.StatusBadRequest, Detail: err.Error()} // its text does not contain the body
 	}
 	return nil
 }
 
-// ofKind reports whether a body of this type is the codec's. One that says nothing
-// is taken for it, and every +json for JSON (RFC 6839 section 3.1).
+// ofKind reports whether a body of this media type is for the codec. A body
+// without a type counts as the codec's, and every +json type counts as JSON
+// (RFC 6839 section 3.1).
 func ofKind(contentType string, codec contract.Codec) bool {
 	if contentType == "" || contentType == codec.ContentType() {
 		return true
@@ -170,8 +175,8 @@ func ofKind(contentType string, codec contract.Codec) bool {
 	return kind == want || want == contract.ContentType && strings.HasSuffix(kind, "+json")
 }
 
-// A typedProblem is a problem of the service, not of this package: its type
-// says so.
+// A typedProblem is a problem of the service, not of this package. Its Go type
+// marks that.
 type typedProblem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -180,7 +185,7 @@ type typedProblem struct {
 	Code   string `json:"code,omitempty"`
 }
 
-// problemOf is what a typed function's error is answered with.
+// problemOf returns the answer to a typed function's error.
 func problemOf(err error) typedProblem {
 	p := typedProblem{Type: "about:blank", Status: http.StatusInternalServerError}
 	var status *StatusError
@@ -192,13 +197,11 @@ func problemOf(err error) typedProblem {
 }
 
 func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	err = settleBy(r.Context(), err)
 	p := problemOf(err)
-	if errors.Is(err, wire.ErrVetoed) {
-		_ = Veto(r.Context()) // outside a run there is nothing to say
-	}
-	c := &call{route: &Route{Name: r.Pattern}}
-	if t := turnFrom(r.Context()); t != nil {
-		c = t.run.call
+	c := &engine.Call{Route: engine.Route{Name: r.Pattern}}
+	if a := engine.From(r.Context()); a != nil {
+		c = a.Call()
 	}
 	h.guard.logFailure(r.Context(), c, p.Status, err)
 	answer := h.guard.renderedFailure(r, c, p)
@@ -207,15 +210,15 @@ func (h *typed[In, Out]) fail(w http.ResponseWriter, r *http.Request, err error)
 	_, _ = w.Write(answer.Body) // into the recorder
 }
 
-// logFailure logs a typed handler's error: a failure, or the cause of a verdict.
-func (g *Guard) logFailure(ctx context.Context, c *call, status int, err error) {
+// logFailure logs a typed handler's error: a failure, or the cause of a refusal.
+func (g *Guard) logFailure(ctx context.Context, c *engine.Call, status int, err error) {
 	l := logLine{
-		level: slog.LevelError, message: "handler failed", route: c.route.Name, id: c.id, status: status, err: err, perErr: true,
+		level: slog.LevelError, message: "handler failed", route: c.Route.Name, id: c.ID, status: status, err: err, perErr: true,
 	}
-	var verdict *StatusError
+	var refusal *StatusError
 	if status < http.StatusInternalServerError {
-		if !errors.As(err, &verdict) || verdict.Err == nil {
-			return // the caller gets all that there is to say
+		if !errors.As(err, &refusal) || refusal.Err == nil {
+			return // the caller gets the whole error
 		}
 		l.level, l.message = slog.LevelInfo, "handler refused"
 	}

@@ -129,7 +129,7 @@ func TestStatusError(t *testing.T) {
 	require.EqualError(t, err, "server: status 402 declined: no funds")
 }
 
-// A typed route can have whatever an untyped one has.
+// A typed route can have every setting of an untyped route.
 func TestHandleRoute(t *testing.T) {
 	t.Parallel()
 	mux, g := http.NewServeMux(), newGuard(t, memstore.New(), server.Config{})
@@ -139,7 +139,9 @@ func TestHandleRoute(t *testing.T) {
 		Render: func(_ *http.Request, status int, reference string) (server.Response, error) {
 			return server.Response{Status: status, Body: []byte(`"again ` + reference + `"`)}, nil
 		},
-	}, func(ctx context.Context, _ string) (string, error) { return "secret", server.NoStore(ctx, "7") })
+	}, func(ctx context.Context, _ string) (string, error) {
+		return "secret", server.Settle(ctx, server.Reference("7"))
+	})
 	require.NoError(t, err)
 	mint := func() *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, "/tokens", strings.NewReader(`"x"`))
@@ -150,8 +152,8 @@ func TestHandleRoute(t *testing.T) {
 	requireAnswer(t, mint(), http.StatusOK, `"again 7"`, true)
 }
 
-// Where a service below says that no retry can help, this one says so too.
-func TestVeto(t *testing.T) {
+// If a downstream service says that no retry can help, this service says so too.
+func TestSettle_notRetryable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -160,8 +162,8 @@ func TestVeto(t *testing.T) {
 		want   string
 	}{
 		{"failure", errors.New("timeout"), http.StatusInternalServerError, "true"},
-		{"vetoed below", fmt.Errorf("charge: %w", errors.Join(errors.New("other"), wire.ErrVetoed)), http.StatusInternalServerError, "false"},
-		{"unavailable, vetoed", &server.StatusError{Status: http.StatusServiceUnavailable, Err: wire.ErrVetoed}, http.StatusServiceUnavailable, "false"},
+		{"not retryable below", fmt.Errorf("charge: %w", errors.Join(errors.New("other"), wire.ErrNotRetryable)), http.StatusInternalServerError, "false"},
+		{"unavailable, not retryable", &server.StatusError{Status: http.StatusServiceUnavailable, Err: wire.ErrNotRetryable}, http.StatusServiceUnavailable, "false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +174,7 @@ func TestVeto(t *testing.T) {
 				return 0, tt.err
 			})
 			require.NoError(t, err)
-			for range 2 { // a veto stores nothing
+			for range 2 { // nothing is stored
 				r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("1"))
 				r.Header.Set(wire.HeaderKey, "k")
 				w := serve(mux, r)
@@ -182,7 +184,7 @@ func TestVeto(t *testing.T) {
 			require.Equal(t, 2, runs)
 		})
 	}
-	require.ErrorIs(t, server.Veto(t.Context()), server.ErrNoRun)
+	require.ErrorIs(t, server.Settle(t.Context(), server.NotRetryable()), server.ErrNoRun)
 }
 
 func TestHandleRoute_redact(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// drainTimeout bounds how long net/http reads what is left of the body of a refused
-// request. net/http does so before it answers, to keep the connection.
+// drainTimeout bounds how long net/http reads the rest of a refused request's
+// body. net/http reads it before it answers, to keep the connection.
 const drainTimeout = time.Second
 
 const (
-	// maxTrustedLength bounds the memory that a client gets for announcing a
-	// body that it has not sent yet.
+	// maxTrustedLength bounds the memory for a body that a client announced and did not
+	// send yet.
 	maxTrustedLength = 64 << 10
 	// firstBuffer is the first buffer of a body whose length is not announced.
 	firstBuffer = 512
@@ -36,11 +36,11 @@ type intake struct {
 	guard    *Guard
 	w        http.ResponseWriter
 	r        *http.Request
-	web      *http.Server // nil where r comes from no server
+	web      *http.Server // nil if r does not come from a server
 	control  readDeadliner
-	scope    string // whose memory it is
+	scope    string // the scope that the memory counts for
 	held     int64  // bytes taken from the guard's budget
-	complete bool   // nothing of the body is left on the connection
+	complete bool   // the whole body was read from the connection
 }
 
 func (g *Guard) newIntake(w http.ResponseWriter, r *http.Request) *intake {
@@ -61,8 +61,7 @@ func (in *intake) read(scope string) ([]byte, *outcome) {
 	in.control = readDeadlinerOf(in.w)
 	in.deadline(in.timeout())
 	if !g.intakes.enter(in) {
-		closing := g.closingRefusal()
-		return nil, &closing
+		return nil, closingRefusal()
 	}
 	body, err := in.fill(g.cfg.MaxRequestBytes)
 	if err == nil && in.r.ContentLength > int64(len(body)) {
@@ -72,7 +71,7 @@ func (in *intake) read(scope string) ([]byte, *outcome) {
 		return nil, in.refusal(err)
 	}
 	in.complete = true
-	_ = in.control.SetReadDeadline(time.Time{}) // the handler's own time is another matter
+	_ = in.control.SetReadDeadline(time.Time{}) // the handler gets no read deadline
 	return body, nil
 }
 
@@ -81,8 +80,7 @@ func (in *intake) refusal(err error) *outcome {
 	g := in.guard
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case late && g.intakes.isClosed(in.web):
-		closing := g.closingRefusal()
-		return &closing
+		return closingRefusal()
 	case late:
 		return &outcome{code: wire.BodyTimeout, retryAfter: time.Second, err: err}
 	case errors.Is(err, errBuffersFull):
@@ -122,9 +120,9 @@ func (in *intake) fill(limit int64) ([]byte, error) {
 	}
 }
 
-// nextSize is the size of the buffer that follows one of size bytes. It has room
-// for one byte more than may come: that byte shows the end of the body, or that
-// the body is too large.
+// nextSize is the size of the buffer that follows one of size bytes. It has
+// room for one byte more than the body may have: that byte shows the end of the
+// body, or that the body is too large.
 //
 // The announced length and the limit can be the largest number that there is.
 func (in *intake) nextSize(size, limit int64) int64 {
@@ -133,7 +131,7 @@ func (in *intake) nextSize(size, limit int64) int64 {
 		first, most = min(announced, maxTrustedLength-1)+1, announced
 	}
 	switch next := max(first, 2*size); {
-	case size <= most && next >= most: // the end needs a byte of room, and not a copy of the body
+	case size <= most && next >= most: // the end needs one byte of room, but no copy of the body
 		return most + 1
 	case next > limit: // a middleware made the body longer than announced
 		return limit + 1
@@ -154,9 +152,8 @@ func (in *intake) hold(n int64) bool {
 // release ends the request's hold on memory.
 func (in *intake) release() { in.guard.buffered.give(in.scope, in.held) }
 
-// abandon lets net/http throw away what is left of a refused request's body, but not
-// for long. A deadline that has passed stays: then net/http closes the connection at
-// once. HTTP/2 resets the stream, and needs no deadline.
+// abandon lets net/http discard the rest of a refused request's body, for a short time only. A deadline that has
+// passed stays: then net/http closes the connection at once. HTTP/2 resets the stream, and needs no deadline.
 func (in *intake) abandon(refused *outcome) {
 	if in.complete || in.r.ProtoMajor > 1 || refused.code == wire.BodyTimeout {
 		return
@@ -169,8 +166,8 @@ func (in *intake) abandon(refused *outcome) {
 	_ = in.control.SetReadDeadline(time.Now().Add(min(drainTimeout, in.timeout())))
 }
 
-// timeout is how long the body may take. Setting a deadline replaces that of
-// http.Server.ReadTimeout, so the shorter of the two counts.
+// timeout is how long the body may take. The new deadline replaces the deadline
+// of http.Server.ReadTimeout, so timeout returns the shorter of the two.
 func (in *intake) timeout() time.Duration {
 	timeout := in.guard.cfg.BodyTimeout
 	if in.web != nil && in.web.ReadTimeout > 0 {
@@ -184,8 +181,9 @@ type readDeadliner interface {
 	SetReadDeadline(deadline time.Time) error
 }
 
-// readDeadlinerOf returns the one that w is or wraps. It finds the same one as
-// [http.ResponseController]. A request that has none pays for no error text.
+// readDeadlinerOf returns w if it is a readDeadliner, or else the readDeadliner
+// that w wraps, like [http.ResponseController]. Without a readDeadliner it
+// creates no error text.
 func readDeadlinerOf(w http.ResponseWriter) readDeadliner {
 	for {
 		switch layer := w.(type) {
@@ -199,7 +197,7 @@ func readDeadlinerOf(w http.ResponseWriter) readDeadliner {
 	}
 }
 
-// noReadDeadline stands for a ResponseWriter that cannot bound anything.
+// noReadDeadline stands for a ResponseWriter without read deadlines.
 type noReadDeadline struct{}
 
 func (noReadDeadline) SetReadDeadline(time.Time) error { return http.ErrNotSupported }
@@ -223,8 +221,8 @@ func (in *intake) expire() { _ = in.control.SetReadDeadline(time.Unix(1, 0)) }
 
 // intakes are the requests whose bodies are being read. The zero value is ready to use.
 //
-// A body ends when the guard shuts down, and when its http.Server does: net/http would
-// wait for it, though nothing runs for it.
+// Reading a body ends when the guard or its http.Server shuts down. Otherwise net/http would wait for the body,
+// although no run has begun for it.
 type intakes struct {
 	mu      sync.Mutex
 	closed  bool
@@ -252,8 +250,8 @@ func (s *intakes) enter(in *intake) bool {
 	return true
 }
 
-// leave returns when no expire of in is going on, nor will be: after its handler
-// returned, a ResponseWriter must not be used.
+// leave returns when no expire of in is running, and none can follow. A
+// ResponseWriter must not be used after its handler returned.
 func (s *intakes) leave(in *intake) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +265,7 @@ func (s *intakes) isClosed(web *http.Server) bool {
 	return s.closed || s.servers[web]
 }
 
-// close makes all reads fail, those that are going on and those to come.
+// close makes all reads fail, the running ones and later ones.
 func (s *intakes) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,9 +23,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// patience is how long these tests wait for what must happen soon.
+// patience is the longest wait of these tests for an event that must happen soon.
 const patience = 20 * time.Second
 
 // dialRaw sends the beginning of a request, as it is.
@@ -72,9 +73,9 @@ func requireHeaders(tb testing.TB, resp *http.Response, code wire.Code) {
 }
 
 // front serves a guarded handler over sockets, by HTTP/2 too.
-func front(tb testing.TB, store server.Store, cfg server.Config, next http.HandlerFunc) (*httptest.Server, *server.Guard) {
+func front(tb testing.TB, s store.Store, cfg server.Config, next http.HandlerFunc) (*httptest.Server, *server.Guard) {
 	tb.Helper()
-	g := newGuard(tb, store, cfg)
+	g := newGuard(tb, s, cfg)
 	web := httptest.NewUnstartedServer(newRoute(tb, g, server.Keyed, next))
 	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	web.EnableHTTP2 = true
@@ -85,22 +86,22 @@ func front(tb testing.TB, store server.Store, cfg server.Config, next http.Handl
 func TestBodyTimeout(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int64
-	store := &flaky{TxStore: memstore.New()}
-	web, _ := front(t, store, server.Config{BodyTimeout: 100 * time.Millisecond}, answer(http.StatusOK, &ran))
+	s := &flaky{TxStore: memstore.New()}
+	web, _ := front(t, s, server.Config{BodyTimeout: 100 * time.Millisecond}, answer(http.StatusOK, &ran))
 	web.Start()
 	start := time.Now()
 	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.BodyTimeout)
 	require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 	requireHeaders(t, answerOf(t, dialRaw(t, web,
 		"POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")), wire.BodyTimeout)
-	require.Zero(t, ran.Load()+store.asked.Load(), "nothing is stored")
+	require.Zero(t, ran.Load()+s.asked.Load(), "nothing is stored")
 }
 
 func TestBodyTimeout_http2(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int64
-	store := &flaky{TxStore: memstore.New()}
-	web, _ := front(t, store, server.Config{BodyTimeout: 100 * time.Millisecond}, answer(http.StatusOK, &ran))
+	s := &flaky{TxStore: memstore.New()}
+	web, _ := front(t, s, server.Config{BodyTimeout: 100 * time.Millisecond}, answer(http.StatusOK, &ran))
 	web.StartTLS()
 	slow, end := io.Pipe()
 	defer end.Close()
@@ -113,13 +114,13 @@ func TestBodyTimeout_http2(t *testing.T) {
 	defer resp.Body.Close()
 	require.Equal(t, 2, resp.ProtoMajor)
 	requireHeaders(t, resp, wire.BodyTimeout)
-	require.Zero(t, ran.Load()+store.asked.Load(), "nothing is stored")
+	require.Zero(t, ran.Load()+s.asked.Load(), "nothing is stored")
 
 	again, _ := postTo(t, web.Client(), web.URL, "k", "b")
 	require.Equal(t, http.StatusOK, again.StatusCode, "the connection is as good as before")
 }
 
-// The server's own bound counts where it is shorter.
+// The server's own timeout counts if it is shorter.
 func TestBodyTimeout_readTimeoutOfTheServer(t *testing.T) {
 	t.Parallel()
 	web, _ := front(t, memstore.New(), server.Config{BodyTimeout: time.Hour}, func(http.ResponseWriter, *http.Request) {})
@@ -222,7 +223,7 @@ func TestBodyTimeout_refusedRequestKeepsItsConnection(t *testing.T) {
 	require.EqualValues(t, 1, opened.Load())
 }
 
-// A middleware that hides the connection makes the deadline useless. That is said once.
+// A middleware that hides the connection makes the deadline useless. The log says so once.
 func TestBodyTimeout_hiddenConnection(t *testing.T) {
 	t.Parallel()
 	var log syncBuffer
@@ -257,8 +258,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// Nothing has run for a body that is still coming: no Shutdown waits for it, the
-// guard's or the web server's.
+// No run has begun for a request whose body is still coming. So neither the
+// guard's Shutdown nor the web server's waits for it.
 func TestShutdown_doesNotWaitForBodies(t *testing.T) {
 	t.Parallel()
 	for _, tls := range []bool{false, true} {
@@ -284,7 +285,7 @@ func shutdownWithBodies(t *testing.T, tls, guardFirst bool) {
 	} else {
 		web.Start()
 	}
-	first, _ := postTo(t, web.Client(), web.URL, "first", "b") // by HTTP/2 all others share its connection
+	first, _ := postTo(t, web.Client(), web.URL, "first", "b") // under HTTP/2 all other requests share its connection
 	require.Equal(t, http.StatusOK, first.StatusCode)
 	for n := range 20 {
 		body, end := io.Pipe()
@@ -344,7 +345,7 @@ func TestShutdown_laterBody(t *testing.T) {
 	requireHeaders(t, answerOf(t, dialRaw(t, web, half("k"))), wire.StoreUnavailable)
 }
 
-// One tenant's bodies leave the others memory for theirs.
+// One tenant's bodies leave memory for the bodies of the others.
 func TestMaxBufferedBytes_scopeTakesAQuarter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -389,8 +390,8 @@ func TestMaxBufferedBytes_scopeTakesAQuarter(t *testing.T) {
 	}
 }
 
-// A service that accepts bodies of any length is not stopped by a length that a
-// client only announces.
+// A service that accepts bodies of any length survives a client that only
+// announces a large length.
 func TestMaxRequestBytes_largestNumber(t *testing.T) {
 	t.Parallel()
 	h := newRoute(t, newGuard(t, memstore.New(), server.Config{MaxRequestBytes: math.MaxInt64}), server.Keyed,
@@ -413,7 +414,7 @@ func TestMaxRequestBytes_largestNumber(t *testing.T) {
 	}
 }
 
-// Bodies that do not end hold no more memory than MaxBufferedBytes.
+// Bodies that do not end hold at most MaxBufferedBytes of memory.
 func TestMaxBufferedBytes(t *testing.T) {
 	t.Parallel()
 	if !alone(t) {
@@ -449,7 +450,7 @@ func TestMaxBufferedBytes(t *testing.T) {
 	ended.Wait()
 	require.Equal(t, held.Load(), runs.Load())
 
-	for n := range 20 { // what was held is free again
+	for n := range 20 { // all memory is free again
 		r := ordered(fmt.Sprint("later-", n), strings.Repeat("x", size))
 		require.Equal(t, http.StatusOK, serve(h, r).Code)
 	}
@@ -482,7 +483,7 @@ func (b *withholding) Read(p []byte) (int, error) {
 
 func (b *withholding) Close() error { return nil }
 
-// The largest number is no special one.
+// The largest number works like any other.
 func TestMaxRequestBytes_largest(t *testing.T) {
 	t.Parallel()
 	web, _ := front(t, memstore.New(), server.Config{MaxRequestBytes: math.MaxInt64}, func(w http.ResponseWriter, r *http.Request) {
@@ -509,7 +510,7 @@ func TestMaxRequestBytes_largest(t *testing.T) {
 	}
 }
 
-// The cap counts to the byte, whatever is announced.
+// The cap is exact to the byte, whatever length is announced.
 func TestMaxRequestBytes(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 100, 512, 70_000} {

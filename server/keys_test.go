@@ -11,7 +11,9 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func hopKey(tb testing.TB, scope, namespace, text string) childkey.Key {
@@ -33,9 +35,9 @@ func keysOf(ctx context.Context) (k runKeys) {
 }
 
 // scopedGuard is a guard whose requests name their scope in X-Scope.
-func scopedGuard(t *testing.T, store server.Store, namespace string) *server.Guard {
+func scopedGuard(t *testing.T, s store.Store, namespace string) *server.Guard {
 	t.Helper()
-	g, err := server.NewGuard(store, scopeByHeader, server.Config{Namespace: namespace})
+	g, err := server.NewGuard(s, scopeByHeader, server.Config{Namespace: namespace})
 	require.NoError(t, err)
 	return g
 }
@@ -60,22 +62,22 @@ func byTask(t *testing.T, g *server.Guard, task server.Task) (seen runKeys) {
 }
 
 // byMessage returns the keys of the handling of one message, and the message's key.
-func byMessage(t *testing.T, g *server.Guard, consumer string, m server.Message) (seen runKeys, raw childkey.Key) {
+func byMessage(t *testing.T, g *server.Guard, consumer string, m inbox.Message) (seen runKeys, raw childkey.Key) {
 	t.Helper()
-	b := newInbox(t, g, server.InboxConfig{Consumer: consumer, Effect: server.Keyed})
+	b := newInbox(t, g, inbox.Config{Consumer: consumer, Effect: server.Keyed})
 	delivery, err := b.Handle(t.Context(), m, func(ctx context.Context, _ []byte) error {
 		seen = keysOf(ctx)
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, server.DeliveryRan, delivery)
+	require.Equal(t, inbox.Ran, delivery)
 	raw, err = b.Key(m)
 	require.NoError(t, err)
 	return seen, raw
 }
 
-// The parent key of a run's calls is the hop key, with the scope and the namespace that
-// its record has. The raw key is there beside it.
+// The parent key of a run's calls is the hop key, with the scope and the namespace of its record. The ctx also has
+// the raw key.
 func TestHopKey_inEveryKindOfRun(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
@@ -93,18 +95,18 @@ func TestHopKey_inEveryKindOfRun(t *testing.T) {
 	require.Equal(t, runKeys{parent: hopKey(t, "inbox", "orders:inbox/mails", raw.String()), inbound: raw}, seen)
 }
 
-// One key of two callers, of two services over one store, of a request and a message: no
-// two of them share a parent key.
+// Two callers, two services over one store, or a request and a message can use the same key. No two of them share a
+// parent key.
 func TestHopKey_differsByScopeAndNamespace(t *testing.T) {
 	t.Parallel()
-	store, parents := memstore.New(), make(map[childkey.Key]string)
+	s, parents := memstore.New(), make(map[childkey.Key]string)
 	note := func(who string, k runKeys) {
 		require.Empty(t, parents[k.parent], who)
 		parents[k.parent] = who
 	}
-	text := mustKey(t, store, message)
+	text := mustKey(t, s, message)
 	for _, namespace := range []string{"", "orders", "inbox", "orders/inbox", "saga"} {
-		g := scopedGuard(t, store, namespace)
+		g := scopedGuard(t, s, namespace)
 		for _, scope := range []string{"t1", "t2", "inbox", "t1/orders"} {
 			h := newRoute(t, g, server.Keyed, func(_ http.ResponseWriter, r *http.Request) { note(namespace+" "+scope, keysOf(r.Context())) })
 			requireAnswer(t, send(h, text, "b", "X-Scope", scope), http.StatusOK, "", false)
@@ -118,9 +120,9 @@ func TestHopKey_differsByScopeAndNamespace(t *testing.T) {
 }
 
 // mustKey is the key that the message has for the consumer mails.
-func mustKey(t *testing.T, store server.Store, m server.Message) string {
+func mustKey(t *testing.T, s store.Store, m inbox.Message) string {
 	t.Helper()
-	k, err := newInbox(t, newGuard(t, store, server.Config{}), server.InboxConfig{Consumer: "mails", Effect: server.Keyed}).Key(m)
+	k, err := newInbox(t, newGuard(t, s, server.Config{}), inbox.Config{Consumer: "mails", Effect: server.Keyed}).Key(m)
 	require.NoError(t, err)
 	return k.String()
 }
@@ -129,8 +131,8 @@ func mustKey(t *testing.T, store server.Store, m server.Message) string {
 // parent key that the forward run had.
 func TestForwardKey(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
-	g := scopedGuard(t, store, "orders")
+	s := memstore.New()
+	g := scopedGuard(t, s, "orders")
 	forward := byRequest(t, g, server.Keyed, "t1")
 	require.Zero(t, forward.forward)
 	require.Zero(t, forward.inboundForward)
@@ -177,12 +179,12 @@ func TestInboundKey_outsideARun(t *testing.T) {
 // message, and each finds its own record.
 func TestInbox_namespace(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
+	s := memstore.New()
 	for _, namespace := range []string{"", "orders", "invoices"} {
-		b := newInbox(t, newGuard(t, store, server.Config{Namespace: namespace}), server.InboxConfig{Consumer: "mails", Effect: server.Keyed})
+		b := newInbox(t, newGuard(t, s, server.Config{Namespace: namespace}), inbox.Config{Consumer: "mails", Effect: server.Keyed})
 		_, err := b.Lookup(t.Context(), message)
 		require.ErrorIs(t, err, server.ErrNotFound, "%q", namespace)
-		for _, want := range []server.Delivery{server.DeliveryRan, server.DeliveryDuplicate} {
+		for _, want := range []inbox.Delivery{inbox.Ran, inbox.Duplicate} {
 			got, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return nil })
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%q", namespace)

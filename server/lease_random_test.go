@@ -16,28 +16,29 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A patchy store renews some owners of a call and not the others, is slow, or fails
-// altogether. It remembers of each record what it told the guard.
+// A patchy store renews some owners of a call and not the others, is slow, or
+// fails altogether. It remembers its answers about each record.
 type patchy struct {
-	server.TxStore
+	store.TxStore
 
 	mu      sync.Mutex
 	rand    *rand.Rand
-	renewed map[server.ID]time.Time // when the lease was asked for that the store granted last
-	lost    map[server.ID]bool
+	renewed map[store.ID]time.Time // when the lease was asked for that the store granted last
+	lost    map[store.ID]bool
 	partial int // calls that decided some owners and not others
 }
 
-func (p *patchy) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+func (p *patchy) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	p.mu.Lock()
 	p.renewed[req.ID] = time.Now()
 	p.mu.Unlock()
 	return p.TxStore.Claim(ctx, req)
 }
 
-func (p *patchy) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+func (p *patchy) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 	asked := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,9 +48,9 @@ func (p *patchy) Renew(ctx context.Context, owners []server.Owner, lease time.Du
 		p.mu.Lock()
 	}
 	if p.rand.IntN(5) == 0 || ctx.Err() != nil {
-		return server.Renewal{}, errors.Join(errDown, ctx.Err())
+		return store.Renewal{}, errors.Join(errDown, ctx.Err())
 	}
-	var got server.Renewal
+	var got store.Renewal
 	for _, o := range owners {
 		switch n := p.rand.IntN(100); {
 		case n == 0:
@@ -78,25 +79,25 @@ func TestLease_partialRenewals(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &patchy{
+				s := &patchy{
 					TxStore: memstore.New(), rand: rand.New(rand.NewPCG(seed, 0)),
-					renewed: make(map[server.ID]time.Time), lost: make(map[server.ID]bool),
+					renewed: make(map[store.ID]time.Time), lost: make(map[store.ID]bool),
 				}
-				g := newGuard(t, store, server.Config{HandlerTimeout: time.Hour})
+				g := newGuard(t, s, server.Config{HandlerTimeout: time.Hour})
 				var wg sync.WaitGroup
 				for i := range 40 {
 					id := unscopedID(t, g, fmt.Sprint("key-", i))
-					length := time.Duration(store.rand.Int64N(int64(3 * time.Minute)))
+					length := time.Duration(s.rand.Int64N(int64(3 * time.Minute)))
 					h := newRoute(t, g, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 						select {
 						case <-r.Context().Done():
 						case <-time.After(length):
 						}
-						store.mu.Lock()
-						defer store.mu.Unlock()
-						since := time.Since(store.renewed[id])
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						since := time.Since(s.renewed[id])
 						switch cause := context.Cause(r.Context()); {
-						case store.lost[id]:
+						case s.lost[id]:
 							assert.ErrorIs(t, cause, server.ErrLeaseLost)
 						case cause != nil:
 							assert.ErrorIs(t, cause, server.ErrLeaseLost)
@@ -109,7 +110,7 @@ func TestLease_partialRenewals(t *testing.T) {
 				}
 				wg.Wait()
 				require.NoError(t, g.Shutdown(t.Context()))
-				require.Positive(t, store.partial)
+				require.Positive(t, s.partial)
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A claim takes most of its lease. The first renewal begins at once, and takes long as well:
@@ -22,17 +23,17 @@ func TestLease_slowClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 30 * time.Second
-		store := &flaky{TxStore: memstore.New()}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
-			r, won, err := store.TxStore.Claim(ctx, req)
+		s := &flaky{TxStore: memstore.New()}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+			r, won, err := s.TxStore.Claim(ctx, req)
 			time.Sleep(lease * 6 / 10)
 			return r, won, err
 		}
-		store.renew = func(ctx context.Context, owners []server.Owner, d time.Duration) (server.Renewal, error) {
+		s.renew = func(ctx context.Context, owners []store.Owner, d time.Duration) (store.Renewal, error) {
 			time.Sleep(lease / 4)
-			return store.TxStore.Renew(ctx, owners, d)
+			return s.TxStore.Renew(ctx, owners, d)
 		}
-		g := newGuard(t, store, server.Config{Lease: lease, StoreTimeout: time.Minute})
+		g := newGuard(t, s, server.Config{Lease: lease, StoreTimeout: time.Minute})
 		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(lease)
 			require.NoError(t, r.Context().Err(), "the run has its lease")
@@ -43,20 +44,20 @@ func TestLease_slowClaim(t *testing.T) {
 	})
 }
 
-// Each renewal takes most of the time until the next one. The next renewal counts from when the
-// lease was asked for, also for a run that began meanwhile.
+// Each renewal takes most of the time until the next one. The time to the next renewal counts from the moment at
+// which the lease was asked for, also for a run that began meanwhile.
 func TestLease_slowRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 30 * time.Second
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		var calls atomic.Int32
-		store.renew = func(ctx context.Context, owners []server.Owner, d time.Duration) (server.Renewal, error) {
+		s.renew = func(ctx context.Context, owners []store.Owner, d time.Duration) (store.Renewal, error) {
 			calls.Add(1)
 			time.Sleep(lease/3 - time.Second)
-			return store.TxStore.Renew(ctx, owners, d)
+			return s.TxStore.Renew(ctx, owners, d)
 		}
-		g := newGuard(t, store, server.Config{Lease: lease, StoreTimeout: time.Minute, HandlerTimeout: time.Hour})
+		g := newGuard(t, s, server.Config{Lease: lease, StoreTimeout: time.Minute, HandlerTimeout: time.Hour})
 		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(4 * lease)
 			fmt.Fprint(w, context.Cause(r.Context()))

@@ -17,51 +17,52 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var errDown = errors.New("the store is down")
 
-// deaf is a store that a paused process or a broken network cannot renew at.
-func deaf(shared server.TxStore) *flaky {
+// deaf is a store whose renewals fail, like those of a paused process or over a broken network.
+func deaf(shared store.TxStore) *flaky {
 	return &flaky{
 		TxStore: shared,
-		renew: func(context.Context, []server.Owner, time.Duration) (server.Renewal, error) {
-			return server.Renewal{}, errDown
+		renew: func(context.Context, []store.Owner, time.Duration) (store.Renewal, error) {
+			return store.Renewal{}, errDown
 		},
 	}
 }
 
-// die makes one run on a process of its own that never settles, and waits
-// until its lease has ended.
-func die(t *testing.T, shared server.TxStore, effect server.Effect, cfg server.Config) {
+// die makes one run, on a process of its own, that never settles. It waits
+// until the lease of that run has ended.
+func die(t *testing.T, shared store.TxStore, effect server.Effect, cfg server.Config) {
 	t.Helper()
-	store := deaf(shared)
-	store.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
-	store.begin = func(ctx context.Context) (server.Tx, error) {
+	s := deaf(shared)
+	s.settle = func(context.Context, store.Owner, store.Settlement) error { return errDown }
+	s.begin = func(ctx context.Context) (store.Tx, error) {
 		tx, err := shared.Begin(ctx)
 		return deadTx{tx}, err
 	}
-	w := send(newRoute(t, newGuard(t, store, cfg), effect, func(http.ResponseWriter, *http.Request) {}), "k", "b")
+	w := send(newRoute(t, newGuard(t, s, cfg), effect, func(http.ResponseWriter, *http.Request) {}), "k", "b")
 	requireCode(t, w, wire.StoreUnavailable)
 	time.Sleep(server.DefaultLease)
 }
 
-type deadTx struct{ server.Tx }
+type deadTx struct{ store.Tx }
 
-func (deadTx) Settle(context.Context, server.Owner, server.Settlement) error {
-	return server.ErrFateUnknown
+func (deadTx) Settle(context.Context, store.Owner, store.Settlement) error {
+	return store.ErrFateUnknown
 }
 
-// A slow live owner is never robbed, however often its lease would have ended.
+// A slow live owner never loses its key, however often its lease would have ended.
 func TestLease_renewedWhileTheRunGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		seen := &witness{}
-		store := memstore.New()
+		s := memstore.New()
 		cfg := server.Config{Lease: time.Second, Observer: seen}
-		h := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(10*time.Second, &runs))
-		elsewhere := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, s, cfg), server.Keyed, slow(10*time.Second, &runs))
+		elsewhere := newRoute(t, newGuard(t, s, cfg), server.Keyed, slow(0, &runs))
 		go send(h, "k", "b")
 		for range 9 {
 			time.Sleep(time.Second)
@@ -69,7 +70,7 @@ func TestLease_renewedWhileTheRunGoesOn(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
-		require.EqualValues(t, 1, readRecord(t, store, seen).Fence)
+		require.EqualValues(t, 1, readRecord(t, s, seen).Fence)
 		time.Sleep(time.Hour) // an idle guard renews nothing
 	})
 }
@@ -78,15 +79,15 @@ func TestLease_renewedWhileTheRunGoesOn(t *testing.T) {
 func TestLease_renewedWhileSettling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
-		store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		under := &flaky{TxStore: memstore.New()}
+		under.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			time.Sleep(4 * time.Second)
-			return store.TxStore.Settle(ctx, o, s)
+			return under.TxStore.Settle(ctx, o, s)
 		}
 		var runs atomic.Int64
 		cfg := server.Config{Lease: time.Second}
-		h := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(0, &runs))
-		elsewhere := newRoute(t, newGuard(t, store.TxStore, cfg), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, under, cfg), server.Keyed, slow(0, &runs))
+		elsewhere := newRoute(t, newGuard(t, under.TxStore, cfg), server.Keyed, slow(0, &runs))
 		go send(h, "k", "b")
 		time.Sleep(3 * time.Second)
 		requireCode(t, send(elsewhere, "k", "b", wait(0)...), wire.InProgress)
@@ -95,7 +96,7 @@ func TestLease_renewedWhileSettling(t *testing.T) {
 	})
 }
 
-// A zombie's ctx ends before its lease does, and its result is thrown away.
+// A zombie's ctx ends before its lease, and its result is discarded.
 func TestLease_lost(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed} {
@@ -142,38 +143,38 @@ func TestLease_lost(t *testing.T) {
 func TestLease_renewalHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		hung := make(chan struct{})
-		store.renew = func(context.Context, []server.Owner, time.Duration) (server.Renewal, error) {
+		s.renew = func(context.Context, []store.Owner, time.Duration) (store.Renewal, error) {
 			<-hung
-			return server.Renewal{}, errDown
+			return store.Renewal{}, errDown
 		}
 		start := time.Now()
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		})
-		// Nobody took over: the outcome of a run that ended well still counts.
+		// No other owner took the key over: the outcome of a run that ended well still counts.
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
 		require.Equal(t, server.DefaultLease*9/10, time.Since(start))
 		close(hung)
 	})
 }
 
-// The alarm goes on after a renewal, from when that was sent.
+// After a renewal the alarm counts from the moment at which the renewal was sent.
 func TestLease_lostAfterARenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		beats := 0
-		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		s.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			if beats++; beats > 1 {
-				return server.Renewal{}, errDown
+				return store.Renewal{}, errDown
 			}
 			defer time.Sleep(time.Second) // the answer is slow
-			return store.TxStore.Renew(ctx, owners, lease)
+			return s.TxStore.Renew(ctx, owners, lease)
 		}
 		start := time.Now()
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		})
 		requireAnswer(t, send(h, "k", "b"), http.StatusOK, "", false)
@@ -181,16 +182,16 @@ func TestLease_lostAfterARenewal(t *testing.T) {
 	})
 }
 
-// An owner that was told by a renewal that it is one no more.
+// A renewal tells the owner that it is not the owner any more.
 func TestLease_takenAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
-		store.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
-			return server.Renewal{Lost: owners}, nil
+		s := &flaky{TxStore: memstore.New()}
+		s.renew = func(_ context.Context, owners []store.Owner, _ time.Duration) (store.Renewal, error) {
+			return store.Renewal{Lost: owners}, nil
 		}
 		start := time.Now()
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			w.WriteHeader(http.StatusInternalServerError)
 		})
@@ -199,8 +200,8 @@ func TestLease_takenAway(t *testing.T) {
 	})
 }
 
-// A transaction, as of a slow undo, holds the record of one run. That run's lease
-// ends; the other runs of the process go on.
+// A transaction, such as that of a slow undo, holds the record of one run. That
+// run's lease ends; the other runs of the process go on.
 func TestLease_oneRecordHeld(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -214,9 +215,9 @@ func TestLease_oneRecordHeld(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store, seen := memstore.New(), &witness{}
+				s, seen := memstore.New(), &witness{}
 				causes := make(chan error, 4)
-				h := newRoute(t, newGuard(t, store, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+				h := newRoute(t, newGuard(t, s, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 					select {
 					case <-r.Context().Done():
 					case <-time.After(10 * time.Minute):
@@ -228,9 +229,9 @@ func TestLease_oneRecordHeld(t *testing.T) {
 				for i := range 3 {
 					go send(h, fmt.Sprint("free-", i), "b")
 				}
-				tx, err := store.Begin(t.Context())
+				tx, err := s.Begin(t.Context())
 				require.NoError(t, err)
-				_, _, err = tx.Cancel(t.Context(), server.CancelRequest{ID: seen.id(), Keep: time.Hour})
+				_, _, err = tx.Cancel(t.Context(), store.CancelRequest{ID: seen.id(), Keep: time.Hour})
 				require.NoError(t, err)
 				time.Sleep(tt.held)
 				require.NoError(t, tx.Rollback(t.Context()))
@@ -257,21 +258,21 @@ func TestLease_oneRecordHeld(t *testing.T) {
 func TestLease_slowForOneOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := &flaky{TxStore: memstore.New()}, &witness{}
-		var bad server.ID
+		s, seen := &flaky{TxStore: memstore.New()}, &witness{}
+		var bad store.ID
 		calls := 0
-		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
-			good := slices.DeleteFunc(slices.Clone(owners), func(o server.Owner) bool { return o.ID == bad })
+		s.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
+			good := slices.DeleteFunc(slices.Clone(owners), func(o store.Owner) bool { return o.ID == bad })
 			if len(good) < len(owners) {
 				if calls++; calls > 1 && len(good) > 0 {
 					t.Error("an owner was asked for together with one that was undecided before")
 				}
 				<-ctx.Done()
 			}
-			got, err := store.TxStore.Renew(context.WithoutCancel(ctx), good, lease)
+			got, err := s.TxStore.Renew(context.WithoutCancel(ctx), good, lease)
 			return got, errors.Join(err, ctx.Err())
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{Observer: seen, HandlerTimeout: time.Hour}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 			case <-time.After(10 * time.Minute):
@@ -296,14 +297,14 @@ func TestLease_slowForOneOwner(t *testing.T) {
 func TestLease_shortRunsAreNotRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		asked := 0
-		store.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		s.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			asked += len(owners)
-			return store.TxStore.Renew(ctx, owners, lease)
+			return s.TxStore.Renew(ctx, owners, lease)
 		}
 		var runs atomic.Int64
-		g := newGuard(t, store, server.Config{})
+		g := newGuard(t, s, server.Config{})
 		h, long := newRoute(t, g, server.Keyed, slow(time.Second, &runs)), newRoute(t, g, server.Keyed, slow(25*time.Second, &runs))
 		go send(long, "long", "b")
 		for i := range 30 {
@@ -329,12 +330,12 @@ func TestDeath_takenOverAfterTheLease(t *testing.T) {
 			require.Equal(t, 1, seen.count(server.EventTakeOver))
 			rec := readRecord(t, shared, seen)
 			require.Equal(t, effect != server.Transactional, rec.MaybeRan)
-			require.Equal(t, 1, rec.Deaths)
+			require.Equal(t, 1, rec.RecoveryAttempts)
 		})
 	}
 }
 
-// Opaque work that died is never run again by itself.
+// Opaque work that died never runs again without a decision.
 func TestDeath_opaqueIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -342,7 +343,7 @@ func TestDeath_opaqueIsUnknown(t *testing.T) {
 		die(t, shared, server.Opaque, server.Config{})
 		var runs atomic.Int64
 		seen := &witness{}
-		// The class of the run that died decides, whatever the route is now.
+		// The effect class of the run that died decides, whatever class the route has now.
 		h := newRoute(t, newGuard(t, shared, server.Config{Observer: seen}), server.Keyed, slow(0, &runs))
 		for range 2 {
 			requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
@@ -357,7 +358,7 @@ func TestDeath_poisonedAfterTooMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
-		cfg := server.Config{MaxDeaths: 2}
+		cfg := server.Config{MaxRecoveryAttempts: 2}
 		for range 3 { // the first owner, and two that took over
 			die(t, shared, server.Keyed, cfg)
 		}
@@ -389,13 +390,13 @@ func TestHandlerTimeout(t *testing.T) {
 	})
 }
 
-// Retention, and what a late retry gets in each of its windows.
+// A late retry gets a different answer in each window of the retention.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		store := memstore.New()
-		g := newGuard(t, store, server.Config{SweepBatch: 2})
+		s := memstore.New()
+		g := newGuard(t, s, server.Config{SweepBatch: 2})
 		h := newRoute(t, g, server.Keyed, slow(0, &runs))
 		firstSent := []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now())}
 		requireAnswer(t, send(h, "k", "b", firstSent...), http.StatusOK, "1", false)

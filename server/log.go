@@ -7,37 +7,37 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // logPause is the time between two lines of one cause.
 const logPause = time.Second
 
-// maxLogCauses bounds the memory for the causes of the last logPause. Beyond it the
-// keys, and the errors, of one code and route share a line.
+// maxLogCauses bounds the memory for the causes of the last logPause. Above the
+// limit all keys and errors of one code and route share a line.
 const maxLogCauses = 1024
 
-// A logLine is one thing that happened, as the log shows it. It holds no key, scope or
-// body. Zero fields are left out.
+// A logLine is one event, as the log shows it. It holds no key, scope or body. Zero fields are left out.
 type logLine struct {
 	level   slog.Level
 	message string
 	code    wire.Code
 	route   string
-	id      ID
+	id      store.ID
 	status  int
 	err     error
 	more    []slog.Attr
-	perKey  bool // each key needs a person, so that each has a line of its own
-	perErr  bool // each error is a cause of its own: it comes from a handler
+	perKey  bool // each key needs a person, so each has its own line
+	perErr  bool // each error of a handler is a cause of its own
 }
 
-// A logCause is what lines have in common of which one a second is enough.
+// A logCause is the common part of lines of which one in a second is enough.
 type logCause struct {
 	message string
 	code    wire.Code
 	route   string
-	id      ID     // zero where the key makes no difference
-	err     string // "" where the error makes no difference
+	id      store.ID // zero where the key makes no difference
+	err     string   // "" where the error makes no difference
 }
 
 // maxCauseText bounds the memory for one cause.
@@ -55,7 +55,7 @@ func (l *logLine) cause() logCause {
 	return c
 }
 
-// attrs are the line's; it stands for count things.
+// attrs are the attributes of the line; it stands for count events.
 func (l *logLine) attrs(count int) []slog.Attr {
 	var attrs []slog.Attr
 	if l.code != "" {
@@ -67,7 +67,7 @@ func (l *logLine) attrs(count int) []slog.Attr {
 	if l.route != "" {
 		attrs = append(attrs, slog.String("route", l.route))
 	}
-	if l.id != (ID{}) {
+	if l.id != (store.ID{}) {
 		attrs = append(attrs, slog.String("id", l.id.String()))
 	}
 	if l.err != nil {
@@ -80,19 +80,19 @@ func (l *logLine) attrs(count int) []slog.Attr {
 	return attrs
 }
 
-// A logbook writes at most one line a second for each cause. The first line is written
-// at once. The lines of the second after it become one, which shows the latest of them
-// and their count. A caller who asks again and again can therefore not flood the log.
+// A logbook writes at most one line a second for each cause. The first line is written at once. The lines of the
+// following second become one line, which shows the latest of them and their count. So a caller that asks repeatedly
+// cannot flood the log.
 //
 // It is safe for concurrent use.
 type logbook struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	causes map[logCause]*heldLine // of which a line was written less than logPause ago
+	causes map[logCause]*heldLine // causes with a line less than logPause ago
 }
 
-// A heldLine is the latest line that was not written yet.
+// A heldLine is the latest line of a cause that is not written yet.
 type heldLine struct {
 	ctx   context.Context //nolint:containedctx // of that line: handlers read traces from it
 	line  logLine
@@ -110,14 +110,14 @@ func (b *logbook) write(ctx context.Context, l logLine) {
 	b.logger.LogAttrs(ctx, l.level, l.message, l.attrs(1)...)
 }
 
-// hold keeps the line for later if its cause has had one in the last logPause.
+// hold keeps the line for later if its cause had a line in the last logPause.
 func (b *logbook) hold(ctx context.Context, l logLine) bool {
 	cause := l.cause()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	held := b.causes[cause]
 	if held == nil && len(b.causes) >= maxLogCauses {
-		cause.id, cause.err = ID{}, ""
+		cause.id, cause.err = store.ID{}, ""
 		held = b.causes[cause]
 	}
 	if held == nil {
@@ -130,7 +130,7 @@ func (b *logbook) hold(ctx context.Context, l logLine) bool {
 	return true
 }
 
-// release writes what was held of the cause. A cause without news is forgotten.
+// release writes the held line of the cause. It forgets a cause without a new line.
 func (b *logbook) release(cause logCause) {
 	b.mu.Lock()
 	held := *b.causes[cause]

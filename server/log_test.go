@@ -19,9 +19,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A journal is where a logger writes its lines, as JSON.
+// A journal collects the lines of a logger, as JSON.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -67,29 +68,29 @@ func TestLog_oneIDForTheKeyThatNeedsAPerson(t *testing.T) {
 	refused := log.lines(t, `"code":"outcome-unknown"`)
 	require.Len(t, refused, 1)
 	require.Equal(t, "WARN", refused[0]["level"])
-	stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+	stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, stuck, 1)
 	require.Equal(t, stuck[0].ID.String(), became[0]["id"])
 	require.Equal(t, stuck[0].ID.String(), refused[0]["id"])
 
 	p, _ := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
-	id, err := server.ParseID(p.Instance)
+	id, err := store.ParseID(p.Instance)
 	require.NoError(t, err)
 	require.Equal(t, stuck[0].ID, id)
-	require.NoError(t, g.Resolve(t.Context(), id, stuck[0].Fence, server.NeverHappened(), server.Person{Actor: "ann", Reason: "asked the bank"}))
+	require.NoError(t, g.Resolve(t.Context(), id, stuck[0].Fence, server.NeverHappened(), store.Audit{Actor: "ann", Reason: "asked the bank"}))
 }
 
-// A caller who asks again and again writes a line a second, which counts the others.
+// A caller that asks repeatedly writes one line in a second, which counts the others.
 func TestLog_oneLineASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log journal
-		store := &flaky{TxStore: memstore.New()}
-		store.claim = func(context.Context, server.ClaimRequest) (server.Record, bool, error) {
-			return server.Record{}, false, errDown
+		s := &flaky{TxStore: memstore.New()}
+		s.claim = func(context.Context, store.ClaimRequest) (store.Record, bool, error) {
+			return store.Record{}, false, errDown
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{Logger: log.logger(slog.LevelDebug)}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
+		h := newRoute(t, newGuard(t, s, server.Config{Logger: log.logger(slog.LevelDebug)}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
 		count := func(code wire.Code) (lines, stoodFor int) {
 			for _, line := range log.lines(t, `"code":"`+string(code)+`"`) {
 				n, ok := line["count"].(float64)
@@ -113,7 +114,7 @@ func TestLog_oneLineASecond(t *testing.T) {
 			require.Equal(t, 400, stoodFor, "%s: no refusal is lost", code)
 		}
 
-		// A cause that was silent for a while is a new one.
+		// A cause that did not occur for a while counts as new.
 		send(h, "k", "b")
 		lines, stoodFor := count(wire.StoreUnavailable)
 		require.Equal(t, 401, stoodFor)
@@ -121,7 +122,7 @@ func TestLog_oneLineASecond(t *testing.T) {
 	})
 }
 
-// A handler that fails in one way has a line a second; another way is another cause.
+// A handler that fails in one way has one line in a second. Another way is another cause.
 func TestLog_failuresOfAHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestLog_failuresOfAHandler(t *testing.T) {
 	})
 }
 
-// More causes than are remembered share their lines: memory is bounded, and none is lost.
+// Causes above the limit of remembered causes share their lines: memory is bounded, and no cause is lost.
 func TestLog_manyCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestLog_manyCauses(t *testing.T) {
 	})
 }
 
-// Each key that needs a person has its own lines: one key's must not hide another's.
+// Each key that needs a person has its own lines: one key must not hide another.
 func TestLog_everyKeyThatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	var log journal
@@ -192,7 +193,7 @@ func TestLog_everyKeyThatNeedsAPerson(t *testing.T) {
 	require.Len(t, ids, 3)
 }
 
-// The cause of a typed handler's verdict is for the log alone.
+// The cause of a typed handler's verdict is only in the log.
 func TestLog_causeOfAVerdict(t *testing.T) {
 	t.Parallel()
 	var log journal
@@ -216,7 +217,7 @@ func TestLog_causeOfAVerdict(t *testing.T) {
 	refused := log.lines(t, "limit of the card")
 	require.Len(t, refused, 1)
 	require.Equal(t, "INFO", refused[0]["level"])
-	id, err := server.ParseID(refused[0]["id"].(string))
+	id, err := store.ParseID(refused[0]["id"].(string))
 	require.NoError(t, err)
 	require.NotZero(t, id)
 	failed := log.lines(t, "burns")

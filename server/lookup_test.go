@@ -16,6 +16,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func lookup(h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
@@ -88,8 +89,8 @@ func TestLookupHandler(t *testing.T) {
 
 func TestLookupHandler_refuses(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
-	g, err := server.NewGuard(store, scopeByHeader, server.Config{})
+	s := &flaky{TxStore: memstore.New()}
+	g, err := server.NewGuard(s, scopeByHeader, server.Config{})
 	require.NoError(t, err)
 	orders := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {})
 	send(orders, "k", "b", "X-Scope", "tenant-1")
@@ -123,10 +124,10 @@ func withoutInstance(t *testing.T, w *httptest.ResponseRecorder) wire.Problem {
 	return p
 }
 
-type unreadable struct{ server.TxStore }
+type unreadable struct{ store.TxStore }
 
-func (unreadable) Read(context.Context, server.ID) (server.Record, error) {
-	return server.Record{}, errDown
+func (unreadable) Read(context.Context, store.ID) (store.Record, error) {
+	return store.Record{}, errDown
 }
 
 func TestLookup(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
 )
@@ -52,7 +53,7 @@ func (m *Metrics) Observe(e Event) {
 	}
 }
 
-// times is how often the event counts.
+// times is the number that the event adds to its count.
 func (e Event) times() int64 {
 	if e.Kind == EventSwept {
 		return int64(e.Count)
@@ -74,10 +75,6 @@ func (r *routeMetrics) refuse(code wire.Code) {
 	r.refused[code]++
 }
 
-// A Snapshot is the counts at one moment, by [Route.Name]; "" has the events
-// that concern no one route.
-type Snapshot map[string]RouteSnapshot
-
 // A RouteSnapshot is the counts of one route. Its values are the caller's.
 type RouteSnapshot struct {
 	Counts     map[string]int64    `json:"counts"`  // by [EventKind]'s name; all kinds are there; of records, for swept
@@ -87,10 +84,11 @@ type RouteSnapshot struct {
 	PendingAge HistogramSnapshot   `json:"pending_age"`
 }
 
-// Snapshot returns the counts so far. They are not taken at one instant:
-// events that happen meanwhile may be in one count and not in another.
-func (m *Metrics) Snapshot() Snapshot {
-	s := make(Snapshot)
+// Snapshot returns the counts so far, by [Route.Name]. The name "" has the
+// events that do not belong to one route. The counts are not taken at one
+// instant: events that happen meanwhile may be in one count and not in another.
+func (m *Metrics) Snapshot() map[string]RouteSnapshot {
+	s := make(map[string]RouteSnapshot)
 	m.routes.Range(func(name, v any) bool {
 		s[name.(string)] = v.(*routeMetrics).snapshot() //nolint:errcheck // nothing else is stored
 		return true
@@ -124,4 +122,58 @@ func (m *Metrics) String() string {
 		return "{}"
 	}
 	return string(b)
+}
+
+// bounds are the upper bounds of a histogram's buckets, inclusive: from a claim
+// on a fast disk to a run that took longer than every deadline.
+var bounds = [...]time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second,
+	10 * time.Second, 30 * time.Second, time.Minute,
+}
+
+type histogram struct {
+	counts [len(bounds) + 1]atomic.Int64
+	sum    atomic.Int64 // nanoseconds
+}
+
+func (h *histogram) observe(d time.Duration) {
+	i := 0
+	for i < len(bounds) && d > bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// A HistogramSnapshot is a distribution of durations.
+type HistogramSnapshot struct {
+	Count int64 `json:"count"`
+	// SumSeconds and the buckets' bounds are in seconds, as Prometheus wants
+	// them.
+	SumSeconds float64  `json:"sum_seconds"`
+	Buckets    []Bucket `json:"buckets"`
+}
+
+// A Bucket counts the durations of at most UpTo seconds, including those of the
+// buckets before it. A duration above the last bound is only in Count.
+type Bucket struct {
+	UpTo  float64 `json:"up_to"`
+	Count int64   `json:"count"`
+}
+
+func (h *histogram) snapshot() HistogramSnapshot {
+	s := HistogramSnapshot{
+		SumSeconds: time.Duration(h.sum.Load()).Seconds(),
+		Buckets:    make([]Bucket, len(bounds)),
+	}
+	for i, bound := range bounds {
+		s.Count += h.counts[i].Load()
+		s.Buckets[i] = Bucket{UpTo: bound.Seconds(), Count: s.Count}
+	}
+	s.Count += h.counts[len(bounds)].Load()
+	return s
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // guarded is a route's http.Handler. It translates between HTTP and the
@@ -19,6 +22,8 @@ type guarded struct {
 	guard *Guard
 	route Route
 	next  http.Handler
+	// reconcile is the route's Reconcile in the engine's form; nil if the route has none.
+	reconcile engine.Reconcile
 }
 
 // ServeHTTP implements http.Handler.
@@ -29,12 +34,12 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	expose(w, r)
 	route := h.named(r)
-	c := &call{route: route}
+	c := h.newCall(route)
 	in := h.guard.newIntake(w, r)
 	defer in.release()
 	form, post, multi := r.Form, r.PostForm, r.MultipartForm
 	body, refusal := h.admit(in, r, c)
-	// A function of the route may have parsed the form, of a request without a body.
+	// A function of the route may have parsed the form, without the body.
 	r.Form, r.PostForm, r.MultipartForm = form, post, multi
 	if refusal != nil {
 		in.abandon(refusal)
@@ -42,24 +47,32 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var rec *recorder
-	c.work = func(ctx context.Context) result {
+	c.Work = func(ctx context.Context) engine.Result {
 		rec = newRecorder(w, route, &h.guard.cfg)
-		turn := withBody(r.Clone(ctx), body)
+		attempt := withBody(r.Clone(ctx), body)
 		if route.Stream != StreamTombstone {
-			turn.Header.Del("Upgrade") // a refused Hijack would come after the effect
+			attempt.Header.Del("Upgrade") // a refused Hijack would come after the effect
 		}
-		defer removeForm(turn)
-		h.next.ServeHTTP(rec, turn)
-		return rec.finish(h.guard.headers, turnFrom(ctx).told(), h.redactor(c))
+		defer removeForm(attempt)
+		h.next.ServeHTTP(rec, attempt)
+		return rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(c))
 	}
 	if route.OnCommitError != nil {
-		c.onCommitError = func(ctx context.Context, refused *TxError) (res result, err error) {
+		c.OnCommitError = func(ctx context.Context, refused *store.TxError) (res engine.Result, err error) {
 			rec, res, err = h.amend(ctx, w, r, c, refused)
 			return res, err
 		}
 	}
 	out := h.guard.do(r.Context(), c)
 	h.respond(w, r, c, rec, out)
+}
+
+// newCall returns a call of route, which is the handler's route with a name.
+func (h *guarded) newCall(route *Route) *call {
+	return &call{route: route, Call: engine.Call{
+		Route:     engine.Route{Name: route.Name, Effect: route.Effect, Reconcile: h.reconcile},
+		CanRender: route.Render != nil,
+	}}
 }
 
 // named returns the route with a name: it may serve several patterns of a mux.
@@ -79,7 +92,7 @@ func (h *guarded) keyless(r *http.Request) bool {
 }
 
 // admit checks a request, in an order that callers rely on, and completes the call.
-// Nothing is stored for a request that it refuses.
+// A refused request leaves no record.
 func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome) {
 	g := h.guard
 	scope, refusal := g.scopeOf(r)
@@ -95,24 +108,24 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 	if refusal != nil {
 		return nil, refusal
 	}
-	c.bytes = int64(len(body))
+	c.Bytes = int64(len(body))
 	if h.route.Key != nil {
 		if refusal := h.readKeys(r, body, scope, c); refusal != nil {
 			return nil, refusal
 		}
 	}
 	var err error
-	if c.firstSent, err = g.firstSent(r, c.key); err != nil {
+	if c.FirstSent, err = g.firstSent(r, c.Key); err != nil {
 		return nil, &outcome{code: wire.FirstSentInvalid, err: err}
 	}
-	c.subject = subject{
-		scope: scope, namespace: g.cfg.Namespace, key: c.key.String(),
-		method: r.Method, path: pathOf(r), query: r.URL.RawQuery,
-		mediaType: mediaType(r.Header.Get("Content-Type")), encoding: strings.Join(r.Header.Values("Content-Encoding"), ","),
-		cancels: c.forward.String(), body: body,
+	c.Subject = record.Subject{
+		Scope: scope, Namespace: g.cfg.Namespace, Key: c.Key.String(),
+		Method: r.Method, Path: pathOf(r), Query: r.URL.RawQuery,
+		MediaType: mediaType(r.Header.Get("Content-Type")), Encoding: strings.Join(r.Header.Values("Content-Encoding"), ","),
+		Cancels: c.Forward.String(), Body: body,
 	}
 	if c.route.Fingerprint != nil {
-		if c.subject.body, err = c.route.Fingerprint(r, body); err != nil {
+		if c.Subject.Body, err = c.route.Fingerprint(r, body); err != nil {
 			return nil, refusedBy(err, errFingerprint)
 		}
 	}
@@ -124,43 +137,42 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 	return body, nil
 }
 
-// identify names the keys of a call whose subject is there, as the store knows
-// them. A request's own ID is there already.
+// identify derives the store's keys of a call whose subject is known. A
+// request's own ID is known already.
 func (g *Guard) identify(c *call) {
-	c.fingerprints = &g.fingerprints
-	c.fingerprint, _ = g.fingerprints.of(&c.subject, g.fingerprints.current) // it has that one
-	if c.id == (ID{}) {
-		c.id = lookupID(c.subject.scope, c.subject.namespace, c.key)
+	c.Fingerprint = g.fingerprints.Current(&c.Subject)
+	if c.ID == (store.ID{}) {
+		c.ID = store.NewID(c.Subject.Scope, c.Subject.Namespace, c.Key)
 	}
-	c.hop = c.subject.hopKey(c.key)
-	if !c.forward.IsZero() {
-		c.forwardID = lookupID(c.subject.scope, c.subject.namespace, c.forward)
-		c.forwardHop = c.subject.hopKey(c.forward)
+	c.Hop = hopKey(&c.Subject, c.Key)
+	if !c.Forward.IsZero() {
+		c.ForwardID = store.NewID(c.Subject.Scope, c.Subject.Namespace, c.Forward)
+		c.ForwardHop = hopKey(&c.Subject, c.Forward)
 	}
 }
 
 var (
 	errFingerprint = errors.New("server: the request has no fingerprint")
 	errMemo        = errors.New("server: the request has no memo")
-	errKeyPolicy   = errors.New("server: refused by the key policy")
-	errShortKey    = errors.New("server: key shorter than MinKeyBytes")
-	errBadForward  = errors.New("server: malformed forward key")
-	errSelfUndo    = errors.New("server: the forward key is the request's own key")
+	errKeyPolicy   = errors.New("server: the key policy refused the key")
+	errShortKey    = errors.New("server: the key is shorter than Config.MinKeyBytes: send a longer key")
+	errBadForward  = errors.New("server: the forward key is malformed")
+	errSelfUndo    = errors.New("server: the forward key is the request's own key: an undo needs a key of its own")
 )
 
 // readKeys reads the request's key and, of an undo, the forward key. body is there if
 // the route has a Key of its own.
 func (h *guarded) readKeys(r *http.Request, body []byte, scope string, c *call) (refusal *outcome) {
 	if h.route.Key != nil {
-		c.key, refusal = h.keyOf(r, body)
+		c.Key, refusal = h.keyOf(r, body)
 	} else {
-		c.key, refusal = keyInHeader(r)
+		c.Key, refusal = keyInHeader(r)
 	}
 	if refusal != nil {
 		return refusal
 	}
-	c.id = lookupID(scope, h.guard.cfg.Namespace, c.key)
-	err := h.checkKey(c.key)
+	c.ID = store.NewID(scope, h.guard.cfg.Namespace, c.Key)
+	err := h.checkKey(c.Key)
 	if err == nil {
 		err = h.readForward(r, c)
 	}
@@ -181,7 +193,7 @@ func keyInHeader(r *http.Request) (childkey.Key, *outcome) {
 	return key, nil
 }
 
-var errFuture = errors.New("server: first sent in the future")
+var errFuture = errors.New("server: the first-sent time is in the future beyond Config.Skew: check the caller's clock")
 
 func (g *Guard) firstSent(r *http.Request, key childkey.Key) (time.Time, error) {
 	t, present, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
@@ -194,25 +206,25 @@ func (g *Guard) firstSent(r *http.Request, key childkey.Key) (time.Time, error) 
 	return t, err
 }
 
-// readWishes reads what the caller wants and says, none of which can be wrong.
+// readWishes reads the caller's wishes and hints. No value of them causes a refusal.
 func (h *guarded) readWishes(r *http.Request, c *call) {
 	cfg := &h.guard.cfg
-	c.wait = cmp.Or(h.route.Wait, cfg.Wait)
+	c.Wait = cmp.Or(h.route.Wait, cfg.Wait)
 	if wait, ok := wire.ParsePreferWait(r.Header.Values(wire.HeaderPrefer)); ok {
-		c.wait = min(wait, cfg.WaitCap)
+		c.Wait = min(wait, cfg.WaitCap)
 	}
-	c.inbound = wire.Inbound{
-		Attempt:   wire.ParseRetryAttempt(r.Header.Values(wire.HeaderRetryAttempt)),
-		Allowance: wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)),
-	}
-	if timeout, ok := wire.ParseRequestTimeout(r.Header.Values(wire.HeaderRequestTimeout)); ok {
-		c.inbound.Deadline = time.Now().Add(min(timeout, cfg.HandlerTimeout)) // no call is made for longer
-		c.wait = min(c.wait, timeout)
+	c.Inbound = wire.ParseInbound(r.Header.Values)
+	if d := c.Inbound.Deadline; !d.IsZero() {
+		now := time.Now()
+		c.Wait = min(c.Wait, d.Sub(now))
+		if longest := now.Add(cfg.HandlerTimeout); longest.Before(d) {
+			c.Inbound.Deadline = longest // no call takes longer than this
+		}
 	}
 }
 
-// pathOf returns the escaped path as received: what http.StripPrefix took away
-// still tells two routes apart.
+// pathOf returns the escaped path as received: a prefix that http.StripPrefix
+// removed still distinguishes two routes.
 func pathOf(r *http.Request) string {
 	if path, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(path, "/") {
 		return path
@@ -234,8 +246,9 @@ func mediaType(header string) string {
 	return cmp.Or(mime.FormatMediaType(kind, params), header)
 }
 
-// isPlainType reports whether a Content-Type has one spelling only: most are like
-// application/json, and parsing costs more than hashing them.
+// isPlainType reports whether a Content-Type can have only one spelling. Most
+// types are like application/json, and parsing them costs more than hashing
+// them.
 func isPlainType(header string) bool {
 	for i := range len(header) {
 		if c := header[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte("/+-.", c) < 0 {
@@ -245,10 +258,11 @@ func isPlainType(header string) bool {
 	return true
 }
 
-// removeForm removes the files of a form that the handler parsed: net/http
-// removes only those of its own request, and the handler had a copy.
+// removeForm removes the files of a form that the handler parsed. net/http
+// removes only the files of its own request, and the handler had a copy of the
+// request.
 func removeForm(r *http.Request) {
 	if r.MultipartForm != nil {
-		_ = r.MultipartForm.RemoveAll() // left-over files are all that can go wrong
+		_ = r.MultipartForm.RemoveAll() // an error only leaves files behind
 	}
 }

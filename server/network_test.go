@@ -19,6 +19,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 type received struct {
@@ -52,9 +53,9 @@ func headerText(w *httptest.ResponseRecorder) string {
 	return strings.Join(lines, "\n")
 }
 
-func streaming(tb testing.TB, store server.Store, cfg server.Config, next http.HandlerFunc) *httptest.Server {
+func streaming(tb testing.TB, s store.Store, cfg server.Config, next http.HandlerFunc) *httptest.Server {
 	tb.Helper()
-	h, err := newGuard(tb, store, cfg).Route(server.Route{Effect: server.Keyed, Stream: server.StreamTombstone}, next)
+	h, err := newGuard(tb, s, cfg).Route(server.Route{Effect: server.Keyed, Stream: server.StreamTombstone}, next)
 	require.NoError(tb, err)
 	srv := httptest.NewServer(h)
 	tb.Cleanup(srv.Close)
@@ -85,9 +86,9 @@ func TestStream_tombstone(t *testing.T) {
 // look complete.
 func TestStream_cutWhenNotRecorded(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
-	store.settle = func(context.Context, server.Owner, server.Settlement) error { return server.ErrLeaseLost }
-	srv := streaming(t, store, server.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+	s := &flaky{TxStore: memstore.New()}
+	s.settle = func(context.Context, store.Owner, store.Settlement) error { return server.ErrLeaseLost }
+	srv := streaming(t, s, server.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "all of it")
 		_ = http.NewResponseController(w).Flush()
 	})
@@ -140,7 +141,7 @@ func TestRecorder_passesDeadlinesOn(t *testing.T) {
 	require.Equal(t, http.StatusOK, post(t, srv, "k").StatusCode)
 }
 
-// A client that hangs up must not take the run or its record with it.
+// A client that hangs up must not end the run or lose its record.
 func TestHandler_clientHangsUp(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -199,8 +200,8 @@ func TestHandler_abortReachesTheClient(t *testing.T) {
 	require.Empty(t, answer)
 }
 
-// A client that asks whether to send its body is told so once, and served as any
-// other.
+// A client that asks whether to send its body is told once to send it, and is
+// served like any other.
 func TestHandler_expectContinue(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64

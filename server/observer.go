@@ -1,21 +1,24 @@
 package server
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// An Observer is told what a guard does; [Metrics] is one. Observe is called
+// An Observer gets the events of a guard; [Metrics] is one. Observe is called
 // synchronously and from many goroutines: it must be fast, safe for concurrent
 // use, and must not panic.
 type Observer interface{ Observe(Event) }
 
-// An EventKind is what happened.
+// An EventKind is the kind of an [Event].
 type EventKind uint8
 
-// The kinds of events. The first five are how a call ended: each call that
-// comes as far as the store ends with one of them.
+// The kinds of events. Each call that reaches the store ends with one of the first five.
 const (
 	EventMiss       EventKind = iota // the call ran
 	EventHit                         // the call was answered with the stored answer
@@ -23,7 +26,7 @@ const (
 	EventInProgress                  // refused: in-progress
 	EventRefused                     // refused otherwise; Code says why
 
-	EventWaitTimeout // a call waited for another's run, and was refused with in-progress
+	EventWaitTimeout // a call waited for another caller's run, and was refused with in-progress
 	EventTakeOver    // a dead owner's key was taken over
 	EventLeaseLost   // a run lost its lease, as far as it knows
 	EventUnknown     // a key became outcome-unknown
@@ -39,12 +42,12 @@ const (
 	EventReconcile   // a reconciler was asked; Err if it failed
 	EventSealError   // an answer or memo could not be sealed, or opened; Err says how
 	EventRedactError // Route.Redact failed, and the answer is not stored; Err says how
-	EventSweepError  // something of what Guard.RunSweeper does failed, and is tried again; Err says how
+	EventSweepError  // Guard.RunSweeper failed, and tries again; Err says how
 
-	EventClaimed // a key was claimed; Duration is what the store took
+	EventClaimed // a key was claimed; Duration is the time of the store
 	EventWaited  // a call waited for another's run; Duration is how long it took in all
 	EventSettled // a run was completed; Duration is how long the key was pending, since its first claim
-	EventSwept   // Guard.RunSweeper deleted Count records; Duration is what the store took
+	EventSwept   // Guard.RunSweeper deleted Count records; Duration is the time of the store
 
 	eventKinds
 )
@@ -67,33 +70,33 @@ func (k EventKind) String() string {
 	return "event"
 }
 
-// An Event is one thing that a guard did. It holds no key, scope or body.
+// An Event is one event of a guard. It contains no key, scope or body.
 type Event struct {
 	Kind     EventKind
-	Route    string        // [Route.Name]; "" where no one route is concerned
-	ID       ID            // for traces and logs; too many different ones for a metric's label
+	Route    string        // [Route.Name]; "" if the event does not belong to one route
+	ID       store.ID      // for traces and logs; has too many values for a metric's label
 	Code     wire.Code     // of a refusal
 	Duration time.Duration // where the kind says so
 	Count    int           // where the kind says so
 	Err      error         // where the kind says so
 }
 
-func (g *Guard) observeOutcome(c *call, out outcome) {
-	e := Event{Route: c.route.Name, ID: c.id, Code: out.code, Err: out.err}
-	switch {
-	case out.replay != nil:
-		e.Kind = EventHit
-	case out.code == wire.KeyReused:
-		e.Kind = EventMismatch
-	case out.code == wire.InProgress:
-		e.Kind = EventInProgress
-		if out.waited {
-			g.observe(Event{Kind: EventWaitTimeout, Route: c.route.Name, ID: c.id})
-		}
-	case out.code != "":
-		e.Kind = EventRefused
-	default:
-		e.Kind = EventMiss
+// kinds are the engine's kinds of events, as an [Observer] sees them.
+var kinds = [...]EventKind{
+	engine.EventMiss: EventMiss, engine.EventHit: EventHit, engine.EventMismatch: EventMismatch, engine.EventInProgress: EventInProgress,
+	engine.EventRefused: EventRefused, engine.EventWaitTimeout: EventWaitTimeout, engine.EventTakeOver: EventTakeOver,
+	engine.EventLeaseLost: EventLeaseLost, engine.EventUnknown: EventUnknown, engine.EventTombstone: EventTombstone,
+	engine.EventPoisoned: EventPoisoned, engine.EventStoreError: EventStoreError, engine.EventConflict: EventConflict,
+	engine.EventSettleRetry: EventSettleRetry, engine.EventPanic: EventPanic, engine.EventCacheHit: EventCacheHit,
+	engine.EventResolved: EventResolved, engine.EventForgotten: EventForgotten, engine.EventReconcile: EventReconcile,
+	engine.EventSealError: EventSealError, engine.EventSweepError: EventSweepError, engine.EventClaimed: EventClaimed,
+	engine.EventWaited: EventWaited, engine.EventSettled: EventSettled, engine.EventSwept: EventSwept,
+}
+
+// observeEngine observes an event of the engine.
+func (g *Guard) observeEngine(ctx context.Context, e engine.Event) {
+	if e.Kind == engine.EventSweepError {
+		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", e.Err))
 	}
-	g.observe(e)
+	g.observe(Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
 }

@@ -2,200 +2,279 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// ErrArgument: what was asked cannot be meant as it is; nothing changed.
-var ErrArgument = errors.New("server: bad argument")
-
-// A MovedOnError is returned by [Guard.Resolve] and [Guard.Forget] if the
-// record is not as the decision presumed. Nothing changed; look again.
+// A MovedOnError is returned by [Guard.Resolve] and [Guard.Forget] if the record changed after the decision was made.
+// Resolve and Forget changed nothing: look again.
 type MovedOnError struct {
-	ID    ID
+	ID    store.ID
 	State State // now
 	Fence int64 // now
 }
 
 // Error implements error.
 func (e *MovedOnError) Error() string {
-	return fmt.Sprintf("server: key %v has moved on: it is %v, with fence %d", e.ID, e.State, e.Fence)
+	return fmt.Sprintf("server: key %v has moved on: it is %v, with fence %d: look it up again", e.ID, e.State, e.Fence)
 }
 
-// A Person says who does something, and why. Both go to the audit log and must
-// hold no key and no body. Actor is 1 to [MaxActorBytes] bytes of UTF-8, Reason
-// 1 to [MaxReasonBytes].
-type Person struct{ Actor, Reason string }
-
-func (p Person) audit(verb Verb) (Audit, error) {
+// named returns the audit of a move with verb, checked. Its Actor and Reason must
+// be text.
+func named(a store.Audit, verb store.Verb) (store.Audit, error) {
+	if a.Verb != "" && a.Verb != verb {
+		return store.Audit{}, fmt.Errorf("%w: Verb is %q: leave it empty, the method sets it", ErrArgument, a.Verb)
+	}
 	for _, field := range []struct {
 		name, value string
 		most        int
-	}{{"Actor", p.Actor, MaxActorBytes}, {"Reason", p.Reason, MaxReasonBytes}} {
+	}{{"Actor", a.Actor, store.MaxActorBytes}, {"Reason", a.Reason, store.MaxReasonBytes}} {
 		if strings.TrimSpace(field.value) == "" || len(field.value) > field.most {
-			return Audit{}, fmt.Errorf("%w: %s of %d bytes, must have 1 to %d", ErrArgument, field.name, len(field.value), field.most)
+			return store.Audit{}, fmt.Errorf("%w: %s has %d bytes, must have 1 to %d", ErrArgument, field.name, len(field.value), field.most)
 		}
 		if !utf8.ValidString(field.value) || strings.ContainsRune(field.value, 0) {
-			return Audit{}, fmt.Errorf("%w: %s is no text", ErrArgument, field.name)
+			return store.Audit{}, fmt.Errorf("%w: %s is not UTF-8 text without NUL", ErrArgument, field.name)
 		}
 	}
-	return Audit{Verb: verb, Actor: p.Actor, Reason: p.Reason}, nil
+	return store.Audit{Verb: verb, Actor: a.Actor, Reason: a.Reason}, nil
 }
 
-// Resolve ends the matter of a key that is unknown or poisoned, or whose owner
-// is dead, as j says. fence is that of the record which the decision was made on
-// ([Guard.ListStuck], [Guard.Lookup]): if it has moved on meanwhile, Resolve
-// returns a [*MovedOnError] and changes nothing. Other errors wrap [ErrArgument],
-// [ErrNotFound], or are the store's.
-func (g *Guard) Resolve(ctx context.Context, id ID, fence int64, j Judgement, by Person) error {
-	audit, err := by.audit(VerbResolve)
+// Resolve carries out r for a key that is unknown or poisoned, or whose owner is dead. The decision was made for a
+// record ([Guard.ListStuck], [Guard.Lookup]); fence is the fence of that record. If the record has moved on, Resolve
+// returns a [*MovedOnError] and changes nothing. Other errors wrap [ErrArgument], [ErrNotFound], or are the store's.
+//
+// by is written to the audit log. Its Actor and Reason are required, and must
+// hold no key and no body. Its Verb may be empty: Resolve sets it.
+func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolution, by store.Audit) error {
+	audit, err := named(by, store.VerbResolve)
 	if err != nil {
 		return err
 	}
-	if j.to == 0 {
-		return fmt.Errorf("%w: %v is no resolution", ErrArgument, j)
+	if r.to == 0 {
+		return fmt.Errorf("%w: %v is no resolution", ErrArgument, r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
-	rec, err := g.store.Read(ctx, id)
+	rec, err := g.engine.Store().Read(ctx, id)
 	if err != nil {
 		return err
 	}
 	if rec.Fence != fence {
 		return &MovedOnError{ID: id, State: rec.State, Fence: rec.Fence}
 	}
-	return g.resolve(ctx, &rec, j, 0, audit)
+	return g.resolve(ctx, &rec, r, 0, audit)
 }
 
-// resolve applies j to a record as it was read, with so many deaths to count from:
-// a person starts anew, a reconciler does not, or a key whose every run dies would
-// never be quarantined.
-func (g *Guard) resolve(ctx context.Context, rec *Record, j Judgement, deaths int, audit Audit) error {
-	req := ResolveRequest{
-		ID: rec.ID, From: rec.Fence, To: j.to, Token: newToken(), ReplayFor: g.cfg.replayFor(), KeepAnswer: g.cfg.BodyRetention, Keep: g.cfg.AuditRetention,
-		Deaths: deaths, MaybeRan: j.maybeRan || (j.keeps && g.mayHaveRun(rec)), By: audit,
-	}
-	if j.to == StateCompleted {
-		envelope, err := g.envelope(j.response)
-		if err != nil {
-			return err
-		}
-		owner := Owner{ID: rec.ID, Token: req.Token, Fence: req.From + 1}
-		req.Answer = g.sealAnswer(g.shownRoute(rec.Route), owner, Answer{Status: j.response.Status, Envelope: envelope})
-	}
-	now, resolved, err := g.store.Resolve(ctx, req)
-	if errors.Is(err, ErrFateUnknown) && ctx.Err() == nil {
-		now, resolved, err = g.store.Resolve(ctx, req) // the token knows itself
-	}
-	switch {
-	case err != nil:
-		return err
-	case !resolved:
-		return &MovedOnError{ID: rec.ID, State: now.State, Fence: now.Fence}
-	}
-	g.observe(Event{Kind: EventResolved, Route: g.shownRoute(rec.Route), ID: rec.ID})
-	return nil
-}
-
-// mayHaveRun is what an undo of the record would be told now.
-func (g *Guard) mayHaveRun(rec *Record) bool { return fateOf(rec) == MaybeRan }
-
-// Forget deletes the record of a key, unless somebody alive runs: the next call
-// with the key runs, also if an earlier one had its effect. It is for keys of
-// tests, and for requests to erase what is stored. Its fence and its errors are
-// those of [Guard.Resolve].
-//
-// Another process that has the record in its cache ([Config.CacheBytes]) still
-// replays it for [Config.CacheFor].
-func (g *Guard) Forget(ctx context.Context, id ID, fence int64, by Person) error {
-	audit, err := by.audit(VerbForget)
+// resolve applies r to a record as it was read. deaths is the record's count of dead
+// owners from now on.
+func (g *Guard) resolve(ctx context.Context, rec *store.Record, r Resolution, deaths int, audit store.Audit) error {
+	decided, err := g.resolution(r)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
-	defer cancel()
-	rec, forgotten, err := g.store.Forget(ctx, id, fence, audit)
-	g.cache.drop(id)
-	switch {
-	case err != nil:
+	now, resolved, err := g.engine.Resolve(ctx, rec, decided, deaths, audit)
+	return movedOn(rec.ID, &now, resolved, err)
+}
+
+// movedOn is the error of a move. It is nil if the store made the move (done).
+// Otherwise the record was not in the state for which the decision was made.
+func movedOn(id store.ID, now *store.Record, done bool, err error) error {
+	if err != nil || done {
 		return err
-	case !forgotten:
-		return &MovedOnError{ID: id, State: rec.State, Fence: rec.Fence}
 	}
-	g.observe(Event{Kind: EventForgotten, Route: g.shownRoute(rec.Route), ID: id})
-	return nil
+	return &MovedOnError{ID: id, State: now.State, Fence: now.Fence}
 }
 
-// A StuckQuery asks for what [Guard.ListStuck] returns. Its zero value asks for
-// the first hundred.
-type StuckQuery struct {
-	// States are the states to list. None means [StateUnknown], [StatePoisoned]
-	// and, past the lease, [StateInProgress].
-	States []State
-	// Effect is that of the keys' last runs. Zero means any.
-	Effect Effect
-	// Route is the [Route.Name] of the keys, of this guard's [Config.Namespace]. A
-	// dead run that was not Opaque has none until the next call with its key. Zero
-	// means any, of every guard over the store: those of another namespace are
-	// listed as "namespace:name".
-	Route string
-	// Running adds keys whose owner is alive, if they were first claimed at
-	// least so long ago. Zero adds none.
-	Running time.Duration
-	// After is where the page before ended; zero for the first page.
-	After Cursor
-	// Limit is how many are returned at most. Zero means 100.
-	Limit int
+// Forget deletes the record of a key, unless a live owner runs it. The next
+// call with the key runs, also if an earlier call had its effect. It is for
+// keys of tests, and for requests to erase what is stored. Its fence and its
+// errors are those of [Guard.Resolve].
+//
+// Another process that has the record in its cache ([Config.CacheBytes]) still
+// replays it for [Config.CacheFor].
+func (g *Guard) Forget(ctx context.Context, id store.ID, fence int64, by store.Audit) error {
+	audit, err := named(by, store.VerbForget)
+	if err != nil {
+		return err
+	}
+	now, forgotten, err := g.engine.Forget(ctx, id, fence, audit)
+	return movedOn(id, &now, forgotten, err)
 }
 
-func (q StuckQuery) check() error {
-	if q.Limit < 0 || q.Running < 0 {
-		return fmt.Errorf("%w: Limit %d or Running %v is negative", ErrArgument, q.Limit, q.Running)
+func checkList(req store.ListRequest) error {
+	if req.Limit < 0 || req.Running < 0 {
+		return fmt.Errorf("%w: Limit %d or Running %v is negative", ErrArgument, req.Limit, req.Running)
 	}
-	for _, s := range q.States {
-		if _, ok := stateNames[s]; !ok {
+	for _, s := range req.States {
+		if s < StateInProgress || s > StateCancelled {
 			return fmt.Errorf("%w: no State %d", ErrArgument, s)
 		}
 	}
-	if q.Effect > Opaque {
-		return fmt.Errorf("%w: no Effect %d", ErrArgument, q.Effect)
+	if req.Effect > Opaque {
+		return fmt.Errorf("%w: no Effect %d", ErrArgument, req.Effect)
 	}
 	return nil
 }
 
-// ListStuck returns the keys that need somebody, the oldest first: unknown ones,
-// quarantined ones, and those whose owner died and that nobody has asked for
-// since. Their answers are left out. It may read the store's whole table: a ctx
-// with a deadline gives it more time than [Config.StoreTimeout], or less.
-func (g *Guard) ListStuck(ctx context.Context, q StuckQuery) ([]Record, error) {
-	if err := q.check(); err != nil {
+// stuckLimit is the Limit of [Guard.ListStuck] where the request has none.
+const stuckLimit = 100
+
+// ListStuck returns the keys that need a person, the oldest first. These are
+// unknown keys, quarantined keys, and keys whose owner died and that no later
+// request has used.
+//
+// The zero request asks for the first 100. The Route of a dead run that was not
+// Opaque is empty until the next call with its key. A Route of req is a [Route.Name] of this
+// guard's [Config.Namespace]. The zero Route means any, of every guard over the
+// store: a key of another namespace has the Route "namespace:name".
+//
+// The records have their memos, opened, and no answers. ListStuck may read the
+// store's whole table: a ctx with a deadline gives it more time than
+// [Config.StoreTimeout], or less. Bad input is an error wrapping [ErrArgument].
+func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	if err := checkList(req); err != nil {
 		return nil, err
 	}
-	orDefault(&q.Limit, 100)
-	q.Route = g.storedRoute(q.Route)
-	records, err := g.store.List(ctx, ListRequest(q))
+	orDefault(&req.Limit, stuckLimit)
+	req.Route = g.engine.StoredRoute(req.Route)
+	records, err := g.engine.Store().List(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	for i := range records {
-		records[i].Route = g.shownRoute(records[i].Route)
-		if records[i].Memo, err = g.openMemo(&records[i]); err != nil {
-			records[i].Memo = nil // sealed with a key that is gone, or for an earlier owner; the record is listed all the same
+		records[i].Route = g.engine.ShownRoute(records[i].Route)
+		if records[i].Memo, err = g.sealer.OpenMemo(&records[i]); err != nil {
+			records[i].Memo = nil // sealed with a key that is gone, or for an earlier owner; the record is still listed
 		}
 	}
 	return records, nil
 }
 
-// AuditLog returns at most limit entries of what was done to keys in somebody's
-// name, the youngest first; those of one key if id is not the zero ID. The log
-// is not swept: its owner prunes it, as with PruneAudit of pgstore. Its time is
-// that of [Guard.ListStuck].
-func (g *Guard) AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error) {
+// AuditLog returns at most limit entries of the audit log, the youngest first. An id that is not zero selects the
+// entries of one key. Sweeps do not delete the log: its owner prunes it, for example with PruneAudit of pgstore. A
+// deadline of ctx counts as for [Guard.ListStuck].
+func (g *Guard) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
 	}
-	return g.store.AuditLog(ctx, id, limit)
+	return g.engine.Store().AuditLog(ctx, id, limit)
 }
+
+// A Resolution is the decision about a key whose outcome is unknown, or that is
+// quarantined: a person makes it ([Guard.Resolve]), or a [Route].Reconcile. The zero
+// Resolution is [StillUnknown].
+type Resolution struct {
+	to       State // 0: still unknown
+	maybeRan bool  // an undo is told that some run may have had effects
+	keeps    bool  // maybeRan stays as it was
+	response Response
+}
+
+// StillUnknown says that the outcome is not known yet.
+func StillUnknown() Resolution { return Resolution{} }
+
+// Happened says that the effect happened once. Retries get r as a replay.
+func Happened(r Response) Resolution { return Resolution{to: StateCompleted, response: r} }
+
+// NeverHappened says that no run had an effect and none will: the next call
+// runs.
+func NeverHappened() Resolution { return Resolution{to: StateReleased} }
+
+// RunAgain says that another run does no harm, whatever happened before: the
+// next call runs. The fate that an undo is told does not change.
+func RunAgain() Resolution { return Resolution{to: StateReleased, keeps: true} }
+
+// Abandoned says that the key must never run again, although its effect may
+// have happened. The key becomes a tombstone, and retries get key-cancelled.
+func Abandoned() Resolution { return Resolution{to: StateCancelled, maybeRan: true} }
+
+// String returns the resolution in a few words, as the audit log shows it.
+func (r Resolution) String() string {
+	switch {
+	case r.to == StateCompleted:
+		return "happened"
+	case r.to == StateReleased && r.keeps:
+		return "run again"
+	case r.to == StateReleased:
+		return "never happened"
+	case r.to == StateCancelled:
+		return "abandoned"
+	default:
+		return "still unknown"
+	}
+}
+
+// MaxMemoBytes is the length of the longest memo.
+const MaxMemoBytes = 1024
+
+// remember makes the memo that the claim stores.
+func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
+	memo, err := memoOf(r, c, body)
+	switch {
+	case err != nil || len(memo) > MaxMemoBytes:
+		return refusedBy(err, errMemo)
+	case c.route.Memo == nil && c.route.Reconcile == nil:
+		return nil
+	}
+	c.Token = engine.NewToken()
+	if c.Memo, err = g.sealer.SealMemo(c.ID, c.Token, memo); err != nil {
+		g.observe(Event{Kind: EventSealError, Route: c.Route.Name, ID: c.ID, Err: err})
+		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
+	}
+	return nil
+}
+
+// memoOf returns the memo of a call. The default is the text of the run's parent key, and not of the inbound key: two
+// callers may choose the same inbound key.
+func memoOf(r *http.Request, c *call, body []byte) ([]byte, error) {
+	if c.route.Memo == nil {
+		return []byte(c.Hop.String()), nil
+	}
+	return c.route.Memo(r.WithContext(childkey.NewContext(r.Context(), c.Hop)), body)
+}
+
+// reconciler is a route's Reconcile as the engine asks it.
+func (g *Guard) reconciler(ask func(context.Context, store.Record) (Resolution, error)) engine.Reconcile {
+	return func(ctx context.Context, rec store.Record) (engine.Resolution, error) {
+		r, err := ask(ctx, rec)
+		if err != nil {
+			return engine.Resolution{}, err
+		}
+		return g.resolution(r)
+	}
+}
+
+// resolution is r as the engine carries it out.
+func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
+	out := engine.Resolution{To: r.to, MaybeRan: r.maybeRan, Keeps: r.keeps, Text: r.String()}
+	if r.to != store.StateCompleted {
+		return out, nil
+	}
+	envelope, err := g.envelope(r.response)
+	if err != nil {
+		return engine.Resolution{}, err
+	}
+	out.Answer = store.Answer{Status: r.response.Status, Envelope: envelope}
+	return out, nil
+}
+
+// Reconcile asks the routes' Reconcile about the Opaque runs that died or failed and are
+// due, one after the other. One call asks about at most [Config.SweepBatch] runs. The next
+// call goes on where this one ended, also if ctx ended it.
+//
+// It returns the number of resolved runs, also with an error. The error joins the failures of single runs: these stay
+// unknown, and are asked about again later. Several processes may call Reconcile at once: only one of them asks about
+// each run. [Guard.RunSweeper] calls it.
+//
+// All runs of a route together get about [Config.HandlerTimeout] in one call.
+// The rest of its runs waits for a later call. So a service that does not
+// answer delays the runs of other routes by that time only.
+func (g *Guard) Reconcile(ctx context.Context) (int, error) { return g.engine.Reconcile(ctx) }

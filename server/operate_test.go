@@ -15,12 +15,13 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-var ann = server.Person{Actor: "ann", Reason: "the bank's portal shows it"}
+var ann = store.Audit{Actor: "ann", Reason: "the bank's portal shows it"}
 
 // unscopedID is the ID of a key of a guard that newGuard made.
-func unscopedID(tb testing.TB, g *server.Guard, key string) server.ID {
+func unscopedID(tb testing.TB, g *server.Guard, key string) store.ID {
 	tb.Helper()
 	k, err := childkey.Parse(key)
 	require.NoError(tb, err)
@@ -50,7 +51,7 @@ func TestResolve(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		j     server.Judgement
+		j     server.Resolution
 		check func(*testing.T, http.Handler)
 		runs  int64
 	}{
@@ -76,7 +77,7 @@ func TestResolve(t *testing.T) {
 			t.Parallel()
 			seen := new(witness)
 			g, h, runs := failing(t, server.Config{Observer: seen})
-			stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+			stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 			require.NoError(t, err)
 			require.Len(t, stuck, 1)
 			require.Equal(t, server.StateUnknown, stuck[0].State)
@@ -88,23 +89,23 @@ func TestResolve(t *testing.T) {
 			log, err := g.AuditLog(t.Context(), stuck[0].ID, 10)
 			require.NoError(t, err)
 			require.Len(t, log, 1)
-			require.Equal(t, server.Audit{Verb: server.VerbResolve, Actor: ann.Actor, Reason: ann.Reason}, log[0].Audit)
+			require.Equal(t, store.Audit{Verb: store.VerbResolve, Actor: ann.Actor, Reason: ann.Reason}, log[0].Audit)
 
 			var moved *server.MovedOnError
 			require.ErrorAs(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, tt.j, ann), &moved, "decided twice")
 			require.Greater(t, moved.Fence, stuck[0].Fence)
-			stuck, err = g.ListStuck(t.Context(), server.StuckQuery{})
+			stuck, err = g.ListStuck(t.Context(), store.ListRequest{})
 			require.NoError(t, err)
 			require.Empty(t, stuck)
 		})
 	}
 }
 
-// What an undo is told after somebody looked into the forward call.
+// An undo is told the fate that a person's resolution of the forward call implies.
 func TestResolve_whatAnUndoIsTold(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		j    server.Judgement
+		j    server.Resolution
 		want server.Fate
 	}{
 		{server.Happened(server.Response{Status: http.StatusOK}), server.Ran},
@@ -127,13 +128,13 @@ func TestResolve_whatAnUndoIsTold(t *testing.T) {
 	}
 }
 
-// A quarantined key is refused until somebody lets it go on, and then starts
-// counting anew.
+// A quarantined key is refused until a person releases it. Then its recovery
+// attempts count from zero.
 func TestResolve_poisoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
-		cfg := server.Config{MaxDeaths: 1}
+		cfg := server.Config{MaxRecoveryAttempts: 1}
 		g := newGuard(t, shared, cfg)
 		h := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {})
 		for range 2 {
@@ -141,10 +142,10 @@ func TestResolve_poisoned(t *testing.T) {
 		}
 		requireCode(t, send(h, "k", "b"), wire.Poisoned)
 		requireCode(t, send(h, "k", "b"), wire.Poisoned)
-		stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+		stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 		require.NoError(t, err)
 		require.Equal(t, server.StatePoisoned, stuck[0].State)
-		require.Equal(t, 2, stuck[0].Deaths)
+		require.Equal(t, 2, stuck[0].RecoveryAttempts)
 		require.Equal(t, "default", stuck[0].Route, "of the call that found it dead")
 		require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.RunAgain(), ann))
 		die(t, shared, server.Keyed, cfg)
@@ -158,18 +159,19 @@ func TestResolve_refuses(t *testing.T) {
 	id := unscopedID(t, g, "k")
 	for _, tt := range []struct {
 		name string
-		id   server.ID
-		j    server.Judgement
-		by   server.Person
+		id   store.ID
+		j    server.Resolution
+		by   store.Audit
 		want error
 	}{
 		{"nothing said", id, server.StillUnknown(), ann, server.ErrArgument},
-		{"zero", id, server.Judgement{}, ann, server.ErrArgument},
-		{"nobody", id, server.NeverHappened(), server.Person{Reason: "r"}, server.ErrArgument},
-		{"no reason", id, server.NeverHappened(), server.Person{Actor: "a", Reason: " "}, server.ErrArgument},
-		{"long reason", id, server.NeverHappened(), server.Person{Actor: "a", Reason: strings.Repeat("r", 1025)}, server.ErrArgument},
-		{"no text", id, server.NeverHappened(), server.Person{Actor: "\xff", Reason: "r"}, server.ErrArgument},
-		{"NUL", id, server.NeverHappened(), server.Person{Actor: "a\x00", Reason: "r"}, server.ErrArgument},
+		{"zero", id, server.Resolution{}, ann, server.ErrArgument},
+		{"nobody", id, server.NeverHappened(), store.Audit{Reason: "r"}, server.ErrArgument},
+		{"no reason", id, server.NeverHappened(), store.Audit{Actor: "a", Reason: " "}, server.ErrArgument},
+		{"another verb", id, server.NeverHappened(), store.Audit{Verb: store.VerbForget, Actor: "a", Reason: "r"}, server.ErrArgument},
+		{"long reason", id, server.NeverHappened(), store.Audit{Actor: "a", Reason: strings.Repeat("r", 1025)}, server.ErrArgument},
+		{"no text", id, server.NeverHappened(), store.Audit{Actor: "\xff", Reason: "r"}, server.ErrArgument},
+		{"NUL", id, server.NeverHappened(), store.Audit{Actor: "a\x00", Reason: "r"}, server.ErrArgument},
 		{"no status", id, server.Happened(server.Response{}), ann, server.ErrArgument},
 		{"body of 204", id, server.Happened(server.Response{Status: 204, Body: []byte("b")}), ann, server.ErrArgument},
 		{"body too large", id, server.Happened(server.Response{Status: 200, Body: make([]byte, 11)}), ann, server.ErrArgument},
@@ -184,7 +186,7 @@ func TestResolve_refuses(t *testing.T) {
 	require.EqualValues(t, 1, moved.Fence)
 	_, err := g.AuditLog(t.Context(), id, 0)
 	require.ErrorIs(t, err, server.ErrArgument)
-	for _, q := range []server.StuckQuery{
+	for _, q := range []store.ListRequest{
 		{Limit: -1},
 		{Running: -1},
 		{Effect: server.Opaque + 1},
@@ -201,30 +203,30 @@ func TestListStuck_filters(t *testing.T) {
 	g, _, _ := failing(t, server.Config{})
 	for _, tt := range []struct {
 		name string
-		q    server.StuckQuery
+		q    store.ListRequest
 		want int
 	}{
-		{"anything", server.StuckQuery{}, 1},
-		{"of its state", server.StuckQuery{States: []server.State{server.StateUnknown, server.StateReleased}}, 1},
-		{"of another state", server.StuckQuery{States: []server.State{server.StatePoisoned}}, 0},
-		{"of its effect", server.StuckQuery{Effect: server.Opaque}, 1},
-		{"of another effect", server.StuckQuery{Effect: server.Keyed}, 0},
-		{"of its route", server.StuckQuery{Route: "default"}, 1},
-		{"of another route", server.StuckQuery{Route: "POST /orders"}, 0},
+		{"anything", store.ListRequest{}, 1},
+		{"of its state", store.ListRequest{States: []server.State{server.StateUnknown, server.StateReleased}}, 1},
+		{"of another state", store.ListRequest{States: []server.State{server.StatePoisoned}}, 0},
+		{"of its effect", store.ListRequest{Effect: server.Opaque}, 1},
+		{"of another effect", store.ListRequest{Effect: server.Keyed}, 0},
+		{"of its route", store.ListRequest{Route: "default"}, 1},
+		{"of another route", store.ListRequest{Route: "POST /orders"}, 0},
 	} {
 		stuck, err := g.ListStuck(t.Context(), tt.q)
 		require.NoError(t, err, tt.name)
 		require.Len(t, stuck, tt.want, tt.name)
 		if tt.want > 0 {
-			after := server.Cursor{CreatedAt: stuck[0].CreatedAt, ID: stuck[0].ID}
-			stuck, err = g.ListStuck(t.Context(), server.StuckQuery{After: after})
+			after := store.Cursor{CreatedAt: stuck[0].CreatedAt, ID: stuck[0].ID}
+			stuck, err = g.ListStuck(t.Context(), store.ListRequest{After: after})
 			require.NoError(t, err)
 			require.Empty(t, stuck, "the next page")
 		}
 	}
 }
 
-// A completed key is not for Resolve, and a live one for nobody.
+// Resolve refuses a completed key. Every operator's method refuses a key with a live run.
 func TestOperate_nothingThatRequestsSettle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,11 +239,11 @@ func TestOperate_nothingThatRequestsSettle(t *testing.T) {
 		require.ErrorAs(t, g.Resolve(t.Context(), id, 1, server.RunAgain(), ann), &moved)
 		require.Equal(t, server.StateInProgress, moved.State)
 		require.ErrorAs(t, g.Forget(t.Context(), id, 1, ann), &moved)
-		stuck, err := g.ListStuck(t.Context(), server.StuckQuery{})
+		stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 		require.NoError(t, err)
 		require.Empty(t, stuck)
 		time.Sleep(500 * time.Millisecond)
-		stuck, err = g.ListStuck(t.Context(), server.StuckQuery{Running: 500 * time.Millisecond})
+		stuck, err = g.ListStuck(t.Context(), store.ListRequest{Running: 500 * time.Millisecond})
 		require.NoError(t, err)
 		require.Len(t, stuck, 1)
 		time.Sleep(time.Second)
@@ -259,39 +261,39 @@ func TestForget(t *testing.T) {
 	send(h, "k", "b")
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, firstAnswer, true)
 	id := unscopedID(t, g, "k")
-	require.ErrorIs(t, g.Forget(t.Context(), id, 1, server.Person{}), server.ErrArgument)
+	require.ErrorIs(t, g.Forget(t.Context(), id, 1, store.Audit{}), server.ErrArgument)
 	require.NoError(t, g.Forget(t.Context(), id, 1, ann))
 	require.ErrorIs(t, g.Forget(t.Context(), id, 1, ann), server.ErrNotFound)
 	send(h, "k", "another body")
 	require.EqualValues(t, 2, runs.Load(), "a forgotten key is new, in the cache too")
 	require.Equal(t, 1, seen.count(server.EventForgotten))
-	log, err := g.AuditLog(t.Context(), server.ID{}, 1)
+	log, err := g.AuditLog(t.Context(), store.ID{}, 1)
 	require.NoError(t, err)
-	require.Equal(t, server.VerbForget, log[0].Verb)
+	require.Equal(t, store.VerbForget, log[0].Verb)
 }
 
-// A resolution whose answer was lost is sent again, and knows itself.
+// A resolution whose answer was lost is sent again, and finds its own result.
 func TestResolve_lostAnswer(t *testing.T) {
 	t.Parallel()
-	store := &lossy{TxStore: memstore.New()}
-	g := newGuard(t, store, server.Config{})
+	s := &lossy{TxStore: memstore.New()}
+	g := newGuard(t, s, server.Config{})
 	h := newRoute(t, g, server.Opaque, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	send(h, "k", "b")
 	require.NoError(t, g.Resolve(t.Context(), unscopedID(t, g, "k"), 1, server.Abandoned(), ann))
-	require.Equal(t, 2, store.asked)
+	require.Equal(t, 2, s.asked)
 	requireCode(t, send(h, "k", "b"), wire.KeyCancelled)
 }
 
 // lossy loses the answer to the first resolution.
 type lossy struct {
-	server.TxStore
+	store.TxStore
 	asked int
 }
 
-func (l *lossy) Resolve(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+func (l *lossy) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	r, ok, err := l.TxStore.Resolve(ctx, req)
 	if l.asked++; l.asked == 1 {
-		return server.Record{}, false, server.ErrFateUnknown
+		return store.Record{}, false, store.ErrFateUnknown
 	}
 	return r, ok, err
 }

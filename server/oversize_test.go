@@ -34,10 +34,10 @@ func writes(status, total int, runs *int, failed *error) http.HandlerFunc {
 	}
 }
 
-// Of 100 bytes an answer is stored, of 200 it is served.
+// An answer of up to 100 bytes is stored. An answer of up to 200 bytes is served.
 var small = server.Config{MaxResponseBytes: 100, MaxServedBytes: 200}
 
-// Between the two caps the first caller gets the answer, and nobody else.
+// Between the two caps only the first caller gets the answer.
 func TestOversize_servedOnce(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
@@ -60,8 +60,8 @@ func TestOversize_servedOnce(t *testing.T) {
 	}
 }
 
-// Past the second cap nobody gets the answer. A Transactional run can still be
-// undone; the others have had their effect.
+// Past the second cap no caller gets the answer. A Transactional run can still
+// roll back; the other runs have had their effect.
 func TestOversize_served(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestOversize_served(t *testing.T) {
 	}
 }
 
-// The rows of a Transactional run go with its answer.
+// The rows of a Transactional run are rolled back together with its answer.
 func TestOversize_rollsBack(t *testing.T) {
 	t.Parallel()
 	rows := 0
@@ -119,7 +119,7 @@ func TestOversize_rollsBack(t *testing.T) {
 	require.Zero(t, rows)
 }
 
-// An answer that is not stored says nothing of a finished effect.
+// An answer with a status that is not stored does not report a finished effect.
 func TestOversize_statusNotStored(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -145,7 +145,7 @@ func TestOversize_statusNotStored(t *testing.T) {
 		next := writes(tt.status, 201, &runs, &failed)
 		h := newRoute(t, newGuard(t, store, cfg), tt.effect, func(w http.ResponseWriter, r *http.Request) {
 			if tt.final {
-				_ = server.Final(r.Context())
+				_ = server.Settle(r.Context(), server.Final())
 			}
 			next(w, r)
 		})
@@ -154,7 +154,7 @@ func TestOversize_statusNotStored(t *testing.T) {
 	}
 }
 
-// A proxy panics when a Write fails. Its backend's effect counts all the same.
+// A proxy panics when a Write fails. Its backend's effect still counts.
 func TestOversize_reverseProxy(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -177,8 +177,8 @@ func TestOversize_reverseProxy(t *testing.T) {
 	require.Equal(t, 1, ran)
 }
 
-// alone runs the test once more in a process of its own, and reports whether this is
-// that process. What other tests leave in the heap would count in a measurement of it.
+// alone runs the test once more in a process of its own, and reports whether this is that process. The garbage of
+// other tests in the heap would falsify the measurement.
 func alone(t *testing.T) bool {
 	t.Helper()
 	const mark = "FANONCE_TEST_ALONE"
@@ -193,7 +193,7 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// liveHeap is what a collection leaves.
+// liveHeap is the size of the heap after a collection.
 func liveHeap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -212,7 +212,7 @@ func TestOversize_memory(t *testing.T) {
 		most      int64
 		status    int
 	}{
-		{200, 1 << 20, http.StatusGone}, // first: it must not begin with the garbage of the other
+		{200, 1 << 20, http.StatusGone}, // first: the other one's garbage must not count
 		{16, 17 << 20, http.StatusOK},   // the most that is served
 	} {
 		var before, during int64
@@ -252,7 +252,7 @@ func TestOversize_memoryWhileItGrows(t *testing.T) {
 	require.GreaterOrEqual(t, most, int64(15<<20), "the measure sees the buffer")
 }
 
-// discard is a client that keeps nothing of the answer's body.
+// discard is a client that discards the answer's body.
 type discard struct {
 	header http.Header
 	status int

@@ -1,13 +1,22 @@
 package server
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// details says of every code, for people, what it means for them and what to do.
+// details has a text for people for every code: its meaning, and what to do.
 var details = map[wire.Code]string{
 	wire.ScopeMissing:      "Send the credentials of a caller that this service knows. This attempt ran nothing.",
 	wire.ScopeUnavailable:  "The service could not look up who you are. This attempt ran nothing. Send the same request with the same key again.",
@@ -33,7 +42,7 @@ var details = map[wire.Code]string{
 	wire.StoreUnavailable:  "The service cannot tell whether this request took effect. Send the same request with the same key again.",
 }
 
-// exact are the details of refusals of which more is known than the code.
+// exact are the details of refusals with more information than their code.
 var exact = map[error]string{
 	errShortKey:    "The key is shorter than this service accepts. This attempt ran nothing. Use a longer one.",
 	errKeyPolicy:   "The service does not accept keys of this form. This attempt ran nothing. Use another key.",
@@ -63,7 +72,7 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 	if out.code == wire.InProgress && c.route.InProgressStatus != 0 {
 		p.Status = c.route.InProgressStatus
 	}
-	p.Instance = c.id.urn()
+	p.Instance = urn(c.ID)
 	if s, ok := out.code.Situation(); p.Retryable && (out.retryable || ok && s.RetryAfter) {
 		p.RetryAfterMs = max(out.retryAfter.Milliseconds(), 1)
 	}
@@ -72,7 +81,102 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 
 // instanceID names a request that was refused before its key was known, so that the
 // answer leads to the line in the log.
-func instanceID() (id ID) {
+func instanceID() (id store.ID) {
 	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
 	return id
+}
+
+// urn returns the ID as the instance member of a problem (RFC 9562 section 4).
+func urn(id store.ID) string {
+	b, _ := id.AppendText(append(make([]byte, 0, 48), "urn:uuid:"...))
+	return string(b)
+}
+
+// unrendered is the answer to a refusal if there is no renderer.
+func unrendered(p wire.Problem) Response {
+	return Response{
+		Status: p.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: p.JSON(),
+	}
+}
+
+// rendered is the answer that p gets in the service's own shape. A broken renderer makes p
+// a 500 in the shape of this package. c names the line in the log. The answer must have
+// status; 0 means any status of a refusal.
+func (g *Guard) rendered(r *http.Request, c *engine.Call, p wire.Problem, status int) Response {
+	if g.cfg.RenderProblem == nil {
+		return unrendered(p)
+	}
+	answer, err := g.render(r, p)
+	if err == nil && status != 0 && answer.Status != status {
+		err = fmt.Errorf("%w: status %d for a handler's %d", errRendered, answer.Status, status)
+	}
+	if err == nil {
+		return answer
+	}
+	g.log.write(r.Context(), logLine{
+		level: slog.LevelError, message: "RenderProblem failed: answered with 500", code: p.Code, route: c.Route.Name, id: c.ID, err: err,
+	})
+	p.Status = http.StatusInternalServerError
+	return unrendered(p)
+}
+
+// render calls the renderer. Its panic is an error: a refusal must be answered as one.
+func (g *Guard) render(r *http.Request, p wire.Problem) (answer Response, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			answer, err = Response{}, panicked("RenderProblem", v)
+		}
+	}()
+	answer = g.cfg.RenderProblem(r, p)
+	answer.Header = canonicalHeader(answer.Header)
+	answer.Body = bytes.Clone(answer.Body)
+	return answer, checkRendered(&answer)
+}
+
+// renderedFailure is the answer to a typed handler's error. Its status decides whether it is stored, so a renderer
+// must not change the status.
+func (g *Guard) renderedFailure(r *http.Request, c *engine.Call, failure typedProblem) Response {
+	if g.cfg.RenderProblem == nil {
+		body, _ := json.Marshal(failure) // strings and a number always encode
+		return Response{Status: failure.Status, Header: http.Header{"Content-Type": {wire.ProblemContentType}}, Body: body}
+	}
+	answer := g.rendered(r, c, wire.Problem{
+		Type: failure.Type, Title: failure.Title, Status: failure.Status, Detail: failure.Detail,
+		Instance: urn(c.ID), Code: wire.Code(failure.Code),
+		Retryable: failure.Status >= http.StatusInternalServerError || neverStored(failure.Status),
+	}, failure.Status)
+	return answer
+}
+
+var errRendered = errors.New("server: RenderProblem returned no refusal")
+
+// checkRendered rejects an answer that a client could mistake for something other than a refusal.
+func checkRendered(answer *Response) error {
+	switch {
+	case answer.Status == 0:
+		return fmt.Errorf("%w: no status", errRendered)
+	case answer.Status < 400 || answer.Status > 599:
+		return fmt.Errorf("%w: status %d, must be 400 to 599", errRendered, answer.Status)
+	case len(answer.Body) == 0:
+		return fmt.Errorf("%w: no body", errRendered)
+	}
+	return nil
+}
+
+// framing are the headers that the guard and net/http set for themselves.
+var framing = []string{"Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade"}
+
+// addRendered adds the answer's headers to those of the outer layers.
+func addRendered(to http.Header, answer *Response) {
+	header := answer.Header
+	for _, name := range framing {
+		header.Del(name)
+	}
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return !record.IsToken(name) })
+	for name, values := range header {
+		for i, v := range values {
+			values[i] = sanitize(v)
+		}
+		to[name] = values
+	}
 }

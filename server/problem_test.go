@@ -17,15 +17,16 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // recordIn is a route whose store answers every claim with a record as change makes it.
-func recordIn(tb testing.TB, change func(*server.Record), cfg server.Config, route server.Route) http.Handler {
+func recordIn(tb testing.TB, change func(*store.Record), cfg server.Config, route server.Route) http.Handler {
 	tb.Helper()
-	store := &flaky{TxStore: memstore.New()}
-	store.claim = func(_ context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	s := &flaky{TxStore: memstore.New()}
+	s.claim = func(_ context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 		now := time.Now()
-		rec := server.Record{
+		rec := store.Record{
 			ID: req.ID, State: server.StateInProgress, Fingerprint: req.Fingerprint, Effect: server.Opaque,
 			Now: now, CreatedAt: now.Add(-time.Second), LeaseUntil: now.Add(10 * time.Second), ExpiresAt: now.Add(time.Hour), Fence: 1,
 		}
@@ -33,31 +34,30 @@ func recordIn(tb testing.TB, change func(*server.Record), cfg server.Config, rou
 		return rec, false, nil
 	}
 	route.Effect = server.Opaque
-	h, err := newGuard(tb, store, cfg).Route(route, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { tb.Error("the handler ran") }))
+	h, err := newGuard(tb, s, cfg).Route(route, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { tb.Error("the handler ran") }))
 	require.NoError(tb, err)
 	return h
 }
 
-// Every refusal that a request can meet: its problem says in plain words what to do, and
-// names the key as the store does.
+// The problem of every refusal says in plain words what to do, and names the key as the store does.
 func TestRefusals_sayWhatToDo(t *testing.T) {
 	t.Parallel()
-	at := func(s server.State) func(*server.Record) { return func(r *server.Record) { r.State = s } }
+	at := func(s server.State) func(*store.Record) { return func(r *store.Record) { r.State = s } }
 	now := []string{wire.HeaderPrefer, "wait=0"}
 	for code, w := range map[wire.Code]*httptest.ResponseRecorder{
-		wire.InProgress:       send(recordIn(t, func(*server.Record) {}, server.Config{}, server.Route{}), "k", "b", now...),
+		wire.InProgress:       send(recordIn(t, func(*store.Record) {}, server.Config{}, server.Route{}), "k", "b", now...),
 		wire.OutcomeUnknown:   send(recordIn(t, at(server.StateUnknown), server.Config{}, server.Route{}), "k", "b"),
 		wire.Poisoned:         send(recordIn(t, at(server.StatePoisoned), server.Config{}, server.Route{}), "k", "b"),
 		wire.KeyCancelled:     send(recordIn(t, at(server.StateCancelled), server.Config{}, server.Route{}), "k", "b"),
 		wire.ResponseGone:     send(recordIn(t, at(server.StateCompleted), server.Config{}, server.Route{}), "k", "b"),
 		wire.RecordUnreadable: send(recordIn(t, at(99), server.Config{}, server.Route{}), "k", "b"),
-		wire.KeyReused:        send(recordIn(t, func(r *server.Record) { r.Fingerprint.Sum[0]++ }, server.Config{}, server.Route{}), "k", "b"),
+		wire.KeyReused:        send(recordIn(t, func(r *store.Record) { r.Fingerprint.Sum[0]++ }, server.Config{}, server.Route{}), "k", "b"),
 		wire.FirstSentInvalid: send(recordIn(t, at(1), server.Config{}, server.Route{}), "k", "b", wire.HeaderFirstSent, "soon"),
 		wire.BodyTooLarge:     send(recordIn(t, at(1), server.Config{MaxRequestBytes: 1}, server.Route{}), "k", "bb"),
 	} {
 		requireCode(t, w, code)
 		p, _ := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
-		require.Equal(t, "urn:uuid:"+server.NewID("unscoped", "", key(t, "k")).String(), p.Instance, code)
+		require.Equal(t, "urn:uuid:"+store.NewID("unscoped", "", key(t, "k")).String(), p.Instance, code)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestRefusals_everyCodeHasADetail(t *testing.T) {
 	}
 }
 
-// What the caller did wrong with its key is said without Go's error text.
+// The problem describes the caller's mistake with its key without Go's error text.
 func TestRefusals_keyDetails(t *testing.T) {
 	t.Parallel()
 	h, _ := guarded(t, server.Keyed, func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
@@ -91,12 +91,12 @@ func TestRefusals_keyDetails(t *testing.T) {
 		for _, goText := range []string{"server:", "wire:", "childkey:", "parsing"} {
 			require.NotContains(t, p.Detail, goText)
 		}
-		_, err := server.ParseID(p.Instance)
+		_, err := store.ParseID(p.Instance)
 		require.NoError(t, err)
 	}
 }
 
-// Where the service that knows callers is down, no caller must give up.
+// If the service that authenticates callers is down, callers must keep retrying.
 func TestScope_errors(t *testing.T) {
 	t.Parallel()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
@@ -121,8 +121,8 @@ func TestScope_errors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			store := &flaky{TxStore: memstore.New()}
-			g, err := server.NewGuard(store, func(*http.Request) (string, error) { return "canary", tt.err }, server.Config{})
+			s := &flaky{TxStore: memstore.New()}
+			g, err := server.NewGuard(s, func(*http.Request) (string, error) { return "canary", tt.err }, server.Config{})
 			require.NoError(t, err)
 			r := ordered("k", "")
 			r.Method = http.MethodGet
@@ -144,12 +144,12 @@ func TestScope_errors(t *testing.T) {
 				require.Equal(t, tt.retryable, w.Header().Get(wire.HeaderRetryAfter) != "", "Retry-After")
 				require.Equal(t, tt.status == 401, w.Header().Get("WWW-Authenticate") != "", "WWW-Authenticate")
 			}
-			require.Zero(t, store.asked.Load(), "calls of the store")
+			require.Zero(t, s.asked.Load(), "calls of the store")
 		})
 	}
 }
 
-// RFC 9110 wants a challenge in every 401. That of a layer around the guard stays.
+// RFC 9110 wants a challenge in every 401. The challenge of a layer around the guard stays.
 func TestScope_challenge(t *testing.T) {
 	t.Parallel()
 	g, err := server.NewGuard(memstore.New(), func(*http.Request) (string, error) { return "", nil }, server.Config{})
@@ -184,11 +184,11 @@ func TestConfig_shouldRetryHeaders(t *testing.T) {
 	}
 }
 
-// Some clients retry a 503 and take a 409 for final.
+// Some clients retry a 503 and treat a 409 as final.
 func TestRoute_inProgressStatus(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{0: 409, http.StatusConflict: 409, http.StatusServiceUnavailable: 503} {
-		w := send(recordIn(t, func(*server.Record) {}, server.Config{}, server.Route{InProgressStatus: status}), "k", "b", wire.HeaderPrefer, "wait=0")
+		w := send(recordIn(t, func(*store.Record) {}, server.Config{}, server.Route{InProgressStatus: status}), "k", "b", wire.HeaderPrefer, "wait=0")
 		require.Equal(t, want, w.Code)
 		p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
 		require.True(t, ok)
@@ -198,7 +198,7 @@ func TestRoute_inProgressStatus(t *testing.T) {
 		require.Equal(t, "true", w.Header().Get(wire.HeaderShouldRetry))
 		require.NotEmpty(t, w.Header().Get(wire.HeaderRetryAfter))
 		// Another code keeps its status.
-		w = send(recordIn(t, func(r *server.Record) { r.State = server.StatePoisoned }, server.Config{}, server.Route{InProgressStatus: status}), "k", "b")
+		w = send(recordIn(t, func(r *store.Record) { r.State = server.StatePoisoned }, server.Config{}, server.Route{InProgressStatus: status}), "k", "b")
 		requireCode(t, w, wire.Poisoned)
 	}
 	_, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{Effect: server.Keyed, InProgressStatus: 200}, http.NotFoundHandler())
@@ -207,7 +207,7 @@ func TestRoute_inProgressStatus(t *testing.T) {
 	require.Equal(t, "Route.InProgressStatus", rejected.Field)
 }
 
-// A handler that passes another service's refusal on has not been refused itself.
+// If a handler passes on another service's refusal, its own request is not refused.
 func TestHandler_passesARefusalOn(t *testing.T) {
 	t.Parallel()
 	h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, _ *http.Request) {

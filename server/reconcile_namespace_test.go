@@ -9,20 +9,20 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Three services share a store, and each has a route of the same name. A bank that has
-// never heard of another service's charge would say that it never happened, and it would
-// be made a second time.
+// Three services share a store, and each has a route of the same name. A bank that does not know another service's
+// charge would say that it never happened. The charge would then be made a second time.
 func TestReconcile_asksTheOwnService(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"charges", "POST /charges:settle", ":", "orders:charges"} {
-		store := memstore.New()
+		s := memstore.New()
 		guards, banks := make(map[string]*server.Guard), make(map[string]*bank)
 		var runs atomic.Int64
 		for _, namespace := range []string{"", "orders", "invoices"} {
-			g, b := newGuard(t, store, server.Config{Namespace: namespace}), saying(server.NeverHappened(), nil)
-			h, err := g.Route(server.Route{Effect: server.Opaque, Name: name, Memo: server.MemoKey, Reconcile: b.reconcile},
+			g, b := newGuard(t, s, server.Config{Namespace: namespace}), saying(server.NeverHappened(), nil)
+			h, err := g.Route(server.Route{Effect: server.Opaque, Name: name, Reconcile: b.reconcile},
 				answer(http.StatusBadGateway, &runs))
 			require.NoError(t, err)
 			guards[namespace], banks[namespace] = g, b
@@ -39,22 +39,22 @@ func TestReconcile_asksTheOwnService(t *testing.T) {
 	}
 }
 
-// A person sees the keys of every service over the store, and picks those of one route.
+// A person sees the keys of every service over the store, and can select the keys of one route.
 func TestListStuck_namespaces(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
+	s := memstore.New()
 	var runs atomic.Int64
-	orders, invoices := newGuard(t, store, server.Config{Namespace: "orders"}), newGuard(t, store, server.Config{Namespace: "invoices"})
+	orders, invoices := newGuard(t, s, server.Config{Namespace: "orders"}), newGuard(t, s, server.Config{Namespace: "invoices"})
 	for _, g := range []*server.Guard{orders, invoices} {
 		h, err := g.Route(server.Route{Effect: server.Opaque, Name: "charges"}, answer(http.StatusBadGateway, &runs))
 		require.NoError(t, err)
 		send(h, "k", "b")
 	}
-	all, err := orders.ListStuck(t.Context(), server.StuckQuery{})
+	all, err := orders.ListStuck(t.Context(), store.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.ElementsMatch(t, []string{"charges", "invoices:charges"}, []string{all[0].Route, all[1].Route})
-	own, err := orders.ListStuck(t.Context(), server.StuckQuery{Route: "charges"})
+	own, err := orders.ListStuck(t.Context(), store.ListRequest{Route: "charges"})
 	require.NoError(t, err)
 	require.Len(t, own, 1)
 	require.Equal(t, orders.IDOf("unscoped", key(t, "k")), own[0].ID)

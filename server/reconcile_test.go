@@ -14,19 +14,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A bank is where an opaque route has its effect, and what its reconciler asks.
+// A bank holds the effects of an opaque route. The reconciler of the route asks it.
 type bank struct {
 	mu    sync.Mutex
-	asked []server.Case
-	says  func(server.Case) (server.Judgement, error)
+	asked []store.Record
+	says  func(store.Record) (server.Resolution, error)
 }
 
-func (b *bank) reconcile(_ context.Context, c server.Case) (server.Judgement, error) {
+func (b *bank) reconcile(_ context.Context, c store.Record) (server.Resolution, error) {
 	b.mu.Lock()
 	b.asked = append(b.asked, c)
 	b.mu.Unlock()
@@ -39,17 +41,17 @@ func (b *bank) calls() int {
 	return len(b.asked)
 }
 
-func saying(j server.Judgement, err error) *bank {
-	return &bank{says: func(server.Case) (server.Judgement, error) { return j, err }}
+func saying(j server.Resolution, err error) *bank {
+	return &bank{says: func(store.Record) (server.Resolution, error) { return j, err }}
 }
 
 // charges is an opaque route that asks the bank; its first run answers 500.
-func charges(tb testing.TB, store server.Store, b *bank, cfg server.Config) (*server.Guard, http.Handler, *atomic.Int64) {
+func charges(tb testing.TB, s store.Store, b *bank, cfg server.Config) (*server.Guard, http.Handler, *atomic.Int64) {
 	tb.Helper()
 	runs := new(atomic.Int64)
-	g := newGuard(tb, store, cfg)
+	g := newGuard(tb, s, cfg)
 	h, err := g.Route(server.Route{
-		Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile,
+		Effect: server.Opaque, Name: "charges", Reconcile: b.reconcile,
 	}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if runs.Add(1) == 1 {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -85,7 +87,7 @@ func TestReconcile_byTheNextCall(t *testing.T) {
 		{"error", saying(server.NeverHappened(), errors.New("the bank is closed")), func(t *testing.T, h http.Handler) {
 			requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 		}, 1, 1},
-		{"panic", &bank{says: func(server.Case) (server.Judgement, error) { panic("nil map") }}, func(t *testing.T, h http.Handler) {
+		{"panic", &bank{says: func(store.Record) (server.Resolution, error) { panic("nil map") }}, func(t *testing.T, h http.Handler) {
 			requireUndecided(t, send(h, "k", "b"), server.DefaultHandlerTimeout)
 		}, 1, 1},
 		{"another request is not asked about", saying(server.NeverHappened(), nil), func(t *testing.T, h http.Handler) {
@@ -106,8 +108,8 @@ func TestReconcile_byTheNextCall(t *testing.T) {
 	}
 }
 
-// requireUndecided checks an outcome-unknown of a key that the route's Reconcile is asked
-// about again at the time that the answer names.
+// requireUndecided checks the outcome-unknown of a key. The route's Reconcile is asked about that key again at the
+// time that the answer names.
 func requireUndecided(tb testing.TB, w *httptest.ResponseRecorder, next time.Duration) {
 	tb.Helper()
 	p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
@@ -122,8 +124,8 @@ func requireUndecided(tb testing.TB, w *httptest.ResponseRecorder, next time.Dur
 	require.InDelta(tb, next, after, float64(time.Second))
 }
 
-// The sweep asks about keys that nobody calls again, also about dead runs, and
-// gives each matter as long again as it is old.
+// The sweep asks about keys without further calls, also about dead runs. After
+// each question a key rests for a time equal to its age, at most an hour.
 func TestReconcile_bySweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,9 +133,9 @@ func TestReconcile_bySweep(t *testing.T) {
 		b := saying(server.StillUnknown(), nil)
 		seen := new(witness)
 		g, h, _ := charges(t, shared, b, server.Config{Observer: seen})
-		store := deaf(shared)
-		store.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
-		_, dying, _ := charges(t, store, b, server.Config{})
+		s := deaf(shared)
+		s.settle = func(context.Context, store.Owner, store.Settlement) error { return errDown }
+		_, dying, _ := charges(t, s, b, server.Config{})
 		require.Equal(t, http.StatusInternalServerError, send(dying, "dead", "b").Code)
 		time.Sleep(server.DefaultLease)
 		send(h, "failed", "b")
@@ -160,16 +162,16 @@ func TestReconcile_bySweep(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		sweep()
 		require.Equal(t, 6, b.calls(), "an old matter rests for an hour")
-		b.says = func(server.Case) (server.Judgement, error) { return server.Abandoned(), nil }
+		b.says = func(store.Record) (server.Resolution, error) { return server.Abandoned(), nil }
 		time.Sleep(time.Minute)
 		n, err := g.Reconcile(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, 2, seen.count(server.EventResolved))
-		log, err := g.AuditLog(t.Context(), server.ID{}, 10)
+		log, err := g.AuditLog(t.Context(), store.ID{}, 10)
 		require.NoError(t, err)
 		require.Len(t, log, 2)
-		require.Equal(t, server.Audit{Verb: server.VerbResolve, Actor: "reconciler", Reason: "charges: abandoned"}, log[0].Audit)
+		require.Equal(t, store.Audit{Verb: store.VerbResolve, Actor: "reconciler", Reason: "charges: abandoned"}, log[0].Audit)
 	})
 }
 
@@ -178,9 +180,9 @@ func TestReconcile_bySweep(t *testing.T) {
 func TestReconcile_pages(t *testing.T) {
 	t.Parallel()
 	b := saying(server.StillUnknown(), nil)
-	store := memstore.New()
-	g := newGuard(t, store, server.Config{SweepBatch: 2})
-	h, err := g.Route(server.Route{Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile},
+	s := memstore.New()
+	g := newGuard(t, s, server.Config{SweepBatch: 2})
+	h, err := g.Route(server.Route{Effect: server.Opaque, Name: "charges", Reconcile: b.reconcile},
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	require.NoError(t, err)
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
@@ -193,8 +195,8 @@ func TestReconcile_pages(t *testing.T) {
 	}
 }
 
-// A service that does not answer has its time in each call, and the runs of other
-// routes are asked about in the same call.
+// A service that does not answer uses only its own time in each call. The same
+// call also asks about the runs of other routes.
 func TestReconcile_slowRoute(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"", "shop"} {
@@ -203,17 +205,17 @@ func TestReconcile_slowRoute(t *testing.T) {
 			var slow, fast atomic.Int64
 			fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 			for _, route := range []server.Route{
-				{Name: "slow", Reconcile: func(ctx context.Context, _ server.Case) (server.Judgement, error) {
+				{Name: "slow", Reconcile: func(ctx context.Context, _ store.Record) (server.Resolution, error) {
 					slow.Add(1)
 					<-ctx.Done()
-					return server.Judgement{}, ctx.Err()
+					return server.Resolution{}, ctx.Err()
 				}},
-				{Name: "fast", Reconcile: func(context.Context, server.Case) (server.Judgement, error) {
+				{Name: "fast", Reconcile: func(context.Context, store.Record) (server.Resolution, error) {
 					fast.Add(1)
 					return server.NeverHappened(), nil
 				}},
 			} {
-				route.Effect, route.Memo = server.Opaque, server.MemoKey
+				route.Effect = server.Opaque
 				h, err := g.Route(route, fail)
 				require.NoError(t, err)
 				for i := range 10 {
@@ -233,18 +235,18 @@ func TestReconcile_slowRoute(t *testing.T) {
 	}
 }
 
-// The same for a store that does not answer.
+// The same holds for a store that does not answer.
 func TestReconcile_deadStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &blackHole{TxStore: memstore.New()}
-		_, h, runs := charges(t, store, saying(server.NeverHappened(), nil), server.Config{})
+		s := &blackHole{TxStore: memstore.New()}
+		_, h, runs := charges(t, s, saying(server.NeverHappened(), nil), server.Config{})
 		for i := range 100 {
 			runs.Store(0)
 			send(h, fmt.Sprint(i), "b")
 		}
-		g, _, _ := charges(t, store, saying(server.NeverHappened(), nil), server.Config{})
-		store.swallow("Defer")
+		g, _, _ := charges(t, s, saying(server.NeverHappened(), nil), server.Config{})
+		s.swallow("Defer")
 		start := time.Now()
 		_, err := g.Reconcile(t.Context())
 		require.Error(t, err)
@@ -252,18 +254,18 @@ func TestReconcile_deadStore(t *testing.T) {
 	})
 }
 
-// Of many processes and requests one asks, and one verdict is applied.
+// If many processes and requests meet, one of them asks, and one verdict is applied.
 func TestReconcile_race(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
+	s := memstore.New()
 	b := saying(server.NeverHappened(), nil)
 	guards := make([]*server.Guard, 4)
 	handlers := make([]http.Handler, 4)
 	var runs atomic.Int64
 	for i := range guards {
-		guards[i] = newGuard(t, store, server.Config{})
+		guards[i] = newGuard(t, s, server.Config{})
 		var err error
-		handlers[i], err = guards[i].Route(server.Route{Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: b.reconcile},
+		handlers[i], err = guards[i].Route(server.Route{Effect: server.Opaque, Name: "charges", Reconcile: b.reconcile},
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if runs.Add(1) == 1 {
 					w.WriteHeader(http.StatusInternalServerError)
@@ -291,9 +293,9 @@ func TestReconcile_race(t *testing.T) {
 	require.EqualValues(t, 2, runs.Load())
 }
 
-// A key whose every run dies is quarantined though its reconciler would have it
-// run again and again, by the next call and by the sweep alike; a person can let
-// it go on.
+// A key whose every run dies is quarantined, although its reconciler would let
+// it run each time. Both the next call and the sweep quarantine it. A person
+// can release it.
 func TestReconcile_poison(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -312,10 +314,10 @@ func TestReconcile_poison(t *testing.T) {
 				shared := memstore.New()
 				b := saying(server.NeverHappened(), nil)
 				dying := deaf(shared)
-				dying.settle = func(context.Context, server.Owner, server.Settlement) error { return errDown }
-				_, deadly, _ := charges(t, dying, b, server.Config{MaxDeaths: 2})
+				dying.settle = func(context.Context, store.Owner, store.Settlement) error { return errDown }
+				_, deadly, _ := charges(t, dying, b, server.Config{MaxRecoveryAttempts: 2})
 				seen := new(witness)
-				g, h, runs := charges(t, shared, b, server.Config{MaxDeaths: 2, Observer: seen})
+				g, h, runs := charges(t, shared, b, server.Config{MaxRecoveryAttempts: 2, Observer: seen})
 				for range 3 { // the first owner, and two that took over
 					send(deadly, "k", "b")
 					time.Sleep(server.DefaultLease)
@@ -327,10 +329,10 @@ func TestReconcile_poison(t *testing.T) {
 				requireCode(t, send(h, "k", "b"), wire.Poisoned)
 				require.Zero(t, runs.Load())
 
-				stuck, err := g.ListStuck(t.Context(), server.StuckQuery{Route: "charges"})
+				stuck, err := g.ListStuck(t.Context(), store.ListRequest{Route: "charges"})
 				require.NoError(t, err)
 				require.Len(t, stuck, 1)
-				require.Equal(t, 3, stuck[0].Deaths)
+				require.Equal(t, 3, stuck[0].RecoveryAttempts)
 				require.Equal(t, hopKey(t, "unscoped", "", "k").String(), string(stuck[0].Memo))
 				require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.NeverHappened(), ann))
 				send(h, "k", "b")
@@ -349,12 +351,11 @@ func TestReconcile_rejects(t *testing.T) {
 		route server.Route
 		field string
 	}{
-		{"keyed", server.Route{Effect: server.Keyed, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Reconcile"},
-		{"memo of a keyed route", server.Route{Effect: server.Keyed, Memo: server.MemoKey}, "Route.Reconcile"},
-		{"no memo", server.Route{Effect: server.Opaque, Name: "r", Reconcile: b.reconcile}, "Route.Reconcile"},
-		{"no name", server.Route{Effect: server.Opaque, Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Reconcile"},
-		{"", server.Route{Effect: server.Opaque, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, ""},
-		{"name taken", server.Route{Effect: server.Opaque, Name: "r", Memo: server.MemoKey, Reconcile: b.reconcile}, "Route.Name"},
+		{"keyed", server.Route{Effect: server.Keyed, Name: "r", Reconcile: b.reconcile}, "Route.Reconcile"},
+		{"memo of a keyed route", server.Route{Effect: server.Keyed, Memo: hopMemo}, "Route.Reconcile"},
+		{"no name", server.Route{Effect: server.Opaque, Reconcile: b.reconcile}, "Route.Reconcile"},
+		{"", server.Route{Effect: server.Opaque, Name: "r", Reconcile: b.reconcile}, ""},
+		{"name taken", server.Route{Effect: server.Opaque, Name: "r", Memo: hopMemo, Reconcile: b.reconcile}, "Route.Name"},
 	} {
 		_, err := g.Route(tt.route, http.NotFoundHandler())
 		if tt.field == "" {
@@ -378,13 +379,19 @@ func TestMemo_refusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			store := &flaky{TxStore: memstore.New()}
-			h, err := newGuard(t, store, server.Config{}).Route(server.Route{Effect: server.Opaque, Memo: tt.memo}, http.NotFoundHandler())
+			s := &flaky{TxStore: memstore.New()}
+			h, err := newGuard(t, s, server.Config{}).Route(server.Route{Effect: server.Opaque, Memo: tt.memo}, http.NotFoundHandler())
 			require.NoError(t, err)
 			w := send(h, "k", "b")
 			requireCode(t, w, wire.KeyInvalid)
 			require.NotContains(t, w.Body.String(), "secret")
-			require.Zero(t, store.asked.Load())
+			require.Zero(t, s.asked.Load())
 		})
 	}
+}
+
+// hopMemo is a Route.Memo: the text of the parent key that the request's ctx carries.
+func hopMemo(r *http.Request, _ []byte) ([]byte, error) {
+	key, _ := childkey.FromContext(r.Context())
+	return []byte(key.String()), nil
 }

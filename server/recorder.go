@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
 )
 
 // The errors that a guarded handler's http.ResponseWriter returns.
@@ -26,15 +28,15 @@ var (
 	// 500 not-storable.
 	ErrResponseTooLarge = errors.New("server: the answer is too large")
 	// ErrHandlerReturned: the handler wrote after it had returned.
-	ErrHandlerReturned = errors.New("server: write after the handler returned")
+	ErrHandlerReturned = errors.New("server: write after the handler returned: wait for its goroutines")
 )
 
 // errHijack also matches http.ErrNotSupported: handlers know that error from HTTP/2.
 var errHijack = fmt.Errorf("%w: hijack: %w", ErrNotStorable, http.ErrNotSupported)
 
 // A recorder buffers a handler's answer: no byte leaves before the answer is
-// recorded. It has no Unwrap, so that http.ResponseController reaches nothing
-// behind it but what it passes on itself.
+// recorded. It does not implement Unwrap: http.ResponseController reaches only the methods
+// of the recorder itself.
 //
 // The lock is for handlers whose goroutines outlive them.
 type recorder struct {
@@ -44,13 +46,13 @@ type recorder struct {
 	served int64 // Config.MaxServedBytes
 
 	mu      sync.Mutex
-	header  http.Header // the handler's; it may change it at any time
+	header  http.Header // belongs to the handler, which may change it at any time
 	sent    http.Header // as it was at WriteHeader
 	status  int         // 0: no header yet
 	body    []byte
-	err     error // the answer is dropped: every write gets it
-	dropped bool  // the body outgrew served: it is gone, and further writes go nowhere
-	passing bool  // streaming: what is written leaves at once
+	err     error // if not nil: the answer is dropped, and every write returns this error
+	dropped bool  // the body outgrew served: it and all further writes are dropped
+	passing bool  // streaming: written bytes leave at once
 	over    bool
 }
 
@@ -62,14 +64,14 @@ func newRecorder(w http.ResponseWriter, route *Route, cfg *Config) *recorder {
 
 // Header implements http.ResponseWriter.
 func (r *recorder) Header() http.Header {
-	if r.header == nil { // w had none, and Clone keeps that
+	if r.header == nil { // w has none, and Clone keeps that
 		r.header = make(http.Header)
 	}
 	return r.header
 }
 
 // WriteHeader implements http.ResponseWriter. Informational answers are
-// dropped; of several final ones the first counts.
+// dropped. If there are several final answers, the first counts.
 func (r *recorder) WriteHeader(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +126,7 @@ func (r *recorder) buffer(b []byte) (int, error) {
 	case n > r.served:
 		r.dropped, r.body = true, nil
 	default:
-		if n > int64(cap(r.body)) && 2*n > r.served { // append would reserve more than can ever be used
+		if n > int64(cap(r.body)) && 2*n > r.served { // append would reserve more memory than can be used
 			r.body = append(make([]byte, 0, r.served), r.body...)
 		}
 		r.body = append(r.body, b...)
@@ -135,11 +137,11 @@ func (r *recorder) buffer(b []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
 
-// Flush implements http.Flusher. Where the recorder buffers it only fixes the
+// Flush implements http.Flusher. If the recorder buffers, Flush only fixes the
 // header, as every Flush does.
 func (r *recorder) Flush() { _ = r.FlushError() }
 
-// FlushError is what http.ResponseController calls for Flush.
+// FlushError is the method that http.ResponseController calls for Flush.
 func (r *recorder) FlushError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +171,8 @@ func (r *recorder) pass() error {
 	if r.passing {
 		return nil
 	}
-	// The announced length would let the client take a stream for complete
-	// whose outcome could not be recorded.
+	// With the announced length the client could treat a stream as complete
+	// although its outcome could not be recorded.
 	r.sent.Del("Content-Length")
 	r.sent.Del(wire.HeaderForward) // see tell
 	r.sent.Set(wire.HeaderReplayed, "false")
@@ -211,9 +213,9 @@ func (r *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetWriteDeadline(t)
 }
 
-// finish ends the recording and returns what there is to store. fate is what an undo's
-// Barrier found out, 0 if nothing; redact may be nil.
-func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response) (Response, error)) result {
+// finish ends the recording and returns the answer to store. fate is the result of an undo's Barrier, 0 if there is
+// none; redact may be nil.
+func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response) (Response, error)) engine.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status == 0 {
@@ -221,9 +223,10 @@ func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response)
 	}
 	r.over = true
 	if r.err != nil && !errors.Is(r.err, http.ErrHijacked) {
-		return result{unfit: true}
+		return engine.Result{Unfit: true}
 	}
-	res := result{answer: Answer{Status: r.status}, dropped: r.dropped}
+	res := resultOf(r.status)
+	res.Dropped = r.dropped
 	if !r.passing {
 		r.tell(fate)
 	}
@@ -232,27 +235,26 @@ func (r *recorder) finish(headers headerPolicy, fate Fate, redact func(Response)
 	}
 	r.sniff()
 	if header, body, ok := r.redacted(redact); ok {
-		if text := r.sent.Get(wire.HeaderForward); text != "" { // redact has no say in it
+		if text := r.sent.Get(wire.HeaderForward); text != "" { // redact cannot change it
 			header.Set(wire.HeaderForward, text)
 		}
-		if envelope, ok := encodeEnvelope(headers.lines(header), body); ok {
-			res.answer.Envelope = envelope
+		if envelope, ok := record.EncodeEnvelope(headers.lines(header), body); ok {
+			res.Answer.Envelope = envelope
 		}
 	}
 	return res
 }
 
-// tell says in an answer of success what became of the call that it undoes. Nobody else
-// says it: what the handler wrote there itself is dropped.
+// tell adds the fate of the forward call to an answer of success. The handler's own value of that header is dropped.
 func (r *recorder) tell(fate Fate) {
 	r.sent.Del(wire.HeaderForward)
-	if text := fate.header(); text != "" && r.status/100 == 2 {
+	if text := fateHeader(fate); text != "" && r.status/100 == 2 {
 		r.sent.Set(wire.HeaderForward, text)
 	}
 }
 
-// redacted returns what of the answer is to be stored, or false: nothing. What
-// redact makes of it is too large for a stored answer is not.
+// redacted returns the part of the answer that is stored, or false if nothing is. The
+// redacted answer has the same limit of size.
 func (r *recorder) redacted(redact func(Response) (Response, error)) (http.Header, []byte, bool) {
 	if redact == nil {
 		return r.sent, r.body, true

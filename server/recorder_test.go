@@ -56,8 +56,8 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// An answer that cannot be stored is refused before a byte of it left, and is
-// a failed run to the effect class.
+// An answer that cannot be stored is refused before its first byte leaves. For
+// the effect class its run has failed.
 func TestRecorder_notStorable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestRecorder_notStorable(t *testing.T) {
 		{"status 1000", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(1000) }},
 		{"status 101", server.StreamBuffer, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSwitchingProtocols) }},
 		{"final", server.StreamBuffer, func(w http.ResponseWriter, r *http.Request) {
-			_ = server.Final(r.Context()) // cannot make it storable
+			_ = server.Settle(r.Context(), server.Final()) // cannot make it storable
 			w.WriteHeader(0)
 		}},
 	} {
@@ -159,7 +159,7 @@ func TestRecorder_writesAfterReturnAreErrors(t *testing.T) {
 			_, err := w.Write([]byte("late"))
 			late <- err
 			late <- http.NewResponseController(w).Flush()
-			late <- server.Final(ctx)
+			late <- server.Settle(ctx, server.Final())
 		}()
 	})
 	requireAnswer(t, send(h, "k", ""), http.StatusOK, "", false)
@@ -169,8 +169,7 @@ func TestRecorder_writesAfterReturnAreErrors(t *testing.T) {
 	require.ErrorIs(t, <-late, server.ErrNoRun)
 }
 
-// What an outer layer set goes out with first answers, and is not mistaken for
-// a description of a replayed one.
+// The headers of an outer layer are sent with first answers and with replays.
 func TestRecorder_outerHeaders(t *testing.T) {
 	t.Parallel()
 	h, _ := guarded(t, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") })
@@ -183,8 +182,8 @@ func TestRecorder_outerHeaders(t *testing.T) {
 	}
 }
 
-// A time-out outside of the guard answers the client; the run is recorded all
-// the same.
+// A timeout handler outside of the guard answers the client. The run is still
+// recorded.
 func TestHandler_insideTimeoutHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

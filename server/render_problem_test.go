@@ -16,9 +16,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// ownShape is how a service with an error shape of its own answers.
+// ownShape renders problems for a service with its own error shape.
 func ownShape(_ *http.Request, p wire.Problem) server.Response {
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": p.Code, "message": p.Detail}})
 	return server.Response{
@@ -43,12 +44,12 @@ func TestRenderProblem(t *testing.T) {
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 }
 
-// A renderer may take another status of a refusal, and other headers; it cannot take
-// away what callers decide by.
+// A renderer may choose another status for a refusal, and other headers. It cannot remove the headers by which
+// callers decide.
 func TestRenderProblem_cannotChangeTheVerdict(t *testing.T) {
 	t.Parallel()
 	busy := func(cfg server.Config) *httptest.ResponseRecorder {
-		return send(recordIn(t, func(*server.Record) {}, cfg, server.Route{}), "k", "b", wire.HeaderPrefer, "wait=0")
+		return send(recordIn(t, func(*store.Record) {}, cfg, server.Route{}), "k", "b", wire.HeaderPrefer, "wait=0")
 	}
 	w := busy(server.Config{RenderProblem: func(_ *http.Request, p wire.Problem) server.Response {
 		return server.Response{Status: http.StatusTooManyRequests, Body: []byte("busy"), Header: http.Header{
@@ -82,8 +83,8 @@ func TestRenderProblem_cannotChangeTheVerdict(t *testing.T) {
 	require.Equal(t, "private", w.Header().Get("Cache-Control"))
 }
 
-// A renderer that is broken makes a 500 in our shape, and a line in the log. The caller
-// still learns what happened from the headers.
+// A broken renderer causes a 500 in our shape, and a line in the log. The caller still learns what happened from the
+// headers.
 func TestRenderProblem_broken(t *testing.T) {
 	t.Parallel()
 	body := []byte("b")
@@ -105,7 +106,7 @@ func TestRenderProblem_broken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log journal
-			w := send(recordIn(t, func(*server.Record) {}, server.Config{RenderProblem: render, Logger: log.logger(slog.LevelError)}, server.Route{}),
+			w := send(recordIn(t, func(*store.Record) {}, server.Config{RenderProblem: render, Logger: log.logger(slog.LevelError)}, server.Route{}),
 				"k", "b", wire.HeaderPrefer, "wait=0")
 			require.Equal(t, http.StatusInternalServerError, w.Code)
 			p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())

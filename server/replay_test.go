@@ -13,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestHandler_runsOnceAndReplays(t *testing.T) {
@@ -32,7 +33,7 @@ func TestHandler_runsOnceAndReplays(t *testing.T) {
 	}
 }
 
-// What is stored, released or left unknown, by status and effect class.
+// The status and the effect class decide whether a run is stored, released or left unknown.
 func TestHandler_whatIsStored(t *testing.T) {
 	t.Parallel()
 	const (
@@ -150,8 +151,8 @@ func TestHandler_neverReplaysWhatConcernsOneCaller(t *testing.T) {
 	require.Equal(t, "canary", send(h, "k", "").Header().Get("Set-Cookie"), "the first caller gets everything")
 	require.NotContains(t, headerText(send(h, "k", "")), "canary")
 
-	store := memstore.New()
-	g := newGuard(t, store, server.Config{ReplayHeaders: []string{"x-custom"}})
+	s := memstore.New()
+	g := newGuard(t, s, server.Config{ReplayHeaders: []string{"x-custom"}})
 	more := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Custom", "wanted") })
 	send(more, "k", "")
 	require.Equal(t, "wanted", send(more, "k", "").Header().Get("X-Custom"))
@@ -172,19 +173,19 @@ func TestHandler_scopesNeverMeet(t *testing.T) {
 func TestHandler_unreadableAnswer(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	store := &flaky{TxStore: memstore.New()}
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, answer(http.StatusOK, &runs))
-	store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+	under := &flaky{TxStore: memstore.New()}
+	h := newRoute(t, newGuard(t, under, server.Config{}), server.Keyed, answer(http.StatusOK, &runs))
+	under.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 		s.Answer.Envelope = []byte("not an envelope")
-		return store.TxStore.Settle(ctx, o, s)
+		return under.TxStore.Settle(ctx, o, s)
 	}
 	send(h, "k", "b")
 	requireCode(t, send(h, "k", "b"), wire.RecordUnreadable)
 	require.EqualValues(t, 1, runs.Load())
 }
 
-// A layer around the guard sets its headers before each answer. The first answer has
-// them already, and so does what is stored of it.
+// A layer around the guard sets its headers before each answer. The first answer has them already, and so does the
+// stored answer.
 func TestReplay_outerHeadersAreNotDoubled(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, memstore.New(), server.Config{ReplayHeaders: []string{"api-version", "X-Trace"}})

@@ -10,8 +10,8 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// The calls of a run that is not the first one must not take a refusal for proof
-// that they never happened.
+// A later run's calls must not treat a refusal as proof that they never
+// happened.
 func TestInbound_tellsARerun(t *testing.T) {
 	t.Parallel()
 	var reruns []bool

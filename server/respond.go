@@ -5,24 +5,27 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// respond writes the engine's answer. rec is the last turn's recorder, nil if
+// respond writes the engine's answer. rec is the last attempt's recorder, nil if
 // nothing ran.
 func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *recorder, out outcome) {
 	switch {
 	case rec != nil && rec.passing && !out.ran:
-		// The stream went out, and its outcome is not recorded: the client
-		// must not take it for complete.
+		// The stream was sent, and its outcome is not recorded: the client must
+		// not treat it as complete.
 		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's way to cut a connection
 	case rec != nil && rec.passing:
-	case out.replay != nil && out.replay.isReference():
+	case out.replay != nil && isReference(out.replay):
 		h.render(w, r, c, out.replay)
 	case out.replay != nil:
 		if !h.replay(w, out.replay) {
-			h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, asked: true, err: errEnvelope})
+			h.refuse(w, r, c, outcome{code: wire.RecordUnreadable, asked: true, err: record.ErrEnvelope})
 		}
 	case out.ran:
 		rec.serve(w, h.guard, out.again)
@@ -31,11 +34,11 @@ func (h *guarded) respond(w http.ResponseWriter, r *http.Request, c *call, rec *
 	}
 }
 
-// serve sends what the handler wrote.
+// serve sends the handler's answer.
 func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
 	set := newHeaderSetter(r.sent)
 	set.mark(false)
-	r.sent.Del(wire.HeaderCode) // of another service's refusal, which the handler passes on
+	r.sent.Del(wire.HeaderCode) // belongs to another service's refusal, which the handler passes on
 	if r.status >= 300 {
 		g.adviseRetry(set, again)
 	}
@@ -46,27 +49,27 @@ func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
 	}
 	replace(w.Header(), r.sent)
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body) // a client that is gone loses nothing: it is recorded
+	_, _ = w.Write(r.body) // a client that is gone loses nothing: the answer is recorded
 	if trailer {
 		maps.Copy(w.Header(), r.header)
 	}
 }
 
-// replay sends a stored answer; it returns false, and has sent nothing, if
-// that cannot be read.
-func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
+// replay sends a stored answer. If the answer cannot be read, replay sends
+// nothing and returns false.
+func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
 	stored, err := responseOf(a.Status, a.Envelope)
 	if err != nil {
 		return false
 	}
 	header := w.Header()
-	for _, name := range defaultReplayHeaders { // what an outer layer set describes another body
+	for _, name := range defaultReplayHeaders { // an outer layer's value describes another body
 		delete(header, name)
 	}
 	header["Content-Type"] = nil // not sniffed, unless it is stored
 	for name, values := range stored.Header {
 		if h.guard.headers.allows(name) {
-			header[name] = values // the stored values have those of an outer layer in them
+			header[name] = values // the stored values include those of an outer layer
 		}
 	}
 	set := newHeaderSetter(header)
@@ -86,12 +89,12 @@ func (h *guarded) replay(w http.ResponseWriter, a *Answer) bool {
 // refuse sends a problem. No renderer can change its headers.
 func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out outcome) {
 	g := h.guard
-	if c.id == (ID{}) {
-		c.id = instanceID()
+	if c.ID == (store.ID{}) {
+		c.ID = instanceID()
 	}
 	p := g.problem(c, &out)
 	h.logRefusal(r, c, p, &out)
-	answer := g.rendered(r, c, p, 0)
+	answer := g.rendered(r, &c.Call, p, 0)
 	header := w.Header()
 	challenge(header, answer.Status)
 	set := newHeaderSetter(header)
@@ -116,20 +119,20 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 	_, _ = w.Write(answer.Body)
 }
 
-// challenge adds what RFC 9110 section 15.5.2 wants of a 401, unless the layers around
-// the guard said more.
+// challenge adds the header that RFC 9110 section 15.5.2 requires in a 401, unless a layer around the guard set it.
 func challenge(header http.Header, status int) {
 	if status == http.StatusUnauthorized && header.Get("Www-Authenticate") == "" {
 		header.Set("Www-Authenticate", "Bearer")
 	}
 }
 
-// logRefusal logs a refusal. One that needs a person is a warning. The ID is in the
-// problem's instance too, so that one leads to the other.
+// logRefusal logs a refusal. A refusal that needs a person is a warning. The ID
+// is also in the problem's instance, so that a person finds the line from the
+// problem.
 func (h *guarded) logRefusal(r *http.Request, c *call, p wire.Problem, out *outcome) {
 	l := logLine{
 		level: slog.LevelDebug, message: "request refused",
-		code: p.Code, route: c.route.Name, id: c.id, err: out.err,
+		code: p.Code, route: c.Route.Name, id: c.ID, err: out.err,
 	}
 	switch {
 	case out.broken:
@@ -154,13 +157,13 @@ type headerSetter struct {
 }
 
 func newHeaderSetter(h http.Header) *headerSetter {
-	return &headerSetter{header: h, values: make([]string, 0, 6)} // what most refusals have
+	return &headerSetter{header: h, values: make([]string, 0, 6)} // the usual number of values in a refusal
 }
 
 func (s *headerSetter) set(name, value string) {
 	s.values = append(s.values, value)
 	n := len(s.values)
-	s.header[name] = s.values[n-1 : n : n] // no append reaches the next value
+	s.header[name] = s.values[n-1 : n : n] // an append cannot overwrite the next value
 }
 
 // mark says that the key was honoured, and whether the answer is a replay.
@@ -178,8 +181,23 @@ func (g *Guard) adviseRetry(to *headerSetter, again bool) {
 	}
 }
 
-// replace makes to hold what from holds.
+// replace gives to the same content as from.
 func replace(to, from http.Header) {
 	clear(to)
 	maps.Copy(to, from)
+}
+
+// exposed are the headers of this package that scripts of other origins may
+// read. Otherwise browsers hide them (Fetch standard, CORS protocol).
+var exposed = strings.Join([]string{
+	wire.HeaderReplayed, wire.HeaderCode, wire.HeaderShouldRetry, wire.HeaderXShouldRetry, wire.HeaderRetryAfter, wire.HeaderRetryAfterMs,
+}, ", ")
+
+// expose adds them to the answer to a cross-origin request. A CORS middleware
+// around the guard decides whether such a request is allowed; the line is added
+// to the middleware's own.
+func expose(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Origin") != "" {
+		w.Header().Add("Access-Control-Expose-Headers", exposed)
+	}
 }

@@ -3,10 +3,10 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A Route declares how one handler is guarded.
@@ -14,61 +14,59 @@ type Route struct {
 	// Effect is where the handler's effects go. Required.
 	Effect Effect
 	// Name labels the route's events and metrics, and the records of an Opaque
-	// one: UTF-8 without NUL, at most [MaxNameBytes]. Zero means the pattern
-	// that http.ServeMux matched, or "default".
+	// route. It is UTF-8 without NUL, at most [MaxNameBytes] long. Zero means
+	// the pattern that http.ServeMux matched, or "default".
 	Name string
-	// Wait replaces [Config.Wait]. Negative means not at all.
+	// Wait replaces [Config.Wait]. Negative means that a duplicate does not wait.
 	Wait time.Duration
 	// Key reads the key of a request from its body, or from a header of another
 	// name: 1 to 255 bytes as [childkey.Parse] accepts them. It is called with the
 	// request and its whole body before anything is claimed, and must change
 	// neither. Many requests may call it at once.
 	//
-	// Key must name the same key for a request and for its retry: only what the
-	// caller sends again may go into it, and nothing random, no time and no
-	// attempt's number. Two ways to break this rule are found out. Key is called
-	// twice for each request, and must return the same text both times. A request
-	// that has an Idempotency-Key header too must have the same key there. A panic,
+	// Key must return the same key for a request and for its retry. It may use only parts
+	// that the caller sends again: nothing random, no time, and no number of the attempt.
+	// The guard notices two mistakes. It calls Key twice for each request, and both texts
+	// must be the same. If the request also has an Idempotency-Key header, that key must be
+	// the same. A panic,
 	// an empty text or another key is answered with 500 key-invalid and logged, and
 	// nothing runs.
 	//
-	// An error refuses the request with key-invalid (400), or with key-missing if it
-	// wraps [ErrNoKey]. A [*StatusError] with another 4xx than 408, 421, 425 and 429
-	// says the status and the detail. The error's text is neither sent nor logged.
-	// nil reads the Idempotency-Key header.
+	// An error refuses the request with key-invalid (400), or with key-missing if it wraps [ErrNoKey]. A
+	// [*StatusError] with a 4xx other than 408, 421, 425 and 429 sets the status and the detail. The error's text is
+	// neither sent nor logged. nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
-	// KeyPolicy refuses keys as [Config.KeyPolicy] does, beside it, on this
-	// route: for keys of a fixed alphabet or of a least length. nil accepts all.
+	// KeyPolicy refuses keys on this route, in addition to [Config.KeyPolicy]: for keys of
+	// a fixed alphabet or of a least length. nil accepts all.
 	KeyPolicy func(childkey.Key) error
 	// KeyOptional lets requests without a key through to the handler,
-	// unguarded and unmarked. Not for Transactional routes: without a claim
-	// there is no transaction.
+	// unguarded and unmarked. A Transactional route cannot have it: the transaction needs
+	// a claim.
 	KeyOptional bool
 	// InProgressStatus is the status of an in-progress refusal:
-	// http.StatusConflict, or http.StatusServiceUnavailable for callers whose
-	// clients retry a 503 and take a 409 for final. The code is in-progress either
-	// way. Zero means http.StatusConflict.
+	// http.StatusConflict or http.StatusServiceUnavailable. The latter is for
+	// callers whose clients retry a 503 and treat a 409 as final. The code is
+	// in-progress either way. Zero means http.StatusConflict.
 	InProgressStatus int
-	// Stream says what happens when the handler flushes or hijacks. Zero means
+	// Stream is the policy for a handler that flushes or hijacks. Zero means
 	// [StreamBuffer].
 	Stream StreamPolicy
-	// Oversize says what happens to an answer of more than
+	// Oversize is the policy for an answer of more than
 	// [Config.MaxResponseBytes]. Zero means [OversizeTombstone].
 	Oversize OversizePolicy
-	// Fingerprint replaces the request body in the fingerprint with what it
-	// returns: needed where the bytes of a retry differ although it means the
-	// same, as multipart boundaries do. It must not change body or read
-	// r.Body. An error refuses the request as one of Key does: before anything
-	// is stored. nil: the bytes as received.
+	// Fingerprint returns the bytes that represent the request body in the fingerprint.
+	// It is needed if the bytes of a retry differ although the meaning is the same, as
+	// with multipart boundaries. It must not change body or read r.Body. An error refuses
+	// the request as an error of Key does. nil: the bytes as received.
 	Fingerprint func(r *http.Request, body []byte) ([]byte, error)
-	// Redact replaces an answer where it is stored; the first caller gets it as
-	// the handler made it, retries get what Redact returned. The status stays.
-	// It must not change what it is given. An error or a panic stores nothing:
-	// retries get response-gone, and nothing runs again. nil: stored as it is.
+	// Redact returns the answer to store instead of the handler's. The first caller gets
+	// the handler's answer, and retries get the redacted one. The status stays. Redact
+	// must not change its argument. After an error or a panic the key is completed without
+	// an answer: retries get response-gone. nil stores the handler's answer.
 	Redact func(Response) (Response, error)
-	// Render makes the answer to a retry of a run that called [NoStore], from
-	// the status and the reference that were stored; r is the retry, its body
-	// read. An error is logged and answered with 503 store-unavailable, so that
+	// Render makes the answer to a retry of a run that settled with a [Reference]. It gets
+	// the stored status and reference. r is the retry, whose body has been read. An error
+	// is logged and answered with 503 store-unavailable, so that
 	// the caller tries again. nil: such a retry gets response-gone.
 	Render func(r *http.Request, status int, reference string) (Response, error)
 	// OnCommitError answers a run whose COMMIT the store refused for a violated
@@ -81,40 +79,43 @@ type Route struct {
 	// and answered with 500 transaction-failed; so is the refused COMMIT if
 	// OnCommitError is nil. A panic goes on, as a handler's does. Only for
 	// Transactional routes.
-	OnCommitError func(ctx context.Context, refused *TxError) (Response, error)
-	// Memo says what [Route.Reconcile] will need to look a request up in the
-	// system that it had its effect in, such as an order's number: at most
-	// [MaxMemoBytes], stored with the claim. [MemoKey] is the usual one. The
-	// request's ctx carries the parent key that the handler's ctx will carry. An
-	// error refuses the request as one of Key does.
+	OnCommitError func(ctx context.Context, refused *store.TxError) (Response, error)
+	// Memo returns the reference by which [Route.Reconcile] finds a request in the
+	// system that had the effect, such as an order's number. It is at most
+	// [MaxMemoBytes] long, and is stored with the claim. The request's ctx carries
+	// the parent key that the handler's ctx will carry. An error refuses the request
+	// as one of Key does.
+	//
+	// nil on a route with Reconcile means the text of that parent key
+	// ([childkey.FromContext] in the handler). Where [Config.Codec] is nil, people can
+	// read it in the table. nil on any other route stores no memo.
 	Memo func(r *http.Request, body []byte) ([]byte, error)
-	// Reconcile looks into a run that died or failed, and says what became of
-	// it: only for Opaque routes, with a Name and a Memo. The next call with
-	// the key asks it, and so does [Guard.Reconcile]; until then the key is
-	// outcome-unknown. nil: a person does ([Guard.Resolve]).
+	// Reconcile finds out the outcome of a run that died or failed: only for Opaque routes with a Name. The next call
+	// with the key asks it, and so does [Guard.Reconcile]. Until then the key is outcome-unknown. rec is the key's
+	// record, with an opened Memo and without an answer. Its Fence grows each time that the key is run or moved. nil:
+	// a person decides ([Guard.Resolve]).
 	//
 	// It must not have effects of its own. It may be called several times for
-	// one matter, though seldom at once; ctx ends after
+	// one record, and in rare cases at once. ctx ends after
 	// [Config.HandlerTimeout]. After an error, a panic or [StillUnknown] it is
-	// asked again later: after as long again as the matter is old, from one
+	// asked again later. That pause is as long as the record is old, from one
 	// HandlerTimeout up to an hour.
-	Reconcile func(ctx context.Context, c Case) (Judgement, error)
+	Reconcile func(ctx context.Context, rec store.Record) (Resolution, error)
 }
 
 // A StreamPolicy says what happens when a handler calls Flush or Hijack.
 //
-// Hijack is refused unless the policy is [StreamTombstone]: it returns an error
-// that matches [ErrNotStorable] and http.ErrNotSupported, the answer is 500
-// not-storable, and the run counts as failed. To refuse it before the handler has an
-// effect, the guard removes the Upgrade header from the handler's request. A server
-// may ignore that header (RFC 9110 section 7.8).
+// Hijack is refused unless the policy is [StreamTombstone]. It returns an error that matches [ErrNotStorable] and
+// http.ErrNotSupported. The answer is 500 not-storable, and the run counts as failed. To refuse it before the handler
+// has an effect, the guard removes the Upgrade header from the handler's request. A server may ignore that header
+// (RFC 9110 section 7.8).
 type StreamPolicy uint8
 
 // The policies of [Route].Stream.
 const (
 	// StreamBuffer ignores Flush: the caller gets the whole answer after it is
-	// recorded, and a retry gets it again. Handlers that flush need no change,
-	// such as httputil.ReverseProxy and handlers of server-sent events.
+	// recorded, and a retry gets it again. Handlers that flush, such as
+	// httputil.ReverseProxy and handlers of server-sent events, need no change.
 	StreamBuffer StreamPolicy = iota
 	// StreamRefuse answers a Flush with 500 not-storable; no byte was sent. The
 	// run counts as failed.
@@ -147,37 +148,8 @@ const (
 // Handler returns next guarded by g, for effects of the given class. It is
 // Route(Route{Effect: effect}, next).
 //
-// A panic of next settles the key as its effect class says, and goes on: to a middleware
-// of yours around the guard, or to net/http, which cuts the connection.
+// A panic of next settles the key as its effect class says. Then it goes on to a middleware around the guard, or to
+// net/http, which cuts the connection.
 func (g *Guard) Handler(effect Effect, next http.Handler) (http.Handler, error) {
 	return g.Route(Route{Effect: effect}, next)
-}
-
-// storedRoute returns the name of one of g's routes as records have it: behind the
-// namespace and a colon. A reconciler of another namespace, over the same store, must
-// not be asked about it, though its route has the same name. A name that needs no
-// telling apart is stored as it is.
-func (g *Guard) storedRoute(name string) string {
-	if name == "" || g.cfg.Namespace == "" && !strings.Contains(name, ":") {
-		return name
-	}
-	return g.cfg.Namespace + ":" + name
-}
-
-// ownRoute returns the name of one of g's routes from how a record has it; false if the
-// record is another guard's. No namespace has a colon.
-func (g *Guard) ownRoute(stored string) (name string, own bool) {
-	namespace, name, apart := strings.Cut(stored, ":")
-	if !apart {
-		return stored, g.cfg.Namespace == ""
-	}
-	return name, g.cfg.Namespace == namespace
-}
-
-// shownRoute returns a record's route for people: the name alone for one of g's own.
-func (g *Guard) shownRoute(stored string) string {
-	if name, own := g.ownRoute(stored); own {
-		return name
-	}
-	return stored
 }

@@ -10,19 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// The answer to a refused COMMIT has the shape of the service, as every verdict of a typed
-// handler has, and is replayed in it.
+// The answer to a refused COMMIT has the service's own shape, like every verdict of a typed handler, and is replayed
+// in that shape.
 func TestOnCommitError_rendered(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, memstore.New(), server.Config{RenderProblem: ownShape})
 	runs := 0
 	h, err := g.Route(server.Route{
 		Effect: server.Transactional,
-		OnCommitError: func(context.Context, *server.TxError) (server.Response, error) {
+		OnCommitError: func(context.Context, *store.TxError) (server.Response, error) {
 			return server.Response{}, &server.StatusError{Status: http.StatusConflict, Code: "name-taken", Detail: "Choose another."}
 		},
 	}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -36,6 +38,21 @@ func TestOnCommitError_rendered(t *testing.T) {
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	}
 	require.Equal(t, 1, runs)
+}
+
+// The run has ended when OnCommitError is called: the error of OnCommitError cannot settle the run.
+func TestOnCommitError_cannotSettle(t *testing.T) {
+	t.Parallel()
+	h, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{
+		Effect: server.Transactional,
+		OnCommitError: func(context.Context, *store.TxError) (server.Response, error) {
+			return server.Response{}, &server.StatusError{Status: http.StatusConflict, Settle: []server.SettleOption{server.Final()}}
+		},
+	}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		require.NoError(t, memstore.Tx(r.Context()).Fail(errCommitRefused))
+	}))
+	require.NoError(t, err)
+	requireCode(t, send(h, "k", "b"), wire.TransactionFailed)
 }
 
 // A form that a route's function parses does not reach the handler: the function sees no

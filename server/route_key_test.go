@@ -70,7 +70,7 @@ func TestRouteKey_inTheBody(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load())
 }
 
-// Another header's name, as other services have.
+// A route can read the key from another header, as other services do.
 func TestRouteKey_inAnotherHeader(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -86,8 +86,8 @@ func TestRouteKey_inAnotherHeader(t *testing.T) {
 	requireCode(t, send(h, "", "b"), wire.KeyMissing)
 }
 
-// A function that cannot be trusted to name the same key for a retry is a 500 with a log,
-// never an unguarded run, and leaves no record.
+// A key function that may name another key for a retry causes a 500 with a line in the log. There is no unguarded run
+// and no record.
 func TestRouteKey_broken(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -127,8 +127,8 @@ func TestRouteKey_broken(t *testing.T) {
 	}
 }
 
-// A key that changes with the retry shows beside a header that does not: the effect
-// happens once.
+// If the function's key changes with each retry and the header's key does not,
+// the guard sees it: the effect happens once.
 func TestRouteKey_anotherOnARetry(t *testing.T) {
 	t.Parallel()
 	var runs, retries atomic.Int64
@@ -154,7 +154,7 @@ func TestRouteKey_rejected(t *testing.T) {
 	require.Equal(t, "Route.KeyOptional", rejected.Field)
 }
 
-// The body that the function read is the handler's, whole.
+// The handler gets the whole body that the function read.
 func TestRouteKey_leavesTheBody(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
@@ -169,7 +169,7 @@ func TestRouteKey_leavesTheBody(t *testing.T) {
 	}
 }
 
-// What the route's functions say of a request reaches the caller, and nothing is stored.
+// A StatusError of the route's functions reaches the caller, and nothing is stored.
 func TestRoute_functionsRefuse(t *testing.T) {
 	t.Parallel()
 	refuse := func(status int) func(*http.Request, []byte) ([]byte, error) {

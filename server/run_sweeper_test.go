@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // sweeping runs g's sweeper for a while.
@@ -26,12 +27,13 @@ func sweeping(g *server.Guard, d time.Duration) {
 	g.RunSweeper(ctx)
 }
 
-// A busyStore always has more to sweep, and its claims can feel it: one that
-// comes while a batch is deleted, or so long after, takes longer.
+// A busyStore always has more to sweep, and sweeps can slow its claims. Such a
+// claim takes longer if it comes while a batch is deleted, or within the time
+// after that.
 type busyStore struct {
 	*flaky
 	feels    atomic.Bool
-	deleting atomic.Int64  // batches that are under way, or not long ago
+	deleting atomic.Int64  // batches that are running, or ended within after
 	after    time.Duration // set before use
 
 	mu      sync.Mutex
@@ -56,7 +58,7 @@ func newBusyStore() *busyStore {
 		time.Sleep(time.Duration(limit) * perRecord)
 		return limit, nil
 	}
-	s.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+	s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 		beside := s.deleting.Load() > 0
 		s.mu.Lock()
 		s.claims++
@@ -73,8 +75,9 @@ func newBusyStore() *busyStore {
 	return s
 }
 
-// since returns what happened after the last call: how large the batches were on
-// average, how many records were deleted, and the share of claims beside a batch.
+// since describes the time after its last call. It returns the average size of
+// the batches, the number of deleted records, and the share of claims beside a
+// batch.
 func (s *busyStore) since() (batch float64, deleted int, beside float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +89,8 @@ func (s *busyStore) since() (batch float64, deleted int, beside float64) {
 	return batch, deleted, beside
 }
 
-// requests come to g at times that are due, whatever becomes of those before, until
-// stop is called.
+// requests sends requests to g at fixed times, without waiting for earlier
+// ones, until stop is called.
 func requests(t *testing.T, g *server.Guard, each time.Duration) (stop func()) {
 	h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,8 +108,8 @@ func requests(t *testing.T, g *server.Guard, each time.Duration) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// The sweeper gives way to requests that feel it, and takes the speed that it can
-// have: when nobody feels it, and when nobody is there.
+// The sweeper slows down if it slows requests. It takes its full speed if it
+// slows no request, and if there are no requests.
 func TestRunSweeper_givesWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,8 +146,8 @@ func TestRunSweeper_givesWay(t *testing.T) {
 	})
 }
 
-// However much requests feel it, more is deleted than comes: else the table would
-// grow for good.
+// Even if sweeps slow requests much, more records are deleted than come:
+// otherwise the table would grow without end.
 func TestRunSweeper_keepsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,19 +174,19 @@ func TestRunSweeper_keepsUp(t *testing.T) {
 	})
 }
 
-// What has expired is gone a round later, and while there is nothing to do a round
-// is one question.
+// An expired record is gone a round later. While there is nothing to do, a
+// round is one call to the store.
 func TestRunSweeper_rounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sweeps atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
-		store.sweep = func(ctx context.Context, limit int) (int, error) {
+		s := &flaky{TxStore: memstore.New()}
+		s.sweep = func(ctx context.Context, limit int) (int, error) {
 			sweeps.Add(1)
-			return store.TxStore.Sweep(ctx, limit)
+			return s.TxStore.Sweep(ctx, limit)
 		}
 		seen, metrics := new(witness), server.NewMetrics()
-		g := newGuard(t, store, server.Config{Observer: both{seen, metrics}})
+		g := newGuard(t, s, server.Config{Observer: both{seen, metrics}})
 		var runs atomic.Int64
 		h := newRoute(t, g, server.Keyed, slow(0, &runs))
 		for n := range 300 {
@@ -195,7 +198,7 @@ func TestRunSweeper_rounds(t *testing.T) {
 
 		time.Sleep(server.DefaultAuditRetention)
 		sweeping(g, 10*time.Second)
-		stats, err := store.Stats(t.Context())
+		stats, err := s.Stats(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, stats.ByState)
 		deleted := 0
@@ -216,14 +219,14 @@ func (b both) Observe(e server.Event) {
 	}
 }
 
-// Where answers go before their records, nobody can tell how many are due.
+// If answers are deleted before their records, the number of due records is unknown.
 func TestRunSweeper_answersGoEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sweeps atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
-		store.sweep = func(context.Context, int) (int, error) { return 0, errIf(sweeps.Add(1) < 0) }
-		sweeping(newGuard(t, store, server.Config{BodyRetention: time.Hour}), time.Hour)
+		s := &flaky{TxStore: memstore.New()}
+		s.sweep = func(context.Context, int) (int, error) { return 0, errIf(sweeps.Add(1) < 0) }
+		sweeping(newGuard(t, s, server.Config{BodyRetention: time.Hour}), time.Hour)
 		require.InDelta(t, 2900, sweeps.Load(), 300)
 	})
 }
@@ -235,22 +238,22 @@ func errIf(fails bool) error {
 	return nil
 }
 
-// A store that is down is asked ever more rarely, the failures are told, and when it
-// is back all goes on.
+// A store that is down is asked less and less often. The failures are reported, and when the store is back the sweeps
+// go on.
 func TestRunSweeper_failures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var sweeps atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
-		store.sweep = func(context.Context, int) (int, error) {
+		s := &flaky{TxStore: memstore.New()}
+		s.sweep = func(context.Context, int) (int, error) {
 			sweeps.Add(1)
 			return 0, errIf(down.Load())
 		}
 		down.Store(true)
 		seen := new(witness)
 		var log bytes.Buffer
-		g := newGuard(t, store, server.Config{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		g := newGuard(t, s, server.Config{Observer: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		sweeping(g, time.Hour)
 		require.InDelta(t, 65, sweeps.Load(), 25)
 		failures := seen.all(server.EventSweepError)
@@ -266,24 +269,24 @@ func TestRunSweeper_failures(t *testing.T) {
 	})
 }
 
-// A store that hangs is given up for the time being.
+// The sweeper ends a call to a store that hangs, and tries again later.
 func TestRunSweeper_storeHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
-		store.sweep = func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+		s := &flaky{TxStore: memstore.New()}
+		s.sweep = func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
 		seen := new(witness)
-		sweeping(newGuard(t, store, server.Config{Observer: seen}), time.Hour)
+		sweeping(newGuard(t, s, server.Config{Observer: seen}), time.Hour)
 		require.Greater(t, seen.count(server.EventSweepError), 30)
 		require.ErrorIs(t, seen.all(server.EventSweepError)[0].Err, context.DeadlineExceeded)
 	})
 }
 
-// A partitionedStore wants its partitions maintained.
+// A partitionedStore counts the calls that maintain its partitions.
 type partitionedStore struct {
 	*flaky
 	mu    sync.Mutex
-	calls []time.Duration // what each was asked to keep
+	calls []time.Duration // the keep argument of each call
 	err   error
 }
 
@@ -294,7 +297,7 @@ func (s *partitionedStore) MaintainPartitions(_ context.Context, keep time.Durat
 	return s.err
 }
 
-var _ server.PartitionStore = (*partitionedStore)(nil)
+var _ store.PartitionStore = (*partitionedStore)(nil)
 
 func TestRunSweeper_maintainsPartitions(t *testing.T) {
 	t.Parallel()
@@ -316,8 +319,8 @@ func TestRunSweeper_maintainsPartitions(t *testing.T) {
 	}
 }
 
-// Maintenance that fails, and a bank that does not answer, keep nobody from
-// sweeping.
+// Maintenance that fails, or a bank that does not answer, does not stop the
+// sweeps.
 func TestRunSweeper_goesOnBesideFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,7 +332,7 @@ func TestRunSweeper_goesOnBesideFailures(t *testing.T) {
 		silent := &bank{}
 		g, h, _ := charges(t, s, silent, server.Config{Observer: seen, HandlerTimeout: 24 * time.Hour})
 		hangs := make(chan struct{})
-		silent.says = func(server.Case) (server.Judgement, error) { <-hangs; return server.NeverHappened(), nil }
+		silent.says = func(store.Record) (server.Resolution, error) { <-hangs; return server.NeverHappened(), nil }
 		send(h, "k", "b")
 		go func() { time.Sleep(2 * time.Hour); close(hangs) }()
 		sweeping(g, time.Hour) // and until the bank has answered
@@ -339,19 +342,19 @@ func TestRunSweeper_goesOnBesideFailures(t *testing.T) {
 	})
 }
 
-// Shutdown ends the sweeper, and waits for the batch that is under way.
+// Shutdown ends the sweeper, and waits for the batch that is running.
 func TestRunSweeper_shutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		var ended atomic.Bool
-		store.sweep = func(context.Context, int) (int, error) {
+		s.sweep = func(context.Context, int) (int, error) {
 			time.Sleep(3 * time.Second)
 			ended.Store(true)
 			return 0, nil
 		}
 		seen := new(witness)
-		g := newGuard(t, store, server.Config{Observer: seen})
+		g := newGuard(t, s, server.Config{Observer: seen})
 		go g.RunSweeper(context.Background())
 		time.Sleep(time.Second)
 		require.NoError(t, g.Shutdown(t.Context()))
@@ -363,22 +366,22 @@ func TestRunSweeper_shutdown(t *testing.T) {
 	})
 }
 
-// Several sweepers, of one guard and of two, do no harm to each other.
+// Several sweepers, of one guard and of two, do not disturb each other.
 func TestRunSweeper_several(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		s := memstore.New()
 		cfg := server.Config{SweepBatch: 10, Retention: time.Minute, AuditRetention: 10 * time.Minute}
-		one, other := newGuard(t, store, cfg), newGuard(t, store, cfg)
+		one, other := newGuard(t, s, cfg), newGuard(t, s, cfg)
 		stop := requests(t, one, 2*time.Second)
 		var wg sync.WaitGroup
 		for _, g := range []*server.Guard{one, one, other} {
 			wg.Go(func() { sweeping(g, 31*time.Minute) })
 		}
 		time.Sleep(30 * time.Minute)
-		stats, err := store.Stats(t.Context())
+		stats, err := s.Stats(t.Context())
 		require.NoError(t, err)
-		// One every other second for the ten minutes that they are kept, and until the next round.
+		// A record comes every two seconds, and stays for its retention of ten minutes and until the next round.
 		require.InDelta(t, 315, stats.ByState[server.StateCompleted], 30)
 		stop()
 		wg.Wait()

@@ -47,8 +47,8 @@ func postTo(tb testing.TB, client *http.Client, target, key, body string, header
 	return resp, string(got)
 }
 
-// A Flush changes nothing by default: the effect is made once, and its answer is
-// whole and replayed.
+// By default a Flush changes nothing: the effect is made once, and its answer
+// is complete and replayed.
 func TestStream_flushIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, flush := range map[string]func(w http.ResponseWriter) error{
@@ -127,8 +127,8 @@ func TestStream_reverseProxy(t *testing.T) {
 	}
 }
 
-// A handler that would hijack does not see that the client asks for it: it can say no
-// before it has an effect.
+// A handler that would hijack does not see the client's request for an upgrade. So it can refuse before it has an
+// effect.
 func TestStream_upgradeIsNotOffered(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[server.StreamPolicy]string{

@@ -17,23 +17,25 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A flaky store does what its functions say in place of the store behind it.
+// A flaky store calls its functions instead of the store behind it.
 type flaky struct {
-	server.TxStore
-	claim    func(context.Context, server.ClaimRequest) (server.Record, bool, error)
-	read     func(context.Context, server.ID) (server.Record, error)
-	takeOver func(context.Context, server.ClaimRequest, int64) (server.Record, bool, error)
-	renew    func(context.Context, []server.Owner, time.Duration) (server.Renewal, error)
-	settle   func(context.Context, server.Owner, server.Settlement) error
-	begin    func(context.Context) (server.Tx, error)
+	store.TxStore
+	claim    func(context.Context, store.ClaimRequest) (store.Record, bool, error)
+	read     func(context.Context, store.ID) (store.Record, error)
+	takeOver func(context.Context, store.ClaimRequest, int64) (store.Record, bool, error)
+	renew    func(context.Context, []store.Owner, time.Duration) (store.Renewal, error)
+	settle   func(context.Context, store.Owner, store.Settlement) error
+	begin    func(context.Context) (store.Tx, error)
 	sweep    func(context.Context, int) (int, error)
 	asked    atomic.Int64 // calls of Claim and Read
 }
 
-func (f *flaky) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+func (f *flaky) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	f.asked.Add(1)
 	if f.claim != nil {
 		return f.claim(ctx, req)
@@ -41,7 +43,7 @@ func (f *flaky) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 	return f.TxStore.Claim(ctx, req)
 }
 
-func (f *flaky) Read(ctx context.Context, id server.ID) (server.Record, error) {
+func (f *flaky) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	f.asked.Add(1)
 	if f.read != nil {
 		return f.read(ctx, id)
@@ -49,28 +51,28 @@ func (f *flaky) Read(ctx context.Context, id server.ID) (server.Record, error) {
 	return f.TxStore.Read(ctx, id)
 }
 
-func (f *flaky) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+func (f *flaky) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 	if f.takeOver != nil {
 		return f.takeOver(ctx, req, from)
 	}
 	return f.TxStore.TakeOver(ctx, req, from)
 }
 
-func (f *flaky) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+func (f *flaky) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 	if f.renew != nil {
 		return f.renew(ctx, owners, lease)
 	}
 	return f.TxStore.Renew(ctx, owners, lease)
 }
 
-func (f *flaky) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+func (f *flaky) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	if f.settle != nil {
 		return f.settle(ctx, o, s)
 	}
 	return f.TxStore.Settle(ctx, o, s)
 }
 
-func (f *flaky) Begin(ctx context.Context) (server.Tx, error) {
+func (f *flaky) Begin(ctx context.Context) (store.Tx, error) {
 	if f.begin != nil {
 		return f.begin(ctx)
 	}
@@ -85,7 +87,7 @@ func (f *flaky) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 // A plainStore hides that a store has transactions.
-type plainStore struct{ server.Store }
+type plainStore struct{ store.Store }
 
 // A witness remembers every event.
 type witness struct {
@@ -113,12 +115,21 @@ func (w *witness) all(kind server.EventKind) []server.Event {
 	return all
 }
 
-func newGuard(tb testing.TB, store server.Store, cfg server.Config) *server.Guard {
+func newGuard(tb testing.TB, s store.Store, cfg server.Config) *server.Guard {
 	tb.Helper()
-	g, err := server.NewGuard(store, server.Unscoped, cfg)
+	g, err := server.NewGuard(s, server.Unscoped, cfg)
 	require.NoError(tb, err)
 	return g
 }
+
+func newInbox(tb testing.TB, g *server.Guard, cfg inbox.Config) *inbox.Inbox {
+	tb.Helper()
+	b, err := inbox.New(g, cfg)
+	require.NoError(tb, err)
+	return b
+}
+
+var message = inbox.Message{Source: "orders", ID: "0/42", Payload: []byte("tea")}
 
 func newRoute(tb testing.TB, g *server.Guard, effect server.Effect, next http.HandlerFunc) http.Handler {
 	tb.Helper()
@@ -130,8 +141,8 @@ func newRoute(tb testing.TB, g *server.Guard, effect server.Effect, next http.Ha
 // guarded is a route over a store of its own.
 func guarded(tb testing.TB, effect server.Effect, next http.HandlerFunc) (http.Handler, *memstore.Store) {
 	tb.Helper()
-	store := memstore.New()
-	return newRoute(tb, newGuard(tb, store, server.Config{}), effect, next), store
+	s := memstore.New()
+	return newRoute(tb, newGuard(tb, s, server.Config{}), effect, next), s
 }
 
 // ordered returns a request to create an order under key.
@@ -184,16 +195,16 @@ func requireAnswer(tb testing.TB, w *httptest.ResponseRecorder, status int, body
 	require.Equal(tb, replayed, flag, "Idempotent-Replayed")
 }
 
-// id returns what the store knows the first key by that an event named.
-func (w *witness) id() server.ID {
+// id returns the store's ID of the key in the first event.
+func (w *witness) id() store.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events[0].ID
 }
 
-func readRecord(tb testing.TB, store server.Store, w *witness) server.Record {
+func readRecord(tb testing.TB, s store.Store, w *witness) store.Record {
 	tb.Helper()
-	rec, err := store.Read(context.Background(), w.id())
+	rec, err := s.Read(context.Background(), w.id())
 	require.NoError(tb, err)
 	return rec
 }

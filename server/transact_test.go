@@ -20,6 +20,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A ledger counts rows that a handler writes in its transaction.
@@ -55,14 +56,14 @@ func TestTransactional_rowsAndAnswerTogether(t *testing.T) {
 		{"5xx rolls back", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, 0, 2},
 		{"never-stored 4xx rolls back", func(_ context.Context, w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }, 0, 2},
 		{"Rollback discards rows, stores the answer", func(ctx context.Context, w http.ResponseWriter) {
-			if err := server.Rollback(ctx); err != nil {
+			if err := server.Settle(ctx, server.Rollback()); err != nil {
 				panic(err)
 			}
 			w.WriteHeader(http.StatusPaymentRequired)
 		}, 0, 1},
-		{"Retryable rolls a 2xx back", func(ctx context.Context, _ http.ResponseWriter) { _ = server.Retryable(ctx) }, 0, 2},
+		{"Release rolls a 2xx back", func(ctx context.Context, _ http.ResponseWriter) { _ = server.Settle(ctx, server.Release()) }, 0, 2},
 		{"Final commits a 5xx", func(ctx context.Context, w http.ResponseWriter) {
-			_ = server.Final(ctx)
+			_ = server.Settle(ctx, server.Final())
 			w.WriteHeader(http.StatusInternalServerError)
 		}, 1, 1},
 	} {
@@ -71,15 +72,15 @@ func TestTransactional_rowsAndAnswerTogether(t *testing.T) {
 			var rows ledger
 			runs := 0
 			seen := &witness{}
-			store := memstore.New()
-			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
+			s := memstore.New()
+			h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
 				runs++
 				_ = rows.write(r.Context())
 				tt.finish(r.Context(), w)
 			})
 			first := send(h, "k", "b")
 			require.Equal(t, tt.rows, rows.count())
-			require.False(t, readRecord(t, store, seen).MaybeRan, "a rolled-back run left nothing")
+			require.False(t, readRecord(t, s, seen).MaybeRan, "a rolled-back run left nothing")
 			again := send(h, "k", "b")
 			require.Equal(t, first.Code, again.Code)
 			require.Equal(t, tt.again, runs)
@@ -122,7 +123,7 @@ func TestTransactional_conflict(t *testing.T) {
 				requireAnswer(t, send(h, "k", "b"), http.StatusOK, "4b", false) // released
 				return
 			}
-			// Each turn begins with the request and the answer as they were.
+			// Each run begins with the original request and an empty answer.
 			requireAnswer(t, w, http.StatusOK, fmt.Sprint(tt.runs, "b"), false)
 			require.Equal(t, 1, rows.count())
 			require.Equal(t, tt.conflicts, seen.count(server.EventConflict))
@@ -130,8 +131,8 @@ func TestTransactional_conflict(t *testing.T) {
 	}
 }
 
-// What a handler answers when one of its statements fails with a conflict does
-// not count.
+// If one of a handler's statements fails with a conflict, the handler's answer
+// does not count.
 func TestTransactional_conflictAnsweredWith500(t *testing.T) {
 	t.Parallel()
 	runs := 0
@@ -145,19 +146,19 @@ func TestTransactional_conflictAnsweredWith500(t *testing.T) {
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "3", false)
 }
 
-// A conflict that shows only in the commit.
+// A conflict can occur only in the commit.
 func TestTransactional_conflictInTheCommit(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
+	s := &flaky{TxStore: memstore.New()}
 	begun, runs := 0, 0
-	store.begin = func(ctx context.Context) (server.Tx, error) {
-		tx, err := store.TxStore.Begin(ctx)
+	s.begin = func(ctx context.Context) (store.Tx, error) {
+		tx, err := s.TxStore.Begin(ctx)
 		if begun++; begun == 1 {
-			return failingTx{tx, server.ErrConflict}, err
+			return failingTx{tx, store.ErrConflict}, err
 		}
 		return tx, err
 	}
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, func(w http.ResponseWriter, _ *http.Request) {
+	h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(w http.ResponseWriter, _ *http.Request) {
 		runs++
 		fmt.Fprint(w, runs)
 	})
@@ -165,11 +166,11 @@ func TestTransactional_conflictInTheCommit(t *testing.T) {
 }
 
 type failingTx struct {
-	server.Tx
+	store.Tx
 	err error
 }
 
-func (t failingTx) Settle(ctx context.Context, _ server.Owner, _ server.Settlement) error {
+func (t failingTx) Settle(ctx context.Context, _ store.Owner, _ store.Settlement) error {
 	_ = t.Rollback(ctx)
 	return t.err
 }
@@ -184,40 +185,40 @@ func TestTransactional_commitFails(t *testing.T) {
 	}{
 		{"lease lost", server.ErrLeaseLost, wire.LeaseLost, server.StateInProgress},
 		{"nothing changed", errDown, wire.StoreUnavailable, server.StateReleased},
-		// It may be durable: neither a release nor a second run.
-		{"fate unknown", fmt.Errorf("cut off: %w", server.ErrFateUnknown), wire.StoreUnavailable, server.StateInProgress},
+		// The commit may be durable: there must be neither a release nor a second run.
+		{"fate unknown", fmt.Errorf("cut off: %w", store.ErrFateUnknown), wire.StoreUnavailable, server.StateInProgress},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			store := &flaky{TxStore: memstore.New()}
+			s := &flaky{TxStore: memstore.New()}
 			seen := &witness{}
 			runs := 0
-			store.begin = func(ctx context.Context) (server.Tx, error) {
-				tx, err := store.TxStore.Begin(ctx)
+			s.begin = func(ctx context.Context) (store.Tx, error) {
+				tx, err := s.TxStore.Begin(ctx)
 				return failingTx{tx, tt.err}, err
 			}
-			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Transactional, func(http.ResponseWriter, *http.Request) { runs++ })
+			h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Transactional, func(http.ResponseWriter, *http.Request) { runs++ })
 			requireCode(t, send(h, "k", "b"), tt.want)
 			require.Equal(t, 1, runs)
-			require.Equal(t, tt.state, readRecord(t, store, seen).State)
+			require.Equal(t, tt.state, readRecord(t, s, seen).State)
 		})
 	}
 }
 
 func TestTransactional_noTransaction(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
+	s := &flaky{TxStore: memstore.New()}
 	seen := &witness{}
-	store.begin = func(context.Context) (server.Tx, error) { return nil, errDown }
-	h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Transactional, func(http.ResponseWriter, *http.Request) {
+	s.begin = func(context.Context) (store.Tx, error) { return nil, errDown }
+	h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Transactional, func(http.ResponseWriter, *http.Request) {
 		t.Error("the handler ran")
 	})
 	requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
-	require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+	require.Equal(t, server.StateReleased, readRecord(t, s, seen).State)
 	require.Equal(t, 1, seen.count(server.EventStoreError))
 }
 
-// How a handler that does not return leaves its key.
+// The effect class decides the state of a key whose handler does not return.
 func TestHandler_panics(t *testing.T) {
 	t.Parallel()
 	errBoom := errors.New("boom")
@@ -237,8 +238,8 @@ func TestHandler_panics(t *testing.T) {
 				t.Parallel()
 				var rows ledger
 				seen := &witness{}
-				store := memstore.New()
-				h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), effect, func(w http.ResponseWriter, r *http.Request) {
+				s := memstore.New()
+				h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), effect, func(w http.ResponseWriter, r *http.Request) {
 					_ = rows.write(r.Context())
 					fmt.Fprint(w, "half an ans")
 					way.out()
@@ -249,7 +250,7 @@ func TestHandler_panics(t *testing.T) {
 					send(h, "k", "b")
 				}()
 				require.Equal(t, way.want, <-value)
-				rec := readRecord(t, store, seen)
+				rec := readRecord(t, s, seen)
 				require.Equal(t, state, rec.State)
 				require.Equal(t, effect != server.Transactional, rec.MaybeRan)
 				require.Zero(t, rows.count())
@@ -282,12 +283,12 @@ func TestOnComplete(t *testing.T) {
 			t.Parallel()
 			var rows ledger
 			seen := &witness{}
-			store := memstore.New()
-			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
-				err := server.OnComplete(r.Context(), func(ctx context.Context) error {
+			s := memstore.New()
+			h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+				err := store.OnComplete(r.Context(), func(ctx context.Context) error {
 					require.NoError(t, ctx.Err())
 					require.EqualValues(t, 1, server.Fence(ctx))
-					require.ErrorIs(t, server.Final(ctx), server.ErrNoRun, "the handler's verdict stands")
+					require.ErrorIs(t, server.Settle(ctx, server.Final()), server.ErrNoRun, "the handler's verdict stands")
 					return tt.hook(&rows, ctx)
 				})
 				require.NoError(t, err)
@@ -295,7 +296,7 @@ func TestOnComplete(t *testing.T) {
 			})
 			w := send(h, "k", "b")
 			require.Equal(t, tt.rows, rows.count())
-			rec := readRecord(t, store, seen)
+			rec := readRecord(t, s, seen)
 			require.Equal(t, tt.state, rec.State)
 			if tt.status == http.StatusCreated && tt.state == server.StateReleased {
 				require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -317,7 +318,7 @@ func TestOnComplete_conflict(t *testing.T) {
 		runs, tries := 0, 0
 		h, _ := guarded(t, server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 			runs++
-			_ = server.OnComplete(r.Context(), func(ctx context.Context) error {
+			_ = store.OnComplete(r.Context(), func(ctx context.Context) error {
 				if tries++; tries < 3 {
 					_ = memstore.Tx(ctx).Doom()
 				}
@@ -329,28 +330,28 @@ func TestOnComplete_conflict(t *testing.T) {
 	})
 }
 
-// The third conflict counts as trouble of the store, as in a Transactional run.
+// The third conflict counts as an error of the store, as in a Transactional run.
 func TestOnComplete_conflictsForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen := &witness{}
-		store := memstore.New()
+		s := memstore.New()
 		tries := 0
-		h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
-			_ = server.OnComplete(r.Context(), func(ctx context.Context) error {
+		h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+			_ = store.OnComplete(r.Context(), func(ctx context.Context) error {
 				tries++
 				return memstore.Tx(ctx).Doom()
 			})
 		})
 		requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
 		require.Equal(t, 3, tries)
-		rec := readRecord(t, store, seen)
+		rec := readRecord(t, s, seen)
 		require.Equal(t, server.StateReleased, rec.State)
 		require.True(t, rec.MaybeRan)
 	})
 }
 
-// A person finds the hook's error in the log, and a function's caller in the error.
+// A person finds the hook's error in the log. The caller of a function finds it in the returned error.
 func TestOnComplete_isLogged(t *testing.T) {
 	t.Parallel()
 	errRow := errors.New("row refused")
@@ -371,7 +372,7 @@ func TestOnComplete_isLogged(t *testing.T) {
 			var out bytes.Buffer
 			g := newGuard(t, memstore.New(), server.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
 			_, _, err := server.Do(t.Context(), g, payroll(server.Keyed), key(t, "k"), transfer{7}, func(ctx context.Context, _ transfer) (booking, error) {
-				return booking{1}, server.OnComplete(ctx, tt.fails)
+				return booking{1}, store.OnComplete(ctx, tt.fails)
 			})
 			var refused *server.RefusedError
 			require.ErrorAs(t, err, &refused)
@@ -391,32 +392,32 @@ func TestOnComplete_isLogged(t *testing.T) {
 func TestOnComplete_hookPanics(t *testing.T) {
 	t.Parallel()
 	seen := &witness{}
-	store := memstore.New()
-	h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
-		_ = server.OnComplete(r.Context(), func(context.Context) error { panic("boom") })
+	s := memstore.New()
+	h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+		_ = store.OnComplete(r.Context(), func(context.Context) error { panic("boom") })
 	})
 	require.PanicsWithValue(t, "boom", func() { send(h, "k", "b") })
-	require.Equal(t, server.StateReleased, readRecord(t, store, seen).State)
+	require.Equal(t, server.StateReleased, readRecord(t, s, seen).State)
 }
 
 func TestRunContext_wrongPlace(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	require.ErrorIs(t, server.Rollback(ctx), server.ErrNoRun)
-	require.ErrorIs(t, server.Final(ctx), server.ErrNoRun)
-	require.ErrorIs(t, server.Retryable(ctx), server.ErrNoRun)
-	require.ErrorIs(t, server.OnComplete(ctx, func(context.Context) error { return nil }), server.ErrNoRun)
+	require.ErrorIs(t, server.Settle(ctx, server.Rollback()), server.ErrNoRun)
+	require.ErrorIs(t, server.Settle(ctx, server.Final()), server.ErrNoRun)
+	require.ErrorIs(t, server.Settle(ctx, server.Release()), server.ErrNoRun)
+	require.ErrorIs(t, store.OnComplete(ctx, func(context.Context) error { return nil }), server.ErrNoRun)
 	require.Zero(t, server.Fence(ctx))
-	for effect, store := range map[server.Effect]server.Store{
+	for effect, s := range map[server.Effect]store.Store{
 		server.Transactional: memstore.New(), server.Keyed: plainStore{memstore.New()}, server.Opaque: memstore.New(),
 	} {
-		h := newRoute(t, newGuard(t, store, server.Config{}), effect, func(_ http.ResponseWriter, r *http.Request) {
-			onComplete := server.OnComplete(r.Context(), func(context.Context) error { return nil })
+		h := newRoute(t, newGuard(t, s, server.Config{}), effect, func(_ http.ResponseWriter, r *http.Request) {
+			onComplete := store.OnComplete(r.Context(), func(context.Context) error { return nil })
 			switch effect {
 			case server.Keyed:
-				require.ErrorIs(t, server.Rollback(r.Context()), server.ErrWrongEffect)
-				require.ErrorIs(t, onComplete, server.ErrNoTxStore)
-				require.ErrorIs(t, server.OnComplete(r.Context(), nil), server.ErrNoHook)
+				require.ErrorIs(t, server.Settle(r.Context(), server.Rollback()), server.ErrWrongEffect)
+				require.ErrorIs(t, onComplete, store.ErrNoTxStore)
+				require.ErrorIs(t, store.OnComplete(r.Context(), nil), store.ErrNoHook)
 			default:
 				require.ErrorIs(t, onComplete, server.ErrWrongEffect)
 			}
@@ -425,22 +426,23 @@ func TestRunContext_wrongPlace(t *testing.T) {
 	}
 }
 
-// The effect has happened and the store does not answer: the outcome is tried
-// again for a while, and nothing is answered as done before it is recorded.
+// The effect has happened and the store does not answer. The guard tries to
+// record the outcome for a while, and gives the answer only after it is
+// recorded.
 func TestSettle_storeFails(t *testing.T) {
 	t.Parallel()
 	for _, down := range []time.Duration{5 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &flaky{TxStore: memstore.New()}
+			under := &flaky{TxStore: memstore.New()}
 			start := time.Now()
-			store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			under.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				if time.Since(start) < down {
 					return errDown
 				}
-				return store.TxStore.Settle(ctx, o, s)
+				return under.TxStore.Settle(ctx, o, s)
 			}
 			seen := &witness{}
-			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Opaque, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "done") })
+			h := newRoute(t, newGuard(t, under, server.Config{Observer: seen}), server.Opaque, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "done") })
 			w := send(h, "k", "b")
 			if down < server.DefaultSettleTimeout {
 				requireAnswer(t, w, http.StatusOK, "done", false)
@@ -448,7 +450,7 @@ func TestSettle_storeFails(t *testing.T) {
 			}
 			requireCode(t, w, wire.StoreUnavailable)
 			require.Equal(t, server.DefaultSettleTimeout, time.Since(start))
-			require.Equal(t, server.StateInProgress, readRecord(t, store, seen).State, "a release would invite a second run")
+			require.Equal(t, server.StateInProgress, readRecord(t, under, seen).State, "a release would invite a second run")
 			requireCode(t, send(h, "k", "b"), wire.InProgress)
 		})
 	}
@@ -463,31 +465,31 @@ func TestClaim_storeFails(t *testing.T) {
 		want  wire.Code               // "": it runs
 	}{
 		{name: "down", claim: func(*flaky, int) error { return errDown }, want: wire.StoreUnavailable},
-		// A claim whose answer was lost is asked for again: its token knows itself.
+		// A claim whose answer was lost is sent again: its token finds its own record.
 		{name: "answer lost once", after: func(n int) error {
 			if n == 1 {
-				return server.ErrFateUnknown
+				return store.ErrFateUnknown
 			}
 			return nil
 		}},
-		{name: "answer lost for good", after: func(int) error { return server.ErrFateUnknown }, want: wire.StoreUnavailable},
+		{name: "answer lost for good", after: func(int) error { return store.ErrFateUnknown }, want: wire.StoreUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			runs, calls := 0, 0
-			store := &flaky{TxStore: memstore.New()}
-			store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+			s := &flaky{TxStore: memstore.New()}
+			s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 				calls++
 				if tt.claim != nil {
-					return server.Record{}, false, tt.claim(store, calls)
+					return store.Record{}, false, tt.claim(s, calls)
 				}
-				rec, mine, err := store.TxStore.Claim(ctx, req)
+				rec, mine, err := s.TxStore.Claim(ctx, req)
 				if lost := tt.after(calls); lost != nil {
-					return server.Record{}, false, lost
+					return store.Record{}, false, lost
 				}
 				return rec, mine, err
 			}
-			h := newRoute(t, newGuard(t, store, server.Config{}), server.Opaque, func(http.ResponseWriter, *http.Request) { runs++ })
+			h := newRoute(t, newGuard(t, s, server.Config{}), server.Opaque, func(http.ResponseWriter, *http.Request) { runs++ })
 			w := send(h, "k", "b")
 			if tt.want != "" {
 				requireCode(t, w, tt.want)
@@ -503,9 +505,9 @@ func TestClaim_storeFails(t *testing.T) {
 // A take-over whose answer was lost finds itself as the owner.
 func TestClaim_takeOverAnswerLost(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
+	s := &flaky{TxStore: memstore.New()}
 	runs := 0
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+	h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 		if runs++; runs == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 		}
@@ -513,41 +515,41 @@ func TestClaim_takeOverAnswerLost(t *testing.T) {
 	})
 	send(h, "k", "b")
 	lost := false
-	store.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
-		rec, won, err := store.TxStore.TakeOver(ctx, req, from)
+	s.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
+		rec, won, err := s.TxStore.TakeOver(ctx, req, from)
 		if !lost {
 			lost = true
-			return server.Record{}, false, server.ErrFateUnknown
+			return store.Record{}, false, store.ErrFateUnknown
 		}
 		return rec, won, err
 	}
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "2", false)
 }
 
-// A record that is swept between two steps is claimed anew, never run
-// unclaimed.
+// If the record is swept between two steps, the key is claimed again, and never
+// runs unclaimed.
 func TestClaim_recordVanishes(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
+	s := &flaky{TxStore: memstore.New()}
 	runs := 0
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
+	h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 		if runs++; runs == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 		fmt.Fprint(w, server.Fence(r.Context()))
 	})
 	send(h, "k", "b")
-	store.takeOver = func(context.Context, server.ClaimRequest, int64) (server.Record, bool, error) {
-		store.TxStore = memstore.New() // all is gone
-		return server.Record{}, false, server.ErrNotFound
+	s.takeOver = func(context.Context, store.ClaimRequest, int64) (store.Record, bool, error) {
+		s.TxStore = memstore.New() // all is gone
+		return store.Record{}, false, server.ErrNotFound
 	}
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "1", false)
 }
 
-// A take-over that somebody else won is decided again, and never run.
+// If another process wins the take-over, the decision is made again, and this process does not run.
 func TestClaim_takeOverLost(t *testing.T) {
 	t.Parallel()
-	store := &flaky{TxStore: memstore.New()}
+	s := &flaky{TxStore: memstore.New()}
 	runs := 0
 	handler := func(w http.ResponseWriter, _ *http.Request) {
 		if runs++; runs == 1 {
@@ -555,35 +557,35 @@ func TestClaim_takeOverLost(t *testing.T) {
 		}
 		fmt.Fprint(w, runs)
 	}
-	h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, handler)
-	elsewhere := newRoute(t, newGuard(t, store.TxStore, server.Config{}), server.Keyed, handler)
+	h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, handler)
+	elsewhere := newRoute(t, newGuard(t, s.TxStore, server.Config{}), server.Keyed, handler)
 	send(h, "k", "b")
-	store.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+	s.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "2", false)
-		return store.TxStore.TakeOver(ctx, req, from)
+		return s.TxStore.TakeOver(ctx, req, from)
 	}
 	requireAnswer(t, send(h, "k", "b"), http.StatusOK, "2", true)
 	require.Equal(t, 2, runs)
 }
 
-// Somebody else buried the dead owner first; the record decides all the same.
-func TestClaim_buryLost(t *testing.T) {
+// Another process quarantined the dead owner first; the record still decides.
+func TestClaim_quarantineLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		die(t, shared, server.Opaque, server.Config{})
 		seen := &witness{}
-		store := &flaky{TxStore: shared}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s := &flaky{TxStore: shared}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			rec, mine, err := shared.Claim(ctx, req)
 			elsewhere := newRoute(t, newGuard(t, shared, server.Config{}), server.Opaque, func(http.ResponseWriter, *http.Request) {})
 			requireCode(t, send(elsewhere, "k", "b"), wire.OutcomeUnknown)
 			return rec, mine, err
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Opaque, func(http.ResponseWriter, *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Opaque, func(http.ResponseWriter, *http.Request) {
 			t.Error("the handler ran")
 		})
 		requireCode(t, send(h, "k", "b"), wire.OutcomeUnknown)
-		require.Zero(t, seen.count(server.EventUnknown), "who buried counts it")
+		require.Zero(t, seen.count(server.EventUnknown), "who quarantined counts it")
 	})
 }

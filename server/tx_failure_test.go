@@ -13,15 +13,16 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var (
-	errRefused       = &server.TxError{SQLState: "23505", Constraint: "one_name", Err: errors.New("ann is taken")}
-	errCommitRefused = &server.TxError{SQLState: "23505", Constraint: "one_name", Commit: true, Err: errors.New("ann is taken")}
+	errRefused       = &store.TxError{SQLState: "23505", Constraint: "one_name", Err: errors.New("ann is taken")}
+	errCommitRefused = &store.TxError{SQLState: "23505", Constraint: "one_name", Commit: true, Err: errors.New("ann is taken")}
 	errDisk          = errors.New("disk full")
 )
 
-// A function is told of its transaction as a handler's caller is.
+// A function's caller gets the same error for a failed transaction as a handler's caller.
 func TestDo_transactionFails(t *testing.T) {
 	t.Parallel()
 	verdict := &server.StatusError{Status: http.StatusConflict, Code: "name-taken"}
@@ -37,8 +38,8 @@ func TestDo_transactionFails(t *testing.T) {
 		{"refused, and another error", errRefused, errDisk, "", 2},
 		{"COMMIT refused", errCommitRefused, nil, wire.TransactionFailed, 2},
 		{"COMMIT refused under a verdict, which does not know of it", errCommitRefused, verdict, wire.TransactionFailed, 2},
-		{"lost", server.ErrTxLost, nil, wire.StoreUnavailable, 4},
-		{"lost, and a verdict", server.ErrTxLost, verdict, wire.StoreUnavailable, 4},
+		{"lost", store.ErrTxLost, nil, wire.StoreUnavailable, 4},
+		{"lost, and a verdict", store.ErrTxLost, verdict, wire.StoreUnavailable, 4},
 		{"trouble, and a verdict", errDisk, verdict, wire.StoreUnavailable, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,21 +69,21 @@ func TestDo_transactionFails(t *testing.T) {
 }
 
 // A transaction that is lost in its commit runs once more, too. The second loss is a death,
-// and after MaxDeaths of them the key is quarantined.
+// and after MaxRecoveryAttempts of them the key is quarantined.
 func TestTransactional_lostInTheCommit(t *testing.T) {
 	t.Parallel()
 	for _, losses := range []int{1, 2, 6} {
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		seen := &witness{}
 		begun, runs := 0, 0
-		store.begin = func(ctx context.Context) (server.Tx, error) {
-			tx, err := store.TxStore.Begin(ctx)
+		s.begin = func(ctx context.Context) (store.Tx, error) {
+			tx, err := s.TxStore.Begin(ctx)
 			if begun++; begun <= losses {
-				return failingTx{tx, server.ErrTxLost}, err
+				return failingTx{tx, store.ErrTxLost}, err
 			}
 			return tx, err
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{MaxDeaths: 1, Observer: seen}), server.Transactional, func(w http.ResponseWriter, _ *http.Request) {
+		h := newRoute(t, newGuard(t, s, server.Config{MaxRecoveryAttempts: 1, Observer: seen}), server.Transactional, func(w http.ResponseWriter, _ *http.Request) {
 			runs++
 			w.WriteHeader(http.StatusCreated)
 		})
@@ -92,7 +93,7 @@ func TestTransactional_lostInTheCommit(t *testing.T) {
 			require.Equal(t, []int{http.StatusCreated, 2}, []int{w.Code, runs})
 		case 2:
 			requireCode(t, w, wire.StoreUnavailable)
-			rec := readRecord(t, store, seen)
+			rec := readRecord(t, s, seen)
 			require.LessOrEqual(t, rec.LeaseLeft(), time.Duration(0))
 			require.Equal(t, []int{http.StatusCreated, 3}, []int{send(h, "k", "b").Code, runs})
 		default:
@@ -104,7 +105,7 @@ func TestTransactional_lostInTheCommit(t *testing.T) {
 	}
 }
 
-// A run whose time is over when its transaction is lost does not begin another.
+// If a run's time is over when its transaction is lost, no other run begins.
 func TestTransactional_lostAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,18 +113,18 @@ func TestTransactional_lostAfterTheTimeout(t *testing.T) {
 		h := newRoute(t, newGuard(t, memstore.New(), server.Config{HandlerTimeout: time.Second}), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
 			runs++
 			<-r.Context().Done()
-			require.NoError(t, memstore.Tx(r.Context()).Fail(server.ErrTxLost))
+			require.NoError(t, memstore.Tx(r.Context()).Fail(store.ErrTxLost))
 		})
 		requireCode(t, send(h, "k", "b"), wire.StoreUnavailable)
 		require.Equal(t, 1, runs)
 	})
 }
 
-// An undo whose forward call is running is told so, whatever becomes of its transaction.
+// An undo whose forward call is running gets in-progress, even if its own transaction fails.
 func TestBarrier_inAFailedTransaction(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
-	g := newGuard(t, store, server.Config{Wait: -1})
+	s := memstore.New()
+	g := newGuard(t, s, server.Config{Wait: -1})
 	running, done := make(chan struct{}), make(chan struct{})
 	forward := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {
 		close(running)
@@ -145,8 +146,8 @@ func TestBarrier_inAFailedTransaction(t *testing.T) {
 	<-ended
 }
 
-// A completion hook meets trouble of the store as a settlement does: it is tried again
-// for SettleTimeout, and the claim stays. A refused statement is the hook's failure.
+// After an error of the store a completion hook is repeated like a settlement, for SettleTimeout, and the claim
+// stays. A refused statement is the hook's failure.
 func TestOnComplete_storeFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -158,17 +159,17 @@ func TestOnComplete_storeFails(t *testing.T) {
 	}{
 		{"trouble", errDisk, false, true, server.StateInProgress},
 		{"trouble, swallowed", errDisk, true, true, server.StateInProgress},
-		{"lost", server.ErrTxLost, false, true, server.StateInProgress},
+		{"lost", store.ErrTxLost, false, true, server.StateInProgress},
 		{"refused", errRefused, false, false, server.StateReleased},
 		{"refused, swallowed", errRefused, true, false, server.StateReleased},
 		{"COMMIT refused", errCommitRefused, true, false, server.StateReleased},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			seen := &witness{}
-			store := memstore.New()
+			s := memstore.New()
 			hooks := 0
-			h := newRoute(t, newGuard(t, store, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
-				require.NoError(t, server.OnComplete(r.Context(), func(ctx context.Context) error {
+			h := newRoute(t, newGuard(t, s, server.Config{Observer: seen}), server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
+				require.NoError(t, store.OnComplete(r.Context(), func(ctx context.Context) error {
 					hooks++
 					err := memstore.Tx(ctx).Fail(tt.failure)
 					if err == nil && !tt.swallow {
@@ -179,7 +180,7 @@ func TestOnComplete_storeFails(t *testing.T) {
 			})
 			w := send(h, "k", "b")
 			require.Equal(t, tt.again, hooks > 1, tt.name)
-			require.Equal(t, tt.state, readRecord(t, store, seen).State, tt.name)
+			require.Equal(t, tt.state, readRecord(t, s, seen).State, tt.name)
 			if tt.again {
 				requireCode(t, w, wire.StoreUnavailable)
 			} else {

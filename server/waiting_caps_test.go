@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
@@ -38,7 +39,7 @@ func (room *waitingRoom) run(tenant string, keys ...string) {
 	synctest.Wait()
 }
 
-// send sends a duplicate whose body has so many bytes beyond those of the run.
+// send sends a duplicate with a body of its own.
 func (room *waitingRoom) send(tenant, key, body string) {
 	go func() {
 		start := time.Now()
@@ -124,7 +125,7 @@ func TestWait_scopeTakesAQuarterOfTheBytes(t *testing.T) {
 	}
 }
 
-// The callers of an unscoped guard are one another's only company.
+// All callers of an unscoped guard share one scope.
 func TestWait_unscopedTakesAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,18 +173,18 @@ func TestWait_scopeTakesAQuarter(t *testing.T) {
 	}
 }
 
-// A broker delivers again: its consumer does not wait for a run.
+// A broker delivers again later: so its consumer does not wait for a run.
 func TestWait_notInAnInbox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newInbox(t, newGuard(t, memstore.New(), server.Config{Wait: 10 * time.Second}), server.InboxConfig{Consumer: "mails", Effect: server.Keyed})
+		b := newInbox(t, newGuard(t, memstore.New(), server.Config{Wait: 10 * time.Second}), inbox.Config{Consumer: "mails", Effect: server.Keyed})
 		go func() {
 			_, _ = b.Handle(t.Context(), message, func(context.Context, []byte) error { time.Sleep(time.Minute); return nil })
 		}()
 		synctest.Wait()
 		start := time.Now()
 		delivery, err := b.Handle(t.Context(), message, func(context.Context, []byte) error { return errors.New("runs beside the first") })
-		require.Equal(t, server.DeliveryBusy, delivery)
+		require.Equal(t, inbox.Busy, delivery)
 		require.ErrorIs(t, err, &server.RefusedError{Code: wire.InProgress})
 		require.Zero(t, time.Since(start))
 		time.Sleep(time.Hour)

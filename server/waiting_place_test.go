@@ -13,8 +13,7 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
-// A duplicate that waited for a failed run, and runs then itself, waits no more: its place is
-// free for others while it runs.
+// A duplicate that waited for a failed run may then run itself. While it runs, its place is free for others.
 func TestWait_placeOfTheNextRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

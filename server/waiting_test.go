@@ -17,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // slow answers after d, with the number of the run.
@@ -30,8 +31,8 @@ func slow(d time.Duration, runs *atomic.Int64) http.HandlerFunc {
 
 func wait(seconds int) []string { return []string{wire.HeaderPrefer, "wait=" + strconv.Itoa(seconds)} }
 
-// In these tests the duplicate comes to the process of the first run, and to
-// another one that shares the store.
+// In these tests the duplicate comes to the process of the first run, or to
+// another process with the same store.
 func inBothProcesses(t *testing.T, cfg server.Config, d time.Duration, test func(t *testing.T, first, duplicate http.Handler, runs *atomic.Int64)) {
 	t.Helper()
 	for _, name := range []string{"same process", "other process"} {
@@ -39,11 +40,11 @@ func inBothProcesses(t *testing.T, cfg server.Config, d time.Duration, test func
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var runs atomic.Int64
-				store := memstore.New()
-				first := newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(d, &runs))
+				s := memstore.New()
+				first := newRoute(t, newGuard(t, s, cfg), server.Keyed, slow(d, &runs))
 				duplicate := first
 				if name == "other process" {
-					duplicate = newRoute(t, newGuard(t, store, cfg), server.Keyed, slow(d, &runs))
+					duplicate = newRoute(t, newGuard(t, s, cfg), server.Keyed, slow(d, &runs))
 				}
 				go send(first, "k", "b")
 				synctest.Wait()
@@ -62,7 +63,7 @@ func TestWait_negativeAnswersAtOnce(t *testing.T) {
 		requireCode(t, send(duplicate, "k", "other"), wire.KeyReused)
 		require.Zero(t, time.Since(start))
 
-		time.Sleep(7 * time.Second) // the hint is as long again as the run has taken
+		time.Sleep(7 * time.Second) // the hint equals the run's age
 		w := send(duplicate, "k", "b")
 		requireCode(t, w, wire.InProgress)
 		require.Equal(t, "7", w.Header().Get(wire.HeaderRetryAfter))
@@ -115,7 +116,7 @@ func TestWait_budget(t *testing.T) {
 	}
 }
 
-// Poll storms: of many requests for one key one at a time goes to the store.
+// Many requests for one key cause no poll storm: one of them at a time asks the store.
 func TestWait_oneAsksForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,23 +126,23 @@ func TestWait_oneAsksForAll(t *testing.T) {
 		go send(other, "k", "b")
 		synctest.Wait()
 
-		store := &flaky{TxStore: shared}
+		s := &flaky{TxStore: shared}
 		var at, most atomic.Int64
 		atTheStore := func() (leave func()) {
 			most.Store(max(most.Load(), at.Add(1)))
 			time.Sleep(time.Millisecond)
 			return func() { at.Add(-1) }
 		}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			defer atTheStore()()
 			return shared.Claim(ctx, req)
 		}
-		store.read = func(ctx context.Context, id server.ID) (server.Record, error) {
+		s.read = func(ctx context.Context, id store.ID) (store.Record, error) {
 			defer atTheStore()()
 			return shared.Read(ctx, id)
 		}
 		seen := &witness{}
-		h := newRoute(t, newGuard(t, store, server.Config{MaxWaitersPerKey: 500, Observer: seen}), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{MaxWaitersPerKey: 500, Observer: seen}), server.Keyed, slow(0, &runs))
 		var wg sync.WaitGroup
 		for i := range 500 {
 			wg.Go(func() { requireAnswer(t, send(h, "k", "b", wait(10)...), http.StatusOK, "1", true) })
@@ -151,7 +152,7 @@ func TestWait_oneAsksForAll(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, 1, most.Load(), "requests at the store at the same time")
-		require.Less(t, store.asked.Load(), int64(40), "requests in 8 s")
+		require.Less(t, s.asked.Load(), int64(40), "requests in 8 s")
 		require.Equal(t, 500, seen.count(server.EventHit))
 		require.EqualValues(t, 1, runs.Load())
 	})
@@ -175,17 +176,17 @@ func TestWait_caps(t *testing.T) {
 	})
 }
 
-// The leader that polls another process's run may give up; whoever waits longer
-// must not be stranded.
+// The leader that polls another process's run may give up. Followers that wait
+// longer must still get the outcome.
 func TestWait_leaderHangsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		store := memstore.New()
-		go send(newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(5*time.Second, &runs)), "k", "b")
+		s := memstore.New()
+		go send(newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, slow(5*time.Second, &runs)), "k", "b")
 		synctest.Wait()
 
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, slow(0, &runs))
 		ctx, hangUp := context.WithCancel(t.Context())
 		leader := make(chan struct{})
 		go func() {
@@ -232,15 +233,15 @@ func TestWait_firstRunFails(t *testing.T) {
 func TestWait_finishedKeyIsNeverInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{TxStore: memstore.New()}
-		store.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			err := store.TxStore.Settle(ctx, o, s)
+		under := &flaky{TxStore: memstore.New()}
+		under.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			err := under.TxStore.Settle(ctx, o, s)
 			time.Sleep(time.Second) // visible to others, not yet to us
 			return err
 		}
 		var runs atomic.Int64
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(time.Second, &runs))
-		elsewhere := newRoute(t, newGuard(t, store.TxStore, server.Config{}), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, under, server.Config{}), server.Keyed, slow(time.Second, &runs))
+		elsewhere := newRoute(t, newGuard(t, under.TxStore, server.Config{}), server.Keyed, slow(0, &runs))
 		go send(h, "k", "b")
 		time.Sleep(1500 * time.Millisecond)
 		requireAnswer(t, send(elsewhere, "k", "b"), http.StatusOK, "1", true)
@@ -248,20 +249,20 @@ func TestWait_finishedKeyIsNeverInProgress(t *testing.T) {
 	})
 }
 
-// What the leader read before a follower came says nothing about what was so
-// when it came.
+// A record that the leader read before a follower came does not show the state
+// at the follower's arrival.
 func TestWait_followerNeedsAFreshRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
-			rec, mine, err := store.TxStore.Claim(ctx, req)
+		s := &flaky{TxStore: memstore.New()}
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+			rec, mine, err := s.TxStore.Claim(ctx, req)
 			time.Sleep(time.Second) // the answer is on its way
 			return rec, mine, err
 		}
-		elsewhere := newRoute(t, newGuard(t, store.TxStore, server.Config{}), server.Keyed, slow(500*time.Millisecond, &runs))
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(0, &runs))
+		elsewhere := newRoute(t, newGuard(t, s.TxStore, server.Config{}), server.Keyed, slow(500*time.Millisecond, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, slow(0, &runs))
 		go send(elsewhere, "k", "b") // done at 0.5 s
 		synctest.Wait()
 		go func() { requireCode(t, send(h, "k", "b", wait(0)...), wire.InProgress) }() // reads at 0 s, knows at 1 s
@@ -271,18 +272,18 @@ func TestWait_followerNeedsAFreshRead(t *testing.T) {
 	})
 }
 
-// A record whose fingerprint only the follower has: the leader is refused, the
-// follower goes on.
+// Only the follower has the fingerprint of the record: the leader is refused,
+// and the follower goes on.
 func TestWait_leaderWithAnotherRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Keyed, slow(0, &runs))
+		s := &flaky{TxStore: memstore.New()}
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, slow(0, &runs))
 		send(h, "k", "b")
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			time.Sleep(time.Second)
-			return store.TxStore.Claim(ctx, req)
+			return s.TxStore.Claim(ctx, req)
 		}
 		go func() { requireCode(t, send(h, "k", "other"), wire.KeyReused) }()
 		synctest.Wait()
@@ -290,32 +291,32 @@ func TestWait_leaderWithAnotherRequest(t *testing.T) {
 	})
 }
 
-// A claim whose client hangs up under way is made all the same: dropped, it
-// would leave a key behind that died without a run.
+// A claim whose client hangs up is still completed. A dropped claim would leave
+// a key that counts as dead without a run.
 func TestHandler_clientHangsUpDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		store := &flaky{TxStore: memstore.New()}
+		s := &flaky{TxStore: memstore.New()}
 		ctx, hangUp := context.WithCancel(t.Context())
-		store.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			hangUp()
 			if err := ctx.Err(); err != nil {
-				return server.Record{}, false, err
+				return store.Record{}, false, err
 			}
-			return store.TxStore.Claim(ctx, req)
+			return s.TxStore.Claim(ctx, req)
 		}
-		h := newRoute(t, newGuard(t, store, server.Config{}), server.Opaque, slow(0, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{}), server.Opaque, slow(0, &runs))
 		requireAnswer(t, serve(h, ordered("k", "b").WithContext(ctx)), http.StatusOK, "1", false)
 		serve(h, ordered("k-2", "b").WithContext(ctx)) // gone before the claim: nothing runs
 		require.EqualValues(t, 1, runs.Load())
 	})
 }
 
-// Run with -race: many keys, many callers, two processes.
+// This test is for the race detector: many callers use many keys on two processes.
 func TestHandler_herd(t *testing.T) {
 	t.Parallel()
-	store := memstore.New()
+	s := memstore.New()
 	var mu sync.Mutex
 	effects := make(map[string]int)
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -330,7 +331,7 @@ func TestHandler_herd(t *testing.T) {
 	}
 	var processes []http.Handler
 	for range 2 {
-		processes = append(processes, newRoute(t, newGuard(t, store, server.Config{}), server.Transactional, handler))
+		processes = append(processes, newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, handler))
 	}
 	var wg sync.WaitGroup
 	for caller := range 64 {

@@ -13,10 +13,12 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Whatever a zombie's handler answers: once somebody else had a hand in its key
-// the caller learns that this run does not count.
+// Once another owner or an operator has changed the key of a zombie, the
+// zombie's caller learns that the run does not count. The answer of the
+// zombie's handler does not matter.
 func TestZombie_failsOnceItsKeyWasTaken(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
@@ -49,17 +51,17 @@ func TestZombie_failsOnceItsKeyWasTaken(t *testing.T) {
 	}
 }
 
-// An owner can lose its lease before it has so much as a transaction.
+// An owner can lose its lease even before it has a transaction.
 func TestZombie_losesItsLeaseBeforeBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := deaf(memstore.New())
-		store.begin = func(ctx context.Context) (server.Tx, error) {
+		s := deaf(memstore.New())
+		s.begin = func(ctx context.Context) (store.Tx, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		var runs atomic.Int64
-		h := newRoute(t, newGuard(t, store, server.Config{StoreTimeout: time.Hour}), server.Transactional, answer(http.StatusOK, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{StoreTimeout: time.Hour}), server.Transactional, answer(http.StatusOK, &runs))
 		requireCode(t, send(h, "k", "b"), wire.LeaseLost)
 		require.Zero(t, runs.Load())
 	})

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// A Codec turns an operation's input and output into bytes and back. It must be
-// safe for concurrent use, and Encode must give equal bytes for equal values, in
-// every process and after every restart: a callee takes other bytes under the same
-// key for another request.
+// A Codec turns an operation's input and output into bytes and back. It must be safe for
+// concurrent use. Encode must return equal bytes for equal values, in every process and
+// after every restart. A callee takes other bytes under the same key for another request.
 type Codec interface {
-	// ContentType is the media type of what Encode makes, as "application/cbor".
+	// ContentType is the media type of the encoded bytes, such as "application/cbor".
 	ContentType() string
 	Encode(v any) ([]byte, error)
 	// Decode stores what data is in v, a pointer.
 	Decode(data []byte, v any) error
 }
 
-// JSON is the codec of operations that have no other: [Encode] and [Decode].
+// JSON is the default codec of an operation: [Encode] and [Decode].
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}
@@ -29,8 +28,8 @@ func (jsonCodec) ContentType() string             { return ContentType }
 func (jsonCodec) Encode(v any) ([]byte, error)    { return Encode(v) }
 func (jsonCodec) Decode(data []byte, v any) error { return Decode(data, v) }
 
-// A strict codec is a user's whose errors are [ErrBody]s, with nothing of the body
-// in their text.
+// A strict codec is a user's codec. Its errors wrap [ErrBody], and their text does not show
+// the body.
 type strict struct{ Codec }
 
 func (s strict) Encode(v any) ([]byte, error) {
@@ -51,9 +50,9 @@ func (s strict) Decode(data []byte, v any) error {
 	return nil
 }
 
-// WithCodec returns the operation with a codec in place of [JSON], for caller and
-// callee alike. A nil codec, and one whose ContentType is no media type, is an error,
-// see [Operation.Err].
+// WithCodec returns the operation with a codec instead of [JSON], for both caller and
+// callee. A nil codec is an error, and so is one whose ContentType is not a media type. See
+// [Operation.Err].
 func (op Operation[In, Out]) WithCodec(c Codec) Operation[In, Out] {
 	if op.Err() != nil {
 		return op

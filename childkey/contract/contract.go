@@ -4,9 +4,9 @@
 //	var Reserve = contract.Post[Lines, Hold]("inventory", "reserve", "/reservations")
 //
 // The callee serves it with server.Handle, the caller calls it with sdk.Call
-// or sdk.Go. Start with [Post]; [Operation.At] fills a path, [Operation.For]
+// or sdk.Add. Start with [Post]; [Operation.At] fills a path, [Operation.For]
 // tells several calls apart.
 //
-// The package needs the standard library and childkey, and knows neither a
+// The package imports childkey and the standard library without net/http. It knows neither a
 // client nor a server.
 package contract

@@ -10,8 +10,8 @@ import (
 // ContentType is the media type of [JSON].
 const ContentType = "application/json"
 
-// ErrBody is wrapped by the errors of [Encode] and [Decode]. Their text holds
-// nothing of the body; errors.As finds the cause.
+// ErrBody is wrapped by the errors of [Encode] and [Decode]. Their text does not show the
+// body; errors.As finds the cause.
 var ErrBody = errors.New("contract: body")
 
 // A bodyError is ErrBody for a cause that is not shown, since its text may quote
@@ -24,11 +24,11 @@ type bodyError struct {
 func (e *bodyError) Error() string   { return ErrBody.Error() + ": " + e.text }
 func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
 
-// Encode returns v as JSON. Equal values give equal bytes, in every process and
-// after every restart (members in the order of the struct, map keys sorted),
-// unless a MarshalJSON of v's own does otherwise: a callee takes other bytes under
-// the same key for another request. Encode returns an error wrapping [ErrBody]
-// for what JSON has no form for (NaN, a channel, a cycle).
+// Encode returns v as JSON. Equal values give equal bytes, in every process and after every
+// restart: members have the order of the struct, and map keys are sorted. A MarshalJSON
+// method of v must keep that, because a callee takes other bytes under the same key for
+// another request. Encode returns an error wrapping [ErrBody] for a value that JSON cannot
+// hold, such as NaN, a channel or a cycle.
 func Encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -37,11 +37,10 @@ func Encode(v any) ([]byte, error) {
 	return b, nil
 }
 
-// Decode stores the one JSON value that data is in v, a pointer. Members that v
-// has no field for are ignored, so that caller and callee can be deployed one
-// after the other; anything behind the value is an error, and so is no value,
-// unless v is a *struct{}: nothing was expected. The error wraps [ErrBody]; with
-// it v may be filled in part.
+// Decode stores the one JSON value that data is in v, a pointer. Members without a field in
+// v are ignored, so that caller and callee can be deployed one after the other. Anything
+// behind the value is an error. Empty data is an error too, unless v is a *struct{}. The
+// error wraps [ErrBody]; v may then be partly filled.
 func Decode(data []byte, v any) error {
 	if _, nothing := v.(*struct{}); nothing && len(bytes.TrimSpace(data)) == 0 {
 		return nil

@@ -3,7 +3,6 @@ package contract
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,14 +13,14 @@ import (
 // or filled in wrongly.
 var ErrInvalid = errors.New("contract: invalid operation")
 
-// An Operation is one operation of one service: its names, from which child
-// keys are derived, its method and path, and the types of what goes in and
-// what comes out (JSON, unless WithCodec says otherwise). It is an immutable
-// value, safe for concurrent use: At, For and WithCodec return changed copies. The
-// zero Operation is invalid.
+// An Operation is one operation of one service: its names, its method and path, and the
+// types of its input and output. Child keys are derived from the names. The body is JSON
+// unless WithCodec says otherwise. An Operation is an immutable value and safe for
+// concurrent use: At, For and WithCodec return changed copies. The zero Operation is
+// invalid.
 //
 // A wrong declaration does not panic: [Operation.Err] has the error, and
-// server.Handle, sdk.Call and sdk.Go return it before any I/O.
+// server.Handle, sdk.Call and sdk.Add return it before any I/O.
 type Operation[In, Out any] struct {
 	service, name  string
 	method, path   string
@@ -32,6 +31,9 @@ type Operation[In, Out any] struct {
 	err            error
 }
 
+// methodDelete is http.MethodDelete; this package must not import net/http.
+const methodDelete = "DELETE"
+
 type param struct{ name, value string }
 
 // Post declares a POST operation. service and operation are names, see
@@ -39,22 +41,22 @@ type param struct{ name, value string }
 // "/orders/{id}/capture"; [Operation.At] fills its wildcards. A path that ends
 // with a slash must say {$}, for itself alone, or {name...}, for all below.
 func Post[In, Out any](service, operation, path string) Operation[In, Out] {
-	return declare[In, Out](http.MethodPost, service, operation, path)
+	return declare[In, Out]("POST", service, operation, path)
 }
 
 // Put declares a PUT operation; see [Post].
 func Put[In, Out any](service, operation, path string) Operation[In, Out] {
-	return declare[In, Out](http.MethodPut, service, operation, path)
+	return declare[In, Out]("PUT", service, operation, path)
 }
 
 // Patch declares a PATCH operation; see [Post].
 func Patch[In, Out any](service, operation, path string) Operation[In, Out] {
-	return declare[In, Out](http.MethodPatch, service, operation, path)
+	return declare[In, Out]("PATCH", service, operation, path)
 }
 
 // Delete declares a DELETE operation; see [Post].
 func Delete[In, Out any](service, operation, path string) Operation[In, Out] {
-	return declare[In, Out](http.MethodDelete, service, operation, path)
+	return declare[In, Out](methodDelete, service, operation, path)
 }
 
 func declare[In, Out any](method, service, name, path string) Operation[In, Out] {
@@ -96,20 +98,21 @@ func (op Operation[In, Out]) Pattern() string { return op.path }
 // Discriminators returns what [Operation.For] set; nil if it was not called.
 func (op Operation[In, Out]) Discriminators() []string { return slices.Clone(op.discriminators) }
 
-// Encode returns in as the body of a call, as the operation's codec writes it. It
-// ties an Operation to its input for code that has no use for the output's type.
+// Encode returns in as the body of a call, as the operation's codec writes it. It ties an
+// Operation to its input, for code that does not need the type of the output.
 //
-// A DELETE whose In is struct{} has no body: Encode returns nil. Content in a DELETE has no
-// defined meaning (RFC 9110 section 9.3.5), and some servers and proxies refuse it.
+// Encode returns nil for a DELETE whose In is struct{}: its body is empty. The meaning of
+// content in a DELETE is not defined (RFC 9110 section 9.3.5), and some servers and proxies
+// refuse it.
 func (op Operation[In, Out]) Encode(in In) ([]byte, error) {
-	if _, nothing := any(in).(struct{}); nothing && op.method == http.MethodDelete {
+	if _, nothing := any(in).(struct{}); nothing && op.method == methodDelete {
 		return nil, nil
 	}
 	return op.Codec().Encode(in)
 }
 
-// Err returns what is wrong with the declaration or with what At and For
-// filled in, wrapping [ErrInvalid]; nil if nothing is.
+// Err returns the first mistake in the declaration or in the arguments of At and For. It
+// wraps [ErrInvalid]. Nil means that the operation is valid.
 func (op Operation[In, Out]) Err() error {
 	if op.err == nil && op.method == "" {
 		return fmt.Errorf("%w: not declared, use Post, Put, Patch or Delete", ErrInvalid)
@@ -118,12 +121,12 @@ func (op Operation[In, Out]) Err() error {
 }
 
 // At returns the operation with the wildcard {name} of its path set to value,
-// percent-encoded. value is one segment; that of a {name...} is any number of
-// them, with slashes. A name that the path has not, a second value for one name,
-// and a value with a segment that is empty, ".", ".." or "/" are errors, see
+// percent-encoded. value is one segment; that of a {name...} is any number of them, with
+// slashes. A name that is not in the path is an error, and so is a second value for one
+// name. A value with a segment that is empty, ".", ".." or "/" is an error too. See
 // [Operation.Err].
 //
-// The path is no part of the child key: calls under one parent that differ in it
+// The child key does not depend on the path. Calls under one parent that differ in the path
 // alone need [Operation.For] as well.
 func (op Operation[In, Out]) At(name, value string) Operation[In, Out] {
 	if op.Err() != nil {
@@ -144,10 +147,10 @@ func (op Operation[In, Out]) At(name, value string) Operation[In, Out] {
 	return op
 }
 
-// For returns the operation with discriminators, in place of those it had: what
-// tells several calls of one operation under one parent apart (an SKU, a line's
-// id: never a position in a list that may change). Their limits are those of
-// [childkey.Derive]; beyond them it is an error, see [Operation.Err].
+// For returns the operation with these discriminators instead of those it had. They tell
+// several calls of one operation under one parent apart. Take an SKU or the id of a line,
+// never a position in a list that may change. Their limits are those of [childkey.Derive];
+// a discriminator beyond them is an error, see [Operation.Err].
 func (op Operation[In, Out]) For(discriminators ...string) Operation[In, Out] {
 	if op.Err() != nil {
 		return op

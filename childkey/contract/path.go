@@ -63,7 +63,7 @@ func parseSegment(part string, last bool) (segment, error) {
 	return segment{literal: part}, nil
 }
 
-// fill returns value as it goes into the path in place of s.
+// fill returns value as it replaces s in the path.
 func (s segment) fill(value string) (string, error) {
 	parts := []string{value}
 	if s.rest {
@@ -91,9 +91,9 @@ func identifier(name string) bool {
 	return name != ""
 }
 
-// escaped reports whether literal is made of the characters that a segment may
-// have (RFC 3986 section 3.3), and what it has encoded is no slash and no dot
-// segment, on which clients and servers disagree.
+// escaped reports whether literal has only the characters that a segment may have (RFC 3986
+// section 3.3). It must not encode a slash or a dot segment, because clients and servers
+// disagree about those.
 func escaped(literal string) bool {
 	for i := range len(literal) {
 		if c := literal[i]; !letter(c) && !digit(c) && strings.IndexByte("-._~!$&'()*+,;=:@%", c) < 0 {

@@ -1,7 +1,5 @@
 package wire
 
-import "net/http"
-
 // A Code names why the idempotency layer refused or could not replay a call.
 // It is the code member and the end of the type member of a [Problem]; callers
 // branch on it, never on the status alone.
@@ -30,7 +28,7 @@ const (
 	TransactionFailed Code = "transaction-failed" // 500: the database refused a statement or the COMMIT, or a completion hook failed; rolled back
 	StoreUnavailable  Code = "store-unavailable"  // 503: store unreachable or its fate unknown
 	KeyNotFound       Code = "key-not-found"      // 404: of a look-up: nothing is stored for the key
-	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up or a policy: neither GET nor HEAD
+	MethodNotAllowed  Code = "method-not-allowed" // 405: of a look-up: neither GET nor HEAD
 )
 
 // A Situation is one row of the wire contract: how a code goes over HTTP and
@@ -44,30 +42,31 @@ type Situation struct {
 	RetryAfter bool   // the answer carries Retry-After
 }
 
-// situations is the contract: one row per code, in the order of the checks.
+// situations is the contract: one row per code, in the order of the checks. The status is
+// a number because this package must not import net/http.
 var situations = []Situation{
-	{ScopeMissing, http.StatusUnauthorized, "UNAUTHENTICATED", "The caller could not be identified", false, false},
-	{ScopeUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The caller could not be looked up", true, true},
-	{KeyMissing, http.StatusBadRequest, "INVALID_ARGUMENT", "An idempotency key is required", false, false},
-	{KeyInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The idempotency key is malformed", false, false},
-	{FirstSentInvalid, http.StatusBadRequest, "INVALID_ARGUMENT", "The first-sent time is malformed", false, false},
-	{BodyIncomplete, http.StatusBadRequest, "INVALID_ARGUMENT", "The request body ended early", false, false},
-	{BodyTimeout, http.StatusRequestTimeout, "UNAVAILABLE", "The request body did not come in time", true, true},
-	{KeyReused, http.StatusUnprocessableEntity, "FAILED_PRECONDITION", "The key was used with another request", false, false},
-	{InProgress, http.StatusConflict, "ABORTED", "The first run of this request is still going", true, true},
-	{KeyExpired, http.StatusPreconditionFailed, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
-	{ResponseGone, http.StatusGone, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
-	{KeyCancelled, http.StatusGone, "FAILED_PRECONDITION", "The request was cancelled before it ran", false, false},
-	{OutcomeUnknown, http.StatusLocked, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
-	{LeaseLost, http.StatusConflict, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
-	{BodyTooLarge, http.StatusRequestEntityTooLarge, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},
-	{NotStorable, http.StatusInternalServerError, "INTERNAL", "The handler's answer cannot be stored", false, false},
-	{RecordUnreadable, http.StatusInternalServerError, "INTERNAL", "The stored record cannot be read", false, false},
-	{Poisoned, http.StatusLocked, "FAILED_PRECONDITION", "The key was quarantined", false, false},
-	{TransactionFailed, http.StatusInternalServerError, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
-	{StoreUnavailable, http.StatusServiceUnavailable, "UNAVAILABLE", "The idempotency store is not available", true, true},
-	{KeyNotFound, http.StatusNotFound, "NOT_FOUND", "Nothing is stored for the key", false, false},
-	{MethodNotAllowed, http.StatusMethodNotAllowed, "UNIMPLEMENTED", "This address does not have this method", false, false},
+	{ScopeMissing, 401, "UNAUTHENTICATED", "The caller could not be identified", false, false},
+	{ScopeUnavailable, 503, "UNAVAILABLE", "The caller could not be looked up", true, true},
+	{KeyMissing, 400, "INVALID_ARGUMENT", "An idempotency key is required", false, false},
+	{KeyInvalid, 400, "INVALID_ARGUMENT", "The idempotency key is malformed", false, false},
+	{FirstSentInvalid, 400, "INVALID_ARGUMENT", "The first-sent time is malformed", false, false},
+	{BodyIncomplete, 400, "INVALID_ARGUMENT", "The request body ended early", false, false},
+	{BodyTimeout, 408, "UNAVAILABLE", "The request body did not come in time", true, true},
+	{KeyReused, 422, "FAILED_PRECONDITION", "The key was used with another request", false, false},
+	{InProgress, 409, "ABORTED", "The first run of this request is still going", true, true},
+	{KeyExpired, 412, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
+	{ResponseGone, 410, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
+	{KeyCancelled, 410, "FAILED_PRECONDITION", "The request was cancelled before it ran", false, false},
+	{OutcomeUnknown, 423, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
+	{LeaseLost, 409, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
+	{BodyTooLarge, 413, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},
+	{NotStorable, 500, "INTERNAL", "The handler's answer cannot be stored", false, false},
+	{RecordUnreadable, 500, "INTERNAL", "The stored record cannot be read", false, false},
+	{Poisoned, 423, "FAILED_PRECONDITION", "The key was quarantined", false, false},
+	{TransactionFailed, 500, "INTERNAL", "The handler's transaction failed and was rolled back", false, false},
+	{StoreUnavailable, 503, "UNAVAILABLE", "The idempotency store is not available", true, true},
+	{KeyNotFound, 404, "NOT_FOUND", "Nothing is stored for the key", false, false},
+	{MethodNotAllowed, 405, "UNIMPLEMENTED", "This address does not have this method", false, false},
 }
 
 // Situations returns the whole contract, a copy.

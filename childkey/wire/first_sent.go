@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// ParseFirstSent returns the time that the lines of a request's
-// [HeaderFirstSent] spell; present is false if there is no line. One line is
-// allowed, in RFC 3339 and UTC (Z, or an offset of zero), from 1970 on. Whether the
-// time is plausible otherwise is not asked. Its error wraps [ErrBadHeader]; present is
-// true with it.
+// ParseFirstSent returns the time in the lines of a request's [HeaderFirstSent]; present is
+// false without a line. One line is allowed, in RFC 3339 and UTC (Z, or an offset of zero),
+// from 1970 on. The time may be in the future: the caller checks that. Its error wraps
+// [ErrBadHeader]; present is then true.
 func ParseFirstSent(values []string) (t time.Time, present bool, err error) {
 	switch len(values) {
 	case 0:
@@ -37,8 +36,8 @@ func ParseFirstSent(values []string) (t time.Time, present bool, err error) {
 }
 
 // earliest and latest bound the times that a request can have been sent at. Times before
-// them are mistakes, such as the zero time of some language, and not every store can
-// keep them. Later times have no text in RFC 3339.
+// them are mistakes, such as the zero time of some language, and not every store can keep
+// them. RFC 3339 cannot write later times.
 var (
 	earliest = time.Unix(0, 0)
 	latest   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)

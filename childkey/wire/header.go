@@ -1,5 +1,7 @@
 package wire
 
+import "errors"
+
 // Request headers.
 const (
 	HeaderKey            = "Idempotency-Key"        // draft-ietf-httpapi-idempotency-key-header-07
@@ -22,9 +24,28 @@ const (
 	HeaderForward      = "Idempotent-Forward"       // on the answer to an undo: one of the three below
 )
 
-// What the answer to an undo says of the call that it undoes ([HeaderForward]).
+// The values of [HeaderForward]: the answer to an undo says what became of the forward
+// call.
 const (
 	ForwardRan      = "ran"       // and is undone
 	ForwardNeverRan = "never-ran" // nor ever will: there was nothing to undo
 	ForwardMaybeRan = "maybe-ran" // and never will again; what could be found is undone
 )
+
+// ParseFlag returns what the lines of [HeaderReplayed] or [HeaderShouldRetry]
+// say; ok is false unless there is one line with true or false.
+func ParseFlag(values []string) (flag, ok bool) {
+	switch text, _ := single(values); text {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	default:
+		return false, false
+	}
+}
+
+// ErrNotRetryable means that a callee said that no retry can help ([HeaderShouldRetry]:
+// false). The caller's errors wrap it. A callee whose handler returns such an error says
+// the same to its own caller, so it reaches the hop that would retry.
+var ErrNotRetryable = errors.New("no retry can help")

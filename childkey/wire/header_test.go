@@ -2,7 +2,9 @@ package wire_test
 
 import (
 	"math"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -122,7 +124,12 @@ func TestParsePreferWait(t *testing.T) {
 	}
 }
 
-func TestParseRetryCounts(t *testing.T) {
+// only returns the lines of a request that has one header.
+func only(name string, values []string) func(string) []string {
+	return http.Header{name: values}.Values
+}
+
+func TestParseInbound_counts(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name               string
@@ -149,17 +156,17 @@ func TestParseRetryCounts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := wire.ParseRetryAttempt(tt.values); got != tt.attempt {
-				t.Errorf("ParseRetryAttempt(%q) = %d, want %d", tt.values, got, tt.attempt)
+			if got := wire.ParseInbound(only(wire.HeaderRetryAttempt, tt.values)).Attempt; got != tt.attempt {
+				t.Errorf("Attempt of %q = %d, want %d", tt.values, got, tt.attempt)
 			}
-			if got := wire.ParseRetryAllowance(tt.values); got != tt.allowance {
-				t.Errorf("ParseRetryAllowance(%q) = %d, want %d", tt.values, got, tt.allowance)
+			if got := wire.ParseInbound(only(wire.HeaderRetryAllowance, tt.values)).Allowance; got != tt.allowance {
+				t.Errorf("Allowance of %q = %d, want %d", tt.values, got, tt.allowance)
 			}
 		})
 	}
 }
 
-func TestParseRequestTimeout(t *testing.T) {
+func TestParseInbound_deadline(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -185,10 +192,60 @@ func TestParseRequestTimeout(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := wire.ParseRequestTimeout(tt.values)
-			if got != tt.want || ok != tt.ok {
-				t.Errorf("ParseRequestTimeout(%q) = %v, %v, want %v, %v", tt.values, got, ok, tt.want, tt.ok)
+			synctest.Test(t, func(t *testing.T) { // time stands still
+				in := wire.ParseInbound(only(wire.HeaderRequestTimeout, tt.values))
+				var want time.Time
+				if tt.ok {
+					want = time.Now().Add(tt.want)
+				}
+				if !in.Deadline.Equal(want) {
+					t.Errorf("Deadline of %q = %v, want %v", tt.values, in.Deadline, want)
+				}
+			})
+		})
+	}
+}
+
+// The next hop reads the headers that one hop sets.
+func TestInbound_Set(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	in := func(attempt, allowance int, timeout time.Duration) wire.Inbound {
+		return wire.Inbound{Attempt: attempt, Allowance: allowance, Deadline: now.Add(timeout)}
+	}
+	tests := []struct {
+		name                        string
+		in                          wire.Inbound
+		attempt, allowance, timeout string
+	}{
+		{"nothing", wire.Inbound{Allowance: -1}, "", "", ""},
+		{"attempt", wire.Inbound{Allowance: -1, Attempt: 3}, "3", "", ""},
+		{"no retry", wire.Inbound{}, "", "0", ""},
+		{"all", in(1, 3, 1500*time.Millisecond), "1", "3", "1500"},
+		{"too large", in(100, 100, forever), "16", "16", "9223372036854"},
+		{"timeout rounds down", in(2, 0, 1999*time.Microsecond), "2", "0", "1"},
+		{"timeout is at least 1", in(2, 0, 0), "2", "0", "1"},
+		{"timeout is over", in(2, 0, -time.Second), "2", "0", "1"},
+		{"first sent and rerun have no header here", wire.Inbound{FirstSent: now, Rerun: true, Allowance: -1}, "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := http.Header{}
+			tt.in.Set(now, h.Set)
+			want := http.Header{}
+			for name, value := range map[string]string{
+				wire.HeaderRetryAttempt: tt.attempt, wire.HeaderRetryAllowance: tt.allowance, wire.HeaderRequestTimeout: tt.timeout,
+			} {
+				if value != "" {
+					want.Set(name, value)
+				}
 			}
+			require.Equal(t, want, h)
+			read := wire.ParseInbound(h.Values)
+			require.Equal(t, min(tt.in.Attempt, wire.MaxRetryCount), read.Attempt)
+			require.Equal(t, min(tt.in.Allowance, wire.MaxRetryCount), read.Allowance)
+			require.Equal(t, tt.in.Deadline.IsZero(), read.Deadline.IsZero())
 		})
 	}
 }
@@ -214,35 +271,6 @@ func TestParseFlag(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, got, want string }{
-		{"Retry-After, whole", wire.FormatRetryAfter(5 * time.Second), "5"},
-		{"Retry-After rounds up", wire.FormatRetryAfter(5*time.Second + 1), "6"},
-		{"Retry-After is at least 1", wire.FormatRetryAfter(time.Nanosecond), "1"},
-		{"Retry-After, zero", wire.FormatRetryAfter(0), "1"},
-		{"Retry-After, negative", wire.FormatRetryAfter(-time.Hour), "1"},
-		{"Retry-After, largest", wire.FormatRetryAfter(forever), "9223372036"},
-		{"wait", wire.FormatPreferWait(5 * time.Second), "wait=5"},
-		{"wait rounds down", wire.FormatPreferWait(5900 * time.Millisecond), "wait=5"},
-		{"wait, negative", wire.FormatPreferWait(-time.Second), "wait=0"},
-		{"attempt", wire.FormatRetryAttempt(3), "3"},
-		{"attempt counts from 1", wire.FormatRetryAttempt(0), "1"},
-		{"attempt, too large", wire.FormatRetryAttempt(100), "16"},
-		{"allowance", wire.FormatRetryAllowance(3), "3"},
-		{"allowance, negative", wire.FormatRetryAllowance(-1), "0"},
-		{"allowance, too large", wire.FormatRetryAllowance(100), "16"},
-		{"timeout rounds down", wire.FormatRequestTimeout(1999 * time.Microsecond), "1"},
-		{"timeout is at least 1", wire.FormatRequestTimeout(0), "1"},
-		{"timeout, largest", wire.FormatRequestTimeout(forever), "9223372036854"},
-	}
-	for _, tt := range tests {
-		if tt.got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, tt.got, tt.want)
-		}
-	}
-}
-
 // Whatever the other side sends, nothing panics, no number is out of its range,
 // and no wait is negative.
 func FuzzParseHeaders(f *testing.F) {
@@ -255,14 +283,12 @@ func FuzzParseHeaders(f *testing.F) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, values := range [][]string{{a}, {a, b}} {
-			if n := wire.ParseRetryAllowance(values); n < 0 || n > wire.MaxRetryCount {
-				t.Errorf("ParseRetryAllowance(%q) = %d", values, n)
+			in := wire.ParseInbound(func(string) []string { return values })
+			if in.Allowance < 0 || in.Allowance > wire.MaxRetryCount || in.Attempt < 0 || in.Attempt > wire.MaxRetryCount {
+				t.Errorf("ParseInbound(%q) = %+v", values, in)
 			}
-			if n := wire.ParseRetryAttempt(values); n < 0 || n > wire.MaxRetryCount {
-				t.Errorf("ParseRetryAttempt(%q) = %d", values, n)
-			}
-			if d, ok := wire.ParseRequestTimeout(values); ok != (d > 0) {
-				t.Errorf("ParseRequestTimeout(%q) = %v, %v", values, d, ok)
+			if !in.Deadline.IsZero() && time.Until(in.Deadline) < -time.Minute {
+				t.Errorf("ParseInbound(%q): Deadline = %v", values, in.Deadline)
 			}
 			if d, ok := wire.ParsePreferWait(values); d < 0 || d > 0 && !ok {
 				t.Errorf("ParsePreferWait(%q) = %v, %v", values, d, ok)
@@ -272,8 +298,8 @@ func FuzzParseHeaders(f *testing.F) {
 			}
 			wire.ParseFlag(values)
 		}
-		if d, ok := wire.ParseRetryAfter(a, b, now); d < 0 || d > 0 && !ok {
-			t.Errorf("ParseRetryAfter(%q, %q) = %v, %v", a, b, d, ok)
+		if d, ok := wire.RetryAfter(retryAfter(a, b), now); d < 0 || d > 0 && !ok {
+			t.Errorf("RetryAfter(%q, %q) = %v, %v", a, b, d, ok)
 		}
 	})
 }

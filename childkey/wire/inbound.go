@@ -2,8 +2,15 @@ package wire
 
 import (
 	"context"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// MaxRetryCount is the largest number that [HeaderRetryAttempt] and
+// [HeaderRetryAllowance] may hold.
+const MaxRetryCount = 16
 
 // Inbound is what a guarded handler's request says to the calls made on its
 // behalf. The callee puts it into the handler's ctx; the caller's side reads
@@ -30,6 +37,43 @@ type Inbound struct {
 
 	retries *Retries // nil: none was said, or Allowance alone
 	read    int      // Allowance as it was read from a ctx
+}
+
+// ParseInbound reads Attempt, Allowance and Deadline from the headers of a request. The
+// caller sets FirstSent and Rerun, which no header has. values returns the lines of one
+// header: the Values method of an http.Header, or Get of gRPC metadata.
+//
+// No header is an error here. A [HeaderRetryAttempt] that is not one number from 1 to
+// [MaxRetryCount] counts as absent. A broken [HeaderRetryAllowance] allows no retry. A
+// [HeaderRequestTimeout] that is not one positive number of milliseconds counts as absent;
+// otherwise Deadline is that long after now.
+func ParseInbound(values func(name string) []string) Inbound {
+	in := Inbound{Allowance: -1}
+	in.Attempt, _ = parseCount(values(HeaderRetryAttempt))
+	if lines := values(HeaderRetryAllowance); len(lines) > 0 {
+		in.Allowance, _ = parseCount(lines)
+	}
+	if timeout, ok := parseMilliseconds(values(HeaderRequestTimeout)); ok {
+		in.Deadline = time.Now().Add(timeout)
+	}
+	return in
+}
+
+// Set calls set with each request header that says to a callee what in says: Attempt,
+// Allowance and Deadline. It leaves out a zero Attempt, a negative Allowance and a zero
+// Deadline. Numbers above [MaxRetryCount] become MaxRetryCount. now is the time of the
+// request: the callee is told how long after now Deadline is, in milliseconds rounded down,
+// at least 1.
+func (in Inbound) Set(now time.Time, set func(name, value string)) {
+	if in.Attempt > 0 {
+		set(HeaderRetryAttempt, strconv.Itoa(min(in.Attempt, MaxRetryCount)))
+	}
+	if in.Allowance >= 0 {
+		set(HeaderRetryAllowance, strconv.Itoa(min(in.Allowance, MaxRetryCount)))
+	}
+	if !in.Deadline.IsZero() {
+		set(HeaderRequestTimeout, strconv.FormatInt(max(in.Deadline.Sub(now).Milliseconds(), 1), 10))
+	}
 }
 
 // Retries returns the count that calls under the ctx draw on which in is from; nil
@@ -73,4 +117,38 @@ func FromContext(ctx context.Context) (Inbound, bool) {
 		in.read = in.Allowance
 	}
 	return in, true
+}
+
+// parseCount returns the number from 0 to MaxRetryCount that the one line has.
+func parseCount(values []string) (n int, ok bool) {
+	text, ok := single(values)
+	if !ok || !digits(text) {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n > MaxRetryCount {
+		return 0, false
+	}
+	return n, true
+}
+
+// parseMilliseconds returns the positive number of milliseconds that the one line has.
+func parseMilliseconds(values []string) (time.Duration, bool) {
+	text, ok := single(values)
+	if !ok || !digits(text) {
+		return 0, false
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 1 || ms > int64(math.MaxInt64/time.Millisecond) {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// single returns the one line there is, trimmed.
+func single(values []string) (string, bool) {
+	if len(values) != 1 {
+		return "", false
+	}
+	return strings.Trim(values[0], " \t"), true
 }

@@ -27,8 +27,7 @@ func TestInbound(t *testing.T) {
 	require.EqualExportedValues(t, want, in)
 }
 
-// Whoever passes an Inbound on shares its retries; whoever gives out a part of them
-// does not.
+// A ctx that passes an Inbound on shares its retries. A ctx with a part of them does not.
 func TestInbound_retries(t *testing.T) {
 	t.Parallel()
 	in := func(ctx context.Context) wire.Inbound {
@@ -78,7 +77,7 @@ func TestRetries(t *testing.T) {
 	require.False(t, none.Take(1))
 }
 
-// Who has a part has no more than that, and all together no more than there are.
+// A part grants at most its number, and all parts together at most the whole.
 func TestRetries_parts(t *testing.T) {
 	t.Parallel()
 	all := wire.NewRetries(5)
@@ -141,19 +140,36 @@ func ExampleParseKeyHeader() {
 	// wire: bad header: key: more than one line
 }
 
-func ExampleParseRetryAfter() {
+// A request's headers tell the calls that are made for it how many retries and how much
+// time they have.
+func ExampleParseInbound() {
+	h := http.Header{wire.HeaderRetryAttempt: {"2"}, wire.HeaderRetryAllowance: {"3"}}
+	in := wire.ParseInbound(h.Values)
+	fmt.Println(in.Attempt, in.Allowance, in.Deadline.IsZero())
+
+	ctx := wire.NewContext(context.Background(), in)
+	in, _ = wire.FromContext(ctx)
+	in.Retries().Take(1) // a call below is retried
+	in, _ = wire.FromContext(ctx)
+	fmt.Println(in.Allowance)
+	// Output:
+	// 2 3 true
+	// 2
+}
+
+func ExampleRetryAfter() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	wait, ok := wire.ParseRetryAfter("120", "", now)
+	wait, ok := wire.RetryAfter(http.Header{"Retry-After": {"120"}}, now)
 	fmt.Println(wait, ok)
-	wait, ok = wire.ParseRetryAfter("Sun, 01 Mar 2026 12:00:05 GMT", "", now)
+	wait, ok = wire.RetryAfter(http.Header{"Retry-After": {"Sun, 01 Mar 2026 12:00:05 GMT"}}, now)
 	fmt.Println(wait, ok)
 	// Output:
 	// 2m0s true
 	// 5s true
 }
 
-// A part that has ended leaves the others what it has not used, and they get no more
-// together than there is.
+// A part that ends leaves its unused retries to the others, and all together get at most the
+// whole.
 func TestRetries_passOn(t *testing.T) {
 	t.Parallel()
 	all, strangers := wire.NewRetries(7), wire.NewRetries(7)
@@ -176,7 +192,7 @@ func TestRetries_passOn(t *testing.T) {
 	require.Zero(t, a.Left())
 }
 
-// What is odd goes to the first.
+// The first part gets the odd retry.
 func TestRetries_passOnShares(t *testing.T) {
 	t.Parallel()
 	all := wire.NewRetries(9)

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// ParsePreferWait returns how long the lines of a request's [HeaderPrefer] say
-// that its sender would wait (wait=N, whole seconds; RFC 7240 section 4.3); ok
-// is false if they do not say, or not with a number. Preferences are wishes, so
-// that nothing in them is an error. Of several, the first counts. A number too
-// large for a Duration becomes the largest Duration: cap it.
+// ParsePreferWait returns how long the sender of a request would wait, by the lines of its
+// [HeaderPrefer]: wait=N, in whole seconds (RFC 7240 section 4.3). ok is false if no line
+// has such a number. A preference is a wish, so no text in it is an error. The first of
+// several counts. A number too large for a Duration becomes the largest Duration: bound it.
 func ParsePreferWait(values []string) (wait time.Duration, ok bool) {
 	for _, line := range values {
 		for line != "" {
@@ -24,10 +23,6 @@ func ParsePreferWait(values []string) (wait time.Duration, ok bool) {
 	}
 	return 0, false
 }
-
-// FormatPreferWait returns the value of [HeaderPrefer] that asks for wait, in
-// whole seconds rounded down; a negative wait counts as zero.
-func FormatPreferWait(wait time.Duration) string { return "wait=" + formatSeconds(max(wait, 0)) }
 
 // cutUnquoted slices s around the first sep that is not in a quoted string
 // (RFC 9110 section 5.6.4).

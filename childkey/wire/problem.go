@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"mime"
-	"net/http"
 	"time"
 )
 
@@ -38,7 +37,7 @@ type Problem struct {
 func NewProblem(code Code, detail string) Problem {
 	s, ok := code.Situation()
 	if !ok {
-		s = Situation{Status: http.StatusInternalServerError, Title: "The idempotency layer failed"}
+		s = Situation{Status: 500, Title: "The idempotency layer failed"}
 	}
 	return Problem{
 		Type: TypePrefix + string(code), Title: s.Title, Status: s.Status, Detail: detail,
@@ -46,11 +45,11 @@ func NewProblem(code Code, detail string) Problem {
 	}
 }
 
-// ParseProblem returns the problem that an answer with this Content-Type and
-// body is. ok is false if it is not the idempotency layer's: another media type,
-// no JSON object, a body longer than [MaxProblemBytes], a code that is none of
-// this package's, or a type that does not belong to it. Then the service itself
-// answered, or something in between.
+// ParseProblem reads an answer with this Content-Type and body as a problem of the
+// idempotency layer. ok is false for another media type, a body that is not a JSON object,
+// and a body longer than [MaxProblemBytes]. It is false too if the code is not one of this
+// package's, or if the type does not belong to the code. Then the service itself answered,
+// or a proxy.
 func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
 	if len(body) > MaxProblemBytes {
 		return Problem{}, false
@@ -68,10 +67,10 @@ func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
 }
 
 // ReadProblem returns the problem that an answer with this Content-Type and body is,
-// whoever wrote it: [ParseProblem] without the question whose it is. Members of a type
-// that RFC 9457 does not have are left out, and so are those that it does not name but
-// code. ok is false for another media type, a body that is no JSON object, and a body
-// longer than [MaxProblemBytes].
+// whoever wrote it: [ParseProblem] without the question whose it is. It reads the members
+// that RFC 9457 names, and code. It leaves out a member of another type. ok is false for
+// another media type, a body that is not a JSON object, and a body longer than
+// [MaxProblemBytes].
 func ReadProblem(contentType string, body []byte) (p Problem, ok bool) {
 	if p, ok := ParseProblem(contentType, body); ok {
 		return p, true

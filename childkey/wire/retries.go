@@ -5,32 +5,31 @@ import (
 	"sync/atomic"
 )
 
-// Retries are those that are left to a request and to all that is done for it.
-// Its calls draw on one count, whether they come one after the other or together:
-// so ten calls cause no more retries than the request is allowed. They are safe for
-// concurrent use; nil Retries are none.
+// Retries counts the retries that are left to a request and to all calls that are made for
+// it. The calls share one count, so ten calls cause no more retries than the request is
+// allowed. It is safe for concurrent use. Nil Retries grant none.
 type Retries struct {
 	left atomic.Int64
 	of   *Retries // whose part they are; nil: nobody's
 }
 
-// NewRetries returns n retries; of fewer than none it makes none.
+// NewRetries returns n retries. A negative n counts as 0.
 func NewRetries(n int) *Retries {
 	r := new(Retries)
 	r.left.Store(int64(max(n, 0)))
 	return r
 }
 
-// Part returns retries of which there are at most n, and which are taken from r: so
-// nobody who has a part can take more than that, and all together no more than r has.
+// Part returns a part of r. It grants at most n retries and takes each of them from r. All
+// parts together grant no more than r has.
 func (r *Retries) Part(n int) *Retries {
 	part := NewRetries(n)
 	part.of = r
 	return part
 }
 
-// PassOn ends the part r: what it may still take the others may take, each an equal share.
-// Those that are no parts of the same retries get none.
+// PassOn ends the part r. It divides the retries that r has not used among the others, in
+// equal shares. A part of other Retries gets no share.
 func (r *Retries) PassOn(others []*Retries) {
 	if r == nil || r.of == nil {
 		return

@@ -2,44 +2,26 @@ package wire
 
 import (
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// ParseRetryAfter returns how long the value of a [HeaderRetryAfter] (RFC 9110
-// section 10.2.3) asks to wait; ok is false if value is neither whole seconds
-// nor an HTTP date in any of its three forms. A date is taken relative to the
-// answer's Date header, date, so that the clocks need not agree, and to now if
-// date is empty or no date. A date in the past is 0. What a Duration cannot
-// hold becomes the largest Duration: cap it.
-func ParseRetryAfter(value, date string, now time.Time) (wait time.Duration, ok bool) {
-	value = strings.Trim(value, " \t")
-	if wait, ok := parseUnits(value, time.Second); ok {
-		return wait, true
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0, false
-	}
-	if sent, err := http.ParseTime(date); err == nil {
-		now = sent
-	}
-	return max(at.Sub(now), 0), true // Sub saturates
-}
-
-// milliseconds are the headers in which some callees say more exactly what they round
-// up in Retry-After: whole milliseconds.
-var milliseconds = []string{HeaderRetryAfterMs, "X-Ms-Retry-After-Ms"}
-
-// RetryAfter is [ParseRetryAfter] for the headers of an answer. Of several
-// lines the longest wait counts: nobody is called earlier than it asked. Milliseconds
-// (Retry-After-Ms, X-Ms-Retry-After-Ms) count as a line does, and in place of the
-// seconds if these are the same, rounded up.
-func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
-	for _, value := range h.Values(HeaderRetryAfter) {
-		if w, valid := ParseRetryAfter(value, h.Get("Date"), now); valid {
+// RetryAfter returns how long the header of an answer asks its caller to wait. ok is false
+// if no line of it can be read. The names in h have their canonical form, as in an
+// http.Header.
+//
+// A line of [HeaderRetryAfter] (RFC 9110 section 10.2.3) has whole seconds, or an HTTP date
+// in one of its three forms. A date is relative to the answer's Date, because the clocks of
+// caller and callee can differ. Without a readable Date it is relative to now. A date in the
+// past is 0. A wait that a Duration cannot hold is the largest Duration: bound it.
+//
+// The longest of several lines counts, so that no callee is called too early. A line in
+// milliseconds (Retry-After-Ms, X-Ms-Retry-After-Ms) counts like any other line. If it is the
+// same wait before it was rounded up to seconds, it replaces the seconds.
+func RetryAfter(h map[string][]string, now time.Time) (wait time.Duration, ok bool) {
+	for _, value := range h[HeaderRetryAfter] {
+		if w, valid := parseRetryAfter(value, h["Date"], now); valid {
 			wait, ok = max(wait, w), true
 		}
 	}
@@ -53,10 +35,45 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	return max(wait, finer), true
 }
 
+// parseRetryAfter reads one line of HeaderRetryAfter; date is the lines of Date.
+func parseRetryAfter(value string, date []string, now time.Time) (wait time.Duration, ok bool) {
+	value = strings.Trim(value, " \t")
+	if wait, ok := parseUnits(value, time.Second); ok {
+		return wait, true
+	}
+	at, ok := parseHTTPDate(value)
+	if !ok {
+		return 0, false
+	}
+	if len(date) > 0 {
+		if sent, ok := parseHTTPDate(date[0]); ok {
+			now = sent
+		}
+	}
+	return max(at.Sub(now), 0), true // Sub saturates
+}
+
+// httpDates are the three forms of an HTTP date (RFC 9110 section 5.6.7).
+var httpDates = []string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850, time.ANSIC}
+
+// parseHTTPDate is http.ParseTime; this package must not import net/http.
+func parseHTTPDate(text string) (time.Time, bool) {
+	for _, layout := range httpDates {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// milliseconds are the headers with the same wait in whole milliseconds, before it is
+// rounded up to seconds.
+var milliseconds = []string{HeaderRetryAfterMs, "X-Ms-Retry-After-Ms"}
+
 // retryAfterMilliseconds returns the longest wait that is given in milliseconds.
-func retryAfterMilliseconds(h http.Header) (wait time.Duration, ok bool) {
+func retryAfterMilliseconds(h map[string][]string) (wait time.Duration, ok bool) {
 	for _, name := range milliseconds {
-		for _, value := range h.Values(name) {
+		for _, value := range h[name] {
 			if w, valid := parseUnits(strings.Trim(value, " \t"), time.Millisecond); valid {
 				wait, ok = max(wait, w), true
 			}
@@ -65,24 +82,22 @@ func retryAfterMilliseconds(h http.Header) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// FormatRetryAfter returns wait as the value of [HeaderRetryAfter]: whole
-// seconds rounded up and at least 1, so that no caller comes too early or spins.
-func FormatRetryAfter(wait time.Duration) string {
-	if rest := wait % time.Second; rest > 0 && wait < math.MaxInt64-time.Second {
-		wait += time.Second - rest
-	}
-	return formatSeconds(max(wait, time.Second))
+// SetRetryAfter sets [HeaderRetryAfter] and [HeaderRetryAfterMs] in the header of an answer.
+// Neither asks for less than wait. Seconds are rounded up and are at least 1, so that no
+// caller comes too early or spins. Milliseconds are rounded up and are at least 1. The names
+// in h have their canonical form, as in an http.Header.
+func SetRetryAfter(h map[string][]string, wait time.Duration) {
+	h[HeaderRetryAfter] = []string{formatUnits(max(wait, time.Second), time.Second)}
+	h[HeaderRetryAfterMs] = []string{formatUnits(max(wait, time.Millisecond), time.Millisecond)}
 }
 
-// SetRetryAfter sets [HeaderRetryAfter] and [HeaderRetryAfterMs] of an answer to wait,
-// both at least as long as wait. A wait below a millisecond counts as a millisecond.
-func SetRetryAfter(h http.Header, wait time.Duration) {
-	h.Set(HeaderRetryAfter, FormatRetryAfter(wait))
-	ms := int64(max(wait, time.Millisecond) / time.Millisecond)
-	if wait%time.Millisecond > 0 && wait > time.Millisecond {
-		ms++
+// formatUnits returns d in whole units, rounded up.
+func formatUnits(d, unit time.Duration) string {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
 	}
-	h.Set(HeaderRetryAfterMs, strconv.FormatInt(ms, 10))
+	return strconv.FormatInt(n, 10)
 }
 
 // parseUnits returns how long the whole units are that text, decimal digits, spells;
@@ -97,8 +112,6 @@ func parseUnits(text string, unit time.Duration) (time.Duration, bool) {
 	}
 	return time.Duration(n) * unit, true
 }
-
-func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // digits reports whether text is one or more decimal digits: what strconv
 // takes, without its signs.

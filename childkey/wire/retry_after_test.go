@@ -8,7 +8,16 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-func TestParseRetryAfter(t *testing.T) {
+// retryAfter returns the header of an answer with a Retry-After and a Date.
+func retryAfter(value, date string) http.Header {
+	h := http.Header{"Retry-After": {value}}
+	if date != "" {
+		h.Set("Date", date)
+	}
+	return h
+}
+
+func TestRetryAfter_line(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	earlier := now.Add(-time.Hour).Format(http.TimeFormat) // the callee's clock is an hour behind
@@ -50,9 +59,9 @@ func TestParseRetryAfter(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := wire.ParseRetryAfter(tt.value, tt.date, now)
+			got, ok := wire.RetryAfter(retryAfter(tt.value, tt.date), now)
 			if got != tt.want || ok != tt.ok {
-				t.Errorf("ParseRetryAfter(%q, %q) = %v, %v, want %v, %v", tt.value, tt.date, got, ok, tt.want, tt.ok)
+				t.Errorf("RetryAfter(%q, %q) = %v, %v, want %v, %v", tt.value, tt.date, got, ok, tt.want, tt.ok)
 			}
 		})
 	}
@@ -113,7 +122,9 @@ func TestSetRetryAfter(t *testing.T) {
 		{250*time.Millisecond + 1, "1", "251", 251 * time.Millisecond},
 		{time.Second, "1", "1000", time.Second},
 		{1500 * time.Millisecond, "2", "1500", 1500 * time.Millisecond},
-		{forever, "9223372036", "9223372036855", forever},
+		{5*time.Second + 1, "6", "5001", 5001 * time.Millisecond},
+		{-time.Hour, "1", "1", time.Millisecond},
+		{forever, "9223372037", "9223372036855", forever},
 	} {
 		h := http.Header{}
 		wire.SetRetryAfter(h, tt.wait)

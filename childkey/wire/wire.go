@@ -1,7 +1,7 @@
-// Package wire is what caller and callee say to each other over HTTP: header
-// names, problem codes, the [Problem] body, and what a guarded handler's ctx
-// tells the calls made with it ([Inbound]).
+// Package wire has the names that caller and callee exchange over HTTP: headers, problem
+// codes and the [Problem] body. [Inbound] has the values that a guarded handler's ctx passes
+// on to the handler's own calls.
 //
-// It holds names and parsers; it decides nothing, and knows neither a client
-// nor a server.
+// It is for authors of their own client or callee. It parses and decides nothing. It does not
+// import net/http: its headers are plain maps and functions, which also fit gRPC metadata.
 package wire

@@ -46,7 +46,7 @@ type customers struct {
 	place  placeFunc
 	orders []checkoutapi.Order
 
-	accepted, drives atomic.Int64
+	accepted, submissions atomic.Int64
 
 	mu            sync.Mutex
 	confirmations map[string]checkoutapi.Confirmation // by order
@@ -92,7 +92,7 @@ func (c *customers) insist(ctx context.Context, order checkoutapi.Order) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		c.drives.Add(1)
+		c.submissions.Add(1)
 		confirmation, err := c.place(ctx, order)
 		if err == nil {
 			c.accept(order, confirmation)

@@ -1,7 +1,6 @@
-// Checkout is the demo: four services, each with a database of its own, behind
-// a network that loses, repeats, cuts and delays what it carries, and a
-// payment service that is killed now and then. It places orders, and then
-// counts in the ledgers whether each took effect exactly once.
+// Checkout is the demo: four services, each with a database of its own, behind a network that
+// loses, repeats, cuts and delays messages. The payment service is killed now and then. It
+// places orders, and then counts in the ledgers whether each took effect exactly once.
 //
 //	go run ./examples/checkout
 //	go run ./examples/checkout -faults=brutal -seed=7

@@ -96,8 +96,8 @@ func TestRun_unsafeChargesTwice(t *testing.T) {
 	}
 }
 
-// What is wrong without keys is wrong because of the network: where that is
-// good, so are plain retries.
+// Without keys, only the bad network causes errors: over a good network plain retries are
+// correct.
 func TestRun_unsafeOnGoodNetwork(t *testing.T) {
 	t.Parallel()
 	r, code, _ := runJSON(t, "-unsafe", "-n=20", "-faults=none", "-database=memory")

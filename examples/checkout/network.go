@@ -22,10 +22,7 @@ func clientOver(edges map[string]*faultnet.Edge) (*sdk.Client, error) {
 	// A budget keeps clients from burying a service that is down under their
 	// retries. This network is bad on purpose and stays so: each success pays
 	// for a retry here, not for a tenth of one.
-	budget, err := retry.NewBudget(retry.BudgetConfig{Ratio: 1})
-	if err != nil {
-		return nil, err
-	}
+	budget := &retry.Budget{Ratio: 1}
 	cfg := sdk.Config{
 		Services: make(map[string]sdk.Service),
 		Retry:    retry.Config{AttemptTimeout: 5 * time.Second, Timeout: 10 * time.Second, Budget: budget},

@@ -47,7 +47,8 @@ func (s *stage) placeDeclined(ctx context.Context) (undone int, err error) {
 		return 0, err
 	}
 	defer done()
-	engine, err := saga.Open(ctx, journal, client, saga.Config{
+	engine, err := saga.Open(ctx, journal, saga.Config{
+		Client:      client,
 		Definitions: []saga.AnyDefinition{checkout.Saga},
 		Backoff:     retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second},
 	})

@@ -81,7 +81,7 @@ func (s *stage) count(ctx context.Context, crowd *customers, sagas *report.Sagas
 	r := &report.Report{
 		Seed: s.opts.seed, Faults: s.opts.faults, Unsafe: s.opts.unsafe,
 		Checkouts: s.opts.checkouts, Parallel: s.opts.parallel, Accepted: len(crowd.confirmations),
-		Drives: int(crowd.drives.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(), Sagas: sagas,
+		Submissions: int(crowd.submissions.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(), Sagas: sagas,
 	}
 	for _, name := range services {
 		tallies, err := s.storages[name].Ledger.Tallies(ctx)
@@ -99,7 +99,7 @@ func (s *stage) count(ctx context.Context, crowd *customers, sagas *report.Sagas
 			r.Charged = report.Charges(tallies)
 		}
 	}
-	r.Judge()
+	r.Decide()
 	return r, nil
 }
 

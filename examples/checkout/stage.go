@@ -18,8 +18,8 @@ import (
 	"github.com/fanonce/fanonce/server"
 )
 
-// services are the hops, in the order in which they are taken down: who calls
-// comes before who is called.
+// services are the hops, in the order in which they are taken down: a caller comes before its
+// callee.
 var services = []string{"checkout", "inventory", "payment", "notification"}
 
 const (

@@ -130,7 +130,7 @@ func (d disk) panicked(cluster *pgtest.Cluster, pool *pgxpool.Pool) {
 	require.Contains(d.t, string(log), "PANIC:")
 }
 
-// serverRuns reports whether the postmaster of the cluster on the disk has not ended.
+// serverRuns reports whether the postmaster of the cluster on the disk still runs.
 func (d disk) serverRuns() bool {
 	files, err := filepath.Glob(filepath.Join(d.folder, "pgtest-*", "data", "postmaster.pid"))
 	if err != nil || len(files) != 1 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,11 +10,21 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/server"
 )
+
+//go:embed effects.sql
+var effectsSQL string
+
+// createEffects makes the effects table, where it is missing. The search_path names its schema.
+func createEffects(ctx context.Context, pool *pgxpool.Pool, _ string) error {
+	_, err := pool.Exec(ctx, effectsSQL, pgx.QueryExecModeSimpleProtocol) // several statements
+	return err
+}
 
 // An effect is a row of the effects table: what a call does in this service.
 // The table has no unique constraint: nothing but the guard keeps an effect

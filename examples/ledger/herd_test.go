@@ -26,9 +26,9 @@ var (
 // othersAtOnce is how many callers of other keys each replica has meanwhile.
 const othersAtOnce = 8
 
-// One key, all callers at once, three processes with ten connections each: one
-// effect, one answer for all, nobody sees a 5xx but a busy 503, and the callers
-// of other keys keep being served.
+// All callers send one key at once to three processes with ten connections each. There is one
+// effect, and one answer for all. No caller gets a 5xx other than a busy 503. The callers of
+// other keys are served meanwhile.
 func TestHerd(t *testing.T) {
 	database := pgtest.URL(t)
 	replicas := make([]string, 3)

@@ -12,8 +12,8 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // rowsLeft counts all that requests have left in the database.
@@ -41,7 +41,7 @@ func requireProblem(t *testing.T, a blackboxtest.Answer, status int, code wire.C
 		require.Equal(t, retryable, a.Header.Get(name) != "", name)
 	}
 	require.NotEmpty(t, p.Detail)
-	_, err := server.ParseID(p.Instance)
+	_, err := store.ParseID(p.Instance)
 	require.NoError(t, err)
 	return p
 }
@@ -93,7 +93,7 @@ func TestHostile_damagedRow(t *testing.T) {
 			key := strings.TrimPrefix(path, "/v1/") + "-" + name
 			req := blackboxtest.Request{URL: p.URL + path, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
 			require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), req).Status)
-			id := server.NewID("t", "", childkey.MustParse(key))
+			id := store.NewID("t", "", childkey.MustParse(key))
 			done, err := pool.Exec(t.Context(), "update idempotency set "+damage+" where key = $1", id.String())
 			require.NoError(t, err, name)
 			require.EqualValues(t, 1, done.RowsAffected(), "the ID is the row's key, as text too")
@@ -106,7 +106,7 @@ func TestHostile_damagedRow(t *testing.T) {
 	}
 }
 
-// What Postgres cannot keep is refused before anything is stored.
+// Input that Postgres cannot store is refused before anything is stored.
 func TestHostile_text(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)

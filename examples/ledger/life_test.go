@@ -67,7 +67,7 @@ func TestStartsBeforeItsDatabase(t *testing.T) {
 	require.NoError(t, p.Wait())
 }
 
-// What runs when the process is told to stop is finished and answered.
+// A process that is told to stop finishes and answers the runs that it has.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)

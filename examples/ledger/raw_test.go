@@ -57,8 +57,7 @@ func withKey(key string, more ...string) rawRequest {
 	return rawRequest{headers: append([]string{"Authorization: Bearer t", "Idempotency-Key: " + key}, more...)}
 }
 
-// What no well-behaved caller sends is refused by its name, before anything is
-// stored.
+// Malformed requests are refused with their own codes, before anything is stored.
 func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)

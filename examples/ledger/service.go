@@ -29,7 +29,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if s.sink, err = newSink(cfg.sink); err != nil {
 		return nil, err
 	}
-	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, effectsTables); err != nil {
+	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, createEffects); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -18,7 +18,7 @@ func newSink(url string) (*sdk.Client, error) {
 		return nil, nil
 	}
 	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
-		"sink": {URL: url, Prepare: hosting.Authorize},
+		"sink": {URL: url, HeaderFunc: hosting.Authorize},
 	}})
 }
 

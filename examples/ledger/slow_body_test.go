@@ -105,7 +105,7 @@ func trickle(ctx context.Context, bodies []unfinished) {
 	}
 }
 
-// A body that is still coming has no run. The process ends without waiting for it.
+// No run begins while a body is still coming. The process ends without waiting for it.
 func TestSIGTERM_slowBodies(t *testing.T) {
 	t.Parallel()
 	p := ledger(t, pgtest.URL(t), "BODY_TIMEOUT=1h")

@@ -10,8 +10,8 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // ANALYZE keeps no answer: it would stay in the statistics when the rows are gone.
@@ -47,7 +47,7 @@ func TestStored_olderAnswer(t *testing.T) {
 	for _, path := range routes {
 		key := path[4:]
 		req := blackboxtest.Request{URL: p.URL + path, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
-		id := server.NewID("t", "", childkey.MustParse(key)).String()
+		id := store.NewID("t", "", childkey.MustParse(key)).String()
 		first := blackboxtest.Post(t.Context(), req)
 		require.Equal(t, http.StatusCreated, first.Status)
 		var older []byte

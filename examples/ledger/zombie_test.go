@@ -74,8 +74,8 @@ func awaitClaim(t *testing.T, pool *pgxpool.Pool) {
 	await(t, pool, "select exists (select from idempotency where state = 1)", "never claimed")
 }
 
-// awaitDeath waits until the lease of whoever ran is over. On a slow machine it can be
-// over, and the key released, before the owner stood still.
+// awaitDeath waits until the owner's lease is over. On a slow machine it can be over, and the
+// key released, before the owner stood still.
 func awaitDeath(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	await(t, pool, "select not exists (select from idempotency where state = 1 and lease_until >= clock_timestamp())", "the lease never ended")

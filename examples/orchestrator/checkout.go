@@ -32,9 +32,9 @@ func (s *service) checkout(w http.ResponseWriter, r *http.Request) {
 	}
 	fan := s.hops.Fanout(ctx)
 	branches := map[string]*sdk.Future[effect]{
-		"inventory.reserve":    sdk.Go(fan, reserve, in),
-		"payment.charge":       sdk.Go(fan, charge, in),
-		"notification.receipt": sdk.Go(fan, receipt, in),
+		"inventory.reserve":    sdk.Add(fan, reserve, in),
+		"payment.charge":       sdk.Add(fan, charge, in),
+		"notification.receipt": sdk.Add(fan, receipt, in),
 	}
 	_ = fan.Wait() // every branch is looked at below
 	out := answer{Tenant: tenant, Calls: make(map[string]effect, len(branches))}

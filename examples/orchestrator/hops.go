@@ -36,7 +36,7 @@ var (
 
 // newHops returns the client of the three hops; it passes the tenant on.
 func newHops(cfg config) (*sdk.Client, error) {
-	hop := func(url string) sdk.Service { return sdk.Service{URL: url, Prepare: authorize} }
+	hop := func(url string) sdk.Service { return sdk.Service{URL: url, HeaderFunc: authorize} }
 	return sdk.New(sdk.Config{Services: map[string]sdk.Service{
 		"inventory":    hop(cfg.inventory),
 		"payment":      hop(cfg.payment),
@@ -44,8 +44,8 @@ func newHops(cfg config) (*sdk.Client, error) {
 	}})
 }
 
-// authorize passes the tenant on: that of the request that is being handled, or of
-// the saga that a call is made for, which nobody may be waiting for any more.
+// authorize passes the tenant on. It is the tenant of the request, or of the saga that makes
+// the call. A saga has no request when its caller has left.
 func authorize(ctx context.Context, header http.Header) error {
 	if info, ok := saga.FromContext(ctx); ok {
 		header.Set("Authorization", hosting.Bearer(info.Scope))

@@ -11,8 +11,7 @@ import (
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
 )
 
-// What a hop or a journal cannot keep is refused here, before a saga begins that nobody
-// can finish.
+// Input that a hop or a journal cannot store is refused here, before a saga begins.
 func TestHostile_text(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)

@@ -1,8 +1,7 @@
-// Orchestrator is a whole caller that is a callee itself: a guarded checkout
-// that fans out to three hops, each of which it calls once per checkout,
-// whatever is retried, repeated or killed. POST /v1/sagas does the same as a saga,
-// which finishes or is undone even if nobody comes back for it; GET
-// /v1/sagas/{key} shows it.
+// Orchestrator is a whole caller that is a callee itself: a guarded checkout that fans out to
+// three hops. It calls each hop once per checkout, whatever is retried, repeated or killed.
+// POST /v1/sagas does the same as a saga, which finishes or is undone even if nobody comes back
+// for it; GET /v1/sagas/{key} shows it.
 //
 // It is configured by its environment only (config.go):
 //

@@ -92,8 +92,8 @@ func (w *town) effects(t *testing.T, hop string) (n int) {
 	return n
 }
 
-// killAtWork kills the orchestrator, and starts it again, while one of its calls is under
-// way at that hop, which cannot end it before. begin gives it work.
+// killAtWork kills the orchestrator while one of its calls runs at that hop, and starts it
+// again. The hop cannot end the call before that. begin gives it work.
 func (w *town) killAtWork(t *testing.T, hop string, begin func()) {
 	t.Helper()
 	held, err := w.databases[hop].Begin(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -100,7 +101,7 @@ func (s *service) showSaga(w http.ResponseWriter, r *http.Request) {
 		notFound(w)
 		return
 	}
-	record, err := s.sagas.Lookup(r.Context(), saga.IDOf(tenant, checkoutSaga.Name(), key))
+	record, err := s.sagas.Lookup(r.Context(), journal.IDOf(tenant, checkoutSaga.Name(), key))
 	switch {
 	case errors.Is(err, saga.ErrNotFound):
 		notFound(w)
@@ -116,7 +117,7 @@ func notFound(w http.ResponseWriter) {
 	hosting.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no such saga"})
 }
 
-func viewOf(r saga.Record) sagaView {
+func viewOf(r journal.Record) sagaView {
 	view := sagaView{Saga: r.Key.String(), Status: r.Status.String(), Steps: []stepView{}}
 	for _, step := range checkoutSaga.Steps() {
 		v := stepView{Step: step.Name}
@@ -134,7 +135,7 @@ func viewOf(r saga.Record) sagaView {
 	return view
 }
 
-func outcomeText(e saga.Entry) string {
+func outcomeText(e journal.Entry) string {
 	if e.Pending {
 		return "Pending"
 	}

@@ -61,7 +61,7 @@ func (w *town) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
 	return do, undo
 }
 
-// What a step of the tests' sagas comes to: how it is shown, and what its hop's ledger has.
+// The result of a step in the tests' sagas: how it is shown, and what its hop's ledger has.
 var (
 	done    = fate{stepView{Outcome: "Completed"}, 1, 0}
 	undone  = fate{stepView{Outcome: "Completed", Undo: "Completed"}, 1, 1}
@@ -82,7 +82,7 @@ func TestSaga(t *testing.T) {
 		reserve, charge, receipt  fate
 	}{
 		{"completes", "s-1", "", "completed", done, done, done},
-		// What runs beside the step that is refused was begun together with it.
+		// The steps beside the refused step began together with it.
 		{"reserve is refused", "s-2", "inventory.reserve", "compensated", refused, undone, unbegun},
 		{"charge is refused", "s-3", "payment.charge", "compensated", undone, refused, unbegun},
 		{"receipt is refused", "s-4", "notification.receipt", "compensated", undone, undone, refused},
@@ -163,8 +163,8 @@ func TestSaga_badInput(t *testing.T) {
 	untilOver(t, w.front, "b-3")
 }
 
-// Orchestrators are killed while they drive sagas, of which every fourth is refused
-// at the end. Whoever is there next brings each to its end.
+// Orchestrators are killed while they drive sagas, of which every fourth is refused at the end.
+// The next process brings each to its end.
 func TestSaga_orchestratorIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)

@@ -33,7 +33,7 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	if s.hops, err = newHops(cfg); err != nil {
 		return nil, err
 	}
-	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, pgjournal.Migrations); err != nil {
+	if s.database, err = hosting.OpenDatabase(ctx, cfg.database, pgjournal.Migrate); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -58,12 +58,13 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 	return s, nil
 }
 
-// openSagas is the last to open: it begins at once with what other processes left.
+// openSagas is the last to open: it begins at once with the sagas that other processes left.
 func (s *service) openSagas(ctx context.Context) (err error) {
 	if s.journal, err = pgjournal.New(s.database.Pool, pgjournal.Config{AllowNonDurable: true}); err != nil {
 		return err
 	}
-	s.sagas, err = saga.Open(ctx, s.journal, s.hops, saga.Config{
+	s.sagas, err = saga.Open(ctx, s.journal, saga.Config{
+		Client:      s.hops,
 		Definitions: []saga.AnyDefinition{checkoutSaga}, Lease: s.cfg.lease, Logger: slog.Default(),
 	})
 	if err != nil {

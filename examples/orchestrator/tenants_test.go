@@ -78,8 +78,8 @@ func (w *town) requireOwnCheckouts(t *testing.T) {
 	}
 }
 
-// requireOwnSagas starts a saga of each tenant under one key. What a tenant's saga did is
-// undone if, and only if, that saga is compensated.
+// requireOwnSagas starts a saga of each tenant under one key. The effects of a tenant's saga
+// are undone if, and only if, that saga is compensated.
 func (w *town) requireOwnSagas(t *testing.T, key string, bodies, ends map[string]string) {
 	t.Helper()
 	for tenant, body := range bodies {

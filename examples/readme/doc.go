@@ -1,3 +1,3 @@
-// Package readme is the code of the project's README, which shows whole files of this folder
-// and of its subfolders. The test runs them, and compares them with the README.
+// Package readme has the code of the project's README in its subfolders. Its tests run
+// the code as a new user does, and compare it with the README.
 package readme

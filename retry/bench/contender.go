@@ -137,13 +137,9 @@ func standardSender(do func(*http.Request) (*http.Response, error)) sender {
 }
 
 func ourSender(t tuning) (sender, error) {
-	var amount retry.BudgetConfig
+	limit := new(retry.Budget)
 	if t.unlimited {
-		amount = retry.BudgetConfig{Ratio: 1, Reserve: 1e9}
-	}
-	limit, err := retry.NewBudget(amount)
-	if err != nil {
-		return nil, err
+		limit = &retry.Budget{Ratio: 1, Reserve: 1e9}
 	}
 	client, err := retry.New(retry.Config{
 		Transport: t.transport, MaxAttempts: t.attempts, AttemptTimeout: t.perAttempt,

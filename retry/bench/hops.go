@@ -89,10 +89,7 @@ func hopHandler(send sender, next string, passesOn bool) http.HandlerFunc {
 		_, _ = io.Copy(io.Discard, r.Body)
 		ctx := r.Context()
 		if passesOn {
-			ctx = wire.NewContext(ctx, wire.Inbound{
-				Attempt:   wire.ParseRetryAttempt(r.Header.Values(wire.HeaderRetryAttempt)),
-				Allowance: wire.ParseRetryAllowance(r.Header.Values(wire.HeaderRetryAllowance)),
-			})
+			ctx = wire.NewContext(ctx, wire.ParseInbound(r.Header.Values))
 		}
 		if !send(ctx, message{url: next, body: []byte("x"), key: "hop"}).succeeded() {
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -26,11 +26,10 @@ type series struct {
 // A spread is the middle of several values, with the least and the greatest.
 type spread struct{ median, low, high float64 }
 
-// contest lets the operations take turns, each once in every round: what else
-// the machine does then hits all of them alike, and a ratio within a round is
-// worth more than one of two long runs. A turn takes about as long for a quick
-// operation as for a slow one, so that it is interrupted as often; it is made
-// by so many goroutines at once.
+// contest lets the operations take turns, each once in every round. Other work of the
+// machine then slows all of them alike, so a ratio within a round says more than a ratio of
+// two long runs. A turn takes about the same time for a quick operation and a slow one, so
+// that both are interrupted equally often. It runs in so many goroutines at once.
 func contest(rounds int, length time.Duration, goroutines int, operations []operation) (map[string]*series, error) {
 	all := make(map[string]*series, len(operations))
 	counts := make([]int, len(operations))

@@ -25,7 +25,7 @@ var (
 	undoThird  = contract.Post[contract.Undo[int, int], struct{}]("callee", "undo-third", "/third/undo")
 )
 
-// callsSaga has calls of them for steps.
+// callsSaga has calls of these operations as its steps.
 var callsSaga = saga.MustDefine("calls", 1, func(b *saga.Builder[int, int]) {
 	b.CheckpointEdges()
 	one := saga.Step(b, first, b.Input()).Retention(remembered).Undo(undoFirst)
@@ -38,15 +38,15 @@ func openCalls(ctx context.Context, config *pgxpool.Config) (engine, error) {
 	return openSagas(ctx, config, callsSaga)
 }
 
-// stubClient returns a client whose callee answers in its place, at once.
+// stubClient returns a client with a stub as its callee. The stub answers at once.
 func stubClient() (*sdk.Client, error) {
 	config := sdk.Config{Services: map[string]sdk.Service{"callee": {URL: "http://callee.test"}}}
 	config.Retry.Transport = stubTransport{}
 	return sdk.New(config)
 }
 
-// stubTransport is the callee, without a network. Its own work is not what is measured,
-// and as little as can be.
+// stubTransport is the callee, without a network. Its own work is not measured, and is as small
+// as possible.
 type stubTransport struct{}
 
 func (stubTransport) RoundTrip(req *http.Request) (*http.Response, error) {

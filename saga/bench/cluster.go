@@ -14,7 +14,7 @@ import (
 // connections is how many each contender may open.
 const connections = 32
 
-// A cluster is a server of one bench's own, which keeps what it acknowledges.
+// A cluster is a server for one bench alone. It loses no commit that it acknowledged.
 type cluster struct {
 	server    *pgtest.Cluster
 	look      *pgxpool.Pool // to a database that no contender uses

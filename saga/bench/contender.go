@@ -8,24 +8,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
 )
 
-// A contender is one way to have three steps run, one after the other, by an
-// engine that would finish them after a crash.
+// A contender is one engine that runs three steps, one after the other. The engine would finish
+// them after a crash.
 type contender struct {
 	name string
 	// open returns an engine on a database of its own, which is empty.
 	open func(context.Context, *pgxpool.Config) (engine, error)
 }
 
-// An engine runs sagas, or what others call workflows: of steps that each add
-// one to what they are given.
+// An engine runs sagas, which other libraries call workflows. Each step adds one to its input.
 type engine interface {
-	// run runs a new one with that input, and returns its result.
+	// run runs a new saga with that input, and returns its result.
 	run(ctx context.Context, in int) (int, error)
 	// close ends the engine and its connections.
 	close(ctx context.Context) error
 }
 
-// steps is how many there are in each.
+// steps is the number of steps in each saga.
 const steps = 3
 
 var (
@@ -62,7 +61,7 @@ type entrant struct {
 	used func(context.Context) (cpuTime, error)
 }
 
-// increment is what a step does.
+// increment is the work of a step.
 func increment(n int) int { return n + 1 }
 
 // runOnce runs one saga and checks its result.

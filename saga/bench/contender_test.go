@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// Each contender finishes all sagas, with many under way at a time, and gives
-// each caller the result of its own.
+// Each contender finishes all sagas, with many running at a time, and gives each caller the
+// result of the caller's own saga.
 func TestContenders(t *testing.T) {
 	t.Parallel()
 	c := startTestCluster(t, nil)
@@ -37,7 +37,7 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// What our callers were told was in the database first.
+// Our results are in the database before the callers get them.
 func TestSagas_areStored(t *testing.T) {
 	t.Parallel()
 	c := startTestCluster(t, nil)
@@ -50,7 +50,7 @@ func TestSagas_areStored(t *testing.T) {
 		require.True(t, ok)
 		stats, err := ours.journal.Stats(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, runs, stats.ByStatus[saga.Completed], "%s: %+v", contender.name, stats)
+		require.EqualValues(t, runs, stats.ByStatus[journal.Completed], "%s: %+v", contender.name, stats)
 		require.NoError(t, end(t.Context(), e))
 	}
 }
@@ -64,8 +64,8 @@ func TestRunOnce(t *testing.T) {
 
 // A cannedEngine runs sagas without a database.
 type cannedEngine struct {
-	pause time.Duration // that each takes
-	skew  int           // that its result is wrong by
+	pause time.Duration // of each saga
+	skew  int           // added to each result
 	err   error
 	runs  atomic.Int64
 }

@@ -23,7 +23,7 @@ func openDBOSSteps(ctx context.Context, config *pgxpool.Config) (engine, error) 
 	return openDBOS(ctx, config, dbosStepsWorkflow)
 }
 
-// dbosStepsWorkflow keeps what each step returned.
+// dbosStepsWorkflow stores the result of each step.
 func dbosStepsWorkflow(ctx dbos.Context, n int) (int, error) {
 	for _, name := range [steps]string{"first", "second", "third"} {
 		in := n

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// effort is how much the benches do.
+// effort is the amount of work of the benches.
 type effort struct {
 	costRounds int // of B1, for each contender
 	costRuns   int // in a round

@@ -100,7 +100,7 @@ func quantity(v float64, unit string) string {
 	}
 }
 
-// decimal returns v with as many digits as say something.
+// decimal returns v with its significant digits.
 func decimal(v float64) string {
 	if v >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

@@ -1,13 +1,13 @@
-// Bench runs the same three steps as a saga of this library, as a workflow of
-// DBOS, and as one of go-workflows, in Postgres: what one costs the server, and
-// how many a second there can be.
+// Bench runs the same three steps as a saga of this library, as a workflow of DBOS, and as a
+// workflow of go-workflows, in Postgres. It measures the cost of one run for the server, and the
+// highest number of runs per second.
 //
 //	go run .             everything, with verdicts; some minutes
 //	go run . -run B1     only that
 //	go run . -short      everything in half a minute, without verdicts
 //	go run . -json       for machines
 //
-// README.md says what each figure means. It exits with 1 if a figure of package
+// README.md has the question of each figure, DESIGN.md its method. The program exits with 1 if a figure of package
 // saga falls short of its goal, and with 2 if something could not be measured.
 package main
 

@@ -78,14 +78,14 @@ func (l lap) waiting() float64   { return inMilliseconds(l.wait) }
 func (l lap) clientCPU() float64 { return inMilliseconds(l.client) }
 func (l lap) serverCPU() float64 { return inMilliseconds(l.server) }
 
-// contest lets the entrants take turns, each once in every round: what else the
-// machine does then hits all of them alike, and a ratio within a round is worth
-// more than one of two long runs. A round ahead of the others warms them up.
+// contest lets the entrants take turns, each once in every round. So other work of the machine
+// slows all of them alike. A ratio within a round is therefore more exact than a ratio of two
+// long runs. A first round warms them up and does not count.
 func contest(ctx context.Context, e effort, callers int, entrants []*entrant) (map[string][]lap, error) {
 	laps := make(map[string][]lap, len(entrants))
 	for round := -1; round < e.rounds; round++ {
 		for turns := range entrants {
-			each := entrants[(turns+round+1)%len(entrants)] // nobody always comes first
+			each := entrants[(turns+round+1)%len(entrants)] // each entrant comes first in turn
 			l, err := turn(ctx, each, callers, e.turn)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", each.name, err)
@@ -98,8 +98,8 @@ func contest(ctx context.Context, e effort, callers int, entrants []*entrant) (m
 	return laps, nil
 }
 
-// turn lets so many callers run sagas until the time is up, and at least one each.
-// What they began they finish, and its time counts.
+// turn lets the given number of callers run sagas until the time is up, and at least one each.
+// The callers finish the sagas that they began, and this time counts.
 func turn(ctx context.Context, e *entrant, callers int, length time.Duration) (lap, error) {
 	waits, errs := make([][]time.Duration, callers), make([]error, callers)
 	before, err := e.used(ctx)

@@ -57,8 +57,7 @@ func TestRateFigures(t *testing.T) {
 	require.Nil(t, rateFigures(entrants, all, 256)[0].Measures[4].Goal, "256 callers are reported, and not judged")
 }
 
-// cannedEntrant is one without a database, of which each saga uses the same
-// processor time.
+// cannedEntrant is an entrant without a database. Each of its sagas uses the same processor time.
 func cannedEntrant(name string, e *cannedEngine) *entrant {
 	return &entrant{name, e, func(context.Context) (cpuTime, error) {
 		each := int64(time.Millisecond)
@@ -86,7 +85,7 @@ func TestContest(t *testing.T) {
 	})
 }
 
-// Nobody always comes first: the one before leaves the machine as it is.
+// The entrants come first in turn, because each one affects the machine for the next one.
 func TestContest_order(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
-// stepsSaga has functions for steps, and undos that nobody needs.
+// stepsSaga has functions as its steps, and undos that never run.
 var stepsSaga = saga.MustDefine("steps", 1, func(b *saga.Builder[int, int]) {
 	first := saga.StepFunc(b, "callee.first", b.Input(), runStep).UndoFunc("callee.undo-first", undoStep)
 	second := saga.StepFunc(b, "callee.second", first.Output(), runStep).UndoFunc("callee.undo-second", undoStep)
@@ -20,7 +20,7 @@ var stepsSaga = saga.MustDefine("steps", 1, func(b *saga.Builder[int, int]) {
 	saga.Return(b, third.Output())
 })
 
-// edgesSaga is the same, of functions which declare that a callee replays. Its last step
+// edgesSaga has the same steps, but its functions declare that a callee replays. Its last step
 // has an undo too: else it is the pivot, which costs another commit.
 var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
 	b.CheckpointEdges()
@@ -66,7 +66,7 @@ func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Def
 	if err != nil {
 		return nil, err
 	}
-	e, err := saga.Open(ctx, journal, client, saga.Config{Definitions: []saga.AnyDefinition{definition}})
+	e, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{definition}})
 	if err != nil {
 		journal.Close()
 		return nil, err
@@ -80,7 +80,7 @@ func migrate(ctx context.Context, config *pgxpool.Config) error {
 		return err
 	}
 	defer pool.Close()
-	return pgjournal.Migrate(ctx, pool)
+	return pgjournal.Migrate(ctx, pool, "")
 }
 
 func (s *sagas) run(ctx context.Context, in int) (int, error) {

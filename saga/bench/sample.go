@@ -16,14 +16,14 @@ var costSettings = map[string]string{
 	"pg_stat_statements.save":  "off",
 }
 
-// A sample is what the server has done since it was started.
+// A sample has the server's counts since its start.
 type sample struct {
-	statements   float64 // of clients, outside the database of whoever asks
+	statements   float64 // of clients, in all databases but the one of this query
 	transactions float64 // that wrote
 	walBytes     float64
 }
 
-// since returns what each of n runs after before took of s.
+// since returns the average cost of the n runs between before and s.
 func (s sample) since(before sample, n int) sample {
 	each := float64(n)
 	return sample{(s.statements - before.statements) / each, (s.transactions - before.transactions) / each, (s.walBytes - before.walBytes) / each}
@@ -43,8 +43,8 @@ func (c *cluster) startCounting(ctx context.Context) error {
 	return err
 }
 
-// sample reads statistics that have no delay. A transaction that writes takes
-// an ID, one that only reads takes none.
+// sample reads statistics without a delay. A transaction that writes takes an ID, and a
+// transaction that only reads takes none.
 func (c *cluster) sample(ctx context.Context) (sample, error) {
 	var s sample
 	err := c.look.QueryRow(ctx, `

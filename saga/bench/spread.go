@@ -8,7 +8,7 @@ import (
 // A spread is the middle of several values, with the least and the greatest.
 type spread struct{ median, low, high float64 }
 
-// spreadOf is that of what value finds in each of the rounds.
+// spreadOf returns the spread of value over the rounds.
 func spreadOf[T any](rounds []T, value func(T) float64) spread {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {
@@ -17,7 +17,7 @@ func spreadOf[T any](rounds []T, value func(T) float64) spread {
 	return middle(values)
 }
 
-// ratios is the spread of the values in parts of the others, round by round.
+// ratios returns the spread of the ratios of rounds to others, round by round.
 func ratios[T any](rounds, others []T, value func(T) float64) spread {
 	values := make([]float64, len(rounds))
 	for i := range rounds {

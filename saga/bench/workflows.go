@@ -25,8 +25,8 @@ type workflowsEngine struct {
 	stop    context.CancelFunc
 }
 
-// resultTimeout is more than any run takes; it has to be said, and there is none
-// for ever.
+// resultTimeout is longer than any run. The API requires a timeout, and no value means "no
+// limit".
 const resultTimeout = time.Minute
 
 // executorCache holds a run of each caller: with the 128 of the default, 256
@@ -41,8 +41,8 @@ func openWorkflows(ctx context.Context, config *pgxpool.Config) (engine, error) 
 			db.SetMaxIdleConns(connections)
 		}),
 		postgres.WithBackendOptions(backend.WithLogger(slog.New(slog.DiscardHandler))))
-	// Without it the worker would look for work five times a second, and find
-	// each step that much later.
+	// Without it the worker would look for work five times a second, and start each step up to
+	// 200 ms late.
 	b := monoprocess.NewMonoprocessBackend(store)
 	options := worker.DefaultOptions
 	options.WorkflowExecutorCacheSize = executorCache

@@ -8,19 +8,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A candidate is an orphan, with what decides its turn.
+// A candidate is an unowned saga, with the values that decide its place in the order.
 type candidate struct {
-	at    saga.Cursor
-	plan  saga.PlanHash
-	since time.Time // when it became one
+	at    journal.Cursor
+	plan  journal.PlanHash
+	since time.Time // when it became unowned
 	place int       // among those of its plan
 }
 
-// Claim implements [saga.Journal].
-func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+// Claim implements [journal.Journal].
+func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	switch {
 	case req.Limit <= 0:
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
@@ -35,25 +35,25 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	defer j.mu.Unlock()
 	now := j.clock()
 	if !j.alive(req.Engine, now) {
-		return nil, saga.ErrLeaseLost
+		return nil, journal.ErrLeaseLost
 	}
 	found := j.claimable(req, now)
-	claimed := make([]saga.Record, len(found))
+	claimed := make([]journal.Record, len(found))
 	for i, c := range found {
 		claimed[i] = j.take(j.sagas[c.at.ID], req.Engine, now)
 	}
 	return claimed, nil
 }
 
-// claimable returns the orphans to claim, in their order. j.mu is held.
-func (j *Journal) claimable(req saga.ClaimRequest, now time.Time) []candidate {
+// claimable returns the unowned sagas to claim, in their order. j.mu is held.
+func (j *Journal) claimable(req journal.ClaimRequest, now time.Time) []candidate {
 	var found []candidate
 	for _, r := range j.sagas {
 		plans := req.Plans
 		if r.Parked != nil {
 			plans = req.Parked
 		}
-		if !j.orphan(r, now) || !slices.Contains(plans, r.Plan) {
+		if !j.unowned(r, now) || !slices.Contains(plans, r.Plan) {
 			continue
 		}
 		if since, ok := j.since(r, req.Backoff, now); ok {
@@ -64,7 +64,7 @@ func (j *Journal) claimable(req saga.ClaimRequest, now time.Time) []candidate {
 		return cmp.Or(a.since.Compare(b.since), compare(a.at, b.at))
 	}
 	slices.SortFunc(found, older)
-	places := make(map[saga.PlanHash]int)
+	places := make(map[journal.PlanHash]int)
 	for i := range found {
 		places[found[i].plan]++
 		found[i].place = places[found[i].plan]
@@ -75,8 +75,9 @@ func (j *Journal) claimable(req saga.ClaimRequest, now time.Time) []candidate {
 	return found[:min(len(found), req.Limit)]
 }
 
-// since returns when an orphan became one, and false if nobody may claim it yet.
-func (j *Journal) since(r saga.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
+// since returns the time at which a saga became unowned, and false if no engine may claim the
+// saga yet.
+func (j *Journal) since(r journal.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
 	switch {
 	case r.Parked != nil:
 		return r.CreatedAt, true
@@ -93,25 +94,25 @@ func (j *Journal) since(r saga.Record, backoff time.Duration, now time.Time) (ti
 	return l.until, !now.Before(l.until.Add(time.Duration(wait)))
 }
 
-// died returns the engines that died under an orphan since it last got on, with its own:
-// those whose lease ended, and that did not leave.
-func (j *Journal) died(r saga.Record) []saga.EngineID {
-	var died []saga.EngineID
-	if r.Deaths > 0 {
+// died returns the engines that died under an unowned saga since the saga last made progress, its
+// present engine included. An engine died if its lease ended and it did not leave.
+func (j *Journal) died(r journal.Record) []journal.EngineID {
+	var died []journal.EngineID
+	if r.RecoveryAttempts > 0 {
 		died = slices.Clone(j.lapsed[r.ID])
 	}
 	if !r.Engine.IsZero() {
 		died = append(died, r.Engine)
 	}
-	return slices.DeleteFunc(died, func(id saga.EngineID) bool { return j.engines[id].left })
+	return slices.DeleteFunc(died, func(id journal.EngineID) bool { return j.engines[id].left })
 }
 
-// take makes the engine the owner of an orphan, and returns that as it is to be shown.
-func (j *Journal) take(r saga.Record, engine saga.EngineID, now time.Time) saga.Record {
+// take makes the engine the owner of an unowned saga, and returns the saga as callers see it.
+func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time) journal.Record {
 	clean := r.Clean
 	j.lapsed[r.ID] = j.died(r)
-	r.Deaths = len(j.lapsed[r.ID])
-	if r.Deaths == 0 {
+	r.RecoveryAttempts = len(j.lapsed[r.ID])
+	if r.RecoveryAttempts == 0 {
 		delete(j.lapsed, r.ID)
 	}
 	r.Engine, r.WakeAt, r.Clean, r.Parked = engine, time.Time{}, false, nil

@@ -1,6 +1,6 @@
-// Package memjournal is a saga.Journal in memory: for tests, and for programs
-// whose sagas may end with their process. Make one with [New].
+// Package memjournal is a journal.Journal in memory: for tests, and for programs whose sagas may
+// end with their process. Make a journal with [New].
 //
-// It passes sagatest.TestJournal, and is what that package compares journals
-// with. Several engines can share one, as processes share a database.
+// It passes sagatest.TestJournal, and that package compares other journals with it. Several
+// engines can share one, as processes share a database.
 package memjournal

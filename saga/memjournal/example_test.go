@@ -7,7 +7,6 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/memjournal"
-	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 func ExampleNew() {
@@ -17,13 +16,8 @@ func ExampleNew() {
 		}).ReadOnly()
 		saga.Return(b, done.Output())
 	})
-	client, err := sagatest.NewServices().Client("none")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	ctx := context.Background()
-	engine, err := saga.Open(ctx, memjournal.New(), client, saga.Config{Definitions: []saga.AnyDefinition{greet}})
+	engine, err := saga.Open(ctx, memjournal.New(), saga.Config{Definitions: []saga.AnyDefinition{greet}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// ErrArgument means that a request cannot be meant as it is. Nothing changed. It matches
-// [saga.ErrRefused].
-var ErrArgument = fmt.Errorf("memjournal: bad argument: %w", saga.ErrRefused)
+// ErrArgument means that a request is invalid. It changed nothing. It matches
+// [journal.ErrRefused].
+var ErrArgument = fmt.Errorf("memjournal: bad argument: %w", journal.ErrRefused)
 
-// forgotten is how long after its end a lease is swept.
+// forgotten is the time from the end of a lease to its sweep.
 const forgotten = 24 * time.Hour
 
-// Config holds what a [Journal] can be told. The zero Config means the defaults.
+// Config holds the options of a [Journal]. The zero Config means the defaults.
 type Config struct {
 	// Now is the journal's clock; it decides every lease, wake-up and retention.
 	// It is called under the journal's lock and must not call the journal.
@@ -26,8 +26,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// A Journal keeps sagas in memory. It is safe for concurrent use. The zero
-// Journal is not usable: make one with [New] or [NewWith].
+// A Journal keeps sagas in memory. It is safe for concurrent use. The zero Journal is not usable:
+// make a Journal with [New] or [NewWith].
 //
 // A method returns the error of a ctx that is already done, and then has
 // changed nothing; it does not block.
@@ -35,11 +35,11 @@ type Journal struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	plans   map[planID]saga.PlanRecord
-	engines map[saga.EngineID]lease
-	sagas   map[saga.ID]saga.Record
-	lapsed  map[saga.ID][]saga.EngineID // engines that died under a saga, if its Deaths are not 0
-	audit   []saga.AuditEntry
+	plans   map[planID]journal.PlanRecord
+	engines map[journal.EngineID]lease
+	sagas   map[journal.ID]journal.Record
+	lapsed  map[journal.ID][]journal.EngineID // engines that died under a saga, if its RecoveryAttempts are not 0
+	audit   []journal.AuditEntry
 }
 
 type planID struct {
@@ -47,13 +47,13 @@ type planID struct {
 	version int
 }
 
-// A lease is an engine's.
+// A lease is the lease of one engine.
 type lease struct {
 	until time.Time
 	left  bool // it ended by [Journal.Leave]
 }
 
-var _ saga.Journal = (*Journal)(nil)
+var _ journal.Journal = (*Journal)(nil)
 
 // New returns an empty journal with the default [Config].
 func New() *Journal { return NewWith(Config{}) }
@@ -65,10 +65,10 @@ func NewWith(cfg Config) *Journal {
 	}
 	return &Journal{
 		now:     cfg.Now,
-		plans:   make(map[planID]saga.PlanRecord),
-		engines: make(map[saga.EngineID]lease),
-		sagas:   make(map[saga.ID]saga.Record),
-		lapsed:  make(map[saga.ID][]saga.EngineID),
+		plans:   make(map[planID]journal.PlanRecord),
+		engines: make(map[journal.EngineID]lease),
+		sagas:   make(map[journal.ID]journal.Record),
+		lapsed:  make(map[journal.ID][]journal.EngineID),
 	}
 }
 
@@ -86,20 +86,20 @@ func (j *Journal) lock(ctx context.Context) error {
 }
 
 // alive reports whether the engine has a lease.
-func (j *Journal) alive(engine saga.EngineID, now time.Time) bool {
+func (j *Journal) alive(engine journal.EngineID, now time.Time) bool {
 	l, ok := j.engines[engine]
 	return ok && !l.left && now.Before(l.until)
 }
 
-// orphan reports whether a saga has work to do and nobody who does it.
-func (j *Journal) orphan(r saga.Record, now time.Time) bool {
-	return r.Status.Driven() && (r.Engine.IsZero() || !j.alive(r.Engine, now))
+// unowned reports whether a saga has work to do and lacks a living engine.
+func (j *Journal) unowned(r journal.Record, now time.Time) bool {
+	return r.Status.Active() && (r.Engine.IsZero() || !j.alive(r.Engine, now))
 }
 
-// Plan implements [saga.Journal].
-func (j *Journal) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanRecord, error) {
+// Plan implements [journal.Journal].
+func (j *Journal) Plan(ctx context.Context, plan journal.PlanRecord) (journal.PlanRecord, error) {
 	if err := j.lock(ctx); err != nil {
-		return saga.PlanRecord{}, err
+		return journal.PlanRecord{}, err
 	}
 	defer j.mu.Unlock()
 	id := planID{plan.Name, plan.Version}
@@ -113,8 +113,8 @@ func (j *Journal) Plan(ctx context.Context, plan saga.PlanRecord) (saga.PlanReco
 	return stored, nil
 }
 
-// Beat implements [saga.Journal].
-func (j *Journal) Beat(ctx context.Context, engine saga.EngineID, d time.Duration) error {
+// Heartbeat implements [journal.Journal].
+func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, d time.Duration) error {
 	if engine.IsZero() || d <= 0 {
 		return fmt.Errorf("%w: engine %v, lease %v", ErrArgument, engine, d)
 	}
@@ -124,14 +124,14 @@ func (j *Journal) Beat(ctx context.Context, engine saga.EngineID, d time.Duratio
 	defer j.mu.Unlock()
 	now := j.clock()
 	if _, ok := j.engines[engine]; ok && !j.alive(engine, now) {
-		return saga.ErrLeaseLost
+		return journal.ErrLeaseLost
 	}
 	j.engines[engine] = lease{until: now.Add(d)}
 	return nil
 }
 
-// Leave implements [saga.Journal].
-func (j *Journal) Leave(ctx context.Context, engine saga.EngineID) error {
+// Leave implements [journal.Journal].
+func (j *Journal) Leave(ctx context.Context, engine journal.EngineID) error {
 	if err := j.lock(ctx); err != nil {
 		return err
 	}
@@ -140,20 +140,20 @@ func (j *Journal) Leave(ctx context.Context, engine saga.EngineID) error {
 	return nil
 }
 
-// Read implements [saga.Journal].
-func (j *Journal) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+// Read implements [journal.Journal].
+func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	if err := j.lock(ctx); err != nil {
-		return saga.Record{}, err
+		return journal.Record{}, err
 	}
 	defer j.mu.Unlock()
 	r, ok := j.sagas[id]
 	if !ok {
-		return saga.Record{}, saga.ErrNotFound
+		return journal.Record{}, journal.ErrNotFound
 	}
 	return shown(r, j.clock()), nil
 }
 
-// Sweep implements [saga.Journal].
+// Sweep implements [journal.Journal].
 func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
@@ -163,10 +163,10 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	defer j.mu.Unlock()
 	now, swept := j.clock(), 0
-	named := make(map[saga.EngineID]bool)
+	named := make(map[journal.EngineID]bool)
 	for id, r := range j.sagas {
 		switch {
-		case r.Status.Driven():
+		case r.Status.Active():
 			named[r.Engine] = true
 		case r.Status.Final() && swept < limit && !now.Before(r.ExpiresAt):
 			delete(j.sagas, id)
@@ -182,39 +182,39 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	return swept, nil
 }
 
-// Stats implements [saga.Journal].
-func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
+// Stats implements [journal.Journal].
+func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 	if err := j.lock(ctx); err != nil {
-		return saga.Stats{}, err
+		return journal.Stats{}, err
 	}
 	defer j.mu.Unlock()
-	st, now := saga.Stats{ByStatus: make(map[saga.Status]int64), OrphansOf: make(map[saga.PlanHash]int64)}, j.clock()
+	st, now := journal.Stats{ByStatus: make(map[journal.Status]int64), UnownedOf: make(map[journal.PlanHash]int64)}, j.clock()
 	for _, r := range j.sagas {
 		st.ByStatus[r.Status]++
 		if !r.Status.Final() {
 			st.OldestUnfinished = max(st.OldestUnfinished, now.Sub(r.CreatedAt))
 		}
 		switch {
-		case !j.orphan(r, now):
+		case !j.unowned(r, now):
 		case now.Before(r.WakeAt):
 			st.Asleep++
 		default:
-			st.Orphans++
+			st.Unowned++
 			if r.Parked != nil {
 				st.Parked++
 			} else {
-				st.OrphansOf[r.Plan]++
+				st.UnownedOf[r.Plan]++
 			}
 		}
 	}
 	for status, n := range st.ByStatus {
-		st.ByStatus[status] = min(n, saga.StatsLimit)
+		st.ByStatus[status] = min(n, journal.StatsLimit)
 	}
-	for plan, n := range st.OrphansOf {
-		st.OrphansOf[plan] = min(n, saga.StatsLimit)
+	for plan, n := range st.UnownedOf {
+		st.UnownedOf[plan] = min(n, journal.StatsLimit)
 	}
-	for _, n := range []*int64{&st.Orphans, &st.Parked, &st.Asleep} {
-		*n = min(*n, saga.StatsLimit)
+	for _, n := range []*int64{&st.Unowned, &st.Parked, &st.Asleep} {
+		*n = min(*n, journal.StatsLimit)
 	}
 	return st, nil
 }

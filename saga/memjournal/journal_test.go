@@ -7,22 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	sagatest.TestJournal(t, func(testing.TB) saga.Journal { return memjournal.New() })
+	sagatest.TestJournal(t, func(testing.TB) journal.Journal { return memjournal.New() })
 }
 
-// A journal in a time zone of its own, whose clock is an hour behind: whoever
-// compares its times with the process's clock fails.
+// A journal has its own time zone, and its clock is an hour behind. Code that compares its times
+// with the process's clock fails.
 func TestJournal_otherClock(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("elsewhere", 5*3600)
-	sagatest.TestJournal(t, func(testing.TB) saga.Journal {
+	sagatest.TestJournal(t, func(testing.TB) journal.Journal {
 		return memjournal.NewWith(memjournal.Config{Now: func() time.Time { return time.Now().Add(-time.Hour).In(zone) }})
 	})
 }
@@ -31,15 +31,15 @@ func TestJournal_otherClock(t *testing.T) {
 func TestJournal_timesAreExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j, engine, other := memjournal.New(), saga.EngineID{1}, saga.EngineID{2}
-		claim := func() []saga.Record {
-			got, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: other, Plans: []saga.PlanHash{{}}, Limit: 1})
+		j, engine, other := memjournal.New(), journal.EngineID{1}, journal.EngineID{2}
+		claim := func() []journal.Record {
+			got, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: other, Plans: []journal.PlanHash{{}}, Limit: 1})
 			require.NoError(t, err)
 			return got
 		}
-		require.NoError(t, j.Beat(t.Context(), engine, 15*time.Second))
-		require.NoError(t, j.Beat(t.Context(), other, time.Hour))
-		_, _, err := j.Start(t.Context(), saga.StartRequest{Engine: engine})
+		require.NoError(t, j.Heartbeat(t.Context(), engine, 15*time.Second))
+		require.NoError(t, j.Heartbeat(t.Context(), other, time.Hour))
+		_, _, err := j.Start(t.Context(), journal.StartRequest{Engine: engine})
 		require.NoError(t, err)
 		time.Sleep(15*time.Second - time.Nanosecond)
 		require.Empty(t, claim(), "claimed a nanosecond before the lease ended")
@@ -47,8 +47,8 @@ func TestJournal_timesAreExact(t *testing.T) {
 		got := claim()
 		require.Len(t, got, 1, "not claimed at the end of the lease")
 
-		o := saga.Owner{Engine: other, Fence: 2}
-		require.NoError(t, j.Append(t.Context(), o, saga.Write{Revision: 3, Status: saga.Completed, Keep: time.Minute}))
+		o := journal.Owner{Engine: other, Fence: 2}
+		require.NoError(t, j.Append(t.Context(), o, journal.Write{Revision: 3, Status: journal.Completed, Keep: time.Minute}))
 		time.Sleep(time.Minute - time.Nanosecond)
 		n, err := j.Sweep(t.Context(), 1)
 		require.NoError(t, err)
@@ -67,13 +67,13 @@ func TestJournal_badArguments(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"beat of nobody", func() error { return j.Beat(ctx, saga.EngineID{}, time.Second) }},
-		{"beat for no time", func() error { return j.Beat(ctx, saga.EngineID{1}, 0) }},
-		{"claim nothing", func() error { _, err := j.Claim(ctx, saga.ClaimRequest{}); return err }},
-		{"list nothing", func() error { _, err := j.List(ctx, saga.ListRequest{}); return err }},
+		{"beat of nobody", func() error { return j.Heartbeat(ctx, journal.EngineID{}, time.Second) }},
+		{"beat for no time", func() error { return j.Heartbeat(ctx, journal.EngineID{1}, 0) }},
+		{"claim nothing", func() error { _, err := j.Claim(ctx, journal.ClaimRequest{}); return err }},
+		{"list nothing", func() error { _, err := j.List(ctx, journal.ListRequest{}); return err }},
 		{"sweep nothing", func() error { _, err := j.Sweep(ctx, 0); return err }},
-		{"change to nothing", func() error { _, _, err := j.Change(ctx, saga.Change{}); return err }},
-		{"no line of the audit log", func() error { _, err := j.AuditLog(ctx, saga.ID{}, 0); return err }},
+		{"change to nothing", func() error { _, _, err := j.Change(ctx, journal.Change{}); return err }},
+		{"no line of the audit log", func() error { _, err := j.AuditLog(ctx, journal.ID{}, 0); return err }},
 	}
 	for _, tt := range tests {
 		require.ErrorIs(t, tt.do(), memjournal.ErrArgument, tt.name)

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// List implements [saga.OperatorJournal].
-func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+// List implements [journal.OperatorJournal].
+func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if req.Limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
 	}
@@ -21,31 +21,31 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 	}
 	defer j.mu.Unlock()
 	now := j.clock()
-	var found []saga.Record
+	var found []journal.Record
 	for _, r := range j.sagas {
 		if j.listed(r, req, now) {
 			found = append(found, bare(shown(r, now)))
 		}
 	}
-	slices.SortFunc(found, func(a, b saga.Record) int { return compare(cursor(a), cursor(b)) })
+	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(a), cursor(b)) })
 	return found[:min(len(found), req.Limit)], nil
 }
 
-func (j *Journal) listed(r saga.Record, req saga.ListRequest, now time.Time) bool {
+func (j *Journal) listed(r journal.Record, req journal.ListRequest, now time.Time) bool {
 	statuses := req.Statuses
 	if len(statuses) == 0 {
-		statuses = []saga.Status{saga.Running, saga.Compensating, saga.Stuck}
+		statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
 	}
 	return slices.Contains(statuses, r.Status) &&
 		(req.Name == "" || req.Name == r.Name) &&
-		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Driven()) &&
-		(!req.Orphans || j.orphan(r, now)) &&
+		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Active()) &&
+		(!req.Unowned || j.unowned(r, now)) &&
 		(!req.Parked || r.Parked != nil) &&
 		compare(cursor(r), req.After) > 0
 }
 
-// bare returns r without what may be large.
-func bare(r saga.Record) saga.Record {
+// bare returns r without the fields that may be large.
+func bare(r journal.Record) journal.Record {
 	r.Input, r.Result = nil, nil
 	for i := range r.Entries {
 		r.Entries[i].Result = nil
@@ -53,25 +53,25 @@ func bare(r saga.Record) saga.Record {
 	return r
 }
 
-func cursor(r saga.Record) saga.Cursor { return saga.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
+func cursor(r journal.Record) journal.Cursor { return journal.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
 
-func compare(a, b saga.Cursor) int {
+func compare(a, b journal.Cursor) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// Change implements [saga.OperatorJournal].
-func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+// Change implements [journal.OperatorJournal].
+func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	if err := checkChange(c); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	if err := j.lock(ctx); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	defer j.mu.Unlock()
 	now := j.clock()
 	r, ok := j.sagas[c.ID]
 	if !ok {
-		return saga.Record{}, false, saga.ErrNotFound
+		return journal.Record{}, false, journal.ErrNotFound
 	}
 	if r.Revision != c.Revision {
 		return shown(r, now), false, nil
@@ -82,12 +82,12 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	from := r.Status
 	r.Entries = merged(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
-	r.Engine, r.Deaths, r.WakeAt, r.StuckOn, r.Parked = saga.EngineID{}, 0, time.Time{}, nil, nil
-	if c.Status.Driven() {
+	r.Engine, r.RecoveryAttempts, r.WakeAt, r.StuckOn, r.Parked = journal.EngineID{}, 0, time.Time{}, nil, nil
+	if c.Status.Active() {
 		r.WakeAt = now
 	}
 	r.ResumedAt = now
-	if r.Fence > 0 { // else there is no owner to fence off, and the first one must know
+	if r.Fence > 0 { // at fence 0 the saga never had an owner, and its first owner must know that
 		r.Fence++
 	}
 	r.Revision++
@@ -96,36 +96,36 @@ func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool,
 	}
 	r = moved(r, c.Status, c.Keep, now)
 	j.sagas[c.ID] = r
-	j.audit = append(j.audit, saga.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
+	j.audit = append(j.audit, journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
 	return shown(r, now), true, nil
 }
 
-func checkChange(c saga.Change) error {
+func checkChange(c journal.Change) error {
 	switch {
 	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
 		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
-	case !c.Wake && (c.Status < saga.Running || c.Status > saga.Abandoned):
+	case !c.Wake && (c.Status < journal.Running || c.Status > journal.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
 	return nil
 }
 
-// wake has the saga try at once what waits. The journal is locked.
-func (j *Journal) wake(r saga.Record, c saga.Change, now time.Time) (saga.Record, bool, error) {
-	if !r.Status.Driven() {
+// wake makes the saga retry a waiting call at once. The journal is locked.
+func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journal.Record, bool, error) {
+	if !r.Status.Active() {
 		return shown(r, now), false, nil
 	}
 	r.Entries = merged(r.Entries, c.Entries)
-	if r.WakeAt.After(now) {
+	if !r.Engine.IsZero() || r.WakeAt.After(now) {
 		r.WakeAt = now
 	}
 	j.sagas[c.ID] = r
-	j.audit = append(j.audit, saga.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
+	j.audit = append(j.audit, journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
 	return shown(r, now), true, nil
 }
 
-// AuditLog implements [saga.OperatorJournal].
-func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+// AuditLog implements [journal.OperatorJournal].
+func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
 	}
@@ -133,9 +133,9 @@ func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.A
 		return nil, err
 	}
 	defer j.mu.Unlock()
-	var found []saga.AuditEntry
+	var found []journal.AuditEntry
 	for _, e := range slices.Backward(j.audit) {
-		if len(found) < limit && (id == saga.ID{} || id == e.ID) {
+		if len(found) < limit && (id == journal.ID{} || id == e.ID) {
 			found = append(found, e)
 		}
 	}

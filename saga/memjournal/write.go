@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// Start implements [saga.Journal].
-func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+// Start implements [journal.Journal].
+func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	if err := j.lock(ctx); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	defer j.mu.Unlock()
 	now := j.clock()
@@ -21,11 +21,11 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 		repeated := !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1
 		return shown(r, now), repeated, nil
 	}
-	r := saga.Record{
+	r := journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
-		Status: saga.Running, Engine: req.Engine, Revision: 1,
+		Status: journal.Running, Engine: req.Engine, Revision: 1,
 		CreatedAt: now,
 	}
 	if req.Engine.IsZero() {
@@ -37,9 +37,9 @@ func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	return shown(r, now), true, nil
 }
 
-// Append implements [saga.Journal].
-func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
-	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Driven() {
+// Append implements [journal.Journal].
+func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
+	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Active() {
 		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
 	}
 	if err := j.lock(ctx); err != nil {
@@ -48,22 +48,28 @@ func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 	defer j.mu.Unlock()
 	after := o.Engine
 	if !w.WakeAt.IsZero() || w.Park != nil {
-		after = saga.EngineID{} // the write gives the saga up
+		after = journal.EngineID{} // the write gives the saga up
 	}
 	r, ok := j.sagas[o.ID]
 	switch {
 	case !ok || r.Fence != o.Fence:
-		return saga.ErrLeaseLost
+		return journal.ErrLeaseLost
 	case r.Engine == after && (r.Parked != nil) == (w.Park != nil) && r.Revision == w.Revision && w.Revision > 1:
 		return nil // it is there already, and its answer was lost
-	case r.Engine != o.Engine || r.Revision != w.Revision-1 || !r.Status.Driven():
-		return saga.ErrLeaseLost
+	case r.Engine != o.Engine || r.Revision != w.Revision-1 || !r.Status.Active():
+		return journal.ErrLeaseLost
 	}
 	now := j.clock()
 	r.Revision, r.Engine, r.Parked = w.Revision, after, copied(w.Park)
-	r.Clean, r.WakeAt = !w.WakeAt.IsZero(), w.WakeAt
+	r.Clean = !w.WakeAt.IsZero()
+	switch {
+	case w.Park != nil || w.Status != 0 && !w.Status.Active():
+		r.WakeAt = time.Time{}
+	case r.WakeAt.IsZero(): // else a person woke it, and it is due when its owner gives it up
+		r.WakeAt = w.WakeAt
+	}
 	if len(w.Entries) > 0 {
-		r.Entries, r.Deaths = merged(r.Entries, w.Entries), 0
+		r.Entries, r.RecoveryAttempts = merged(r.Entries, w.Entries), 0
 	}
 	r.Cause, r.StuckOn = cmp.Or(copied(w.Cause), r.Cause), cmp.Or(copied(w.StuckOn), r.StuckOn)
 	if !w.DeadlineAt.IsZero() {
@@ -77,15 +83,15 @@ func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 }
 
 // moved returns r in the given status; 0 leaves it.
-func moved(r saga.Record, to saga.Status, keep time.Duration, now time.Time) saga.Record {
+func moved(r journal.Record, to journal.Status, keep time.Duration, now time.Time) journal.Record {
 	r.Status = cmp.Or(to, r.Status)
-	if r.Status == saga.Compensating && r.Turned.IsZero() {
+	if r.Status == journal.Compensating && r.Turned.IsZero() {
 		r.Turned = now
 	}
 	switch {
-	case r.Status.Driven():
+	case r.Status.Active():
 		r.FinishedAt = time.Time{}
-	case r.FinishedAt.IsZero() || to != 0: // a change of something final begins its retention anew
+	case r.FinishedAt.IsZero() || to != 0: // a change of a final saga begins its retention anew
 		r.FinishedAt = now
 	}
 	if r.Status.Final() {
@@ -94,13 +100,13 @@ func moved(r saga.Record, to saga.Status, keep time.Duration, now time.Time) sag
 	return r
 }
 
-// merged returns old with each of add in place of the entry for the same call,
-// or behind the others. It changes neither.
-func merged(old, add []saga.Entry) []saga.Entry {
+// merged returns old with the entries of add. An entry replaces the one for the same call, or
+// comes last. merged changes neither slice.
+func merged(old, add []journal.Entry) []journal.Entry {
 	all := slices.Clone(old)
 	for _, e := range add {
-		e.Result = slices.Clone(e.Result)
-		i := slices.IndexFunc(all, func(have saga.Entry) bool { return have.Step == e.Step && have.Undo == e.Undo })
+		e.Result, e.Body = slices.Clone(e.Result), slices.Clone(e.Body)
+		i := slices.IndexFunc(all, func(have journal.Entry) bool { return have.Step == e.Step && have.Undo == e.Undo })
 		if i < 0 {
 			all = append(all, e)
 		} else {
@@ -110,23 +116,28 @@ func merged(old, add []saga.Entry) []saga.Entry {
 	return all
 }
 
-// shown returns r as of now. Nobody may change what the journal holds through it.
-func shown(r saga.Record, now time.Time) saga.Record {
+// shown returns r as of now. The result shares no memory with the journal's own record.
+func shown(r journal.Record, now time.Time) journal.Record {
 	r.Now = now
+	if !r.Engine.IsZero() {
+		r.WakeAt = time.Time{} // wake left it for the next write
+	}
 	r.Input = slices.Clone(r.Input)
 	r.Result = slices.Clone(r.Result)
 	r.Entries = slices.Clone(r.Entries)
 	for i := range r.Entries {
-		r.Entries[i].Result = slices.Clone(r.Entries[i].Result)
+		e := &r.Entries[i]
+		e.Result, e.Body = slices.Clone(e.Result), slices.Clone(e.Body)
 	}
 	r.Cause, r.StuckOn, r.Parked = copied(r.Cause), copied(r.StuckOn), copied(r.Parked)
 	return r
 }
 
-func copied(f *saga.Failure) *saga.Failure {
+func copied(f *journal.Failure) *journal.Failure {
 	if f == nil {
 		return nil
 	}
 	c := *f
+	c.Body = slices.Clone(f.Body)
 	return &c
 }

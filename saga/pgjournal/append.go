@@ -6,13 +6,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// Append implements [saga.Journal], in one statement if the owner still owns the
-// saga. Now and then the saga's entries have to be compacted before, in two more.
-func (j *Journal) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+// Append implements [journal.Journal], in one statement if the owner still owns the saga.
+// Sometimes the saga's entries have to be compacted first, in two more statements.
+func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
 	if err := checkWrite(w); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (j *Journal) append(ctx context.Context, w owned) error {
 
 func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 	var st pgkit.Statement
-	switch s := (statements{j.query, j.lockTimeout}); {
+	switch s := (statements{j.query, j.db.LockTimeout}); {
 	case w.Park != nil:
 		st = s.park(w)
 	case len(w.large) > 0:
@@ -49,43 +49,43 @@ func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 	default:
 		return j.rows.append(ctx, w)
 	}
-	_, ok, err := pgkit.Row(ctx, j.writer, st, pgx.RowTo[bool])
+	_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 	return ok, err
 }
 
-// refused finds out why the statement did nothing: nil if that was because the write
-// is there already, and full if its entries found no room.
+// refused finds out why the statement did nothing. It returns nil if the write is there already.
+// full means that the write's entries do not fit into the log.
 func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
 	after := w.Engine
 	if !w.WakeAt.IsZero() || w.Park != nil {
-		after = saga.EngineID{} // it gave the saga up
+		after = journal.EngineID{} // it gave the saga up
 	}
-	repeated := func(r saga.Record) bool {
+	repeated := func(r journal.Record) bool {
 		if r.Fence != w.Fence || r.Revision != w.Revision || w.Revision <= 1 {
 			return false
 		}
 		return r.Engine == after && (r.Parked != nil) == (w.Park != nil)
 	}
-	// Who repeats a write goes on from it.
+	// An owner that repeats a write continues from the record that look returns.
 	r, err := j.look(ctx, w.ID, repeated)
 	switch {
-	case errors.Is(err, saga.ErrNotFound):
-		return false, saga.ErrLeaseLost
+	case errors.Is(err, journal.ErrNotFound):
+		return false, journal.ErrLeaseLost
 	case err != nil:
 		return false, err
 	case repeated(r):
 		return false, nil
-	case r.Fence != w.Fence || r.Engine != w.Engine || r.Revision != w.Revision-1 || !r.Status.Driven():
-		return false, saga.ErrLeaseLost
+	case r.Fence != w.Fence || r.Engine != w.Engine || r.Revision != w.Revision-1 || !r.Status.Active():
+		return false, journal.ErrLeaseLost
 	}
 	return true, nil
 }
 
-// compact makes room for further entries. If the saga moves on meanwhile, the next
-// try of the write finds that out.
+// compact makes room for further entries. If the saga changes meanwhile, the next attempt of the
+// write finds that out.
 func (j *Journal) compact(ctx context.Context, w owned) error {
 	_, err := pgkit.RetryConflict(ctx, func() (bool, error) {
-		log, err := pgkit.One(ctx, j.pool, j.query.entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
+		log, err := pgkit.One(ctx, j.db.Pool, j.query.entries.Bind(pgx.NamedArgs{"id": uuid(w.ID), "revision": w.Revision - 1}), pgx.RowTo[[]byte])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
@@ -94,10 +94,11 @@ func (j *Journal) compact(ctx context.Context, w owned) error {
 		}
 		short, err := j.sealer.compacted(w.ID, log)
 		if err != nil {
-			short = log // for a person to look at; there is room behind it
+			short = log // the damaged log stays for a person to read; the write gets room after it
 		}
-		_, ok, err := pgkit.Row(ctx, j.writer, j.query.compact.Bind(pgx.NamedArgs{
-			"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "lock_timeout": j.lockTimeout,
+		_, ok, err := pgkit.Row(ctx, j.db.Writer, j.query.compact.Bind(pgx.NamedArgs{
+			"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision - 1, "entries": short, "needed": len(w.log),
+			"lock_timeout": j.db.LockTimeout,
 		}), pgx.RowTo[bool])
 		return ok, err
 	})

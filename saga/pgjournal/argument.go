@@ -8,17 +8,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // Lengths of time are added to the server's clock, whose years end in 294276.
 const longest = 200 * 365 * 24 * time.Hour
 
-func checkStart(req saga.StartRequest) error {
+func checkStart(req journal.StartRequest) error {
 	switch {
 	case req.Key.IsZero():
 		return fmt.Errorf("%w: no Key", ErrArgument)
-	case req.ID != saga.IDOf(req.Scope, req.Name, req.Key):
+	case req.ID != journal.IDOf(req.Scope, req.Name, req.Key):
 		return fmt.Errorf("%w: ID is not that of Scope, Name and Key", ErrArgument)
 	case req.Version < 0 || req.Version > math.MaxInt32:
 		return fmt.Errorf("%w: Version %d", ErrArgument, req.Version)
@@ -29,14 +29,14 @@ func checkStart(req saga.StartRequest) error {
 	return checkText("Name", req.Name)
 }
 
-func checkWrite(w saga.Write) error {
-	if w.Status > saga.Abandoned {
+func checkWrite(w journal.Write) error {
+	if w.Status > journal.Abandoned {
 		return fmt.Errorf("%w: Status %d", ErrArgument, w.Status)
 	}
-	if w.Park != nil && !reflect.DeepEqual(w, saga.Write{Revision: w.Revision, Park: w.Park}) {
+	if w.Park != nil && !reflect.DeepEqual(w, journal.Write{Revision: w.Revision, Park: w.Park}) {
 		return fmt.Errorf("%w: Park beside another field", ErrArgument)
 	}
-	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Driven() {
+	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Active() {
 		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)
 	}
 	if err := checkTime("WakeAt", w.WakeAt); err != nil {
@@ -48,11 +48,11 @@ func checkWrite(w saga.Write) error {
 	return checkLength("Keep", w.Keep)
 }
 
-func checkChange(c saga.Change) error {
+func checkChange(c journal.Change) error {
 	switch {
 	case c.Wake && (c.Status != 0 || c.Cancel || c.Deadline != 0 || c.Keep != 0):
 		return fmt.Errorf("%w: Wake with more than Entries", ErrArgument)
-	case !c.Wake && (c.Status < saga.Running || c.Status > saga.Abandoned):
+	case !c.Wake && (c.Status < journal.Running || c.Status > journal.Abandoned):
 		return fmt.Errorf("%w: Status %d", ErrArgument, c.Status)
 	}
 	for _, f := range []struct{ name, text string }{

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 const (

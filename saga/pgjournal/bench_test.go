@@ -29,7 +29,7 @@ func durable(b *testing.B) (look *pgxpool.Pool) {
 	look, err = pgxpool.New(b.Context(), url)
 	require.NoError(b, err)
 	b.Cleanup(look.Close)
-	require.NoError(b, pgjournal.Migrate(b.Context(), look))
+	require.NoError(b, pgjournal.Migrate(b.Context(), look, ""))
 	return look
 }
 
@@ -38,10 +38,10 @@ func durable(b *testing.B) (look *pgxpool.Pool) {
 func BenchmarkRun(b *testing.B) {
 	look := durable(b)
 	c := newTown(b)
-	for _, combining := range []pgjournal.Combining{pgjournal.CombiningOn, pgjournal.CombiningOff} {
+	for _, separate := range []bool{false, true} {
 		for _, callers := range []int{1, 32} {
-			b.Run(fmt.Sprintf("combining=%v/callers=%d", combining == pgjournal.CombiningOn, callers), func(b *testing.B) {
-				j := openOn(b, look, pgjournal.Config{Combining: combining}, func(cfg *pgxpool.Config) { cfg.MaxConns = 16 })
+			b.Run(fmt.Sprintf("combining=%v/callers=%d", !separate, callers), func(b *testing.B) {
+				j := openOn(b, look, pgjournal.Config{SeparateCommits: separate}, func(cfg *pgxpool.Config) { cfg.MaxConns = 16 })
 				e := engineWith(b, j, c, saga.Config{})
 				b.ReportAllocs()
 				var runs atomic.Int64
@@ -60,8 +60,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeOver measures how long after the death of its owner a saga is over: with
-// a lease of a second, and a living engine that looks for orphans every 50 ms.
+// BenchmarkTakeOver measures the time from the death of a saga's owner to the end of the saga.
+// The lease is a second, and a living engine looks for orphans every 50 ms.
 func BenchmarkTakeOver(b *testing.B) {
 	const lease = time.Second
 	j, _ := open(b, pgjournal.Config{})

@@ -24,9 +24,9 @@ func together(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// What sagas of three steps cost, run one at a time by an engine. The server is this
-// test's own: it counts commits and WAL for all that goes on in it, beats and looks
-// for orphans included.
+// An engine runs sagas of three steps, one at a time, and the test counts their cost. The test
+// has a server of its own, because the server's counts of commits and WAL include all activity.
+// Heartbeats and searches for orphans are included.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

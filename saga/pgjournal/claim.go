@@ -9,17 +9,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// claimRounds is how often a claim looks again where others hold what it found.
+// claimRounds is how often a claim looks for orphans if other transactions hold the orphans that
+// it found.
 const claimRounds = 8
 
-// Claim implements [saga.Journal]. It takes one statement where there are no orphans, which
-// writes nothing, and two for orphans that nobody else holds. It passes over sagas that
-// somebody holds, and looks for others instead.
-func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+// Claim implements [journal.Journal]. It takes one statement where there are no orphans, which
+// writes nothing. It takes two for orphans that no other transaction holds. It passes over sagas
+// that another transaction holds, and looks for other sagas instead.
+func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	if err := checkClaim(req); err != nil {
 		return nil, err
 	}
@@ -31,13 +32,13 @@ func (j *Journal) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 		return nil, wrap("claim", err)
 	}
 	records, unread := j.allCompleted(ctx, claimed)
-	if err = errors.Join(err, unread); err != nil { // they are claimed all the same
-		return nil, wrap("claim", errors.Join(saga.ErrFateUnknown, err))
+	if err = errors.Join(err, unread); err != nil { // they are claimed even so
+		return nil, wrap("claim", errors.Join(journal.ErrFateUnknown, err))
 	}
 	return records, nil
 }
 
-func checkClaim(req saga.ClaimRequest) error {
+func checkClaim(req journal.ClaimRequest) error {
 	if err := checkLimit(req.Limit); err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func checkClaim(req saga.ClaimRequest) error {
 }
 
 // claim returns what it claimed, also with an error.
-func (j *Journal) claim(ctx context.Context, req saga.ClaimRequest) (claimed []stored, err error) {
+func (j *Journal) claim(ctx context.Context, req journal.ClaimRequest) (claimed []stored, err error) {
 	passed := []pgtype.UUID{}
 	next := req
 	for range claimRounds {
@@ -69,10 +70,10 @@ func (j *Journal) claim(ctx context.Context, req saga.ClaimRequest) (claimed []s
 	return claimed, nil
 }
 
-// remaining is what is left of a request. A plan that has got its share is out. The others
-// get no more than the one of them that has got most.
-func remaining(req saga.ClaimRequest, claimed []stored) saga.ClaimRequest {
-	got := make(map[saga.PlanHash]int)
+// remaining is the part of a request that is still to be claimed. It leaves out each plan that
+// has its share. PerPlan becomes the smallest number that any of the other plans still lacks.
+func remaining(req journal.ClaimRequest, claimed []stored) journal.ClaimRequest {
+	got := make(map[journal.PlanHash]int)
 	for _, r := range claimed {
 		got[r.Plan]++
 	}
@@ -92,9 +93,9 @@ func remaining(req saga.ClaimRequest, claimed []stored) saga.ClaimRequest {
 	return next
 }
 
-// claimable returns orphans, and the revisions at which they are. Its error is
-// [saga.ErrLeaseLost] if the engine has no lease.
-func (j *Journal) claimable(ctx context.Context, req saga.ClaimRequest, passed []pgtype.UUID) (ids []pgtype.UUID, revisions []int64, err error) {
+// claimable returns orphans and their revisions. Its error is [journal.ErrLeaseLost] if the
+// engine has no lease.
+func (j *Journal) claimable(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) (ids []pgtype.UUID, revisions []int64, err error) {
 	st := j.query.claimable.Bind(pgx.NamedArgs{
 		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
 		"backoff": req.Backoff, "passed": passed,
@@ -104,7 +105,7 @@ func (j *Journal) claimable(ctx context.Context, req saga.ClaimRequest, passed [
 		id       pgtype.UUID
 		revision pgtype.Int8
 	}
-	found, err := pgkit.AllUnder(ctx, j.pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (o orphan, err error) {
+	found, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (o orphan, err error) {
 		return o, row.Scan(&o.hasLease, &o.id, &o.revision)
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (j *Journal) claimable(ctx context.Context, req saga.ClaimRequest, passed [
 	for _, o := range found {
 		switch {
 		case !o.hasLease:
-			return nil, nil, saga.ErrLeaseLost
+			return nil, nil, journal.ErrLeaseLost
 		case o.id.Valid:
 			ids, revisions = append(ids, o.id), append(revisions, o.revision.Int64)
 		}
@@ -121,16 +122,16 @@ func (j *Journal) claimable(ctx context.Context, req saga.ClaimRequest, passed [
 	return ids, revisions, nil
 }
 
-// take makes the engine the owner of those that are still at these revisions, and that
-// nobody holds.
-func (j *Journal) take(ctx context.Context, engine saga.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
+// take makes the engine the owner of the sagas that are still at these revisions. It passes over
+// sagas that another transaction holds.
+func (j *Journal) take(ctx context.Context, engine journal.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
 	st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "ids": ids, "revisions": revisions})
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
-		return pgkit.RowsUnder(ctx, j.writer, j.query.byIndex.Bind(nil), st, j.sealer.scanStored)
+		return pgkit.RowsUnder(ctx, j.db.Writer, j.query.byIndex.Bind(nil), st, j.sealer.scanStored)
 	})
 }
 
-func hashes(plans []saga.PlanHash) [][]byte {
+func hashes(plans []journal.PlanHash) [][]byte {
 	all := make([][]byte, len(plans))
 	for i := range plans {
 		all[i] = plans[i][:]

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A Codec seals what a journal stores of a saga's content, and opens it again. It has the
@@ -17,8 +17,8 @@ import (
 // arguments. associated names what the sealed bytes belong to. Open must fail if associated
 // is not the value that Seal was given.
 //
-// Inputs and their hashes, results, and entries (with steps, outcomes and error details) are
-// sealed. So are causes of failures, why a saga is stuck or parked, and the reasons in the
+// Inputs and their hashes, results, and entries (with steps, outcomes, error details and the
+// bodies of refusals) are sealed. So are causes of failures, why a saga is stuck or parked, and the reasons in the
 // audit log. Each is bound to the ID of its saga, which is made from scope, definition and key, and to
 // its kind. A large result is also
 // bound to its step and its write, and a reason to its verb, step and actor. So Open refuses
@@ -30,9 +30,10 @@ import (
 //
 // If Seal fails nothing is stored. A start then returns an [ErrSeal]. An engine tries a write
 // again, as where the database is away. If Open fails the saga is damaged
-// ([saga.Record].Corrupt). An engine makes it stuck, without a call. An error of Open that
+// ([journal.Record].Corrupt). An engine makes it stuck, without a call. An error of Open that
 // matches [errors.ErrUnsupported] says that the key is not there. Then the saga is parked for
-// processes with the key. A process without a codec parks it too. A panic counts as an error.
+// processes with the key: Record.Parked has the error. So a saga whose key ID is damaged is parked,
+// too, and a person abandons it. A process without a codec parks it too. A panic counts as an error.
 // The errors are stored and logged: they must hold no content.
 type Codec interface {
 	Seal(plain, associated []byte) ([]byte, error)
@@ -69,7 +70,7 @@ const (
 )
 
 // associated is what a value is bound to. Parts of more are put behind their lengths.
-func associated(k kind, id saga.ID, more ...string) []byte {
+func associated(k kind, id journal.ID, more ...string) []byte {
 	b := packed(make([]byte, 0, 64))
 	b = append(b, "fanonce/saga/sealed/v1"...)
 	b = append(b, byte(k))
@@ -87,7 +88,7 @@ func (p place) of(step string) []string {
 }
 
 // seal returns plain as it is stored; nil for nil.
-func (s sealer) seal(plain []byte, k kind, id saga.ID, more ...string) ([]byte, error) {
+func (s sealer) seal(plain []byte, k kind, id journal.ID, more ...string) ([]byte, error) {
 	switch {
 	case plain == nil:
 		return nil, nil
@@ -117,7 +118,7 @@ func (e elsewhereError) Error() string { return string(e) }
 func (elsewhereError) Is(target error) bool { return target == errNewer }
 
 // open is the inverse of seal.
-func (s sealer) open(stored []byte, k kind, id saga.ID, more ...string) ([]byte, error) {
+func (s sealer) open(stored []byte, k kind, id journal.ID, more ...string) ([]byte, error) {
 	sealed := len(stored) > 0 && stored[0] == formSealed
 	switch {
 	case stored == nil:
@@ -157,7 +158,7 @@ func safely(method func(b, associated []byte) ([]byte, error), b, associated []b
 // sealedReason begins a reason of the audit log that is sealed: its column is text.
 const sealedReason = "\x02"
 
-func (s sealer) sealReason(id saga.ID, by saga.Audit) (string, error) {
+func (s sealer) sealReason(id journal.ID, by journal.Audit) (string, error) {
 	sealed, err := s.seal([]byte(by.Reason), kindReason, id, string(by.Verb), by.Step, by.Actor)
 	if err != nil || len(sealed) == 0 || sealed[0] != formSealed {
 		return string(sealed), err
@@ -165,7 +166,7 @@ func (s sealer) sealReason(id saga.ID, by saga.Audit) (string, error) {
 	return sealedReason + base64.StdEncoding.EncodeToString(sealed), nil
 }
 
-func (s sealer) openReason(e saga.AuditEntry) (string, error) {
+func (s sealer) openReason(e journal.AuditEntry) (string, error) {
 	stored := []byte(e.Reason)
 	if text, ok := strings.CutPrefix(e.Reason, sealedReason); ok {
 		var err error

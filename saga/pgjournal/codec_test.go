@@ -17,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/server"
@@ -49,7 +50,7 @@ func aesGCM(tb testing.TB, current string, others ...string) *server.AESGCM {
 func TestJournal_sealed(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
 		return openOn(tb, databases.lend(tb), pgjournal.Config{Codec: aesGCM(tb, "k1"), Confirm: pgjournal.ConfirmAlways})
 	})
 }
@@ -78,11 +79,11 @@ func TestCodec_bindsToItsPlace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			j, look := open(t, pgjournal.Config{Codec: aesGCM(t, "k1")})
-			put := func() saga.Record {
+			put := func() journal.Record {
 				r := start(t, j, beat(t, j, time.Hour))
-				large := func(step string) saga.Entry { return withResult(step, bytes.Repeat([]byte("l"), 40<<10)) }
-				r = write(t, j, r, saga.Write{Entries: []saga.Entry{large("a.a"), large("b.b")}, Cause: &saga.Failure{Reason: saga.ReasonStep}})
-				r = write(t, j, r, saga.Write{Entries: []saga.Entry{large("b.b")}})
+				large := func(step string) journal.Entry { return withResult(step, bytes.Repeat([]byte("l"), 40<<10)) }
+				r = write(t, j, r, journal.Write{Entries: []journal.Entry{large("a.a"), large("b.b")}, Cause: &journal.Failure{Reason: journal.ReasonStep}})
+				r = write(t, j, r, journal.Write{Entries: []journal.Entry{large("b.b")}})
 				require.NoError(t, r.Corrupt)
 				return r
 			}
@@ -90,8 +91,8 @@ func TestCodec_bindsToItsPlace(t *testing.T) {
 			exec(t, look, tt.mar, [16]byte(bad.ID), [16]byte(good.ID))
 			r, err := j.Read(t.Context(), bad.ID)
 			require.NoError(t, err)
-			require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt)
-			require.NotErrorIs(t, r.Corrupt, saga.ErrNewer)
+			require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
+			require.NotErrorIs(t, r.Corrupt, journal.ErrNewer)
 			r, err = j.Read(t.Context(), good.ID)
 			require.NoError(t, err)
 			require.NoError(t, r.Corrupt)
@@ -102,7 +103,7 @@ func TestCodec_bindsToItsPlace(t *testing.T) {
 		j, look := open(t, pgjournal.Config{Codec: aesGCM(t, "k1")})
 		r := start(t, j, beat(t, j, time.Hour))
 		for _, actor := range []string{"ann", "bob"} {
-			next, _, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Running, By: saga.Audit{Verb: saga.VerbRetry, Actor: actor, Reason: actor}})
+			next, _, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Running, By: journal.Audit{Verb: journal.VerbRetry, Actor: actor, Reason: actor}})
 			require.NoError(t, err)
 			r = next
 		}
@@ -122,13 +123,13 @@ func TestCodec_rotation(t *testing.T) {
 	old, look := open(t, pgjournal.Config{Codec: aesGCM(t, "old-key")})
 	running, over := sagasOfAllKinds(t, old)
 	next := openOn(t, look, pgjournal.Config{Codec: aesGCM(t, "new-key", "old-key")})
-	for _, r := range []saga.Record{running, over} {
+	for _, r := range []journal.Record{running, over} {
 		got, err := next.Read(t.Context(), r.ID)
 		require.NoError(t, err)
 		r.Now, got.Now = time.Time{}, time.Time{}
 		require.Equal(t, r, got)
 	}
-	got := write(t, next, running, saga.Write{Entries: []saga.Entry{completed("e.f")}})
+	got := write(t, next, running, journal.Write{Entries: []journal.Entry{completed("e.f")}})
 	require.NoError(t, got.Corrupt)
 	require.Len(t, got.Entries, 3)
 	entries := queryRow[[]byte](t, look, "select entries from saga where id = $1", [16]byte(running.ID))
@@ -137,9 +138,9 @@ func TestCodec_rotation(t *testing.T) {
 
 	got, err := old.Read(t.Context(), running.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, got.Corrupt, saga.ErrNewer)
+	require.ErrorIs(t, got.Corrupt, journal.ErrNewer)
 	require.ErrorContains(t, got.Corrupt, "new-key")
-	audit, err := next.AuditLog(t.Context(), saga.ID{}, 2)
+	audit, err := next.AuditLog(t.Context(), journal.ID{}, 2)
 	require.NoError(t, err)
 	require.Equal(t, "canary-reason", audit[1].Reason)
 }
@@ -153,7 +154,7 @@ func TestCodec_startWithoutTheKey(t *testing.T) {
 	in := journey{Trip: "north"}
 	r := startTrip(t, next, beat(t, next, time.Hour), in)
 	_, err := trip.Run(t.Context(), engineOn(t, old, newTown(t)), r.Key, in)
-	require.ErrorIs(t, err, saga.ErrNewer)
+	require.ErrorIs(t, err, journal.ErrNewer)
 	require.NotErrorIs(t, err, saga.ErrKeyReused)
 }
 
@@ -177,9 +178,9 @@ func TestCodec_plainValuesOfAnyForm(t *testing.T) {
 			if first > 0 {
 				reason = string(rune(first)) + "r" // no text has a NUL
 			}
-			write(t, j, r, saga.Write{Entries: []saga.Entry{large}, Status: saga.Completed, Result: []byte{first}, Keep: time.Hour})
-			_, won, err := j.Change(t.Context(), saga.Change{
-				ID: r.ID, Revision: 2, Status: saga.Completed, Keep: time.Hour, By: saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: reason},
+			write(t, j, r, journal.Write{Entries: []journal.Entry{large}, Status: journal.Completed, Result: []byte{first}, Keep: time.Hour})
+			_, won, err := j.Change(t.Context(), journal.Change{
+				ID: r.ID, Revision: 2, Status: journal.Completed, Keep: time.Hour, By: journal.Audit{Verb: journal.VerbRetry, Actor: "ann", Reason: reason},
 			})
 			require.NoError(t, err)
 			require.True(t, won)
@@ -205,17 +206,17 @@ func TestCodec_compacts(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{Codec: aesGCM(t, "k1")})
 	r := start(t, j, beat(t, j, time.Hour))
-	r = write(t, j, r, saga.Write{Entries: []saga.Entry{completed("a.a")}})
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{completed("a.a")}})
 	for n := range 40 {
-		e := saga.Entry{Step: "b.b", Pending: true, Outcome: retry.Unknown, Tries: n, Detail: strings.Repeat("d", 4<<10)}
-		require.NoError(t, j.Append(t.Context(), ownerOf(r), saga.Write{Revision: r.Revision + 1, Entries: []saga.Entry{e}}))
+		e := journal.Entry{Step: "b.b", Pending: true, Outcome: retry.Unknown, Attempts: n, Detail: strings.Repeat("d", 4<<10)}
+		require.NoError(t, j.Append(t.Context(), ownerOf(r), journal.Write{Revision: r.Revision + 1, Entries: []journal.Entry{e}}))
 		r.Revision++
 	}
 	r, err := j.Read(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.NoError(t, r.Corrupt)
 	require.Len(t, r.Entries, 2)
-	require.Equal(t, 39, r.Entries[1].Tries)
+	require.Equal(t, 39, r.Entries[1].Attempts)
 	require.Less(t, queryRow[int](t, look, "select octet_length(entries) from saga"), 40*4<<10, "nothing was taken out")
 }
 
@@ -228,29 +229,29 @@ func TestCodec_comesToPlainTables(t *testing.T) {
 	opens := openOn(t, look, pgjournal.Config{Codec: codec, AcceptPlain: true, StorePlain: true})
 	seals := openOn(t, look, pgjournal.Config{Codec: codec, AcceptPlain: true})
 	strict := openOn(t, look, pgjournal.Config{Codec: codec})
-	put := func(j saga.Journal) saga.Record {
+	put := func(j journal.Journal) journal.Record {
 		r := start(t, j, beat(t, j, time.Hour))
-		return write(t, j, r, saga.Write{Entries: []saga.Entry{completed("a.a")}})
+		return write(t, j, r, journal.Write{Entries: []journal.Entry{completed("a.a")}})
 	}
-	read := func(j saga.Journal, r saga.Record) error {
+	read := func(j journal.Journal, r journal.Record) error {
 		got, err := j.Read(t.Context(), r.ID)
 		require.NoError(t, err)
 		return got.Corrupt
 	}
 	old, between, sealed := put(plain), put(opens), put(seals)
-	for _, r := range []saga.Record{old, between} {
-		for _, j := range []saga.Journal{plain, opens, seals} {
+	for _, r := range []journal.Record{old, between} {
+		for _, j := range []journal.Journal{plain, opens, seals} {
 			require.NoError(t, read(j, r))
 		}
 		require.ErrorContains(t, read(strict, r), "is not sealed, and Config.AcceptPlain is false")
-		require.NotErrorIs(t, read(strict, r), saga.ErrNewer)
+		require.NotErrorIs(t, read(strict, r), journal.ErrNewer)
 	}
-	for _, j := range []saga.Journal{opens, seals, strict} {
+	for _, j := range []journal.Journal{opens, seals, strict} {
 		require.NoError(t, read(j, sealed))
 	}
-	require.ErrorIs(t, read(plain, sealed), saga.ErrNewer)
+	require.ErrorIs(t, read(plain, sealed), journal.ErrNewer)
 	require.ErrorContains(t, read(plain, sealed), "is sealed, and the journal has no codec")
-	mixed := write(t, seals, old, saga.Write{Entries: []saga.Entry{completed("b.b")}})
+	mixed := write(t, seals, old, journal.Write{Entries: []journal.Entry{completed("b.b")}})
 	require.NoError(t, mixed.Corrupt)
 	require.Len(t, mixed.Entries, 2)
 }
@@ -279,8 +280,8 @@ func (c *faulty) Open(sealed, associated []byte) ([]byte, error) {
 	return c.Codec.Open(sealed, associated)
 }
 
-// Nothing is stored if the codec cannot seal it. A saga is damaged if the codec cannot open it.
-// A panic of the codec is an error.
+// A saga is not stored if the codec cannot seal its content. A saga is damaged if the codec
+// cannot open it. A panic of the codec is an error.
 func TestCodec_fails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the key service is away")
@@ -292,20 +293,20 @@ func TestCodec_fails(t *testing.T) {
 		_, _, err := j.Start(t.Context(), newRequest(r.Engine))
 		require.ErrorIs(t, err, pgjournal.ErrSeal)
 		require.NotContains(t, err.Error(), "canary")
-		err = j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.a")}})
+		err = j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.a")}})
 		require.ErrorIs(t, err, pgjournal.ErrSeal)
-		require.NotErrorIs(t, err, saga.ErrLeaseLost)
-		_, _, err = j.Change(t.Context(), saga.Change{ID: r.ID, Revision: 1, Status: saga.Running, By: someone})
+		require.NotErrorIs(t, err, journal.ErrLeaseLost)
+		_, _, err = j.Change(t.Context(), journal.Change{ID: r.ID, Revision: 1, Status: journal.Running, By: someone})
 		require.ErrorIs(t, err, pgjournal.ErrSeal)
 		require.Equal(t, 1, queryRow[int](t, look, "select count(*) from saga where revision = 1"))
 		codec.seal, codec.open = nil, fail
 		r, err = j.Read(t.Context(), r.ID)
 		require.NoError(t, err)
-		require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt)
+		require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
 		require.NotContains(t, r.Corrupt.Error(), "canary")
-		listed, err := j.List(t.Context(), saga.ListRequest{Limit: 10})
+		listed, err := j.List(t.Context(), journal.ListRequest{Limit: 10})
 		require.NoError(t, err)
-		require.ErrorIs(t, listed[0].Corrupt, saga.ErrCorrupt)
+		require.ErrorIs(t, listed[0].Corrupt, journal.ErrCorrupt)
 	}
 }
 
@@ -331,7 +332,7 @@ func TestCodec_underAnEngine(t *testing.T) {
 	j, look := open(t, pgjournal.Config{Codec: codec}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	c := newTown(t)
 	exec(t, look, "create table orders (id text)")
-	enqueued := func(s starter, name string, cfg pgjournal.StartConfig) saga.ID {
+	enqueued := func(s starter, name string, cfg pgjournal.StartConfig) journal.ID {
 		key := childkey.MustNew()
 		for _, created := range []bool{true, false} {
 			got, err := s.start(t.Context(), look, key, journey{Trip: name}, cfg, true)
@@ -345,9 +346,9 @@ func TestCodec_underAnEngine(t *testing.T) {
 			require.ErrorIs(t, err, pgjournal.ErrSeal, "it cannot be compared")
 			require.NotErrorIs(t, err, saga.ErrKeyReused)
 		}
-		return saga.IDOf("", "trip", key)
+		return journal.IDOf("", "trip", key)
 	}
-	var sealed []saga.ID
+	var sealed []journal.ID
 	for _, s := range starters {
 		sealed = append(sealed, enqueued(s, "sealed by "+s.name, j.StartConfig()))
 	}
@@ -371,14 +372,14 @@ func TestCodec_underAnEngine(t *testing.T) {
 
 	engineOn(t, j, c)
 	for _, id := range sealed {
-		require.Equal(t, saga.Completed, ended(t, j, id).Status)
+		require.Equal(t, journal.Completed, ended(t, j, id).Status)
 	}
 	r := ended(t, j, plain)
-	require.Equal(t, saga.Stuck, r.Status)
+	require.Equal(t, journal.Stuck, r.Status)
 	require.Contains(t, r.StuckOn.Detail, "is not sealed")
 	require.Zero(t, c.done[place{"plain", "train"}], "a call was sent for it")
 	r = ended(t, j, forged)
-	require.Equal(t, saga.Stuck, r.Status)
+	require.Equal(t, journal.Stuck, r.Status)
 	require.Contains(t, r.StuckOn.Detail, "input cannot be opened")
 	require.Zero(t, c.done[place{"forged", "train"}], "a call was sent for it")
 	require.Equal(t, 1, c.done[place{"sealed by " + starters[0].name, "train"}], "a call was sent for another one's input")

@@ -13,24 +13,24 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // starting and appending are writes without what they return.
-func starting(t *testing.T, j saga.Journal, req saga.StartRequest) func() error {
+func starting(t *testing.T, j journal.Journal, req journal.StartRequest) func() error {
 	return func() error { _, _, err := j.Start(t.Context(), req); return err }
 }
 
-func appending(t *testing.T, j saga.Journal, r saga.Record) func() error {
+func appending(t *testing.T, j journal.Journal, r journal.Record) func() error {
 	return func() error {
-		return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+		return j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}})
 	}
 }
 
-// Where too many wait, the next is refused at once, and nothing of it is written. Sent
-// again it is as any other.
+// Above the queue's limit the next write is refused at once, and no part of it is written. If it
+// is sent again, it is treated as any other write.
 func TestCombining_queueFull(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
@@ -46,9 +46,9 @@ func TestCombining_queueFull(t *testing.T) {
 	until(t, "the queue is full", func() bool { return j.Queued() == 1 })
 	for _, write := range writes {
 		err := write()
-		require.ErrorIs(t, err, pgkit.ErrQueueFull)
-		require.NotErrorIs(t, err, saga.ErrFateUnknown)
-		require.NotErrorIs(t, err, saga.ErrLeaseLost)
+		require.ErrorIs(t, err, pgjournal.ErrQueueFull)
+		require.NotErrorIs(t, err, journal.ErrFateUnknown)
+		require.NotErrorIs(t, err, journal.ErrLeaseLost)
 	}
 	held.Release()
 	require.NoError(t, <-leads)
@@ -63,10 +63,8 @@ func TestCombining_queueFull(t *testing.T) {
 // journalErrors keeps the errors of its journal that an engine tried again after.
 type journalErrors struct{ all chan error }
 
-func (*journalErrors) TryEnded(context.Context, saga.TryEvent)   {}
-func (*journalErrors) SagaMoved(context.Context, saga.MoveEvent) {}
-func (o *journalErrors) EngineEvent(_ context.Context, e saga.EngineEvent) {
-	if e.Kind == saga.EngineJournalError {
+func (o *journalErrors) Observe(_ context.Context, e saga.Event) {
+	if e.Kind == saga.EventJournalError {
 		select {
 		case o.all <- e.Err:
 		default:
@@ -74,8 +72,9 @@ func (o *journalErrors) EngineEvent(_ context.Context, e saga.EngineEvent) {
 	}
 }
 
-// A caller hears of the full queue, and that nothing was started. What a step came to
-// is not lost with it: the engine sends it until it is written, and does the step once.
+// A caller is told that the queue is full and that no saga was started. A full queue loses no
+// outcome of a step. The engine sends the outcome until it is written, and executes the step
+// once.
 func TestCombining_queueFullUnderAnEngine(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
@@ -92,7 +91,8 @@ func TestCombining_queueFullUnderAnEngine(t *testing.T) {
 		saga.Return(b, step.Output())
 	})
 	observed := &journalErrors{all: make(chan error, 1)}
-	e, err := saga.Open(t.Context(), j, client(t, newTown(t).url, nil), saga.Config{
+	e, err := saga.Open(t.Context(), j, saga.Config{
+		Client:      client(t, newTown(t).url, nil),
 		Definitions: []saga.AnyDefinition{slow}, Lease: time.Hour, Poll: time.Hour, Observer: observed,
 	})
 	require.NoError(t, err)
@@ -112,25 +112,25 @@ func TestCombining_queueFullUnderAnEngine(t *testing.T) {
 	until(t, "the queue is full", func() bool { return j.Queued() == 1 })
 	refused := childkey.MustNew()
 	_, err = slow.Run(t.Context(), e, refused, ticket{"tour"})
-	require.ErrorIs(t, err, pgkit.ErrQueueFull)
-	for _, other := range []error{saga.ErrFateUnknown, saga.ErrDetached, saga.ErrStuck, saga.ErrCompensated} {
+	require.ErrorIs(t, err, pgjournal.ErrQueueFull)
+	for _, other := range []error{journal.ErrFateUnknown, saga.ErrDetached, saga.ErrStuck, saga.ErrCompensated} {
 		require.NotErrorIs(t, err, other)
 	}
 	end()
 	until(t, "the step's entry is refused", func() bool { return len(observed.all) > 0 })
-	require.ErrorIs(t, <-observed.all, pgkit.ErrQueueFull)
+	require.ErrorIs(t, <-observed.all, pgjournal.ErrQueueFull)
 	held.Release()
 	require.NoError(t, <-leads)
 	require.NoError(t, <-waits)
 	require.NoError(t, <-run)
 	require.EqualValues(t, 1, runs.Load())
-	_, err = j.Read(t.Context(), saga.IDOf("", "slow", refused))
-	require.ErrorIs(t, err, saga.ErrNotFound)
+	_, err = j.Read(t.Context(), journal.IDOf("", "slow", refused))
+	require.ErrorIs(t, err, journal.ErrNotFound)
 }
 
-// The session that sent a flush is ended between its commit and the answer. Nobody in
-// it is told of a success or a failure; who asks again finds what is there, and an
-// engine does so by itself.
+// The session that sent a flush is ended between its commit and the answer. No caller of the
+// flush is told of a success or a failure. A caller that asks again finds the stored record. An
+// engine asks again by itself.
 func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -145,8 +145,8 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	c := newTown(t)
 	e := engineWith(t, j, c, saga.Config{Lease: time.Hour, Poll: time.Hour})
 	engine := beat(t, j, time.Hour)
-	requests := []saga.StartRequest{newRequest(engine), newRequest(engine)}
-	records := []saga.Record{start(t, j, engine), start(t, j, engine)}
+	requests := []journal.StartRequest{newRequest(engine), newRequest(engine)}
+	records := []journal.Record{start(t, j, engine), start(t, j, engine)}
 	drive := func(in journey) func() error {
 		return func() error {
 			_, err := trip.Run(t.Context(), e, childkey.MustNew(), in)
@@ -168,7 +168,7 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 			require.NoError(t, err, "an engine's saga")
 			continue
 		}
-		require.ErrorIs(t, err, saga.ErrFateUnknown, "write %d", i)
+		require.ErrorIs(t, err, journal.ErrFateUnknown, "write %d", i)
 	}
 	for i := range requests {
 		_, created, err := j.Start(t.Context(), requests[i])
@@ -179,6 +179,6 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from saga where id = any ($1)",
 		[][16]byte{requests[0].ID, requests[1].ID, records[0].ID, records[1].ID}), "they were written by the flush, and not again")
 	for _, name := range []string{"a", "b"} {
-		c.check(t, name, saga.Completed, "after a flush of unknown fate")
+		c.check(t, name, journal.Completed, "after a flush of unknown fate")
 	}
 }

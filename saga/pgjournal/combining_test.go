@@ -13,16 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // A contender is a write, and what it must come to, alone or with others.
 type contender struct {
 	name  string
-	id    saga.ID // of the saga that it leaves as it wrote it
+	id    journal.ID // of the saga that it leaves as it wrote it
 	do    func(ctx context.Context) error
 	check func(t *testing.T, err error)
 }
@@ -66,7 +67,7 @@ func flushing(t *testing.T, j *pgjournal.Journal, pool *pgxpool.Pool, all ...fun
 	}
 }
 
-// What comes of many writes in one flush is what comes of each alone.
+// Many writes in one flush have the same results as each write alone.
 func TestCombining(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
@@ -77,7 +78,7 @@ func TestCombining(t *testing.T) {
 	var flushed [][16]byte
 	for _, a := range all {
 		dos = append(dos, func() error { return a.do(t.Context()) })
-		if a.id != (saga.ID{}) {
+		if a.id != (journal.ID{}) {
 			flushed = append(flushed, a.id)
 		}
 	}
@@ -100,18 +101,18 @@ func TestCombining_order(t *testing.T) {
 	j, pool := openSingle(t, look, pgjournal.Config{})
 	engine := beat(t, j, time.Hour)
 	const each = 6 // a page has room for all
-	requests := make([]saga.StartRequest, 2*each)
+	requests := make([]journal.StartRequest, 2*each)
 	for i := range requests {
 		requests[i] = newRequest(engine)
 	}
-	slices.SortFunc(requests, func(a, b saga.StartRequest) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	slices.SortFunc(requests, func(a, b journal.StartRequest) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	var dos []func() error
 	for i := range each { // the last in order first, in the table as well
 		r, created, err := j.Start(t.Context(), requests[2*i])
 		require.NoError(t, err)
 		require.True(t, created)
 		dos = append(dos, func() error {
-			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+			return j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}})
 		}, func() error {
 			_, _, err := j.Start(t.Context(), requests[2*i+1])
 			return err
@@ -166,7 +167,7 @@ func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), query("flush"), "50")
 	require.NoError(t, err)
-	nodes, err := pgtest.GenericPlan(t.Context(), tx, query(file))
+	nodes, err := pgkittest.GenericPlan(t.Context(), tx, query(file))
 	require.NoError(t, err)
 	return nodes
 }
@@ -174,18 +175,18 @@ func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []contender {
 	t.Helper()
 	engine := beat(t, j, time.Hour)
-	refused := func(r saga.Record, o saga.Owner, revision int64) contender {
-		return contender{"refused", saga.ID{}, func(ctx context.Context) error {
-			return j.Append(ctx, o, saga.Write{Revision: revision, Entries: []saga.Entry{completed("x.y")}, Status: saga.Completed, Keep: time.Hour})
+	refused := func(r journal.Record, o journal.Owner, revision int64) contender {
+		return contender{"refused", journal.ID{}, func(ctx context.Context) error {
+			return j.Append(ctx, o, journal.Write{Revision: revision, Entries: []journal.Entry{completed("x.y")}, Status: journal.Completed, Keep: time.Hour})
 		}, func(t *testing.T, err error) {
-			require.ErrorIs(t, err, saga.ErrLeaseLost)
+			require.ErrorIs(t, err, journal.ErrLeaseLost)
 			got, err := j.Read(t.Context(), r.ID)
 			require.NoError(t, err)
 			require.Equal(t, r.Revision, got.Revision)
 			require.Empty(t, got.Entries)
 		}}
 	}
-	written := func(name string, w saga.Write, check func(t *testing.T, r saga.Record)) contender {
+	written := func(name string, w journal.Write, check func(t *testing.T, r journal.Record)) contender {
 		r := start(t, j, engine)
 		w.Revision = 2
 		return contender{name, r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }, func(t *testing.T, err error) {
@@ -197,10 +198,10 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 		}}
 	}
 	stranger, zombie, late, over := start(t, j, engine), start(t, j, engine), start(t, j, engine), start(t, j, engine)
-	require.NoError(t, j.Append(t.Context(), ownerOf(over), saga.Write{Revision: 2, Status: saga.Completed, Keep: time.Hour}))
+	require.NoError(t, j.Append(t.Context(), ownerOf(over), journal.Write{Revision: 2, Status: journal.Completed, Keep: time.Hour}))
 	over.Revision = 2
 	repeated := start(t, j, engine)
-	again := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+	again := journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}}
 	require.NoError(t, j.Append(t.Context(), ownerOf(repeated), again))
 	full := start(t, j, engine)
 	exec(t, look, "update saga set entry_room = 10 where id = $1", [16]byte(full.ID))
@@ -208,8 +209,9 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	fresh, taken, startedTwice := newRequest(engine), newRequest(engine), newRequest(engine)
 	taken.ID, taken.Key = late.ID, late.Key
 	wake := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
-	cause := saga.Failure{Reason: saga.ReasonStep, Step: "a.b"}
-	// Whoever sends a write again may meet it in the flush: both are told that it is there.
+	cause := journal.Failure{Reason: journal.ReasonStep, Step: "a.b"}
+	// A repeated write may share a flush with the first one. Both callers are told that the write
+	// is there.
 	appendTwice := contender{"twice", twice.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(twice), again) }, func(t *testing.T, err error) {
 		require.NoError(t, err)
 	}}
@@ -222,37 +224,37 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 	}, func(t *testing.T, err error) { require.NoError(t, err) }}
 	return []contender{
 		appendTwice, appendTwice, startTwice, startTwice,
-		refused(stranger, saga.Owner{ID: stranger.ID, Engine: newEngine(), Fence: 1}, 2),
-		refused(zombie, saga.Owner{ID: zombie.ID, Engine: engine, Fence: 0}, 2),
+		refused(stranger, journal.Owner{ID: stranger.ID, Engine: newEngine(), Fence: 1}, 2),
+		refused(zombie, journal.Owner{ID: zombie.ID, Engine: engine, Fence: 0}, 2),
 		refused(late, ownerOf(late), 3),
 		refused(over, ownerOf(over), 3),
-		{"repeated", saga.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(repeated), again) }, func(t *testing.T, err error) {
+		{"repeated", journal.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(repeated), again) }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 		}},
-		{"without room", saga.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(full), again) }, func(t *testing.T, err error) {
+		{"without room", journal.ID{}, func(ctx context.Context) error { return j.Append(ctx, ownerOf(full), again) }, func(t *testing.T, err error) {
 			require.NoError(t, err)
 			require.Greater(t, queryRow[int](t, look, "select entry_room from saga where id = $1", [16]byte(full.ID)), 10, "it was compacted first")
 		}},
-		written("a step", saga.Write{Entries: []saga.Entry{completed("a.b")}, WakeAt: wake, DeadlineAt: wake}, func(t *testing.T, r saga.Record) {
+		written("a step", journal.Write{Entries: []journal.Entry{completed("a.b")}, WakeAt: wake, DeadlineAt: wake}, func(t *testing.T, r journal.Record) {
 			require.Len(t, r.Entries, 1)
 			require.Equal(t, wake, r.WakeAt)
 			require.Equal(t, wake, r.DeadlineAt)
-			require.Equal(t, saga.Running, r.Status)
+			require.Equal(t, journal.Running, r.Status)
 		}),
-		written("a turn", saga.Write{Status: saga.Compensating, Cause: &cause}, func(t *testing.T, r saga.Record) {
-			require.Equal(t, saga.Compensating, r.Status)
+		written("a turn", journal.Write{Status: journal.Compensating, Cause: &cause}, func(t *testing.T, r journal.Record) {
+			require.Equal(t, journal.Compensating, r.Status)
 			require.False(t, r.Turned.IsZero())
 			require.True(t, r.FinishedAt.IsZero())
 			require.Equal(t, &cause, r.Cause)
 		}),
-		written("stuck", saga.Write{Status: saga.Stuck, StuckOn: &cause}, func(t *testing.T, r saga.Record) {
-			require.Equal(t, saga.Stuck, r.Status)
+		written("stuck", journal.Write{Status: journal.Stuck, StuckOn: &cause}, func(t *testing.T, r journal.Record) {
+			require.Equal(t, journal.Stuck, r.Status)
 			require.False(t, r.FinishedAt.IsZero())
 			require.True(t, r.ExpiresAt.IsZero())
 			require.Equal(t, &cause, r.StuckOn)
 		}),
-		written("the end", saga.Write{Status: saga.Completed, Result: []byte{}, Keep: time.Hour}, func(t *testing.T, r saga.Record) {
-			require.Equal(t, saga.Completed, r.Status)
+		written("the end", journal.Write{Status: journal.Completed, Result: []byte{}, Keep: time.Hour}, func(t *testing.T, r journal.Record) {
+			require.Equal(t, journal.Completed, r.Status)
 			require.Equal(t, time.Hour, r.ExpiresAt.Sub(r.FinishedAt))
 			require.NotNil(t, r.Result)
 		}),
@@ -266,7 +268,7 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 			require.Zero(t, r.DeadlineAt)
 			require.EqualValues(t, 1, r.Fence)
 		}},
-		{"start of one that is there", saga.ID{}, func(ctx context.Context) error {
+		{"start of one that is there", journal.ID{}, func(ctx context.Context) error {
 			r, _, err := j.Start(ctx, taken)
 			if err == nil && r.Key != late.Key {
 				t.Errorf("a start of a saga that is there returned another one")
@@ -280,15 +282,15 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 func TestClaim_passesOverWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
-	oldest, next := start(t, j, saga.EngineID{}), start(t, j, saga.EngineID{})
+	oldest, next := start(t, j, journal.EngineID{}), start(t, j, journal.EngineID{})
 	engine := beat(t, j, time.Hour)
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(t.Context())
 	_, err = tx.Exec(t.Context(), "select from saga where id = $1 for update", [16]byte(oldest.ID))
 	require.NoError(t, err)
-	for _, want := range [][]saga.ID{{next.ID}, nil} {
-		claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 1})
+	for _, want := range [][]journal.ID{{next.ID}, nil} {
+		claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 1})
 		require.NoError(t, err)
 		require.Len(t, claimed, len(want))
 		for i, r := range claimed {

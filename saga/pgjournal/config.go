@@ -1,22 +1,23 @@
 package pgjournal
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// What a zero [Config] means.
+// The defaults of a zero [Config].
 const (
 	DefaultLockTimeout  = 5 * time.Second
 	DefaultCloseTimeout = 10 * time.Second
 )
 
-// Confirm says when a saga that was written before must be confirmed by a write
-// of its own before anybody relies on it: one that is over before its result is
-// handed out, one that a repeated start finds before its calls are sent.
+// Confirm says when a saga that was written before must be confirmed by a write of its
+// own. A finished saga is confirmed before its result is returned. A saga that a repeated
+// start finds is confirmed before its calls are sent.
 //
 // A row can be visible on a primary though no standby has it: the wait for the
 // standby was canceled, by an operator or by a client that gave up. If that
@@ -35,22 +36,11 @@ const (
 	ConfirmNever
 )
 
-// Combining says whether starts and writes of sagas that wait at the same time
-// share a commit.
-type Combining uint8
-
-const (
-	// CombiningOn sends them together. One that is alone is sent at once, as
-	// with CombiningOff; [pgkit.Combiner] says how the others go.
-	CombiningOn Combining = iota
-	// CombiningOff gives each a statement, a connection and a commit of its own.
-	CombiningOff
-)
-
 // A Config has the choices that a journal leaves. Its zero value is ready to use.
 type Config struct {
 	// Schema is the Postgres schema that holds the tables. Empty means that
-	// the search_path finds them. [pgkit.CheckSchemaName] says what it can be.
+	// the search_path finds them. A name matches
+	// ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
 	Schema string
 
 	// Confirm protects what was promised from a failover. Zero means
@@ -63,27 +53,28 @@ type Config struct {
 	// is 1 ms.
 	LockTimeout time.Duration
 
-	// CloseTimeout is how long [Journal.Close] waits for writes under way before
+	// CloseTimeout is how long [Journal.Close] waits for running writes before
 	// it breaks their connections. Zero means [DefaultCloseTimeout].
 	CloseTimeout time.Duration
 
-	// MaxParked is how many writes may be left waiting for an answer of the
+	// MaxDetached is how many writes may be left waiting for an answer of the
 	// server by callers whose time was up. More are refused with
-	// [pgkit.ErrBusy]. Shared commits do not count. Zero means half of the pool's connections.
-	MaxParked int
+	// [ErrBusy]. Shared commits do not count. Zero means half of the pool's connections.
+	MaxDetached int
 
-	// Combining says whether writes share commits. Zero means [CombiningOn].
-	Combining Combining
+	// SeparateCommits gives each start and write a statement, a connection and a commit of its
+	// own. It is for a server that cannot bear shared commits. If it is
+	// false those that wait at the same time share a commit, and one that is alone is sent at once.
+	SeparateCommits bool
 
-	// MaxFlushes is how many shared commits may be under way at once, each on a
+	// MaxFlushes is how many shared commits may run at once, each on a
 	// connection of its own, also where the server stalls. At least one of the pool's
-	// connections must be left. Zero means [pgkit.DefaultMaxFlushes], or half of
+	// connections must be left. Zero means 4, or half of
 	// the pool's connections if that is less.
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait to share a commit. More are refused
-	// with [pgkit.ErrQueueFull]; an engine sends them again. Zero means
-	// [pgkit.DefaultMaxQueued].
+	// with [ErrQueueFull]; an engine sends them again. Zero means 4096.
 	MaxQueued int
 
 	// Codec seals the content of sagas at rest; see [Codec]. All journals on the same
@@ -112,35 +103,27 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// common returns the choices that journals and stores leave alike.
+func (c Config) common() pgkit.Config {
+	return pgkit.Config{
+		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
+		MaxDetached: c.MaxDetached, MaxFlushes: c.MaxFlushes, MaxQueued: c.MaxQueued,
+		SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
+	}
+}
+
 // filled returns c with its zeros filled in, or an error that names the field.
 func (c Config) filled() (Config, error) {
-	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
-		return c, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	c.LockTimeout = cmp.Or(c.LockTimeout, DefaultLockTimeout)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
+	if err := c.common().Check(); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if err := checkCodec(c.Codec, c.AcceptPlain, c.StorePlain); err != nil {
 		return c, err
 	}
-	if c.LockTimeout == 0 {
-		c.LockTimeout = DefaultLockTimeout
-	}
-	if c.CloseTimeout == 0 {
-		c.CloseTimeout = DefaultCloseTimeout
-	}
-	switch {
-	case c.Confirm > ConfirmNever:
+	if c.Confirm > ConfirmNever {
 		return c, fmt.Errorf("%w: Confirm %d", ErrConfig, c.Confirm)
-	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
-		return c, fmt.Errorf("%w: LockTimeout %v is not between 1ms and 1h", ErrConfig, c.LockTimeout)
-	case c.CloseTimeout < 0:
-		return c, fmt.Errorf("%w: CloseTimeout %v is negative", ErrConfig, c.CloseTimeout)
-	case c.MaxParked < 0:
-		return c, fmt.Errorf("%w: MaxParked %d is negative", ErrConfig, c.MaxParked)
-	case c.Combining > CombiningOff:
-		return c, fmt.Errorf("%w: Combining %d", ErrConfig, c.Combining)
-	case c.MaxFlushes < 0 || (c.MaxFlushes > 0 && c.Combining == CombiningOff):
-		return c, fmt.Errorf("%w: MaxFlushes %d with Combining %d", ErrConfig, c.MaxFlushes, c.Combining)
-	case c.MaxQueued < 0 || (c.MaxQueued > 0 && c.Combining == CombiningOff):
-		return c, fmt.Errorf("%w: MaxQueued %d with Combining %d", ErrConfig, c.MaxQueued, c.Combining)
 	}
 	return c, nil
 }

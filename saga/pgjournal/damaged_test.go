@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
@@ -27,7 +28,7 @@ var damages = []struct{ name, set, says string }{
 	{"status 0", `status = 0`, "status 0"},
 	{"status 258", `status = 258`, "status 258"},
 	{"fence -5", `fence = -5`, "fence -"},
-	{"deaths -1", `deaths = -1`, "deaths -1"},
+	{"recovery attempts -1", `recovery_attempts = -1`, "recovery_attempts -1"},
 	{"a short plan", `plan = '\x01'`, "plan of 1 bytes"},
 	{"a long plan", `plan = plan || '\x00'`, "plan of 33 bytes"},
 	{"a short input hash", `input_hash = '\x'`, "input_hash of 0 bytes"},
@@ -48,10 +49,10 @@ func TestDamaged_harmsNoOther(t *testing.T) {
 	defer exec(t, look, "delete from saga") // the rows do not stand the test of the others
 	c := newTown(t)
 	dead := beat(t, j, time.Minute)
-	reasons, healthy := make(map[saga.ID]string), []saga.ID(nil)
+	reasons, healthy := make(map[journal.ID]string), []journal.ID(nil)
 	for i, d := range damages {
 		r := startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)})
-		r = write(t, j, r, saga.Write{Entries: []saga.Entry{{Step: "train.book", Pending: true, Tries: 1}}})
+		r = write(t, j, r, journal.Write{Entries: []journal.Entry{{Step: "train.book", Pending: true, Attempts: 1}}})
 		healthy = append(healthy, startTrip(t, j, dead, journey{Trip: fmt.Sprint("healthy ", i)}).ID)
 		exec(t, look, "update saga set "+d.set+" where id = $1", [16]byte(r.ID))
 		reasons[r.ID] = d.says
@@ -65,7 +66,7 @@ func TestDamaged_harmsNoOther(t *testing.T) {
 	require.NoError(t, j.Leave(t.Context(), dead))
 	e := engineOn(t, j, c)
 	for _, id := range healthy {
-		require.Equal(t, saga.Completed, ended(t, j, id).Status)
+		require.Equal(t, journal.Completed, ended(t, j, id).Status)
 	}
 	for i, d := range damages {
 		require.Zero(t, c.done[place{fmt.Sprint(i), "train"}], "a call was sent for one with "+d.name)
@@ -74,17 +75,17 @@ func TestDamaged_harmsNoOther(t *testing.T) {
 	for id := range reasons {
 		until(t, "a person can end it", func() bool {
 			r, err := e.Abandon(t.Context(), id, someone)
-			return err == nil && r.Status == saga.Abandoned
+			return err == nil && r.Status == journal.Abandoned
 		})
 	}
 }
 
-// wantListed wants the damaged sagas in a list, with what is said of them, and so many others.
-// It reads the list page by page.
-func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[saga.ID]string, others int) {
+// wantListed wants a list to have the damaged sagas, each with its reason, and the given number
+// of other sagas. It reads the list page by page.
+func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[journal.ID]string, others int) {
 	t.Helper()
-	req := saga.ListRequest{Limit: 5}
-	seen := make(map[saga.ID]bool)
+	req := journal.ListRequest{Limit: 5}
+	seen := make(map[journal.ID]bool)
 	for {
 		page, err := j.List(t.Context(), req)
 		require.NoError(t, err)
@@ -93,11 +94,11 @@ func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[saga.ID]string, 
 			seen[r.ID] = true
 			if why, damaged := reasons[r.ID]; damaged {
 				if on := r.StuckOn; r.Corrupt == nil && on != nil { // the write that made it stuck mended it
-					require.Equal(t, saga.ReasonCorrupt, on.Reason)
+					require.Equal(t, journal.ReasonCorrupt, on.Reason)
 					require.Contains(t, on.Detail, why)
 					continue
 				}
-				require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt, why)
+				require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt, why)
 				require.ErrorContains(t, r.Corrupt, why)
 				read, err := j.Read(t.Context(), r.ID)
 				require.NoError(t, err)
@@ -111,7 +112,7 @@ func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[saga.ID]string, 
 			break
 		}
 		last := page[len(page)-1]
-		req.After = saga.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
+		req.After = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
 	require.Zero(t, others, "healthy sagas are missing")
 	for id, why := range reasons {
@@ -119,8 +120,8 @@ func wantListed(t *testing.T, j *pgjournal.Journal, reasons map[saga.ID]string, 
 	}
 }
 
-// A saga that is over and whose entries are not all there is never shown as over: not where
-// they end within an entry, and not where they end between two.
+// A finished saga that lacks some of its entries is never shown as finished. This holds if the
+// entries end within an entry, and if they end between two.
 func TestDamaged_entriesOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
@@ -136,19 +137,19 @@ func TestDamaged_entriesOfWhatIsOver(t *testing.T) {
 		key := childkey.MustNew()
 		_, err := trip.Run(t.Context(), e, key, in)
 		require.NoError(t, err)
-		id := saga.IDOf("", "trip", key)
+		id := journal.IDOf("", "trip", key)
 		r, err := j.Read(t.Context(), id)
 		require.NoError(t, err)
 		require.NoError(t, r.Corrupt)
 		require.Len(t, r.Entries, 3)
 		exec(t, look, "update saga set "+set+" where id = $1", [16]byte(id))
 		_, err = trip.Run(t.Context(), e, key, in)
-		require.ErrorIs(t, err, saga.ErrCorrupt, set)
-		listed, err := j.List(t.Context(), saga.ListRequest{Statuses: []saga.Status{saga.Completed, saga.Stuck}, Limit: 100})
+		require.ErrorIs(t, err, journal.ErrCorrupt, set)
+		listed, err := j.List(t.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Completed, journal.Stuck}, Limit: 100})
 		require.NoError(t, err)
 		require.Len(t, listed, i+1)
 		for _, r := range listed {
-			require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt)
+			require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
 		}
 	}
 }
@@ -173,12 +174,12 @@ func TestDamaged_isKept(t *testing.T) {
 	exec(t, look, "create table orders (id text)")
 	_, err := starters[0].start(t.Context(), look, key, in, pgjournal.StartConfig{}, true)
 	require.NoError(t, err)
-	exec(t, look, "update saga set input_hash = '\\x00' where id = $1", [16]byte(saga.IDOf("", "trip", key)))
+	exec(t, look, "update saga set input_hash = '\\x00' where id = $1", [16]byte(journal.IDOf("", "trip", key)))
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
 	_, err = pgjournal.Start(t.Context(), tx, trip, key, in, pgjournal.StartConfig{})
-	require.ErrorIs(t, err, saga.ErrCorrupt)
+	require.ErrorIs(t, err, journal.ErrCorrupt)
 	require.NotErrorIs(t, err, saga.ErrKeyReused)
 }
 
@@ -189,7 +190,7 @@ func TestDamaged_auditAndPlan(t *testing.T) {
 	j, look := open(t, pgjournal.Config{})
 	r := start(t, j, beat(t, j, time.Minute))
 	for _, set := range []string{`at = '-infinity'`, `from_status = 9`, `to_status = -1`, `actor = 'bob'`} {
-		next, won, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Running, By: someone})
+		next, won, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Running, By: someone})
 		require.NoError(t, err)
 		require.True(t, won)
 		r = next
@@ -200,17 +201,17 @@ func TestDamaged_auditAndPlan(t *testing.T) {
 	require.Len(t, log, 4)
 	require.NoError(t, log[0].Corrupt)
 	for i, says := range []string{"to_status -1", "from_status 9", "at is -infinity"} {
-		require.ErrorIs(t, log[i+1].Corrupt, saga.ErrCorrupt)
+		require.ErrorIs(t, log[i+1].Corrupt, journal.ErrCorrupt)
 		require.ErrorContains(t, log[i+1].Corrupt, says)
 		require.Equal(t, someone.Actor, log[i+1].Actor)
 	}
-	plan := saga.PlanRecord{Name: "a", Version: 1, Hash: aPlan}
+	plan := journal.PlanRecord{Name: "a", Version: 1, Hash: aPlan}
 	_, err = j.Plan(t.Context(), plan)
 	require.NoError(t, err)
 	for _, hash := range []string{`substr(hash, 1, 31)`, `hash || hash`} {
 		exec(t, look, "update saga_plan set hash = "+hash)
 		_, err = j.Plan(t.Context(), plan)
-		require.ErrorIs(t, err, saga.ErrCorrupt)
+		require.ErrorIs(t, err, journal.ErrCorrupt)
 		plan.Name += "a"
 		_, err = j.Plan(t.Context(), plan)
 		require.NoError(t, err)

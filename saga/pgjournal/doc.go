@@ -1,39 +1,25 @@
-// Package pgjournal is a saga.Journal in Postgres, with pgx.
+// Package pgjournal is a journal.Journal in Postgres, with pgx.
 //
-// [Open] is the main door: it makes a pool whose connections tell what the journal
-// needs to see, and refuses a server whose word is not good. [Migrate] brings the
-// tables there.
+// [Migrate] creates the tables, and [Open] opens the journal. It refuses a server with
+// fsync or synchronous_commit off.
 //
 //	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
 //	…
 //	journal, err := pgjournal.Open(ctx, cfg, pgjournal.Config{})
 //	…
 //	defer journal.Close()
-//	engine, err := saga.Open(ctx, journal, client, saga.Config{Definitions: …})
+//	engine, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: …})
 //
-// [Start] and [StartSQL] store a saga as part of a transaction of yours: what
-// commits an order commits that it will be seen to. [Roles] splits the rights on
-// the tables.
+// [Start] and [StartSQL] store a saga in a transaction of yours. The saga runs if and only if
+// the transaction commits. [Roles] splits the rights on the tables.
 //
-// # What grows
+// saga.Engine.RunSweeper deletes sagas that are over for longer than saga.Config.Keep. A job of
+// yours calls [Journal.PruneAudit] once a day. A stuck saga stays until a person has moved it.
 //
-// Nothing deletes by itself. saga.Engine.RunSweeper deletes sagas that are over for longer than
-// saga.Config.Keep, with their results and what is left of engines: let it run in one process
-// or in each. The lines of the audit log go by
-// [Journal.PruneAudit]: call it from a job, once a day. What is stuck stays until people
-// have moved it on.
+// The journal works behind PgBouncer in transaction mode. Leave DefaultQueryExecMode as it is:
+// [Prepare] removes the settings that a pooler cannot serve. [Open] refuses the simple protocol.
+// Do not choose DescribeExec: its two round trips may reach two sessions.
 //
-// # Behind a pooler
-//
-// The journal needs nothing of a session: its tests pass through PgBouncer in
-// transaction mode. Connect to the pooler as to a server, and leave
-// DefaultQueryExecMode as it is: [Prepare] takes away what a pooler cannot do, and
-// statements are prepared by name only where the server itself answers, which
-// makes them faster there. In any other mode none is, but for the simple protocol,
-// which [Open] refuses. Do not choose DescribeExec behind a pooler: its two round trips
-// may reach two sessions.
-//
-// The package knows records and owners, and nothing of plans, calls or what a
-// saga decides. DESIGN.md has the tables, the statements that each method sends,
-// what they cost, and what is not obvious.
+// The package knows the records and owners of sagas, but no plans and no calls. DESIGN.md has
+// the tables, and the statements of each method with their costs.
 package pgjournal

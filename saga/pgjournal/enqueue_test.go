@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -80,8 +81,8 @@ func TestStart_inTransaction(t *testing.T) {
 			created, err := do(in, false)
 			require.ErrorIs(t, err, errRollback)
 			require.True(t, created)
-			_, err = j.Read(t.Context(), saga.IDOf("tenant", "trip", key))
-			require.ErrorIs(t, err, saga.ErrNotFound, "rolled back")
+			_, err = j.Read(t.Context(), journal.IDOf("tenant", "trip", key))
+			require.ErrorIs(t, err, journal.ErrNotFound, "rolled back")
 
 			created, err = do(in, true)
 			require.NoError(t, err)
@@ -98,8 +99,8 @@ func TestStart_inTransaction(t *testing.T) {
 			exec(t, look, "update saga set created_at = created_at - interval '30 days'")
 			c := newTown(t)
 			engineOn(t, j, c)
-			r := ended(t, j, saga.IDOf("tenant", "trip", key))
-			require.Equal(t, saga.Completed, r.Status)
+			r := ended(t, j, journal.IDOf("tenant", "trip", key))
+			require.Equal(t, journal.Completed, r.Status)
 			require.WithinDuration(t, r.FinishedAt, r.FirstClaimedAt, time.Minute)
 			require.EqualValues(t, 1, r.Fence)
 			c.check(t, "t-1", r.Status, "started in a transaction")
@@ -124,7 +125,7 @@ func TestStart_waitsForTheOther(t *testing.T) {
 	req.Engine = beat(t, j, time.Minute)
 	_, _, err = j.Start(t.Context(), req)
 	require.ErrorContains(t, err, "lock timeout")
-	require.NotErrorIs(t, err, saga.ErrFateUnknown, "it changed nothing")
+	require.NotErrorIs(t, err, journal.ErrFateUnknown, "it changed nothing")
 	require.NoError(t, tx.Commit(t.Context()))
 	_, created, err := j.Start(t.Context(), req)
 	require.NoError(t, err)
@@ -134,7 +135,7 @@ func TestStart_waitsForTheOther(t *testing.T) {
 func TestStart_namedSchema(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, nil)
-	require.NoError(t, pgjournal.Migrations.Up(t.Context(), look, "orders"))
+	require.NoError(t, pgjournal.Migrate(t.Context(), look, "orders"))
 	exec(t, look, "create table orders (id text)")
 	for _, s := range starters {
 		created, err := s.start(t.Context(), look, childkey.MustNew(), journey{}, pgjournal.StartConfig{Schema: "orders"}, true)
@@ -175,7 +176,7 @@ func TestStart_refuses(t *testing.T) {
 			return pgjournal.Start(t.Context(), tx, trip, key, journey{}, pgjournal.StartConfig{Scope: "a\x00b"})
 		}, saga.ErrInvalidKey},
 		{"an input that is too long", func() (bool, error) {
-			return pgjournal.Start(t.Context(), tx, trip, key, journey{Trip: strings.Repeat("x", saga.MaxInputBytes)}, pgjournal.StartConfig{})
+			return pgjournal.Start(t.Context(), tx, trip, key, journey{Trip: strings.Repeat("x", journal.MaxInputBytes)}, pgjournal.StartConfig{})
 		}, saga.ErrEncode},
 	} {
 		created, err := tt.start()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A saga's entries are a log in one column: each write appends its own, and of those
@@ -19,7 +19,7 @@ const largeResult = 32 << 10
 
 // A logged entry is one as it is in the log.
 type logged struct {
-	saga.Entry
+	journal.Entry
 
 	elsewhere place  // of a Result in the side table
 	raw       []byte // as it was read
@@ -44,16 +44,22 @@ const (
 	markSeen // Status, Code and Detail
 	markNothing
 	markProblem
+	markBody
+	markBodyTooLong
 	markEnd // the first bit without a meaning
 )
 
+// inline is the revision for a log whose results all stay in it: no write of that revision
+// puts results aside.
+const inline = 0
+
 // logOf returns the entries as they are appended at a revision, and the results
 // among them that go into the side table.
-func (s sealer) logOf(id saga.ID, entries []saga.Entry, revision int64) (log []byte, large [][]byte, err error) {
+func (s sealer) logOf(id journal.ID, entries []journal.Entry, revision int64) (log []byte, large [][]byte, err error) {
 	log = []byte{}
 	for _, e := range entries {
 		l := logged{Entry: e}
-		if len(e.Result) > largeResult {
+		if len(e.Result) > largeResult && revision != inline {
 			l.elsewhere, l.Result = place{revision, int64(len(large) + 1)}, nil
 			result, err := s.seal(e.Result, kindLarge, id, l.elsewhere.of(e.Step)...)
 			if err != nil {
@@ -70,8 +76,8 @@ func (s sealer) logOf(id saga.ID, entries []saga.Entry, revision int64) (log []b
 	return log, large, nil
 }
 
-// endLog appends the end of a log: an entry of no bytes. The log of a saga that is over has
-// it, so that one which was cut off between two entries is known for that.
+// endLog appends the end of a log: an entry of no bytes. The log of a finished saga has this end.
+// So a log that was cut off between two entries is recognized.
 func endLog(log []byte) []byte { return (*packed)(&log).appended(nil) }
 
 // packed returns the entry as it is in a log, before it is sealed.
@@ -91,11 +97,13 @@ func (l *logged) packed() []byte {
 	mark(markForced, l.Forced != "")
 	mark(markNothing, l.Nothing)
 	mark(markProblem, l.Problem != "")
+	mark(markBody, l.Body != nil)
+	mark(markBodyTooLong, l.BodyTooLong)
 	mark(markSeen, l.Status != 0 || l.Code != "" || l.Detail != "")
 	b := packed{codecVersion}
 	b.uint(marks)
 	b.uint(uint64(l.Outcome))
-	b.int(int64(l.Tries))
+	b.int(int64(l.Attempts))
 	b.text(l.Step)
 	if marks&markAt != 0 {
 		b.time(l.At)
@@ -121,13 +129,16 @@ func (l *logged) packed() []byte {
 	if marks&markProblem != 0 {
 		b.text(l.Problem)
 	}
+	if marks&markBody != 0 {
+		b.bytes(l.Body)
+	}
 	return b
 }
 
-// parseLog returns the entries of a log: of each call the last, in the order in
-// which the calls came first. ended says that the log has an end behind them. The error
-// wraps errNewer if a later build wrote the log.
-func (s sealer) parseLog(id saga.ID, log []byte) (all []logged, ended bool, err error) {
+// parseLog returns the last entry of each call in a log. Their order is that of the first entries
+// of the calls. ended says that the log has an end after its entries. The error wraps errNewer if
+// a later build wrote the log.
+func (s sealer) parseLog(id journal.ID, log []byte) (all []logged, ended bool, err error) {
 	r := unpacker{rest: log}
 	for len(r.rest) > 0 {
 		raw := r.bytes()
@@ -152,7 +163,7 @@ func (s sealer) parseLog(id saga.ID, log []byte) (all []logged, ended bool, err 
 }
 
 // parseEntry opens an entry and reads it.
-func (s sealer) parseEntry(id saga.ID, raw []byte) (logged, error) {
+func (s sealer) parseEntry(id journal.ID, raw []byte) (logged, error) {
 	if len(raw) == 0 {
 		return logged{}, errUnreadable
 	}
@@ -173,8 +184,9 @@ func unpackEntry(data []byte) (l logged, err error) {
 		return l, errNewer
 	}
 	outcome := r.uint()
-	l.Outcome, l.Tries, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
+	l.Outcome, l.Attempts, l.Step = retry.Outcome(outcome), int(r.int()), r.text() //nolint:gosec // checked below
 	l.Undo, l.Pending, l.Nothing = marks&markUndo != 0, marks&markPending != 0, marks&markNothing != 0
+	l.BodyTooLong = marks&markBodyTooLong != 0
 	if marks&markAt != 0 {
 		l.At = r.time()
 	}
@@ -196,14 +208,17 @@ func unpackEntry(data []byte) (l logged, err error) {
 	if marks&markProblem != 0 {
 		l.Problem = r.text()
 	}
-	if outcome > uint64(retry.Completed) || l.Tries < 0 {
+	if marks&markBody != 0 {
+		l.Body = r.bytes()
+	}
+	if outcome > uint64(retry.Completed) || l.Attempts < 0 {
 		r.broken = true
 	}
 	return l, r.end()
 }
 
-// compacted returns the log without what was replaced.
-func (s sealer) compacted(id saga.ID, log []byte) ([]byte, error) {
+// compacted returns the log without the replaced entries.
+func (s sealer) compacted(id journal.ID, log []byte) ([]byte, error) {
 	entries, ended, err := s.parseLog(id, log)
 	if err != nil {
 		return nil, err

@@ -11,34 +11,34 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // full has a value in every field, down to the microsecond that is kept.
-var full = saga.Entry{
-	Step: "a.b[x]", Undo: true, Outcome: retry.NotSent, Pending: true, Tries: 300,
+var full = journal.Entry{
+	Step: "a.b[x]", Undo: true, Outcome: retry.NotSent, Pending: true, Attempts: 300,
 	RetryAt: time.UnixMicro(1700000000000001).UTC(), At: time.UnixMicro(-1).UTC(), Result: []byte("\x00{}"),
-	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff", Problem: "later",
+	Forced: "ann", Status: 503, Code: wire.StoreUnavailable, Detail: "näh\n\xff", Problem: "later", Body: []byte("\x00{"),
 }
 
 // The tests of this file are of logs that are not sealed.
 
-func logOf(entries []saga.Entry, revision int64) (log []byte, large [][]byte) {
-	log, large, _ = sealer{}.logOf(saga.ID{}, entries, revision)
+func logOf(entries []journal.Entry, revision int64) (log []byte, large [][]byte) {
+	log, large, _ = sealer{}.logOf(journal.ID{}, entries, revision)
 	return log, large
 }
 
 func parseLog(log []byte) (all []logged, ended bool, err error) {
-	return sealer{}.parseLog(saga.ID{}, log)
+	return sealer{}.parseLog(journal.ID{}, log)
 }
 
-func compacted(log []byte) ([]byte, error) { return sealer{}.compacted(saga.ID{}, log) }
+func compacted(log []byte) ([]byte, error) { return sealer{}.compacted(journal.ID{}, log) }
 
-func entriesOf(t *testing.T, log []byte) []saga.Entry {
+func entriesOf(t *testing.T, log []byte) []journal.Entry {
 	t.Helper()
 	parsed, _, err := parseLog(log)
 	require.NoError(t, err)
-	var entries []saga.Entry
+	var entries []journal.Entry
 	for _, l := range parsed {
 		entries = append(entries, l.Entry)
 	}
@@ -47,19 +47,19 @@ func entriesOf(t *testing.T, log []byte) []saga.Entry {
 
 func TestLog_roundTrip(t *testing.T) {
 	t.Parallel()
-	entries := []saga.Entry{full, {Step: "c.d"}, {Step: "c.d", Undo: true, Outcome: retry.Completed, Nothing: true}, {Step: "e.f", Result: []byte{}}, {Step: "g.h", Outcome: retry.Completed, Status: 201}}
+	entries := []journal.Entry{full, {Step: "c.d"}, {Step: "c.d", Undo: true, Outcome: retry.Completed, Nothing: true}, {Step: "e.f", Result: []byte{}}, {Step: "g.h", Outcome: retry.Completed, Status: 201}}
 	log, large := logOf(entries, 7)
 	require.Empty(t, large)
 	require.Equal(t, entries, entriesOf(t, log))
 	require.Nil(t, entriesOf(t, nil))
 }
 
-// Of each call the last entry counts, where its first one was.
+// The last entry of each call counts, at the place of the call's first entry.
 func TestLog_appended(t *testing.T) {
 	t.Parallel()
-	one, _ := logOf([]saga.Entry{{Step: "a.b", Pending: true}, {Step: "c.d"}}, 2)
-	two, _ := logOf([]saga.Entry{{Step: "a.b", Undo: true}, {Step: "a.b", Tries: 2}}, 3)
-	want := []saga.Entry{{Step: "a.b", Tries: 2}, {Step: "c.d"}, {Step: "a.b", Undo: true}}
+	one, _ := logOf([]journal.Entry{{Step: "a.b", Pending: true}, {Step: "c.d"}}, 2)
+	two, _ := logOf([]journal.Entry{{Step: "a.b", Undo: true}, {Step: "a.b", Attempts: 2}}, 3)
+	want := []journal.Entry{{Step: "a.b", Attempts: 2}, {Step: "c.d"}, {Step: "a.b", Undo: true}}
 	log := append(one, two...)
 	require.Equal(t, want, entriesOf(t, log))
 	short, err := compacted(log)
@@ -71,7 +71,7 @@ func TestLog_appended(t *testing.T) {
 func TestLog_largeResults(t *testing.T) {
 	t.Parallel()
 	big := bytes.Repeat([]byte("x"), largeResult+1)
-	log, large := logOf([]saga.Entry{{Step: "a.b", Result: big}, {Step: "c.d", Result: big[1:]}, {Step: "e.f", Result: big}}, 9)
+	log, large := logOf([]journal.Entry{{Step: "a.b", Result: big}, {Step: "c.d", Result: big[1:]}, {Step: "e.f", Result: big}}, 9)
 	require.Equal(t, [][]byte{big, big}, large)
 	require.Less(t, len(log), largeResult+100)
 	log, err := compacted(log)
@@ -87,25 +87,35 @@ func TestLog_largeResults(t *testing.T) {
 func TestLog_golden(t *testing.T) {
 	t.Parallel()
 	without := full
-	without.Problem = ""
-	log, _ := logOf([]saga.Entry{without, {Step: "c.d", Outcome: retry.Completed, Tries: 1, At: full.RetryAt, Result: []byte(`{}`)}}, 2)
+	without.Problem, without.Body = "", nil
+	log, _ := logOf([]journal.Entry{without, {Step: "c.d", Outcome: retry.Completed, Attempts: 1, At: full.RetryAt, Result: []byte(`{}`)}}, 2)
 	want := "3901df0101d80406612e625b785d018280f2818389850603007b7d03616e6eee071173746f72652d756e617661696c61626c" +
 		"65066ec3a4680aff130114030203632e648280f28183898506027b7d"
 	require.Equal(t, want, hex.EncodeToString(log))
 }
 
-// What the callee's problem said has a mark of its own too.
+// The text of the callee's problem has its own mark too.
 func TestLog_goldenOfAProblem(t *testing.T) {
 	t.Parallel()
-	log, _ := logOf([]saga.Entry{{Step: "c.d", Outcome: retry.Rejected, Tries: 1, Status: 402, Code: "declined", Problem: "No funds."}}, 2)
+	log, _ := logOf([]journal.Entry{{Step: "c.d", Outcome: retry.Rejected, Attempts: 1, Status: 402, Code: "declined", Problem: "No funds."}}, 2)
 	require.Equal(t, "1f018005020203632e64a406086465636c696e656400094e6f2066756e64732e", hex.EncodeToString(log))
 	require.Equal(t, "No funds.", entriesOf(t, log)[0].Problem)
 }
 
-// An undo that found nothing has a mark of its own, which older entries have not.
+// The body of an answer has a mark of its own, and so does one that was too long.
+func TestLog_goldenOfABody(t *testing.T) {
+	t.Parallel()
+	log, _ := logOf([]journal.Entry{{Step: "c.d", Outcome: retry.Rejected, Body: []byte("{}")}, {Step: "e.f", BodyTooLong: true}}, 2)
+	require.Equal(t, "0c01800802000"+"3632e64027b7d"+"0901801000000"+"3652e66", hex.EncodeToString(log))
+	entries := entriesOf(t, log)
+	require.Equal(t, "{}", string(entries[0].Body))
+	require.True(t, entries[1].BodyTooLong)
+}
+
+// An undo that found nothing has its own mark. Older entries lack this mark.
 func TestLog_goldenNothing(t *testing.T) {
 	t.Parallel()
-	log, _ := logOf([]saga.Entry{{Step: "c.d", Undo: true, Outcome: retry.Completed, Tries: 1, Nothing: true}}, 2)
+	log, _ := logOf([]journal.Entry{{Step: "c.d", Undo: true, Outcome: retry.Completed, Attempts: 1, Nothing: true}}, 2)
 	require.Equal(t, "0901810203"+"0203632e64", hex.EncodeToString(log))
 	require.True(t, entriesOf(t, log)[0].Nothing)
 }
@@ -114,19 +124,19 @@ func TestLog_goldenNothing(t *testing.T) {
 // not know: nobody may act on the rest alone.
 func TestLog_unknownMark(t *testing.T) {
 	t.Parallel()
-	for _, marks := range []string{"\x80\x04", "\x82\x08"} {
+	for _, marks := range []string{"\x80\x20", "\x82\x40"} {
 		_, _, err := parseLog([]byte("\x06\x01" + marks + "\x00\x00\x00"))
-		require.Error(t, err, "%x", marks)
+		require.ErrorIs(t, err, errNewer, "%x", marks)
 	}
-	_, _, err := parseLog([]byte("\x06\x01\x80\x02\x00\x00\x00")) // the last that there is
+	_, _, err := parseLog([]byte("\x06\x01\x80\x10\x00\x00\x00")) // the last that there is
 	require.NoError(t, err)
 }
 
 // A log that was cut off where an entry ends is not ended.
 func TestLog_end(t *testing.T) {
 	t.Parallel()
-	log, _ := logOf([]saga.Entry{full, {Step: "c.d", Tries: 1}}, 3)
-	first, _ := logOf([]saga.Entry{full}, 3)
+	log, _ := logOf([]journal.Entry{full, {Step: "c.d", Attempts: 1}}, 3)
+	first, _ := logOf([]journal.Entry{full}, 3)
 	for _, tt := range []struct {
 		name  string
 		log   []byte
@@ -151,18 +161,47 @@ func TestLog_end(t *testing.T) {
 
 func TestFailure_roundTrip(t *testing.T) {
 	t.Parallel()
-	for _, f := range []*saga.Failure{nil, {}, {
-		Reason: saga.ReasonStep, Step: "a.b", Undo: true, Outcome: retry.Rejected, Status: 402, Code: wire.KeyReused, Detail: "no money",
-	}, {Reason: saga.ReasonStep, Code: "declined", Problem: "No funds."}} {
+	for _, f := range []*journal.Failure{nil, {}, {
+		Reason: journal.ReasonStep, Step: "a.b", Undo: true, Outcome: retry.Rejected, Status: 402, Code: wire.KeyReused, Detail: "no money",
+	}, {Reason: journal.ReasonStep, Code: "declined", Problem: "No funds."},
+		{Problem: "No funds.", Body: []byte("{}")}, {Body: []byte{}}, {BodyTooLong: true}, {Problem: "No funds.", BodyTooLong: true}} {
 		got, err := unpackFailure(packFailure(f))
 		require.NoError(t, err)
 		require.Equal(t, f, got)
 	}
 }
 
+// The bytes are in databases, too: those of before there were bodies, and those with one.
+func TestFailure_golden(t *testing.T) {
+	t.Parallel()
+	f := journal.Failure{Reason: "step", Step: "c.d", Outcome: retry.Rejected, Status: 402, Code: "x", Detail: "y"}
+	const plain = "010473746570" + "03632e64" + "00" + "02" + "a406" + "0178" + "0179"
+	for _, tt := range []struct {
+		problem string
+		body    []byte
+		tooLong bool
+		want    string
+	}{
+		{"", nil, false, plain}, {"z", nil, false, plain + "017a"},
+		{"z", []byte("{}"), false, plain + "017a" + "01027b7d"}, {"", []byte("{}"), false, plain + "00" + "01027b7d"},
+		{"", nil, true, plain + "00" + "02"},
+	} {
+		f.Problem, f.Body, f.BodyTooLong = tt.problem, tt.body, tt.tooLong
+		require.Equal(t, tt.want, hex.EncodeToString(packFailure(&f)))
+		got, err := unpackFailure(packFailure(&f))
+		require.NoError(t, err)
+		require.Equal(t, f, *got)
+	}
+	for _, end := range []string{"\x00\x00", "\x00\x03", "\x00\x02\x00", "\x00\x01", "\x00\x01\x02x"} {
+		f.Problem, f.Body, f.BodyTooLong = "", nil, false
+		_, err := unpackFailure(append(packFailure(&f), end...))
+		require.ErrorIs(t, err, errUnreadable, "%x", end)
+	}
+}
+
 // Whatever is in the column: it is read as what was written, or refused.
 func FuzzParseLog(f *testing.F) {
-	log, _ := logOf([]saga.Entry{full, {Step: "a.b", Outcome: retry.Completed, Result: []byte(`{}`)}}, 3)
+	log, _ := logOf([]journal.Entry{full, {Step: "a.b", Outcome: retry.Completed, Result: []byte(`{}`)}}, 3)
 	f.Add(log)
 	f.Add(append(slices.Clone(log), log...))
 	f.Add(log[:len(log)-1])
@@ -190,7 +229,8 @@ func FuzzParseLog(f *testing.F) {
 }
 
 func FuzzUnpackFailure(f *testing.F) {
-	f.Add(packFailure(&saga.Failure{Reason: saga.ReasonTimeout, Step: "a.b", Detail: "d"}))
+	f.Add(packFailure(&journal.Failure{Reason: journal.ReasonTimeout, Step: "a.b", Detail: "d"}))
+	f.Add(packFailure(&journal.Failure{Reason: journal.ReasonStep, Body: []byte("{}")}))
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x00\x00\x09\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 var (
 	// ErrArgument: a value that cannot be stored, refused before anything was
-	// sent. It matches [saga.ErrRefused].
-	ErrArgument = fmt.Errorf("pgjournal: bad argument: %w", saga.ErrRefused)
+	// sent. It matches [journal.ErrRefused].
+	ErrArgument = fmt.Errorf("pgjournal: bad argument: %w", journal.ErrRefused)
 	// ErrConfig: a field of [Config], or of [Roles], has a value that it cannot
 	// have.
 	ErrConfig = errors.New("pgjournal: bad config")
@@ -23,15 +23,47 @@ var (
 	ErrSeal = errors.New("pgjournal: the codec failed")
 )
 
+// The state of the server, of its tables or of this process. [Open], [New], [Migrate] and
+// the methods of [Journal] return errors that wrap these.
+var (
+	// ErrReadOnly: the server is a standby, or set read-only. A connection string
+	// with several hosts wants target_session_attrs=read-write.
+	ErrReadOnly = pgkit.ErrReadOnly
+	// ErrNotDurable: a setting lets the server forget, in a crash, commits that it
+	// has acknowledged. The text names the setting.
+	ErrNotDurable = pgkit.ErrNotDurable
+	// ErrSchemaMissing: the tables of this package are missing. Call [Migrate].
+	ErrSchemaMissing = pgkit.ErrSchemaMissing
+	// ErrSchemaOlder: the tables are older than this program. Call [Migrate]. The
+	// text names both versions.
+	ErrSchemaOlder = pgkit.ErrSchemaOlder
+	// ErrSchemaNewer: the tables are newer than this program, and it cannot use them.
+	// Deploy a newer program. The text names the versions.
+	ErrSchemaNewer = pgkit.ErrSchemaNewer
+	// ErrPrivilege: the role may not write the tables. The text names the role, the
+	// table and the missing rights; see [Roles].
+	ErrPrivilege = pgkit.ErrPrivilege
+	// ErrNotPrepared: the configuration of the pool did not go through [Prepare], or its
+	// DefaultQueryExecMode is the simple protocol.
+	ErrNotPrepared = pgkit.ErrNotPrepared
+	// ErrBusy: too many writes of this process wait for an answer of the server
+	// after their callers have left; see Config.MaxDetached. The request was not sent.
+	ErrBusy = pgkit.ErrBusy
+	// ErrQueueFull: Config.MaxQueued requests wait already. The request was not sent.
+	ErrQueueFull = pgkit.ErrQueueFull
+	// ErrClosed: the Journal is closed. The request was not sent.
+	ErrClosed = pgkit.ErrClosed
+)
+
 // wrap says what was being done, and speaks of fates in the engine's terms.
 func wrap(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgkit.ErrFateUnknown):
-		return fmt.Errorf("pgjournal: %s: %w: %w", doing, saga.ErrFateUnknown, err)
+		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrFateUnknown, err)
 	case refused(err):
-		return fmt.Errorf("pgjournal: %s: %w: %w", doing, saga.ErrRefused, err)
+		return fmt.Errorf("pgjournal: %s: %w: %w", doing, journal.ErrRefused, err)
 	}
 	return fmt.Errorf("pgjournal: %s: %w", doing, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
@@ -46,7 +47,7 @@ func exampleServer(ctx context.Context) (cfg *pgxpool.Config, stop func(), err e
 	}
 	defer pool.Close()
 	_, err = pool.Exec(ctx, "create table orders (id text)")
-	return cfg, stop, errors.Join(err, pgjournal.Migrate(ctx, pool))
+	return cfg, stop, errors.Join(err, pgjournal.Migrate(ctx, pool, ""))
 }
 
 // An engine that keeps its sagas in Postgres: the second run finds the result of the
@@ -59,18 +60,18 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	journal, err := pgjournal.Open(ctx, cfg, pgjournal.Config{AllowNonDurable: true}) // pgtest runs without fsync
+	j, err := pgjournal.Open(ctx, cfg, pgjournal.Config{AllowNonDurable: true}) // pgtest runs without fsync
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer journal.Close()
+	defer j.Close()
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"books": {URL: "http://books.internal"}}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	engine, err := saga.Open(ctx, journal, client, saga.Config{Definitions: []saga.AnyDefinition{Settle}})
+	engine, err := saga.Open(ctx, j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{Settle}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,12 +102,12 @@ func ExampleConfig_codec() {
 		fmt.Println(err)
 		return
 	}
-	journal, err := pgjournal.Open(ctx, cfg, pgjournal.Config{Codec: codec, AllowNonDurable: true}) // pgtest runs without fsync
+	j, err := pgjournal.Open(ctx, cfg, pgjournal.Config{Codec: codec, AllowNonDurable: true}) // pgtest runs without fsync
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer journal.Close()
+	defer j.Close()
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		fmt.Println(err)
@@ -115,7 +116,7 @@ func ExampleConfig_codec() {
 	defer pool.Close()
 	key, order := childkey.MustParse("order-1042"), Order{ID: "order-1042", Cents: 4200}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := pgjournal.Start(ctx, tx, Settle, key, order, journal.StartConfig())
+		_, err := pgjournal.Start(ctx, tx, Settle, key, order, j.StartConfig())
 		return err
 	})
 	if err != nil {
@@ -125,14 +126,14 @@ func ExampleConfig_codec() {
 	var readable bool
 	err = pool.QueryRow(ctx, "select position('4200'::bytea in input) > 0 from saga").Scan(&readable)
 	fmt.Println("the table shows the order:", readable, err)
-	r, err := journal.Read(ctx, saga.IDOf("", "settle", key))
+	r, err := j.Read(ctx, journal.IDOf("", "settle", key))
 	fmt.Println(string(r.Input), err)
 	// Output:
 	// the table shows the order: false <nil>
 	// {"ID":"order-1042","Cents":4200} <nil>
 }
 
-// What commits an order commits that it will be settled.
+// One commit stores an order and guarantees that it will be settled.
 func ExampleStart() {
 	ctx := context.Background()
 	cfg, stop, err := exampleServer(ctx)

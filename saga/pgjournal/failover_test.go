@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -34,7 +35,7 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, err)
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg.Copy())
 	require.NoError(t, err)
-	require.NoError(t, pgjournal.Migrate(t.Context(), pool))
+	require.NoError(t, pgjournal.Migrate(t.Context(), pool, ""))
 	pool.Close()
 	j, err := pgjournal.Open(t.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestFailover(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			status := saga.Completed
+			status := journal.Completed
 			for { // as a caller does: again, with the same key
 				_, err = trip.Run(t.Context(), e, key, in)
 				if err == nil || errors.Is(err, saga.ErrCompensated) || t.Context().Err() != nil {
@@ -69,10 +70,10 @@ func TestFailover(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if errors.Is(err, saga.ErrCompensated) {
-				status = saga.Compensated
+				status = journal.Compensated
 			}
 			over.Add(1)
-			r := ended(t, j, saga.IDOf("", "trip", key))
+			r := ended(t, j, journal.IDOf("", "trip", key))
 			if r.Status != status {
 				t.Errorf("%s is %v, and its caller was told %v", in.Trip, r.Status, status)
 			}

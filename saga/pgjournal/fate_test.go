@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -27,7 +27,7 @@ func ghostly(t *testing.T) *pgxpool.Pool {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgjournal.Migrate(t.Context(), look))
+	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""))
 	exec(t, look, "alter system set synchronous_standby_names = 'ghost'")
 	require.NoError(t, cluster.Restart(t.Context())) // a reload takes effect some time later
 	look.Reset()
@@ -67,7 +67,7 @@ func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 	done := inBackground(func() error { _, _, err := j.Start(ctx, req); return err })
 	pid := backendWaiting(t, look)
 	cancel()
-	require.ErrorIs(t, <-done, saga.ErrFateUnknown)
+	require.ErrorIs(t, <-done, journal.ErrFateUnknown)
 	require.Zero(t, queryRow[int](t, look, "select count(*) from saga"))
 	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on")
 	j.Close()
@@ -102,7 +102,7 @@ func waitsCanceledByAnother(t *testing.T, look *pgxpool.Pool, messages string) {
 		t.Helper()
 		done := inBackground(do)
 		exec(t, look, "select pg_cancel_backend("+strconv.Itoa(backendWaiting(t, look))+")")
-		require.ErrorIs(t, <-done, saga.ErrFateUnknown, what)
+		require.ErrorIs(t, <-done, journal.ErrFateUnknown, what)
 		until(t, "nobody waits", func() bool {
 			return queryRow[bool](t, look, "select not exists (select from pg_stat_activity where wait_event = 'SyncRep')")
 		})
@@ -114,37 +114,37 @@ func waitsCanceledByAnother(t *testing.T, look *pgxpool.Pool, messages string) {
 	canceled("start, repeated: its calls are not sent yet", begin)
 
 	r := start(t, local, engine)
-	w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+	w := journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}}
 	step := func() error { return j.Append(t.Context(), ownerOf(r), w) }
 	canceled("append", step)
 	canceled("append, repeated", step)
-	last := saga.Write{Revision: 3, Status: saga.Completed, Keep: time.Hour}
+	last := journal.Write{Revision: 3, Status: journal.Completed, Keep: time.Hour}
 	canceled("finish", func() error { return j.Append(t.Context(), ownerOf(r), last) })
-	canceled("beat", func() error { return j.Beat(t.Context(), engine, time.Hour) })
-	start(t, local, saga.EngineID{})
+	canceled("beat", func() error { return j.Heartbeat(t.Context(), engine, time.Hour) })
+	start(t, local, journal.EngineID{})
 	canceled("claim", func() error {
-		_, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 1})
+		_, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 1})
 		return err
 	})
 	canceled("change", func() error {
-		_, _, err := j.Change(t.Context(), saga.Change{ID: req.ID, Revision: 1, Status: saga.Running, By: someone})
+		_, _, err := j.Change(t.Context(), journal.Change{ID: req.ID, Revision: 1, Status: journal.Running, By: someone})
 		return err
 	})
 	canceled("leave", func() error { return j.Leave(t.Context(), engine) })
 }
 
-// What is over may be visible on this server alone: it must not be handed out.
+// A finished saga may be visible on this server alone. Then its result must not be handed out.
 func TestFate_confirmsWhatIsOver(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
 	local := openOn(t, look, pgjournal.Config{Confirm: pgjournal.ConfirmNever})
 	engine := beat(t, local, time.Hour)
 	running, over := start(t, local, engine), start(t, local, engine)
-	over = write(t, local, over, saga.Write{Status: saga.Completed, Keep: time.Hour})
+	over = write(t, local, over, journal.Write{Status: journal.Completed, Keep: time.Hour})
 	for _, tt := range []struct {
 		name    string
 		confirm pgjournal.Confirm
-		id      saga.ID
+		id      journal.ID
 		waits   bool
 	}{
 		{"running", pgjournal.ConfirmAuto, running.ID, false},
@@ -163,7 +163,7 @@ func TestFate_confirmsWhatIsOver(t *testing.T) {
 			}
 			pid := backendWaiting(t, look)
 			cancel()
-			require.ErrorIs(t, <-done, saga.ErrFateUnknown)
+			require.ErrorIs(t, <-done, journal.ErrFateUnknown)
 			j.Close()
 			exec(t, look, "select pg_terminate_backend($1)", pid)
 			until(t, "nobody waits", func() bool {

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgkit"
 )
 
 // The short statements for a saga that completes leave the row that the general ones
@@ -27,22 +27,22 @@ func TestFinish_isAppend(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		before  string // what an update sets
-		owner   func(*saga.Owner)
+		owner   func(*journal.Owner)
 		entries []byte
 		result  []byte
 		refused bool
 	}{
 		{name: "new", entries: []byte("entry"), result: []byte("{}")},
-		{name: "without entries or result", before: "deaths = 2", entries: []byte{}},
-		{name: "with much behind it", before: "deaths = 2, entries = 'one', turned_at = now(), cause = 'c', stuck_on = 's', cancel = true", entries: []byte("two")},
+		{name: "without entries or result", before: "recovery_attempts = 2", entries: []byte{}},
+		{name: "with much behind it", before: "recovery_attempts = 2, entries = 'one', turned_at = now(), cause = 'c', stuck_on = 's', cancel = true", entries: []byte("two")},
 		{name: "with an empty result", before: "result = 'r'", entries: []byte{}, result: []byte{}},
 		{name: "with a result", before: "result = 'r'", entries: []byte{}},
 		{name: "turned", before: "status = 2", entries: []byte("entry")},
 		{name: "stuck", before: "status = 5", entries: []byte("entry"), refused: true},
 		{name: "over", before: "status = 3, expires_at = now()", entries: []byte("entry"), refused: true},
 		{name: "written meanwhile", before: "revision = 2", entries: []byte("entry"), refused: true},
-		{name: "taken over", owner: func(o *saga.Owner) { o.Fence-- }, entries: []byte("entry"), refused: true},
-		{name: "somebody else's", owner: func(o *saga.Owner) { o.Engine = newEngine() }, entries: []byte("entry"), refused: true},
+		{name: "taken over", owner: func(o *journal.Owner) { o.Fence-- }, entries: []byte("entry"), refused: true},
+		{name: "somebody else's", owner: func(o *journal.Owner) { o.Engine = newEngine() }, entries: []byte("entry"), refused: true},
 		{name: "full", before: "entry_room = 4", entries: []byte("entry"), refused: true},
 		{name: "just not full", before: "entry_room = 5", entries: []byte("entry")},
 	} {
@@ -69,7 +69,7 @@ func TestFinish_isAppend(t *testing.T) {
 }
 
 // leftBy is a saga's row without what differs between any two of them.
-func leftBy(t *testing.T, look *pgxpool.Pool, id saga.ID) string {
+func leftBy(t *testing.T, look *pgxpool.Pool, id journal.ID) string {
 	t.Helper()
 	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, first_claimed_at, deadline_at, wake_at, turned_at, finished_at, expires_at}'::text[]
 		|| jsonb_build_object('sleeps', wake_at is not null, 'has turned', turned_at is not null, 'is over', finished_at is not null, 'kept', expires_at - finished_at))::text
@@ -77,11 +77,11 @@ func leftBy(t *testing.T, look *pgxpool.Pool, id saga.ID) string {
 }
 
 // finishBy completes a saga by the statement in the file, and reports whether it did.
-func finishBy(t *testing.T, look *pgxpool.Pool, file string, o saga.Owner, entries, result []byte) bool {
+func finishBy(t *testing.T, look *pgxpool.Pool, file string, o journal.Owner, entries, result []byte) bool {
 	t.Helper()
 	id, engine := pgtype.UUID{Bytes: o.ID, Valid: true}, pgtype.UUID{Bytes: o.Engine, Valid: true}
 	var none pgtype.Timestamptz
-	status := pgtype.Int2{Int16: int16(saga.Completed), Valid: true}
+	status := pgtype.Int2{Int16: int16(journal.Completed), Valid: true}
 	var args pgx.NamedArgs
 	switch file {
 	case "append", "finish":
@@ -122,13 +122,13 @@ func TestFinish_isUsed(t *testing.T) {
 	end := func() func() error {
 		r := start(t, j, engine)
 		return func() error {
-			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Status: saga.Completed, Keep: time.Hour})
+			return j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Status: journal.Completed, Keep: time.Hour})
 		}
 	}
 	step := func() func() error {
 		r := start(t, j, engine)
 		return func() error {
-			return j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}})
+			return j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}})
 		}
 	}
 	for _, c := range []struct {

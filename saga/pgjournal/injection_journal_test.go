@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkittest"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // An operation of the journal, and the saga that it leaves when it has happened.
@@ -18,12 +18,12 @@ type operation struct {
 	name string
 	// put leaves what the operation begins with, and returns a function that
 	// does it, with the same arguments every time.
-	put  func(t *testing.T, j saga.Journal) (id saga.ID, do func(ctx context.Context) error)
-	want func(r saga.Record, err error) bool
+	put  func(t *testing.T, j journal.Journal) (id journal.ID, do func(ctx context.Context) error)
+	want func(r journal.Record, err error) bool
 }
 
-func at(status saga.Status, revision int64) func(saga.Record, error) bool {
-	return func(r saga.Record, err error) bool {
+func at(status journal.Status, revision int64) func(journal.Record, error) bool {
+	return func(r journal.Record, err error) bool {
 		return err == nil && r.Status == status && r.Revision == revision
 	}
 }
@@ -32,7 +32,7 @@ func at(status saga.Status, revision int64) func(saga.Record, error) bool {
 const sweeping = "sweep"
 
 var operations = []operation{
-	{"start", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	{"start", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		req := newRequest(beat(t, j, time.Hour))
 		return req.ID, func(ctx context.Context) error {
 			_, created, err := j.Start(ctx, req)
@@ -41,52 +41,52 @@ var operations = []operation{
 			}
 			return err
 		}
-	}, at(saga.Running, 1)},
-	{"append", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	}, at(journal.Running, 1)},
+	{"append", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
-		w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+		w := journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}}
 		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
-	}, at(saga.Running, 2)},
-	{"append of a large result", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	}, at(journal.Running, 2)},
+	{"append of a large result", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
-		w := saga.Write{Revision: 2, Entries: []saga.Entry{withResult("a.b", make([]byte, 40<<10))}}
+		w := journal.Write{Revision: 2, Entries: []journal.Entry{withResult("a.b", make([]byte, 40<<10))}}
 		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
-	}, func(r saga.Record, err error) bool {
+	}, func(r journal.Record, err error) bool {
 		return err == nil && r.Revision == 2 && r.Corrupt == nil && len(r.Entries[0].Result) == 40<<10
 	}},
-	{"append of the end", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	{"append of the end", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
-		w := saga.Write{Revision: 2, Status: saga.Completed, Result: []byte("1"), Keep: time.Hour}
+		w := journal.Write{Revision: 2, Status: journal.Completed, Result: []byte("1"), Keep: time.Hour}
 		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
-	}, at(saga.Completed, 2)},
-	{"beat", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	}, at(journal.Completed, 2)},
+	{"beat", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
-		return r.ID, func(ctx context.Context) error { return j.Beat(ctx, r.Engine, time.Hour) }
-	}, at(saga.Running, 1)},
-	{"leave", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+		return r.ID, func(ctx context.Context) error { return j.Heartbeat(ctx, r.Engine, time.Hour) }
+	}, at(journal.Running, 1)},
+	{"leave", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
 		return r.ID, func(ctx context.Context) error { return j.Leave(ctx, r.Engine) }
-	}, at(saga.Running, 1)},
-	{"claim", func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
-		r, engine := start(t, j, saga.EngineID{}), beat(t, j, time.Hour)
+	}, at(journal.Running, 1)},
+	{"claim", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
+		r, engine := start(t, j, journal.EngineID{}), beat(t, j, time.Hour)
 		return r.ID, func(ctx context.Context) error {
-			claimed, err := j.Claim(ctx, saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 100})
+			claimed, err := j.Claim(ctx, journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 100})
 			if err != nil || len(claimed) > 0 {
 				return err
 			}
-			// What an engine does where it cannot know: it looks for what is its own.
-			mine, err := j.List(ctx, saga.ListRequest{Engine: engine, Limit: 100})
+			// An engine that does not know the fate of its claim looks for its own sagas.
+			mine, err := j.List(ctx, journal.ListRequest{Engine: engine, Limit: 100})
 			if err == nil && len(mine) == 0 {
 				err = errors.New("nobody's saga was not claimed")
 			}
 			return err
 		}
-	}, at(saga.Running, 2)},
-	{sweeping, func(t *testing.T, j saga.Journal) (saga.ID, func(context.Context) error) {
+	}, at(journal.Running, 2)},
+	{sweeping, func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
-		require.NoError(t, j.Append(t.Context(), ownerOf(r), saga.Write{Revision: 2, Status: saga.Completed}))
+		require.NoError(t, j.Append(t.Context(), ownerOf(r), journal.Write{Revision: 2, Status: journal.Completed}))
 		return r.ID, func(ctx context.Context) error { _, err := j.Sweep(ctx, 1000); return err }
-	}, func(_ saga.Record, err error) bool { return errors.Is(err, saga.ErrNotFound) }},
+	}, func(_ journal.Record, err error) bool { return errors.Is(err, journal.ErrNotFound) }},
 }
 
 // Each operation that failed in some round trip can be sent again, as it is, and
@@ -96,13 +96,13 @@ func TestInjection_operations(t *testing.T) {
 	for _, op := range operations {
 		t.Run(op.name, func(t *testing.T) {
 			t.Parallel()
-			i := new(pgtest.Injector)
+			i := new(pgkittest.Injector)
 			j, _ := open(t, pgjournal.Config{}, i.Under)
 			for range 4 {
 				_, do := op.put(t, j)
 				require.NoError(t, do(t.Context()))
 			}
-			var id saga.ID
+			var id journal.ID
 			var do func(context.Context) error
 			var failed error
 			happened := func() bool { return op.want(j.Read(t.Context(), id)) }
@@ -113,7 +113,7 @@ func TestInjection_operations(t *testing.T) {
 			}, func(ctx context.Context) {
 				failed = do(ctx)
 			}, func(t *testing.T, at string) {
-				if shows && happened() && !errors.Is(failed, saga.ErrFateUnknown) {
+				if shows && happened() && !errors.Is(failed, journal.ErrFateUnknown) {
 					require.NoError(t, failed, "%s, and it had happened", at)
 				}
 				require.Eventually(t, func() bool { return do(t.Context()) == nil }, time.Minute, 5*time.Millisecond, at)
@@ -128,15 +128,15 @@ func TestInjection_operations(t *testing.T) {
 // all, and so did its line in the audit log.
 func TestInjection_change(t *testing.T) {
 	t.Parallel()
-	i := new(pgtest.Injector)
+	i := new(pgkittest.Injector)
 	j, look := open(t, pgjournal.Config{}, i.Under)
-	var was saga.Record
+	var was journal.Record
 	i.EveryFault(t, func() { was = start(t, j, beat(t, j, time.Hour)) }, func(ctx context.Context) {
-		_, _, _ = j.Change(ctx, saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})
+		_, _, _ = j.Change(ctx, journal.Change{ID: was.ID, Revision: 1, Status: journal.Abandoned, Keep: time.Hour, By: someone})
 	}, func(t *testing.T, at string) {
-		r, won, err := j.Change(t.Context(), saga.Change{ID: was.ID, Revision: 1, Status: saga.Abandoned, Keep: time.Hour, By: someone})
+		r, won, err := j.Change(t.Context(), journal.Change{ID: was.ID, Revision: 1, Status: journal.Abandoned, Keep: time.Hour, By: someone})
 		require.NoError(t, err, at)
-		require.Equal(t, saga.Abandoned, r.Status, at)
+		require.Equal(t, journal.Abandoned, r.Status, at)
 		log, err := j.AuditLog(t.Context(), was.ID, 10)
 		require.NoError(t, err, at)
 		require.Len(t, log, 1, "%s: won %v", at, won)

@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkittest"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -16,7 +17,7 @@ import (
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal { return openOn(tb, databases.lend(tb), pgjournal.Config{}) })
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return openOn(tb, databases.lend(tb), pgjournal.Config{}) })
 }
 
 // Without combining each write is what a lone one is with it, and more of them
@@ -25,18 +26,18 @@ func TestJournal(t *testing.T) {
 func TestJournal_combiningOff(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
-		j := openOn(tb, databases.lend(tb), pgjournal.Config{Combining: pgjournal.CombiningOff, Confirm: pgjournal.ConfirmAlways})
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
+		j := openOn(tb, databases.lend(tb), pgjournal.Config{SeparateCommits: true, Confirm: pgjournal.ConfirmAlways})
 		require.Zero(tb, j.Queued())
 		return j
 	})
 }
 
 // A stock lends databases to the laws of one test.
-type stock struct{ *pgtest.Stock }
+type stock struct{ *pgkittest.Stock }
 
 func newStock(owner *testing.T) stock {
-	return stock{pgtest.NewStock(owner, pgjournal.Migrate, "saga", "saga_result", "saga_engine", "saga_plan", "saga_audit")}
+	return stock{pgkittest.NewStock(owner, pgjournal.Migrate, "saga", "saga_result", "saga_engine", "saga_plan", "saga_audit")}
 }
 
 func (s stock) lend(tb testing.TB) *pgxpool.Pool {
@@ -51,12 +52,11 @@ func serializable(cfg *pgxpool.Config) {
 	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 }
 
-// Where SERIALIZABLE is the default, the loser of a start would get an error in
-// place of the saga.
+// Where SERIALIZABLE is the default, the loser of a start would get an error instead of the saga.
 func TestJournal_serializableDefault(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
 		return openOn(tb, databases.lend(tb), pgjournal.Config{}, serializable)
 	})
 }
@@ -68,7 +68,7 @@ func TestJournal_throughPgBouncer(t *testing.T) {
 	for _, level := range []string{"read committed", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+			sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
 				j, _ := pooled(tb, level)
 				return j
 			})
@@ -95,9 +95,9 @@ func pooled(tb testing.TB, level string) (*pgjournal.Journal, *pgxpool.Pool) {
 // Two services can keep their sagas apart in one database.
 func TestJournal_namedSchema(t *testing.T) {
 	t.Parallel()
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
 		look := pgtest.NewPool(tb, nil)
-		require.NoError(tb, pgjournal.Migrations.Up(tb.Context(), look, "orders"))
+		require.NoError(tb, pgjournal.Migrate(tb.Context(), look, "orders"))
 		return openOn(tb, look, pgjournal.Config{Schema: "orders"})
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -23,10 +24,10 @@ var (
 	orphans = flag.Int("pgjournal.orphans", 500, "how many orphans two processes share")
 )
 
-// A process dies at each point between two things that the database or a callee sees:
-// before and after each statement, before each call and after its answer, and when all
-// is done. A living one takes over. Each call and each undo happens once at most, and
-// every saga ends.
+// A process dies at each point between two events that the database or a callee sees. These
+// points are before and after each statement, before each call, after each answer, and at the
+// end. A living process takes over. Each call and each undo happens once at most, and every saga
+// ends.
 func TestKill_atEachPoint(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
@@ -59,7 +60,7 @@ func TestKill_atEachPoint(t *testing.T) {
 // killed is what became of the sagas of one way to be killed.
 type killed struct {
 	*testing.T
-	journal saga.Journal
+	journal journal.Journal
 	look    *pgxpool.Pool
 	town    *town
 	peer    *saga.Engine
@@ -74,14 +75,14 @@ func (k *killed) key(in journey) childkey.Key {
 	return key
 }
 
-func (k *killed) id(in journey) saga.ID { return saga.IDOf("", "trip", k.key(in)) }
+func (k *killed) id(in journey) journal.ID { return journal.IDOf("", "trip", k.key(in)) }
 
 // at reports whether a process was killed there; else it came to its end.
 func (k *killed) at(point killPoint, refuse bool, round int) bool {
 	k.Helper()
 	in := journey{Trip: fmt.Sprintf("%s %d %v %d", point.When, point.N, refuse, round), Refuse: refuse}
 	c := spawn(k.T, roleRun, job{
-		Database: k.look.Config().ConnString(), Town: k.town.url, In: in, Kill: point, MaxDeaths: 1000,
+		Database: k.look.Config().ConnString(), Town: k.town.url, In: in, Kill: point, MaxRecoveryAttempts: 1000,
 	})
 	err := <-c.done
 	if err == nil {
@@ -94,7 +95,7 @@ func (k *killed) at(point killPoint, refuse bool, round int) bool {
 	return true
 }
 
-// checkAll has the caller call again, which attaches to what is taken over.
+// checkAll calls again as the caller. This call attaches to the saga that is taken over.
 func (k *killed) checkAll() {
 	k.Helper()
 	var slowest time.Duration
@@ -133,17 +134,17 @@ func TestDrain(t *testing.T) {
 	for left := int64(1); left > 0; time.Sleep(20 * time.Millisecond) { // for as long as the test may take
 		st, err := j.Stats(t.Context())
 		require.NoError(t, err)
-		left = st.ByStatus[saga.Running] + st.ByStatus[saga.Compensating]
+		left = st.ByStatus[journal.Running] + st.ByStatus[journal.Compensating]
 	}
 	t.Logf("%d orphans in %v", *orphans, time.Since(begun).Round(time.Millisecond))
 	for _, p := range drains {
 		p.end(t)
 	}
-	require.Equal(t, *orphans, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and deaths = 0"))
+	require.Equal(t, *orphans, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and recovery_attempts = 0"))
 	for i := range *orphans {
-		ended := saga.Completed
+		ended := journal.Completed
 		if i%10 == 0 {
-			ended = saga.Compensated
+			ended = journal.Compensated
 		}
 		c.check(t, fmt.Sprint(i), ended, "of two processes")
 	}
@@ -161,7 +162,7 @@ func TestPoison(t *testing.T) {
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	c := newTown(t)
 	const others = 50
-	request := func(trip string) saga.ID {
+	request := func(trip string) journal.ID {
 		key, err := childkey.FromParts("trip", trip)
 		require.NoError(t, err)
 		req, err := deadly.Request(key, journey{Trip: trip})
@@ -175,18 +176,18 @@ func TestPoison(t *testing.T) {
 		request(fmt.Sprint(i))
 	}
 	// From the second death on each saga waits by its ID, longer each time. The others seldom
-	// meet the poison again, and never as often as MaxDeaths.
-	todo := job{Database: look.Config().ConnString(), Town: c.url, MaxDeaths: 5, Lease: 2 * time.Second}
+	// meet the poison again, and never as often as MaxRecoveryAttempts.
+	todo := job{Database: look.Config().ConnString(), Town: c.url, MaxRecoveryAttempts: 5, Lease: 2 * time.Second}
 	for deaths := 0; ; deaths++ { // a supervisor
 		p := spawn(t, roleDrain, todo)
-		r, err := p.until(t, j, poison, saga.Stuck)
+		r, err := p.until(t, j, poison, journal.Stuck)
 		if err == nil {
 			until(t, "the others are over", func() bool {
 				return queryRow[int](t, look, "select count(*) from saga where status = 3") == others
 			})
 			p.end(t)
-			require.LessOrEqual(t, deaths, todo.MaxDeaths, "processes that died")
-			require.Equal(t, saga.ReasonPoisoned, r.StuckOn.Reason)
+			require.LessOrEqual(t, deaths, todo.MaxRecoveryAttempts, "processes that died")
+			require.Equal(t, journal.ReasonPoisoned, r.StuckOn.Reason)
 			break
 		}
 		require.ErrorContains(t, err, "killed", "%s", &p.out)
@@ -195,12 +196,12 @@ func TestPoison(t *testing.T) {
 }
 
 // until waits until the saga has that status, or the process is dead.
-func (c *child) until(t *testing.T, j saga.Journal, id saga.ID, status saga.Status) (saga.Record, error) {
+func (c *child) until(t *testing.T, j journal.Journal, id journal.ID, status journal.Status) (journal.Record, error) {
 	t.Helper()
 	for {
 		select {
 		case err := <-c.done:
-			return saga.Record{}, err
+			return journal.Record{}, err
 		case <-time.After(10 * time.Millisecond):
 		}
 		r, err := j.Read(t.Context(), id)
@@ -211,8 +212,8 @@ func (c *child) until(t *testing.T, j saga.Journal, id saga.ID, status saga.Stat
 	}
 }
 
-// Postgres is restarted, and killed, while sagas are under way: the engine goes on where
-// it was, and nothing is lost or done twice.
+// Postgres is restarted, and killed, while sagas are running. The engine continues where it was,
+// and no outcome is lost and no call runs twice.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
@@ -243,7 +244,7 @@ func TestRestart(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			over.Add(1)
-			r := ended(t, j, saga.IDOf("", "trip", key))
+			r := ended(t, j, journal.IDOf("", "trip", key))
 			c.check(t, in.Trip, r.Status, "while Postgres was restarted")
 		}
 	})

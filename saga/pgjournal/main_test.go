@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	for _, of := range []string{"server/pgkit.", "fanonce/saga."} {
+	for _, of := range []string{"internal/pgkit.", "fanonce/saga."} {
 		if bytes.Contains(stacks.Bytes(), []byte(of)) {
 			fmt.Fprintf(os.Stderr, "something of %s was left running:\n%s", of, &stacks)
 			code = 1

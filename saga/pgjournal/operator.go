@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// List implements [saga.OperatorJournal]. It reads the unfinished sagas, or those of
-// one engine, by their index; where others are asked for, the whole table.
-func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+// List implements [journal.OperatorJournal]. It reads the unfinished sagas, or the sagas of one
+// engine, by their index. For a final status it reads the whole table.
+func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if err := checkLimit(req.Limit); err != nil {
 		return nil, err
 	}
@@ -27,14 +27,14 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
 	st := j.query.list.Bind(pgx.NamedArgs{
-		"statuses": statuses, "damaged": slices.Contains(statuses, int16(saga.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Orphans, "parked": req.Parked,
+		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "orphans": req.Unowned, "parked": req.Parked,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
-	listed, err := pgkit.All(ctx, j.pool, st, j.sealer.scanStored)
+	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanStored)
 	if err != nil {
 		return nil, wrap("list", err)
 	}
-	records := make([]saga.Record, len(listed))
+	records := make([]journal.Record, len(listed))
 	for i, s := range listed {
 		records[i] = bare(s.Record)
 	}
@@ -42,9 +42,9 @@ func (j *Journal) List(ctx context.Context, req saga.ListRequest) ([]saga.Record
 }
 
 // statusesOf also tells whether a final one is among them.
-func statusesOf(of []saga.Status) (numbers []int16, final bool) {
+func statusesOf(of []journal.Status) (numbers []int16, final bool) {
 	if len(of) == 0 {
-		of = []saga.Status{saga.Running, saga.Compensating, saga.Stuck}
+		of = []journal.Status{journal.Running, journal.Compensating, journal.Stuck}
 	}
 	for _, s := range of {
 		numbers = append(numbers, int16(s))
@@ -53,8 +53,8 @@ func statusesOf(of []saga.Status) (numbers []int16, final bool) {
 	return numbers, final
 }
 
-// bare returns r without what may be large.
-func bare(r saga.Record) saga.Record {
+// bare returns r without the fields that may be large.
+func bare(r journal.Record) journal.Record {
 	r.Input, r.Result = nil, nil
 	for i := range r.Entries {
 		r.Entries[i].Result = nil
@@ -62,7 +62,8 @@ func bare(r saga.Record) saga.Record {
 	return r
 }
 
-// after is before every time where there is no page before.
+// after returns the lower bound of a page's times. For the first page the bound is before every
+// time.
 func after(t time.Time) pgtype.Timestamptz {
 	switch {
 	case t.IsZero():
@@ -73,41 +74,45 @@ func after(t time.Time) pgtype.Timestamptz {
 	return timestamp(t)
 }
 
-// Change implements [saga.OperatorJournal], in one statement if it does anything,
-// with its line in the audit log.
-func (j *Journal) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+// Change implements [journal.OperatorJournal]. A change and its line in the audit log take one
+// statement.
+func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	if err := checkChange(c); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	st, err := j.changing(c)
 	if err != nil {
-		return saga.Record{}, false, wrap("change", err)
+		return journal.Record{}, false, wrap("change", err)
 	}
 	type changed struct {
 		stored
 		ok bool
 	}
 	got, err := pgkit.RetryConflict(ctx, func() (changed, error) {
-		s, ok, err := pgkit.Row(ctx, j.writer, st, j.sealer.scanStored)
+		s, ok, err := pgkit.Row(ctx, j.db.Writer, st, j.sealer.scanStored)
 		return changed{s, ok}, err
 	})
 	switch {
 	case err != nil:
-		return saga.Record{}, false, wrap("change", err)
+		return journal.Record{}, false, wrap("change", err)
 	case !got.ok:
 		r, err := j.Read(ctx, c.ID)
 		return r, false, err
 	}
 	r, err := j.completed(ctx, got.stored)
-	if err != nil { // it is changed all the same
-		return saga.Record{}, false, wrap("change", errors.Join(saga.ErrFateUnknown, err))
+	if err != nil { // the saga is changed even so
+		return journal.Record{}, false, wrap("change", errors.Join(journal.ErrFateUnknown, err))
 	}
 	return r, true, nil
 }
 
 // changing returns the statement that does what c says, with its content sealed.
-func (j *Journal) changing(c saga.Change) (pgkit.Statement, error) {
-	log, large, err := j.sealer.logOf(c.ID, c.Entries, c.Revision+1)
+func (j *Journal) changing(c journal.Change) (pgkit.Statement, error) {
+	revision := c.Revision + 1
+	if c.Wake { // the saga's revision stays, and its owner's next write has the next revision
+		revision = inline
+	}
+	log, large, err := j.sealer.logOf(c.ID, c.Entries, revision)
 	if err != nil {
 		return pgkit.Statement{}, err
 	}
@@ -118,34 +123,34 @@ func (j *Journal) changing(c saga.Change) (pgkit.Statement, error) {
 	if c.Status.Final() {
 		log = endLog(log)
 	}
-	if large == nil {
-		large = [][]byte{}
-	}
 	args := pgx.NamedArgs{
-		"id": uuid(c.ID), "revision": c.Revision, "entries": log, "large": large,
+		"id": uuid(c.ID), "revision": c.Revision, "entries": log,
 		"verb": string(c.By.Verb), "step": c.By.Step, "actor": c.By.Actor, "reason": reason,
-		"lock_timeout": j.lockTimeout,
+		"lock_timeout": j.db.LockTimeout,
 	}
 	if c.Wake {
 		return j.query.wake.Bind(args), nil
 	}
-	args["status"], args["cancel"], args["deadline"], args["keep"] = int16(c.Status), c.Cancel, c.Deadline, c.Keep
+	if large == nil {
+		large = [][]byte{}
+	}
+	args["large"], args["status"], args["cancel"], args["deadline"], args["keep"] = large, int16(c.Status), c.Cancel, c.Deadline, c.Keep
 	return j.query.change.Bind(args), nil
 }
 
-// AuditLog implements [saga.OperatorJournal].
-func (j *Journal) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+// AuditLog implements [journal.OperatorJournal].
+func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 	if err := checkLimit(limit); err != nil {
 		return nil, err
 	}
 	of := uuid(id)
-	of.Valid = id != saga.ID{}
+	of.Valid = id != journal.ID{}
 	st := j.query.auditLog.Bind(pgx.NamedArgs{"saga": of, "limit": int64(limit)})
-	log, err := pgkit.All(ctx, j.pool, st, j.sealer.scanAuditEntry)
+	log, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanAuditEntry)
 	return log, wrap("audit log", err)
 }
 
-func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err error) {
+func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e journal.AuditEntry, err error) {
 	var id pgtype.UUID
 	var verb string
 	var from, to int16
@@ -154,17 +159,17 @@ func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e saga.AuditEntry, err e
 		return e, err
 	}
 	var found damage
-	e.At, e.ID, e.Verb = fromTimestamp(at), id.Bytes, saga.Verb(verb)
+	e.At, e.ID, e.Verb = fromTimestamp(at), id.Bytes, journal.Verb(verb)
 	for _, status := range []struct {
 		column string
 		number int16
-		into   *saga.Status
+		into   *journal.Status
 	}{{"from_status", from, &e.From}, {"to_status", to, &e.To}} {
-		if status.number < int16(saga.Running) || status.number > int16(saga.Abandoned) {
+		if status.number < int16(journal.Running) || status.number > int16(journal.Abandoned) {
 			found.note(fmt.Errorf("%s %d", status.column, status.number))
 			continue
 		}
-		*status.into = saga.Status(status.number)
+		*status.into = journal.Status(status.number)
 	}
 	if at.InfinityModifier != pgtype.Finite {
 		found.note(fmt.Errorf("at is %v", at.InfinityModifier))

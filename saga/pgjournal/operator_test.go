@@ -14,11 +14,13 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
-// An operator in a process of its own, which has no engine, lists what is stuck and says that a
-// call did not happen. It leaves no lease and no plan. An engine elsewhere carries that out.
+// An operator in its own process, without an engine, lists the stuck sagas and says that a call
+// did not happen. The operator stores no lease and no plan. An engine in another process
+// continues the saga.
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
@@ -30,25 +32,25 @@ func TestOperator(t *testing.T) {
 	r, created, err := j.Start(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, created)
-	unknown := saga.Entry{Step: "hotel.book", Outcome: retry.Unknown, At: r.Now, Tries: 3}
-	refused := saga.Entry{Step: "hotel.book", Undo: true, Outcome: retry.Rejected, At: r.Now, Tries: 1, Status: 422}
-	r = write(t, j, r, saga.Write{Status: saga.Compensating, Entries: []saga.Entry{unknown}, Cause: &saga.Failure{Reason: saga.ReasonCancel}})
-	r = write(t, j, r, saga.Write{Status: saga.Stuck, Entries: []saga.Entry{refused}, StuckOn: &saga.Failure{Step: "hotel.book", Undo: true}})
+	unknown := journal.Entry{Step: "hotel.book", Outcome: retry.Unknown, At: r.Now, Attempts: 3}
+	refused := journal.Entry{Step: "hotel.book", Undo: true, Outcome: retry.Rejected, At: r.Now, Attempts: 1, Status: 422}
+	r = write(t, j, r, journal.Write{Status: journal.Compensating, Entries: []journal.Entry{unknown}, Cause: &journal.Failure{Reason: journal.ReasonCancel}})
+	r = write(t, j, r, journal.Write{Status: journal.Stuck, Entries: []journal.Entry{refused}, StuckOn: &journal.Failure{Step: "hotel.book", Undo: true}})
 
 	o, err := saga.NewOperator(j, trip)
 	require.NoError(t, err)
-	stuck, err := o.List(t.Context(), saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 10})
+	stuck, err := o.List(t.Context(), journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, stuck, 1)
-	by := saga.Audit{Actor: "ann", Reason: "the hotel has no such guest", Revision: stuck[0].Revision}
+	by := journal.Audit{Actor: "ann", Reason: "the hotel has no such guest", Revision: stuck[0].Revision}
 	r, err = o.ForceRejected(t.Context(), r.ID, "hotel.book", by)
 	require.NoError(t, err)
-	require.Equal(t, saga.Compensating, r.Status)
+	require.Equal(t, journal.Compensating, r.Status)
 	read, err := o.Lookup(t.Context(), r.ID)
 	require.NoError(t, err)
-	for _, e := range []saga.Entry{
-		{Step: "hotel.book", Outcome: retry.Rejected, Tries: 3, Forced: "ann"},
-		{Step: "hotel.book", Undo: true, Outcome: retry.Completed, Tries: 1, Forced: "ann", Nothing: true},
+	for _, e := range []journal.Entry{
+		{Step: "hotel.book", Outcome: retry.Rejected, Attempts: 3, Forced: "ann"},
+		{Step: "hotel.book", Undo: true, Outcome: retry.Completed, Attempts: 1, Forced: "ann", Nothing: true},
 	} {
 		e.At = read.Entries[0].At
 		require.Contains(t, read.Entries, e)
@@ -58,12 +60,12 @@ func TestOperator(t *testing.T) {
 	log, err := o.AuditLog(t.Context(), r.ID, 10)
 	require.NoError(t, err)
 	require.Len(t, log, 1)
-	require.Equal(t, saga.Audit{Verb: saga.VerbForceRejected, Step: "hotel.book", Actor: "ann", Reason: by.Reason}, log[0].Audit)
+	require.Equal(t, journal.Audit{Verb: journal.VerbForceRejected, Step: "hotel.book", Actor: "ann", Reason: by.Reason}, log[0].Audit)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from saga_engine"), "the dead engine's")
 	require.Zero(t, queryRow[int](t, look, "select count(*) from saga_plan"))
 
 	engineWith(t, j, c, saga.Config{Poll: quickPoll})
-	require.Equal(t, saga.Compensated, ended(t, j, r.ID).Status)
+	require.Equal(t, journal.Compensated, ended(t, j, r.ID).Status)
 	require.Empty(t, c.deliveries(), "the hotel was asked again")
 }
 
@@ -85,7 +87,8 @@ func TestRetryNow(t *testing.T) {
 		}).ReadOnly().Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: 1000 * time.Hour, Cap: 1000 * time.Hour}})
 	})
 	engine := func(lease time.Duration) *saga.Engine {
-		e, err := saga.Open(t.Context(), openOn(t, look, pgjournal.Config{}), client(t, c.url, nil), saga.Config{
+		e, err := saga.Open(t.Context(), openOn(t, look, pgjournal.Config{}), saga.Config{
+			Client:      client(t, c.url, nil),
 			Definitions: []saga.AnyDefinition{d}, Lease: lease, Poll: quickPoll, Rand: func() float64 { return 0.1 },
 		})
 		require.NoError(t, err)
@@ -94,17 +97,17 @@ func TestRetryNow(t *testing.T) {
 	}
 	o, err := saga.NewOperator(j)
 	require.NoError(t, err)
-	waits := func(id saga.ID) saga.Record {
-		var r saga.Record
+	waits := func(id journal.ID) journal.Record {
+		var r journal.Record
 		until(t, "the next try is in the journal", func() bool {
 			r, err = j.Read(t.Context(), id)
 			return err == nil && len(r.Entries) == 1 && r.Entries[0].RetryAt.After(r.Now)
 		})
 		return r
 	}
-	by := saga.Audit{Actor: "ann", Reason: "the bank is back"}
+	by := journal.Audit{Actor: "ann", Reason: "the bank is back"}
 
-	holding := engine(10_000 * time.Hour) // longer than the wait, which it keeps in its memory
+	holding := engine(8_000 * time.Hour) // longer than the wait, which it keeps in its memory
 	started, err := d.Start(t.Context(), holding, childkey.MustNew(), journey{Trip: "1"})
 	require.NoError(t, err)
 	before := waits(started.ID)
@@ -117,13 +120,13 @@ func TestRetryNow(t *testing.T) {
 	up.Store(true)
 	_, err = o.RetryNow(t.Context(), started.ID, by)
 	require.NoError(t, err)
-	require.Equal(t, saga.Completed, ended(t, j, started.ID).Status)
+	require.Equal(t, journal.Completed, ended(t, j, started.ID).Status)
 	require.EqualValues(t, 3, tries.Load())
 	require.Equal(t, before.Fence, ended(t, j, started.ID).Fence, "it kept its owner")
 	log, err := o.AuditLog(t.Context(), started.ID, 10)
 	require.NoError(t, err)
 	require.Len(t, log, 2)
-	require.Equal(t, saga.Audit{Verb: saga.VerbRetryNow, Actor: "ann", Reason: by.Reason}, log[0].Audit)
+	require.Equal(t, journal.Audit{Verb: journal.VerbRetryNow, Actor: "ann", Reason: by.Reason}, log[0].Audit)
 
 	up.Store(false)
 	closeEngine(t, holding)
@@ -137,7 +140,7 @@ func TestRetryNow(t *testing.T) {
 	r, err = o.RetryNow(t.Context(), started.ID, by)
 	require.NoError(t, err)
 	require.False(t, r.WakeAt.After(r.Now))
-	require.Equal(t, saga.Completed, ended(t, j, started.ID).Status)
+	require.Equal(t, journal.Completed, ended(t, j, started.ID).Status)
 	require.EqualValues(t, 5, tries.Load())
 }
 
@@ -149,8 +152,8 @@ func TestRetryNow_besideWrites(t *testing.T) {
 	o, err := saga.NewOperator(j)
 	require.NoError(t, err)
 	r := start(t, j, beat(t, j, time.Hour))
-	waiting := saga.Entry{Step: "z.z", Outcome: retry.NotSent, Pending: true, Tries: 1, At: r.Now, RetryAt: r.Now.Add(time.Hour)}
-	r = write(t, j, r, saga.Write{Entries: []saga.Entry{waiting}})
+	waiting := journal.Entry{Step: "z.z", Outcome: retry.NotSent, Pending: true, Attempts: 1, At: r.Now, RetryAt: r.Now.Add(time.Hour)}
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{waiting}})
 	const writes = 200
 	var over atomic.Bool
 	var wg sync.WaitGroup
@@ -165,7 +168,7 @@ func TestRetryNow_besideWrites(t *testing.T) {
 		})
 	}
 	for n := range writes {
-		w := saga.Write{Revision: r.Revision + 1 + int64(n), Entries: []saga.Entry{completed(fmt.Sprint("s.", n)), waiting}}
+		w := journal.Write{Revision: r.Revision + 1 + int64(n), Entries: []journal.Entry{completed(fmt.Sprint("s.", n)), waiting}}
 		require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
 	}
 	over.Store(true)

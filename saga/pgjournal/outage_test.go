@@ -19,7 +19,7 @@ var outages = flag.Int("pgjournal.outages", 6, "how often the server is away for
 
 // The server is killed again and again, each time for one and a half leases. Two processes
 // live through it, so no saga that they drive is stuck, though none gets on meanwhile. With the
-// default MaxDeaths five deaths would be enough.
+// default MaxRecoveryAttempts five deaths would be enough.
 func TestOutage_isNoDeath(t *testing.T) {
 	t.Parallel()
 	const lease, sagas = 500 * time.Millisecond, 10
@@ -34,12 +34,11 @@ func TestOutage_isNoDeath(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			return nothing{}, ctx.Err()
-		}).ReadOnly().TryTimeout(time.Hour)
+		}).ReadOnly().AttemptTimeout(time.Hour)
 	})
 	cfg := saga.Config{Definitions: []saga.AnyDefinition{patient}, Lease: lease, Poll: quickPoll}
-	c := newTown(t)
 	for _, journal := range []*pgjournal.Journal{j, openOn(t, look, pgjournal.Config{})} {
-		e, err := saga.Open(t.Context(), journal, client(t, c.url, nil), cfg)
+		e, err := saga.Open(t.Context(), journal, cfg)
 		require.NoError(t, err)
 		t.Cleanup(func() { closeEngine(t, e) })
 	}

@@ -7,12 +7,12 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// codecVersion is the first byte of everything that is packed. What follows it is
-// numbers as varints (encoding/binary), bytes and texts behind their length, and
-// times in microseconds since 1970. It is a third of what JSON would be.
+// codecVersion is the first byte of all packed data. After it come numbers as varints
+// (encoding/binary), bytes and texts after their length, and times in microseconds since 1970.
+// Packed data has a third of the size of JSON.
 const codecVersion = 1
 
 var (
@@ -20,11 +20,11 @@ var (
 	errNewer      = errors.New("has a part that this build does not know")
 )
 
-// newestVersion is the highest first byte that may be of a later build: more are no
+// newestVersion is the highest first byte that a later build may write. A higher byte is not a
 // version of this package.
 const newestVersion = 31
 
-// packed is what has been packed so far.
+// packed is the data that has been packed so far.
 type packed []byte
 
 func (b *packed) uint(n uint64)    { *b = binary.AppendUvarint(*b, n) }
@@ -41,14 +41,14 @@ func (b *packed) text(s string) {
 	*b = append(*b, s...)
 }
 
-// appended returns b with data behind its length.
+// appended returns b with the length of data and data added.
 func (b *packed) appended(data []byte) []byte {
 	b.bytes(data)
 	return *b
 }
 
-// An unpacker reads what was packed. After something that cannot be read it is
-// broken, and reads nothing but zeros.
+// An unpacker reads packed data. After data that it cannot read it is broken, and reads only
+// zeros.
 type unpacker struct {
 	rest   []byte
 	broken bool
@@ -109,7 +109,7 @@ func (r *unpacker) time() time.Time {
 	return t
 }
 
-// end returns an error unless all was read, and nothing is left.
+// end returns an error unless all the data was read.
 func (r *unpacker) end() error {
 	if r.newer {
 		return errNewer
@@ -121,7 +121,7 @@ func (r *unpacker) end() error {
 }
 
 // packFailure returns nil for nil.
-func packFailure(f *saga.Failure) []byte {
+func packFailure(f *journal.Failure) []byte {
 	if f == nil {
 		return nil
 	}
@@ -133,19 +133,32 @@ func packFailure(f *saga.Failure) []byte {
 	b.int(int64(f.Status))
 	b.text(string(f.Code))
 	b.text(f.Detail)
-	if f.Problem != "" {
+	if f.Problem != "" || f.Body != nil || f.BodyTooLong {
 		b.text(f.Problem)
+	}
+	switch {
+	case f.BodyTooLong:
+		b.uint(bodyTooLong)
+	case f.Body != nil:
+		b.uint(bodyFollows)
+		b.bytes(f.Body)
 	}
 	return b
 }
 
-func unpackFailure(data []byte) (*saga.Failure, error) {
+// One of these follows the problem in a packed failure, if there was a body. They are stored.
+const (
+	bodyFollows = 1
+	bodyTooLong = 2
+)
+
+func unpackFailure(data []byte) (*journal.Failure, error) {
 	if data == nil {
 		return nil, nil //nolint:nilnil // no failure is no error
 	}
 	r := unpacker{rest: data}
 	r.version()
-	f := &saga.Failure{Reason: saga.Reason(r.text()), Step: r.text(), Undo: r.uint() == 1}
+	f := &journal.Failure{Reason: journal.Reason(r.text()), Step: r.text(), Undo: r.uint() == 1}
 	outcome := r.uint()
 	if outcome > uint64(retry.Completed) {
 		r.broken = true
@@ -155,7 +168,22 @@ func unpackFailure(data []byte) (*saga.Failure, error) {
 	if !r.broken && len(r.rest) > 0 {
 		f.Problem = r.text()
 	}
+	if !r.broken && len(r.rest) > 0 {
+		r.failureBody(f)
+	}
 	return f, r.end()
+}
+
+// failureBody reads the end of a failure. The end describes the body of the answer.
+func (r *unpacker) failureBody(f *journal.Failure) {
+	switch r.uint() {
+	case bodyFollows:
+		f.Body = r.bytes()
+	case bodyTooLong:
+		f.BodyTooLong = true
+	default:
+		r.broken = true
+	}
 }
 
 func boolean(is bool) uint64 {

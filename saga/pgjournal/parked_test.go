@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
-// What later builds may store: an entry with a mark that this one does not know, and one of
-// a later version.
+// Later builds may store an entry with a mark that this build does not know, or an entry of a
+// later version.
 var ofLaterBuilds = []string{`\x0401802000`, `\x020400`}
 
 // An engine leaves a saga whose entries are of a later build to that build, and drives the
@@ -26,7 +26,7 @@ func TestParked_entriesOfALaterBuild(t *testing.T) {
 			j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 			c := newTown(t)
 			dead := beat(t, j, time.Minute)
-			var ids []saga.ID
+			var ids []journal.ID
 			for i := range 3 {
 				ids = append(ids, startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)}).ID)
 			}
@@ -34,19 +34,19 @@ func TestParked_entriesOfALaterBuild(t *testing.T) {
 			exec(t, look, `update saga set entries = $1::text::bytea where id = $2`, entries, parked)
 			require.NoError(t, j.Leave(t.Context(), dead))
 			older := engineOn(t, j, c)
-			require.Equal(t, saga.Completed, ended(t, j, ids[0]).Status)
-			require.Equal(t, saga.Completed, ended(t, j, ids[2]).Status)
+			require.Equal(t, journal.Completed, ended(t, j, ids[0]).Status)
+			require.Equal(t, journal.Completed, ended(t, j, ids[2]).Status)
 			until(t, "it is parked", func() bool {
 				r, err := j.Read(t.Context(), ids[1])
 				require.NoError(t, err)
 				return r.Parked != nil
 			})
-			listed, err := older.List(t.Context(), saga.ListRequest{Limit: 10})
+			listed, err := older.List(t.Context(), journal.ListRequest{Limit: 10})
 			require.NoError(t, err)
 			require.Len(t, listed, 1)
-			require.ErrorIs(t, listed[0].Corrupt, saga.ErrNewer)
-			require.ErrorIs(t, listed[0].Corrupt, saga.ErrCorrupt)
-			require.Equal(t, saga.ReasonNewer, listed[0].Parked.Reason)
+			require.ErrorIs(t, listed[0].Corrupt, journal.ErrNewer)
+			require.ErrorIs(t, listed[0].Corrupt, journal.ErrCorrupt)
+			require.Equal(t, journal.ReasonNewer, listed[0].Parked.Reason)
 			require.Contains(t, listed[0].Parked.Detail, "a part that this build does not know")
 			st, err := older.Stats(t.Context())
 			require.NoError(t, err)
@@ -59,9 +59,9 @@ func TestParked_entriesOfALaterBuild(t *testing.T) {
 			exec(t, look, `update saga set entries = '' where id = $1`, parked) // as the build that knows them reads them
 			engineOn(t, j, c)
 			r := ended(t, j, ids[1])
-			require.Equal(t, saga.Completed, r.Status)
+			require.Equal(t, journal.Completed, r.Status)
 			require.Nil(t, r.Parked)
-			require.Zero(t, r.Deaths)
+			require.Zero(t, r.RecoveryAttempts)
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -25,47 +25,52 @@ import (
 var canaries = []string{
 	"canary-input", "canary-result", "canary-large", "canary-detail", "canary-problem", "canary-cause",
 	"canary-stuck", "canary-forced", "canary-reason", "canary-out", "canary-parked", "canary-woken", "canary-why",
+	"canary-body", "canary-body-cause", "canary-body-stuck",
 }
 
 // sagasOfAllKinds leaves content in all places where a journal has any.
-func sagasOfAllKinds(t *testing.T, j saga.Journal) (running, over saga.Record) {
+func sagasOfAllKinds(t *testing.T, j journal.Journal) (running, over journal.Record) {
 	t.Helper()
 	engine := beat(t, j, time.Hour)
-	entries := []saga.Entry{
+	entries := []journal.Entry{
 		{
-			Step: "a.b", Outcome: retry.Unknown, Pending: true, Tries: 1, Status: 503, Code: wire.StoreUnavailable,
+			Step: "a.b", Outcome: retry.Unknown, Pending: true, Attempts: 1, Status: 503, Code: wire.StoreUnavailable,
 			Detail: "canary-detail", Problem: "canary-problem", Result: []byte(`"canary-result"`), Forced: "canary-forced",
+			Body: []byte(`"canary-body"`),
 		},
 		withResult("c.d", []byte(`"`+strings.Repeat("canary-large ", 4<<10)+`"`)),
 	}
-	put := func(note string) saga.Record {
+	put := func(note string) journal.Record {
 		req := newRequest(engine)
 		req.Input = []byte(`{"of":"canary-input ` + note + `"}`)
 		req.InputHash = sha256.Sum256(req.Input)
 		r, _, err := j.Start(t.Context(), req)
 		require.NoError(t, err)
-		return write(t, j, r, saga.Write{
-			Status: saga.Compensating, Entries: entries, Cause: &saga.Failure{Reason: saga.ReasonStep, Step: "a.b", Detail: "canary-cause"},
+		return write(t, j, r, journal.Write{
+			Status: journal.Compensating, Entries: entries, Cause: &journal.Failure{
+				Reason: journal.ReasonStep, Step: "a.b", Detail: "canary-cause", Body: []byte(`"canary-body-cause"`),
+			},
 		})
 	}
 	running = put("running")
-	over = write(t, j, put("over"), saga.Write{Status: saga.Completed, Result: []byte(`"canary-out"`), Keep: time.Hour})
-	stuck := write(t, j, put("stuck"), saga.Write{Status: saga.Stuck, StuckOn: &saga.Failure{Reason: saga.ReasonStep, Detail: "canary-stuck"}})
-	_, won, err := j.Change(t.Context(), saga.Change{
-		ID: stuck.ID, Revision: stuck.Revision, Status: saga.Abandoned, Entries: entries, Keep: time.Hour,
-		By: saga.Audit{Verb: saga.VerbAbandon, Actor: "ann", Reason: "canary-reason"},
+	over = write(t, j, put("over"), journal.Write{Status: journal.Completed, Result: []byte(`"canary-out"`), Keep: time.Hour})
+	obstacle := &journal.Failure{Reason: journal.ReasonStep, Detail: "canary-stuck", Body: []byte(`"canary-body-stuck"`)}
+	stuck := write(t, j, put("stuck"), journal.Write{Status: journal.Stuck, StuckOn: obstacle})
+	_, won, err := j.Change(t.Context(), journal.Change{
+		ID: stuck.ID, Revision: stuck.Revision, Status: journal.Abandoned, Entries: entries, Keep: time.Hour,
+		By: journal.Audit{Verb: journal.VerbAbandon, Actor: "ann", Reason: "canary-reason"},
 	})
 	require.NoError(t, err)
 	require.True(t, won)
-	write(t, j, put("stays stuck"), saga.Write{Status: saga.Stuck, StuckOn: &saga.Failure{Reason: saga.ReasonStep, Detail: "canary-stuck"}})
+	write(t, j, put("stays stuck"), journal.Write{Status: journal.Stuck, StuckOn: obstacle})
 	parked := put("parked")
-	require.NoError(t, j.Append(t.Context(), ownerOf(parked), saga.Write{
-		Revision: parked.Revision + 1, Park: &saga.Failure{Reason: saga.ReasonNewer, Detail: "canary-parked"},
+	require.NoError(t, j.Append(t.Context(), ownerOf(parked), journal.Write{
+		Revision: parked.Revision + 1, Park: &journal.Failure{Reason: journal.ReasonNewer, Detail: "canary-parked"},
 	}))
 	waits := put("waits")
-	_, won, err = j.Change(t.Context(), saga.Change{
-		ID: waits.ID, Revision: waits.Revision, Wake: true, By: saga.Audit{Verb: saga.VerbRetryNow, Actor: "ann", Reason: "canary-why"},
-		Entries: []saga.Entry{{Step: "e.f", Outcome: retry.Unknown, Pending: true, Detail: "canary-woken"}},
+	_, won, err = j.Change(t.Context(), journal.Change{
+		ID: waits.ID, Revision: waits.Revision, Wake: true, By: journal.Audit{Verb: journal.VerbRetryNow, Actor: "ann", Reason: "canary-why"},
+		Entries: []journal.Entry{{Step: "e.f", Outcome: retry.Unknown, Pending: true, Detail: "canary-woken"}},
 	})
 	require.NoError(t, err)
 	require.True(t, won)
@@ -77,11 +82,11 @@ func sagasOfAllKinds(t *testing.T, j saga.Journal) (running, over saga.Record) {
 func TestPrivacy_dumpOfTheTables(t *testing.T) {
 	t.Parallel()
 	for _, sealed := range []bool{true, false} {
-		for _, combining := range []pgjournal.Combining{pgjournal.CombiningOn, pgjournal.CombiningOff} {
-			t.Run(fmt.Sprintf("sealed %v, combining %d", sealed, combining), func(t *testing.T) {
+		for _, separate := range []bool{false, true} {
+			t.Run(fmt.Sprintf("sealed %v, separate %v", sealed, separate), func(t *testing.T) {
 				t.Parallel()
 				var log bytes.Buffer
-				cfg := pgjournal.Config{Combining: combining, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+				cfg := pgjournal.Config{SeparateCommits: separate, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 				if sealed {
 					cfg.Codec = aesGCM(t, "k1")
 				}
@@ -101,13 +106,15 @@ func TestPrivacy_dumpOfTheTables(t *testing.T) {
 				require.Equal(t, "canary-detail", running.Entries[0].Detail)
 				require.Contains(t, string(running.Entries[1].Result), "canary-large")
 				require.Equal(t, "canary-cause", running.Cause.Detail)
+				require.Equal(t, `"canary-body"`, string(running.Entries[0].Body))
+				require.Equal(t, `"canary-body-cause"`, string(running.Cause.Body))
 				require.Equal(t, `"canary-out"`, string(over.Result))
-				audit, err := j.AuditLog(t.Context(), saga.ID{}, 10)
+				audit, err := j.AuditLog(t.Context(), journal.ID{}, 10)
 				require.NoError(t, err)
 				require.Equal(t, "canary-why", audit[0].Reason)
 				require.Equal(t, "canary-reason", audit[1].Reason)
 				require.NoError(t, errors.Join(audit[0].Corrupt, audit[1].Corrupt))
-				parked, err := j.List(t.Context(), saga.ListRequest{Parked: true, Limit: 10})
+				parked, err := j.List(t.Context(), journal.ListRequest{Parked: true, Limit: 10})
 				require.NoError(t, err)
 				require.Len(t, parked, 1)
 				require.NoError(t, parked[0].Corrupt)
@@ -124,7 +131,7 @@ func TestPrivacy_sharedCommits(t *testing.T) {
 	j, pool := openSingle(t, look, pgjournal.Config{Codec: aesGCM(t, "k1")})
 	engine := beat(t, j, time.Hour)
 	const sagas = 3
-	var ids []saga.ID
+	var ids []journal.ID
 	share := func(do func(i int) error) {
 		var dos []func() error
 		for i := range sagas {
@@ -135,7 +142,7 @@ func TestPrivacy_sharedCommits(t *testing.T) {
 		}
 		require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from saga"), "not one commit")
 	}
-	var requests []saga.StartRequest
+	var requests []journal.StartRequest
 	for range sagas {
 		req := newRequest(engine)
 		req.Input = []byte(`"canary-input ` + req.Key.String() + `"`)
@@ -146,12 +153,12 @@ func TestPrivacy_sharedCommits(t *testing.T) {
 		_, _, err := j.Start(t.Context(), requests[i])
 		return err
 	})
-	failure := &saga.Failure{Reason: saga.ReasonStep, Step: "a.b", Detail: "canary-cause"}
+	failure := &journal.Failure{Reason: journal.ReasonStep, Step: "a.b", Detail: "canary-cause"}
 	entry := completed("a.b")
 	entry.Result = []byte(`"canary-result"`)
 	share(func(i int) error {
-		return j.Append(t.Context(), saga.Owner{ID: ids[i], Engine: engine, Fence: 1}, saga.Write{
-			Revision: 2, Status: saga.Compensating, Entries: []saga.Entry{entry}, Cause: failure, StuckOn: failure, Result: []byte(`"canary-out"`),
+		return j.Append(t.Context(), journal.Owner{ID: ids[i], Engine: engine, Fence: 1}, journal.Write{
+			Revision: 2, Status: journal.Compensating, Entries: []journal.Entry{entry}, Cause: failure, StuckOn: failure, Result: []byte(`"canary-out"`),
 		})
 	})
 	refuseCanaries := func() {
@@ -164,8 +171,8 @@ func TestPrivacy_sharedCommits(t *testing.T) {
 	}
 	refuseCanaries()
 	share(func(i int) error {
-		return j.Append(t.Context(), saga.Owner{ID: ids[i], Engine: engine, Fence: 1}, saga.Write{
-			Revision: 3, Status: saga.Completed, Entries: []saga.Entry{entry}, Result: []byte(`"canary-end"`), Keep: time.Hour,
+		return j.Append(t.Context(), journal.Owner{ID: ids[i], Engine: engine, Fence: 1}, journal.Write{
+			Revision: 3, Status: journal.Completed, Entries: []journal.Entry{entry}, Result: []byte(`"canary-end"`), Keep: time.Hour,
 		})
 	})
 	refuseCanaries()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
@@ -38,15 +39,15 @@ const (
 
 // A job is what a process is told.
 type job struct {
-	Database, Town string
-	In             journey
-	Kill           killPoint
-	Lease          time.Duration
-	Poll           time.Duration // of who drains; 0: quickPoll
-	MaxDeaths      int
-	MaxActive      int // 0: the default
+	Database, Town      string
+	In                  journey
+	Kill                killPoint
+	Lease               time.Duration
+	Poll                time.Duration // of who drains; 0: quickPoll
+	MaxRecoveryAttempts int
+	MaxActive           int // 0: the default
 	// Hear is what its engine must have told before it ends; "": nothing.
-	Hear saga.EngineEventKind
+	Hear saga.EventKind
 }
 
 // A killPoint is where a process ends itself by SIGKILL: at the N-th of something,
@@ -177,14 +178,15 @@ func work(role string, todo job) error {
 	if err != nil {
 		return err
 	}
-	var journal saga.Journal = j
+	var kept journal.Journal = j
 	poll := cmp.Or(todo.Poll, quickPoll)
 	if role == roleRun { // its statements are those of its saga, and it leaves no other
-		journal, poll = aloof{j}, time.Hour
+		kept, poll = aloof{j}, time.Hour
 	}
 	h := &hearing{kind: todo.Hear, heard: make(chan struct{})}
-	e, err := saga.Open(ctx, journal, c, saga.Config{
-		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxDeaths: todo.MaxDeaths, MaxActive: todo.MaxActive, Observer: h,
+	e, err := saga.Open(ctx, kept, saga.Config{
+		Client:      c,
+		Definitions: []saga.AnyDefinition{trip, deadly}, Lease: todo.Lease, Poll: poll, MaxRecoveryAttempts: todo.MaxRecoveryAttempts, MaxActive: todo.MaxActive, Observer: h,
 	})
 	if err != nil {
 		return err
@@ -210,21 +212,18 @@ func work(role string, todo job) error {
 }
 
 // An aloof engine takes over nothing.
-type aloof struct{ saga.Journal }
+type aloof struct{ journal.Journal }
 
-func (aloof) Claim(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
+func (aloof) Claim(context.Context, journal.ClaimRequest) ([]journal.Record, error) { return nil, nil }
 
 // A hearing waits until an engine tells of something.
 type hearing struct {
-	kind  saga.EngineEventKind
+	kind  saga.EventKind
 	once  sync.Once
 	heard chan struct{}
 }
 
-func (*hearing) TryEnded(context.Context, saga.TryEvent)   {}
-func (*hearing) SagaMoved(context.Context, saga.MoveEvent) {}
-
-func (h *hearing) EngineEvent(_ context.Context, e saga.EngineEvent) {
+func (h *hearing) Observe(_ context.Context, e saga.Event) {
 	if e.Kind == h.kind {
 		h.once.Do(func() { close(h.heard) })
 	}
@@ -282,10 +281,10 @@ func spawnDrains(t *testing.T, look *pgxpool.Pool, n int, todo job) []*child {
 // sessionsOf is the name of a process' sessions.
 func sessionsOf(pid int) string { return fmt.Sprint("process ", pid) }
 
-// lapse ends the lease of a process that was killed and owned that saga, when nothing
-// that it sent is under way any more. So nobody waits for it, and the lease can be so long
-// that a living engine does not lose its own on a slow machine.
-func (c *child) lapse(t *testing.T, look *pgxpool.Pool, id saga.ID) {
+// lapse ends the lease of a killed process that owned the saga, once none of its statements is
+// running any more. So no test waits for the lease. The lease can be so long that a living engine
+// does not lose its own lease on a slow machine.
+func (c *child) lapse(t *testing.T, look *pgxpool.Pool, id journal.ID) {
 	t.Helper()
 	until(t, "its sessions have ended", func() bool {
 		return queryRow[bool](t, look, "select not exists (select from pg_stat_activity where application_name = $1)", sessionsOf(c.Pid))

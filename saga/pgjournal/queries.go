@@ -3,7 +3,7 @@ package pgjournal
 import (
 	"embed"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 //go:embed query/*.sql
@@ -25,49 +25,41 @@ type queries struct {
 	sweep, sweepEngines             pgkit.Query
 }
 
+var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
+
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	for _, f := range []struct {
-		into *pgkit.Query
-		file string
-	}{
-		{&q.plan, "plan"},
-		{&q.readPlan, "read_plan"},
-		{&q.beat, "beat"},
-		{&q.leave, "leave"},
-		{&q.start, "start"},
-		{&q.startTx, "start_tx"},
-		{&q.started, "started"},
-		{&q.appendOne, "append"},
-		{&q.appendLarge, "append_large"},
-		{&q.compact, "compact"},
-		{&q.park, "park"},
-		{&q.flush, "flush"},
-		{&q.startMany, "start_many"},
-		{&q.appendMany, "append_many"},
-		{&q.finish, "finish"},
-		{&q.finishMany, "finish_many"},
-		{&q.read, "read"},
-		{&q.confirm, "confirm"},
-		{&q.results, "results"},
-		{&q.entries, "entries"},
-		{&q.byIndex, "by_index"},
-		{&q.claimable, "claimable"},
-		{&q.claim, "claim"},
-		{&q.list, "list"},
-		{&q.stats, "stats"},
-		{&q.change, "change"},
-		{&q.wake, "wake"},
-		{&q.auditLog, "audit_log"},
-		{&q.pruneAudit, "prune_audit"},
-		{&q.sweep, "sweep"},
-		{&q.sweepEngines, "sweep_engines"},
-	} {
-		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.file+".sql", schema)
-		if err != nil {
-			return nil, err
-		}
-		*f.into = query
-	}
-	return q, nil
+	return q, pgkit.LoadQueries(queryFiles, schema, map[string]*pgkit.Query{
+		"plan":          &q.plan,
+		"read_plan":     &q.readPlan,
+		"beat":          &q.beat,
+		"leave":         &q.leave,
+		"start":         &q.start,
+		"start_tx":      &q.startTx,
+		"started":       &q.started,
+		"append":        &q.appendOne,
+		"append_large":  &q.appendLarge,
+		"compact":       &q.compact,
+		"park":          &q.park,
+		"flush":         &q.flush,
+		"start_many":    &q.startMany,
+		"append_many":   &q.appendMany,
+		"finish":        &q.finish,
+		"finish_many":   &q.finishMany,
+		"read":          &q.read,
+		"confirm":       &q.confirm,
+		"results":       &q.results,
+		"entries":       &q.entries,
+		"by_index":      &q.byIndex,
+		"claimable":     &q.claimable,
+		"claim":         &q.claim,
+		"list":          &q.list,
+		"stats":         &q.stats,
+		"change":        &q.change,
+		"wake":          &q.wake,
+		"audit_log":     &q.auditLog,
+		"prune_audit":   &q.pruneAudit,
+		"sweep":         &q.sweep,
+		"sweep_engines": &q.sweepEngines,
+	})
 }

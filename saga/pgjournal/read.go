@@ -8,33 +8,33 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// Read implements [saga.Journal], in one statement; a second one where results are
-// in the side table. It waits for no transaction, and sees what is committed. A saga
-// that is over or stuck is confirmed first where [Config].Confirm says so, which
-// waits for who holds it.
-func (j *Journal) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
-	r, err := j.look(ctx, id, func(r saga.Record) bool { return !r.Status.Driven() })
+// Read implements [journal.Journal], in one statement. It takes a second statement if results are
+// in the side table. It waits for no transaction, and sees committed data. If [Config].Confirm
+// says so, Read first confirms a saga that is over or stuck. This confirmation waits for a
+// transaction that holds the saga.
+func (j *Journal) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
+	r, err := j.look(ctx, id, func(r journal.Record) bool { return !r.Status.Active() })
 	return r, wrap("read", err)
 }
 
-// look reads the saga, and confirms it if somebody is to rely on it as it stands.
-func (j *Journal) look(ctx context.Context, id saga.ID, relied func(saga.Record) bool) (saga.Record, error) {
-	f, err := pgkit.One(ctx, j.pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
+// look reads the saga, and confirms it if the caller is to rely on its present state.
+func (j *Journal) look(ctx context.Context, id journal.ID, relied func(journal.Record) bool) (journal.Record, error) {
+	f, err := pgkit.One(ctx, j.db.Pool, j.query.read.Bind(pgx.NamedArgs{"id": uuid(id)}), j.sealer.scanFound)
 	if err == nil && relied(f.Record) && j.mustConfirm(f.synchronous) {
 		f.stored, err = j.confirm(ctx, id)
 	}
 	if err != nil {
-		return saga.Record{}, notFound(err)
+		return journal.Record{}, notFound(err)
 	}
 	return j.completed(ctx, f.stored)
 }
 
-// always is for what is written twice: whoever repeats a write relies on it.
-func always(saga.Record) bool { return true }
+// always is for repeated writes: the caller that repeats a write relies on the record.
+func always(journal.Record) bool { return true }
 
 func (j *Journal) mustConfirm(synchronous bool) bool {
 	switch j.cfg.Confirm {
@@ -47,11 +47,11 @@ func (j *Journal) mustConfirm(synchronous bool) bool {
 	}
 }
 
-// confirm writes before it believes what it reads.
-func (j *Journal) confirm(ctx context.Context, id saga.ID) (stored, error) {
+// confirm writes before it trusts the record that it reads.
+func (j *Journal) confirm(ctx context.Context, id journal.ID) (stored, error) {
 	return pgkit.RetryConflict(ctx, func() (stored, error) {
-		st := j.query.confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.lockTimeout})
-		f, ok, err := pgkit.Row(ctx, j.writer, st, j.sealer.scanFound)
+		st := j.query.confirm.Bind(pgx.NamedArgs{"id": uuid(id), "lock_timeout": j.db.LockTimeout})
+		f, ok, err := pgkit.Row(ctx, j.db.Writer, st, j.sealer.scanFound)
 		if err == nil && !ok {
 			err = pgx.ErrNoRows
 		}
@@ -61,18 +61,18 @@ func (j *Journal) confirm(ctx context.Context, id saga.ID) (stored, error) {
 
 // completed adds the results that are in the side table. They are written once and
 // deleted with their saga, so that they belong to it whenever they are read.
-func (j *Journal) completed(ctx context.Context, s stored) (saga.Record, error) {
+func (j *Journal) completed(ctx context.Context, s stored) (journal.Record, error) {
 	if len(s.missing) == 0 {
 		return s.Record, nil
 	}
 	all, err := j.allCompleted(ctx, []stored{s})
 	if err != nil {
-		return saga.Record{}, err
+		return journal.Record{}, err
 	}
 	return all[0], nil
 }
 
-func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]saga.Record, error) {
+func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]journal.Record, error) {
 	var ids []pgtype.UUID
 	index := make(map[[16]byte]*stored)
 	for i := range sagas {
@@ -86,10 +86,10 @@ func (j *Journal) allCompleted(ctx context.Context, sagas []stored) ([]saga.Reco
 			return nil, err
 		}
 	}
-	records := make([]saga.Record, len(sagas))
+	records := make([]journal.Record, len(sagas))
 	for i, s := range sagas {
 		if len(s.missing) > 0 && s.Corrupt == nil {
-			s.Corrupt = fmt.Errorf("%w: saga %v: %d results are not there", saga.ErrCorrupt, s.ID, len(s.missing))
+			s.Corrupt = fmt.Errorf("%w: saga %v: %d results are not there", journal.ErrCorrupt, s.ID, len(s.missing))
 		}
 		records[i] = s.Record
 	}
@@ -101,7 +101,7 @@ func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[
 	if err := st.Err(); err != nil {
 		return err
 	}
-	rows, err := j.pool.Query(ctx, st.SQL, st.Args...)
+	rows, err := j.db.Pool.Query(ctx, st.SQL, st.Args...)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (j *Journal) addResults(ctx context.Context, ids []pgtype.UUID, index map[[
 
 func notFound(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return saga.ErrNotFound
+		return journal.ErrNotFound
 	}
 	return err
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A stored saga is a record as its row has it: results in the side table are still
 // missing.
 type stored struct {
-	saga.Record
+	journal.Record
 
 	missing map[place]int // to which entry each belongs
 	damage  damage        // that Corrupt was made from
@@ -45,7 +45,7 @@ func (s sealer) scanFound(row pgx.CollectableRow) (f found, err error) {
 }
 
 // parkedEngine stands in the rows of parked sagas for the engine.
-var parkedEngine = saga.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+var parkedEngine = journal.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 
 // columns takes one row.
 type columns struct {
@@ -57,7 +57,7 @@ type columns struct {
 	version                                                                         int32
 	fence, revision                                                                 int64
 	status                                                                          int16
-	deaths                                                                          int32
+	recoveryAttempts                                                                int32
 	cancel, clean                                                                   bool
 	now                                                                             time.Time
 	createdAt, firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
@@ -67,23 +67,26 @@ type columns struct {
 func (c *columns) targets() []any {
 	return []any{
 		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
-		&c.fence, &c.revision, &c.status, &c.deaths, &c.cancel, &c.clean,
+		&c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
 		&c.createdAt, &c.firstClaimed, &c.deadline, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
 	}
 }
 
-// stored returns what can be read. What cannot is said in Corrupt, so that one
-// damaged saga is seen, and keeps no other from being read.
+// stored returns what can be read. Corrupt describes the parts that cannot be read. So a damaged
+// saga is seen, and other sagas can still be read.
 func (c *columns) stored() stored {
-	s := stored{Record: saga.Record{
+	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
-		Fence: c.fence, Revision: c.revision, Deaths: int(c.deaths), Cancel: c.cancel, Clean: c.clean,
+		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
 		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}
 	c.unpack(&s)
+	if !s.Engine.IsZero() {
+		s.WakeAt = time.Time{} // wake.sql left it for the next write
+	}
 	s.Corrupt = s.damage.of(s.ID)
 	return s
 }

@@ -24,7 +24,7 @@ func TestOpen_warnsOfAsynchronousStandbys(t *testing.T) {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgjournal.Migrate(t.Context(), look))
+	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""))
 	warnings := func() int {
 		var log bytes.Buffer
 		j, err := pgjournal.Open(t.Context(), cfg, pgjournal.Config{AllowNonDurable: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -12,13 +12,13 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// Postgres is restarted, and then killed, while two processes take over what a third one
-// left. Nothing is lost, no call is sent twice, and callers who wait meanwhile are told
-// what is in the journal.
+// Postgres is restarted, and then killed, while two processes take over the sagas of a third one.
+// No saga is lost, no call is sent twice, and callers that wait are told the journal's outcome.
 func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
@@ -39,7 +39,7 @@ func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 	const lease = 5 * time.Minute
 	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: lease, MaxActive: sagas / 4}
 	drains := spawnDrains(t, look, 2, todo)
-	// Who asks needs an engine, which takes over a saga at a time beside them.
+	// The callers need an engine. It takes over one saga at a time beside the two processes.
 	asker := engineWith(t, j, c, saga.Config{Lease: lease, Poll: quickPoll, MaxActive: 1})
 	c.holdUntilShared(t, look, dead, 3, func() { require.NoError(t, j.Leave(t.Context(), dead)) })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -54,32 +54,32 @@ func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 	}
 	require.EqualValues(t, 2, restarts.Load(), "the server was restarted too late")
 	look.Reset() // of connections from before
-	require.Equal(t, sagas, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and deaths = 0"))
+	require.Equal(t, sagas, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and recovery_attempts = 0"))
 	for key, n := range c.deliveries() {
 		require.Equal(t, 1, n, "a call was sent so often (key %s)", key)
 	}
 }
 
-// askFor has a caller ask for a trip until it is told how that ended, and compares this
-// with what the journal and the callees have.
-func askFor(ctx context.Context, t *testing.T, c *town, j saga.Journal, e *saga.Engine, in journey) {
+// askFor asks for a trip, as a caller, until it is told the outcome. It compares this outcome
+// with the journal and the callees.
+func askFor(ctx context.Context, t *testing.T, c *town, j journal.Journal, e *saga.Engine, in journey) {
 	key, err := childkey.FromParts("trip", in.Trip)
 	if err != nil {
 		t.Error(err)
 	}
 	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // as a caller does: again, with the same key
 		got, err := trip.Run(ctx, e, key, in)
-		var told saga.Status
+		var told journal.Status
 		switch {
 		case err == nil && got == ticket{"tour"}:
-			told = saga.Completed
+			told = journal.Completed
 		case errors.Is(err, saga.ErrCompensated):
-			told = saga.Compensated
+			told = journal.Compensated
 		default:
 			continue
 		}
-		r := ended(t, j, saga.IDOf("", "trip", key))
-		if r.Status != told || (told == saga.Compensated) != in.Refuse {
+		r := ended(t, j, journal.IDOf("", "trip", key))
+		if r.Status != told || (told == journal.Compensated) != in.Refuse {
 			t.Errorf("%s is %v, refused %v, and its caller was told %v", in.Trip, r.Status, in.Refuse, told)
 		}
 		c.check(t, in.Trip, told, "while Postgres was restarted")

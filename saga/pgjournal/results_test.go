@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
-func withResult(step string, result []byte) saga.Entry {
+func withResult(step string, result []byte) journal.Entry {
 	e := completed(step)
 	e.Result = result
 	return e
@@ -30,11 +30,11 @@ func TestResults_aside(t *testing.T) {
 
 	engine := beat(t, j, time.Minute)
 	r := start(t, j, engine)
-	r = write(t, j, r, saga.Write{Entries: []saga.Entry{withResult("a.a", small)}})
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{withResult("a.a", small)}})
 	require.Zero(t, rows())
-	r = write(t, j, r, saga.Write{Entries: []saga.Entry{withResult("b.b", large), completed("c.c"), withResult("d.d", large)}})
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{withResult("b.b", large), completed("c.c"), withResult("d.d", large)}})
 	require.Equal(t, 2, rows())
-	check := func(what string, r saga.Record) {
+	check := func(what string, r journal.Record) {
 		t.Helper()
 		require.NoError(t, r.Corrupt, what)
 		require.Len(t, r.Entries, 4, what)
@@ -44,25 +44,25 @@ func TestResults_aside(t *testing.T) {
 		require.Equal(t, large, r.Entries[3].Result, what)
 	}
 	check("read", r)
-	again, _, err := j.Start(t.Context(), saga.StartRequest{ID: r.ID, Key: r.Key, Name: r.Name})
+	again, _, err := j.Start(t.Context(), journal.StartRequest{ID: r.ID, Key: r.Key, Name: r.Name})
 	require.NoError(t, err)
 	check("started again", again)
 	require.NoError(t, j.Leave(t.Context(), engine))
 	other := beat(t, j, time.Minute)
-	claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: other, Plans: []saga.PlanHash{aPlan}, Limit: 10})
+	claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: other, Plans: []journal.PlanHash{aPlan}, Limit: 10})
 	require.NoError(t, err)
 	check("claimed", claimed[0])
 	forced := withResult("b.b", bytes.Repeat([]byte("f"), 40<<10))
-	r, won, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: claimed[0].Revision, Status: saga.Running, Entries: []saga.Entry{forced}, By: someone})
+	r, won, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: claimed[0].Revision, Status: journal.Running, Entries: []journal.Entry{forced}, By: someone})
 	require.NoError(t, err)
 	require.True(t, won)
 	require.Equal(t, forced.Result, r.Entries[1].Result, "the later one counts")
-	listed, err := j.List(t.Context(), saga.ListRequest{Limit: 1})
+	listed, err := j.List(t.Context(), journal.ListRequest{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, listed[0].Entries, 4)
 	require.Nil(t, listed[0].Entries[1].Result)
 
-	_, won, err = j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Abandoned, By: someone})
+	_, won, err = j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Abandoned, By: someone})
 	require.NoError(t, err)
 	require.True(t, won)
 	n, err := j.Sweep(t.Context(), 10)
@@ -71,37 +71,59 @@ func TestResults_aside(t *testing.T) {
 	require.Zero(t, rows())
 }
 
+// A saga that is woken keeps its revision. Large results that come with the word are readable, and
+// in the way of nothing that its owner writes.
+func TestResults_ofAWord(t *testing.T) {
+	t.Parallel()
+	j, _ := open(t, pgjournal.Config{})
+	r := start(t, j, beat(t, j, time.Minute))
+	large := func(step, text string) journal.Entry { return withResult(step, bytes.Repeat([]byte(text), 40<<10)) }
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{large("a.a", "a")}})
+	for _, step := range []string{"b.b", "c.c"} {
+		got, won, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Wake: true, Entries: []journal.Entry{large(step, "w")}, By: someone})
+		require.NoError(t, err)
+		require.True(t, won)
+		require.NoError(t, got.Corrupt)
+	}
+	r = write(t, j, r, journal.Write{Entries: []journal.Entry{large("d.d", "d")}})
+	require.NoError(t, r.Corrupt)
+	require.Len(t, r.Entries, 4)
+	for i, text := range []string{"a", "w", "w", "d"} {
+		require.Equal(t, bytes.Repeat([]byte(text), 40<<10), r.Entries[i].Result)
+	}
+}
+
 // A large write that is refused leaves no result behind.
 func TestResults_ofARefusedWrite(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
 	r := start(t, j, beat(t, j, time.Minute))
-	w := saga.Write{Revision: 2, Entries: []saga.Entry{withResult("a.b", make([]byte, 40<<10))}}
+	w := journal.Write{Revision: 2, Entries: []journal.Entry{withResult("a.b", make([]byte, 40<<10))}}
 	zombie := ownerOf(r)
 	zombie.Fence++
-	require.ErrorIs(t, j.Append(t.Context(), zombie, w), saga.ErrLeaseLost)
+	require.ErrorIs(t, j.Append(t.Context(), zombie, w), journal.ErrLeaseLost)
 	require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
 	require.NoError(t, j.Append(t.Context(), ownerOf(r), w), "repeated")
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from saga_result"))
 }
 
-// A call that is tried for weeks does not fill its saga's row: now and then what was
-// replaced is dropped, in an update that is no revision.
+// A call that is retried for weeks does not fill its saga's row. Sometimes an update drops the
+// replaced entries and leaves the revision unchanged.
 func TestAppend_compacts(t *testing.T) {
 	t.Parallel()
-	for _, combining := range []pgjournal.Combining{pgjournal.CombiningOn, pgjournal.CombiningOff} {
-		t.Run(fmt.Sprint(combining), func(t *testing.T) {
+	for _, separate := range []bool{false, true} {
+		t.Run(fmt.Sprint(separate), func(t *testing.T) {
 			t.Parallel()
 			c := new(counter)
-			j, look := open(t, pgjournal.Config{Combining: combining}, c.under)
+			j, look := open(t, pgjournal.Config{SeparateCommits: separate}, c.under)
 			r := start(t, j, beat(t, j, time.Hour))
 			keep := withResult("a.a", bytes.Repeat([]byte("k"), 20<<10))
-			r = write(t, j, r, saga.Write{Entries: []saga.Entry{keep}})
+			r = write(t, j, r, journal.Write{Entries: []journal.Entry{keep}})
 			const tries = 300
 			statements := c.count(func() {
 				for n := range tries {
-					e := saga.Entry{Step: "b.b", Outcome: retry.Unknown, Pending: true, Tries: n, Detail: string(bytes.Repeat([]byte("d"), 1000))}
-					w := saga.Write{Revision: r.Revision + 1 + int64(n), Entries: []saga.Entry{e}}
+					e := journal.Entry{Step: "b.b", Outcome: retry.Unknown, Pending: true, Attempts: n, Detail: string(bytes.Repeat([]byte("d"), 1000))}
+					w := journal.Write{Revision: r.Revision + 1 + int64(n), Entries: []journal.Entry{e}}
 					require.NoError(t, j.Append(t.Context(), ownerOf(r), w))
 				}
 			})
@@ -113,16 +135,16 @@ func TestAppend_compacts(t *testing.T) {
 			require.EqualValues(t, 2+tries, r.Revision)
 			require.Len(t, r.Entries, 2)
 			require.Equal(t, keep.Result, r.Entries[0].Result)
-			require.Equal(t, tries-1, r.Entries[1].Tries)
+			require.Equal(t, tries-1, r.Entries[1].Attempts)
 			large := withResult("c.c", bytes.Repeat([]byte("l"), 40<<10))
-			r = write(t, j, r, saga.Write{Entries: []saga.Entry{large}})
+			r = write(t, j, r, journal.Write{Entries: []journal.Entry{large}})
 			require.Equal(t, large.Result, r.Entries[2].Result)
 		})
 	}
 }
 
-// A row that no version of this package wrote is shown for what it is, and does not
-// keep others from being read, claimed or listed.
+// A row that no version of this package wrote is shown as damaged. Other rows can still be read,
+// claimed and listed.
 func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, mar string }{
@@ -137,24 +159,24 @@ func TestCorrupt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			j, look := open(t, pgjournal.Config{})
-			put := func() saga.Record {
+			put := func() journal.Record {
 				r := start(t, j, beat(t, j, time.Minute))
-				return write(t, j, r, saga.Write{Entries: []saga.Entry{completed("a.a"), withResult("b.b", make([]byte, 40<<10))}})
+				return write(t, j, r, journal.Write{Entries: []journal.Entry{completed("a.a"), withResult("b.b", make([]byte, 40<<10))}})
 			}
 			bad, good := put(), put()
 			exec(t, look, tt.mar, [16]byte(bad.ID))
 			r, err := j.Read(t.Context(), bad.ID)
 			require.NoError(t, err)
-			require.ErrorIs(t, r.Corrupt, saga.ErrCorrupt)
+			require.ErrorIs(t, r.Corrupt, journal.ErrCorrupt)
 			require.NotContains(t, r.Corrupt.Error(), "secret")
-			require.Equal(t, saga.Running, r.Status)
-			listed, err := j.List(t.Context(), saga.ListRequest{Limit: 10})
+			require.Equal(t, journal.Running, r.Status)
+			listed, err := j.List(t.Context(), journal.ListRequest{Limit: 10})
 			require.NoError(t, err)
 			require.Len(t, listed, 2)
 
 			exec(t, look, "update saga_engine set has_left = true")
 			exec(t, look, "update saga set plan = $1 where id = $2 and octet_length(plan) = 32", aPlan[:], [16]byte(good.ID))
-			claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: beat(t, j, time.Minute), Plans: []saga.PlanHash{aPlan}, Limit: 10})
+			claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: beat(t, j, time.Minute), Plans: []journal.PlanHash{aPlan}, Limit: 10})
 			require.NoError(t, err)
 			healthy := 0
 			for _, r := range claimed {
@@ -166,10 +188,10 @@ func TestCorrupt(t *testing.T) {
 			require.Equal(t, 1, healthy)
 			r, err = j.Read(t.Context(), bad.ID)
 			require.NoError(t, err)
-			r, won, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Abandoned, By: someone})
+			r, won, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Abandoned, By: someone})
 			require.NoError(t, err)
 			require.True(t, won, "a person can end it")
-			require.Equal(t, saga.Abandoned, r.Status)
+			require.Equal(t, journal.Abandoned, r.Status)
 		})
 	}
 }
@@ -180,7 +202,7 @@ func TestCorrupt_harmsNoOther(t *testing.T) {
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	c := newTown(t)
 	dead := beat(t, j, time.Minute)
-	var ids []saga.ID
+	var ids []journal.ID
 	for i := range 20 {
 		r := startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)})
 		ids = append(ids, r.ID)
@@ -193,15 +215,15 @@ func TestCorrupt_harmsNoOther(t *testing.T) {
 	for i, id := range ids {
 		r := ended(t, j, id)
 		if i != 7 {
-			require.Equal(t, saga.Completed, r.Status)
+			require.Equal(t, journal.Completed, r.Status)
 			c.check(t, fmt.Sprint(i), r.Status, "beside a corrupt one")
 			continue
 		}
-		require.Equal(t, saga.Stuck, r.Status)
-		require.Equal(t, saga.ReasonCorrupt, r.StuckOn.Reason)
+		require.Equal(t, journal.Stuck, r.Status)
+		require.Equal(t, journal.ReasonCorrupt, r.StuckOn.Reason)
 		require.Zero(t, c.done[place{"7", "train"}], "a call was sent for it")
 	}
 	r, err := e.Abandon(t.Context(), ids[7], someone)
 	require.NoError(t, err)
-	require.Equal(t, saga.Abandoned, r.Status)
+	require.Equal(t, journal.Abandoned, r.Status)
 }

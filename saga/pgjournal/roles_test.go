@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -49,13 +49,13 @@ func as(role string) func(*pgxpool.Config) {
 // The runtime role is enough for everything that an engine does.
 func TestJournal_asRuntime(t *testing.T) {
 	t.Parallel()
-	sagatest.TestJournal(t, func(tb testing.TB) saga.Journal {
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
 		look := pgtest.NewPool(tb, pgjournal.Migrate)
 		return openOn(tb, look, pgjournal.Config{}, as(roles(tb, look).Runtime))
 	})
 }
 
-// Who cannot write hears it from Open, and not from each call.
+// Open refuses a role that cannot write, so that not each call fails.
 func TestOpen_asObserver(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
@@ -68,7 +68,7 @@ func TestOpen_asObserver(t *testing.T) {
 	require.Equal(t, observer, missing.Role)
 }
 
-// And for nothing else. An observer sees less.
+// The runtime role lacks all other rights. The observer role sees less.
 func TestRoles_refuse(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgjournal.Config{})
@@ -85,7 +85,7 @@ func TestRoles_refuse(t *testing.T) {
 	const allowed, denied = "", "42501"
 	for _, tt := range []struct{ statement, runtime, observer string }{
 		{"select count(*) from saga", allowed, allowed},
-		{"select id, name, status, engine, created_at, deaths, finished_at from saga", allowed, allowed},
+		{"select id, name, status, engine, created_at, recovery_attempts, finished_at from saga", allowed, allowed},
 		{"select key from saga", allowed, denied},
 		{"select scope from saga", allowed, denied},
 		{"select input from saga", allowed, denied},
@@ -126,7 +126,7 @@ func TestRoles_refuse(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, pgjournal.Migrate(t.Context(), pools[r.Owner]), "the owner migrates")
+	require.NoError(t, pgjournal.Migrate(t.Context(), pools[r.Owner], ""), "the owner migrates")
 	_, err := pools[r.Owner].Exec(t.Context(), "alter table saga add column later int")
 	require.NoError(t, err)
 }

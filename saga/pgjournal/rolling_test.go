@@ -14,21 +14,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgkit"
 )
+
+// migrations are the library's own steps, with the ways back that users do not need.
+var migrations = pgkit.Migrations{Component: "saga", Files: pgjournal.MigrationFiles}
 
 // nextVersion has one step more than the library has today: a column more, beside which the
 // library of today can go on.
 func nextVersion(t *testing.T, latest int) pgkit.Migrations {
 	t.Helper()
 	files := make(fstest.MapFS)
-	require.NoError(t, fs.WalkDir(pgjournal.Migrations.Files, ".", func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, fs.WalkDir(pgjournal.MigrationFiles, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(pgjournal.Migrations.Files, path)
+		text, err := fs.ReadFile(pgjournal.MigrationFiles, path)
 		files[path] = &fstest.MapFile{Data: text}
 		return err
 	}))
@@ -37,7 +40,7 @@ func nextVersion(t *testing.T, latest int) pgkit.Migrations {
 		"alter table saga add column later integer not null default 7; insert into saga_version (version, oldest) values (%d, %d);", latest+1, latest)}
 	files[name+".down.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil,
 		"alter table saga drop column later; delete from saga_version where version = %d;", latest+1)}
-	return pgkit.Migrations{Component: pgjournal.Migrations.Component, Files: files}
+	return pgkit.Migrations{Component: migrations.Component, Files: files}
 }
 
 // A rolling deploy: the first new process adds a column while the old ones work. They go on,
@@ -49,7 +52,7 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 	described := openOn(t, look, pgjournal.Config{}, small, func(cfg *pgxpool.Config) {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as behind a pooler
 	})
-	latest, err := pgjournal.Migrations.Latest()
+	latest, err := migrations.Latest()
 	require.NoError(t, err)
 	next := nextVersion(t, latest)
 	var rounds atomic.Int64
@@ -78,7 +81,7 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 		require.NoError(t, next.Up(t.Context(), look, ""))
 		goesOn()
 		require.NoError(t, j.Check(t.Context()), "the readiness probe of an old process")
-		require.NoError(t, pgjournal.Migrate(t.Context(), look), "an old process that starts again")
+		require.NoError(t, pgjournal.Migrate(t.Context(), look, ""), "an old process that starts again")
 		require.NoError(t, next.Down(t.Context(), look, "", latest))
 		goesOn()
 	}
@@ -93,21 +96,21 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 // sagaThrough leases an engine, and starts, reads, writes, claims and ends a saga.
 func sagaThrough(ctx context.Context, j *pgjournal.Journal) error {
 	engine := newEngine()
-	if err := j.Beat(ctx, engine, time.Hour); err != nil {
+	if err := j.Heartbeat(ctx, engine, time.Hour); err != nil {
 		return err
 	}
 	r, _, err := j.Start(ctx, newRequest(engine))
 	if err != nil {
 		return err
 	}
-	if err := j.Append(ctx, ownerOf(r), saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}); err != nil {
+	if err := j.Append(ctx, ownerOf(r), journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}}); err != nil {
 		return err
 	}
 	if _, err := j.Read(ctx, r.ID); err != nil {
 		return err
 	}
-	if _, err := j.Claim(ctx, saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{{1}}, Limit: 1}); err != nil {
+	if _, err := j.Claim(ctx, journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{{1}}, Limit: 1}); err != nil {
 		return err
 	}
-	return j.Append(ctx, ownerOf(r), saga.Write{Revision: 3, Status: saga.Completed, Keep: time.Hour})
+	return j.Append(ctx, ownerOf(r), journal.Write{Revision: 3, Status: journal.Completed, Keep: time.Hour})
 }

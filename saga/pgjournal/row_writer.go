@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 // A rowWriter makes the two writes that every saga needs durable. They are of one
@@ -36,23 +36,17 @@ func (s *singles) append(ctx context.Context, w owned) (bool, error) {
 	return ok, err
 }
 
-// briefLockTimeout is how long a statement waits for a lock where others wait for its
-// connection. Most locks are those of another process's flush or claim, and gone with its commit.
-// One that is held longer is a user's transaction's: whoever needs it comes again, and holds no
-// connection in between.
-const briefLockTimeout = 10 * time.Millisecond
-
 // insist sends a write for as long as a lock may be waited for. Once it met the lock it goes alone, or each
 // flush that it is in would meet it.
-func insist[Q, A any](ctx context.Context, within time.Duration, lane *pgkit.Lane[Q, A], q Q) (A, bool, error) {
+func insist[Q, A any](ctx context.Context, within time.Duration, batch *pgkit.BatchKind[Q, A], q Q) (A, bool, error) {
 	type answer struct {
 		a  A
 		ok bool
 	}
-	send := lane.Do
+	send := batch.Do
 	got, err := pgkit.RetryLocked(ctx, within, func() (answer, error) {
 		a, ok, err := send(ctx, q)
-		send = lane.Alone
+		send = batch.Alone
 		return answer{a, ok}, err
 	})
 	return got.a, got.ok, err
@@ -63,19 +57,19 @@ func insist[Q, A any](ctx context.Context, within time.Duration, lane *pgkit.Lan
 // for no new one.
 type combined struct {
 	lockTimeout time.Duration
-	starts      *pgkit.Lane[starting, time.Time]
-	appends     *pgkit.Lane[owned, bool]
+	starts      *pgkit.BatchKind[starting, time.Time]
+	appends     *pgkit.BatchKind[owned, bool]
 }
 
 func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *combined {
 	return &combined{
 		lockTimeout: lockTimeout,
-		starts: pgkit.NewLane(c, pgkit.LaneConfig[starting, time.Time]{
+		starts: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[starting, time.Time]{
 			One: s.start, ScanOne: pgx.RowTo[time.Time], Many: s.startMany,
 			Compare: func(a, b starting) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 			Bytes:   func(req starting) int { return len(req.input) },
 		}),
-		appends: pgkit.NewLane(c, pgkit.LaneConfig[owned, bool]{
+		appends: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[owned, bool]{
 			One: s.append, ScanOne: pgx.RowTo[bool], Many: s.appendMany,
 			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 			Bytes:   func(w owned) int { return len(w.log) + len(w.stored.result) },

@@ -6,34 +6,34 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// Start implements [saga.Journal]: one statement for a new saga, two for one that
-// is there, which write nothing. It waits, for at most Config.LockTimeout, where a
-// transaction is about to store the same saga.
-func (j *Journal) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+// Start implements [journal.Journal]. It takes one statement for a new saga. For a saga that is
+// stored already it takes two, which write nothing. If another transaction is about to store the
+// same saga, Start waits for at most Config.LockTimeout.
+func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	if err := checkStart(req); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
 	sealed, err := j.sealer.starting(req)
 	if err != nil {
-		return saga.Record{}, false, wrap("start", err)
+		return journal.Record{}, false, wrap("start", err)
 	}
-	var r saga.Record // filled in by reference: it is large, and this far from the bottom of a stack
+	var r journal.Record // filled in by reference: it is large, and this far from the bottom of a stack
 	for {
 		created, err := j.start(ctx, &sealed, &r)
-		if errors.Is(err, saga.ErrNotFound) && ctx.Err() == nil {
-			continue // what was in the way has been swept since
+		if errors.Is(err, journal.ErrNotFound) && ctx.Err() == nil {
+			continue // the conflicting saga has been swept since
 		}
 		return r, created, wrap("start", err)
 	}
 }
 
-func (j *Journal) start(ctx context.Context, req *starting, r *saga.Record) (created bool, err error) {
+func (j *Journal) start(ctx context.Context, req *starting, r *journal.Record) (created bool, err error) {
 	sent := ctx
-	if saga.Stays(ctx) {
+	if journal.Stays(ctx) {
 		sent = pgkit.Staying(ctx)
 	}
 	var at time.Time
@@ -48,19 +48,19 @@ func (j *Journal) start(ctx context.Context, req *starting, r *saga.Record) (cre
 		*r = newRecord(&req.StartRequest, at)
 		return true, nil
 	}
-	// Its snapshot is younger than the conflict. Calls are sent on the strength of
-	// what it finds, or an answer given.
+	// The snapshot of this read is younger than the conflict. The caller relies on the record to
+	// send calls or to give an answer.
 	*r, err = j.look(ctx, req.ID, always)
 	return err == nil && !req.Engine.IsZero() && r.Engine == req.Engine && r.Revision == 1, err
 }
 
-// newRecord is what the insert wrote.
-func newRecord(req *saga.StartRequest, at time.Time) saga.Record {
-	r := saga.Record{
+// newRecord returns the record that the insert wrote.
+func newRecord(req *journal.StartRequest, at time.Time) journal.Record {
+	r := journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input),
-		Status: saga.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
+		Status: journal.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
 		Now: at.UTC(), CreatedAt: at.UTC(),
 	}
 	if req.Engine.IsZero() {

@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -56,7 +58,7 @@ func (s *newcomer) open(t *testing.T, ctx context.Context) error { //nolint:revi
 		return err
 	}
 	defer pool.Close()
-	if err := pgjournal.Migrate(ctx, pool); err != nil {
+	if err := pgjournal.Migrate(ctx, pool, ""); err != nil {
 		return err
 	}
 	j, err := pgjournal.Open(ctx, s.cfg, pgjournal.Config{AllowNonDurable: true, Logger: slog.New(s)})
@@ -68,8 +70,9 @@ func (s *newcomer) open(t *testing.T, ctx context.Context) error { //nolint:revi
 }
 
 // runOn opens an engine, and has it run a saga.
-func (s *newcomer) runOn(t *testing.T, ctx context.Context, j saga.Journal) error { //nolint:revive // t comes first in tests
-	e, err := saga.Open(ctx, j, client(t, s.town.url, nil), saga.Config{
+func (s *newcomer) runOn(t *testing.T, ctx context.Context, j journal.Journal) error { //nolint:revive // t comes first in tests
+	e, err := saga.Open(ctx, j, saga.Config{
+		Client:      client(t, s.town.url, nil),
 		Definitions: []saga.AnyDefinition{idle}, Lease: 3 * time.Second, Observer: &s.failed,
 	})
 	if err != nil {
@@ -86,13 +89,10 @@ type failures struct {
 	errs []error
 }
 
-func (j *failures) TryEnded(context.Context, saga.TryEvent)   {}
-func (j *failures) SagaMoved(context.Context, saga.MoveEvent) {}
-
-func (j *failures) EngineEvent(_ context.Context, e saga.EngineEvent) {
+func (j *failures) Observe(_ context.Context, e saga.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e.Kind == saga.EngineJournalError {
+	if e.Kind == saga.EventJournalError {
 		j.errs = append(j.errs, e.Err)
 	}
 }
@@ -200,7 +200,7 @@ func TestOpen_duringAFailover(t *testing.T) {
 func TestOpen_answerOfTheFirstBeatIsLost(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
-	proxy := pgtest.NewProxy(t, look.Config().ConnString())
+	proxy := pgkittest.NewProxy(t, look.Config().ConnString())
 	s := newcomerAt(t, newTown(t), proxy.URL())
 	inner, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestOpen_answerOfTheFirstBeatIsLost(t *testing.T) {
 	j := &holding{Journal: inner, hold: proxy.HoldAnswers}
 	opening := inBackground(func() error { return s.runOn(t, t.Context(), j) })
 	until(t, "the first beat is given up", func() bool { return len(s.failed.all()) > 0 })
-	require.ErrorIs(t, s.failed.all()[0], saga.ErrFateUnknown)
+	require.ErrorIs(t, s.failed.all()[0], journal.ErrFateUnknown)
 	require.Equal(t, 1, engines(), "it arrived")
 	require.Empty(t, opening)
 	proxy.Release()
@@ -222,28 +222,28 @@ func TestOpen_answerOfTheFirstBeatIsLost(t *testing.T) {
 
 // A holding journal calls hold before its first beat.
 type holding struct {
-	saga.Journal
+	journal.Journal
 	hold  func()
 	beats atomic.Int32
 }
 
-func (h *holding) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+func (h *holding) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 	if h.beats.Add(1) == 1 {
 		h.hold()
 	}
-	return h.Journal.Beat(ctx, engine, lease)
+	return h.Journal.Heartbeat(ctx, engine, lease)
 }
 
 // Whatever becomes of any round trip, an engine opens.
 func TestInjection_open(t *testing.T) {
 	t.Parallel()
-	i := new(pgtest.Injector)
+	i := new(pgkittest.Injector)
 	j, _ := open(t, pgjournal.Config{}, i.Under)
 	c := newTown(t)
 	var e *saga.Engine
 	var failed, gone error
 	i.EveryFault(t, func() {}, func(ctx context.Context) {
-		e, failed = saga.Open(ctx, j, client(t, c.url, nil), saga.Config{Definitions: []saga.AnyDefinition{trip, idle}, Poll: time.Hour})
+		e, failed = saga.Open(ctx, j, saga.Config{Client: client(t, c.url, nil), Definitions: []saga.AnyDefinition{trip, idle}, Poll: time.Hour})
 		gone = ctx.Err()
 		if failed == nil {
 			closeEngine(t, e)
@@ -265,20 +265,20 @@ func TestOpen_doesNotWaitForWhatStaysSo(t *testing.T) {
 	s := newcomerAt(t, newTown(t), look.Config().ConnString())
 	bare, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
-	require.ErrorIs(t, s.runOn(t, ctx, bare), saga.ErrRefused, "there are no tables")
+	require.ErrorIs(t, s.runOn(t, ctx, bare), journal.ErrRefused, "there are no tables")
 	bare.Close()
-	require.ErrorIs(t, s.runOn(t, ctx, bare), saga.ErrRefused, "the journal is closed")
+	require.ErrorIs(t, s.runOn(t, ctx, bare), journal.ErrRefused, "the journal is closed")
 
 	elsewhere := s.cfg.Copy()
 	elsewhere.ConnConfig.Database = "nosuch"
 	pool := preparedPool(t, elsewhere)
-	require.ErrorContains(t, pgjournal.Migrate(ctx, pool), "nosuch")
+	require.ErrorContains(t, pgjournal.Migrate(ctx, pool, ""), "nosuch")
 	var log bytes.Buffer
 	_, err = pgjournal.Open(ctx, elsewhere, pgjournal.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.ErrorIs(t, err, saga.ErrRefused)
+	require.ErrorIs(t, err, journal.ErrRefused)
 	require.Empty(t, log.String())
 	j, err := pgjournal.New(pool, pgjournal.Config{})
 	require.NoError(t, err)
 	t.Cleanup(j.Close)
-	require.ErrorIs(t, s.runOn(t, ctx, j), saga.ErrRefused)
+	require.ErrorIs(t, s.runOn(t, ctx, j), journal.ErrRefused)
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)--.*$`)
-	// What belongs to a session is lost behind a pooler, or found by somebody
-	// else; notifications take one lock for the whole server at commit; now()
-	// stands still from BEGIN, and a lease must not.
+	// A session setting is lost behind a pooler, or found by another client. Notifications take
+	// one lock for the whole server at commit. now() stands still from BEGIN, and the time of a
+	// lease must not stand still.
 	sessionWords = regexp.MustCompile(`(?i)\b(listen|notify|pg_notify|advisory|prepare|temp|temporary|set\s+session|now\s*\(\))`)
 	localSetting = regexp.MustCompile(`set_config\([^)]*\)`)
 )
@@ -85,26 +85,26 @@ func TestStatementsPerMethod(t *testing.T) {
 		t.Helper()
 		require.Equal(t, want, c.count(func() { require.NoError(t, do(), what) }), what)
 	}
-	var r saga.Record
+	var r journal.Record
 	req := newRequest(engine)
 	count(1, "start", func() (err error) { r, _, err = j.Start(t.Context(), req); return err })
 	count(2, "start of a saga that is there: the insert that did nothing, and a read", func() error {
 		_, _, err := j.Start(t.Context(), req)
 		return err
 	})
-	w := saga.Write{Revision: 2, Entries: []saga.Entry{completed("a.b")}}
+	w := journal.Write{Revision: 2, Entries: []journal.Entry{completed("a.b")}}
 	count(1, "append", func() error { return j.Append(t.Context(), ownerOf(r), w) })
 	count(2, "append that is there: the update that did nothing, and a read", func() error {
 		return j.Append(t.Context(), ownerOf(r), w)
 	})
 	count(1, "read", func() error { _, err := j.Read(t.Context(), r.ID); return err })
-	count(1, "beat", func() error { return j.Beat(t.Context(), engine, time.Minute) })
+	count(1, "beat", func() error { return j.Heartbeat(t.Context(), engine, time.Minute) })
 	for range 20 {
-		start(t, j, saga.EngineID{})
+		start(t, j, journal.EngineID{})
 	}
 	claim := func(n int) func() error {
 		return func() error {
-			claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 100})
+			claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 100})
 			require.Len(t, claimed, n)
 			return err
 		}
@@ -114,16 +114,16 @@ func TestStatementsPerMethod(t *testing.T) {
 	r, err := j.Read(t.Context(), r.ID)
 	require.NoError(t, err)
 	count(1, "change", func() error {
-		_, _, err := j.Change(t.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Running, By: someone})
+		_, _, err := j.Change(t.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Running, By: someone})
 		return err
 	})
 	count(1, "leave", func() error { return j.Leave(t.Context(), engine) })
 }
 
-// Writes of steps and of undos change no indexed column, and find room on
-// their page, also where many sagas are written at once: all but the turn and the last of each
-// saga are HOT. The server is this test's own: a transaction in another database,
-// too, keeps dead rows in their place.
+// Writes of steps and of undos change no indexed column. They find room on their page, even if
+// many sagas are written at once. All writes but the turn and the last write of each saga are
+// HOT. The server is this test's own: a transaction in another database, too, keeps dead rows in
+// their place.
 func TestWritesAreHOT(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{"autovacuum": "off"}})
@@ -136,13 +136,13 @@ func TestWritesAreHOT(t *testing.T) {
 	together(32, func(int) {
 		for range sagas / 32 {
 			r := start(t, j, engine)
-			for _, w := range []saga.Write{
-				{Entries: []saga.Entry{completed("inventory.reserve")}},
-				{Entries: []saga.Entry{completed("payment.charge")}, DeadlineAt: time.Now()},
-				{Entries: []saga.Entry{{Step: "shipping.book", Outcome: retry.Rejected}}, Status: saga.Compensating, Cause: &saga.Failure{Reason: saga.ReasonStep}},
-				{Entries: []saga.Entry{{Step: "payment.charge", Undo: true, Outcome: retry.Completed}}},
-				{Entries: []saga.Entry{{Step: "inventory.reserve", Undo: true, Outcome: retry.Completed}}},
-				{Status: saga.Compensated, Keep: time.Hour},
+			for _, w := range []journal.Write{
+				{Entries: []journal.Entry{completed("inventory.reserve")}},
+				{Entries: []journal.Entry{completed("payment.charge")}, DeadlineAt: time.Now()},
+				{Entries: []journal.Entry{{Step: "shipping.book", Outcome: retry.Rejected}}, Status: journal.Compensating, Cause: &journal.Failure{Reason: journal.ReasonStep}},
+				{Entries: []journal.Entry{{Step: "payment.charge", Undo: true, Outcome: retry.Completed}}},
+				{Entries: []journal.Entry{{Step: "inventory.reserve", Undo: true, Outcome: retry.Completed}}},
+				{Status: journal.Compensated, Keep: time.Hour},
 			} {
 				r = write(t, j, r, w)
 			}
@@ -167,7 +167,7 @@ func TestIndexes(t *testing.T) {
 	columns := queryRow[[]string](t, look, `select array_agg(a.attname::text order by a.attname)
 		from pg_index i join pg_attribute a on a.attrelid = i.indexrelid
 		where i.indrelid = 'saga'::regclass`)
-	require.Equal(t, []string{"created_at", "created_at", "created_at", "engine", "expires_at", "id", "plan", "plan", "status", "status", "wake_at"}, columns)
+	require.Equal(t, []string{"created_at", "created_at", "created_at", "engine", "expires_at", "id", "plan", "plan", "plan", "status", "status", "wake_at"}, columns)
 	predicates := queryRow[[]string](t, look, `select array_agg(pg_get_expr(indpred, indrelid) order by 1) from pg_index
 		where indrelid = 'saga'::regclass and indpred is not null`)
 	const driven, nobody = "(status = ANY (ARRAY[1, 2]))", "'00000000-0000-0000-0000-000000000000'::uuid"
@@ -178,8 +178,7 @@ func TestIndexes(t *testing.T) {
 	}, predicates)
 }
 
-// Claims and lists of what is under way read what is under way, however many sagas
-// are finished.
+// Claims and lists of running sagas read only running sagas, however many sagas are finished.
 func TestPlans_ofFinishedSagas(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
@@ -189,17 +188,17 @@ func TestPlans_ofFinishedSagas(t *testing.T) {
 	exec(t, look, "vacuum analyze saga")
 	engine := beat(t, j, time.Minute)
 	for range 10 {
-		start(t, j, saga.EngineID{})
+		start(t, j, journal.EngineID{})
 	}
 	scanned := func() int64 {
 		exec(t, look, "select pg_stat_force_next_flush()")
 		return queryRow[int64](t, look, "select seq_tup_read from pg_stat_user_tables where relname = 'saga'")
 	}
 	before := scanned()
-	claimed, err := j.Claim(t.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{aPlan}, Limit: 5})
+	claimed, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 5})
 	require.NoError(t, err)
 	require.Len(t, claimed, 5)
-	for _, req := range []saga.ListRequest{{Limit: 100}, {Limit: 100, Engine: engine}, {Limit: 100, Orphans: true}} {
+	for _, req := range []journal.ListRequest{{Limit: 100}, {Limit: 100, Engine: engine}, {Limit: 100, Unowned: true}} {
 		_, err := j.List(t.Context(), req)
 		require.NoError(t, err)
 	}

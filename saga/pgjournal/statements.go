@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // statements makes the statements of the two writes that every step needs.
@@ -18,15 +18,15 @@ type statements struct {
 
 // An owned write is what an owner asks for, with its parts as they are stored.
 type owned struct {
-	saga.Owner
-	saga.Write
+	journal.Owner
+	journal.Write
 
 	log    []byte
 	large  [][]byte // results for the side table
 	stored struct{ cause, stuckOn, park, result []byte }
 }
 
-func (s sealer) owned(o saga.Owner, w saga.Write) (owned, error) {
+func (s sealer) owned(o journal.Owner, w journal.Write) (owned, error) {
 	sealed := owned{Owner: o, Write: w}
 	var err error
 	if sealed.log, sealed.large, err = s.logOf(o.ID, w.Entries, w.Revision); err != nil {
@@ -54,12 +54,12 @@ func (s sealer) owned(o saga.Owner, w saga.Write) (owned, error) {
 
 // A starting saga is one that somebody asks for, with its parts as they are stored.
 type starting struct {
-	saga.StartRequest
+	journal.StartRequest
 
 	input, inputHash []byte
 }
 
-func (s sealer) starting(req saga.StartRequest) (sealed starting, err error) {
+func (s sealer) starting(req journal.StartRequest) (sealed starting, err error) {
 	sealed.StartRequest = req
 	if sealed.input, err = s.seal(present(req.Input), kindInput, req.ID); err != nil {
 		return sealed, err
@@ -82,7 +82,7 @@ func startArgs(req starting) pgx.NamedArgs {
 }
 
 // firstFence is 0 where nobody owns the saga yet.
-func firstFence(req saga.StartRequest) int64 {
+func firstFence(req journal.StartRequest) int64 {
 	if req.Engine.IsZero() {
 		return 0
 	}
@@ -91,7 +91,7 @@ func firstFence(req saga.StartRequest) int64 {
 
 // completes reports whether the write says no more than that the saga is completed.
 func (w owned) completes() bool {
-	return w.Status == saga.Completed && w.Cause == nil && w.StuckOn == nil && w.WakeAt.IsZero() && w.DeadlineAt.IsZero()
+	return w.Status == journal.Completed && w.Cause == nil && w.StuckOn == nil && w.WakeAt.IsZero() && w.DeadlineAt.IsZero()
 }
 
 func (s statements) append(w owned) pgkit.Statement {
@@ -138,9 +138,11 @@ func present(data []byte) []byte {
 	return data
 }
 
-func statusOrNull(s saga.Status) pgtype.Int2 { return pgtype.Int2{Int16: int16(s), Valid: s != 0} }
+func statusOrNull(s journal.Status) pgtype.Int2 { return pgtype.Int2{Int16: int16(s), Valid: s != 0} }
 
-func uuid[T saga.ID | saga.EngineID](b T) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+func uuid[T journal.ID | journal.EngineID](b T) pgtype.UUID {
+	return pgtype.UUID{Bytes: b, Valid: true}
+}
 
 // timestamp makes the zero time a null.
 func timestamp(t time.Time) pgtype.Timestamptz {

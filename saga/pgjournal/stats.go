@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/saga"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A count is a row of what Stats reads.
+// A count is one row of the statement of Stats.
 type count struct {
 	of     string
 	status pgtype.Int2
@@ -20,45 +20,45 @@ type count struct {
 	oldest pgtype.Interval
 }
 
-// Stats implements [saga.Journal], in one statement. It reads at most [saga.StatsLimit]
+// Stats implements [journal.Journal], in one statement. It reads at most [journal.StatsLimit]
 // entries of an index for each status, for each plan that has sagas without an engine, and for
 // each engine that is gone.
-func (j *Journal) Stats(ctx context.Context) (saga.Stats, error) {
-	st := j.query.stats.Bind(pgx.NamedArgs{"most": int64(saga.StatsLimit)})
-	counts, err := pgkit.AllUnder(ctx, j.pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c count, err error) {
+func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
+	st := j.query.stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
+	counts, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c count, err error) {
 		return c, row.Scan(&c.of, &c.status, &c.plan, &c.n, &c.oldest)
 	})
 	if err != nil {
-		return saga.Stats{}, wrap("stats", err)
+		return journal.Stats{}, wrap("stats", err)
 	}
-	stats := saga.Stats{ByStatus: make(map[saga.Status]int64), OrphansOf: make(map[saga.PlanHash]int64)}
+	stats := journal.Stats{ByStatus: make(map[journal.Status]int64), UnownedOf: make(map[journal.PlanHash]int64)}
 	for _, c := range counts {
 		c.addTo(&stats)
 	}
 	return stats, nil
 }
 
-// addTo adds the count to stats. Sagas whose plan is damaged are orphans of no plan.
-func (c count) addTo(stats *saga.Stats) {
+// addTo adds the count to stats. Sagas with a damaged plan count as orphans, but in no plan.
+func (c count) addTo(stats *journal.Stats) {
 	if c.n == 0 {
 		return
 	}
 	switch c.of {
 	case "parked":
 		stats.Parked = c.n
-		stats.Orphans = min(stats.Orphans+c.n, saga.StatsLimit)
+		stats.Unowned = min(stats.Unowned+c.n, journal.StatsLimit)
 		return
 	case "asleep":
-		stats.Asleep = min(stats.Asleep+c.n, saga.StatsLimit)
+		stats.Asleep = min(stats.Asleep+c.n, journal.StatsLimit)
 		return
 	case "due":
-		stats.Orphans = min(stats.Orphans+c.n, saga.StatsLimit)
-		if plan := (saga.PlanHash{}); len(c.plan) == copy(plan[:], c.plan) && len(c.plan) == len(plan) {
-			stats.OrphansOf[plan] = min(stats.OrphansOf[plan]+c.n, saga.StatsLimit)
+		stats.Unowned = min(stats.Unowned+c.n, journal.StatsLimit)
+		if plan := (journal.PlanHash{}); len(c.plan) == copy(plan[:], c.plan) && len(c.plan) == len(plan) {
+			stats.UnownedOf[plan] = min(stats.UnownedOf[plan]+c.n, journal.StatsLimit)
 		}
 		return
 	}
-	status := saga.Status(c.status.Int16) //nolint:gosec // the statement has 1 to 6
+	status := journal.Status(c.status.Int16) //nolint:gosec // the statement has 1 to 6
 	stats.ByStatus[status] = c.n
 	const day, days = 24 * time.Hour, 100_000 // more than a Duration has are damage
 	age := time.Duration(c.oldest.Microseconds)*time.Microsecond + min(time.Duration(c.oldest.Days), days)*day

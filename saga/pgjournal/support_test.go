@@ -13,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -31,7 +32,8 @@ func requireSound(tb testing.TB, look *pgxpool.Pool) {
 	tb.Helper()
 	const unsound = `select count(*) from saga where status not between 1 and 6
 		or (status in (3, 4, 6)) <> (expires_at is not null)
-		or (status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000') <> (wake_at is not null)
+		or status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000' and wake_at is null
+		or (status not in (1, 2) or engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff') and wake_at is not null
 		or clean and engine <> '00000000-0000-0000-0000-000000000000'`
 	ctx := context.WithoutCancel(tb.Context())
 	var elsewhere bool
@@ -65,38 +67,38 @@ func openAt(tb testing.TB, cluster *pgtest.Cluster, cfg pgjournal.Config) (*pgjo
 	look, err := pgxpool.New(tb.Context(), url)
 	require.NoError(tb, err)
 	tb.Cleanup(look.Close)
-	require.NoError(tb, pgjournal.Migrate(tb.Context(), look))
+	require.NoError(tb, pgjournal.Migrate(tb.Context(), look, ""))
 	return openOn(tb, look, cfg), look
 }
 
 var (
-	someone = saga.Audit{Verb: saga.VerbRetry, Actor: "ann", Reason: "a test"}
-	aPlan   = saga.PlanHash(sha256.Sum256([]byte("checkout")))
+	someone = journal.Audit{Verb: journal.VerbRetry, Actor: "ann", Reason: "a test"}
+	aPlan   = journal.PlanHash(sha256.Sum256([]byte("checkout")))
 )
 
-func newEngine() (id saga.EngineID) {
+func newEngine() (id journal.EngineID) {
 	_, _ = rand.Read(id[:])
 	return id
 }
 
 // beat gives a new engine a lease.
-func beat(tb testing.TB, j saga.Journal, lease time.Duration) saga.EngineID {
+func beat(tb testing.TB, j journal.Journal, lease time.Duration) journal.EngineID {
 	tb.Helper()
 	engine := newEngine()
-	require.NoError(tb, j.Beat(tb.Context(), engine, lease))
+	require.NoError(tb, j.Heartbeat(tb.Context(), engine, lease))
 	return engine
 }
 
-func newRequest(engine saga.EngineID) saga.StartRequest {
+func newRequest(engine journal.EngineID) journal.StartRequest {
 	key := childkey.MustNew()
 	input := []byte(`{"sku":"a-1","cents":100}`)
-	return saga.StartRequest{
-		ID: saga.IDOf("", "checkout", key), Key: key, Name: "checkout", Version: 1, Plan: aPlan,
+	return journal.StartRequest{
+		ID: journal.IDOf("", "checkout", key), Key: key, Name: "checkout", Version: 1, Plan: aPlan,
 		InputHash: sha256.Sum256(input), Input: input, Engine: engine,
 	}
 }
 
-func start(tb testing.TB, j saga.Journal, engine saga.EngineID) saga.Record {
+func start(tb testing.TB, j journal.Journal, engine journal.EngineID) journal.Record {
 	tb.Helper()
 	r, created, err := j.Start(tb.Context(), newRequest(engine))
 	require.NoError(tb, err)
@@ -104,14 +106,16 @@ func start(tb testing.TB, j saga.Journal, engine saga.EngineID) saga.Record {
 	return r
 }
 
-func ownerOf(r saga.Record) saga.Owner { return saga.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence} }
+func ownerOf(r journal.Record) journal.Owner {
+	return journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence}
+}
 
-func completed(step string) saga.Entry {
-	return saga.Entry{Step: step, Outcome: retry.Completed, Tries: 1, At: time.Now(), Result: []byte(`{}`)}
+func completed(step string) journal.Entry {
+	return journal.Entry{Step: step, Outcome: retry.Completed, Attempts: 1, At: time.Now(), Result: []byte(`{}`)}
 }
 
 // write appends w as the next revision of r, and returns the saga then.
-func write(tb testing.TB, j saga.Journal, r saga.Record, w saga.Write) saga.Record {
+func write(tb testing.TB, j journal.Journal, r journal.Record, w journal.Write) journal.Record {
 	tb.Helper()
 	w.Revision = r.Revision + 1
 	require.NoError(tb, j.Append(tb.Context(), ownerOf(r), w))

@@ -7,39 +7,39 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// forgotten is how long after its end a lease is swept.
+// forgotten is the time from the end of a lease to its sweep.
 const forgotten = 24 * time.Hour
 
 // auditBatch is how many lines of the audit log one statement deletes.
 const auditBatch = 1000
 
-// Sweep implements [saga.Journal], in one statement and one commit for sagas, and
-// once they are fewer than limit another for leases: a limit of a thousand or so
-// keeps both short. It passes over sagas that a transaction holds, so that sweeps
-// in several processes share the work.
+// Sweep implements [journal.Journal], in one statement and one commit for sagas. If it deletes
+// fewer sagas than limit, it takes another statement for leases. A limit of about a thousand
+// keeps both short. It passes over sagas that a transaction holds, so that sweeps in several
+// processes share the work.
 func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := checkLimit(limit); err != nil {
 		return 0, err
 	}
 	st := j.query.sweep.Bind(pgx.NamedArgs{"limit": int64(limit)})
 	n, err := pgkit.RetryConflict(ctx, func() (int64, error) {
-		n, _, err := pgkit.Row(ctx, j.writer, st, pgx.RowTo[int64])
+		n, _, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[int64])
 		return n, err
 	})
 	if err == nil && int(n) < limit {
 		st := j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten})
-		_, err = pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.writer, st) })
+		_, err = pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.db.Writer, st) })
 	}
 	return int(n), wrap("sweep", err)
 }
 
-// PruneAudit deletes the lines of the audit log that are older than age, in batches
-// of a thousand, and returns how many it deleted, also with an error. Nothing else
-// does: what is done to sagas is written down by services that cannot take it back.
-// So it needs a role that owns the tables ([RolesSQL]).
+// PruneAudit deletes the lines of the audit log that are older than age, in batches of a
+// thousand, and returns how many it deleted, also with an error. No other method deletes lines:
+// services write the audit log and may not delete from it. So PruneAudit needs a role that owns
+// the tables ([RolesSQL]).
 //
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (j *Journal) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
@@ -47,15 +47,6 @@ func (j *Journal) PruneAudit(ctx context.Context, age time.Duration) (int, error
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
 	st := j.query.pruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
-	total := 0
-	for {
-		n, err := pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.writer, st) })
-		total += int(n)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || n < auditBatch {
-			return total, wrap("prune audit log", err)
-		}
-	}
+	n, err := pgkit.ExecInBatches(ctx, j.db.Writer, st, auditBatch)
+	return n, wrap("prune audit log", err)
 }

@@ -2,6 +2,7 @@ package pgjournal_test
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
@@ -26,7 +29,7 @@ func TestTakeOver_isInTime(t *testing.T) {
 	arrivals := hotelArrivals(c)
 	slowest := watchMachine(t, look)
 	todo := job{
-		Database: look.Config().ConnString(), Town: c.url, In: journey{Trip: "killed"}, Lease: lease, MaxDeaths: 1000,
+		Database: look.Config().ConnString(), Town: c.url, In: journey{Trip: "killed"}, Lease: lease, MaxRecoveryAttempts: 1000,
 		Poll: saga.DefaultPoll,
 	}
 	peer := spawn(t, roleDrain, todo)
@@ -34,7 +37,7 @@ func TestTakeOver_isInTime(t *testing.T) {
 	<-arrivals
 	key, err := childkey.FromParts("trip", todo.In.Trip)
 	require.NoError(t, err)
-	id := saga.IDOf("", "trip", key)
+	id := journal.IDOf("", "trip", key)
 	const leaseOf = "select e.lease_until from saga s join saga_engine e on e.id = s.engine where s.id = $1"
 	before := queryRow[time.Time](t, look, leaseOf, [16]byte(id))
 	until(t, "the owner extends its lease", func() bool {
@@ -51,7 +54,7 @@ func TestTakeOver_isInTime(t *testing.T) {
 		took.Round(time.Millisecond), lease, stood.Round(time.Millisecond))
 	require.LessOrEqual(t, took, most+2*stood) // nobody is faster than the machine
 	require.Greater(t, took, lease/2-2*stood, "its owner had a lease")
-	require.Equal(t, saga.Completed, r.Status)
+	require.Equal(t, journal.Completed, r.Status)
 	require.EqualValues(t, 2, r.Fence)
 	c.check(t, todo.In.Trip, r.Status, "of a killed owner")
 }
@@ -105,4 +108,49 @@ func watchMachine(t *testing.T, look *pgxpool.Pool) func() time.Duration {
 	}
 	t.Cleanup(func() { end() })
 	return end
+}
+
+// The owner is killed while it undoes the steps before a refused one. The process that takes
+// over, and every later one, returns the refusal as the callee wrote it.
+func TestTakeOver_tellsWhyItFailed(t *testing.T) {
+	t.Parallel()
+	j, look := open(t, pgjournal.Config{})
+	c := newTown(t)
+	undoing, killed := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(killed) })
+	t.Cleanup(release) // however the test ends
+	arrives := sync.OnceFunc(func() { close(undoing) })
+	c.onArrival(func(path string) {
+		if path == "/hotel/drop" {
+			arrives()
+			<-killed
+		}
+	})
+	todo := job{
+		Database: look.Config().ConnString(), Town: c.url, In: journey{Trip: "full", Refuse: true}, Lease: time.Second, MaxRecoveryAttempts: 1000,
+		Poll: quickPoll,
+	}
+	owner := spawn(t, roleRun, todo)
+	<-undoing
+	require.NoError(t, owner.Kill())
+	require.Error(t, <-owner.done)
+	release()
+	key, err := childkey.FromParts("trip", todo.In.Trip)
+	require.NoError(t, err)
+	for range 2 { // the process that ends it, and one that reads it
+		_, err = trip.Run(t.Context(), engineOn(t, j, c), key, todo.In)
+		require.ErrorIs(t, err, saga.ErrCompensated)
+		var failed *saga.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, "tour.book", failed.FailedStep)
+		require.Equal(t, http.StatusPaymentRequired, failed.HTTPStatus)
+		require.Equal(t, wire.Code("sold-out"), failed.Code)
+		var problem struct{ Detail string }
+		require.NoError(t, failed.Decode(&problem))
+		require.Equal(t, "No seats.", problem.Detail)
+	}
+	r, err := j.Read(t.Context(), journal.IDOf("", "trip", key))
+	require.NoError(t, err)
+	require.EqualValues(t, 2, r.Fence)
+	c.check(t, todo.In.Trip, r.Status, "of a killed owner")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -124,10 +125,10 @@ func (c *town) onArrival(fn func(path string)) {
 	c.arrives = fn
 }
 
-// holdUntilShared has the calls of orphans wait until that many engines but the dead
-// one have some, so that none can be done with all before another one has looked. leave
-// makes them orphans.
-func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead saga.EngineID, engines int, leave func()) {
+// holdUntilShared holds back the calls of orphans until the given number of living engines have
+// some orphans. So no engine can finish all of them before another engine has looked. leave makes
+// the sagas orphans.
+func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead journal.EngineID, engines int, leave func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	release := sync.OnceFunc(func() { close(gate) })
@@ -145,7 +146,7 @@ func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead saga.Engin
 func (c *town) book(service string) func(context.Context, journey) (ticket, error) {
 	return func(_ context.Context, j journey) (ticket, error) {
 		if j.Refuse && service == "tour" {
-			return ticket{}, &server.StatusError{Status: http.StatusPaymentRequired}
+			return ticket{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "sold-out", Detail: "No seats."}
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -169,15 +170,15 @@ func (c *town) drop(service string) func(context.Context, retract) (nothing, err
 
 // check fails tb unless the trip's effects are those of a saga that ended like that:
 // each done once, or each done at most once and undone as often.
-func (c *town) check(tb testing.TB, trip string, ended saga.Status, at string) {
+func (c *town) check(tb testing.TB, trip string, ended journal.Status, at string) {
 	tb.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, service := range []string{"train", "hotel", "tour"} {
 		done, undone := c.done[place{trip, service}], c.undone[place{trip, service}]
 		switch {
-		case ended == saga.Completed && done == 1 && undone == 0:
-		case ended == saga.Compensated && done <= 1 && undone == done:
+		case ended == journal.Completed && done == 1 && undone == 0:
+		case ended == journal.Compensated && done <= 1 && undone == done:
 		default:
 			tb.Errorf("%s: %s of a saga that is %v was done %d times and undone %d times", at, service, ended, done, undone)
 		}
@@ -211,34 +212,34 @@ func newClient(url string, transport http.RoundTripper) (*sdk.Client, error) {
 // A quick engine finds orphans soon.
 const quickPoll = 50 * time.Millisecond
 
-func engineOn(tb testing.TB, j saga.Journal, c *town) *saga.Engine {
+func engineOn(tb testing.TB, j journal.Journal, c *town) *saga.Engine {
 	tb.Helper()
-	return engineWith(tb, j, c, saga.Config{Poll: quickPoll, MaxDeaths: 1000})
+	return engineWith(tb, j, c, saga.Config{Poll: quickPoll, MaxRecoveryAttempts: 1000})
 }
 
-func engineWith(tb testing.TB, j saga.Journal, c *town, cfg saga.Config) *saga.Engine {
+func engineWith(tb testing.TB, j journal.Journal, c *town, cfg saga.Config) *saga.Engine {
 	tb.Helper()
-	cfg.Definitions = []saga.AnyDefinition{trip, brisk, idle}
-	e, err := saga.Open(tb.Context(), j, client(tb, c.url, nil), cfg)
+	cfg.Client, cfg.Definitions = client(tb, c.url, nil), []saga.AnyDefinition{trip, brisk, idle}
+	e, err := saga.Open(tb.Context(), j, cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { closeEngine(tb, e) })
 	return e
 }
 
 // ended waits until the saga is over.
-func ended(tb testing.TB, j saga.Journal, id saga.ID) saga.Record {
+func ended(tb testing.TB, j journal.Journal, id journal.ID) journal.Record {
 	tb.Helper()
-	var r saga.Record
+	var r journal.Record
 	until(tb, "the saga is over", func() bool {
 		var err error
 		r, err = j.Read(tb.Context(), id)
-		return err == nil && !r.Status.Driven() || errors.Is(err, saga.ErrNotFound)
+		return err == nil && !r.Status.Active() || errors.Is(err, journal.ErrNotFound)
 	})
 	return r
 }
 
 // startTrip stores a saga of an engine that nobody has to be.
-func startTrip(tb testing.TB, j saga.Journal, engine saga.EngineID, in journey) saga.Record {
+func startTrip(tb testing.TB, j journal.Journal, engine journal.EngineID, in journey) journal.Record {
 	tb.Helper()
 	key, err := childkey.FromParts("trip", in.Trip)
 	require.NoError(tb, err)

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// damage is what of a row cannot be read. It holds nothing of what the row has.
+// damage lists the parts of a row that cannot be read. It holds no content of the row.
 type damage []error
 
 // note adds an error, unless it is nil.
@@ -22,16 +22,16 @@ func (d *damage) note(err error) {
 	}
 }
 
-// of returns all that was noted as one error, nil if that is nothing. It is of a newer
-// build only if every part of it is.
-func (d damage) of(id saga.ID) error {
+// of returns all noted errors as one error, or nil without any. The error wraps ErrNewer only if
+// every noted error does.
+func (d damage) of(id journal.ID) error {
 	if len(d) == 0 {
 		return nil
 	}
-	kind, all := saga.ErrNewer, ""
+	kind, all := journal.ErrNewer, ""
 	for i, err := range d {
 		if !errors.Is(err, errNewer) {
-			kind = saga.ErrCorrupt
+			kind = journal.ErrCorrupt
 		}
 		if i > 0 {
 			all += "; "
@@ -41,9 +41,8 @@ func (d damage) of(id saga.ID) error {
 	return fmt.Errorf("%w: saga %v: %s", kind, id, all)
 }
 
-// unpack reads the columns that can hold what no version of this package writes, and notes
-// what is wrong with them. It reads on behind what is damaged, so that a person sees the
-// rest.
+// unpack reads the columns that can hold values that no version of this package writes, and notes
+// their errors. It continues after a damaged column, so that a person sees the rest.
 func (c *columns) unpack(s *stored) {
 	found := &s.damage
 	c.unpackIdentity(s, found)
@@ -58,12 +57,12 @@ func (c *columns) unpack(s *stored) {
 	}
 }
 
-// unpackIdentity reads what a saga was started as. The ID is made from scope, name and key.
+// unpackIdentity reads the key and the plan of a saga. The ID is made from scope, name and key.
 func (c *columns) unpackIdentity(s *stored, found *damage) {
 	var err error
 	if s.Key, err = childkey.Parse(c.key); err != nil {
-		found.note(fmt.Errorf("key of %d bytes", len(c.key))) // and nothing of what they are
-	} else if saga.IDOf(s.Scope, s.Name, s.Key) != s.ID {
+		found.note(fmt.Errorf("key of %d bytes", len(c.key))) // without their content
+	} else if journal.IDOf(s.Scope, s.Name, s.Key) != s.ID {
 		found.note(errors.New("scope, name and key are not those of the ID"))
 	}
 	if copy(s.Plan[:], c.plan) != len(s.Plan) || len(c.plan) != len(s.Plan) {
@@ -71,7 +70,7 @@ func (c *columns) unpackIdentity(s *stored, found *damage) {
 	}
 }
 
-// unpackInput reads the input and its hash. A list has no input.
+// unpackInput reads the input and its hash. The input is empty in a list.
 func (c *columns) unpackInput(s *stored, found *damage) {
 	hash, err := c.sealer.open(c.inputHash, kindInputHash, s.ID)
 	switch {
@@ -91,23 +90,23 @@ func (c *columns) unpackInput(s *stored, found *damage) {
 	}
 }
 
-// unpackStanding reads where the saga stands. A status that there is none of is none.
+// unpackStanding reads the state of the saga. An unknown status stays the zero Status.
 func (c *columns) unpackStanding(s *stored, found *damage) {
-	if c.status < int16(saga.Running) || c.status > int16(saga.Abandoned) {
+	if c.status < int16(journal.Running) || c.status > int16(journal.Abandoned) {
 		found.note(fmt.Errorf("status %d", c.status))
 	} else {
-		s.Status = saga.Status(c.status)
+		s.Status = journal.Status(c.status)
 		if s.Status.Final() != c.expiresAt.Valid {
 			found.note(fmt.Errorf("expires_at of a saga that is %v", s.Status))
 		}
 	}
 	unowned := s.Engine.IsZero() || s.Engine == parkedEngine
-	if c.version < 0 || c.fence < 0 || c.fence == 0 && !unowned || c.revision < 1 || c.deaths < 0 {
-		found.note(fmt.Errorf("version %d, fence %d, revision %d, deaths %d", c.version, c.fence, c.revision, c.deaths))
+	if c.version < 0 || c.fence < 0 || c.fence == 0 && !unowned || c.revision < 1 || c.recoveryAttempts < 0 {
+		found.note(fmt.Errorf("version %d, fence %d, revision %d, recovery_attempts %d", c.version, c.fence, c.revision, c.recoveryAttempts))
 	}
 }
 
-// checkTimes finds the times that are no times. Nobody writes them.
+// checkTimes finds infinite times. This package never writes them.
 func (c *columns) checkTimes(found *damage) {
 	for _, t := range []struct {
 		column string
@@ -134,17 +133,17 @@ func (c *columns) unpackFailures(s *stored, found *damage) {
 		return
 	}
 	// A process without the codec parks sealed sagas, with a reason that is not sealed.
-	s.Engine = saga.EngineID{}
+	s.Engine = journal.EngineID{}
 	reason := c.sealer
 	reason.acceptPlain = true
 	if s.Parked, err = reason.failure(s.ID, c.stuckOn, kindParked); err != nil {
 		found.note(fmt.Errorf("stuck_on %w", err))
 	}
-	s.Parked = cmp.Or(s.Parked, &saga.Failure{Reason: saga.ReasonNewer})
+	s.Parked = cmp.Or(s.Parked, &journal.Failure{Reason: journal.ReasonNewer})
 }
 
 // failure opens a failure and reads it.
-func (s sealer) failure(id saga.ID, data []byte, k kind) (*saga.Failure, error) {
+func (s sealer) failure(id journal.ID, data []byte, k kind) (*journal.Failure, error) {
 	plain, err := s.open(data, k, id)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,9 @@
 // Package sagatest is for tests of sagas, and of journals.
 //
-// [Explore] runs a saga of yours again and again: with each outcome of each
-// call, with a process killed or paused at each point, with every request
-// delivered twice; it checks that whatever happened is finished or undone, and
-// takes seconds, since time is virtual.
+// [Explore] runs your saga many times. It tries each outcome of each call, kills or pauses a
+// process at each point, and delivers every request twice. It checks that everything that
+// happened is finished or undone. Time is virtual, so this takes seconds.
 //
-// [Services] are callees in memory for tests of single cases. [TestJournal] is
-// the law for every saga.Journal.
+// [Services] are callees in memory for tests of single cases. [TestJournal] is the conformance
+// suite for every journal.Journal.
 package sagatest

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
@@ -37,7 +38,7 @@ func ExampleExplore() {
 func ExampleTestJournal() {
 	// In a test file of a journal:
 	_ = func(t *testing.T) {
-		sagatest.TestJournal(t, func(testing.TB) saga.Journal { return memjournal.New() })
+		sagatest.TestJournal(t, func(testing.TB) journal.Journal { return memjournal.New() })
 	}
 	// Output:
 }

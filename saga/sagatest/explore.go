@@ -14,16 +14,17 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// Explore runs the saga with that input in every way that it knows: with each
-// outcome of each call and undo, alone and before another step fails; and in
-// each of these runs with its process killed, paused for longer than its lease,
-// or cancelled by a person, before and after each write and each call. Another
-// process takes over. All of it is played once more with every request delivered
-// twice, and at the end of each run what was sent arrives again, late. Explore fails
-// the test for each run in which
+// Explore runs the saga with that input in every way that Explore knows. It tries each outcome of
+// each call and undo, alone and before another step fails. In each of these runs it disturbs the
+// saga before and after each write and each call. The process is killed, or paused for longer
+// than its lease, and another process takes over. Or a person cancels the saga, in this process
+// or in another one. Explore plays every run a second time with each request delivered twice. At
+// the end of each run all requests arrive again, late. Explore fails the test for each run in
+// which
 //
 //   - a call takes effect twice,
 //   - a completed saga lacks an effect, or has one undone,
@@ -31,20 +32,20 @@ import (
 //   - something is undone past the pivot, before the saga turned, or although
 //     it was refused,
 //   - a step is undone before one that ran after it,
-//   - a step begins after Cancel has returned,
+//   - a step begins after Cancel has returned, or in a saga that goes back,
 //   - a call is made before the plan is stored,
 //   - a saga changes its status as it may not, its fence does not grow, or an
 //     owner that lost it writes to it,
-//   - the saga does not end, or is stuck without a reason,
+//   - the saga does not end, is stuck without a reason, or gives a Retriable step up,
 //   - requests that are delivered twice make it end otherwise, undisturbed.
 //
-// Callees are [Services]: they answer with [Answer]'s, else with the zero value
-// of a step's output, which the functions of the plan must bear. Steps that are
-// functions run as they are, and their effects are not counted; they must not
-// touch anything outside of the process, since time is virtual.
+// Callees are [Services]. They answer with the value of [Answer], or else with the zero value of
+// a step's output. The functions of the plan must accept this zero value. Steps that are
+// functions run as they are, and their effects are not counted. They must not touch anything
+// outside of the process, since time is virtual.
 //
-// A saga of four steps takes seconds: some ten thousand runs, of a millisecond of
-// processor time each. Options are [Answer]s.
+// A saga of four steps takes seconds: Explore makes about fifteen thousand runs. Options are
+// [Answer]s.
 func Explore[In, Out any](t *testing.T, d *saga.Definition[In, Out], in In, options ...Option) {
 	t.Helper()
 	newExplorer(d, in, options).test(t)
@@ -63,9 +64,9 @@ func (x *explorer) test(t *testing.T) {
 	t.Logf("sagatest: explored %d runs", x.runs)
 }
 
-// ExploreCalls is [Explore] of a saga whose functions make calls. build returns it for a
-// process that makes its calls with client. build must return the same saga each time.
-// services are the names of the services that functions call.
+// ExploreCalls is [Explore] for a saga whose functions make calls. build returns the saga for a
+// process that makes its calls with client. build must return the same saga each time. services
+// are the names of the services that functions call.
 //
 // All calls of a function count as its step. A saga that is compensated must have undone
 // the effect of each of them.
@@ -96,7 +97,7 @@ func newCallsExplorer[In, Out any](
 	return x, nil
 }
 
-// An Option says more about an exploration.
+// An Option changes an exploration.
 type Option func(*explorer)
 
 // Answer sets what the call of a step returns; v is encoded as JSON.
@@ -115,23 +116,24 @@ func Answer(step string, v any) Option {
 
 // An explorer plays scenarios of one saga.
 type explorer struct {
-	id         saga.ID // of the one saga of each scenario
+	id         journal.ID // of the one saga of each scenario
 	steps      []saga.StepInfo
 	undoBudget time.Duration
-	edges      bool // only its beginning and its end are in the journal
-	// build returns the definition of a process, and what runs it.
+	edges      bool // only the beginning and the end of the saga are in the journal
+	// build returns the definition of a process, and the function that runs it.
 	build    func(client *sdk.Client) (saga.AnyDefinition, runFunc)
 	services []string // that functions call; nil: functions call none
 	answers  map[string]string
 	mistakes []string
 
-	// What tests of Explore break: what is between the monitor and the journal,
-	// and between processes and services.
-	breakJournal func(saga.Journal) saga.Journal
+	// Tests of Explore replace the links between the monitor and the journal, and between
+	// processes and services, with broken ones.
+	breakJournal func(journal.Journal) journal.Journal
 	breakNetwork func(roundTripper) roundTripper
-	quick        bool   // stop at the first violation
-	only         string // scenario that is played; "": all
-	every        int    // play each so many scenarios; 0: all
+	quick        bool          // stop at the first violation
+	only         string        // scenario that is played; "": all
+	every        int           // play each so many scenarios; 0: all
+	disturb      []disturbance // those to play; nil: all
 	played       func(s scenario)
 
 	mu    sync.Mutex
@@ -141,7 +143,7 @@ type explorer struct {
 
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	x := &explorer{
-		id: saga.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
+		id: journal.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
 		edges: slices.Contains(d.Plan().Lines, "checkpoint edges"),
 		build: func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, in) },
 	}
@@ -191,9 +193,8 @@ func (x *explorer) explore(t *testing.T) []string {
 	return x.found
 }
 
-// A run with more points than maxPoints is one that was tried for a day and more.
-// It takes long to play, and its points are much like each other: it is only
-// killed, at the first of them.
+// A run with more points than maxPoints lasted for a day or more of virtual time. It takes long
+// to play, and its points are similar. So Explore only kills its process, at the first points.
 const maxPoints, firstPoints = 60, 20
 
 // everywhere plays a scenario as it is, and with each disturbance at each point, each
@@ -204,7 +205,10 @@ func (x *explorer) everywhere(ctx context.Context, s scenario) {
 	if twice := x.play(ctx, s); twice.status != base.status {
 		x.report(s, fmt.Sprintf("the saga is %v in the end, and %v if no request is delivered twice", twice.status, base.status))
 	}
-	disturbances, points := []disturbance{kill, pause, cancel}, base.points
+	disturbances, points := []disturbance{kill, pause, cancel, cancelHere}, base.points
+	if x.disturb != nil {
+		disturbances = x.disturb
+	}
 	if points > maxPoints {
 		disturbances, points = disturbances[:1], firstPoints
 	}
@@ -250,19 +254,20 @@ func (x *explorer) play(ctx context.Context, s scenario) outcome {
 
 // An outcome is how a scenario ended.
 type outcome struct {
-	status     saga.Status // 0: no saga was stored
-	points     int         // at which it could have been disturbed
+	status     journal.Status // 0: no saga was stored
+	points     int            // the points at which the run could have been disturbed
 	violations []string
 }
 
-// A disturbance is what happens to the first process at one point.
+// A disturbance is an event that hits the first process at one point.
 type disturbance uint8
 
 const (
-	none   disturbance = iota
-	kill               // it is gone
-	pause              // it stands still for longer than its lease, and goes on
-	cancel             // a person cancels the saga
+	none       disturbance = iota
+	kill                   // the process is gone
+	pause                  // the process stands still for longer than its lease, and continues
+	cancel                 // a person cancels the saga, in another process
+	cancelHere             // a person cancels the saga, in the process that runs it
 )
 
 // A scenario is one way to run the saga.
@@ -271,6 +276,7 @@ type scenario struct {
 	faults      map[string][]Fault // by step
 	undoFaults  map[string][]Fault
 	mayStick    bool // there is a reason to be stuck
+	completes   bool // the saga completes, unless it is cancelled
 	twice       bool
 	disturbance disturbance
 	point       int // counts from 1
@@ -283,7 +289,9 @@ func (s scenario) String() string {
 		b.WriteString(", each request delivered twice")
 	}
 	if s.disturbance != none {
-		what := map[disturbance]string{kill: "killed", pause: "paused", cancel: "cancelled"}[s.disturbance]
+		what := map[disturbance]string{
+			kill: "killed", pause: "paused", cancel: "cancelled", cancelHere: "cancelled by itself",
+		}[s.disturbance]
 		fmt.Fprintf(&b, ", %s at point %d", what, s.point)
 	}
 	return b.String()

@@ -17,14 +17,15 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// journal makes the defect that mar makes in the journal. It stands for an engine
-// that would not write, or would not believe, what it should.
-func journal(mar func(m *mutant)) func(x *explorer) {
+// journalDefect makes the defect that mar makes in the journal. It represents an engine that does
+// not write, or does not believe, a required fact.
+func journalDefect(mar func(m *mutant)) func(x *explorer) {
 	return func(x *explorer) {
-		x.breakJournal = func(j saga.Journal) saga.Journal {
+		x.breakJournal = func(j journal.Journal) journal.Journal {
 			m := &mutant{Journal: j}
 			mar(m)
 			return m
@@ -34,14 +35,14 @@ func journal(mar func(m *mutant)) func(x *explorer) {
 
 // writes makes the defect that edit is done to every write; now is the saga
 // before it.
-func writes(edit func(now saga.Record, w *saga.Write)) func(x *explorer) {
-	return journal(func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+func writes(edit func(now journal.Record, w *journal.Write)) func(x *explorer) {
+	return journalDefect(func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			now, err := m.Read(ctx, o.ID)
 			if err != nil {
 				return err
 			}
-			w.Entries = append([]saga.Entry(nil), w.Entries...)
+			w.Entries = append([]journal.Entry(nil), w.Entries...)
 			edit(now, &w)
 			return m.Journal.Append(ctx, o, w)
 		}
@@ -49,8 +50,8 @@ func writes(edit func(now saga.Record, w *saga.Write)) func(x *explorer) {
 }
 
 // drop removes the entries that match.
-func drop(w *saga.Write, match func(e saga.Entry) bool) {
-	var rest []saga.Entry
+func drop(w *journal.Write, match func(e journal.Entry) bool) {
+	var rest []journal.Entry
 	for _, e := range w.Entries {
 		if !match(e) {
 			rest = append(rest, e)
@@ -78,9 +79,9 @@ func answers(edit func(req *http.Request, resp *http.Response)) func(x *explorer
 	}
 }
 
-// heirs makes the defect that edit is done to the answer to the first request for each
-// call that the second process of a run sends: one that takes over, and forgets that
-// another one may have sent the call before. It is for a scenario at a time.
+// heirs makes a defect of the second process of a run. It applies edit to the answer to that
+// process's first request for each call. The process takes over, and forgets that another process
+// may have sent the call before. Use it for one scenario at a time.
 func heirs(edit func(req *http.Request, resp *http.Response)) func(x *explorer) {
 	return func(x *explorer) {
 		processes := 0
@@ -101,7 +102,7 @@ func heirs(edit func(req *http.Request, resp *http.Response)) func(x *explorer) 
 	}
 }
 
-// believed401 is a gateway's 401, taken for what the callee says.
+// believed401 takes a gateway's 401 for the callee's own answer.
 func believed401(_ *http.Request, resp *http.Response) {
 	if resp.StatusCode == http.StatusUnauthorized {
 		proven(resp, http.StatusUnauthorized)
@@ -133,22 +134,22 @@ func proven(resp *http.Response, status int) {
 	resp.ContentLength = 2
 }
 
-// A planted is a mistake of a saga engine.
+// A planted is one mistake of a saga engine.
 type planted struct {
 	name  string
 	only  string // the scenario that shows it
 	plant func(x *explorer)
 }
 
-// plantedDefects are mistakes that saga engines have made, each as its effect
-// shows at a seam: in what is written, believed, sent or read.
+// plantedDefects are mistakes that saga engines have made. Each one changes a record or message
+// that is written, believed, sent or read.
 var plantedDefects = []planted{
-	{"registers an undo once its call succeeded", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(_ saga.Record, w *saga.Write) {
-		if w.Status == saga.Compensating {
-			drop(w, func(e saga.Entry) bool { return e.Pending })
+	{"registers an undo once its call succeeded", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(_ journal.Record, w *journal.Write) {
+		if w.Status == journal.Compensating {
+			drop(w, func(e journal.Entry) bool { return e.Pending })
 		}
 	})},
-	{"undoes what was refused", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
+	{"undoes what was refused", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
 		for i, e := range w.Entries {
 			if !e.Undo && e.Outcome == retry.Rejected && !e.Pending {
 				w.Entries[i].Outcome = retry.Completed
@@ -161,13 +162,13 @@ var plantedDefects = []planted{
 		}
 	})},
 	{"does not name the forward key", "inventory.reserve is refused", requests(func(_ int32, header http.Header) { header.Del(wire.HeaderCancels) })},
-	{"does not write the turn", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
-		if w.Status == saga.Compensating {
+	{"does not write the turn", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
+		if w.Status == journal.Compensating {
 			w.Status, w.Cause = 0, nil
 		}
 	})},
-	{"loses siblings that complete late", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(now saga.Record, w *saga.Write) {
-		if now.Status == saga.Compensating {
+	{"loses siblings that complete late", "inventory.reserve takes long, and payment.charge is refused beside it", writes(func(now journal.Record, w *journal.Write) {
+		if now.Status == journal.Compensating {
 			for i, e := range w.Entries {
 				if !e.Undo && e.Outcome == retry.Completed {
 					w.Entries[i].Outcome = retry.Rejected
@@ -175,9 +176,9 @@ var plantedDefects = []planted{
 			}
 		}
 	})},
-	{"judges leases by a clock that is ahead", "all goes well", journal(func(m *mutant) {
-		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-			return m.Journal.Beat(ctx, engine, lease/4)
+	{"judges leases by a clock that is ahead", "all goes well", journalDefect(func(m *mutant) {
+		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
+			return m.Journal.Heartbeat(ctx, engine, lease/4)
 		}
 	})},
 	{"takes response-gone for a refusal", "inventory.reserve finds its answer gone", answers(func(_ *http.Request, resp *http.Response) {
@@ -201,16 +202,16 @@ var plantedDefects = []planted{
 			proven(resp, http.StatusConflict)
 		}
 	})},
-	{"does not compare fences", "inventory.reserve is refused", journal(func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+	{"does not compare fences", "inventory.reserve is refused", journalDefect(func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if now, err := m.Read(ctx, o.ID); err == nil {
 				o.Fence, o.Engine, w.Revision = now.Fence, now.Engine, now.Revision+1
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"takes over without a new fence", "all goes well", journal(func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	{"takes over without a new fence", "all goes well", journalDefect(func(m *mutant) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				claimed[i].Fence--
@@ -218,20 +219,20 @@ var plantedDefects = []planted{
 			return claimed, err
 		}
 	})},
-	{"stores the plan with the first outcome", "all goes well", journal(func(m *mutant) {
+	{"stores the plan with the first outcome", "all goes well", journalDefect(func(m *mutant) {
 		var mu sync.Mutex
-		var late *saga.StartRequest
-		m.start = func(_ context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		var late *journal.StartRequest
+		m.start = func(_ context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			late = &req
 			now := time.Now()
-			return saga.Record{
+			return journal.Record{
 				ID: req.ID, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan, InputHash: req.InputHash, Input: req.Input,
-				Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, FirstClaimedAt: now,
+				Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, FirstClaimedAt: now,
 			}, true, nil
 		}
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if _, _, err := m.Journal.Start(ctx, *late); err != nil {
@@ -240,8 +241,8 @@ var plantedDefects = []planted{
 			return m.Journal.Append(ctx, o, w)
 		}
 	})},
-	{"undoes before it knows what happened", "inventory.reserve takes long, and payment.charge is refused beside it", journal(func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	{"undoes before it knows what happened", "inventory.reserve takes long, and payment.charge is refused beside it", journalDefect(func(m *mutant) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				for k := range claimed[i].Entries {
@@ -253,9 +254,9 @@ var plantedDefects = []planted{
 			return claimed, err
 		}
 	})},
-	{"says compensated when it turns", "inventory.reserve is refused", writes(func(_ saga.Record, w *saga.Write) {
-		if w.Status == saga.Compensating {
-			w.Status, w.Keep = saga.Compensated, time.Hour
+	{"says compensated when it turns", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
+		if w.Status == journal.Compensating {
+			w.Status, w.Keep = journal.Compensated, time.Hour
 		}
 	})},
 	{"makes its keys anew in each process", "all goes well", requests(func(process int32, header http.Header) {
@@ -263,25 +264,25 @@ var plantedDefects = []planted{
 			header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
 		}
 	})},
-	{"does not hear that a person cancelled its saga", "all goes well", journal(func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+	{"does not hear that a person cancelled its saga", "all goes well", journalDefect(func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			err := m.Journal.Append(ctx, o, w)
-			if now, readErr := m.Read(ctx, o.ID); readErr == nil && now.Cancel && errors.Is(err, saga.ErrLeaseLost) {
+			if now, readErr := m.Read(ctx, o.ID); readErr == nil && now.Cancel && errors.Is(err, journal.ErrLeaseLost) {
 				return nil
 			}
 			return err
 		}
 	})},
-	{"never takes anything over", "all goes well", journal(func(m *mutant) {
-		m.claim = func(context.Context, saga.ClaimRequest) ([]saga.Record, error) { return nil, nil }
+	{"never takes anything over", "all goes well", journalDefect(func(m *mutant) {
+		m.claim = func(context.Context, journal.ClaimRequest) ([]journal.Record, error) { return nil, nil }
 	})},
-	{"begins the pivot without writing so", "all goes well", writes(func(_ saga.Record, w *saga.Write) {
+	{"begins the pivot without writing so", "all goes well", writes(func(_ journal.Record, w *journal.Write) {
 		if w.Status == 0 {
-			drop(w, func(e saga.Entry) bool { return e.Step == "shipping.book" && e.Pending && e.Tries == 0 })
+			drop(w, func(e journal.Entry) bool { return e.Step == "shipping.book" && e.Pending && e.Attempts == 0 })
 		}
 	})},
-	{"forgets that the pivot completed", "all goes well", journal(func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+	{"forgets that the pivot completed", "all goes well", journalDefect(func(m *mutant) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			claimed, err := m.Journal.Claim(ctx, req)
 			for i := range claimed {
 				for k := range claimed[i].Entries {
@@ -293,16 +294,26 @@ var plantedDefects = []planted{
 			return claimed, err
 		}
 	})},
-	{"says completed for what is still to do", "all goes well", writes(func(_ saga.Record, w *saga.Write) {
+	{"does not end the execution in its own process whose saga a person cancelled", "all goes well", func(x *explorer) {
+		x.disturb = []disturbance{cancelHere}
+		journalDefect(func(m *mutant) {
+			m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
+				r, won, err := m.Journal.Change(ctx, c)
+				r.Fence-- // the fence of this execution, which is then taken for the next owner
+				return r, won, err
+			}
+		})(x)
+	}},
+	{"says completed for what is still to do", "all goes well", writes(func(_ journal.Record, w *journal.Write) {
 		for _, e := range w.Entries {
 			if e.Step == "shipping.book" && e.Outcome == retry.Completed {
-				w.Status, w.Keep = saga.Completed, time.Hour
+				w.Status, w.Keep = journal.Completed, time.Hour
 			}
 		}
 	})},
 }
 
-// acrossDefects are such mistakes about the order of undos.
+// acrossDefects are mistakes about the order of undos.
 var acrossDefects = []planted{
 	{"undoes a step beside one that ran after it, since the step between them has no undo", "shipping.book is refused", func(x *explorer) {
 		d := across(false, false)
@@ -310,8 +321,8 @@ var acrossDefects = []planted{
 	}},
 }
 
-// across is a saga of two steps with a step between them that has no undo. If whole is false
-// the step between does not wait for the first one.
+// across is a saga of two steps with a step without an undo between them. If whole is false, the
+// middle step does not wait for the first one.
 func across(whole, edges bool) *saga.Definition[order, nothing] {
 	return saga.MustDefine("across", 1, func(b *saga.Builder[order, nothing]) {
 		const keep = 2 * saga.DefaultUndoBudget
@@ -329,9 +340,62 @@ func across(whole, edges bool) *saga.Definition[order, nothing] {
 	})
 }
 
-// tripDefects are such mistakes about functions that make calls.
+// markDefects are mistakes about the marked step of the saga that they are planted in, by mark.
+var markDefects = map[string][]planted{
+	"irreversible": {
+		{"wants the undo of an Irreversible step", "payment.charge is refused", writes(sticksWith(retry.Completed))},
+		{"makes the key of an Irreversible step anew in each process", "all goes well", ofLook(func(process int32, req *http.Request) {
+			text := req.Header.Get(wire.HeaderKey)
+			req.Header.Set(wire.HeaderKey, childkey.MustParse(text[1:len(text)-3]+string('a'+process%16)).Quoted())
+		})},
+	},
+	"read-only": {
+		{"wants the undo of a ReadOnly step", "payment.charge is refused", writes(sticksWith(retry.Completed))},
+		{"wants to know what a ReadOnly step did", "catalog.look is forgotten after it ran", writes(sticksWith(retry.Unknown))},
+	},
+	"retriable": {
+		{"gives a Retriable step up", "catalog.look " + lasting.name, writes(func(_ journal.Record, w *journal.Write) {
+			for i, e := range w.Entries {
+				if e.Step == "catalog.look" && e.Pending && e.Attempts >= saga.DefaultAttempts {
+					w.Entries[i].Pending, w.Entries[i].Outcome = false, retry.Rejected
+				}
+			}
+		})},
+	},
+}
+
+// sticksWith makes a saga stuck instead of compensated if the marked step has this outcome.
+func sticksWith(o retry.Outcome) func(now journal.Record, w *journal.Write) {
+	return func(now journal.Record, w *journal.Write) {
+		for _, e := range append(now.Entries, w.Entries...) {
+			if w.Status == journal.Compensated && e.Step == "catalog.look" && e.Outcome == o {
+				w.Status, w.Keep = journal.Stuck, 0
+				w.StuckOn = &journal.Failure{Reason: journal.ReasonStep, Step: e.Step, Outcome: o}
+			}
+		}
+	}
+}
+
+// ofLook makes the defect that edit is done to every request of the marked step.
+func ofLook(edit func(process int32, req *http.Request)) func(x *explorer) {
+	var processes atomic.Int32
+	return func(x *explorer) {
+		x.breakNetwork = func(network roundTripper) roundTripper {
+			process := processes.Add(1)
+			return tripFunc(func(req *http.Request) (*http.Response, error) {
+				if info, _ := saga.FromContext(req.Context()); info.Step == "catalog.look" {
+					req = req.Clone(req.Context())
+					edit(process, req)
+				}
+				return network.RoundTrip(req)
+			})
+		}
+	}
+}
+
+// tripDefects are mistakes about functions that make calls.
 var tripDefects = []planted{
-	{"takes the refusal of a function's second call for that of all its calls", "trip.both has its second call refused", writes(func(_ saga.Record, w *saga.Write) {
+	{"takes the refusal of a function's second call for that of all its calls", "trip.both has its second call refused", writes(func(_ journal.Record, w *journal.Write) {
 		for i, e := range w.Entries {
 			if e.Step == "trip.both" && !e.Undo && e.Outcome == retry.Unknown && !e.Pending {
 				w.Entries[i].Outcome = retry.Rejected
@@ -354,6 +418,13 @@ func TestExplore_catchesDefects(t *testing.T) {
 			catch(t, d, func() *explorer { return newExplorer(across(true, false), order{"a-1"}, nil) })
 		})
 	}
+	for mark, defects := range markDefects {
+		for _, d := range defects {
+			t.Run(d.name, func(t *testing.T) {
+				catch(t, d, func() *explorer { return newExplorer(marked(mark, false), order{"a-1"}, nil) })
+			})
+		}
+	}
 	for _, d := range tripDefects {
 		t.Run(d.name, func(t *testing.T) {
 			catch(t, d, func() *explorer {
@@ -365,9 +436,8 @@ func TestExplore_catchesDefects(t *testing.T) {
 	}
 }
 
-// catch fails t if an explorer misses the defect. Calls beside each other end in either
-// order, and some defects show in one alone: this plays one scenario of many, so it plays
-// it again.
+// catch fails t if an explorer misses the defect. Parallel calls end in either order, and some
+// defects show in only one order. This plays one scenario of many, so it repeats that scenario.
 func catch(t *testing.T, d planted, explorer func() *explorer) {
 	t.Helper()
 	runs := 0

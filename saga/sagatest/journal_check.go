@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 const (
@@ -21,38 +21,40 @@ const (
 	brief = 20 * time.Millisecond // a lease that a law waits out
 	keep  = time.Hour
 	gone  = time.Microsecond // a time that is over before the next call
-	// defaultPatience bounds every wait for what must happen. It is generous:
-	// only broken journals use it up.
+	// defaultPatience bounds every wait for an event that must happen. It is generous: only
+	// broken journals use it up.
 	defaultPatience = 15 * time.Second
 )
 
-// check is what a law works with: a journal, and short forms of its methods
-// that fail the law on an error that the law does not expect.
+// check gives a law a journal and short forms of the journal's methods. These fail the law on an
+// unexpected error.
 type check struct {
 	testing.TB
-	journal  saga.Journal
+	journal  journal.Journal
 	patience time.Duration // zero: defaultPatience
 }
 
-func newEngine() (id saga.EngineID) {
+func newEngine() (id journal.EngineID) {
 	_, _ = rand.Read(id[:])
 	return id
 }
 
 // planOf returns the hash of the laws' plans.
-func planOf(name string) saga.PlanHash { return sha256.Sum256([]byte(name)) }
+func planOf(name string) journal.PlanHash { return sha256.Sum256([]byte(name)) }
 
 // request returns a start of a new saga by engine.
-func request(engine saga.EngineID) saga.StartRequest {
+func request(engine journal.EngineID) journal.StartRequest {
 	key := childkey.MustNew()
 	input := []byte(`{"of":"` + key.String() + `"}`)
-	return saga.StartRequest{
-		ID: saga.IDOf("tenant", "checkout", key), Scope: "tenant", Key: key, Name: "checkout", Version: 3, Plan: planOf("checkout"),
+	return journal.StartRequest{
+		ID: journal.IDOf("tenant", "checkout", key), Scope: "tenant", Key: key, Name: "checkout", Version: 3, Plan: planOf("checkout"),
 		InputHash: sha256.Sum256(input), Input: input, Engine: engine,
 	}
 }
 
-func owner(r saga.Record) saga.Owner { return saga.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence} }
+func owner(r journal.Record) journal.Owner {
+	return journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence}
+}
 
 // must fails the law if err is not nil.
 func (c *check) must(what string, err error) {
@@ -78,16 +80,16 @@ func want[T comparable](c *check, what string, got, want T) {
 	}
 }
 
-// beat gives a new engine a lease.
-func (c *check) beat(lease time.Duration) saga.EngineID {
+// heartbeat gives a new engine a lease.
+func (c *check) heartbeat(lease time.Duration) journal.EngineID {
 	c.Helper()
 	engine := newEngine()
-	c.must("Beat", c.journal.Beat(c.Context(), engine, lease))
+	c.must("Heartbeat", c.journal.Heartbeat(c.Context(), engine, lease))
 	return engine
 }
 
 // start starts a new saga.
-func (c *check) start(engine saga.EngineID) saga.Record {
+func (c *check) start(engine journal.EngineID) journal.Record {
 	c.Helper()
 	r, created, err := c.journal.Start(c.Context(), request(engine))
 	c.must("Start", err)
@@ -96,20 +98,20 @@ func (c *check) start(engine saga.EngineID) saga.Record {
 }
 
 // started starts a saga of an engine with a long lease.
-func (c *check) started() saga.Record {
+func (c *check) started() journal.Record {
 	c.Helper()
-	return c.start(c.beat(long))
+	return c.start(c.heartbeat(long))
 }
 
-// orphan starts a saga whose engine left.
-func (c *check) orphan() saga.Record {
+// unowned starts a saga whose engine left.
+func (c *check) unowned() journal.Record {
 	c.Helper()
 	r := c.started()
 	c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
 	return r
 }
 
-func (c *check) read(id saga.ID) saga.Record {
+func (c *check) read(id journal.ID) journal.Record {
 	c.Helper()
 	r, err := c.journal.Read(c.Context(), id)
 	c.must("Read", err)
@@ -117,21 +119,21 @@ func (c *check) read(id saga.ID) saga.Record {
 }
 
 // append writes w as the next revision of r, and returns the saga then.
-func (c *check) append(r saga.Record, w saga.Write) saga.Record {
+func (c *check) append(r journal.Record, w journal.Write) journal.Record {
 	c.Helper()
 	w.Revision, w.Entries = r.Revision+1, slices.Clone(w.Entries) // the journal's to change
 	c.must("Append", c.journal.Append(c.Context(), owner(r), w))
 	return c.read(r.ID)
 }
 
-func (c *check) claim(engine saga.EngineID, limit int) []saga.Record {
+func (c *check) claim(engine journal.EngineID, limit int) []journal.Record {
 	c.Helper()
-	claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: limit})
+	claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: limit})
 	c.must("Claim", err)
 	return claimed
 }
 
-func (c *check) change(r saga.Record, change saga.Change) saga.Record {
+func (c *check) change(r journal.Record, change journal.Change) journal.Record {
 	c.Helper()
 	change.ID, change.Revision, change.By = r.ID, r.Revision, someone
 	got, won, err := c.journal.Change(c.Context(), change)
@@ -140,7 +142,7 @@ func (c *check) change(r saga.Record, change saga.Change) saga.Record {
 	return got
 }
 
-var someone = saga.Audit{Verb: saga.VerbRetry, Step: "a.b", Actor: "ann", Reason: "because"}
+var someone = journal.Audit{Verb: journal.VerbRetry, Step: "a.b", Actor: "ann", Reason: "because"}
 
 // eventually waits until done returns true.
 func (c *check) eventually(what string, done func() bool) {
@@ -157,23 +159,23 @@ func (c *check) eventually(what string, done func() bool) {
 }
 
 // wantUnchanged fails the law if the saga is not as it was.
-func (c *check) wantUnchanged(was saga.Record) {
+func (c *check) wantUnchanged(was journal.Record) {
 	c.Helper()
 	c.wantSame("the saga", c.read(was.ID), was)
 }
 
-// wantSame fails the law if got is not want. Now is no part of the comparison,
-// and times may lose what is finer than databases keep.
-func (c *check) wantSame(what string, got, want saga.Record) {
+// wantSame fails the law if got is not want. It does not compare Now. Times may lose digits that
+// databases do not store.
+func (c *check) wantSame(what string, got, want journal.Record) {
 	c.Helper()
 	if diff := difference("", reflect.ValueOf(got), reflect.ValueOf(want)); diff != "" {
 		c.Fatalf("%s: %s", what, diff)
 	}
 }
 
-// wantDuring fails the law if what came between before and after is not of the journal's
-// time then, give or take a second.
-func (c *check) wantDuring(what string, at time.Time, before, after saga.Record) {
+// wantDuring fails the law if at is not between the journal's times of before and after, plus or
+// minus a second.
+func (c *check) wantDuring(what string, at time.Time, before, after journal.Record) {
 	c.Helper()
 	if at.Before(before.Now.Add(-time.Second)) || at.After(after.Now.Add(time.Second)) {
 		c.Fatalf("%s = %v, want the journal's time, %v to %v", what, at, before.Now, after.Now)
@@ -194,8 +196,8 @@ func together(n int, fn func(i int)) {
 	wg.Wait()
 }
 
-// difference names the first field in which got is not want, or returns "". It
-// takes nil and empty slices for different: no result is not an empty one.
+// difference names the first field in which got is not want, or returns "". A nil slice and an
+// empty one differ: a missing result is not an empty result.
 func difference(path string, got, want reflect.Value) string {
 	if t, ok := got.Interface().(time.Time); ok {
 		u, _ := want.Interface().(time.Time)
@@ -205,7 +207,7 @@ func difference(path string, got, want reflect.Value) string {
 		return fmt.Sprintf("%s = %v, want %v", path, t, u)
 	}
 	switch {
-	case got.Kind() == reflect.Slice && got.Type().Elem() == reflect.TypeFor[saga.Entry]():
+	case got.Kind() == reflect.Slice && got.Type().Elem() == reflect.TypeFor[journal.Entry]():
 		if got.Len() != want.Len() {
 			return fmt.Sprintf("%s has %d entries, want %d", path, got.Len(), want.Len())
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A defect is one way to break a journal, and laws that must notice.
@@ -18,50 +18,50 @@ type defect struct {
 
 var defects = []defect{
 	{"keeps the latest plan", func(m *mutant) {
-		m.plan = func(_ context.Context, p saga.PlanRecord) (saga.PlanRecord, error) { return p, nil }
+		m.plan = func(_ context.Context, p journal.PlanRecord) (journal.PlanRecord, error) { return p, nil }
 	}, []string{"plan: the first is kept"}},
 	{"gives an ended lease again", func(m *mutant) {
-		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
-			_ = m.Journal.Beat(ctx, engine, lease)
+		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
+			_ = m.Journal.Heartbeat(ctx, engine, lease)
 			return ctx.Err()
 		}
 	}, []string{"beat: a lease that ended is not given again"}},
 	{"extends no lease", func(m *mutant) {
-		seen := make(map[saga.EngineID]bool)
-		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+		seen := make(map[journal.EngineID]bool)
+		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 			if seen[engine] {
 				return nil
 			}
 			seen[engine] = true
-			return m.Journal.Beat(ctx, engine, lease)
+			return m.Journal.Heartbeat(ctx, engine, lease)
 		}
 	}, []string{"beat: it extends a lease"}},
 	{"lets nobody leave", func(m *mutant) {
-		m.leave = func(context.Context, saga.EngineID) error { return nil }
-	}, []string{"leave: its sagas are orphans at once, and nobody died", "claim: not without a lease"}},
+		m.leave = func(context.Context, journal.EngineID) error { return nil }
+	}, []string{"leave: its sagas are unowned at once, and nobody died", "claim: not without a lease"}},
 	{"counts who leaves as a death", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
-				got[i].Deaths = 1
+				got[i].RecoveryAttempts = 1
 			}
 			return got, err
 		}
-	}, []string{"leave: its sagas are orphans at once, and nobody died", "start: nobody's saga is claimed at once", "claim: the run changes, the saga stays"}},
+	}, []string{"leave: its sagas are unowned at once, and nobody died", "start: nobody's saga is claimed at once", "claim: the run changes, the saga stays"}},
 	{"mixes the hashes up", func(m *mutant) {
-		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			req.InputHash = req.Plan
 			return m.Journal.Start(ctx, req)
 		}
 	}, []string{"start: the saga is as it was asked for"}},
 	{"starts for everybody", func(m *mutant) {
-		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			r, _, err := m.Journal.Start(ctx, req)
 			return r, true, err
 		}
 	}, []string{"start: one of 32 wins, 20 times", "start: a duplicate gets the saga and changes nothing", "start: nobody's saga is claimed at once"}},
 	{"does not know a repeated start", func(m *mutant) {
-		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			if r, err := m.Read(ctx, req.ID); err == nil {
 				return r, false, nil
 			}
@@ -69,14 +69,14 @@ var defects = []defect{
 		}
 	}, []string{"start: repeated after a lost answer it knows itself"}},
 	{"cuts inputs off", func(m *mutant) {
-		m.start = func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+		m.start = func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 			r, ok, err := m.Journal.Start(ctx, req)
 			r.Input = r.Input[:min(len(r.Input), 8<<10)]
 			return r, ok, err
 		}
 	}, []string{"start: large inputs and keys survive"}},
 	{"makes entries anew", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			for i := range w.Entries {
 				w.Entries[i].Forced = ""
 			}
@@ -84,15 +84,64 @@ var defects = []defect{
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
 	{"forgets that there was nothing to undo", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			for i := range w.Entries {
 				w.Entries[i].Nothing = false
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
+	{"forgets bodies", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			for i := range w.Entries {
+				w.Entries[i].Body = nil
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: what is written is there, and nothing else changes", "append: bodies of refusals survive"}},
+	{"forgets that a body was too long", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			for i := range w.Entries {
+				w.Entries[i].BodyTooLong = false
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: bodies of refusals survive"}},
+	{"forgets the body of a failure", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if w.Cause != nil {
+				w.Cause = &journal.Failure{
+					Reason: w.Cause.Reason, Step: w.Cause.Step, Outcome: w.Cause.Outcome,
+					Status: w.Cause.Status, Code: w.Cause.Code, Detail: w.Cause.Detail, Problem: w.Cause.Problem,
+				}
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: bodies of refusals survive", "append: an outcome and the turn are one write", "append: how a saga ends"}},
+	{"holds the writer's bodies", func(m *mutant) {
+		var held []journal.Entry
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			held = w.Entries
+			return m.Journal.Append(ctx, o, w)
+		}
+		m.read = func(ctx context.Context, id journal.ID) (journal.Record, error) {
+			r, err := m.Journal.Read(ctx, id)
+			for i := range held {
+				r.Entries[i].Body = held[i].Body
+			}
+			return r, err
+		}
+	}, []string{"append: bodies of refusals survive"}},
+	{"has no room for much", func(m *mutant) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if len(w.Entries) > 8 {
+				return errors.New("no room")
+			}
+			return m.Journal.Append(ctx, o, w)
+		}
+	}, []string{"append: one write can have much to say"}},
 	{"gives every saga up", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if w.Status == 0 {
 				w.WakeAt = time.Unix(1, 0)
 			}
@@ -100,7 +149,7 @@ var defects = []defect{
 		}
 	}, []string{"append: what is written is there, and nothing else changes"}},
 	{"lets a saga that was given up be written to", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			err := m.Journal.Append(ctx, o, w)
 			if r, read := m.Read(ctx, o.ID); read == nil && r.Clean && r.Fence == o.Fence {
 				return nil
@@ -109,45 +158,45 @@ var defects = []defect{
 		}
 	}, []string{"append: with WakeAt it gives the saga up"}},
 	{"does not keep the turn", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if w.Status == saga.Compensating {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if w.Status == journal.Compensating {
 				w.Status = 0
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: an outcome and the turn are one write"}},
 	{"loses why a saga is stuck", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.StuckOn = nil
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: how a saga ends"}},
 	{"does not know a repeated write", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if r, err := m.Read(ctx, o.ID); err == nil && r.Revision >= w.Revision {
-				return saga.ErrLeaseLost
+				return journal.ErrLeaseLost
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: repeated after a lost answer it knows itself"}},
 	{"forgets that it knew a write once the saga is over", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if r, err := m.Read(ctx, o.ID); err == nil && r.Status.Final() {
-				return saga.ErrLeaseLost
+				return journal.ErrLeaseLost
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: repeated after a lost answer it knows itself"}},
 	{"does not compare the fence", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if r, err := m.Read(ctx, o.ID); err == nil {
-				o = saga.Owner{ID: o.ID, Engine: r.Engine, Fence: r.Fence}
+				o = journal.Owner{ID: o.ID, Engine: r.Engine, Fence: r.Fence}
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: strangers and zombies change nothing"}},
 	{"does not compare the revision", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if r, err := m.Read(ctx, o.ID); err == nil {
 				w.Revision = r.Revision + 1
 			}
@@ -155,40 +204,40 @@ var defects = []defect{
 		}
 	}, []string{"append: strangers and zombies change nothing"}},
 	{"says yes to zombies", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if err := m.Journal.Append(ctx, o, w); !errors.Is(err, saga.ErrLeaseLost) {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if err := m.Journal.Append(ctx, o, w); !errors.Is(err, journal.ErrLeaseLost) {
 				return err
 			}
 			return nil
 		}
 	}, []string{"append: what is over stays over", "append: beside a claim it is whole or refused"}},
 	{"refuses who is late", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
-			if err := m.Journal.Beat(ctx, o.Engine, long); err != nil {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
+			if err := m.Journal.Heartbeat(ctx, o.Engine, long); err != nil {
 				return err
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: who is late but was not taken over still owns the saga"}},
 	{"claims by a clock that is ahead", func(m *mutant) {
-		m.beat = func(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 			if lease == brief {
 				lease = gone
 			}
-			return m.Journal.Beat(ctx, engine, lease)
+			return m.Journal.Heartbeat(ctx, engine, lease)
 		}
 	}, []string{"claim: not before the lease ends by the journal's clock"}},
 	{"claims without a new fence", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
 				got[i].Fence--
 			}
 			return got, err
 		}
-	}, []string{"claim: the fence grows, and deaths are counted until it gets on", "claim: of 4 engines each orphan goes to one"}},
+	}, []string{"claim: the fence grows, and deaths are counted until it gets on", "claim: of 4 engines each unowned saga goes to one"}},
 	{"counts the first claim anew with each claim", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
 				got[i].FirstClaimedAt = got[i].Now.Add(time.Microsecond)
@@ -197,26 +246,26 @@ var defects = []defect{
 		}
 	}, []string{"start: nobody's saga is claimed at once"}},
 	{"never forgets a death", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.Entries = nil
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"claim: the fence grows, and deaths are counted until it gets on"}},
 	{"claims what is stuck", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
-			halted, _ := m.Journal.List(ctx, saga.ListRequest{Statuses: []saga.Status{saga.Stuck}, Limit: 1})
+			halted, _ := m.Journal.List(ctx, journal.ListRequest{Statuses: []journal.Status{journal.Stuck}, Limit: 1})
 			return append(got, halted...), err
 		}
 	}, []string{"claim: only what there is something to do for"}},
 	{"does not let sleep", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.WakeAt = time.Time{}
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{"append: with WakeAt it gives the saga up", "claim: what was given up is clean, until it has an owner"}},
 	{"wakes too early", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if !w.WakeAt.IsZero() {
 				w.WakeAt = time.Unix(1, 0)
 			}
@@ -224,7 +273,7 @@ var defects = []defect{
 		}
 	}, []string{"claim: not before it is to wake"}},
 	{"does not trust what was given up", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
 				got[i].Clean = false
@@ -233,7 +282,7 @@ var defects = []defect{
 		}
 	}, []string{"claim: what was given up is clean, until it has an owner"}},
 	{"trusts whoever died", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
 				got[i].Clean = true
@@ -242,10 +291,10 @@ var defects = []defect{
 		}
 	}, []string{"claim: what was given up is clean, until it has an owner", "claim: the run changes, the saga stays"}},
 	{"serves one plan after the other", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) (all []saga.Record, err error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) (all []journal.Record, err error) {
 			for _, plan := range req.Plans {
 				next := req
-				next.Plans, next.Limit = []saga.PlanHash{plan}, req.Limit-len(all)
+				next.Plans, next.Limit = []journal.PlanHash{plan}, req.Limit-len(all)
 				if next.Limit == 0 {
 					break
 				}
@@ -259,42 +308,42 @@ var defects = []defect{
 		}
 	}, []string{"claim: the plans share it fairly"}},
 	{"gives a plan as many as there are", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			req.PerPlan = 0
 			return m.Journal.Claim(ctx, req)
 		}
 	}, []string{"claim: the plans share it fairly"}},
 	{"takes an outage for a death", func(m *mutant) {
-		m.leave = func(ctx context.Context, engine saga.EngineID) error {
-			if err := m.Journal.Beat(ctx, engine, long); errors.Is(err, saga.ErrLeaseLost) {
+		m.leave = func(ctx context.Context, engine journal.EngineID) error {
+			if err := m.Journal.Heartbeat(ctx, engine, long); errors.Is(err, journal.ErrLeaseLost) {
 				return nil
 			}
 			return m.Journal.Leave(ctx, engine)
 		}
 	}, []string{"claim: who comes back has not died"}},
 	{"forgets who died", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			got, err := m.Journal.Claim(ctx, req)
 			for i := range got {
-				got[i].Deaths = 0
+				got[i].RecoveryAttempts = 0
 			}
 			return got, err
 		}
 	}, []string{"claim: who comes back has not died"}},
 	{"lets nobody wait after a death", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			req.Backoff = 0
 			return m.Journal.Claim(ctx, req)
 		}
 	}, []string{"claim: after the second death not for a while"}},
 	{"claims any plan", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			req.Plans = append(req.Plans, planOf("checkout"))
 			return m.Journal.Claim(ctx, req)
 		}
 	}, []string{"claim: only plans that the engine has"}},
 	{"claims the youngest, and all of them", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			req.Limit = 100
 			got, err := m.Journal.Claim(ctx, req)
 			slices.Reverse(got)
@@ -302,7 +351,7 @@ var defects = []defect{
 		}
 	}, []string{"claim: no more than asked for, the oldest first"}},
 	{"changes whatever there is", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if r, err := m.Read(ctx, c.ID); err == nil {
 				c.Revision = r.Revision
 			}
@@ -310,14 +359,14 @@ var defects = []defect{
 		}
 	}, []string{"change: not of a saga that moved on"}},
 	{"fences off an owner that there never was", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			r, won, err := m.Journal.Change(ctx, c)
 			r.Fence = max(r.Fence, 1)
 			return r, won, err
 		}
 	}, []string{"change: it fences off nobody where no engine had the saga"}},
 	{"names nobody in the audit log", func(m *mutant) {
-		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+		m.audit = func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 			log, err := m.Journal.AuditLog(ctx, id, limit)
 			for i := range log {
 				log[i].Actor = ""
@@ -326,22 +375,22 @@ var defects = []defect{
 		}
 	}, []string{"change: it takes the saga from its owner, and is in the audit log"}},
 	{"forgets what was cancelled", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			r, won, err := m.Journal.Change(ctx, c)
 			r.Cancel = c.Cancel
 			return r, won, err
 		}
 	}, []string{"change: it ends and resumes"}},
 	{"takes a saga that it wakes from its owner", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if c.Wake {
-				c.Wake, c.Status = false, saga.Running
+				c.Wake, c.Status = false, journal.Running
 			}
 			return m.Journal.Change(ctx, c)
 		}
 	}, []string{"change: it wakes what waits, and takes it from nobody"}},
 	{"wakes nothing", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			if !c.Wake {
 				return m.Journal.Change(ctx, c)
 			}
@@ -350,42 +399,42 @@ var defects = []defect{
 		}
 	}, []string{"change: it wakes what waits, and takes it from nobody", "change: it wakes what nobody drives"}},
 	{"shows the oldest lines of the audit log", func(m *mutant) {
-		m.audit = func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+		m.audit = func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 			log, err := m.Journal.AuditLog(ctx, id, 1000)
 			slices.Reverse(log)
 			return log[:min(len(log), limit)], err
 		}
 	}, []string{"audit: the youngest first, as many as asked for"}},
 	{"lists what is over", func(m *mutant) {
-		m.list = func(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+		m.list = func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 			if len(req.Statuses) == 0 {
-				req.Statuses = []saga.Status{saga.Running, saga.Compensating, saga.Stuck, saga.Completed}
+				req.Statuses = []journal.Status{journal.Running, journal.Compensating, journal.Stuck, journal.Completed}
 			}
 			return m.Journal.List(ctx, req)
 		}
 	}, []string{"list: what matches, without what is large"}},
 	{"begins each page anew", func(m *mutant) {
-		m.list = func(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
-			req.After = saga.Cursor{}
+		m.list = func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
+			req.After = journal.Cursor{}
 			return m.Journal.List(ctx, req)
 		}
 	}, []string{"list: pages miss nothing and repeat nothing"}},
 	{"counts nobody who sleeps", func(m *mutant) {
-		m.stats = func(ctx context.Context) (saga.Stats, error) {
+		m.stats = func(ctx context.Context) (journal.Stats, error) {
 			st, err := m.Journal.Stats(ctx)
 			st.Asleep = 0
 			return st, err
 		}
 	}, []string{"stats: they count"}},
-	{"counts no orphans", func(m *mutant) {
-		m.stats = func(ctx context.Context) (saga.Stats, error) {
+	{"counts no unowned sagas", func(m *mutant) {
+		m.stats = func(ctx context.Context) (journal.Stats, error) {
 			st, err := m.Journal.Stats(ctx)
-			st.Orphans = 0
+			st.Unowned = 0
 			return st, err
 		}
 	}, []string{"stats: they count"}},
 	{"keeps the engine of a parked saga", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.Park = nil
 			return m.Journal.Append(ctx, o, w)
 		}
@@ -393,20 +442,20 @@ var defects = []defect{
 		"park: the saga has no engine, and says why", "park: only a claim that asks for parked sagas gets one",
 	}},
 	{"claims parked sagas as any other", func(m *mutant) {
-		m.claim = func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 			req.Parked = req.Plans
 			return m.Journal.Claim(ctx, req)
 		}
 	}, []string{"park: only a claim that asks for parked sagas gets one"}},
 	{"keeps a saga parked that somebody changed", func(m *mutant) {
-		m.change = func(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			r, won, err := m.Journal.Change(ctx, c)
 			r.Parked = &newer
 			return r, won, err
 		}
 	}, []string{"park: a change of the saga ends it"}},
 	{"sweeps what it should keep", func(m *mutant) {
-		m.append = func(ctx context.Context, o saga.Owner, w saga.Write) error {
+		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.Keep = gone
 			return m.Journal.Append(ctx, o, w)
 		}
@@ -415,7 +464,7 @@ var defects = []defect{
 		m.sweep = func(ctx context.Context, _ int) (int, error) { return m.Journal.Sweep(ctx, 100) }
 	}, []string{"sweep: no more than asked for"}},
 	{"ignores a done context", func(m *mutant) {
-		m.leave = func(ctx context.Context, engine saga.EngineID) error {
+		m.leave = func(ctx context.Context, engine journal.EngineID) error {
 			return m.Journal.Leave(context.WithoutCancel(ctx), engine)
 		}
 	}, []string{"context: already done, nothing happens"}},

@@ -4,17 +4,16 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// TestJournal runs every law as a parallel subtest, each on a journal of its
-// own: open returns an empty one and leaves its closing to tb.Cleanup.
+// TestJournal runs every law as a parallel subtest, each on its own journal. open returns an
+// empty journal and closes it by tb.Cleanup.
 //
-// The laws know a journal by its methods only: they read the time from its
-// records, never compare it with their own clock, and wait for the end of a
-// lease by asking the journal. All of them take less than 10 seconds with calls
-// of a millisecond.
-func TestJournal(t *testing.T, open func(tb testing.TB) saga.Journal) {
+// The laws use only the methods of a journal. They read the time from its records and never
+// compare it with their own clock. They wait for the end of a lease by asking the journal. All
+// laws together take less than 10 seconds if a call takes a millisecond.
+func TestJournal(t *testing.T, open func(tb testing.TB) journal.Journal) {
 	t.Helper()
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
@@ -24,9 +23,8 @@ func TestJournal(t *testing.T, open func(tb testing.TB) saga.Journal) {
 	}
 }
 
-// A law is one thing that a journal must do, and the race or the fault that
-// shows whether it does. It reports by its check alone, so that a test can
-// watch it fail.
+// A law is one requirement of a journal, and the race or the fault that checks it. It reports by
+// its check alone, so that a test can watch it fail.
 type law struct {
 	name  string
 	holds func(c *check)

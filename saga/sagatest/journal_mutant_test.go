@@ -11,67 +11,74 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
-// A mutant is a journal with something broken: each field that is set stands in for
-// a method.
+// A mutant is a journal with a defect: each field that is set replaces a method.
 type mutant struct {
-	saga.Journal
-	plan   func(ctx context.Context, p saga.PlanRecord) (saga.PlanRecord, error)
-	beat   func(ctx context.Context, engine saga.EngineID, lease time.Duration) error
-	leave  func(ctx context.Context, engine saga.EngineID) error
-	start  func(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error)
-	append func(ctx context.Context, o saga.Owner, w saga.Write) error
-	claim  func(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error)
+	journal.Journal
+	plan   func(ctx context.Context, p journal.PlanRecord) (journal.PlanRecord, error)
+	beat   func(ctx context.Context, engine journal.EngineID, lease time.Duration) error
+	leave  func(ctx context.Context, engine journal.EngineID) error
+	start  func(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error)
+	append func(ctx context.Context, o journal.Owner, w journal.Write) error
+	claim  func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error)
+	read   func(ctx context.Context, id journal.ID) (journal.Record, error)
 	sweep  func(ctx context.Context, limit int) (int, error)
-	stats  func(ctx context.Context) (saga.Stats, error)
-	list   func(ctx context.Context, req saga.ListRequest) ([]saga.Record, error)
-	change func(ctx context.Context, c saga.Change) (saga.Record, bool, error)
-	audit  func(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error)
+	stats  func(ctx context.Context) (journal.Stats, error)
+	list   func(ctx context.Context, req journal.ListRequest) ([]journal.Record, error)
+	change func(ctx context.Context, c journal.Change) (journal.Record, bool, error)
+	audit  func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error)
 }
 
-func (m *mutant) Plan(ctx context.Context, p saga.PlanRecord) (saga.PlanRecord, error) {
+func (m *mutant) Plan(ctx context.Context, p journal.PlanRecord) (journal.PlanRecord, error) {
 	if m.plan != nil {
 		return m.plan(ctx, p)
 	}
 	return m.Journal.Plan(ctx, p)
 }
 
-func (m *mutant) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+func (m *mutant) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 	if m.beat != nil {
 		return m.beat(ctx, engine, lease)
 	}
-	return m.Journal.Beat(ctx, engine, lease)
+	return m.Journal.Heartbeat(ctx, engine, lease)
 }
 
-func (m *mutant) Leave(ctx context.Context, engine saga.EngineID) error {
+func (m *mutant) Leave(ctx context.Context, engine journal.EngineID) error {
 	if m.leave != nil {
 		return m.leave(ctx, engine)
 	}
 	return m.Journal.Leave(ctx, engine)
 }
 
-func (m *mutant) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+func (m *mutant) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	if m.start != nil {
 		return m.start(ctx, req)
 	}
 	return m.Journal.Start(ctx, req)
 }
 
-func (m *mutant) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+func (m *mutant) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
 	if m.append != nil {
 		return m.append(ctx, o, w)
 	}
 	return m.Journal.Append(ctx, o, w)
 }
 
-func (m *mutant) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+func (m *mutant) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	if m.claim != nil {
 		return m.claim(ctx, req)
 	}
 	return m.Journal.Claim(ctx, req)
+}
+
+func (m *mutant) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
+	if m.read != nil {
+		return m.read(ctx, id)
+	}
+	return m.Journal.Read(ctx, id)
 }
 
 func (m *mutant) Sweep(ctx context.Context, limit int) (int, error) {
@@ -81,28 +88,28 @@ func (m *mutant) Sweep(ctx context.Context, limit int) (int, error) {
 	return m.Journal.Sweep(ctx, limit)
 }
 
-func (m *mutant) Stats(ctx context.Context) (saga.Stats, error) {
+func (m *mutant) Stats(ctx context.Context) (journal.Stats, error) {
 	if m.stats != nil {
 		return m.stats(ctx)
 	}
 	return m.Journal.Stats(ctx)
 }
 
-func (m *mutant) List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+func (m *mutant) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if m.list != nil {
 		return m.list(ctx, req)
 	}
 	return m.Journal.List(ctx, req)
 }
 
-func (m *mutant) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+func (m *mutant) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	if m.change != nil {
 		return m.change(ctx, c)
 	}
 	return m.Journal.Change(ctx, c)
 }
 
-func (m *mutant) AuditLog(ctx context.Context, id saga.ID, limit int) ([]saga.AuditEntry, error) {
+func (m *mutant) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 	if m.audit != nil {
 		return m.audit(ctx, id, limit)
 	}
@@ -117,7 +124,7 @@ type recorder struct {
 	lines  []string
 }
 
-// watch runs a law on c with a recorder in place of c.TB, and returns that.
+// watch runs a law on c with a recorder instead of c.TB, and returns the recorder.
 func watch(l law, c *check) *recorder {
 	r := &recorder{TB: c.TB}
 	c.TB = r
@@ -156,8 +163,8 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestLaws_healthy is the control: what the mutants are made of breaks no law,
-// and no law spins, or needs real time to pass.
+// TestLaws_healthy is the control. The journals that mutants are made of break no law. No law
+// spins or needs real time to pass.
 func TestLaws_healthy(t *testing.T) {
 	t.Parallel()
 	for _, l := range laws {
@@ -195,8 +202,7 @@ func TestLaws_catchMutants(t *testing.T) {
 	}
 }
 
-// TestLaws_eachBites fails for a law that no defect is known to break: it could
-// as well be empty.
+// TestLaws_eachBites fails for a law that no defect is known to break: such a law could be empty.
 func TestLaws_eachBites(t *testing.T) {
 	t.Parallel()
 	for _, l := range laws {

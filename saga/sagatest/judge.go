@@ -9,11 +9,12 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 )
 
 const (
-	// An engine beats and polls all the time; a saga may take days of it.
+	// An engine heartbeats and polls all the time; a saga may take days of it.
 	exploreLease = 5 * time.Minute
 	explorePoll  = time.Minute
 	// patience is how long a saga may take, with all budgets used up.
@@ -35,33 +36,38 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		services.ScriptUndo(step, faults...)
 	}
 	services.setTwice(s.twice)
-	var journal saga.Journal = memjournal.New()
+	var j journal.Journal = memjournal.New()
 	if x.breakJournal != nil {
-		journal = x.breakJournal(journal)
+		j = x.breakJournal(j)
 	}
 	watch := &monitor{
-		Journal: journal, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps, edges: x.edges,
-		called: make(map[string]bool), leases: make(map[saga.EngineID]time.Time),
+		Journal: j, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps, edges: x.edges,
+		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
 	}
 
 	end := make(chan struct{})
-	first, err := x.process(ctx, watch, end)
+	first, err := x.process(ctx, watch, end, false)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
-	second, err := x.process(ctx, watch, end)
+	second, err := x.process(ctx, watch, end, true)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
 	first.disturb, first.point = s.disturbance, s.point
+	desk := second
+	if s.disturbance == cancelHere {
+		desk = first
+	}
 	first.cancel = func() {
-		r, err := second.engine.Cancel(ctx, watch.id, saga.Audit{Actor: "sagatest", Reason: "a scenario"})
+		time.Sleep(time.Millisecond) // calls that have begun are sent
+		r, err := desk.engine.Cancel(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"})
 		if err == nil { // else it was over, past its pivot, or not there yet
 			watch.cancelled(r)
 		}
 	}
 	err = x.drive(ctx, first, second)
-	r, readErr := journal.Read(ctx, watch.id)
+	r, readErr := j.Read(ctx, watch.id)
 	close(end)
 	first.close()
 	second.close()
@@ -89,8 +95,9 @@ type living struct {
 	run    runFunc
 }
 
-func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
-	p := &process{Journal: watch, network: watch, begins: watch.begins, end: end, dead: make(chan struct{})}
+func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}, heir bool) (*living, error) {
+	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
+	p.begins = func(step string) { watch.begins(step, heir) }
 	if x.breakNetwork != nil {
 		p.network = x.breakNetwork(watch)
 	}
@@ -116,7 +123,8 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 		return nil, err
 	}
 	definition, run := x.build(client)
-	engine, err := saga.Open(ctx, p, client, saga.Config{
+	engine, err := saga.Open(ctx, p, saga.Config{
+		Client:      client,
 		Definitions: []saga.AnyDefinition{definition}, Lease: exploreLease, Poll: explorePoll,
 		Backoff: retry.Backoff{Cap: time.Hour}, Rand: func() float64 { return 0.5 },
 	})
@@ -148,7 +156,7 @@ func (x *explorer) drive(ctx context.Context, first, second *living) error {
 }
 
 // judge returns what is wrong with how a saga ended.
-func (x *explorer) judge(s scenario, r saga.Record, err error, services *Services) []string {
+func (x *explorer) judge(s scenario, r journal.Record, err error, services *Services) []string {
 	var wrong []string
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	pivot, functions := false, make(map[string]bool)
@@ -170,24 +178,26 @@ func (x *explorer) judge(s scenario, r saga.Record, err error, services *Service
 		}
 	}
 	switch {
-	case !r.Status.Final() && r.Status != saga.Stuck:
+	case !r.Status.Final() && r.Status != journal.Stuck:
 		note("the saga is %v after %v", r.Status, patience)
-	case r.Status == saga.Stuck && !s.mayStick:
+	case r.Status == journal.Stuck && !s.mayStick:
 		note("the saga is stuck on %+v", r.StuckOn)
-	case (err == nil || errors.Is(err, saga.ErrNoResult)) != (r.Status == saga.Completed):
+	case s.completes && r.Status != journal.Completed && s.disturbance != cancel && s.disturbance != cancelHere:
+		note("the saga is %v, though a Retriable step only had to be tried for longer", r.Status)
+	case (err == nil || errors.Is(err, saga.ErrNoResult)) != (r.Status == journal.Completed):
 		note("the saga is %v, and Run returned %v", r.Status, err)
 	}
 	return wrong
 }
 
 // judgeStep judges what became of a step in a saga that ended so.
-func (x *explorer) judgeStep(note func(string, ...any), step saga.StepInfo, e Effects, status saga.Status) {
+func (x *explorer) judgeStep(note func(string, ...any), step saga.StepInfo, e Effects, status journal.Status) {
 	switch {
-	case step.Function && status == saga.Completed && e.Undone > 0:
+	case step.Function && status == journal.Completed && e.Undone > 0:
 		note("the saga completed; %s was undone %d times", step.Name, e.Undone)
-	case status == saga.Completed && !step.Function && (e.Done != 1 || e.Undone != 0):
+	case status == journal.Completed && !step.Function && (e.Done != 1 || e.Undone != 0):
 		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
-	case status == saga.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
+	case status == journal.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
 		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
 	case e.Undone > e.Done:
 		note("%s was undone more often than it took effect", step.Name)

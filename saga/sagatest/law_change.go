@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/retry"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 var changeLaws = []law{
@@ -20,34 +20,34 @@ var changeLaws = []law{
 
 func changeIsRecorded(c *check) {
 	r := stuck(c)
-	forced := saga.Entry{Step: "a.b", Undo: true, Outcome: retry.Completed, Forced: "ann"}
-	got := c.change(r, saga.Change{Status: saga.Compensating, Entries: []saga.Entry{forced}, Deadline: keep, Cancel: true})
+	forced := journal.Entry{Step: "a.b", Undo: true, Outcome: retry.Completed, Forced: "ann"}
+	got := c.change(r, journal.Change{Status: journal.Compensating, Entries: []journal.Entry{forced}, Deadline: keep, Cancel: true})
 	expect := r
-	expect.Status, expect.Engine, expect.Fence, expect.Revision = saga.Compensating, saga.EngineID{}, r.Fence+1, r.Revision+1
-	expect.Entries, expect.StuckOn, expect.FinishedAt, expect.Cancel = []saga.Entry{ok("a.b"), forced}, nil, time.Time{}, true
+	expect.Status, expect.Engine, expect.Fence, expect.Revision = journal.Compensating, journal.EngineID{}, r.Fence+1, r.Revision+1
+	expect.Entries, expect.StuckOn, expect.FinishedAt, expect.Cancel = []journal.Entry{ok("a.b"), forced}, nil, time.Time{}, true
 	expect.ResumedAt, expect.WakeAt, expect.DeadlineAt = got.ResumedAt, got.ResumedAt, got.ResumedAt.Add(keep)
 	c.wantSame("the changed saga", got, expect)
 	c.wantUnchanged(got)
 	c.wantDuring("ResumedAt", got.ResumedAt, r, got)
-	c.wantErr("Append by the owner before", c.journal.Append(c.Context(), owner(r), saga.Write{Revision: got.Revision + 1}), saga.ErrLeaseLost)
+	c.wantErr("Append by the owner before", c.journal.Append(c.Context(), owner(r), journal.Write{Revision: got.Revision + 1}), journal.ErrLeaseLost)
 
 	log, err := c.journal.AuditLog(c.Context(), r.ID, 10)
 	c.must("AuditLog", err)
 	want(c, "lines in the audit log", len(log), 1)
 	line := log[0]
 	want(c, "its audit", line.Audit, someone)
-	want(c, "From", line.From, saga.Stuck)
-	want(c, "To", line.To, saga.Compensating)
+	want(c, "From", line.From, journal.Stuck)
+	want(c, "To", line.To, journal.Compensating)
 	want(c, "Fence", line.Fence, got.Fence)
 	want(c, "ID", line.ID, r.ID)
 	c.wantDuring("At", line.At, r, got)
-	want(c, "claimed", len(c.claim(c.beat(long), 10)), 1)
+	want(c, "claimed", len(c.claim(c.heartbeat(long), 10)), 1)
 }
 
-// Whoever claims a saga at fence 1 relies on it that nothing was sent for it.
+// An engine that claims a saga at fence 1 relies on the fact that nothing was sent for the saga.
 func changeBeforeTheFirstOwner(c *check) {
-	r := c.start(saga.EngineID{})
-	got := c.change(r, saga.Change{Status: saga.Running, Cancel: true})
+	r := c.start(journal.EngineID{})
+	got := c.change(r, journal.Change{Status: journal.Running, Cancel: true})
 	expect := r
 	expect.Revision, expect.Cancel, expect.ResumedAt, expect.WakeAt = r.Revision+1, true, got.ResumedAt, got.ResumedAt
 	c.wantSame("the changed saga", got, expect)
@@ -56,10 +56,10 @@ func changeBeforeTheFirstOwner(c *check) {
 	c.must("AuditLog", err)
 	want(c, "lines in the audit log", len(log), 1)
 	want(c, "Fence in the audit log", log[0].Fence, 0)
-	claimed := c.claim(c.beat(long), 10)
+	claimed := c.claim(c.heartbeat(long), 10)
 	want(c, "claimed", len(claimed), 1)
 	want(c, "Fence of the first owner", claimed[0].Fence, 1)
-	got = c.change(claimed[0], saga.Change{Status: saga.Running})
+	got = c.change(claimed[0], journal.Change{Status: journal.Running})
 	want(c, "Fence after a change of what the first owner has", got.Fence, 2)
 }
 
@@ -67,7 +67,7 @@ func changeComparesTheRevision(c *check) {
 	for _, s := range situations {
 		r := s.put(c)
 		for _, revision := range []int64{r.Revision - 1, r.Revision + 1, 0} {
-			got, won, err := c.journal.Change(c.Context(), saga.Change{ID: r.ID, Revision: revision, Status: saga.Abandoned, By: someone})
+			got, won, err := c.journal.Change(c.Context(), journal.Change{ID: r.ID, Revision: revision, Status: journal.Abandoned, By: someone})
 			c.must("Change", err)
 			want(c, "Change at another revision: won", won, false)
 			c.wantSame("Change at another revision", got, r)
@@ -80,13 +80,13 @@ func changeComparesTheRevision(c *check) {
 		}
 		want(c, "lines in the audit log of a saga that is "+s.name, len(log) <= 1, true)
 	}
-	_, won, err := c.journal.Change(c.Context(), saga.Change{ID: saga.ID{1}, Status: saga.Abandoned, By: someone})
-	c.wantErr("Change of an absent saga", err, saga.ErrNotFound)
+	_, won, err := c.journal.Change(c.Context(), journal.Change{ID: journal.ID{1}, Status: journal.Abandoned, By: someone})
+	c.wantErr("Change of an absent saga", err, journal.ErrNotFound)
 	want(c, "Change of an absent saga: won", won, false)
 	r := stuck(c)
 	wins := make(chan bool, 8)
 	together(cap(wins), func(int) {
-		_, won, err := c.journal.Change(c.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Status: saga.Compensating, By: someone})
+		_, won, err := c.journal.Change(c.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Status: journal.Compensating, By: someone})
 		wins <- won && err == nil
 	})
 	n := 0
@@ -100,13 +100,13 @@ func changeComparesTheRevision(c *check) {
 
 func changeEndsAndResumes(c *check) {
 	r := c.started()
-	got := c.change(r, saga.Change{Status: saga.Running})
+	got := c.change(r, journal.Change{Status: journal.Running})
 	c.wantDuring("WakeAt", got.WakeAt, r, c.read(r.ID))
 	want(c, "Clean of a saga that was driven", got.Clean, false)
 	want(c, "Cancel", got.Cancel, false)
 	want(c, "DeadlineAt is kept", got.DeadlineAt.Sub(r.DeadlineAt).Abs() < time.Microsecond, true)
-	got = c.change(got, saga.Change{Status: saga.Running, Cancel: true})
-	got = c.change(got, saga.Change{Status: saga.Abandoned, Keep: keep})
+	got = c.change(got, journal.Change{Status: journal.Running, Cancel: true})
+	got = c.change(got, journal.Change{Status: journal.Abandoned, Keep: keep})
 	want(c, "Cancel stays", got.Cancel, true)
 	want(c, "WakeAt of what is over is zero", got.WakeAt.IsZero(), true)
 	if d := got.ExpiresAt.Sub(got.FinishedAt); got.FinishedAt.IsZero() || (d-keep).Abs() > time.Second {
@@ -115,38 +115,46 @@ func changeEndsAndResumes(c *check) {
 }
 
 func changeWakes(c *check) {
-	waiting := saga.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Tries: 2}
+	waiting := journal.Entry{Step: "a.b", Outcome: retry.NotSent, Pending: true, Attempts: 2}
 	later := waiting
 	later.RetryAt = time.Now().Add(long).UTC()
 	r := c.started()
-	r = c.append(r, saga.Write{Entries: []saga.Entry{later}})
+	r = c.append(r, journal.Write{Entries: []journal.Entry{later}})
 	expect := r
-	expect.Entries = []saga.Entry{waiting}
-	got := c.change(r, saga.Change{Wake: true, Entries: []saga.Entry{waiting}})
+	expect.Entries = []journal.Entry{waiting}
+	got := c.change(r, journal.Change{Wake: true, Entries: []journal.Entry{waiting}})
 	c.wantSame("the woken saga", got, expect)
 	c.wantUnchanged(expect)
 	log, err := c.journal.AuditLog(c.Context(), r.ID, 10)
 	c.must("AuditLog", err)
 	want(c, "lines in the audit log", len(log), 1)
-	want(c, "From", log[0].From, saga.Running)
-	want(c, "To", log[0].To, saga.Running)
+	want(c, "From", log[0].From, journal.Running)
+	want(c, "To", log[0].To, journal.Running)
 	want(c, "Fence in the audit log", log[0].Fence, r.Fence)
 	c.wantDuring("At", log[0].At, r, got)
-	want(c, "claimed of what has an owner", len(c.claim(c.beat(long), 10)), 0)
+	want(c, "claimed of what has an owner", len(c.claim(c.heartbeat(long), 10)), 0)
 
-	for range 2 { // the owner has not heard of it: its next write is at its next revision, also repeated
-		c.must("Append by the owner", c.journal.Append(c.Context(), owner(r), saga.Write{Revision: r.Revision + 1, Entries: []saga.Entry{ok("c.d")}}))
+	for range 2 { // the owner does not know yet: its next write, and a repeat, are at its next revision
+		c.must("Append by the owner", c.journal.Append(c.Context(), owner(r), journal.Write{Revision: r.Revision + 1, Entries: []journal.Entry{ok("c.d")}}))
 	}
 	expect.Revision++
 	expect.Entries = append(expect.Entries, ok("c.d"))
 	c.wantUnchanged(expect)
 
+	// The owner gives the saga up before it knows. The saga is then due, once.
+	r = c.append(expect, journal.Write{WakeAt: r.Now.Add(long)})
+	want(c, "WakeAt of what was woken is past", r.WakeAt.After(r.Now), false)
+	claimed := c.claim(c.heartbeat(long), 10)
+	want(c, "claimed of what was woken and given up", len(claimed), 1)
+	r = c.append(claimed[0], journal.Write{WakeAt: r.Now.Add(long)})
+	want(c, "WakeAt of what was not woken again is past", r.WakeAt.After(r.Now), true)
+
 	for _, s := range situations {
 		r := s.put(c)
-		if r.Status.Driven() {
+		if r.Status.Active() {
 			continue
 		}
-		got, won, err := c.journal.Change(c.Context(), saga.Change{ID: r.ID, Revision: r.Revision, Wake: true, By: someone})
+		got, won, err := c.journal.Change(c.Context(), journal.Change{ID: r.ID, Revision: r.Revision, Wake: true, By: someone})
 		c.must("Change", err)
 		want(c, "woken: "+s.name, won, false)
 		c.wantSame("the saga that is not woken", got, r)
@@ -156,11 +164,11 @@ func changeWakes(c *check) {
 
 func changeWakesOrphans(c *check) {
 	r := c.started()
-	r = c.append(r, saga.Write{Entries: []saga.Entry{ok("a.b")}, WakeAt: r.Now.Add(long)})
+	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now.Add(long)})
 	c.must("Leave", c.journal.Leave(c.Context(), owner(r).Engine))
-	engine := c.beat(long)
+	engine := c.heartbeat(long)
 	want(c, "claimed before its time", len(c.claim(engine, 10)), 0)
-	got := c.change(r, saga.Change{Wake: true})
+	got := c.change(r, journal.Change{Wake: true})
 	c.wantDuring("WakeAt", got.WakeAt, r, got)
 	want(c, "Fence", got.Fence, r.Fence)
 	want(c, "Revision", got.Revision, r.Revision)
@@ -173,15 +181,15 @@ func changeWakesOrphans(c *check) {
 func auditInOrder(c *check) {
 	r, other := c.started(), c.started()
 	for range 3 {
-		r = c.change(r, saga.Change{Status: saga.Running})
+		r = c.change(r, journal.Change{Status: journal.Running})
 	}
-	c.change(other, saga.Change{Status: saga.Running})
+	c.change(other, journal.Change{Status: journal.Running})
 	log, err := c.journal.AuditLog(c.Context(), r.ID, 2)
 	c.must("AuditLog", err)
 	want(c, "lines", len(log), 2)
 	want(c, "fence of the youngest", log[0].Fence, 4)
 	want(c, "fence of the next", log[1].Fence, 3)
-	log, err = c.journal.AuditLog(c.Context(), saga.ID{}, 10)
+	log, err = c.journal.AuditLog(c.Context(), journal.ID{}, 10)
 	c.must("AuditLog", err)
 	want(c, "lines of all sagas", len(log), 4)
 }
@@ -192,13 +200,13 @@ var listLaws = []law{
 	{"stats: they count", statsCount},
 }
 
-// list returns the IDs of what matches.
-func (c *check) list(req saga.ListRequest) map[saga.ID]bool {
+// list returns the IDs of the sagas that match.
+func (c *check) list(req journal.ListRequest) map[journal.ID]bool {
 	c.Helper()
 	req.Limit = 100
 	records, err := c.journal.List(c.Context(), req)
 	c.must("List", err)
-	ids := make(map[saga.ID]bool)
+	ids := make(map[journal.ID]bool)
 	for _, r := range records {
 		ids[r.ID] = true
 		if r.Input != nil || r.Result != nil || len(r.Entries) > 0 && r.Entries[0].Result != nil {
@@ -209,30 +217,30 @@ func (c *check) list(req saga.ListRequest) map[saga.ID]bool {
 }
 
 func listMatches(c *check) {
-	all := make(map[saga.Status]saga.Record)
+	all := make(map[journal.Status]journal.Record)
 	for _, s := range situations {
 		r := s.put(c)
 		all[r.Status] = r
 	}
-	listed := c.list(saga.ListRequest{})
+	listed := c.list(journal.ListRequest{})
 	for status, r := range all {
 		want(c, "listed by default: "+status.String(), listed[r.ID], !status.Final())
-		only := c.list(saga.ListRequest{Statuses: []saga.Status{status}})
+		only := c.list(journal.ListRequest{Statuses: []journal.Status{status}})
 		want(c, "listed as "+status.String(), only[r.ID] && len(only) == 1, true)
-		mine := c.list(saga.ListRequest{Engine: r.Engine})
+		mine := c.list(journal.ListRequest{Engine: r.Engine})
 		if !r.Engine.IsZero() {
-			want(c, "listed as its engine's: "+status.String(), mine[r.ID], status.Driven())
+			want(c, "listed as its engine's: "+status.String(), mine[r.ID], status.Active())
 		}
 	}
-	want(c, "listed of another name", len(c.list(saga.ListRequest{Name: "other"})), 0)
-	want(c, "listed of the name", len(c.list(saga.ListRequest{Name: "checkout"})), 3)
-	running := all[saga.Running]
-	want(c, "orphans while engines live", len(c.list(saga.ListRequest{Orphans: true})), 0)
-	r := c.append(running, saga.Write{WakeAt: running.Now.Add(long)})
-	left := c.orphan()
-	orphans := c.list(saga.ListRequest{Orphans: true})
-	want(c, "orphans", orphans[r.ID] && orphans[left.ID] && len(orphans) == 2, true)
-	records, err := c.journal.List(c.Context(), saga.ListRequest{Orphans: true, Limit: 1})
+	want(c, "listed of another name", len(c.list(journal.ListRequest{Name: "other"})), 0)
+	want(c, "listed of the name", len(c.list(journal.ListRequest{Name: "checkout"})), 3)
+	running := all[journal.Running]
+	want(c, "unowned sagas while engines live", len(c.list(journal.ListRequest{Unowned: true})), 0)
+	r := c.append(running, journal.Write{WakeAt: running.Now.Add(long)})
+	left := c.unowned()
+	waiting := c.list(journal.ListRequest{Unowned: true})
+	want(c, "unowned sagas", waiting[r.ID] && waiting[left.ID] && len(waiting) == 2, true)
+	records, err := c.journal.List(c.Context(), journal.ListRequest{Unowned: true, Limit: 1})
 	c.must("List", err)
 	expect := c.read(records[0].ID)
 	expect.Input = nil
@@ -243,12 +251,12 @@ func listMatches(c *check) {
 }
 
 func listPages(c *check) {
-	engine := c.beat(long)
+	engine := c.heartbeat(long)
 	for range 7 {
 		c.start(engine)
 	}
-	seen := make(map[saga.ID]bool)
-	req := saga.ListRequest{Limit: 3}
+	seen := make(map[journal.ID]bool)
+	req := journal.ListRequest{Limit: 3}
 	for _, n := range []int{3, 3, 1, 0} {
 		page, err := c.journal.List(c.Context(), req)
 		c.must("List", err)
@@ -256,7 +264,7 @@ func listPages(c *check) {
 		for _, r := range page {
 			want(c, "listed before", seen[r.ID], false)
 			seen[r.ID] = true
-			req.After = saga.Cursor{CreatedAt: r.CreatedAt, ID: r.ID}
+			req.After = journal.Cursor{CreatedAt: r.CreatedAt, ID: r.ID}
 		}
 	}
 }
@@ -265,9 +273,9 @@ func statsCount(c *check) {
 	for _, s := range situations {
 		s.put(c)
 	}
-	orphan := c.orphan()
+	unowned := c.unowned()
 	asleep := c.started()
-	c.append(asleep, saga.Write{WakeAt: asleep.Now.Add(long)})
+	c.append(asleep, journal.Write{WakeAt: asleep.Now.Add(long)})
 	c.eventually("some age", func() bool {
 		st, err := c.journal.Stats(c.Context())
 		c.must("Stats", err)
@@ -275,17 +283,17 @@ func statsCount(c *check) {
 	})
 	st, err := c.journal.Stats(c.Context())
 	c.must("Stats", err)
-	for status, n := range map[saga.Status]int64{saga.Running: 3, saga.Compensating: 1, saga.Stuck: 1, saga.Completed: 1, saga.Compensated: 1, saga.Abandoned: 1} {
+	for status, n := range map[journal.Status]int64{journal.Running: 3, journal.Compensating: 1, journal.Stuck: 1, journal.Completed: 1, journal.Compensated: 1, journal.Abandoned: 1} {
 		want(c, "sagas that are "+status.String(), st.ByStatus[status], n)
 	}
-	want(c, "orphans", st.Orphans, 1)
-	want(c, "orphans of the plan", st.OrphansOf[orphan.Plan], 1)
-	want(c, "plans with orphans", len(st.OrphansOf), 1)
+	want(c, "unowned sagas", st.Unowned, 1)
+	want(c, "unowned sagas of the plan", st.UnownedOf[unowned.Plan], 1)
+	want(c, "plans with unowned sagas", len(st.UnownedOf), 1)
 	want(c, "sagas asleep", st.Asleep, 1)
-	c.start(saga.EngineID{})
+	c.start(journal.EngineID{})
 	st, err = c.journal.Stats(c.Context())
 	c.must("Stats", err)
-	want(c, "orphans, with one for nobody", st.OrphansOf[orphan.Plan], 2)
+	want(c, "unowned sagas, with one for nobody", st.UnownedOf[unowned.Plan], 2)
 }
 
 var sweepLaws = []law{
@@ -294,19 +302,19 @@ var sweepLaws = []law{
 }
 
 func sweepSpares(c *check) {
-	var kept []saga.Record
+	var kept []journal.Record
 	for _, s := range situations {
 		kept = append(kept, s.put(c))
 	}
 	old := c.started()
-	old = c.append(old, saga.Write{Status: saga.Completed, Keep: gone})
+	old = c.append(old, journal.Write{Status: journal.Completed, Keep: gone})
 	c.eventually("the end of its time", func() bool {
 		n, err := c.journal.Sweep(c.Context(), 100)
 		c.must("Sweep", err)
 		return n == 1
 	})
 	_, err := c.journal.Read(c.Context(), old.ID)
-	c.wantErr("Read of a swept saga", err, saga.ErrNotFound)
+	c.wantErr("Read of a swept saga", err, journal.ErrNotFound)
 	n, err := c.journal.Sweep(c.Context(), 100)
 	c.must("Sweep", err)
 	want(c, "swept", n, 0)
@@ -314,14 +322,14 @@ func sweepSpares(c *check) {
 		c.wantUnchanged(r)
 	}
 	for _, r := range kept[:2] { // their leases were not swept either
-		c.append(r, saga.Write{})
-		c.must("Beat", c.journal.Beat(c.Context(), r.Engine, long))
+		c.append(r, journal.Write{})
+		c.must("Heartbeat", c.journal.Heartbeat(c.Context(), r.Engine, long))
 	}
 }
 
 func sweepLimit(c *check) {
 	for range 3 {
-		c.append(c.started(), saga.Write{Status: saga.Completed, Keep: gone})
+		c.append(c.started(), journal.Write{Status: journal.Completed, Keep: gone})
 	}
 	time.Sleep(time.Millisecond)
 	swept := 0
@@ -340,40 +348,40 @@ var contextLaws = []law{
 
 func doneContextDoesNothing(c *check) {
 	ctx := c.interrupted()
-	live, orphan, halted := c.started(), c.orphan(), stuck(c)
-	engine := c.beat(long)
+	live, unowned, halted := c.started(), c.unowned(), stuck(c)
+	engine := c.heartbeat(long)
 	absent := request(engine)
 	for _, call := range []struct {
 		name string
 		do   func() error
 	}{
-		{"Plan", func() error { _, err := c.journal.Plan(ctx, saga.PlanRecord{Name: "n", Version: 1}); return err }},
-		{"Beat", func() error { return c.journal.Beat(ctx, newEngine(), long) }},
+		{"Plan", func() error { _, err := c.journal.Plan(ctx, journal.PlanRecord{Name: "n", Version: 1}); return err }},
+		{"Heartbeat", func() error { return c.journal.Heartbeat(ctx, newEngine(), long) }},
 		{"Leave", func() error { return c.journal.Leave(ctx, live.Engine) }},
 		{"Start", func() error { _, _, err := c.journal.Start(ctx, absent); return err }},
 		{"Append", func() error {
-			return c.journal.Append(ctx, owner(live), saga.Write{Revision: 2, Entries: []saga.Entry{ok("a.b")}})
+			return c.journal.Append(ctx, owner(live), journal.Write{Revision: 2, Entries: []journal.Entry{ok("a.b")}})
 		}},
 		{"Claim", func() error {
-			_, err := c.journal.Claim(ctx, saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
+			_, err := c.journal.Claim(ctx, journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1})
 			return err
 		}},
 		{"Read", func() error { _, err := c.journal.Read(ctx, live.ID); return err }},
 		{"Sweep", func() error { _, err := c.journal.Sweep(ctx, 1); return err }},
 		{"Stats", func() error { _, err := c.journal.Stats(ctx); return err }},
-		{"List", func() error { _, err := c.journal.List(ctx, saga.ListRequest{Limit: 1}); return err }},
+		{"List", func() error { _, err := c.journal.List(ctx, journal.ListRequest{Limit: 1}); return err }},
 		{"Change", func() error {
-			_, _, err := c.journal.Change(ctx, saga.Change{ID: halted.ID, Revision: halted.Revision, Status: saga.Abandoned, By: someone})
+			_, _, err := c.journal.Change(ctx, journal.Change{ID: halted.ID, Revision: halted.Revision, Status: journal.Abandoned, By: someone})
 			return err
 		}},
-		{"AuditLog", func() error { _, err := c.journal.AuditLog(ctx, saga.ID{}, 1); return err }},
+		{"AuditLog", func() error { _, err := c.journal.AuditLog(ctx, journal.ID{}, 1); return err }},
 	} {
 		c.wantErr(call.name+" with a done context", call.do(), context.Canceled)
 	}
 	_, err := c.journal.Read(c.Context(), absent.ID)
-	c.wantErr("Read of a saga that was not started", err, saga.ErrNotFound)
-	for _, r := range []saga.Record{live, orphan, halted} {
+	c.wantErr("Read of a saga that was not started", err, journal.ErrNotFound)
+	for _, r := range []journal.Record{live, unowned, halted} {
 		c.wantUnchanged(r)
 	}
-	c.must("Beat of an engine that did not leave", c.journal.Beat(c.Context(), live.Engine, long))
+	c.must("Heartbeat of an engine that did not leave", c.journal.Heartbeat(c.Context(), live.Engine, long))
 }

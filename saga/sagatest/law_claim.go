@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 var claimLaws = []law{
@@ -16,7 +16,7 @@ var claimLaws = []law{
 	{"claim: only what there is something to do for", claimOfOthers},
 	{"claim: not before it is to wake", claimWaitsForTheWakeUp},
 	{"claim: only plans that the engine has", claimOfPlans},
-	{"claim: of 4 engines each orphan goes to one", claimOnce},
+	{"claim: of 4 engines each unowned saga goes to one", claimOnce},
 	{"claim: no more than asked for, the oldest first", claimLimit},
 	{"claim: the plans share it fairly", claimFairly},
 	{"claim: what was given up is clean, until it has an owner", claimClean},
@@ -26,10 +26,10 @@ var claimLaws = []law{
 }
 
 func claimWaitsForTheLease(c *check) {
-	other := c.beat(long)
+	other := c.heartbeat(long)
 	before := c.start(other).Now
-	r := c.start(c.beat(brief))
-	var claimed []saga.Record
+	r := c.start(c.heartbeat(brief))
+	var claimed []journal.Record
 	c.eventually("the claim", func() bool {
 		claimed = c.claim(other, 10)
 		return len(claimed) > 0
@@ -38,32 +38,32 @@ func claimWaitsForTheLease(c *check) {
 	if held := claimed[0].Now.Sub(before); held < brief-5*time.Millisecond {
 		c.Fatalf("claimed %v after the beat at the latest, before the lease of %v ended", held, brief)
 	}
-	want(c, "Deaths", claimed[0].Deaths, 1)
+	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 1)
 	c.started()
 	want(c, "sagas of engines that live", len(c.claim(other, 10)), 0)
 }
 
 func claimKeepsTheSaga(c *check) {
-	r := c.append(c.started(), saga.Write{Entries: []saga.Entry{ok("a.b")}, Status: saga.Compensating, Cause: &failed})
+	r := c.append(c.started(), journal.Write{Entries: []journal.Entry{ok("a.b")}, Status: journal.Compensating, Cause: &failed})
 	c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
-	next := c.beat(long)
+	next := c.heartbeat(long)
 	claimed := c.claim(next, 10)
 	want(c, "claimed", len(claimed), 1)
 	expect := r
 	expect.Engine, expect.Fence, expect.Revision = next, r.Fence+1, r.Revision+1
 	c.wantSame("the claimed saga", claimed[0], expect)
 	c.wantUnchanged(claimed[0])
-	c.append(claimed[0], saga.Write{Entries: []saga.Entry{ok("c.d")}})
+	c.append(claimed[0], journal.Write{Entries: []journal.Entry{ok("c.d")}})
 }
 
 func claimCountsDeaths(c *check) {
-	r := c.start(c.beat(gone))
+	r := c.start(c.heartbeat(gone))
 	for n := 1; n <= 3; n++ {
 		engine := newEngine()
 		c.eventually("the claim", func() bool {
-			engine = c.beat(brief)
-			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
-			if errors.Is(err, saga.ErrLeaseLost) {
+			engine = c.heartbeat(brief)
+			claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1})
+			if errors.Is(err, journal.ErrLeaseLost) {
 				return false // on a slow machine its own lease was over first
 			}
 			c.must("Claim", err)
@@ -73,13 +73,13 @@ func claimCountsDeaths(c *check) {
 			r = claimed[0]
 			return true
 		})
-		want(c, "Deaths", r.Deaths, n)
+		want(c, "RecoveryAttempts", r.RecoveryAttempts, n)
 		want(c, "Fence", r.Fence, int64(1+n))
 	}
-	r = c.append(r, saga.Write{WakeAt: time.Time{}})
-	want(c, "Deaths after a write without entries", r.Deaths, 3)
-	r = c.append(r, saga.Write{Entries: []saga.Entry{ok("a.b")}})
-	want(c, "Deaths after it got on", r.Deaths, 0)
+	r = c.append(r, journal.Write{WakeAt: time.Time{}})
+	want(c, "RecoveryAttempts after a write without entries", r.RecoveryAttempts, 3)
+	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}})
+	want(c, "RecoveryAttempts after it got on", r.RecoveryAttempts, 0)
 }
 
 func claimOfOthers(c *check) {
@@ -88,10 +88,10 @@ func claimOfOthers(c *check) {
 		c.must("Leave", c.journal.Leave(c.Context(), r.Engine))
 		r = c.read(r.ID)
 		n := 0
-		if r.Status.Driven() {
+		if r.Status.Active() {
 			n = 1
 		}
-		want(c, "claimed of a saga that is "+s.name, len(c.claim(c.beat(long), 10)), n)
+		want(c, "claimed of a saga that is "+s.name, len(c.claim(c.heartbeat(long), 10)), n)
 		if n == 0 {
 			c.wantUnchanged(r)
 		}
@@ -100,11 +100,11 @@ func claimOfOthers(c *check) {
 
 func claimWaitsForTheWakeUp(c *check) {
 	r := c.started()
-	asleep := c.append(r, saga.Write{WakeAt: r.Now.Add(long)})
+	asleep := c.append(r, journal.Write{WakeAt: r.Now.Add(long)})
 	soon := c.started()
-	soon = c.append(soon, saga.Write{WakeAt: soon.Now.Add(brief)})
-	engine := c.beat(long)
-	var claimed []saga.Record
+	soon = c.append(soon, journal.Write{WakeAt: soon.Now.Add(brief)})
+	engine := c.heartbeat(long)
+	var claimed []journal.Record
 	c.eventually("the wake-up", func() bool {
 		claimed = c.claim(engine, 10)
 		return len(claimed) > 0
@@ -117,38 +117,38 @@ func claimWaitsForTheWakeUp(c *check) {
 }
 
 func claimOfPlans(c *check) {
-	r := c.orphan()
-	engine := c.beat(long)
-	for _, plans := range [][]saga.PlanHash{nil, {planOf("other")}} {
-		claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: plans, Limit: 10})
+	r := c.unowned()
+	engine := c.heartbeat(long)
+	for _, plans := range [][]journal.PlanHash{nil, {planOf("other")}} {
+		claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: plans, Limit: 10})
 		c.must("Claim", err)
 		want(c, "claimed without the plan", len(claimed), 0)
 	}
 	c.wantUnchanged(r)
-	claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
-		Engine: engine, Plans: []saga.PlanHash{planOf("other"), planOf("checkout")}, Limit: 10,
+	claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{
+		Engine: engine, Plans: []journal.PlanHash{planOf("other"), planOf("checkout")}, Limit: 10,
 	})
 	c.must("Claim", err)
 	want(c, "claimed with the plan", len(claimed), 1)
 }
 
 func claimOnce(c *check) {
-	const orphans, engines = 60, 4
-	engine := c.beat(long)
-	for range orphans {
+	const waiting, engines = 60, 4
+	engine := c.heartbeat(long)
+	for range waiting {
 		c.start(engine)
 	}
 	c.must("Leave", c.journal.Leave(c.Context(), engine))
 	var mu sync.Mutex
-	owners := make(map[saga.ID]saga.EngineID)
-	claimers := make([]saga.EngineID, engines)
+	owners := make(map[journal.ID]journal.EngineID)
+	claimers := make([]journal.EngineID, engines)
 	for i := range claimers {
-		claimers[i] = c.beat(long)
+		claimers[i] = c.heartbeat(long)
 	}
 	together(engines, func(i int) {
 		// A claim that meets another may get less than there is.
 		for empty := 0; empty < 5; {
-			claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: claimers[i], Plans: []saga.PlanHash{planOf("checkout")}, Limit: 7})
+			claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: claimers[i], Plans: []journal.PlanHash{planOf("checkout")}, Limit: 7})
 			if err != nil {
 				c.Errorf("Claim: error = %v, want none", err)
 				return
@@ -171,18 +171,18 @@ func claimOnce(c *check) {
 			mu.Unlock()
 		}
 	})
-	want(c, "orphans that found an owner", len(owners), orphans)
+	want(c, "unowned sagas that found an owner", len(owners), waiting)
 }
 
 func claimLimit(c *check) {
-	engine := c.beat(long)
-	var ids []saga.ID
+	engine := c.heartbeat(long)
+	var ids []journal.ID
 	for range 5 {
 		ids = append(ids, c.start(engine).ID)
 		time.Sleep(2 * time.Millisecond) // so that none is as old as another
 	}
 	c.must("Leave", c.journal.Leave(c.Context(), engine))
-	other := c.beat(long)
+	other := c.heartbeat(long)
 	for i, n := range []int{2, 2, 1, 0} {
 		claimed := c.claim(other, 2)
 		want(c, "claimed", len(claimed), n)
@@ -193,21 +193,21 @@ func claimLimit(c *check) {
 }
 
 func claimWithoutLease(c *check) {
-	r := c.orphan()
-	left := c.beat(long)
+	r := c.unowned()
+	left := c.heartbeat(long)
 	c.must("Leave", c.journal.Leave(c.Context(), left))
-	for _, engine := range []saga.EngineID{newEngine(), left} {
-		_, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
-		c.wantErr("Claim without a lease", err, saga.ErrLeaseLost)
+	for _, engine := range []journal.EngineID{newEngine(), left} {
+		_, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1})
+		c.wantErr("Claim without a lease", err, journal.ErrLeaseLost)
 	}
 	c.wantUnchanged(r)
 }
 
-// orphansOf starts n sagas of a plan for nobody.
-func (c *check) orphansOf(plan string, n int) {
+// orphansOf starts n sagas of a plan for that engine; zero: for nobody.
+func (c *check) unownedOf(plan string, n int, engine journal.EngineID) {
 	c.Helper()
 	for range n {
-		req := request(saga.EngineID{})
+		req := request(engine)
 		req.Plan = planOf(plan)
 		_, _, err := c.journal.Start(c.Context(), req)
 		c.must("Start", err)
@@ -215,14 +215,24 @@ func (c *check) orphansOf(plan string, n int) {
 }
 
 func claimFairly(c *check) {
-	c.orphansOf("checkout", 12)
+	c.claimFairly(journal.EngineID{})
+	c.claimFairly(c.heartbeat(long))
+}
+
+// claimFairly claims sagas that nobody had, or those of an engine that has left.
+func (c *check) claimFairly(of journal.EngineID) {
+	c.Helper()
+	c.unownedOf("checkout", 12, of)
 	time.Sleep(2 * time.Millisecond) // so that the others are younger
-	c.orphansOf("other", 4)
-	engine := c.beat(long)
+	c.unownedOf("other", 4, of)
+	if !of.IsZero() {
+		c.must("Leave", c.journal.Leave(c.Context(), of))
+	}
+	engine := c.heartbeat(long)
 	claim := func(limit, perPlan int) (checkouts, others int) {
 		c.Helper()
-		claimed, err := c.journal.Claim(c.Context(), saga.ClaimRequest{
-			Engine: engine, Plans: []saga.PlanHash{planOf("checkout"), planOf("other")}, Limit: limit, PerPlan: perPlan,
+		claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{
+			Engine: engine, Plans: []journal.PlanHash{planOf("checkout"), planOf("other")}, Limit: limit, PerPlan: perPlan,
 		})
 		c.must("Claim", err)
 		for _, r := range claimed {
@@ -244,14 +254,14 @@ func claimFairly(c *check) {
 }
 
 func claimClean(c *check) {
-	first := c.beat(brief)
+	first := c.heartbeat(brief)
 	r := c.start(first)
 	want(c, "Clean of a saga that is driven", r.Clean, false)
-	r = c.append(r, saga.Write{Entries: []saga.Entry{ok("a.b")}, WakeAt: r.Now})
+	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now})
 	want(c, "Clean of a saga that was given up", r.Clean, true)
 	// The lease of the one that gave it up is none of its business any more.
 	c.eventually("the end of the lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > 2*brief })
-	second := c.beat(long)
+	second := c.heartbeat(long)
 	claimed := c.claim(second, 10)
 	want(c, "claimed", len(claimed), 1)
 	expect := r
@@ -260,17 +270,17 @@ func claimClean(c *check) {
 	expect.Clean = false
 	c.wantUnchanged(expect)
 	c.must("Leave", c.journal.Leave(c.Context(), second))
-	want(c, "Clean of a saga whose engine had begun", c.claim(c.beat(long), 10)[0].Clean, false)
+	want(c, "Clean of a saga whose engine had begun", c.claim(c.heartbeat(long), 10)[0].Clean, false)
 }
 
 func claimAfterAnOutage(c *check) {
-	died, outlived := c.start(c.beat(gone)), c.start(c.beat(gone))
-	claimBoth := func() map[saga.ID]int {
-		deaths := make(map[saga.ID]int)
+	died, outlived := c.start(c.heartbeat(gone)), c.start(c.heartbeat(gone))
+	claimBoth := func() map[journal.ID]int {
+		deaths := make(map[journal.ID]int)
 		c.eventually("the claim of both", func() bool {
-			engine := c.beat(long)
+			engine := c.heartbeat(long)
 			for _, r := range c.claim(engine, 2) {
-				deaths[r.ID] = r.Deaths
+				deaths[r.ID] = r.RecoveryAttempts
 			}
 			c.must("Leave", c.journal.Leave(c.Context(), engine))
 			return len(deaths) == 2
@@ -278,24 +288,24 @@ func claimAfterAnOutage(c *check) {
 		return deaths
 	}
 	deaths := claimBoth()
-	want(c, "Deaths after the lease ended", deaths[outlived.ID], 1)
+	want(c, "RecoveryAttempts after the lease ended", deaths[outlived.ID], 1)
 	c.must("Leave of an engine whose lease has ended", c.journal.Leave(c.Context(), outlived.Engine))
 	deaths = claimBoth()
-	want(c, "Deaths after the engine came back", deaths[outlived.ID], 0)
-	want(c, "Deaths of the other saga", deaths[died.ID], 1)
+	want(c, "RecoveryAttempts after the engine came back", deaths[outlived.ID], 0)
+	want(c, "RecoveryAttempts of the other saga", deaths[died.ID], 1)
 }
 
 func claimBacksOff(c *check) {
 	const backoff = 5 * brief
-	r := c.start(c.beat(gone))
-	claim := func(backoff time.Duration) (claimed []saga.Record) {
+	r := c.start(c.heartbeat(gone))
+	claim := func(backoff time.Duration) (claimed []journal.Record) {
 		c.eventually("the claim", func() bool {
-			engine := c.beat(brief)
+			engine := c.heartbeat(brief)
 			var err error
-			claimed, err = c.journal.Claim(c.Context(), saga.ClaimRequest{
-				Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1, Backoff: backoff,
+			claimed, err = c.journal.Claim(c.Context(), journal.ClaimRequest{
+				Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1, Backoff: backoff,
 			})
-			if errors.Is(err, saga.ErrLeaseLost) {
+			if errors.Is(err, journal.ErrLeaseLost) {
 				return false // on a slow machine its own lease was over first
 			}
 			c.must("Claim", err)
@@ -304,11 +314,11 @@ func claimBacksOff(c *check) {
 		return claimed
 	}
 	first := claim(long)[0] // nobody waits after the first death
-	want(c, "Deaths", first.Deaths, 1)
+	want(c, "RecoveryAttempts", first.RecoveryAttempts, 1)
 	want(c, "claimed", first.ID, r.ID)
 	for n, least := range []time.Duration{backoff, 2 * backoff} {
 		next := claim(backoff)[0]
-		want(c, "Deaths", next.Deaths, n+2)
+		want(c, "RecoveryAttempts", next.RecoveryAttempts, n+2)
 		if waited := next.Now.Sub(first.Now); waited < least {
 			c.Fatalf("claimed %v after the claim before, want at least %v", waited, least)
 		}

@@ -6,57 +6,57 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 var leaseLaws = []law{
 	{"plan: the first is kept", firstPlanIsKept},
 	{"beat: a lease that ended is not given again", endedLeaseStaysEnded},
 	{"beat: it extends a lease", beatExtends},
-	{"leave: its sagas are orphans at once, and nobody died", leaveMakesOrphans},
+	{"leave: its sagas are unowned at once, and nobody died", leaveMakesUnowned},
 }
 
 func firstPlanIsKept(c *check) {
-	plan := saga.PlanRecord{Name: "checkout", Version: 3, Hash: planOf("checkout"), Lines: []string{"a.b POST /", "c.d function"}}
-	for _, put := range []saga.PlanRecord{plan, plan, {Name: "checkout", Version: 3, Hash: planOf("other"), Lines: []string{"x"}}} {
+	plan := journal.PlanRecord{Name: "checkout", Version: 3, Hash: planOf("checkout"), Lines: []string{"a.b POST /", "c.d function"}}
+	for _, put := range []journal.PlanRecord{plan, plan, {Name: "checkout", Version: 3, Hash: planOf("other"), Lines: []string{"x"}}} {
 		got, err := c.journal.Plan(c.Context(), put)
 		c.must("Plan", err)
 		want(c, "stored hash", got.Hash, plan.Hash)
 		want(c, "stored lines", len(got.Lines), len(plan.Lines))
 		want(c, "stored line", got.Lines[1], plan.Lines[1])
 	}
-	next := saga.PlanRecord{Name: "checkout", Version: 4, Hash: planOf("next")}
+	next := journal.PlanRecord{Name: "checkout", Version: 4, Hash: planOf("next")}
 	got, err := c.journal.Plan(c.Context(), next)
 	c.must("Plan of another version", err)
 	want(c, "hash of another version", got.Hash, next.Hash)
 }
 
 func endedLeaseStaysEnded(c *check) {
-	engine := c.beat(gone)
+	engine := c.heartbeat(gone)
 	c.eventually("the end of the lease", func() bool {
-		_, err := c.journal.Claim(c.Context(), saga.ClaimRequest{Engine: engine, Plans: []saga.PlanHash{planOf("checkout")}, Limit: 1})
+		_, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1})
 		return err != nil
 	})
-	c.wantErr("Beat after the end of the lease", c.journal.Beat(c.Context(), engine, long), saga.ErrLeaseLost)
-	engine = c.beat(long)
+	c.wantErr("Heartbeat after the end of the lease", c.journal.Heartbeat(c.Context(), engine, long), journal.ErrLeaseLost)
+	engine = c.heartbeat(long)
 	c.must("Leave", c.journal.Leave(c.Context(), engine))
-	c.wantErr("Beat after Leave", c.journal.Beat(c.Context(), engine, long), saga.ErrLeaseLost)
+	c.wantErr("Heartbeat after Leave", c.journal.Heartbeat(c.Context(), engine, long), journal.ErrLeaseLost)
 }
 
 func beatExtends(c *check) {
-	engine := c.beat(time.Second)
+	engine := c.heartbeat(time.Second)
 	r := c.start(engine)
-	c.must("Beat again", c.journal.Beat(c.Context(), engine, long))
-	other := c.beat(long)
+	c.must("Heartbeat again", c.journal.Heartbeat(c.Context(), engine, long))
+	other := c.heartbeat(long)
 	c.eventually("the end of the first lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > 1100*time.Millisecond })
-	want(c, "orphans of an engine that beats", len(c.claim(other, 10)), 0)
+	want(c, "unowned sagas of an engine that beats", len(c.claim(other, 10)), 0)
 }
 
-func leaveMakesOrphans(c *check) {
-	r := c.orphan()
-	claimed := c.claim(c.beat(long), 10)
-	want(c, "orphans of an engine that left", len(claimed), 1)
-	want(c, "Deaths", claimed[0].Deaths, 0)
+func leaveMakesUnowned(c *check) {
+	r := c.unowned()
+	claimed := c.claim(c.heartbeat(long), 10)
+	want(c, "unowned sagas of an engine that left", len(claimed), 1)
+	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 0)
 	want(c, "Fence", claimed[0].Fence, r.Fence+1)
 }
 
@@ -70,25 +70,25 @@ var startLaws = []law{
 }
 
 func startIsRecorded(c *check) {
-	req := request(c.beat(long))
+	req := request(c.heartbeat(long))
 	r, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
-	c.wantSame("the new saga", r, saga.Record{
+	c.wantSame("the new saga", r, journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan,
-		InputHash: req.InputHash, Input: req.Input, Status: saga.Running, Engine: req.Engine, Fence: 1, Revision: 1,
+		InputHash: req.InputHash, Input: req.Input, Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1,
 		CreatedAt: r.CreatedAt, FirstClaimedAt: r.CreatedAt,
 	})
 	if age := r.Now.Sub(r.CreatedAt).Abs(); age > time.Second {
 		c.Fatalf("CreatedAt is %v from the journal's clock", age)
 	}
 	c.wantUnchanged(r)
-	_, err = c.journal.Read(c.Context(), saga.ID{1})
-	c.wantErr("Read of an absent saga", err, saga.ErrNotFound)
+	_, err = c.journal.Read(c.Context(), journal.ID{1})
+	c.wantErr("Read of an absent saga", err, journal.ErrNotFound)
 }
 
 func oneStartWins(c *check) {
 	for range 20 {
-		req := request(saga.EngineID{})
+		req := request(journal.EngineID{})
 		var wins atomic.Int32
 		together(32, func(int) {
 			mine := req
@@ -112,7 +112,7 @@ func oneStartWins(c *check) {
 func duplicateStart(c *check) {
 	for _, s := range situations {
 		was := s.put(c)
-		req := ofSame(request(c.beat(long)), was)
+		req := ofSame(request(c.heartbeat(long)), was)
 		r, created, err := c.journal.Start(c.Context(), req)
 		c.must("Start of a saga that is "+s.name, err)
 		want(c, "Start of a saga that is "+s.name+": created", created, false)
@@ -122,54 +122,54 @@ func duplicateStart(c *check) {
 }
 
 // ofSame returns req for the saga in r, with another input.
-func ofSame(req saga.StartRequest, r saga.Record) saga.StartRequest {
+func ofSame(req journal.StartRequest, r journal.Record) journal.StartRequest {
 	req.ID, req.Scope, req.Name, req.Key = r.ID, r.Scope, r.Name, r.Key
 	return req
 }
 
 func repeatedStart(c *check) {
-	req := request(c.beat(long))
+	req := request(c.heartbeat(long))
 	first, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
 	again, created, err := c.journal.Start(c.Context(), req)
 	c.must("Start repeated", err)
 	want(c, "Start repeated: created", created, true)
 	c.wantSame("Start repeated", again, first)
-	c.append(first, saga.Write{Entries: []saga.Entry{ok("a.b")}})
+	c.append(first, journal.Write{Entries: []journal.Entry{ok("a.b")}})
 	_, created, err = c.journal.Start(c.Context(), req)
 	c.must("Start repeated after a write", err)
 	want(c, "Start repeated after a write: created", created, false)
 }
 
 func startForNobody(c *check) {
-	r := c.start(saga.EngineID{})
+	r := c.start(journal.EngineID{})
 	want(c, "Fence", r.Fence, 0)
 	want(c, "FirstClaimedAt before the first claim", r.FirstClaimedAt, time.Time{})
-	_, created, err := c.journal.Start(c.Context(), ofSame(request(saga.EngineID{}), r))
+	_, created, err := c.journal.Start(c.Context(), ofSame(request(journal.EngineID{}), r))
 	c.must("Start repeated", err)
 	want(c, "Start repeated for nobody: created", created, false)
-	claimed := c.claim(c.beat(long), 10)
+	claimed := c.claim(c.heartbeat(long), 10)
 	want(c, "claimed", len(claimed), 1)
 	want(c, "Fence of the first owner", claimed[0].Fence, 1)
-	want(c, "Deaths", claimed[0].Deaths, 0)
+	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 0)
 	first := claimed[0]
 	c.wantDuring("FirstClaimedAt", first.FirstClaimedAt, r, first)
 	c.must("Leave", c.journal.Leave(c.Context(), first.Engine))
-	claimed = c.claim(c.beat(long), 10)
+	claimed = c.claim(c.heartbeat(long), 10)
 	want(c, "claimed again", len(claimed), 1)
 	want(c, "FirstClaimedAt of the second claim", claimed[0].FirstClaimedAt.Equal(first.FirstClaimedAt), true)
 }
 
 func largeStart(c *check) {
-	req := request(c.beat(long))
-	req.Input = bytes.Repeat([]byte("\x00x\xff\""), saga.MaxInputBytes/4)
+	req := request(c.heartbeat(long))
+	req.Input = bytes.Repeat([]byte("\x00x\xff\""), journal.MaxInputBytes/4)
 	req.InputHash = sha256.Sum256(req.Input)
 	r, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
 	c.wantUnchanged(r)
 	e := ok("a.b")
-	e.Result = bytes.Repeat([]byte("r"), saga.MaxResultBytes)
-	r = c.append(r, saga.Write{Entries: []saga.Entry{e}})
-	want(c, "bytes of the result", len(r.Entries[0].Result), saga.MaxResultBytes)
+	e.Result = bytes.Repeat([]byte("r"), journal.MaxResultBytes)
+	r = c.append(r, journal.Write{Entries: []journal.Entry{e}})
+	want(c, "bytes of the result", len(r.Entries[0].Result), journal.MaxResultBytes)
 	want(c, "bytes of the input", len(r.Input), len(req.Input))
 }

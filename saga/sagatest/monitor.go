@@ -10,23 +10,25 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A monitor watches what all processes do to the journal and to the services,
-// and notes what they must not do.
+// A monitor watches the actions of all processes on the journal and on the services. It notes
+// their violations.
 type monitor struct {
-	saga.Journal
+	journal.Journal
 	network  roundTripper
 	services *Services
-	id       saga.ID       // of the saga
-	unseen   time.Duration // after the turn, when what nobody could find out about may be undone
+	id       journal.ID    // of the saga
+	unseen   time.Duration // time after the turn; then a step of unknown outcome may be undone
 	steps    []saga.StepInfo
 	edges    bool // only the beginning and the end of the saga are in the journal
 
 	mu         sync.Mutex
 	called     map[string]bool // steps
 	begun      map[string]bool // steps that had begun when Cancel returned; nil: it did not
-	leases     map[saga.EngineID]time.Time
+	completed  map[string]bool // steps that were complete in the journal at that time
+	leases     map[journal.EngineID]time.Time
 	fence      int64
 	violations []string
 }
@@ -42,27 +44,27 @@ func (m *monitor) noted() []string {
 	return slices.Clone(m.violations)
 }
 
-// Beat implements [saga.Journal].
-func (m *monitor) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+// Heartbeat implements [journal.Journal].
+func (m *monitor) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := m.Journal.Beat(ctx, engine, lease)
+	err := m.Journal.Heartbeat(ctx, engine, lease)
 	if err == nil {
 		m.leases[engine] = time.Now().Add(lease)
 	}
 	return err
 }
 
-// Leave implements [saga.Journal].
-func (m *monitor) Leave(ctx context.Context, engine saga.EngineID) error {
+// Leave implements [journal.Journal].
+func (m *monitor) Leave(ctx context.Context, engine journal.EngineID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.leases, engine)
 	return m.Journal.Leave(ctx, engine)
 }
 
-// Start implements [saga.Journal].
-func (m *monitor) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+// Start implements [journal.Journal].
+func (m *monitor) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, created, err := m.Journal.Start(ctx, req)
@@ -72,8 +74,8 @@ func (m *monitor) Start(ctx context.Context, req saga.StartRequest) (saga.Record
 	return r, created, err
 }
 
-// Claim implements [saga.Journal].
-func (m *monitor) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+// Claim implements [journal.Journal].
+func (m *monitor) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, _ := m.Read(ctx, m.id)
@@ -90,8 +92,8 @@ func (m *monitor) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Reco
 	return claimed, err
 }
 
-// Append implements [saga.Journal].
-func (m *monitor) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+// Append implements [journal.Journal].
+func (m *monitor) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was, _ := m.Read(ctx, o.ID)
@@ -109,23 +111,23 @@ func (m *monitor) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 	return nil
 }
 
-// allowed reports whether a saga may move so by itself.
-func allowed(was, now saga.Record) bool {
+// allowed reports whether a saga may change so without a verb.
+func allowed(was, now journal.Record) bool {
 	if was.Status == now.Status {
-		return was.Status.Driven() || was.Revision == now.Revision
+		return was.Status.Active() || was.Revision == now.Revision
 	}
 	switch was.Status {
-	case saga.Running:
-		return now.Status == saga.Completed || now.Status == saga.Compensating || now.Status == saga.Stuck
-	case saga.Compensating:
-		return now.Status == saga.Compensated || now.Status == saga.Stuck
+	case journal.Running:
+		return now.Status == journal.Completed || now.Status == journal.Compensating || now.Status == journal.Stuck
+	case journal.Compensating:
+		return now.Status == journal.Compensated || now.Status == journal.Stuck
 	default:
 		return false
 	}
 }
 
-// Change implements [saga.Journal].
-func (m *monitor) Change(ctx context.Context, c saga.Change) (saga.Record, bool, error) {
+// Change implements [journal.Journal].
+func (m *monitor) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, won, err := m.Journal.Change(ctx, c)
@@ -141,6 +143,9 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	r, err := m.Read(req.Context(), m.id)
 	undo := req.Header.Get(wire.HeaderCancels) != ""
+	if !info.Undo && !undo && r.Status == journal.Compensating && !m.edges && !known(r, info.Step) {
+		m.violation("%s begins, and the saga goes back", info.Step)
+	}
 	switch {
 	case err != nil:
 		m.violation("%s was called before the plan was stored", info.Step)
@@ -154,18 +159,24 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.network.RoundTrip(req)
 }
 
-// spent reports whether the step of an entry has had all its tries, or its time.
-func (m *monitor) spent(e saga.Entry, r saga.Record) bool {
+// known reports whether the journal says that the step was called.
+func known(r journal.Record, step string) bool {
+	return slices.ContainsFunc(r.Entries, func(e journal.Entry) bool { return e.Step == step && !e.Undo })
+}
+
+// spent reports whether the step of an entry has had all its attempts, or its time.
+func (m *monitor) spent(e journal.Entry, r journal.Record) bool {
 	for _, s := range m.steps {
 		if s.Name == e.Step {
-			return s.Attempts > 0 && e.Tries >= s.Attempts || s.Timeout > 0 && r.Now.Sub(r.FirstClaimedAt) >= s.Timeout
+			return s.Attempts > 0 && e.Attempts >= s.Attempts || s.Timeout > 0 && r.Now.Sub(r.FirstClaimedAt) >= s.Timeout
 		}
 	}
 	return false
 }
 
-// resolved notes an undo of what nobody tried to find out about.
-func (m *monitor) resolved(step string, r saga.Record) {
+// resolved notes an undo of a step whose outcome is unknown, while attempts and time to learn it
+// are left.
+func (m *monitor) resolved(step string, r journal.Record) {
 	for _, e := range r.Entries {
 		if e.Step != step || e.Undo {
 			continue

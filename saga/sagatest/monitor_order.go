@@ -3,12 +3,14 @@ package sagatest
 import (
 	"slices"
 
+	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// ordered notes an undo that comes before the undo of a step behind it. Behind a step are all
-// steps that wait for it, also where those between them have no undo. The effects of functions
-// are their own.
+// ordered notes an undo that comes before the undo of a later step. The later steps of a step are
+// all steps that wait for it, even if steps between them lack an undo. The effects of functions
+// are not checked.
 func (m *monitor) ordered(step string) {
 	for _, s := range m.steps {
 		if s.Function || s.ReadOnly || s.Irreversible || !m.behind(s, step) {
@@ -20,7 +22,7 @@ func (m *monitor) ordered(step string) {
 	}
 }
 
-// behind reports whether s waits for the step of that name, directly or not.
+// behind reports whether s waits for the step of that name, directly or through other steps.
 func (m *monitor) behind(s saga.StepInfo, step string) bool {
 	if slices.Contains(s.After, step) {
 		return true
@@ -33,30 +35,42 @@ func (m *monitor) behind(s saga.StepInfo, step string) bool {
 	return false
 }
 
-// cancelled takes in that a Cancel has returned with that record. From now on only those steps
-// are called that were before, or of which the journal says so.
-func (m *monitor) cancelled(r saga.Record) {
+// cancelled records that a Cancel has returned with that record. From now on a process may call
+// only steps that were called before, or steps that the journal has as called.
+func (m *monitor) cancelled(r journal.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begun = make(map[string]bool, len(m.steps))
+	m.begun, m.completed = make(map[string]bool, len(m.steps)), make(map[string]bool, len(m.steps))
 	for step := range m.called {
 		m.begun[step] = true
 	}
 	for _, e := range r.Entries {
 		m.begun[e.Step] = true
+		m.completed[e.Step] = m.completed[e.Step] || !e.Undo && !e.Pending && e.Outcome == retry.Completed
 	}
 }
 
 // begins notes a step that begins after its saga was cancelled. Past the pivot the saga goes on,
-// if the pivot was running. With CheckpointEdges an owner in another process cannot know which
-// steps began, and has to find out.
-func (m *monitor) begins(step string) {
+// if the pivot was running. A heir is an owner in another process than the saga had: it has to
+// find out about each step that may have begun. With CheckpointEdges that is any step.
+func (m *monitor) begins(step string, heir bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.called[step] = true
-	if m.begun != nil && !m.edges && !m.begun[step] && !m.pastPivot(step) {
+	if m.begun != nil && !m.edges && !m.begun[step] && !m.pastPivot(step) && !(heir && m.reachable(step)) {
 		m.violation("%s begins, and Cancel had returned", step)
 	}
+}
+
+// reachable reports whether the step may have begun, as far as the journal could tell when Cancel
+// returned.
+func (m *monitor) reachable(step string) bool {
+	for _, s := range m.steps {
+		if s.Name == step {
+			return !slices.ContainsFunc(s.After, func(before string) bool { return !m.completed[before] })
+		}
+	}
+	return false
 }
 
 func (m *monitor) pastPivot(step string) bool {

@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 type roundTripper = http.RoundTripper
 
 var errKilled = errors.New("sagatest: the process was killed")
 
-// A process is what one engine runs in: everything that it does to the world
-// passes its gate, where it can be killed or paused.
+// A process is the process of one engine. All its calls to the journal and to services go through
+// it, and there it can be killed or paused.
 type process struct {
-	saga.Journal
+	journal.Journal
 	network roundTripper
 	begins  func(step string) // hears of each call before the point where it can be disturbed
 	end     <-chan struct{}   // the scenario is over
@@ -32,7 +33,7 @@ type process struct {
 	resumes time.Time     // it stands still until then
 }
 
-// pass lets something happen that is no point to be disturbed at.
+// pass lets an action happen that is not a point for a disturbance.
 func (p *process) pass() error {
 	for {
 		p.mu.Lock()
@@ -51,7 +52,7 @@ func (p *process) pass() error {
 	}
 }
 
-// at is pass at a point.
+// at is pass at a point for a disturbance.
 func (p *process) at() error {
 	p.mu.Lock()
 	p.points++
@@ -63,42 +64,42 @@ func (p *process) at() error {
 		p.resumes = time.Now().Add(exploreLease + time.Minute)
 	}
 	p.mu.Unlock()
-	if here && p.disturb == cancel {
+	if here && (p.disturb == cancel || p.disturb == cancelHere) {
 		p.cancel()
 	}
 	return p.pass()
 }
 
-// seen returns how many points there were.
+// seen returns the number of points so far.
 func (p *process) seen() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.points
 }
 
-// Beat implements [saga.Journal].
-func (p *process) Beat(ctx context.Context, engine saga.EngineID, lease time.Duration) error {
+// Heartbeat implements [journal.Journal].
+func (p *process) Heartbeat(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 	if err := p.pass(); err != nil {
 		return err
 	}
-	return p.Journal.Beat(ctx, engine, lease)
+	return p.Journal.Heartbeat(ctx, engine, lease)
 }
 
-// Start implements [saga.Journal].
-func (p *process) Start(ctx context.Context, req saga.StartRequest) (saga.Record, bool, error) {
+// Start implements [journal.Journal].
+func (p *process) Start(ctx context.Context, req journal.StartRequest) (journal.Record, bool, error) {
 	if err := p.at(); err != nil {
-		return saga.Record{}, false, err
+		return journal.Record{}, false, err
 	}
-	// What was sent arrives, whatever became of who sent it.
+	// A request that was sent arrives, even if its process dies.
 	r, created, err := p.Journal.Start(context.WithoutCancel(ctx), req)
 	if dead := p.at(); dead != nil {
-		return saga.Record{}, false, dead
+		return journal.Record{}, false, dead
 	}
 	return r, created, err
 }
 
-// Append implements [saga.Journal].
-func (p *process) Append(ctx context.Context, o saga.Owner, w saga.Write) error {
+// Append implements [journal.Journal].
+func (p *process) Append(ctx context.Context, o journal.Owner, w journal.Write) error {
 	if err := p.at(); err != nil {
 		return err
 	}
@@ -109,24 +110,24 @@ func (p *process) Append(ctx context.Context, o saga.Owner, w saga.Write) error 
 	return err
 }
 
-// Claim implements [saga.Journal].
-func (p *process) Claim(ctx context.Context, req saga.ClaimRequest) ([]saga.Record, error) {
+// Claim implements [journal.Journal].
+func (p *process) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	if err := p.pass(); err != nil {
 		return nil, err
 	}
 	return p.Journal.Claim(ctx, req)
 }
 
-// Read implements [saga.Journal].
-func (p *process) Read(ctx context.Context, id saga.ID) (saga.Record, error) {
+// Read implements [journal.Journal].
+func (p *process) Read(ctx context.Context, id journal.ID) (journal.Record, error) {
 	if err := p.pass(); err != nil {
-		return saga.Record{}, err
+		return journal.Record{}, err
 	}
 	return p.Journal.Read(ctx, id)
 }
 
-// List implements [saga.Journal].
-func (p *process) List(ctx context.Context, req saga.ListRequest) ([]saga.Record, error) {
+// List implements [journal.Journal].
+func (p *process) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	if err := p.pass(); err != nil {
 		return nil, err
 	}

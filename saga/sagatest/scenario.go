@@ -8,13 +8,13 @@ import (
 	"github.com/fanonce/fanonce/saga"
 )
 
-// A trouble is something that can happen to a call.
+// A trouble is an event that can happen to a call.
 type trouble struct {
 	name   string
 	faults []Fault
-	// sticks: if it is the pivot or behind it, or an undo, nothing can be done
-	// about it. breaks: a callee that answers so does not replay, which a saga
-	// with edges alone relies on.
+	// sticks: the saga may get stuck if this happens to the pivot, to a step after it, or to an
+	// undo. breaks: a callee that answers so does not replay. A saga with edges alone relies on
+	// replay.
 	sticks, breaks bool
 }
 
@@ -36,9 +36,11 @@ var troubles = []trouble{
 	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
 }
 
-// before are the troubles of a step that are of interest when another one
-// fails.
+// before are the troubles of a step that matter if another step fails.
 var before = []trouble{troubles[3], troubles[4], troubles[6], troubles[8], troubles[11]}
+
+// lasting is the only trouble that outlasts the attempts of a step that can fail.
+var lasting = trouble{"finds the service down for long", repeat(150, Unavailable()), false, false}
 
 // undoTroubles are what can happen to an undo.
 var undoTroubles = []trouble{
@@ -50,7 +52,7 @@ var undoTroubles = []trouble{
 	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, false},
 }
 
-// scenarios returns all that are played.
+// scenarios returns all scenarios that are played.
 func (x *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
 	add := func(s scenario) { all = append(all, s) }
@@ -60,7 +62,11 @@ func (x *explorer) scenarios() []scenario {
 			continue
 		}
 		for _, t := range troubles {
-			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: t.sticks && s.Undo == "" || t.breaks && x.edges})
+			sticks := t.sticks && s.Undo == "" && !s.ReadOnly && !s.Irreversible
+			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks || t.breaks && x.edges})
+		}
+		if s.Retriable {
+			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: true})
 		}
 		failing, ok := x.failingAfter(s)
 		if !ok {
@@ -109,8 +115,8 @@ func (x *explorer) ofFunction(s saga.StepInfo) []scenario {
 	return all
 }
 
-// besides returns the scenarios of a step that is under way, or lost on the way
-// back, when one beside it is refused.
+// besides returns scenarios of a step whose call is running, or whose answer is lost, when a step
+// beside it is refused.
 func (x *explorer) besides() []scenario {
 	var all []scenario
 	for _, s := range x.steps {
@@ -142,8 +148,8 @@ func (x *explorer) after(s, other saga.StepInfo) bool {
 	return false
 }
 
-// failingAfter returns a step whose refusal makes the saga undo s: the pivot,
-// or the last that can fail.
+// failingAfter returns a step whose refusal makes the saga undo s: the pivot, or the last step
+// that can fail.
 func (x *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
 	var found saga.StepInfo
 	for _, other := range x.steps {

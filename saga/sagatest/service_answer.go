@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// An answer is what a service says.
+// An answer is the answer of a service.
 type answer struct {
 	status      int
 	body        []byte

@@ -9,16 +9,16 @@ import (
 
 type recordID struct{ service, key string }
 
-// A record is what a service knows of a key.
+// A record is a service's record of a key.
 type record struct {
-	step    string // that the call was made for
+	step    string // the step of the call
 	undo    bool
 	state   state
 	status  int
 	body    []byte
 	effects int
 	undone  int    // by undos that named it
-	forward string // of an undo: what became of the call that it undid
+	forward string // for an undo: the outcome of the call that it undid
 }
 
 type state uint8
@@ -27,11 +27,10 @@ const (
 	running state = iota + 1
 	done
 	tombstone
-	unknown // it ran, and the service lost track of it
+	unknown // the call ran, and the service lost track of it
 )
 
-// runFor is run, taking as long as the fault says. The work goes on without
-// the caller.
+// runFor is run with the duration of the fault. The work continues if the caller leaves.
 func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, error) {
 	if fault.slow == 0 {
 		return s.run(req.URL.Host, d, fault), nil
@@ -62,8 +61,8 @@ func (s *Services) runFor(req *http.Request, d Delivery, fault Fault) (answer, e
 	}
 }
 
-// DeliverAgain delivers every request so far once more, as a network may that
-// is late: also those that were lost. Nothing may come of it.
+// DeliverAgain delivers every request so far once more, as a slow network may. This includes lost
+// requests. The second delivery must have no effect.
 func (s *Services) DeliverAgain() {
 	s.mu.Lock()
 	sent := s.sent
@@ -73,7 +72,7 @@ func (s *Services) DeliverAgain() {
 	}
 }
 
-// run does what a guarded service does with a key.
+// run handles a key as a guarded service does.
 func (s *Services) run(service string, d Delivery, fault Fault) answer {
 	id := recordID{service, d.Key.String()}
 	s.mu.Lock()
@@ -86,7 +85,10 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 		r.body = []byte("{}")
 	}
 	if fault.refusal != 0 {
-		r.status, r.body = fault.refusal, []byte(`{"refused":true}`)
+		r.status, r.body = fault.refusal, fault.why
+		if r.body == nil {
+			r.body = []byte(`{"refused":true}`)
+		}
 	} else if !d.Cancels.IsZero() {
 		if r.forward = s.cancel(recordID{service, d.Cancels.String()}, d); r.forward == "" {
 			return problem(wire.InProgress)
@@ -102,8 +104,8 @@ func (s *Services) run(service string, d Delivery, fault Fault) answer {
 	return answer{status: r.status, body: r.body, replayed: "false", forward: r.forward}
 }
 
-// cancel undoes the call with the forward key, or keeps it from ever running, and
-// returns what became of it; "" while it runs.
+// cancel undoes the call with the forward key, or prevents it from ever running. It returns the
+// outcome of the call; "" while the call runs.
 func (s *Services) cancel(forward recordID, d Delivery) string {
 	r := s.records[forward]
 	switch {
@@ -113,7 +115,7 @@ func (s *Services) cancel(forward recordID, d Delivery) string {
 	case r.state == running:
 		return ""
 	}
-	r.undone += r.effects - r.undone // what is undone stays undone
+	r.undone += r.effects - r.undone // an undone effect stays undone
 	switch {
 	case r.state == unknown:
 		r.state = tombstone

@@ -16,11 +16,10 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// Services are all callees of a saga, in memory: they run each key once and
-// replay its answer, an undo makes the forward key a tombstone, and they count
-// effects. A script makes them misbehave. They do with keys what guarded
-// services do, without leases, and serve in a testing/synctest bubble, where
-// there is no network. Make them with [NewServices]; they are safe for
+// Services are all callees of a saga, in memory. They run each key once and replay its answer,
+// and they count effects. An undo makes the forward key a tombstone. A script makes them fail.
+// They handle keys as guarded services do, but without leases. They work in a testing/synctest
+// bubble, because they need no network. Make them with [NewServices]. They are safe for
 // concurrent use.
 type Services struct {
 	mu      sync.Mutex
@@ -29,7 +28,7 @@ type Services struct {
 	calls   map[string]int // deliveries, by step and direction
 	records map[recordID]*record
 	log     []Delivery
-	sent    []copied // what may still be under way somewhere
+	sent    []copied // requests that the network may still deliver
 	twice   bool     // each request
 }
 
@@ -39,7 +38,7 @@ type copied struct {
 	Delivery
 }
 
-// A Delivery is one request as a service got it.
+// A Delivery is one request as a service received it.
 type Delivery struct {
 	Step    string
 	Undo    bool
@@ -50,12 +49,12 @@ type Delivery struct {
 	Status  int // of the answer; 0: there was none
 }
 
-// Effects is what became of one step.
+// Effects is the outcome of one step.
 type Effects struct {
 	Done, Undone int
-	// Tombstone: an undo came first, and the call will never run.
+	// Tombstone: an undo came before the call, and the call will never run.
 	Tombstone bool
-	// Refused: the call was turned down for good.
+	// Refused: the call was refused permanently.
 	Refused bool
 }
 
@@ -72,10 +71,7 @@ func (s *Services) Client(names ...string) (*sdk.Client, error) { return newClie
 
 func newClient(transport http.RoundTripper, names []string) (*sdk.Client, error) {
 	// No jitter, and no budget that one scenario could use up for the next.
-	budget, err := retry.NewBudget(retry.BudgetConfig{Reserve: 1e9})
-	if err != nil {
-		return nil, err
-	}
+	budget := &retry.Budget{Reserve: 1e9}
 	cfg := sdk.Config{
 		Services: make(map[string]sdk.Service, len(names)),
 		Retry:    retry.Config{Transport: transport, Budget: budget, Rand: func() float64 { return 0.5 }},
@@ -86,7 +82,7 @@ func newClient(transport http.RoundTripper, names []string) (*sdk.Client, error)
 	return sdk.New(cfg)
 }
 
-// host is a service's name as the name of a host; it only must be one.
+// host returns a valid host name for a service. Any valid name will do.
 func host(service string) string {
 	return string(bytes.Map(func(r rune) rune {
 		if r == '/' || r == '_' {
@@ -96,15 +92,15 @@ func host(service string) string {
 	}, []byte(service)))
 }
 
-// Answer sets what the call of a step answers: JSON.
+// Answer sets the answer to the call of a step, as JSON.
 func (s *Services) Answer(step string, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[step] = []byte(body)
 }
 
-// Script says what happens to the deliveries of a step's call: the first Fault
-// to the first, and so on; later ones pass.
+// Script sets the faults of the deliveries of a step's call. The first Fault hits the first
+// delivery, and so on. Later deliveries pass.
 func (s *Services) Script(step string, faults ...Fault) { s.script(step, faults) }
 
 // ScriptUndo is [Services.Script] for a step's undo.
@@ -116,14 +112,14 @@ func (s *Services) script(call string, faults []Fault) {
 	s.scripts[call] = faults
 }
 
-// Deliveries returns what arrived so far, in order.
+// Deliveries returns the requests that arrived so far, in order.
 func (s *Services) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Delivery(nil), s.log...)
 }
 
-// Effects returns what became of a step, over all keys that it was called with.
+// Effects returns the outcome of a step, over all keys of its calls.
 func (s *Services) Effects(step string) Effects {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +205,7 @@ func (s *Services) isTwice() bool {
 	return s.twice
 }
 
-// next books a delivery and returns what its script has for it.
+// next records a delivery and returns the Fault of its script.
 func (s *Services) next(d Delivery) Fault {
 	call := d.Step
 	if d.Undo {

@@ -79,10 +79,9 @@ func (d *Downstream) Close() {
 // URL is where the service is.
 func (d *Downstream) URL() string { return d.server.URL }
 
-// Script says what happens to the requests for path: the first Fault to the
-// first delivery of each key, the second to the second, and so on; later
-// deliveries pass. What comes without a key counts as of one key. It replaces the
-// script that path had.
+// Script says what happens to the requests for path: the first Fault to the first delivery
+// of each key, the second to the second, and so on; later deliveries pass. Requests without
+// a key count as one key. It replaces the script that path had.
 func (d *Downstream) Script(path string, faults ...Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

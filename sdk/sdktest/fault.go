@@ -22,7 +22,7 @@ type Fault struct {
 // Pass delivers the request and its answer.
 func Pass() Fault { return Fault{} }
 
-// Status answers with that status and body in place of the work: a gateway or
+// Status answers with that status and body instead of the work: a gateway or
 // a service that sheds load. The body is JSON if it begins with "{".
 func Status(status int, body string) Fault {
 	header := http.Header{}
@@ -32,8 +32,8 @@ func Status(status int, body string) Fault {
 	return Fault{answer: &answer{status: status, header: header, body: []byte(body)}}
 }
 
-// Answer is [Status] with headers, for what a callee says beside the status:
-// Retry-After, or its own marker of a replay. It copies header; nil means none.
+// Answer is [Status] with headers, for headers of a callee such as Retry-After. It copies
+// header; nil means none.
 func Answer(status int, header http.Header, body string) Fault {
 	f := Status(status, body)
 	for name, values := range header {
@@ -42,7 +42,7 @@ func Answer(status int, header http.Header, body string) Fault {
 	return f
 }
 
-// Problem answers with the problem of that code in place of the work, as the
+// Problem answers with the problem of that code instead of the work, as the
 // callee's idempotency layer does.
 func Problem(code wire.Code) Fault {
 	problem := wire.NewProblem(code, "")
@@ -89,6 +89,6 @@ func DropResponse() Fault { return Fault{drop: true, run: true} }
 // the answer's body, at least 1.
 func Truncate(n int) Fault { return Fault{run: true, cut: max(n, 1)} }
 
-// Duplicate delivers the request twice, one after the other, and answers with
-// what the second delivery got.
+// Duplicate delivers the request twice, one after the other, and answers with the second
+// answer.
 func Duplicate() Fault { return Fault{repeat: true} }

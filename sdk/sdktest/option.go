@@ -10,8 +10,7 @@ import (
 // An Option says more about a [Downstream].
 type Option func(*Downstream)
 
-// KeyHeader makes the service find keys in that header, in place of
-// Idempotency-Key.
+// KeyHeader makes the service find keys in that header instead of Idempotency-Key.
 func KeyHeader(name string) Option {
 	return func(d *Downstream) {
 		d.readKey = func(r *http.Request, _ []byte) string { return r.Header.Get(name) }

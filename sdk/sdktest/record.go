@@ -18,8 +18,8 @@ type record struct {
 	done        *answer // nil until an answer was stored
 }
 
-// neverStored are the statuses of answers that a guarded service does not keep: they say
-// something of this attempt, and nothing of the request.
+// neverStored are the statuses of answers that a guarded service does not keep: they speak
+// for this attempt, not for the request.
 var neverStored = map[int]bool{
 	http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusProxyAuthRequired: true,
 	http.StatusRequestTimeout: true, http.StatusMisdirectedRequest: true, http.StatusLocked: true,

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-func checkClaim(req server.ClaimRequest) error {
+func checkClaim(req store.ClaimRequest) error {
 	switch {
-	case req.Effect < server.Transactional || req.Effect > server.Opaque:
+	case req.Effect < store.Transactional || req.Effect > store.Opaque:
 		return fmt.Errorf("%w: Effect %d", ErrArgument, req.Effect)
 	case req.Keep < 0:
 		return fmt.Errorf("%w: Keep %v is negative", ErrArgument, req.Keep)
@@ -26,16 +26,16 @@ func checkLease(lease time.Duration) error {
 	return nil
 }
 
-func checkBury(to server.State) error {
-	if to != server.StateUnknown && to != server.StatePoisoned {
-		return fmt.Errorf("%w: cannot bury to State %d", ErrArgument, to)
+func checkQuarantine(to store.State) error {
+	if to != store.StateUnknown && to != store.StatePoisoned {
+		return fmt.Errorf("%w: cannot quarantine to State %d", ErrArgument, to)
 	}
 	return nil
 }
 
-func checkSettlement(s server.Settlement) error {
+func checkSettlement(s store.Settlement) error {
 	switch s.State {
-	case server.StateCompleted, server.StateReleased, server.StateUnknown, server.StateInProgress:
+	case store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateInProgress:
 		if s.KeepAnswer < 0 {
 			return fmt.Errorf("%w: KeepAnswer %v is negative", ErrArgument, s.KeepAnswer)
 		}
@@ -45,21 +45,21 @@ func checkSettlement(s server.Settlement) error {
 	}
 }
 
-func checkCancel(req server.CancelRequest) error {
+func checkCancel(req store.CancelRequest) error {
 	if req.Keep < 0 {
 		return fmt.Errorf("%w: Keep %v is negative", ErrArgument, req.Keep)
 	}
 	return nil
 }
 
-func checkResolve(req server.ResolveRequest) error {
+func checkResolve(req store.ResolveRequest) error {
 	switch req.To {
-	case server.StateCompleted, server.StateReleased, server.StateCancelled:
+	case store.StateCompleted, store.StateReleased, store.StateCancelled:
 	default:
 		return fmt.Errorf("%w: cannot resolve to State %d", ErrArgument, req.To)
 	}
-	if req.Keep < 0 || req.ReplayFor < 0 || req.KeepAnswer < 0 || req.Deaths < 0 {
-		return fmt.Errorf("%w: Keep %v, ReplayFor %v, KeepAnswer %v or Deaths %d is negative", ErrArgument, req.Keep, req.ReplayFor, req.KeepAnswer, req.Deaths)
+	if req.Keep < 0 || req.ReplayFor < 0 || req.KeepAnswer < 0 || req.RecoveryAttempts < 0 {
+		return fmt.Errorf("%w: Keep %v, ReplayFor %v, KeepAnswer %v or RecoveryAttempts %d is negative", ErrArgument, req.Keep, req.ReplayFor, req.KeepAnswer, req.RecoveryAttempts)
 	}
 	return nil
 }

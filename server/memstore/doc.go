@@ -1,16 +1,13 @@
-// Package memstore keeps a guard's records in memory: for tests, for trying
-// things out, and for demos without a database.
+// Package memstore keeps a guard's records in memory: for tests, first trials, and demos
+// without a database.
 //
-// Start with [New], and give the store to server.NewGuard. Handlers of
-// Transactional routes write through [Tx], completion hooks of Keyed routes
-// too.
+// Start with [New], and pass the store to server.NewGuard. Transactional handlers and the
+// completion hooks of Keyed handlers write through [Tx].
 //
-// What memory cannot promise: the records belong to this one process, so a
-// second replica knows nothing of them, and they are gone when it exits, so a
-// retry that arrives after a restart runs again. In production use a store
-// that is durable and shared.
+// The records belong to one process, and are gone when it exits. A second replica does not see
+// them, and a retry after a restart runs again. In production use a store that is durable and
+// shared.
 //
-// Otherwise it keeps the whole law of servertest, waits included, and it works
-// inside a testing/synctest bubble. The package knows nothing of HTTP and holds
-// no goroutine.
+// Otherwise the package passes the conformance suite of servertest, waits included. It works
+// inside a testing/synctest bubble. It is independent of HTTP and starts no goroutine.
 package memstore

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func ExampleNew() {
@@ -76,7 +77,7 @@ func ExampleTransaction_Do() {
 	// Output: true
 }
 
-// A test of one's own handler makes it run a second time.
+// A test can make its handler run a second time.
 func ExampleTransaction_Doom() {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
@@ -100,22 +101,22 @@ func ExampleTransaction_Doom() {
 	// Output: 200 run 2
 }
 
-// A clock of one's own makes a lease end without waiting for it.
+// With its own clock a test can end a lease without waiting.
 func ExampleNewWith() {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
-	store, err := memstore.NewWith(memstore.Config{Now: func() time.Time { return now }})
+	s, err := memstore.NewWith(memstore.Config{Now: func() time.Time { return now }})
 	if err != nil {
 		panic(err)
 	}
 	ctx := context.Background()
-	req := server.ClaimRequest{ID: server.ID{1}, Token: server.Token{1}, Effect: server.Keyed, Lease: 30 * time.Second, Keep: time.Hour}
-	first, _, err := store.Claim(ctx, req)
+	req := store.ClaimRequest{ID: store.ID{1}, Token: store.Token{1}, Effect: store.Keyed, Lease: 30 * time.Second, Keep: time.Hour}
+	first, _, err := s.Claim(ctx, req)
 	if err != nil {
 		panic(err)
 	}
 	now = now.Add(30 * time.Second)
-	req.Token = server.Token{2}
-	second, won, err := store.TakeOver(ctx, req, first.Fence)
-	fmt.Println(won, second.Fence, second.Deaths, err)
+	req.Token = store.Token{2}
+	second, won, err := s.TakeOver(ctx, req, first.Fence)
+	fmt.Println(won, second.Fence, second.RecoveryAttempts, err)
 	// Output: true 2 1 <nil>
 }

@@ -7,21 +7,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	servertest.TestStore(t, func(testing.TB) server.Store { return memstore.New() })
+	servertest.TestStore(t, func(testing.TB) store.Store { return memstore.New() })
 }
 
-// A store in a time zone of its own, whose clock is an hour behind: whoever
-// compares its times with the process's clock fails.
+// The store has its own time zone, and a clock that is an hour behind. Code
+// that compares its times with the process's clock fails.
 func TestStore_otherClock(t *testing.T) {
 	t.Parallel()
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
+	servertest.TestStore(t, func(tb testing.TB) store.Store {
 		zone := time.FixedZone("elsewhere", 5*3600)
 		s, err := memstore.NewWith(memstore.Config{Now: func() time.Time { return time.Now().Add(-time.Hour).In(zone) }})
 		if err != nil {
@@ -33,18 +33,18 @@ func TestStore_otherClock(t *testing.T) {
 
 func TestTxStore(t *testing.T) {
 	t.Parallel()
-	servertest.TestTxStore(t, func(testing.TB) (server.TxStore, servertest.Effects) {
-		return memstore.New(), &counts{n: make(map[server.ID]int)}
+	servertest.TestTxStore(t, func(testing.TB) (store.TxStore, servertest.Effects) {
+		return memstore.New(), &counts{n: make(map[store.ID]int)}
 	})
 }
 
 // counts are effects in memory.
 type counts struct {
 	mu sync.Mutex
-	n  map[server.ID]int
+	n  map[store.ID]int
 }
 
-func (c *counts) Add(ctx context.Context, id server.ID) error {
+func (c *counts) Add(ctx context.Context, id store.ID) error {
 	return memstore.Tx(ctx).Do(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -52,13 +52,13 @@ func (c *counts) Add(ctx context.Context, id server.ID) error {
 	})
 }
 
-func (c *counts) Count(_ context.Context, id server.ID) (int, error) {
+func (c *counts) Count(_ context.Context, id store.ID) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[id], nil
 }
 
-// Where time stands still unless somebody sleeps, no law may spin.
+// In a bubble time moves only while goroutines sleep, so no rule may spin.
 func TestStore_inABubble(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

@@ -7,27 +7,27 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // acquire locks the store once no transaction but t holds any of ids. It
-// returns nil with s.mu held, or an error without it. t is nil for a call that
-// is no part of a transaction.
-func (s *Store) acquire(ctx context.Context, t *tx, ids ...server.ID) error {
+// returns nil with s.mu held, or an error without it. t is nil for a call
+// outside a transaction.
+func (s *Store) acquire(ctx context.Context, t *tx, ids ...store.ID) error {
 	return s.acquireWithin(ctx, s.lockTimeout, t, ids...)
 }
 
-// undecided is acquire for an operation that a request begins with: it does not wait for
-// long, and says that somebody is deciding about the key.
-func (s *Store) undecided(ctx context.Context, id server.ID) error {
-	err := s.acquireWithin(ctx, min(s.lockTimeout, server.MaxLockWait), nil, id)
+// undecided is acquire for the first operation of a request. It does not wait long, and its error says that a
+// transaction is deciding about the key.
+func (s *Store) undecided(ctx context.Context, id store.ID) error {
+	err := s.acquireWithin(ctx, min(s.lockTimeout, store.MaxLockWait), nil, id)
 	if errors.Is(err, ErrLocked) {
-		err = fmt.Errorf("%w: %w", server.ErrInProgress, err)
+		err = fmt.Errorf("%w: %w", store.ErrInProgress, err)
 	}
 	return err
 }
 
-func (s *Store) acquireWithin(ctx context.Context, within time.Duration, t *tx, ids ...server.ID) error {
+func (s *Store) acquireWithin(ctx context.Context, within time.Duration, t *tx, ids ...store.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (s *Store) acquireWithin(ctx context.Context, within time.Duration, t *tx, 
 	return err
 }
 
-// queueUp waits until nobody holds any of ids. s.mu is held before and after.
-func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []server.ID) error {
+// queueUp waits until no transaction holds any of ids. s.mu is held before and after.
+func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []store.ID) error {
 	if t != nil {
 		t.wants = ids
 		s.queue = append(s.queue, t)
@@ -57,8 +57,8 @@ func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []
 	for holder := s.holder(t, ids); holder != nil; holder = s.holder(t, ids) {
 		if t != nil {
 			if holder.waitsFor(t) {
-				t.fail(server.ErrConflict)
-				return fmt.Errorf("memstore: deadlock between transactions: %w", server.ErrConflict)
+				t.fail(store.ErrConflict)
+				return fmt.Errorf("memstore: deadlock between transactions: %w", store.ErrConflict)
 			}
 			t.waiting = holder
 		}
@@ -69,31 +69,31 @@ func (s *Store) queueUp(ctx context.Context, within time.Duration, t *tx, ids []
 	return nil
 }
 
-// holder returns a transaction that must end before t can have ids, or nil:
-// one that has locked any of them, or one that waits for any of them and came
-// first. Were t to overtake that one, the victim of a deadlock could take its
-// locks again before the survivor wakes, time and again.
-func (s *Store) holder(t *tx, ids []server.ID) *tx {
+// holder returns a transaction that must end before t can have ids, or nil.
+// That transaction has locked one of the ids, or it waits for one of them and
+// came first. If t overtook a waiting transaction, the victim of a deadlock
+// could repeatedly take its locks again before the survivor wakes.
+func (s *Store) holder(t *tx, ids []store.ID) *tx {
 	for _, id := range ids {
 		if h := s.locks[id]; h != nil && h != t {
 			return h
 		}
 	}
 	if t == nil {
-		return nil // it keeps no lock, so it delays nobody
+		return nil // it keeps no lock, so it delays no other transaction
 	}
 	for _, w := range s.queue {
 		if w == t {
 			break
 		}
-		if slices.ContainsFunc(ids, func(id server.ID) bool { return slices.Contains(w.wants, id) }) {
+		if slices.ContainsFunc(ids, func(id store.ID) bool { return slices.Contains(w.wants, id) }) {
 			return w
 		}
 	}
 	return nil
 }
 
-// await gives s.mu up until holder has ended, ctx is done, or the time is up.
+// await releases s.mu until holder has ended, ctx is done, or the time is up.
 func (s *Store) await(ctx context.Context, holder *tx, timeout <-chan time.Time) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -108,8 +108,8 @@ func (s *Store) await(ctx context.Context, holder *tx, timeout <-chan time.Time)
 }
 
 // waitsFor reports that t waits for other, directly or through others. A
-// transaction waits for at most one, and a wait that would close a circle is
-// refused, so the walk ends.
+// transaction waits for at most one other, and a wait that would close a circle
+// is refused. So the walk ends.
 func (t *tx) waitsFor(other *tx) bool {
 	for ; t != nil; t = t.waiting {
 		if t == other {

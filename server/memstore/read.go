@@ -5,34 +5,34 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Read implements [server.Store]. It waits for no transaction and sees what is
-// committed.
-func (s *Store) Read(ctx context.Context, id server.ID) (server.Record, error) {
+// Read implements [store.Store]. It waits for no transaction and sees only
+// committed data.
+func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := ctx.Err(); err != nil {
-		return server.Record{}, err
+		return store.Record{}, err
 	}
 	r, ok := s.find(id)
 	if !ok {
-		return server.Record{}, server.ErrNotFound
+		return store.Record{}, store.ErrNotFound
 	}
 	return r, nil
 }
 
-func (s *Store) find(id server.ID) (server.Record, bool) {
+func (s *Store) find(id store.ID) (store.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.records[id]
 	if !ok {
-		return server.Record{}, false
+		return store.Record{}, false
 	}
 	return shown(r, s.clock()), true
 }
 
-// Sweep implements [server.Store]. It passes over records that a transaction
-// holds, and returns an error wrapping [ErrArgument] if limit is not positive.
+// Sweep implements [store.Store]. It skips records that a transaction holds. It
+// returns an error wrapping [ErrArgument] if limit is not positive.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
@@ -58,18 +58,18 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return swept, nil
 }
 
-// Stats implements [server.Store]. Bytes is always 0.
-func (s *Store) Stats(ctx context.Context) (server.Stats, error) {
+// Stats implements [store.Store]. Bytes is always 0.
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := ctx.Err(); err != nil {
-		return server.Stats{}, err
+		return store.Stats{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := server.Stats{ByState: make(map[server.State]int64)}
+	st := store.Stats{ByState: make(map[store.State]int64)}
 	now, oldest := s.clock(), time.Duration(0)
 	for _, r := range s.records {
 		st.ByState[r.State]++
-		if r.State == server.StateInProgress {
+		if r.State == store.StateInProgress {
 			oldest = max(oldest, now.Sub(r.CreatedAt))
 		}
 	}

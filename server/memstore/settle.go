@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Renew implements [server.Store]. It does not wait: it passes over a record that a
+// Renew implements [store.Store]. It does not wait: it skips a record that a
 // transaction holds, and returns [ErrLocked].
-func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 	if err := checkLease(lease); err != nil {
-		return server.Renewal{}, err
+		return store.Renewal{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return server.Renewal{}, err
+		return store.Renewal{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var got server.Renewal
+	var got store.Renewal
 	var err error
 	now := s.clock()
 	for _, o := range owners {
@@ -35,8 +35,8 @@ func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Dur
 	return got, err
 }
 
-// Settle implements [server.Store].
-func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+// Settle implements [store.Store].
+func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	if err := checkSettlement(end); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 	defer s.mu.Unlock()
 	r, ok := s.records[o.ID]
 	if !ok {
-		return server.ErrLeaseLost
+		return store.ErrLeaseLost
 	}
 	r, err := settle(r, o, end, s.clock())
 	if err != nil {
@@ -57,24 +57,24 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 }
 
 // settle ends o's run of r. A completion that o repeats leaves r as it is.
-func settle(r server.Record, o server.Owner, end server.Settlement, now time.Time) (server.Record, error) {
+func settle(r store.Record, o store.Owner, end store.Settlement, now time.Time) (store.Record, error) {
 	if owns(r, o) {
 		return settled(r, end, now), nil
 	}
-	again := r.State == server.StateCompleted && end.State == server.StateCompleted
+	again := r.State == store.StateCompleted && end.State == store.StateCompleted
 	if again && r.Token == o.Token && r.Fence == o.Fence {
 		return r, nil
 	}
-	return r, server.ErrLeaseLost
+	return r, store.ErrLeaseLost
 }
 
-// Cancel implements [server.Store].
-func (s *Store) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+// Cancel implements [store.Store].
+func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if err := checkCancel(req); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	if err := s.acquire(ctx, nil, req.ID); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	defer s.mu.Unlock()
 	now := s.clock()
@@ -83,14 +83,14 @@ func (s *Store) Cancel(ctx context.Context, req server.CancelRequest) (server.Re
 		s.put(after)
 	}
 	if !ok {
-		return server.Record{}, false, nil
+		return store.Record{}, false, nil
 	}
 	return shown(before, now), true, nil
 }
 
-// cancel returns what req makes of the record, if there is one, and whether it
-// changes anything.
-func cancel(r server.Record, exists bool, req server.CancelRequest, now time.Time) (server.Record, bool) {
+// cancel returns the record after req, and whether req changes anything. There
+// may be no record before.
+func cancel(r store.Record, exists bool, req store.CancelRequest, now time.Time) (store.Record, bool) {
 	switch {
 	case !exists:
 		return tombstone(req, now), true

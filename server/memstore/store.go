@@ -6,21 +6,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// DefaultLockTimeout is [Config].LockTimeout where that is zero.
+// DefaultLockTimeout is [Config].LockTimeout if that is zero.
 const DefaultLockTimeout = 5 * time.Second
 
 var (
-	// ErrArgument means that a request cannot be meant as it is. Nothing changed.
+	// ErrArgument means that a request is invalid. Nothing changed.
 	ErrArgument = errors.New("memstore: bad argument")
 	// ErrLocked means that another transaction cancelled the key, or tried to, and did
 	// not end within [Config].LockTimeout. Nothing changed.
 	ErrLocked = errors.New("memstore: record locked by an open transaction")
 )
 
-// Config holds what a [Store] can be told. The zero Config means the defaults.
+// Config configures a [Store]. The zero Config means the defaults.
 type Config struct {
 	// Now is the store's clock; it decides every lease and every retention.
 	// It is called under the store's lock and must not call the store.
@@ -31,37 +31,37 @@ type Config struct {
 	// LockTimeout bounds how long a call waits for the end of a transaction
 	// that has locked its record.
 	//
-	// Zero means [DefaultLockTimeout]. [NewWith] rejects a negative one.
+	// Zero means [DefaultLockTimeout]. [NewWith] rejects a negative LockTimeout.
 	LockTimeout time.Duration
 }
 
 // A Store keeps records in memory. It is safe for concurrent use. The zero
 // Store is not usable: make one with [New] or [NewWith].
 //
-// A method returns the error of a ctx that is already done, and then has
-// changed nothing; it blocks only while a transaction holds its record.
+// If ctx is already done, a method returns the error of ctx and changes
+// nothing. A method blocks only while a transaction holds its record.
 type Store struct {
 	now         func() time.Time
 	lockTimeout time.Duration
 
 	mu       sync.Mutex
-	records  map[server.ID]server.Record
-	watchers map[server.ID][]*watcher // who waits for the end of a run
-	locks    map[server.ID]*tx        // who holds the record until it ends
-	queue    []*tx                    // who waits for one, first come first
-	audit    []server.AuditEntry
+	records  map[store.ID]store.Record
+	watchers map[store.ID][]*watcher // the watchers that wait for the end of a run
+	locks    map[store.ID]*tx        // the transaction that holds the record until it ends
+	queue    []*tx                   // the transactions that wait for a record, in the order of arrival
+	audit    []store.AuditEntry
 }
 
-var _ server.TxStore = (*Store)(nil)
+var _ store.TxStore = (*Store)(nil)
 
 // New returns an empty store with the default [Config].
 func New() *Store {
 	return &Store{
 		now:         time.Now,
 		lockTimeout: DefaultLockTimeout,
-		records:     make(map[server.ID]server.Record),
-		watchers:    make(map[server.ID][]*watcher),
-		locks:       make(map[server.ID]*tx),
+		records:     make(map[store.ID]store.Record),
+		watchers:    make(map[store.ID][]*watcher),
+		locks:       make(map[store.ID]*tx),
 	}
 }
 

@@ -9,29 +9,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-func request(id, token byte) server.ClaimRequest {
-	return server.ClaimRequest{
-		ID: server.ID{id}, Token: server.Token{token}, Effect: server.Keyed, Lease: 30 * time.Second, Keep: time.Hour,
+func request(id, token byte) store.ClaimRequest {
+	return store.ClaimRequest{
+		ID: store.ID{id}, Token: store.Token{token}, Effect: store.Keyed, Lease: 30 * time.Second, Keep: time.Hour,
 	}
 }
 
-func cancelRequest(id, token byte) server.CancelRequest {
-	return server.CancelRequest{ID: server.ID{id}, Token: server.Token{token}, Keep: time.Hour}
+func cancelRequest(id, token byte) store.CancelRequest {
+	return store.CancelRequest{ID: store.ID{id}, Token: store.Token{token}, Keep: time.Hour}
 }
 
-func claim(t *testing.T, s server.Store, req server.ClaimRequest) server.Owner {
+func claim(t *testing.T, s store.Store, req store.ClaimRequest) store.Owner {
 	t.Helper()
 	r, won, err := s.Claim(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, won)
-	return server.Owner{ID: r.ID, Token: r.Token, Fence: r.Fence}
+	return store.Owner{ID: r.ID, Token: r.Token, Fence: r.Fence}
 }
 
-var completed = server.Settlement{State: server.StateCompleted, Answer: server.Answer{Status: 200}, ReplayFor: time.Hour}
+var completed = store.Settlement{State: store.StateCompleted, Answer: store.Answer{Status: 200}, ReplayFor: time.Hour}
 
 func TestNewWith_badConfig(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestNewWith_badConfig(t *testing.T) {
 	require.Nil(t, s)
 }
 
-// In a bubble time is exact, and so are the ends of leases and retentions.
+// In a bubble time is exact, and so the ends of leases and retentions are exact.
 func TestStore_timesAreExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestStore_timesAreExact(t *testing.T) {
 		require.True(t, won, "not taken over at the end of the lease")
 		require.True(t, r.LeaseUntil.Equal(start.Add(time.Minute)), "lease until %v, want a minute after %v", r.LeaseUntil, start)
 
-		require.NoError(t, s.Settle(t.Context(), server.Owner{ID: r.ID, Token: r.Token, Fence: 2}, completed))
+		require.NoError(t, s.Settle(t.Context(), store.Owner{ID: r.ID, Token: r.Token, Fence: 2}, completed))
 		for _, wait := range []struct {
 			until time.Duration // since start
 			swept int
@@ -80,7 +80,7 @@ func TestStore_badArguments(t *testing.T) {
 	o := claim(t, s, request(1, 1))
 	before, err := s.Read(t.Context(), o.ID)
 	require.NoError(t, err)
-	claimWith := func(mar func(r *server.ClaimRequest)) func(ctx context.Context) error {
+	claimWith := func(mar func(r *store.ClaimRequest)) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			req := request(2, 1)
 			mar(&req)
@@ -96,25 +96,25 @@ func TestStore_badArguments(t *testing.T) {
 		name string
 		do   func(ctx context.Context) error
 	}{
-		{"claim without effect", claimWith(func(r *server.ClaimRequest) { r.Effect = 0 })},
-		{"claim with an unknown effect", claimWith(func(r *server.ClaimRequest) { r.Effect = server.Opaque + 1 })},
-		{"claim without lease", claimWith(func(r *server.ClaimRequest) { r.Lease = 0 })},
-		{"claim with a negative retention", claimWith(func(r *server.ClaimRequest) { r.Keep = -1 })},
-		{"claim with a negative window", claimWith(func(r *server.ClaimRequest) { r.Window = -1 })},
-		{"bury alive", func(ctx context.Context) error {
-			_, _, err := s.Bury(ctx, server.BuryRequest{ID: o.ID, From: 1, To: server.StateReleased})
+		{"claim without effect", claimWith(func(r *store.ClaimRequest) { r.Effect = 0 })},
+		{"claim with an unknown effect", claimWith(func(r *store.ClaimRequest) { r.Effect = store.Opaque + 1 })},
+		{"claim without lease", claimWith(func(r *store.ClaimRequest) { r.Lease = 0 })},
+		{"claim with a negative retention", claimWith(func(r *store.ClaimRequest) { r.Keep = -1 })},
+		{"claim with a negative window", claimWith(func(r *store.ClaimRequest) { r.Window = -1 })},
+		{"quarantine alive", func(ctx context.Context) error {
+			_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: 1, To: store.StateReleased})
 			return err
 		}},
 		{"renew for no time", func(ctx context.Context) error {
-			_, err := s.Renew(ctx, []server.Owner{o}, 0)
+			_, err := s.Renew(ctx, []store.Owner{o}, 0)
 			return err
 		}},
 		{"settle to cancelled", func(ctx context.Context) error {
-			return s.Settle(ctx, o, server.Settlement{State: server.StateCancelled})
+			return s.Settle(ctx, o, store.Settlement{State: store.StateCancelled})
 		}},
-		{"settle to nothing", func(ctx context.Context) error { return s.Settle(ctx, o, server.Settlement{}) }},
+		{"settle to nothing", func(ctx context.Context) error { return s.Settle(ctx, o, store.Settlement{}) }},
 		{"cancel with a negative retention", func(ctx context.Context) error {
-			_, _, err := s.Cancel(ctx, server.CancelRequest{ID: o.ID, Keep: -1})
+			_, _, err := s.Cancel(ctx, store.CancelRequest{ID: o.ID, Keep: -1})
 			return err
 		}},
 		{"sweep nothing", func(ctx context.Context) error {
@@ -122,15 +122,15 @@ func TestStore_badArguments(t *testing.T) {
 			return err
 		}},
 		{"list nothing", func(ctx context.Context) error {
-			_, err := s.List(ctx, server.ListRequest{})
+			_, err := s.List(ctx, store.ListRequest{})
 			return err
 		}},
 		{"resolve to unknown", func(ctx context.Context) error {
-			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: o.ID, From: 1, To: server.StateUnknown})
+			_, _, err := s.Resolve(ctx, store.ResolveRequest{ID: o.ID, From: 1, To: store.StateUnknown})
 			return err
 		}},
 		{"resolve with less than no deaths", func(ctx context.Context) error {
-			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: o.ID, From: 1, To: server.StateReleased, Deaths: -1})
+			_, _, err := s.Resolve(ctx, store.ResolveRequest{ID: o.ID, From: 1, To: store.StateReleased, RecoveryAttempts: -1})
 			return err
 		}},
 		{"defer for no time", func(ctx context.Context) error {
@@ -151,5 +151,5 @@ func TestStore_badArguments(t *testing.T) {
 	require.Equal(t, before, after)
 	st, err := s.Stats(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[server.State]int64{server.StateInProgress: 1}, st.ByState)
+	require.Equal(t, map[store.State]int64{store.StateInProgress: 1}, st.ByState)
 }

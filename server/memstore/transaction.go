@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 type contextKey struct{}
 
-// NewContext implements [server.Tx], for [Tx].
+// NewContext implements [store.Tx], for [Tx].
 func (t *tx) NewContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, &Transaction{tx: t})
 }
 
-// A Transaction is what a run sees of the transaction it runs in. Who began it
-// ends it. The nil Transaction is that of a ctx without one: its methods return
-// [ErrNoTx].
+// A Transaction is a run's view of its transaction. The guard, which began the
+// transaction, ends it. A ctx without a transaction has the nil Transaction:
+// its methods return [ErrNoTx].
 //
 // It is safe for concurrent use.
 type Transaction struct{ tx *tx }
@@ -28,13 +28,13 @@ func Tx(ctx context.Context) *Transaction {
 	return t
 }
 
-// Do remembers write, and runs it when the transaction commits: after those
-// remembered before, in the instant in which the run's answer is recorded. It
+// Do remembers write, and runs it when the transaction commits, after earlier
+// writes. That is the instant at which the run's answer is recorded. write
 // never runs if the transaction is rolled back or the run has lost its lease.
 //
-// write runs under the store's lock: let it only change memory. A write that
-// calls the store deadlocks, and one that panics leaves its effects so far
-// behind without the record of the run.
+// write runs under the store's lock, so it must only change memory. A write
+// that calls the store deadlocks. A write that panics leaves its effects so far
+// without the record of the run.
 //
 // Do returns [ErrNoTx] on a nil Transaction, [ErrTxDone] once the transaction
 // has ended, and the failure after [Transaction.Doom] or [Transaction.Fail]. It does
@@ -52,17 +52,17 @@ func (t *Transaction) Do(write func()) error {
 	return nil
 }
 
-// Doom makes the transaction fail as a database fails the victim of a
-// serialization failure or deadlock: everything that follows in it returns
-// [server.ErrConflict], and the guard runs the handler again. With it a test can
-// see its handler run twice. It is Fail([server.ErrConflict]).
-func (t *Transaction) Doom() error { return t.Fail(server.ErrConflict) }
+// Doom makes the transaction fail like the victim of a serialization failure or
+// deadlock. Every later call in the transaction returns [store.ErrConflict],
+// and the guard runs the handler again. With Doom a test can see its handler
+// run twice. It is Fail([store.ErrConflict]).
+func (t *Transaction) Doom() error { return t.Fail(store.ErrConflict) }
 
-// Fail makes the transaction fail with failure, as a database does, for tests of
-// handlers. The failure is [server.ErrConflict], [server.ErrTxLost], a
-// [*server.TxError] or another error, with the meanings that [server.Tx] gives them.
-// All that follows in the transaction returns it; the first failure counts. A
-// TxError with Commit set is returned by the commit alone.
+// Fail makes the transaction fail with failure, as a database does, for tests
+// of handlers. The failure is [store.ErrConflict], [store.ErrTxLost], a
+// [*store.TxError] or another error, with the meanings that [store.Tx] gives
+// them. Every later call in the transaction returns it; the first failure
+// counts. Only the commit returns a TxError with Commit set.
 //
 // Fail returns [ErrNoTx] on a nil Transaction, [ErrTxDone] once the transaction has
 // ended, and [ErrArgument] for a nil failure. It does not block.
@@ -78,7 +78,7 @@ func (t *Transaction) Fail(failure error) error {
 	if t.tx.done {
 		return ErrTxDone
 	}
-	var refused *server.TxError
+	var refused *store.TxError
 	if errors.As(failure, &refused) && refused.Commit {
 		t.tx.refusal = failure
 		return nil

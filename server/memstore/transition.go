@@ -5,21 +5,21 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Every move between states is written once, here, as a function of the record
-// and the clock.
+// Every move between states is written once, in this file, as a function of the
+// record and the clock.
 
-// dead reports that a run's lease is over though nobody has ended the run.
-func dead(r server.Record, now time.Time) bool {
-	return r.State == server.StateInProgress && !now.Before(r.LeaseUntil)
+// dead reports that a run's lease has ended, but the run was not settled.
+func dead(r store.Record, now time.Time) bool {
+	return r.State == store.StateInProgress && !now.Before(r.LeaseUntil)
 }
 
-// owns reports that o is the owner of a run that has not ended. Its lease does
-// not matter: who is late, but was not taken over, still owns the key.
-func owns(r server.Record, o server.Owner) bool {
-	return r.State == server.StateInProgress && r.Token == o.Token && r.Fence == o.Fence
+// owns reports that o is the owner of a run that is not settled. Its lease does
+// not matter: a late owner that was not replaced still owns the key.
+func owns(r store.Record, o store.Owner) bool {
+	return r.State == store.StateInProgress && r.Token == o.Token && r.Fence == o.Fence
 }
 
 // tooOld reports that a key first sent at firstSent must not run any more.
@@ -27,10 +27,10 @@ func tooOld(firstSent time.Time, window time.Duration, now time.Time) bool {
 	return !firstSent.IsZero() && firstSent.Before(now.Add(-window))
 }
 
-func claimed(req server.ClaimRequest, now time.Time) server.Record {
-	r := server.Record{
+func claimed(req store.ClaimRequest, now time.Time) store.Record {
+	r := store.Record{
 		ID:          req.ID,
-		State:       server.StateInProgress,
+		State:       store.StateInProgress,
 		Effect:      req.Effect,
 		Fingerprint: req.Fingerprint,
 		Token:       req.Token,
@@ -45,28 +45,28 @@ func claimed(req server.ClaimRequest, now time.Time) server.Record {
 	return described(r, req)
 }
 
-// described is r with what its reconciler needs.
-func described(r server.Record, req server.ClaimRequest) server.Record {
+// described is r with the Route and Memo that its reconciler needs.
+func described(r store.Record, req store.ClaimRequest) store.Record {
 	r.Route, r.Memo = "", nil
-	if req.Effect == server.Opaque {
+	if req.Effect == store.Opaque {
 		r.Route, r.Memo = req.Route, bytes.Clone(req.Memo)
 	}
 	return r
 }
 
-// bereaved is r after its owner, if it has a dead one, was found out.
-func bereaved(r server.Record, now time.Time) server.Record {
+// bereaved is r with the death of its owner counted, if the owner is dead.
+func bereaved(r store.Record, now time.Time) store.Record {
 	if dead(r, now) {
-		r.Deaths++
-		r.MaybeRan = r.MaybeRan || r.Effect != server.Transactional
+		r.RecoveryAttempts++
+		r.MaybeRan = r.MaybeRan || r.Effect != store.Transactional
 	}
 	return r
 }
 
-// takenOver keeps what belongs to the key and replaces what belongs to a run.
-func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.Record {
+// takenOver keeps the fields of the key and replaces the fields of the run.
+func takenOver(r store.Record, req store.ClaimRequest, now time.Time) store.Record {
 	r = bereaved(r, now)
-	r.State = server.StateInProgress
+	r.State = store.StateInProgress
 	r.Effect = req.Effect
 	r.Token = req.Token
 	r.Fence++
@@ -75,34 +75,34 @@ func takenOver(r server.Record, req server.ClaimRequest, now time.Time) server.R
 }
 
 // renewed never shortens a lease: two renewals may arrive in either order.
-func renewed(r server.Record, lease time.Duration, now time.Time) server.Record {
+func renewed(r store.Record, lease time.Duration, now time.Time) store.Record {
 	if until := now.Add(lease); until.After(r.LeaseUntil) {
 		r.LeaseUntil = until
 	}
 	return r
 }
 
-func buried(r server.Record, req server.BuryRequest, now time.Time) server.Record {
+func quarantined(r store.Record, req store.QuarantineRequest, now time.Time) store.Record {
 	r = bereaved(r, now)
 	r.State = req.To
 	r.Route = cmp.Or(req.Route, r.Route)
 	return r
 }
 
-func settled(r server.Record, s server.Settlement, now time.Time) server.Record {
+func settled(r store.Record, s store.Settlement, now time.Time) store.Record {
 	r.State = s.State
 	r.MaybeRan = r.MaybeRan || s.MaybeRan
 	switch s.State {
-	case server.StateCompleted:
+	case store.StateCompleted:
 		r = answered(r, s.Answer, s.ReplayFor, s.KeepAnswer, now)
-	case server.StateUnknown, server.StateInProgress:
+	case store.StateUnknown, store.StateInProgress:
 		r.LeaseUntil = now
 	default:
 	}
 	return r
 }
 
-func answered(r server.Record, a server.Answer, replayFor, keep time.Duration, now time.Time) server.Record {
+func answered(r store.Record, a store.Answer, replayFor, keep time.Duration, now time.Time) store.Record {
 	r.Answer = cloneAnswer(a)
 	r.ReplayUntil = now.Add(replayFor)
 	if keep > 0 {
@@ -112,26 +112,26 @@ func answered(r server.Record, a server.Answer, replayFor, keep time.Duration, n
 }
 
 // stale reports that r has an envelope that must not be shown any more.
-func stale(r server.Record, now time.Time) bool {
+func stale(r store.Record, now time.Time) bool {
 	return r.Answer.Envelope != nil && !r.AnswerUntil.IsZero() && !now.Before(r.AnswerUntil)
 }
 
-// resolvable reports that no request can move r on, and nobody is at work.
-func resolvable(r server.Record, now time.Time) bool {
-	return r.State == server.StateUnknown || r.State == server.StatePoisoned || dead(r, now)
+// resolvable reports that no request can move r on, and no live owner runs it.
+func resolvable(r store.Record, now time.Time) bool {
+	return r.State == store.StateUnknown || r.State == store.StatePoisoned || dead(r, now)
 }
 
-// resolved is r as somebody said that it is.
-func resolved(r server.Record, req server.ResolveRequest, now time.Time) server.Record {
+// resolved is r after a person's or reconciler's resolution.
+func resolved(r store.Record, req store.ResolveRequest, now time.Time) store.Record {
 	r.State = req.To
 	r.Token = req.Token
 	r.Fence++
-	r.Deaths = req.Deaths
+	r.RecoveryAttempts = req.RecoveryAttempts
 	r.MaybeRan = req.MaybeRan
 	switch req.To {
-	case server.StateCompleted:
+	case store.StateCompleted:
 		r = answered(r, req.Answer, req.ReplayFor, req.KeepAnswer, now)
-	case server.StateCancelled:
+	case store.StateCancelled:
 		if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
 			r.ExpiresAt = end
 		}
@@ -140,24 +140,24 @@ func resolved(r server.Record, req server.ResolveRequest, now time.Time) server.
 	return r
 }
 
-// cancellable reports that nobody has an answer, and nobody is at work.
-func cancellable(r server.Record, now time.Time) bool {
+// cancellable reports that no caller can have an answer, and no live owner runs r.
+func cancellable(r store.Record, now time.Time) bool {
 	switch r.State {
-	case server.StateCompleted, server.StateCancelled:
+	case store.StateCompleted, store.StateCancelled:
 		return false
-	case server.StateInProgress:
+	case store.StateInProgress:
 		return dead(r, now)
 	default:
 		return true
 	}
 }
 
-// cancelled raises the fence, so that the dead owner finds itself fenced off. The
-// tombstone stays as long as a new one: swept with the record that it was, it
-// would let a late forward call run after its undo.
-func cancelled(r server.Record, req server.CancelRequest, now time.Time) server.Record {
+// cancelled raises the fence, so that the dead owner finds itself fenced off.
+// The tombstone stays as long as a new tombstone. If it were swept at the time
+// of the old record, a late forward call could run after its undo.
+func cancelled(r store.Record, req store.CancelRequest, now time.Time) store.Record {
 	r = bereaved(r, now)
-	r.State = server.StateCancelled
+	r.State = store.StateCancelled
 	r.Token = req.Token
 	r.Fence++
 	if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
@@ -167,10 +167,10 @@ func cancelled(r server.Record, req server.CancelRequest, now time.Time) server.
 }
 
 // tombstone is the record of a key that was cancelled before any claim.
-func tombstone(req server.CancelRequest, now time.Time) server.Record {
-	return server.Record{
+func tombstone(req store.CancelRequest, now time.Time) store.Record {
+	return store.Record{
 		ID:        req.ID,
-		State:     server.StateCancelled,
+		State:     store.StateCancelled,
 		Token:     req.Token,
 		Fence:     1,
 		CreatedAt: now,
@@ -178,33 +178,33 @@ func tombstone(req server.CancelRequest, now time.Time) server.Record {
 	}
 }
 
-// sweepable reports that nobody can need r any more. A dead opaque run is the
-// only trace of effects that may have happened, so it stays.
-func sweepable(r server.Record, now time.Time) bool {
+// sweepable reports that r is not needed any more. The record of a dead Opaque
+// run is the only trace of effects that may have happened, so it stays.
+func sweepable(r store.Record, now time.Time) bool {
 	if now.Before(r.ExpiresAt) {
 		return false
 	}
 	switch r.State {
-	case server.StateCompleted:
+	case store.StateCompleted:
 		return !now.Before(r.ReplayUntil)
-	case server.StateCancelled, server.StateReleased:
+	case store.StateCancelled, store.StateReleased:
 		return true
-	case server.StateInProgress:
-		return dead(r, now) && r.Effect != server.Opaque
+	case store.StateInProgress:
+		return dead(r, now) && r.Effect != store.Opaque
 	default:
 		return false
 	}
 }
 
-// cloneAnswer keeps callers from changing what is stored, and the difference
-// between an empty envelope and none.
-func cloneAnswer(a server.Answer) server.Answer {
+// cloneAnswer prevents callers from changing the stored answer. It keeps the
+// difference between an empty envelope and none.
+func cloneAnswer(a store.Answer) store.Answer {
 	a.Envelope = bytes.Clone(a.Envelope)
 	return a
 }
 
-// shown is r as callers get it: read at now, and theirs to change.
-func shown(r server.Record, now time.Time) server.Record {
+// shown is r as callers get it: read at now, and a copy that they may change.
+func shown(r store.Record, now time.Time) store.Record {
 	r.Now = now
 	r.Answer = cloneAnswer(r.Answer)
 	if stale(r, now) {

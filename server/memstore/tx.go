@@ -4,52 +4,52 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var (
-	// ErrNoTx means that ctx carries no transaction of a memstore, as outside a
-	// Transactional run or a completion hook.
+	// ErrNoTx means that ctx carries no transaction of a memstore, for example
+	// outside a Transactional run or a completion hook.
 	ErrNoTx = errors.New("memstore: no transaction in this context")
 	// ErrTxDone means that the transaction was committed or rolled back before.
 	ErrTxDone = errors.New("memstore: transaction has ended")
 )
 
-// tx is a transaction as the guard drives it. The store's mutex guards every
-// field but store and ended, because waiters look into each other.
+// tx is the guard's side of a transaction. The store's mutex guards every field
+// except store and ended, because waiters read each other's fields.
 type tx struct {
 	store *Store
 	ended chan struct{} // closed when the locks are given up
 
 	done    bool  // committed or rolled back
-	failure error // what prevents the commit: only Rollback is left
-	refusal error // what the commit will be refused with
+	failure error // the failure that prevents the commit: only Rollback is left
+	refusal error // the error with which the commit will be refused
 	writes  []func()
-	pending map[server.ID]server.Record // what its cancels will make of the records
-	wants   []server.ID                 // what it waits for, while it does,
-	waiting *tx                         // and whose end
+	pending map[store.ID]store.Record // the records after its cancels
+	wants   []store.ID                // the records that it waits for, while it waits,
+	waiting *tx                       // and the transaction that must end first
 }
 
-var _ server.Tx = (*tx)(nil)
+var _ store.Tx = (*tx)(nil)
 
-// Begin implements [server.TxStore]. The transaction holds no record until it
-// cancels one; end it all the same.
-func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
+// Begin implements [store.TxStore]. The transaction holds no record until it
+// cancels one; the caller must still end it.
+func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &tx{store: s, ended: make(chan struct{}), pending: make(map[server.ID]server.Record)}, nil
+	return &tx{store: s, ended: make(chan struct{}), pending: make(map[store.ID]store.Record)}, nil
 }
 
-// Cancel locks the record even where it changes nothing: the verdict that its
-// caller draws from the record must hold until the transaction ends.
-func (t *tx) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+// Cancel locks the record even if it changes nothing: its caller's conclusion
+// from the record must hold until the transaction ends.
+func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if err := checkCancel(req); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	s := t.store
 	if err := t.acquire(ctx, req.ID); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	defer s.mu.Unlock()
 	s.locks[req.ID] = t
@@ -59,14 +59,14 @@ func (t *tx) Cancel(ctx context.Context, req server.CancelRequest) (server.Recor
 		t.pending[req.ID] = after
 	}
 	if !ok {
-		return server.Record{}, false, nil
+		return store.Record{}, false, nil
 	}
 	return shown(before, now), true, nil
 }
 
 // Settle commits: the buffered writes, the cancels and the settlement become
-// visible together, since all of them happen under the store's lock.
-func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+// visible together, because they happen under the store's lock.
+func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	defer t.rollback() // after a commit it does nothing
 	if err := checkSettlement(end); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 	defer t.end()
 	r, ok := t.find(o.ID)
 	if !ok {
-		return server.ErrLeaseLost
+		return store.ErrLeaseLost
 	}
 	r, err := settle(r, o, end, s.clock())
 	if err == nil {
@@ -98,8 +98,8 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 	return nil
 }
 
-// acquire locks the store for t, if t can still do anything.
-func (t *tx) acquire(ctx context.Context, id server.ID) error {
+// acquire locks the store for t, if t can still make calls.
+func (t *tx) acquire(ctx context.Context, id store.ID) error {
 	if err := t.store.acquire(ctx, t, id); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (t *tx) usable() error {
 }
 
 // find returns the record as the transaction sees it.
-func (t *tx) find(id server.ID) (server.Record, bool) {
+func (t *tx) find(id store.ID) (store.Record, bool) {
 	if r, ok := t.pending[id]; ok {
 		return r, true
 	}
@@ -127,7 +127,7 @@ func (t *tx) find(id server.ID) (server.Record, bool) {
 	return r, ok
 }
 
-// Rollback implements [server.Tx]; it does not block, and never fails.
+// Rollback implements [store.Tx]; it does not block, and never fails.
 func (t *tx) Rollback(context.Context) error {
 	t.rollback()
 	return nil
@@ -139,23 +139,23 @@ func (t *tx) rollback() {
 	t.end()
 }
 
-// Err implements [server.Tx].
+// Err implements [store.Tx].
 func (t *tx) Err() error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
 	return t.failure
 }
 
-// end gives up the locks and wakes who waits for them. A second end does
-// nothing.
+// end releases the locks and wakes the transactions that wait for them. A
+// second end does nothing.
 func (t *tx) end() {
 	t.done = true
 	t.release()
 }
 
-// fail makes t one that cannot be committed; the first failure counts. It gives up
-// its locks at once, so that the others go on though t's handler may take its time
-// to return.
+// fail makes t a transaction that cannot be committed; the first failure
+// counts. It releases t's locks at once, so that others go on even if t's
+// handler returns late.
 func (t *tx) fail(failure error) {
 	if t.failure == nil {
 		t.failure = failure

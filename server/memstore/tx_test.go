@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-func begin(t *testing.T, s *memstore.Store) server.Tx {
+func begin(t *testing.T, s *memstore.Store) store.Tx {
 	t.Helper()
 	tx, err := s.Begin(t.Context())
 	require.NoError(t, err)
 	return tx
 }
 
-func txCancel(t *testing.T, tx server.Tx, id byte) {
+func txCancel(t *testing.T, tx store.Tx, id byte) {
 	t.Helper()
 	_, _, err := tx.Cancel(t.Context(), cancelRequest(id, 99))
 	require.NoError(t, err)
@@ -46,12 +46,12 @@ func TestTransaction_afterTheEnd(t *testing.T) {
 	s := memstore.New()
 	ends := []struct {
 		name string
-		end  func(tx server.Tx) error
+		end  func(tx store.Tx) error
 	}{
-		{"commit", func(tx server.Tx) error { return tx.Settle(t.Context(), claim(t, s, request(1, 1)), completed) }},
-		{"rollback", func(tx server.Tx) error { return tx.Rollback(t.Context()) }},
-		{"refused settlement", func(tx server.Tx) error {
-			if err := tx.Settle(t.Context(), server.Owner{}, server.Settlement{}); !errors.Is(err, memstore.ErrArgument) {
+		{"commit", func(tx store.Tx) error { return tx.Settle(t.Context(), claim(t, s, request(1, 1)), completed) }},
+		{"rollback", func(tx store.Tx) error { return tx.Rollback(t.Context()) }},
+		{"refused settlement", func(tx store.Tx) error {
+			if err := tx.Settle(t.Context(), store.Owner{}, store.Settlement{}); !errors.Is(err, memstore.ErrArgument) {
 				return err
 			}
 			return nil
@@ -63,14 +63,14 @@ func TestTransaction_afterTheEnd(t *testing.T) {
 		require.NoError(t, e.end(tx), e.name)
 		require.ErrorIs(t, seen.Do(func() { t.Error("a write ran") }), memstore.ErrTxDone, e.name)
 		require.ErrorIs(t, seen.Doom(), memstore.ErrTxDone, e.name)
-		require.ErrorIs(t, tx.Settle(t.Context(), server.Owner{}, completed), memstore.ErrTxDone, e.name)
+		require.ErrorIs(t, tx.Settle(t.Context(), store.Owner{}, completed), memstore.ErrTxDone, e.name)
 		_, _, err := tx.Cancel(t.Context(), cancelRequest(2, 1))
 		require.ErrorIs(t, err, memstore.ErrTxDone, e.name)
 		require.NoError(t, tx.Rollback(t.Context()), e.name)
 		require.NoError(t, tx.Err(), e.name)
 	}
-	_, err := s.Read(t.Context(), server.ID{2})
-	require.ErrorIs(t, err, server.ErrNotFound)
+	_, err := s.Read(t.Context(), store.ID{2})
+	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
 func TestTransaction_outsideARun(t *testing.T) {
@@ -91,19 +91,19 @@ func TestTransaction_doomed(t *testing.T) {
 	txCancel(t, tx, 2)
 	require.NoError(t, tx.Err())
 	require.NoError(t, seen.Doom())
-	require.ErrorIs(t, tx.Err(), server.ErrConflict)
-	require.ErrorIs(t, seen.Do(func() { t.Error("a write ran") }), server.ErrConflict)
+	require.ErrorIs(t, tx.Err(), store.ErrConflict)
+	require.ErrorIs(t, seen.Do(func() { t.Error("a write ran") }), store.ErrConflict)
 	claim(t, s, request(2, 1)) // its lock is gone at once
 	_, _, err := tx.Cancel(t.Context(), cancelRequest(3, 1))
-	require.ErrorIs(t, err, server.ErrConflict)
-	require.ErrorIs(t, tx.Settle(t.Context(), o, completed), server.ErrConflict)
-	require.ErrorIs(t, tx.Err(), server.ErrConflict, "the verdict stays after the end")
+	require.ErrorIs(t, err, store.ErrConflict)
+	require.ErrorIs(t, tx.Settle(t.Context(), o, completed), store.ErrConflict)
+	require.ErrorIs(t, tx.Err(), store.ErrConflict, "the verdict stays after the end")
 	r, err := s.Read(t.Context(), o.ID)
 	require.NoError(t, err)
-	require.Equal(t, server.StateInProgress, r.State)
+	require.Equal(t, store.StateInProgress, r.State)
 }
 
-// A write that panics takes the run with it, and leaves the store usable.
+// A write that panics ends its run, and leaves the store usable.
 func TestTransaction_writeThatPanics(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
@@ -114,11 +114,11 @@ func TestTransaction_writeThatPanics(t *testing.T) {
 	require.PanicsWithValue(t, "boom", func() { _ = tx.Settle(t.Context(), o, completed) })
 	r, err := s.Read(t.Context(), o.ID)
 	require.NoError(t, err)
-	require.Equal(t, server.StateInProgress, r.State)
+	require.Equal(t, store.StateInProgress, r.State)
 	claim(t, s, request(2, 1)) // the lock is gone too
 }
 
-// What waits for a locked record gives up in time, and changes nothing.
+// A call that waits for a locked record ends in time, and changes nothing.
 func TestLock_timeout(t *testing.T) {
 	t.Parallel()
 	calls := []struct {
@@ -133,27 +133,27 @@ func TestLock_timeout(t *testing.T) {
 			_, _, err := s.TakeOver(ctx, request(1, 2), 1)
 			return err
 		}},
-		{"Bury", func(ctx context.Context, s *memstore.Store) error {
-			_, _, err := s.Bury(ctx, server.BuryRequest{ID: server.ID{1}, From: 1, To: server.StatePoisoned})
+		{"Quarantine", func(ctx context.Context, s *memstore.Store) error {
+			_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: store.ID{1}, From: 1, To: store.StatePoisoned})
 			return err
 		}},
 		{"Settle", func(ctx context.Context, s *memstore.Store) error {
-			return s.Settle(ctx, server.Owner{ID: server.ID{1}}, completed)
+			return s.Settle(ctx, store.Owner{ID: store.ID{1}}, completed)
 		}},
 		{"Cancel", func(ctx context.Context, s *memstore.Store) error {
 			_, _, err := s.Cancel(ctx, cancelRequest(1, 2))
 			return err
 		}},
 		{"Resolve", func(ctx context.Context, s *memstore.Store) error {
-			_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: server.ID{1}, To: server.StateReleased})
+			_, _, err := s.Resolve(ctx, store.ResolveRequest{ID: store.ID{1}, To: store.StateReleased})
 			return err
 		}},
 		{"Forget", func(ctx context.Context, s *memstore.Store) error {
-			_, _, err := s.Forget(ctx, server.ID{1}, 1, server.Audit{})
+			_, _, err := s.Forget(ctx, store.ID{1}, 1, store.Audit{})
 			return err
 		}},
 		{"Defer", func(ctx context.Context, s *memstore.Store) error {
-			_, err := s.Defer(ctx, server.ID{1}, 1, time.Hour)
+			_, err := s.Defer(ctx, store.ID{1}, 1, time.Hour)
 			return err
 		}},
 		{"Tx.Cancel", func(ctx context.Context, s *memstore.Store) error {
@@ -169,7 +169,7 @@ func TestLock_timeout(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return tx.Settle(ctx, server.Owner{ID: server.ID{1}}, completed)
+			return tx.Settle(ctx, store.Owner{ID: store.ID{1}}, completed)
 		}},
 	}
 	for _, call := range calls {
@@ -180,13 +180,13 @@ func TestLock_timeout(t *testing.T) {
 				tx := begin(t, s)
 				txCancel(t, tx, 1)
 				start := time.Now()
-				wait, begins := memstore.DefaultLockTimeout, call.name == "Claim" || call.name == "TakeOver" || call.name == "Bury"
+				wait, begins := memstore.DefaultLockTimeout, call.name == "Claim" || call.name == "TakeOver" || call.name == "Quarantine"
 				if begins {
-					wait = server.MaxLockWait
+					wait = store.MaxLockWait
 				}
 				err := call.do(t.Context(), s)
 				require.ErrorIs(t, err, memstore.ErrLocked)
-				require.Equal(t, begins, errors.Is(err, server.ErrInProgress))
+				require.Equal(t, begins, errors.Is(err, store.ErrInProgress))
 				require.Equal(t, wait, time.Since(start))
 
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -195,14 +195,14 @@ func TestLock_timeout(t *testing.T) {
 				require.Equal(t, wait+100*time.Millisecond, time.Since(start))
 
 				require.NoError(t, tx.Rollback(t.Context()))
-				_, err = s.Read(t.Context(), server.ID{1})
-				require.ErrorIs(t, err, server.ErrNotFound)
+				_, err = s.Read(t.Context(), store.ID{1})
+				require.ErrorIs(t, err, store.ErrNotFound)
 			})
 		})
 	}
 }
 
-// A renewal has other owners to renew, and passes over a locked record at once.
+// A renewal has other owners to renew, so it skips a locked record at once.
 func TestLock_renewalDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,9 +211,9 @@ func TestLock_renewalDoesNotWait(t *testing.T) {
 		tx := begin(t, s)
 		txCancel(t, tx, 1)
 		start := time.Now()
-		got, err := s.Renew(t.Context(), []server.Owner{held, free}, time.Hour)
+		got, err := s.Renew(t.Context(), []store.Owner{held, free}, time.Hour)
 		require.ErrorIs(t, err, memstore.ErrLocked)
-		require.Equal(t, server.Renewal{Renewed: []server.Owner{free}}, got)
+		require.Equal(t, store.Renewal{Renewed: []store.Owner{free}}, got)
 		require.Zero(t, time.Since(start))
 	})
 }
@@ -257,8 +257,8 @@ func TestLock_sweepPassesOver(t *testing.T) {
 	})
 }
 
-// Of two transactions that wait for each other one is the victim, at once, and
-// the other goes on at once.
+// If two transactions wait for each other, one of them is at once the victim,
+// and the other goes on at once.
 func TestLock_deadlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,13 +273,13 @@ func TestLock_deadlock(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, _, err := victim.Cancel(t.Context(), cancelRequest(1, 2))
-		require.ErrorIs(t, err, server.ErrConflict)
-		require.ErrorIs(t, victim.Err(), server.ErrConflict)
+		require.ErrorIs(t, err, store.ErrConflict)
+		require.ErrorIs(t, victim.Err(), store.ErrConflict)
 		require.NoError(t, <-waited)
 		require.NoError(t, survivor.Err())
 		require.Zero(t, time.Since(start))
 
-		// The victim's second try stands behind the survivor.
+		// The victim's second attempt waits behind the survivor.
 		require.NoError(t, victim.Rollback(t.Context()))
 		again := begin(t, s)
 		go func() {
@@ -305,14 +305,14 @@ func TestLock_deadlockInSettle(t *testing.T) {
 		waited := make(chan error)
 		go func() { waited <- survivor.Settle(t.Context(), one, completed) }()
 		synctest.Wait()
-		require.ErrorIs(t, victim.Settle(t.Context(), two, completed), server.ErrConflict)
+		require.ErrorIs(t, victim.Settle(t.Context(), two, completed), store.ErrConflict)
 		require.NoError(t, <-waited)
 	})
 }
 
-// A transaction that comes later does not overtake one that already waits;
-// otherwise the victim of a deadlock could take its locks back before the
-// survivor wakes, for ever.
+// A later transaction does not overtake a waiting transaction. Otherwise the
+// victim of a deadlock could take its locks back each time before the survivor
+// wakes.
 func TestLock_firstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestLock_firstComeFirstServed(t *testing.T) {
 		holder, first, second := begin(t, s), begin(t, s), begin(t, s)
 		txCancel(t, holder, 1)
 		order := make(chan string, 2)
-		wait := func(name string, tx server.Tx) {
+		wait := func(name string, tx store.Tx) {
 			if _, _, err := tx.Cancel(t.Context(), cancelRequest(1, 1)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

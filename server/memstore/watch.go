@@ -3,10 +3,10 @@ package memstore
 import (
 	"slices"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-var _ server.WatchStore = (*Store)(nil)
+var _ store.WatchStore = (*Store)(nil)
 
 // A watcher waits for the end of one run. Store.mu guards it.
 type watcher struct {
@@ -14,8 +14,8 @@ type watcher struct {
 	ended chan struct{}
 }
 
-// Watch implements [server.WatchStore].
-func (s *Store) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+// Watch implements [store.WatchStore].
+func (s *Store) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &watcher{fence: fence, ended: make(chan struct{})}
@@ -27,27 +27,27 @@ func (s *Store) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop fu
 	return w.ended, func() { s.unwatch(id, w) }
 }
 
-func (s *Store) unwatch(id server.ID, w *watcher) {
+func (s *Store) unwatch(id store.ID, w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepWatchers(id, func(other *watcher) bool { return other != w })
 }
 
-// put stores r. Every change of a record comes through it or through remove, so
-// that nobody waits for a run that has ended. s.mu is held.
-func (s *Store) put(r server.Record) {
+// put stores r. Every change of a record goes through put or remove, so that no
+// watcher waits for a run that has ended. s.mu is held.
+func (s *Store) put(r store.Record) {
 	s.records[r.ID] = r
 	s.tell(r.ID, func(w *watcher) bool { return runs(r, w.fence) })
 }
 
 // remove deletes the record. s.mu is held.
-func (s *Store) remove(id server.ID) {
+func (s *Store) remove(id store.ID) {
 	delete(s.records, id)
 	s.tell(id, func(*watcher) bool { return false })
 }
 
-// tell wakes who waits for a run that does not go on.
-func (s *Store) tell(id server.ID, goesOn func(*watcher) bool) {
+// tell wakes the watchers of a run that has ended.
+func (s *Store) tell(id store.ID, goesOn func(*watcher) bool) {
 	s.keepWatchers(id, func(w *watcher) bool {
 		if goesOn(w) {
 			return true
@@ -57,7 +57,7 @@ func (s *Store) tell(id server.ID, goesOn func(*watcher) bool) {
 	})
 }
 
-func (s *Store) keepWatchers(id server.ID, keep func(*watcher) bool) {
+func (s *Store) keepWatchers(id store.ID, keep func(*watcher) bool) {
 	left := slices.DeleteFunc(s.watchers[id], func(w *watcher) bool { return !keep(w) })
 	if len(left) == 0 {
 		delete(s.watchers, id)
@@ -66,7 +66,7 @@ func (s *Store) keepWatchers(id server.ID, keep func(*watcher) bool) {
 	s.watchers[id] = left
 }
 
-// runs reports that the run with this fence goes on, as far as the record knows.
-func runs(r server.Record, fence int64) bool {
-	return r.State == server.StateInProgress && r.Fence == fence
+// runs reports that the run with this fence goes on, as far as the record shows.
+func runs(r store.Record, fence int64) bool {
+	return r.State == store.StateInProgress && r.Fence == fence
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // Answers says where the answers of completed keys are kept. The keys themselves
@@ -23,18 +23,18 @@ const (
 	// AnswersInline keeps an answer in its key's record: one row, one update
 	// and nothing to maintain.
 	AnswersInline Answers = iota
-	// AnswersPartitioned keeps answers in a table of their own, in partitions by
-	// the time that they are kept until, which are dropped whole: for many or
-	// large answers. [Store.MaintainPartitions] must be called regularly. An
-	// answer for which there is no partition is kept in its record.
+	// AnswersPartitioned keeps answers in a table of their own, in partitions by the time that they
+	// are kept until. Partitions are dropped whole. It is for many or large answers.
+	// [Store.MaintainPartitions] must be called regularly. An answer without a partition is kept in
+	// its record.
 	AnswersPartitioned
-	// AnswersLeaving keeps new answers in their records, and still finds those
-	// in partitions: for the way back, as long as there are any.
+	// AnswersLeaving keeps new answers in their records, and still finds answers in partitions. It
+	// is for the way back, as long as partitions hold answers.
 	AnswersLeaving
 )
 
-// partitioned says when a settlement may go to a partition: as far as they were
-// seen to reach, and no nearer to their end than clocks can differ.
+// partitioned says when an answer may go to a partition: as far as partitions were seen to reach,
+// and no nearer to their end than clocks can differ.
 type partitioned struct {
 	until   atomic.Int64 // Unix seconds; 0: not known to be any
 	records high         // how long records were asked to be kept
@@ -45,8 +45,8 @@ type partitioned struct {
 const clockMargin = time.Minute
 
 // takes reports whether there is a partition for the answer.
-func (p *partitioned) takes(end server.Settlement) bool {
-	if end.State != server.StateCompleted || end.Answer.Envelope == nil {
+func (p *partitioned) takes(end store.Settlement) bool {
+	if end.State != store.StateCompleted || end.Answer.Envelope == nil {
 		return false
 	}
 	keep := end.KeepAnswer
@@ -86,15 +86,15 @@ func (s *Store) settleQuery(apart, inTx bool) pgkit.Query {
 }
 
 // apart reports whether the answer goes to a partition.
-func (s *Store) apart(end server.Settlement) bool {
+func (s *Store) apart(end store.Settlement) bool {
 	return s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)
 }
 
-// settleRow ends the owner's run, and returns false if the owner has none. If the answer
-// finds no partition, settleRow keeps it in its record: somebody took the partition away, or
-// the server's clock is ahead of this process's. It waits for Config.LockTimeout if a
-// transaction holds the record, as that of an undo, and holds no connection meanwhile.
-func (s *Store) settleRow(ctx context.Context, o server.Owner, end server.Settlement) (bool, error) {
+// settleRow ends the owner's run, and returns false if the owner has none. If the answer finds no
+// partition, settleRow keeps it in its record. Then somebody took the partition away, or the
+// server's clock is ahead of this process's clock. If a transaction, such as an undo's, holds the
+// record, it waits for Config.LockTimeout, and holds no connection meanwhile.
+func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settlement) (bool, error) {
 	apart, tries := s.apart(end), 0
 	for wait := pgkit.WaitForLock(s.cfg.LockTimeout); ; {
 		ok, err := s.rows.settle(ctx, settlement{o, end}, apart)
@@ -136,10 +136,9 @@ const answerWindow = 10
 // holds no other moment, the next begins where it began.
 const leastWindow = 1024
 
-// dropAnswers drops at most limit of the answers that are past their time. It
-// looks at a window of the records, and the next call at the next: there is no
-// index that could tell which, for an index on what completions change would cost
-// each of them more.
+// dropAnswers drops at most limit of the answers that are past their time. It looks at a window of
+// the records, and the next call looks at the next window. No index could tell which answers are
+// due. Every completion would have to maintain such an index, and would cost more.
 func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	s.answers.mu.Lock()
 	defer s.answers.mu.Unlock()
@@ -150,7 +149,7 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 		count, dropped, waiting int64
 	}
 	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
-		w, _, err := pgkit.Row(ctx, s.writer, st, func(row pgx.CollectableRow) (w seen, err error) {
+		w, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (w seen, err error) {
 			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting)
 		})
 		return w, err

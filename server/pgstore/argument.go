@@ -5,14 +5,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // Lengths of time are added to the server's clock, whose years end in 294276.
 const longest = 200 * 365 * 24 * time.Hour
 
-func checkClaim(req server.ClaimRequest) error {
-	if req.Effect < server.Transactional || req.Effect > server.Opaque {
+func checkClaim(req store.ClaimRequest) error {
+	if req.Effect < store.Transactional || req.Effect > store.Opaque {
 		return fmt.Errorf("%w: Effect %d", ErrArgument, req.Effect)
 	}
 	if err := checkLength("Keep", req.Keep); err != nil {
@@ -41,18 +41,18 @@ func checkLease(lease time.Duration) error {
 	return nil
 }
 
-func checkBury(to server.State) error {
-	if to != server.StateUnknown && to != server.StatePoisoned {
-		return fmt.Errorf("%w: cannot bury to State %d", ErrArgument, to)
+func checkQuarantine(to store.State) error {
+	if to != store.StateUnknown && to != store.StatePoisoned {
+		return fmt.Errorf("%w: cannot quarantine to State %d", ErrArgument, to)
 	}
 	return nil
 }
 
-func checkSettlement(s server.Settlement) error {
+func checkSettlement(s store.Settlement) error {
 	switch s.State {
-	case server.StateReleased, server.StateUnknown, server.StateInProgress:
+	case store.StateReleased, store.StateUnknown, store.StateInProgress:
 		return nil
-	case server.StateCompleted:
+	case store.StateCompleted:
 		if s.Answer.Status < math.MinInt32 || s.Answer.Status > math.MaxInt32 {
 			return fmt.Errorf("%w: Status %d", ErrArgument, s.Answer.Status)
 		}

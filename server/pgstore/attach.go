@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 // attachEach is for partitions some of which are there in some form, or overlap with
@@ -26,9 +26,8 @@ func (s *Store) attachEach(ctx context.Context, conn *pgx.Conn, missing []partit
 
 func inTheWay(err error) bool { return hasCode(err, "42P07", "42P17") }
 
-// attach makes tables and attaches them, in one round trip and one commit: attaching
-// locks out other maintenance only, creating a partition at once would lock out
-// everybody.
+// attach makes tables and attaches them, in one round trip and one commit: attaching locks out only
+// other maintenance. Creating a table as a partition would lock out all statements.
 func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
 	parent := s.named("idempotency_answer").String()
 	var statements strings.Builder
@@ -52,9 +51,9 @@ func withoutStatistics(t table) string {
 	return "alter table " + t.String() + " alter column envelope set statistics 0"
 }
 
-// detachPartition takes a partition out without locking out anybody who reads or
-// writes others. What it began and could not end, for a transaction that may still
-// read the partition, the next call ends. It returns false if somebody else was faster.
+// detachPartition takes a partition out without locking out statements that read or write other
+// partitions. A transaction that may still read the partition can keep it from ending the
+// detachment. Then the next call ends the detachment. It returns false if somebody else was faster.
 func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (detached bool, err error) {
 	detach := "alter table " + s.named("idempotency_answer").String() + " detach partition " + t.String()
 	err = again(ctx, conn, detach+" concurrently")
@@ -75,8 +74,8 @@ func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (d
 func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error {
 	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) {
 		return struct{}{}, pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			// Before the lock, so that a table that is to stay is not locked for
-			// nothing; and with it, so that nobody puts an answer in after the look.
+			// The check before the lock avoids a needless lock on a table that stays. The check
+			// with the lock is final: nobody can add an answer after it.
 			if over, err := t.over(ctx, tx); err != nil || !over {
 				return err
 			}
@@ -98,9 +97,9 @@ func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error
 	return nil
 }
 
-// over reports whether the table is the one that it was, no partition, and without an
-// answer within its time. statement_timestamp can look that up in the primary key, which
-// clock_timestamp cannot.
+// over reports whether the table is still the same, is not a partition, and holds only answers that
+// are past their time. The query uses statement_timestamp, because clock_timestamp cannot be looked
+// up in the primary key.
 func (t table) over(ctx context.Context, tx pgx.Tx) (over bool, err error) {
 	err = tx.QueryRow(ctx, "select not c.relispartition and not exists (select from "+t.String()+" where kept_until > statement_timestamp())"+
 		" from pg_class c where c.oid = $1 and c.oid = $2::regclass", pgx.QueryExecModeExec, t.oid, t.String()).Scan(&over)
@@ -110,7 +109,7 @@ func (t table) over(ctx context.Context, tx pgx.Tx) (over bool, err error) {
 	return over, err
 }
 
-// again executes statements, and repeats what was the victim of a deadlock.
+// again executes statements, and repeats a statement that was the victim of a deadlock.
 func again(ctx context.Context, conn *pgx.Conn, statements string) error {
 	_, err := pgkit.RetryConflict(ctx, func() (pgconn.CommandTag, error) {
 		return conn.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol)
@@ -118,8 +117,8 @@ func again(ctx context.Context, conn *pgx.Conn, statements string) error {
 	return err
 }
 
-// A table is known by its schema, which is empty for that of the search path, and name.
-// The oid tells it from another that has its name later; it is 0 if it was not looked up.
+// A table is known by its schema, which is empty for that of the search path, and name. The oid
+// tells it from a later table of the same name. It is 0 if it was not looked up.
 type table struct {
 	oid          uint32
 	schema, name string

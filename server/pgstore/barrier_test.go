@@ -18,24 +18,30 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-func release(tb testing.TB, forward, undo string) pgstore.BarrierRequest {
+// A releaseRequest is an undo and the key of the call that it undoes.
+type releaseRequest struct {
+	pgstore.OnceRequest
+	forward childkey.Key
+}
+
+func release(tb testing.TB, forward, undo string) releaseRequest {
 	tb.Helper()
-	return pgstore.BarrierRequest{Scope: "tenant", Name: "release", Forward: keyOf(tb, forward), Undo: keyOf(tb, undo)}
+	return releaseRequest{pgstore.OnceRequest{Scope: "tenant", Name: "release", Key: keyOf(tb, undo)}, keyOf(tb, forward)}
 }
 
 // take undoes in a transaction of its own, which rolls back with an error.
-func take(ctx context.Context, pool *pgxpool.Pool, req pgstore.BarrierRequest) (fate server.Fate, first bool, err error) {
+func take(ctx context.Context, pool *pgxpool.Pool, req releaseRequest) (fate server.Fate, first bool, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if fate, first, err = pgstore.Barrier(ctx, tx, req); err != nil || !first || fate == server.NeverRan {
+		if fate, first, err = pgstore.Barrier(ctx, tx, req.forward, req.OnceRequest); err != nil || !first || fate == server.NeverRan {
 			return err
 		}
-		_, err = tx.Exec(ctx, "insert into effect values ('undo of ' || $1)", req.Forward.String())
+		_, err = tx.Exec(ctx, "insert into effect values ('undo of ' || $1)", req.forward.String())
 		return err
 	})
 	return fate, first, err
 }
 
-// forwards is a guard over the same tables, and what leaves its keys in all ways.
+// forwards is a guard over the same tables. It leaves keys with every kind of outcome.
 func forwards(t *testing.T) (*server.Guard, *pgxpool.Pool) {
 	t.Helper()
 	pool := ledger(t)
@@ -97,7 +103,8 @@ func TestBarrier_rollsBack(t *testing.T) {
 	g, pool := forwards(t)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	fate, _, err := pgstore.Barrier(t.Context(), tx, release(t, "late", "undo"))
+	undo := release(t, "late", "undo")
+	fate, _, err := pgstore.Barrier(t.Context(), tx, undo.forward, undo.OnceRequest)
 	require.NoError(t, err)
 	require.Equal(t, server.NeverRan, fate)
 	require.NoError(t, tx.Rollback(t.Context()))
@@ -135,8 +142,8 @@ func TestBarrier_whileTheForwardCallRuns(t *testing.T) {
 	require.Equal(t, server.Ran, fate)
 }
 
-// Forward calls and undos of many keys at once: never an effect that was neither
-// undone nor standing alone.
+// Forward calls and undos of many keys run at once. Every effect is undone
+// once. If an undo finds no effect, none follows.
 func TestBarrier_races(t *testing.T) {
 	t.Parallel()
 	g, pool := forwards(t)
@@ -183,23 +190,23 @@ func TestBarrier_badInput(t *testing.T) {
 	pool := ledger(t)
 	for _, tt := range []struct {
 		name   string
-		change func(*pgstore.BarrierRequest)
+		change func(*releaseRequest)
 	}{
-		{"no forward key", func(r *pgstore.BarrierRequest) { r.Forward = childkey.Key{} }},
-		{"no undo key", func(r *pgstore.BarrierRequest) { r.Undo = childkey.Key{} }},
-		{"the same key", func(r *pgstore.BarrierRequest) { r.Undo = r.Forward }},
-		{"no name", func(r *pgstore.BarrierRequest) { r.Name = "" }},
-		{"no scope", func(r *pgstore.BarrierRequest) { r.Scope = "" }},
-		{"negative", func(r *pgstore.BarrierRequest) { r.Keep = -time.Second }},
-		{"lock timeout", func(r *pgstore.BarrierRequest) { r.LockTimeout = 2 * time.Hour }},
-		{"schema", func(r *pgstore.BarrierRequest) { r.Schema = "X" }},
+		{"no forward key", func(r *releaseRequest) { r.forward = childkey.Key{} }},
+		{"no undo key", func(r *releaseRequest) { r.Key = childkey.Key{} }},
+		{"the same key", func(r *releaseRequest) { r.Key = r.forward }},
+		{"no name", func(r *releaseRequest) { r.Name = "" }},
+		{"no scope", func(r *releaseRequest) { r.Scope = "" }},
+		{"negative", func(r *releaseRequest) { r.Keep = -time.Second }},
+		{"schema", func(r *releaseRequest) { r.Schema = "X" }},
 	} {
 		req := release(t, "f", "u")
 		tt.change(&req)
 		_, _, err := take(t.Context(), pool, req)
 		require.ErrorIs(t, err, pgstore.ErrArgument, tt.name)
 	}
-	_, _, err := pgstore.Barrier(t.Context(), nil, release(t, "f", "u"))
+	undo := release(t, "f", "u")
+	_, _, err := pgstore.Barrier(t.Context(), nil, undo.forward, undo.OnceRequest)
 	require.ErrorIs(t, err, pgstore.ErrArgument)
 	require.Zero(t, queryRow[int](t, pool, "select count(*) from idempotency"))
 }

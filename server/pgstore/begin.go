@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A stage is how far a transaction has come.
@@ -22,35 +22,34 @@ const (
 	// stageBeginning: somebody takes a connection and sends BEGIN.
 	stageBeginning
 	stageBegun
-	// stageFailed: BEGIN, or the statement that was sent with it, did not get
-	// through. There is no transaction, and there will be none.
+	// stageFailed: BEGIN, or the statement that was sent with it, did not get through. No
+	// transaction exists, and none will follow.
 	stageFailed
 )
 
-// A beginning is a transaction's way to its BEGIN, which goes with the first
-// statement. It is safe for concurrent use: what a handler left running can be at
-// its first statement while the run ends.
+// A beginning is a transaction's way to its BEGIN, which goes with the first statement. It is safe
+// for concurrent use: a goroutine that a handler left running can be at its first statement while
+// the run ends.
 type beginning struct {
 	mu       sync.Mutex
 	stage    stage
 	ended    bool
-	conn     *held       // from stageBeginning on, but for stageFailed
-	tx       pgx.Tx      // from stageBegun on
-	conflict func() bool // of conn, while it is ours
-	cause    error       // of stageFailed
-	unheld   bool        // there was no connection, at stageFailed
-	broke    bool        // the connection broke, at stageFailed
-	// unsendable is the error of a batch that pgx could not send, and closed the
-	// connection for.
+	conn     *held       // Set from stageBeginning on, except in stageFailed.
+	tx       pgx.Tx      // Set from stageBegun on.
+	conflict func() bool // The one of conn, while conn is ours.
+	cause    error       // Why stageFailed was reached.
+	unheld   bool        // In stageFailed: no connection was available.
+	broke    bool        // In stageFailed: the connection broke.
+	// unsendable is the error of a batch that pgx could not send. pgx then closed the connection.
 	unsendable error
 	// asked is the ctx of the last statement. If its time is over, pgx closed the
 	// connection itself, and the connection was not lost.
 	asked context.Context //nolint:containedctx // only its end is looked at
 }
 
-// open takes a connection and calls begin, which sends BEGIN. It does so once: a
-// transaction that could not begin has failed, as one has in which a statement
-// failed, for a handler that does not look must not commit the rest.
+// open takes a connection and calls begin, which sends BEGIN. It does so once. After a failed BEGIN
+// the transaction has failed, as after a failed statement: a handler that ignores the error must
+// not commit the rest.
 func (t *tx) open(ctx context.Context, begin func(*pgx.Conn) (pgx.Tx, error)) error {
 	t.bound(ctx)
 	if err := ctx.Err(); err != nil {
@@ -98,8 +97,7 @@ func (t *tx) keep(conn *held) error {
 	return nil
 }
 
-// arrive ends what depart began. Whoever ended the run meanwhile has left the
-// connection to it.
+// arrive ends what depart began. If the run ended meanwhile, its end left the connection to arrive.
 func (t *tx) arrive(tx pgx.Tx, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +111,7 @@ func (t *tx) arrive(tx pgx.Tx, err error) error {
 	t.stage, t.cause = stageFailed, err
 	if t.conn != nil {
 		if t.conflict() {
-			t.verdict = server.ErrConflict
+			t.verdict = store.ErrConflict
 		}
 		t.broke = t.conn.Conn().IsClosed()
 		t.conn.Release() // which closes it if it is in a transaction
@@ -167,8 +165,7 @@ func (t *tx) current(ctx context.Context) pgx.Tx {
 	}
 }
 
-// failure is what a transaction that failed before it began has to say. t.mu is
-// held.
+// failure is the error of a transaction that failed before it began. t.mu is held.
 func (t *tx) failure() error { return fmt.Errorf("%w: %w", ErrTxFailed, t.cause) }
 
 // options are those of BEGIN on conn. A level that conn has anyway is not said: at the
@@ -206,8 +203,8 @@ func (t *tx) beginWith(ctx context.Context, queries ...*pgx.QueuedQuery) (result
 	})
 }
 
-// beginQuery sends BEGIN and one statement in one round trip. What comes of the
-// statement is in the rows, as after a Query.
+// beginQuery sends BEGIN and one statement in one round trip. The rows hold the result of the
+// statement, as after a Query.
 func (t *tx) beginQuery(ctx context.Context, sql string, args []any) (pgx.Rows, error) {
 	results, err := t.beginWith(ctx, &pgx.QueuedQuery{SQL: sql, Arguments: args})
 	var preparing pgx.ErrPreprocessingBatch

@@ -15,9 +15,10 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// What is visible here and on no standby is believed by nobody: a failover forgets it.
+// No caller may rely on a row that is visible here and on no standby: a failover loses that row.
 
 func cancelWait(t *testing.T, look *pgxpool.Pool) {
 	t.Helper()
@@ -36,7 +37,7 @@ func waitsToo(t *testing.T, look *pgxpool.Pool, do func(context.Context) error) 
 	until(t, "nobody waits any more", func() bool { return !waits(t, look, "SyncRep") })
 }
 
-// A claim that is asked for again finds itself, and its handler runs.
+// A repeated claim finds its own record, and its handler may run.
 func TestBelieved_ownClaim(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -45,9 +46,7 @@ func TestBelieved_ownClaim(t *testing.T) {
 	claimed := func(ctx context.Context) error { _, _, err := s.Claim(ctx, req); return err }
 	done := inBackground(func() error { return claimed(t.Context()) })
 	cancelWait(t, look)
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
-	waitsToo(t, look, claimed)
-	req.Repeat = true
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	waitsToo(t, look, claimed)
 
 	other := req
@@ -65,16 +64,16 @@ func TestBelieved_ownTakeOver(t *testing.T) {
 	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
 	req := newClaim()
 	o := claimAs(t, local, req)
-	require.NoError(t, local.Settle(t.Context(), o, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, local.Settle(t.Context(), o, store.Settlement{State: server.StateReleased}))
 	req.Token = random()
 	takeOver := func(ctx context.Context) error { _, _, err := s.TakeOver(ctx, req, o.Fence); return err }
 	done := inBackground(func() error { return takeOver(t.Context()) })
 	cancelWait(t, look)
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	waitsToo(t, look, takeOver)
 }
 
-// Who asks again whether something was done is not told so before it is.
+// A caller that asks again hears "done before" only when the effect is durable.
 func TestBelieved_once(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -83,7 +82,7 @@ func TestBelieved_once(t *testing.T) {
 	req := invoice(t, "k", "p")
 	done := inBackground(func() error { _, err := s.OnceFunc(t.Context(), req, effect); return err })
 	cancelWait(t, look)
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	batch := new(pgx.Batch)
 	batch.Queue("insert into effect values ('again')")
 	waiting, err := pgxpool.ParseConfig(look.Config().ConnString())
@@ -109,7 +108,8 @@ func TestBelieved_once(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from effect"))
 }
 
-// What the caller's ctx ended for, as errgroup ends it for a sibling's error, says nothing of the write.
+// The cause of the end of the caller's ctx does not describe the write. An errgroup, for example, cancels with a
+// sibling's error.
 func TestBelieved_causeIsNoFate(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -131,13 +131,13 @@ func TestBelieved_causeIsNoFate(t *testing.T) {
 		_, err := s.OnceFunc(ctx, invoice(t, "k", "p"), effect)
 		return err
 	})
-	require.ErrorIs(t, err, server.ErrFateUnknown)
-	require.NotErrorIs(t, err, server.ErrConflict)
+	require.ErrorIs(t, err, store.ErrFateUnknown)
+	require.NotErrorIs(t, err, store.ErrConflict)
 	err = leaves(&pgconn.PgError{Severity: "ERROR", Code: "23505", TableName: "idempotency", ConstraintName: "idempotency_pkey"}, func(ctx context.Context) error {
 		_, err := s.SendOnce(ctx, invoice(t, "l", "p"), batch)
 		return err
 	})
-	require.ErrorIs(t, err, server.ErrFateUnknown)
+	require.ErrorIs(t, err, store.ErrFateUnknown)
 }
 
 // A handler that wants to hear no warnings hears the one that counts.
@@ -154,12 +154,11 @@ func TestBelieved_handlerHearsNoWarnings(t *testing.T) {
 	require.NoError(t, err)
 	done := inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	cancelWait(t, look)
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 }
 
-// behind is a primary whose synchronous standby has ceased to follow, and what makes the
-// standby the primary. Somebody cancels the first commit that waits for it, as who sees
-// a session hang does.
+// behind returns a store on a primary whose synchronous standby has ceased to follow. fail makes the standby the
+// primary. The tests cancel the first commit that waits for the standby, like an operator who sees a session hang.
 func behind(t *testing.T) (s *pgstore.Store, look *pgxpool.Pool, fail func()) {
 	t.Helper()
 	primary, standby, url := replicated(t)
@@ -170,7 +169,7 @@ func behind(t *testing.T) (s *pgstore.Store, look *pgxpool.Pool, fail func()) {
 		return p
 	}
 	look = pool(url)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	exec(t, look, "create table effect (what text)")
 	s = openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond})
 	stands := pool(standby.URL("shop"))
@@ -185,7 +184,7 @@ func behind(t *testing.T) (s *pgstore.Store, look *pgxpool.Pool, fail func()) {
 	return s, look, func() { failover(t, primary, standby) }
 }
 
-// With the standby away an Opaque effect is not made on the strength of a claim that a failover forgets.
+// While the standby is away, no Opaque effect is made under a claim that a failover would lose.
 func TestFailover_forgottenClaim(t *testing.T) {
 	t.Parallel()
 	s, look, fail := behind(t)

@@ -12,14 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// slice is how long one way of sending has its turn. The machine's other load
-// changes more slowly than that, and so meets both ways alike. With -short a benchmark
-// only shows that it runs: its figures mean nothing.
+// slice is the length of one turn. The machine's other load changes more slowly than that, and so affects both ways
+// alike. With -short a benchmark only shows that it runs: its figures have no meaning.
 func slice() time.Duration {
 	if testing.Short() {
 		return 20 * time.Millisecond
@@ -28,13 +27,13 @@ func slice() time.Duration {
 }
 
 // BenchmarkCombining measures claim and completion of fresh keys, durable, with
-// combining and without. The two take turns; an op of the benchmark is one turn of
-// each. Reported are medians over the turns: rates, their ratio, and that of the
-// median times.
+// combining and without. The two take turns; an op of the benchmark is one turn
+// of each. It reports medians over the turns: the rates, their ratio, and the
+// ratio of the median times.
 func BenchmarkCombining(b *testing.B) {
 	look := durable(b)
 	on := openOn(b, look, pgstore.Config{}, size(32))
-	off := openOn(b, look, pgstore.Config{Combining: pgstore.CombiningOff}, size(32))
+	off := openOn(b, look, pgstore.Config{SeparateCommits: true}, size(32))
 	for _, callers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			b.ReportAllocs()
@@ -53,8 +52,8 @@ func BenchmarkCombining(b *testing.B) {
 	}
 }
 
-// BenchmarkNames compares statements that the server knows by name with such that
-// it parses and plans each time, in turns.
+// BenchmarkNames compares, in turns, prepared statements with statements that
+// the server parses and plans each time.
 func BenchmarkNames(b *testing.B) {
 	look := durable(b)
 	named := openOn(b, look, pgstore.Config{}, size(32))
@@ -75,7 +74,7 @@ func BenchmarkNames(b *testing.B) {
 	}
 }
 
-// BenchmarkMaxFlushes compares numbers of connections with that of one, in turns.
+// BenchmarkMaxFlushes compares several connections for flushes with one connection, in turns.
 func BenchmarkMaxFlushes(b *testing.B) {
 	look := durable(b)
 	numbers := []int{1, 2, 3, 4, 8}
@@ -113,13 +112,14 @@ func durable(b *testing.B) (look *pgxpool.Pool) {
 	look, err = pgxpool.New(b.Context(), url)
 	require.NoError(b, err)
 	b.Cleanup(look.Close)
-	require.NoError(b, pgstore.Migrate(b.Context(), look))
+	require.NoError(b, pgstore.Migrate(b.Context(), look, ""))
 	return look
 }
 
-// turn lets so many callers work for a while, and returns how many claims and
-// completions a second they did, and the median time of one of both.
-func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.Duration) {
+// turn lets the callers claim and complete keys for a while. It returns the
+// number of claims with their completions in a second, and the median time of
+// one claim with its completion.
+func turn(b *testing.B, s store.Store, callers int) (rate float64, median time.Duration) {
 	b.Helper()
 	return turnOf(b, callers, func(ctx context.Context) error {
 		req := newClaim()
@@ -127,12 +127,12 @@ func turn(b *testing.B, s server.Store, callers int) (rate float64, median time.
 		if err != nil || !won {
 			return fmt.Errorf("won %v, error %w", won, err)
 		}
-		return s.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+		return s.Settle(ctx, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
 	})
 }
 
-// inTurn returns how long each took that so many callers did until the turn ended,
-// or one of theirs was not done.
+// inTurn lets the callers call do until the turn ends. A caller stops early if
+// do returns false. inTurn returns how long each call took.
 func inTurn(callers int, do func() bool) (all []time.Duration) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

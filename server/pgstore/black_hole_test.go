@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // The network to the database falls silent while a run commits. The caller hears 503 at
@@ -22,16 +22,16 @@ func TestNetwork_silentDuringCommit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name      string
-		silence   func(*pgtest.Proxy)
+		silence   func(*pgkittest.Proxy)
 		committed int // rows, while the network is silent
 	}{
-		{"COMMIT does not arrive", (*pgtest.Proxy).HoldRequests, 0},
-		{"the answer to COMMIT does not arrive", (*pgtest.Proxy).HoldAnswers, 1},
+		{"COMMIT does not arrive", (*pgkittest.Proxy).HoldRequests, 0},
+		{"the answer to COMMIT does not arrive", (*pgkittest.Proxy).HoldAnswers, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			look := ledger(t)
-			network := pgtest.NewProxy(t, look.Config().ConnString())
+			network := pgkittest.NewProxy(t, look.Config().ConnString())
 			s := openThrough(t, network, pgstore.Config{})
 			var silent atomic.Bool
 			c := newCallee(t, s, server.Config{

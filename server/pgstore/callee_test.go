@@ -61,7 +61,7 @@ type reply struct {
 // replyTimeout is far beyond every deadline of a callee in these tests.
 const replyTimeout = time.Minute
 
-// post sends one request, and nothing below sends it again. status is 0 if no answer came.
+// post sends one request, and no layer below repeats it. status is 0 if no answer came.
 func (c *callee) post(ctx context.Context, key string) reply {
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()

@@ -6,36 +6,36 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Cancel implements [server.Store]. It locks the record even where it changes
+// Cancel implements [store.Store]. It locks the record even where it changes
 // nothing.
-func (s *Store) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if err := checkLength("Keep", req.Keep); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	b, err := pgkit.RetryConflict(ctx, func() (before, error) {
-		return pgkit.Tx(ctx, s.writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req) })
+		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req) })
 	})
 	return b.record, b.existed, wrap("cancel", err)
 }
 
-// before is what a cancel found.
+// before is the record that a cancel found.
 type before struct {
-	record  server.Record
+	record  store.Record
 	existed bool
 }
 
 // cancel makes the key a tombstone as part of tx, whose lock timeout it leaves
 // as it was. If it fails, tx has failed.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req server.CancelRequest) (before, error) {
-	theirs, err := s.setLockTimeout(ctx, tx, s.lockTimeout)
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
+	theirs, err := s.setLockTimeout(ctx, tx, s.db.LockTimeout)
 	if err != nil {
 		return before{}, err
 	}
-	b, err := s.lockOrBury(ctx, tx, req)
+	b, err := s.lockOrInsert(ctx, tx, req)
 	if err != nil {
 		return before{}, err
 	}
@@ -54,9 +54,9 @@ func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was s
 	return was, tx.QueryRow(ctx, st.SQL, st.Args...).Scan(&was, nil)
 }
 
-// lockOrBury locks the record, or inserts a tombstone where there is none. One
-// that is inserted or swept in between makes it look again.
-func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequest) (before, error) {
+// lockOrInsert locks the record, or inserts a tombstone if there is no record. It looks again if a
+// record is inserted or swept in between.
+func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
 	for {
 		st := s.query.lock.Bind(pgx.NamedArgs{"key": uuid(req.ID)})
 		f, err := pgkit.One(ctx, tx, st, scanFound)
@@ -80,12 +80,12 @@ func (s *Store) lockOrBury(ctx context.Context, tx pgx.Tx, req server.CancelRequ
 	}
 }
 
-// cancellable reports that nobody has an answer, and nobody is at work.
-func cancellable(r server.Record) bool {
+// cancellable reports whether no caller has an answer, and no owner is at work.
+func cancellable(r store.Record) bool {
 	switch r.State {
-	case server.StateCompleted, server.StateCancelled:
+	case store.StateCompleted, store.StateCancelled:
 		return false
-	case server.StateInProgress:
+	case store.StateInProgress:
 		return dead(r)
 	default:
 		return true

@@ -7,18 +7,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Claim implements [server.Store]: one statement for the first caller of a key,
-// two for a duplicate, which writes nothing. Where req.Repeat says which of the two
-// to expect it is one for the duplicate, and two for the first. Where a transaction is
-// about to make the absent key a tombstone it tries again for at most [server.MaxLockWait],
-// and no longer than Config.LockTimeout, and returns [server.ErrInProgress] then.
-func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+// Claim implements [store.Store]: one statement for the first caller of a key,
+// two for a duplicate, which writes nothing. Where a transaction is
+// about to make the absent key a tombstone it tries again for at most [store.MaxLockWait],
+// and no longer than Config.LockTimeout, and returns [store.ErrInProgress] then.
+func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	s.partitioned.records.put(req.Keep)
 	for wait := pgkit.WaitForLock(s.lockWait()); ; {
@@ -35,12 +34,7 @@ func (s *Store) Claim(ctx context.Context, req server.ClaimRequest) (server.Reco
 // errVanished: the record that was in the way has been swept since.
 var errVanished = errors.New("record vanished")
 
-func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
-	if req.Repeat {
-		if r, err := s.readAs(ctx, req.ID, req.Token); !errors.Is(err, server.ErrNotFound) {
-			return r, err == nil && repeated(r, req), err
-		}
-	}
+func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	type claimed struct {
 		times claimTimes
 		won   bool
@@ -50,45 +44,45 @@ func (s *Store) claimOnce(ctx context.Context, req server.ClaimRequest) (server.
 		return claimed{times, won}, err
 	})
 	if err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	if c.won {
 		return firstRecord(req, c.times), true, nil
 	}
 	r, err := s.readAs(ctx, req.ID, req.Token) // its snapshot is younger than the conflict
-	if errors.Is(err, server.ErrNotFound) {
-		return server.Record{}, false, s.whyAbsent(ctx, req)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Record{}, false, s.whyAbsent(ctx, req)
 	}
 	return r, err == nil && repeated(r, req), err
 }
 
-// repeated reports that r is what req itself made: its answer was lost.
-func repeated(r server.Record, req server.ClaimRequest) bool {
-	return r.State == server.StateInProgress && r.Token == req.Token
+// repeated reports whether req itself made r: then the answer to the first sending was lost.
+func repeated(r store.Record, req store.ClaimRequest) bool {
+	return r.State == store.StateInProgress && r.Token == req.Token
 }
 
-// whyAbsent: the insert did nothing, and yet there is no record.
-func (s *Store) whyAbsent(ctx context.Context, req server.ClaimRequest) error {
+// whyAbsent returns the reason if the insert did nothing although no record exists.
+func (s *Store) whyAbsent(ctx context.Context, req store.ClaimRequest) error {
 	if req.FirstSent.IsZero() {
 		return errVanished
 	}
 	st := s.query.tooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
-	tooOld, err := pgkit.One(ctx, s.pool, st, pgx.RowTo[bool])
+	tooOld, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	switch {
 	case err != nil:
 		return err
 	case tooOld:
-		return server.ErrExpired
+		return store.ErrExpired
 	default:
 		return errVanished
 	}
 }
 
-// firstRecord is what the insert wrote.
-func firstRecord(req server.ClaimRequest, t claimTimes) server.Record {
-	return server.Record{
+// firstRecord is the record that the insert wrote.
+func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
+	return store.Record{
 		ID:          req.ID,
-		State:       server.StateInProgress,
+		State:       store.StateInProgress,
 		Effect:      req.Effect,
 		Fingerprint: req.Fingerprint,
 		Token:       req.Token,
@@ -103,11 +97,11 @@ func firstRecord(req server.ClaimRequest, t claimTimes) server.Record {
 	}
 }
 
-// TakeOver implements [server.Store], in one statement if it wins. It waits for locks as
+// TakeOver implements [store.Store], in one statement if it wins. It waits for locks as
 // Claim does.
-func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	st := s.query.takeOver.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
@@ -116,46 +110,46 @@ func (s *Store) TakeOver(ctx context.Context, req server.ClaimRequest, from int6
 		"lease":        req.Lease,
 		"window":       req.Window,
 		"from":         from,
-		"lock_timeout": s.briefly,
+		"lock_timeout": s.db.Briefly,
 		"route":        routeOf(req),
 		"memo":         memoOf(req),
 	})
-	r, won, err := s.undecided(ctx, func() (server.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
+	r, won, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
 	if won || (err == nil && repeated(r, req)) {
 		s.partitioned.records.put(r.ExpiresAt.Sub(r.Now)) // it may have been claimed with a longer Keep
 	}
 	if err == nil && !won && takable(r, from) && tooOld(r, req) {
-		return server.Record{}, false, server.ErrExpired
+		return store.Record{}, false, store.ErrExpired
 	}
 	return r, won, wrap("take over", err)
 }
 
-// Bury implements [server.Store], in one statement if it does anything. It waits for locks as
+// Quarantine implements [store.Store], in one statement if it does anything. It waits for locks as
 // Claim does.
-func (s *Store) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
-	if err := checkBury(req.To); err != nil {
-		return server.Record{}, false, err
+func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
+	if err := checkQuarantine(req.To); err != nil {
+		return store.Record{}, false, err
 	}
-	st := s.query.bury.Bind(pgx.NamedArgs{
+	st := s.query.quarantine.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"from":         req.From,
 		"to":           int16(req.To),
 		"route":        req.Route,
-		"lock_timeout": s.briefly,
+		"lock_timeout": s.db.Briefly,
 	})
-	r, buried, err := s.undecided(ctx, func() (server.Record, bool, error) { return s.move(ctx, req.ID, st) })
-	return r, buried, wrap("bury", err)
+	r, quarantined, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.move(ctx, req.ID, st) })
+	return r, quarantined, wrap("quarantine", err)
 }
 
 // move sends an update that returns the record, and reads it if it has moved on
 // before.
-func (s *Store) move(ctx context.Context, id server.ID, st pgkit.Statement) (server.Record, bool, error) {
-	return s.moveAs(ctx, id, server.Token{}, st)
+func (s *Store) move(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
+	return s.moveAs(ctx, id, store.Token{}, st)
 }
 
-func (s *Store) moveAs(ctx context.Context, id server.ID, token server.Token, st pgkit.Statement) (server.Record, bool, error) {
+func (s *Store) moveAs(ctx context.Context, id store.ID, token store.Token, st pgkit.Statement) (store.Record, bool, error) {
 	return s.moveBy(ctx, id, token, func() (moved, error) {
-		f, ok, err := pgkit.Row(ctx, s.writer, st, scanRecord)
+		f, ok, err := pgkit.Row(ctx, s.db.Writer, st, scanRecord)
 		return moved{f, ok}, err
 	})
 }
@@ -167,7 +161,7 @@ type moved struct {
 	ok bool
 }
 
-func (s *Store) moveBy(ctx context.Context, id server.ID, token server.Token, do func() (moved, error)) (server.Record, bool, error) {
+func (s *Store) moveBy(ctx context.Context, id store.ID, token store.Token, do func() (moved, error)) (store.Record, bool, error) {
 	m, err := pgkit.RetryConflict(ctx, do)
 	if err != nil || m.ok {
 		return m.Record, m.ok, cmp.Or(err, m.damage)

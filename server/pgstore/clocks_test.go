@@ -14,8 +14,8 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// shifted puts functions in front of the server's own, under which the database's clock is
-// ahead by what the table shifted.clock says. Only sessions that begin later find them.
+// shifted puts clock functions in front of the server's own. With them the database's clock is ahead by the interval
+// in the table shifted.clock. Only sessions that begin later find these functions.
 const shifted = `
 create schema shifted;
 create table shifted.clock (ahead interval not null);
@@ -50,9 +50,8 @@ func setAhead(t *testing.T, look *pgxpool.Pool, ahead time.Duration) {
 	require.Less(t, skew.Abs(), 10*time.Minute, "the clock is not shifted: this shows nothing")
 }
 
-// The clock of the application and that of the database differ by an hour. Nothing changes:
-// a run keeps its lease for as long as it takes, a duplicate is told to wait for no longer
-// than a lease, and the answer is replayed.
+// The clock of the application and that of the database differ by an hour. That changes no result. A run keeps its
+// lease until it ends. A duplicate is told to wait at most one lease. The answer is replayed.
 func TestClocks_anHourApart(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"application ahead": -time.Hour, "database ahead": time.Hour} {
@@ -96,9 +95,9 @@ func TestClocks_anHourApart(t *testing.T) {
 	}
 }
 
-// The database's clock jumps while a run holds its key. Forward, the lease ends early: a peer
-// takes the key over, and the fence keeps the first owner from a second effect. Backward,
-// the lease lasts longer, and the owner completes.
+// The database's clock jumps while a run holds its key. After a jump forward the lease ends early: a peer takes the
+// key over, and the fence keeps the first owner from a second effect. After a jump backward the lease lasts longer,
+// and the owner completes.
 func TestClocks_databaseJumps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -114,7 +113,7 @@ func TestClocks_databaseJumps(t *testing.T) {
 			t.Parallel()
 			look := clocked(t)
 			begun, end := make(chan struct{}), make(chan struct{})
-			// Between two renewals, so that none puts the lease right.
+			// The clock jumps between two renewals, so that no renewal corrects the lease.
 			times := server.Config{Lease: time.Minute}
 			owner := newCallee(t, openOn(t, look, pgstore.Config{}), times, func(*http.Request) {
 				close(begun)

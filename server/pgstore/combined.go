@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // combined sends the writes that wait at the same time in one commit. Claims go
@@ -19,40 +19,40 @@ type combined struct {
 	store       *Store
 	contention  contention // among claims
 	locked      lockedKeys
-	claims      *pgkit.Lane[server.ClaimRequest, claimTimes]
-	settlements *pgkit.Lane[settlement, bool]
-	apart       *pgkit.Lane[settlement, bool] // those with answers in partitions
+	claims      *pgkit.BatchKind[store.ClaimRequest, claimTimes]
+	settlements *pgkit.BatchKind[settlement, bool]
+	apart       *pgkit.BatchKind[settlement, bool] // those with answers in partitions
 }
 
 func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w := &combined{store: s}
-	w.claims = pgkit.NewLane(c, pgkit.LaneConfig[server.ClaimRequest, claimTimes]{
-		One:     func(req server.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.briefly, req) },
+	w.claims = pgkit.NewBatchKind(c, pgkit.BatchKindConfig[store.ClaimRequest, claimTimes]{
+		One:     func(req store.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.db.Briefly, req) },
 		ScanOne: scanClaimTimes,
 		Many:    w.claimMany,
-		Compare: func(a, b server.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+		Compare: func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 		Again:   w.collided,
-		Bytes:   func(req server.ClaimRequest) int { return len(req.Memo) },
+		Bytes:   func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
-	w.settlements = w.settleLane(c, s.query.settle, s.query.settleMany)
-	w.apart = w.settleLane(c, s.query.settlePartitioned, s.query.settleManyPartitioned)
+	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany)
+	w.apart = w.settleKind(c, s.query.settlePartitioned, s.query.settleManyPartitioned)
 	return w
 }
 
-func (w *combined) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
+func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
 	return watch(ctx, &w.locked, w.claims, req.ID, req)
 }
 
 func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
-	lane := w.settlements
+	kind := w.settlements
 	if apart {
-		lane = w.apart
+		kind = w.apart
 	}
-	_, ok, err := watch(ctx, &w.locked, lane, s.owner.ID, s)
+	_, ok, err := watch(ctx, &w.locked, kind, s.owner.ID, s)
 	return ok, err
 }
 
-func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
+func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
 	n := len(reqs)
 	keys, tokens := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
 	effects, versions := make([]int16, 0, n), make([]int16, 0, n)
@@ -60,7 +60,7 @@ func (w *combined) claimMany(reqs []server.ClaimRequest) (pgkit.Statement, func(
 	firstSents := make([]pgtype.Timestamptz, 0, n)
 	leases, keeps, windows := make([]time.Duration, 0, n), make([]time.Duration, 0, n), make([]time.Duration, 0, n)
 	routes := make([]pgtype.Text, 0, n)
-	index := make(map[server.ID]int, n)
+	index := make(map[store.ID]int, n)
 	for i := range reqs {
 		req := &reqs[i]
 		if _, twice := index[req.ID]; twice {
@@ -103,10 +103,10 @@ func (w *combined) collided(err error) bool {
 	return true
 }
 
-func (w *combined) settleLane(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.Lane[settlement, bool] {
-	return pgkit.NewLane(c, pgkit.LaneConfig[settlement, bool]{
+func (w *combined) settleKind(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.BatchKind[settlement, bool] {
+	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
-			return one.Bind(settleArgs(s.owner, s.end, w.store.briefly))
+			return one.Bind(settleArgs(s.owner, s.end, w.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {

@@ -13,21 +13,21 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// An undo's transaction may hold a key for as long as it likes. Who needs that key
-// waits for it alone.
+// An undo's transaction may hold a key without a time limit. Only callers that
+// need that key wait.
 func TestCombining_lockedKey(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{LockTimeout: time.Hour}, size(2))
 	undo, _ := begin(t, openOn(t, look, pgstore.Config{}))
 	held := newClaim()
-	_, existed, err := undo.Cancel(t.Context(), server.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
+	_, existed, err := undo.Cancel(t.Context(), store.CancelRequest{ID: held.ID, Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	require.False(t, existed)
-	claims := []server.ClaimRequest{newClaim(), held, newClaim(), newClaim()}
+	claims := []store.ClaimRequest{newClaim(), held, newClaim(), newClaim()}
 	others := make(chan error, len(claims))
 	wait := flushing(t, s, 2, len(claims), func(i int) error {
 		_, _, err := s.Claim(t.Context(), claims[i])
@@ -44,7 +44,7 @@ func TestCombining_lockedKey(t *testing.T) {
 	require.NoError(t, wait()[1])
 }
 
-// Where too many wait, the next is told at once, and to come back.
+// If the queue is full, the next caller gets an error at once and is told to come back.
 func TestCombining_queueFull(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{MaxQueued: 1}, size(1))
@@ -65,8 +65,8 @@ func TestCombining_queueFull(t *testing.T) {
 	leads, waits := inBackground(claims), inBackground(claims)
 	until(t, "the queue is full", func() bool { return s.Queued() == 1 })
 	err = claims()
-	require.ErrorIs(t, err, pgkit.ErrQueueFull)
-	require.NotErrorIs(t, err, server.ErrFateUnknown)
+	require.ErrorIs(t, err, pgstore.ErrQueueFull)
+	require.NotErrorIs(t, err, store.ErrFateUnknown)
 	refused := send()
 	require.Equal(t, http.StatusServiceUnavailable, refused.Code)
 	require.Equal(t, "1", refused.Header().Get(wire.HeaderRetryAfter))
@@ -80,8 +80,8 @@ func TestCombining_queueFull(t *testing.T) {
 	require.True(t, ran)
 }
 
-// A flush that the server does not vouch for is nobody's success, though pgx
-// reports no error.
+// If the server does not confirm a flush, none of its callers succeeds,
+// although pgx reports no error.
 func TestCombining_waitForStandbyCanceled(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -91,27 +91,27 @@ func TestCombining_waitForStandbyCanceled(t *testing.T) {
 	wait := flushing(t, s, 1, 5, func(int) error { _, _, err := s.Claim(t.Context(), newClaim()); return err })
 	exec(t, look, "select pg_cancel_backend($1)", backendWaiting(t, look))
 	for _, err := range wait() {
-		require.ErrorIs(t, err, server.ErrFateUnknown)
+		require.ErrorIs(t, err, store.ErrFateUnknown)
 	}
 	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from idempotency"), "and yet it is there to be seen")
 }
 
-// The session that sent a flush is ended between its commit and the answer. Each
-// of its callers asks again, and finds itself.
+// The session of a flush ends between its commit and the answer. Each caller
+// asks again, and finds its own record.
 func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
 	s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, size(1), func(p *pgxpool.Config) {
 		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
 	})
-	claims := make([]server.ClaimRequest, 5)
+	claims := make([]store.ClaimRequest, 5)
 	for i := range claims {
 		claims[i] = newClaim()
 	}
 	wait := flushing(t, s, 1, len(claims), func(i int) error { _, _, err := s.Claim(t.Context(), claims[i]); return err })
 	exec(t, look, "select pg_terminate_backend($1)", backendWaiting(t, look))
 	for _, err := range wait() {
-		require.ErrorIs(t, err, server.ErrFateUnknown)
+		require.ErrorIs(t, err, store.ErrFateUnknown)
 	}
 	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
 	until(t, "it is to be seen", func() bool { return queryRow[int](t, look, "select count(*) from idempotency") == len(claims) })
@@ -120,12 +120,12 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	}
 }
 
-// Close records what was queued before it: work whose record is lost is done
-// again.
+// Close records all writes that were queued before it: work whose record is
+// lost is done again.
 func TestCombining_closeDrains(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(1))
-	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s)}
+	owners := []store.Owner{claim(t, s), claim(t, s), claim(t, s)}
 	tx, _ := begin(t, s)
 	done := make([]<-chan error, len(owners))
 	for i, o := range owners {
@@ -137,7 +137,7 @@ func TestCombining_closeDrains(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, _, err := s.Claim(ctx, newClaim())
-		return errors.Is(err, pgkit.ErrClosed)
+		return errors.Is(err, pgstore.ErrClosed)
 	})
 	require.NoError(t, tx.Rollback(t.Context()))
 	for _, d := range done {

@@ -17,27 +17,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func size(conns int32) func(*pgxpool.Config) {
 	return func(cfg *pgxpool.Config) { cfg.MaxConns = conns }
 }
 
-// Two stores, as of two processes, are asked for the same keys at once, each by
-// many callers and in no common order. One wins each key, and nobody hears of an
-// error; least of all of a deadlock.
+// Two stores, like those of two processes, are asked for the same keys at once.
+// Each has many callers, in no common order. One caller wins each key, and no
+// caller gets an error, in particular no deadlock.
 func TestCombining_contestedKeys(t *testing.T) {
 	t.Parallel()
-	// Each caller wants one key of 8, and they all get on from one window to the
+	// Each caller wants one key of 8. All callers move from one window to the
 	// next, so that they meet.
 	const stores, callers, keys, share, window = 2, 128, 2000, 8, 50
 	first, look := open(t, pgstore.Config{}, size(8))
 	all := [stores]*pgstore.Store{first, openOn(t, look, pgstore.Config{}, size(8))}
-	ids := make([]server.ID, keys)
+	ids := make([]store.ID, keys)
 	for i := range ids {
 		ids[i] = random()
 	}
@@ -84,20 +84,20 @@ func inWindows(n, window int) (all []int) {
 	return all
 }
 
-func claimAndSettle(ctx context.Context, s server.Store, id server.ID) (won bool, err error) {
+func claimAndSettle(ctx context.Context, s store.Store, id store.ID) (won bool, err error) {
 	req := claimOf(id)
 	r, won, err := s.Claim(ctx, req)
 	if err != nil || !won {
 		return false, err
 	}
-	return true, s.Settle(ctx, server.Owner{ID: id, Token: req.Token, Fence: r.Fence}, completion)
+	return true, s.Settle(ctx, store.Owner{ID: id, Token: req.Token, Fence: r.Fence}, completion)
 }
 
-// flushing does all of it in one flush: it keeps the store's connections, so many
-// of them, until the others wait. wait returns what came of them.
+// flushing sends all n writes in one flush: it holds conns connections of the
+// store until the writes wait. wait returns their results.
 func flushing(t *testing.T, s *pgstore.Store, conns, n int, do func(i int) error) (wait func() []error) {
 	t.Helper()
-	held := make([]server.Tx, conns)
+	held := make([]store.Tx, conns)
 	for i := range held {
 		held[i], _ = begin(t, s)
 	}
@@ -121,30 +121,30 @@ func flushed(t *testing.T, s *pgstore.Store, n int, do func(i int) error) []erro
 	return flushing(t, s, 1, n, do)()
 }
 
-// What comes of many writes in one flush is what comes of each alone.
+// Each write in a flush of many has the same result as alone.
 func TestCombining_everyKindOfWrite(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(1))
 	taken := claim(t, s)
 	opaque := newClaim()
-	opaque.Effect, opaque.Route, opaque.Memo = server.Opaque, "POST /wire", []byte("memo")
+	opaque.Effect, opaque.Route, opaque.Memo = store.Opaque, "POST /wire", []byte("memo")
 	sent := newClaim()
 	sent.FirstSent, sent.Window = time.Now().Add(-time.Minute), time.Hour
 	old := newClaim()
 	old.FirstSent, old.Window = time.Now().Add(-time.Hour), time.Minute
 	twice := newClaim()
-	claims := []server.ClaimRequest{newClaim(), opaque, sent, old, claimOf(taken.ID), twice, twice}
-	owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
-	ends := []server.Settlement{
+	claims := []store.ClaimRequest{newClaim(), opaque, sent, old, claimOf(taken.ID), twice, twice}
+	owners := []store.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
+	ends := []store.Settlement{
 		completion,
-		{State: server.StateReleased, MaybeRan: true},
-		{State: server.StateUnknown},
-		{State: server.StateCompleted, Answer: server.Answer{Status: 204}, ReplayFor: time.Hour, KeepAnswer: time.Minute},
+		{State: store.StateReleased, MaybeRan: true},
+		{State: store.StateUnknown},
+		{State: store.StateCompleted, Answer: store.Answer{Status: 204}, ReplayFor: time.Hour, KeepAnswer: time.Minute},
 		completion,
 	}
 	owners[4].Token = random() // it lost its lease
 
-	records := make([]server.Record, len(claims))
+	records := make([]store.Record, len(claims))
 	won := make([]bool, len(claims))
 	errs := flushed(t, s, len(claims)+len(owners), func(i int) (err error) {
 		if i < len(claims) {
@@ -153,7 +153,7 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 		}
 		return s.Settle(t.Context(), owners[i-len(claims)], ends[i-len(claims)])
 	})
-	want := []error{nil, nil, nil, server.ErrExpired, nil, nil, nil, nil, nil, nil, nil, server.ErrLeaseLost}
+	want := []error{nil, nil, nil, store.ErrExpired, nil, nil, nil, nil, nil, nil, nil, store.ErrLeaseLost}
 	for i, err := range errs {
 		require.ErrorIs(t, err, want[i], "write %d", i)
 	}
@@ -169,14 +169,14 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 	for i, end := range ends {
 		r := read(t, s, owners[i].ID)
 		if i == 4 {
-			require.Equal(t, server.StateInProgress, r.State)
+			require.Equal(t, store.StateInProgress, r.State)
 			continue
 		}
 		require.Equal(t, end.State, r.State)
 		require.Equal(t, end.Answer, r.Answer)
 		require.Equal(t, end.MaybeRan, r.MaybeRan)
-		require.Equal(t, end.State == server.StateUnknown, r.LeaseLeft() <= 0)
-		require.Equal(t, end.State == server.StateCompleted, !r.ReplayUntil.IsZero())
+		require.Equal(t, end.State == store.StateUnknown, r.LeaseLeft() <= 0)
+		require.Equal(t, end.State == store.StateCompleted, !r.ReplayUntil.IsZero())
 		require.Equal(t, end.KeepAnswer > 0, !r.AnswerUntil.IsZero())
 		if end.KeepAnswer > 0 {
 			require.WithinDuration(t, r.ReplayUntil.Add(end.KeepAnswer-end.ReplayFor), r.AnswerUntil, time.Second)
@@ -187,9 +187,9 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 	require.Equal(t, 1, commits)
 }
 
-// Two flushes of different processes that need the same records must not lock them
-// in opposite orders. Each goes by key, whatever order its writes came in, and
-// inserts what it claims before it settles.
+// Two flushes of different processes that need the same records must not lock
+// them in opposite orders. Each flush goes by key, in whatever order its writes
+// came, and inserts its claims before its settlements.
 func TestCombining_order(t *testing.T) {
 	t.Parallel()
 	const each = 6 // fewer would be in order by chance; a page has room for all
@@ -198,7 +198,7 @@ func TestCombining_order(t *testing.T) {
 			t.Parallel()
 			s, look := open(t, pgstore.Config{Answers: answers}, size(1))
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
-			claims, owners := make([]server.ClaimRequest, each), make([]server.Owner, each)
+			claims, owners := make([]store.ClaimRequest, each), make([]store.Owner, each)
 			for i, ids := 0, descending(2*each); i < each; i++ { // in the table they lie in no order that helps
 				claims[i], owners[i] = claimOf(ids[2*i]), claimAs(t, s, claimOf(ids[2*i+1]))
 			}
@@ -212,8 +212,8 @@ func TestCombining_order(t *testing.T) {
 				require.NoError(t, err)
 			}
 			const written = "select array_agg(key order by ctid) = array_agg(key order by key) from idempotency where state = $1"
-			require.True(t, queryRow[bool](t, look, written, server.StateInProgress), "claims are not in order")
-			require.True(t, queryRow[bool](t, look, written, server.StateCompleted), "settlements are not in order")
+			require.True(t, queryRow[bool](t, look, written, store.StateInProgress), "claims are not in order")
+			require.True(t, queryRow[bool](t, look, written, store.StateCompleted), "settlements are not in order")
 			require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"), "not one flush")
 			require.True(t, queryRow[bool](t, look, `select max(cmin::text::int) filter (where state = 1) < min(cmin::text::int) filter (where state = 2)
 				from idempotency`), "settlements do not follow claims")
@@ -226,30 +226,30 @@ func TestCombining_order(t *testing.T) {
 }
 
 // descending returns so many keys, the last in order first.
-func descending(n int) []server.ID {
-	ids := make([]server.ID, n)
+func descending(n int) []store.ID {
+	ids := make([]store.ID, n)
 	for i := range ids {
 		ids[i] = random()
 	}
-	slices.SortFunc(ids, func(a, b server.ID) int { return bytes.Compare(b[:], a[:]) })
+	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(b[:], a[:]) })
 	return ids
 }
 
-// A cancel holds its lock for as long as the undo's transaction lasts: it waits for a
-// connection as others do, but in no flush.
+// A cancel holds its lock until the undo's transaction ends. So it waits for a connection like other writes, but is
+// part of no flush.
 func TestCombining_notCancels(t *testing.T) {
 	t.Parallel()
 	asked := new(acquires)
 	s, look := open(t, pgstore.Config{}, size(1), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = asked })
 	released := claim(t, s)
-	require.NoError(t, s.Settle(t.Context(), released, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), released, store.Settlement{State: store.StateReleased}))
 	tx, _ := begin(t, s)
 	before := asked.Load()
 
 	claims := func() error { _, _, err := s.Claim(t.Context(), newClaim()); return err }
-	cancel := func(id server.ID) func() error {
+	cancel := func(id store.ID) func() error {
 		return func() error {
-			_, _, err := s.Cancel(t.Context(), server.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
+			_, _, err := s.Cancel(t.Context(), store.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
 			return err
 		}
 	}
@@ -271,7 +271,7 @@ func TestCombining_notCancels(t *testing.T) {
 	require.Equal(t, 4, commits("true"))
 }
 
-// acquires counts how often a connection was asked for.
+// acquires counts the requests for a connection.
 type acquires struct{ atomic.Int64 }
 
 func (a *acquires) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
@@ -287,18 +287,18 @@ func (a *acquires) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trace
 
 func (a *acquires) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// The answers of a flush go where each would have gone alone.
+// The answers of a flush go to the same places as when each is written alone.
 func TestCombining_partitionedAnswers(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned}, size(1))
 	require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
-	owners := make([]server.Owner, 6)
-	ends := make([]server.Settlement, len(owners))
+	owners := make([]store.Owner, 6)
+	ends := make([]store.Settlement, len(owners))
 	for i := range owners {
 		owners[i], ends[i] = claim(t, s), completion
 	}
 	ends[4].KeepAnswer, ends[4].ReplayFor = 1000*time.Hour, 1000*time.Hour // no partition reaches so far
-	ends[5] = server.Settlement{State: server.StateReleased}
+	ends[5] = store.Settlement{State: store.StateReleased}
 	errs := flushed(t, s, len(owners), func(i int) error { return s.Settle(t.Context(), owners[i], ends[i]) })
 	for i, o := range owners {
 		require.NoError(t, errs[i])
@@ -311,8 +311,8 @@ func TestCombining_partitionedAnswers(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"))
 }
 
-// By the planner's own estimate a flush is a reason to read a small table as a
-// whole, and in any order.
+// By the planner's own estimate a flush should read a small table as a whole,
+// and in any order.
 func TestCombining_looksRecordsUp(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgstore.Config{})
@@ -333,8 +333,7 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 	}
 }
 
-// genericPlan is how the server means to do it whatever the arguments are, a line for
-// each node.
+// genericPlan is the server's plan for any arguments, a line for each node.
 func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	t.Helper()
 	query := func(file string) string {
@@ -347,12 +346,12 @@ func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), query("flush"), "50")
 	require.NoError(t, err)
-	nodes, err := pgtest.GenericPlan(t.Context(), tx, query(file))
+	nodes, err := pgkittest.GenericPlan(t.Context(), tx, query(file))
 	require.NoError(t, err)
 	return nodes
 }
 
-// plan is how the server means to do it for 64 settlements, a line for each node.
+// plan is the server's plan for 64 settlements, a line for each node.
 func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	t.Helper()
 	query := func(file string, args pgx.NamedArgs) pgkit.Statement {
@@ -380,14 +379,14 @@ func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	return strings.Split(strings.Join(text, " "), "->")
 }
 
-// The claims of transactional runs share a commit as all others: it is before their own.
+// The claims of Transactional runs share a commit like all other claims: that commit is before the runs' own.
 func TestCombining_claimsOfTransactionalRuns(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(1))
 	const runs = 6
 	for _, err := range flushed(t, s, runs, func(int) error {
 		req := newClaim()
-		req.Effect = server.Transactional
+		req.Effect = store.Transactional
 		_, won, err := s.Claim(t.Context(), req)
 		if err == nil && !won {
 			err = errors.New("not won")
@@ -396,6 +395,6 @@ func TestCombining_claimsOfTransactionalRuns(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 	}
-	require.Equal(t, runs, queryRow[int](t, look, "select count(*) from idempotency where effect = $1", int16(server.Transactional)))
+	require.Equal(t, runs, queryRow[int](t, look, "select count(*) from idempotency where effect = $1", int16(store.Transactional)))
 	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"))
 }

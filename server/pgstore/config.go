@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -8,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// What a zero [Config] means.
+// The defaults of a zero [Config].
 const (
 	DefaultLockTimeout  = 5 * time.Second
 	DefaultCloseTimeout = 10 * time.Second
@@ -22,10 +23,9 @@ const (
 // ConfirmReplays says when a final record must be confirmed by a write of its
 // own before it is returned, and so before its answer may be replayed.
 //
-// A record can be visible on a primary though no standby has it: the wait for
-// the standby was canceled, by an operator or by a client that gave up. If that
-// primary is then lost, so is the record, and with it what its replays promised.
-// A write that is confirmed proves that all before it are.
+// A record can be visible on a primary although no standby has it. Then an operator, or a client
+// that gave up, canceled the wait for the standby. If that primary is then lost, so is the record,
+// and a replay has promised too much. A write that is confirmed proves that all before it are.
 type ConfirmReplays uint8
 
 const (
@@ -40,23 +40,11 @@ const (
 	ConfirmNever
 )
 
-// Combining says whether claims and settlements that wait at the same time share
-// a commit, and reads a statement.
-type Combining uint8
-
-const (
-	// CombiningOn sends them together. One that is alone is sent at once, as
-	// with CombiningOff; [pgkit.Combiner] says how the others go.
-	CombiningOn Combining = iota
-	// CombiningOff gives each a statement and a connection of its own, and each
-	// write a commit.
-	CombiningOff
-)
-
 // A Config has the choices that a store leaves. Its zero value is ready to use.
 type Config struct {
 	// Schema is the Postgres schema that holds the tables. Empty means that
-	// the search_path finds them. [pgkit.CheckSchemaName] says what it can be.
+	// the search_path finds them. A name matches
+	// ^[a-z_][a-z0-9_]{0,62}$ and does not start with pg_.
 	Schema string
 
 	// ConfirmReplays protects replays from a failover. Zero means [ConfirmAuto].
@@ -73,57 +61,57 @@ type Config struct {
 	// LockTimeout is how long an operation of the store waits for a row that a
 	// transaction holds, as an undo does with its forward key. Past it the
 	// operation fails and has changed nothing. A claim waits no longer than
-	// [server.MaxLockWait]. While claims, settlements and operators' verbs wait they
+	// [store.MaxLockWait]. While claims, settlements and operators' verbs wait they
 	// hold no connection. LockTimeout does not bound the statements of handlers. Zero means
 	// [DefaultLockTimeout]; the least is 1 ms.
 	LockTimeout time.Duration
 
-	// CloseTimeout is how long [Store.Close] waits for writes under way before
-	// it breaks their connections, and for transactions of handlers before it
+	// CloseTimeout is how long [Store.Close] waits for running writes before it
+	// breaks their connections. It waits as long for transactions of handlers before it
 	// returns without them. Zero means [DefaultCloseTimeout].
 	CloseTimeout time.Duration
 
-	// MaxParked is how many writes may be left waiting for an answer of the
+	// MaxDetached is how many writes may be left waiting for an answer of the
 	// server by callers whose time was up. More are refused with
-	// [pgkit.ErrBusy]. Shared commits and renewals do not count. Zero means half of the
-	// pool's connections. A write that has no answer in time loses its connection; see
-	// [pgkit.Writer].
-	MaxParked int
+	// [ErrBusy]. Shared commits and renewals do not count. Zero means half of the
+	// pool's connections. A write that has no answer in time loses its connection.
+	MaxDetached int
 
-	// Combining says whether writes share commits, and reads statements. Zero means
-	// [CombiningOn].
-	Combining Combining
+	// SeparateCommits gives each claim and settlement a statement, a connection and a commit of its
+	// own. It gives each read a statement of its own. It is for a server that cannot bear shared
+	// commits. If it is false, writes that wait at the same time share a commit, and a write that
+	// is alone is sent at once.
+	SeparateCommits bool
 
-	// MaxFlushes is how many shared commits may be under way at once, each on a
+	// MaxFlushes is how many shared commits may run at once, each on a
 	// connection of its own, also where the server stalls. At least one of the pool's
-	// connections must be left. Zero means [pgkit.DefaultMaxFlushes], or half of
+	// connections must be left. Zero means 4, or half of
 	// the pool's connections if that is less. Two or three take less processor time
 	// for each write, and with hundreds of callers two give up some of the rate.
 	MaxFlushes int
 
 	// MaxQueued is how many writes may wait to share a commit, and how many reads
-	// to share a statement. More are refused with [pgkit.ErrQueueFull], and a guard
-	// answers 503 store-unavailable with Retry-After. Zero means
-	// [pgkit.DefaultMaxQueued].
+	// to share a statement. More are refused with [ErrQueueFull], and a guard
+	// answers 503 store-unavailable with Retry-After. Zero means 4096.
 	MaxQueued int
 
-	// Listen makes the store listen on a connection of its own for notifications
-	// that runs in other processes have ended, which it is the first to hear of
-	// within about a millisecond. Else, and while that connection is broken, it asks
+	// Listen makes the store listen, on a connection of its own, for notifications
+	// that runs in other processes have ended. They arrive within about a millisecond.
+	// Without Listen, and while that connection is broken, the store asks
 	// (see [Store.Watch]). The connection needs a session: it must not go through a
 	// pooler in transaction mode. It must come from [pgx.ParseConfig], be to the
 	// pool's database, and find the same tables; its role needs no more than usage of
-	// the schema. Whoever completes a key then sends a notification if somebody listens
-	// and waits for it, whatever the Listen of its own store. Such commits go one
+	// the schema. The process that completes a key sends a notification if another one
+	// listens and waits for it, whatever the Listen of its own store. Such commits go one
 	// after the other: leave Listen out where commits wait for a standby that is far
 	// away. nil: none.
 	Listen *pgx.ConnConfig
 
 	// Isolation is the isolation level of the transactions that handlers run
-	// in. Empty means READ COMMITTED, whatever the database's default is. With
-	// a higher one a run that takes longer than a third of its lease conflicts
-	// with the renewal of that lease, and is run again; and so does one that somebody
-	// waits for who listens, so that no store with these tables can have a Listen.
+	// in. Empty means READ COMMITTED, whatever the database's default is. With a
+	// higher level a run that takes longer than a third of its lease conflicts with the
+	// renewal of that lease, and is run again. It also conflicts with a waiting process that
+	// listens: then no store with these tables can have a Listen.
 	Isolation pgx.TxIsoLevel
 
 	// AllowNonDurable lets [Open] accept a server with fsync or
@@ -138,16 +126,21 @@ type Config struct {
 
 var isolations = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
 
+// common returns the choices that journals and stores leave alike.
+func (c Config) common() pgkit.Config {
+	return pgkit.Config{
+		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
+		MaxDetached: c.MaxDetached, MaxFlushes: c.MaxFlushes, MaxQueued: c.MaxQueued,
+		SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
+	}
+}
+
 // filled returns c with its zeros filled in, or an error that names the field.
 func (c Config) filled() (Config, error) {
-	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
-		return c, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
-	}
-	if c.LockTimeout == 0 {
-		c.LockTimeout = DefaultLockTimeout
-	}
-	if c.CloseTimeout == 0 {
-		c.CloseTimeout = DefaultCloseTimeout
+	c.LockTimeout = cmp.Or(c.LockTimeout, DefaultLockTimeout)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
+	if err := c.common().Check(); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if c.PartitionInterval == 0 {
 		c.PartitionInterval = DefaultPartitionInterval
@@ -158,22 +151,10 @@ func (c Config) filled() (Config, error) {
 	switch {
 	case c.ConfirmReplays > ConfirmNever:
 		return c, fmt.Errorf("%w: ConfirmReplays %d", ErrConfig, c.ConfirmReplays)
-	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
-		return c, fmt.Errorf("%w: LockTimeout %v is not between 1ms and 1h", ErrConfig, c.LockTimeout)
 	case c.Answers > AnswersLeaving:
 		return c, fmt.Errorf("%w: Answers %d", ErrConfig, c.Answers)
 	case c.PartitionInterval < time.Second || c.PartitionInterval > 366*24*time.Hour || c.PartitionInterval%time.Second != 0:
 		return c, fmt.Errorf("%w: PartitionInterval %v is not a number of seconds up to 366 days", ErrConfig, c.PartitionInterval)
-	case c.CloseTimeout < 0:
-		return c, fmt.Errorf("%w: CloseTimeout %v is negative", ErrConfig, c.CloseTimeout)
-	case c.MaxParked < 0:
-		return c, fmt.Errorf("%w: MaxParked %d is negative", ErrConfig, c.MaxParked)
-	case c.Combining > CombiningOff:
-		return c, fmt.Errorf("%w: Combining %d", ErrConfig, c.Combining)
-	case c.MaxFlushes < 0 || (c.MaxFlushes > 0 && c.Combining == CombiningOff):
-		return c, fmt.Errorf("%w: MaxFlushes %d with Combining %d", ErrConfig, c.MaxFlushes, c.Combining)
-	case c.MaxQueued < 0 || (c.MaxQueued > 0 && c.Combining == CombiningOff):
-		return c, fmt.Errorf("%w: MaxQueued %d with Combining %d", ErrConfig, c.MaxQueued, c.Combining)
 	case !slices.Contains(isolations, c.Isolation):
 		return c, fmt.Errorf("%w: Isolation %q", ErrConfig, c.Isolation)
 	}

@@ -12,10 +12,11 @@ import (
 // contentionLasts is how long a [contention] is expected to go on after it was seen.
 const contentionLasts = time.Second
 
-// A contention knows whether keys were lately used twice. An insert that fails where the
-// key is taken is cheaper than one that passes it over, as long as that is rare: it fails
-// all that is in its transaction, leaves a row for vacuum, and an error in the server's
-// log. So after one, and those under way at that moment, for a second none does.
+// A contention knows whether keys were lately used twice. An insert that fails on a taken key is
+// cheaper than an insert that skips a taken key, as long as duplicates are rare. Each failure fails
+// its whole transaction, leaves a row for vacuum, and leaves an error in the server's log. So for a
+// second after a failure no such insert is sent. Only inserts that are running at that moment may
+// still fail.
 //
 // It is safe for concurrent use.
 type contention struct{ until atomic.Pointer[time.Time] } // nil: it was never seen
@@ -36,7 +37,7 @@ func isTaken(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && strings.HasPrefix(pgErr.ConstraintName, keyConstraint)
 }
 
-// keyConstraint is what such an insert violates, or an index whose name begins with it,
-// while another takes its place (reindex concurrently). The failure of another constraint
-// is one of the work's.
+// keyConstraint is the constraint that such an insert violates. It can also violate an index whose
+// name begins with that name, while another index replaces the constraint's (reindex concurrently).
+// The failure of another constraint belongs to the work.
 const keyConstraint = "idempotency_pkey"

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// damages are what somebody can do to a row by hand.
+// damages are changes that a person can make to a row by hand.
 var damages = map[string]string{
 	"state":                "state = 7",
 	"effect":               "effect = 9",
@@ -27,27 +27,27 @@ var damages = map[string]string{
 
 // damagedStore returns a store over a database of which one row is damaged, and its ID. The
 // row is that of a completed key.
-func damagedStore(t *testing.T, cfg pgstore.Config, damage string) (*pgstore.Store, *pgxpool.Pool, server.ClaimRequest) {
+func damagedStore(t *testing.T, cfg pgstore.Config, damage string) (*pgstore.Store, *pgxpool.Pool, store.ClaimRequest) {
 	t.Helper()
 	s, look := open(t, cfg)
 	req := newClaim()
 	require.NoError(t, s.Settle(t.Context(), claimAs(t, s, req), completion))
 	exec(t, look, "update idempotency set "+damage)
-	t.Cleanup(func() { // the table is sound again for whoever looks at the end
+	t.Cleanup(func() { // the final check needs a sound table
 		_, err := look.Exec(context.WithoutCancel(t.Context()), "delete from idempotency where key = $1", [16]byte(req.ID))
 		require.NoError(t, err)
 	})
 	return s, look, req
 }
 
-// What this package never writes is told from a store that cannot be reached.
+// A row that this package never writes is an error of its own, different from a store that cannot be reached.
 func TestDamaged_isUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
 		for _, cfg := range []pgstore.Config{
 			{},
 			{ConfirmReplays: pgstore.ConfirmAlways},
-			{Combining: pgstore.CombiningOff, Answers: pgstore.AnswersLeaving},
+			{SeparateCommits: true, Answers: pgstore.AnswersLeaving},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -59,17 +59,13 @@ func TestDamaged_isUnreadable(t *testing.T) {
 				_, won, err := s.Claim(ctx, again)
 				requireUnreadable(t, err)
 				require.False(t, won)
-				again.Repeat = true
-				_, won, err = s.Claim(ctx, again)
-				requireUnreadable(t, err)
-				require.False(t, won)
 				_, won, err = s.TakeOver(ctx, claimOf(req.ID), 1)
 				requireUnreadable(t, err)
 				require.False(t, won)
-				_, _, err = s.Cancel(ctx, server.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
+				_, _, err = s.Cancel(ctx, store.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
 				requireUnreadable(t, err)
 				tx, _ := begin(t, s)
-				_, _, err = tx.Cancel(ctx, server.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
+				_, _, err = tx.Cancel(ctx, store.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
 				requireUnreadable(t, err)
 			})
 		}
@@ -78,35 +74,34 @@ func TestDamaged_isUnreadable(t *testing.T) {
 
 func requireUnreadable(tb testing.TB, err error) {
 	tb.Helper()
-	require.ErrorIs(tb, err, server.ErrRecordUnreadable)
-	require.NotErrorIs(tb, err, server.ErrFateUnknown)
+	require.ErrorIs(tb, err, store.ErrRecordUnreadable)
+	require.NotErrorIs(tb, err, store.ErrFateUnknown)
 }
 
-// One damaged row is that key's trouble: a person sees it in a list with the others, and can
-// delete it.
+// One damaged row affects its own key only. A person sees it in a list with the others, and can delete it.
 func TestDamaged_hidesNoOther(t *testing.T) {
 	t.Parallel()
 	s, look, req := damagedStore(t, pgstore.Config{}, "effect = 9, state = 4")
 	other := claim(t, s)
 	exec(t, look, "update idempotency set state = 4 where key = $1", [16]byte(other.ID))
-	listed, err := s.List(t.Context(), server.ListRequest{Limit: 10})
+	listed, err := s.List(t.Context(), store.ListRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 2)
 	require.Equal(t, req.ID, listed[0].ID)
 
 	exec(t, look, "update idempotency set created_at = 'infinity' where key = $1", [16]byte(req.ID))
-	listed, err = s.List(t.Context(), server.ListRequest{Limit: 10})
+	listed, err = s.List(t.Context(), store.ListRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 1, "what was made at no time has no place in the order")
 
-	_, forgotten, err := s.Forget(t.Context(), req.ID, 1, server.Audit{Verb: server.VerbForget, Actor: "a", Reason: "damaged"})
+	_, forgotten, err := s.Forget(t.Context(), req.ID, 1, store.Audit{Verb: store.VerbForget, Actor: "a", Reason: "damaged"})
 	require.NoError(t, err)
 	require.True(t, forgotten)
 	_, err = s.Read(t.Context(), req.ID)
-	require.ErrorIs(t, err, server.ErrNotFound)
+	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// A damaged row does not take a statement apart that reads the records of others as well.
+// A damaged row does not fail a statement that also reads other records.
 func TestDamaged_readWithOthers(t *testing.T) {
 	t.Parallel()
 	s, _, req := damagedStore(t, pgstore.Config{MaxFlushes: 1}, "state = 7")

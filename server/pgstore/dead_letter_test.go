@@ -11,15 +11,17 @@ import (
 
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var errAttempt = errors.New("attempt failed")
 
-// letters is an inbox whose dead letters are rows, of the run's transaction in a
-// Transactional one.
+// letters is an inbox whose dead letters are rows. In a Transactional inbox the
+// run's transaction writes them.
 type letters struct {
-	inbox  *server.Inbox
+	inbox  *inbox.Inbox
 	store  *pgstore.Store
 	look   *pgxpool.Pool
 	causes []error                         // of the calls of DeadLetter
@@ -31,14 +33,14 @@ func newLetters(t *testing.T, effect server.Effect) *letters {
 	l := new(letters)
 	l.store, l.look = open(t, pgstore.Config{})
 	exec(t, l.look, "create table letter (what text)")
-	g, err := server.NewGuard(l.store, server.Unscoped, server.Config{MaxDeaths: 1})
+	g, err := server.NewGuard(l.store, server.Unscoped, server.Config{MaxRecoveryAttempts: 1})
 	require.NoError(t, err)
-	l.inbox, err = server.NewInbox(g, server.InboxConfig{Consumer: "shipping", Effect: effect, MaxAttempts: 2, DeadLetter: l.write})
+	l.inbox, err = inbox.New(g, inbox.Config{Consumer: "shipping", Effect: effect, MaxAttempts: 2, DeadLetter: l.write})
 	require.NoError(t, err)
 	return l
 }
 
-func (l *letters) write(ctx context.Context, m server.Message, cause error) error {
+func (l *letters) write(ctx context.Context, m inbox.Message, cause error) error {
 	l.causes = append(l.causes, cause)
 	const insert = "insert into letter values ($1)"
 	var err error
@@ -59,30 +61,30 @@ func (l *letters) count(t *testing.T) int {
 
 func handled(context.Context, []byte) error { return nil }
 
-// Each way in which a message can never run, and how it gets there.
+// Each case is a way in which a message can never run.
 var neverRuns = []struct {
 	code wire.Code
-	put  func(t *testing.T, l *letters, m *server.Message)
+	put  func(t *testing.T, l *letters, m *inbox.Message)
 }{
-	{wire.KeyReused, func(t *testing.T, l *letters, m *server.Message) {
+	{wire.KeyReused, func(t *testing.T, l *letters, m *inbox.Message) {
 		d, err := l.inbox.Handle(t.Context(), *m, handled)
 		require.NoError(t, err)
-		require.Equal(t, server.DeliveryRan, d)
+		require.Equal(t, inbox.Ran, d)
 		m.Payload = []byte("order-42 of a later producer")
 	}},
-	{wire.KeyCancelled, func(t *testing.T, l *letters, m *server.Message) {
+	{wire.KeyCancelled, func(t *testing.T, l *letters, m *inbox.Message) {
 		key, err := l.inbox.Key(*m)
 		require.NoError(t, err)
-		id := server.NewID("inbox", "inbox/shipping", key)
-		_, _, err = l.store.Cancel(t.Context(), server.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
+		id := store.NewID("inbox", "inbox/shipping", key)
+		_, _, err = l.store.Cancel(t.Context(), store.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
 		require.NoError(t, err)
 	}},
-	{wire.Poisoned, func(t *testing.T, l *letters, m *server.Message) {
+	{wire.Poisoned, func(t *testing.T, l *letters, m *inbox.Message) {
 		_, err := l.inbox.Handle(t.Context(), *m, func(context.Context, []byte) error { return errAttempt })
 		require.ErrorIs(t, err, errAttempt)
 		exec(t, l.look, "update idempotency set state = 5")
 	}},
-	{wire.OutcomeUnknown, func(t *testing.T, l *letters, m *server.Message) {
+	{wire.OutcomeUnknown, func(t *testing.T, l *letters, m *inbox.Message) {
 		_, err := l.inbox.Handle(t.Context(), *m, func(context.Context, []byte) error { return errAttempt })
 		require.ErrorIs(t, err, errAttempt)
 		exec(t, l.look, "update idempotency set state = 4")
@@ -98,12 +100,12 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 			t.Run(effect.String()+" "+string(tt.code), func(t *testing.T) {
 				t.Parallel()
 				l := newLetters(t, effect)
-				m := server.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
+				m := inbox.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
 				tt.put(t, l, &m)
 				l.fail = func(context.Context) error { return errAttempt } // the broker is down, say
 				d, err := l.inbox.Handle(t.Context(), m, handled)
 				require.ErrorIs(t, err, errAttempt)
-				require.Equal(t, server.DeliveryFailed, d)
+				require.Equal(t, inbox.Failed, d)
 				before := l.count(t)
 				if effect == server.Transactional {
 					require.Zero(t, before, "rolled back")
@@ -111,7 +113,7 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 				l.fail = nil
 				for range 3 {
 					d, _ = l.inbox.Handle(t.Context(), m, handled)
-					require.Equal(t, server.DeliveryDead, d)
+					require.Equal(t, inbox.Dead, d)
 				}
 				require.Equal(t, 1, l.count(t)-before)
 				require.Len(t, l.causes, 2)
@@ -123,12 +125,12 @@ func TestInbox_deadLetterOfWhatNeverRuns(t *testing.T) {
 	}
 }
 
-// Without a source and with another payload it is another letter.
+// The same key with another payload, without a source, is another letter.
 func TestInbox_deadLetterOfEachPayload(t *testing.T) {
 	t.Parallel()
 	l := newLetters(t, server.Transactional)
 	for _, payload := range []string{"first", "second", "third", "second"} {
-		_, _ = l.inbox.Handle(t.Context(), server.Message{ID: "42", Payload: []byte(payload)}, handled)
+		_, _ = l.inbox.Handle(t.Context(), inbox.Message{ID: "42", Payload: []byte(payload)}, handled)
 	}
 	require.Equal(t, 2, l.count(t))
 }
@@ -140,7 +142,7 @@ func TestInbox_deadLetterNotCommitted(t *testing.T) {
 	for _, statement := range []string{"select 1 / 0", "insert into strict values (1), (1)"} {
 		l := newLetters(t, server.Transactional)
 		exec(t, l.look, "create table strict (n int unique deferrable initially deferred)")
-		m := server.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
+		m := inbox.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
 		fails := func(context.Context, []byte) error { return errAttempt }
 		_, err := l.inbox.Handle(t.Context(), m, fails)
 		require.ErrorIs(t, err, errAttempt)
@@ -151,12 +153,12 @@ func TestInbox_deadLetterNotCommitted(t *testing.T) {
 		for range 2 {
 			d, err := l.inbox.Handle(t.Context(), m, fails) // the last attempt, and then the letter alone
 			require.Error(t, err)
-			require.Equal(t, server.DeliveryFailed, d)
+			require.Equal(t, inbox.Failed, d)
 			require.Zero(t, l.count(t))
 		}
 		l.fail = nil
 		d, err := l.inbox.Handle(t.Context(), m, fails)
-		require.Equal(t, server.DeliveryDead, d)
+		require.Equal(t, inbox.Dead, d)
 		require.Error(t, err)
 		require.Equal(t, 1, l.count(t))
 	}
@@ -167,17 +169,17 @@ func TestInbox_deadLetterNotCommitted(t *testing.T) {
 func TestInbox_transactionFailed(t *testing.T) {
 	t.Parallel()
 	l := newLetters(t, server.Transactional)
-	m := server.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
+	m := inbox.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
 	swallows := func(ctx context.Context, _ []byte) error {
 		_, _ = pgstore.Tx(ctx).Exec(ctx, "select 1 / 0")
 		return nil
 	}
 	d, err := l.inbox.Handle(t.Context(), m, swallows)
-	require.Equal(t, server.DeliveryFailed, d)
+	require.Equal(t, inbox.Failed, d)
 	require.ErrorIs(t, err, &server.RefusedError{Code: wire.TransactionFailed})
 	d, err = l.inbox.Handle(t.Context(), m, swallows)
-	require.Equal(t, server.DeliveryDead, d)
-	var refused *server.TxError
+	require.Equal(t, inbox.Dead, d)
+	var refused *store.TxError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "22012", refused.SQLState)
 	require.Equal(t, 1, l.count(t))

@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A warning that has another cause than a standby does not make a commit unknown.
+// Only a warning about a standby makes a commit unknown; other warnings do not.
 func TestHearing_otherWarnings(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -38,27 +38,26 @@ func TestHearing_otherWarnings(t *testing.T) {
 	}
 }
 
-// deaf makes each connection that of somebody who chose to hear no warnings, and left it
-// like that.
+// deaf gives each connection settings under which the server sends no warnings.
 func deaf(cfg *pgxpool.Config) {
 	cfg.MaxConns = 1
 	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
 	cfg.ConnConfig.RuntimeParams["client_min_messages"] = "error"
 }
 
-// The warning that no standby confirmed a commit is the only sign of it. So every write hears
-// it, whatever somebody chose to hear on the connection before.
+// The warning that no standby confirmed a commit is the only sign of it. So every write receives it, whatever message
+// level the connection had before.
 func TestHearing_everyWrite(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
 	exec(t, look, "create table effect (what text)")
 	local := openOn(t, look, pgstore.Config{ConfirmReplays: pgstore.ConfirmNever})
-	inState := func(state server.State) server.Owner {
+	inState := func(state store.State) store.Owner {
 		o := claim(t, local)
 		exec(t, look, "update idempotency set state = $2, lease_until = clock_timestamp(), expires_at = clock_timestamp() where key = $1", [16]byte(o.ID), int16(state))
 		return o
 	}
-	by := server.Audit{Verb: server.VerbForget, Actor: "a", Reason: "r"}
+	by := store.Audit{Verb: store.VerbForget, Actor: "a", Reason: "r"}
 	for name, prepare := range map[string]func() func(ctx context.Context, s *pgstore.Store) error{
 		"claim": func() func(context.Context, *pgstore.Store) error {
 			return func(ctx context.Context, s *pgstore.Store) error { _, _, err := s.Claim(ctx, newClaim()); return err }
@@ -68,48 +67,48 @@ func TestHearing_everyWrite(t *testing.T) {
 			return func(ctx context.Context, s *pgstore.Store) error { return s.Settle(ctx, o, completion) }
 		},
 		"take over": func() func(context.Context, *pgstore.Store) error {
-			o := inState(server.StateReleased)
+			o := inState(store.StateReleased)
 			return func(ctx context.Context, s *pgstore.Store) error {
 				_, _, err := s.TakeOver(ctx, claimOf(o.ID), o.Fence)
 				return err
 			}
 		},
-		"bury": func() func(context.Context, *pgstore.Store) error {
-			o := inState(server.StateInProgress)
+		"quarantine": func() func(context.Context, *pgstore.Store) error {
+			o := inState(store.StateInProgress)
 			return func(ctx context.Context, s *pgstore.Store) error {
-				_, _, err := s.Bury(ctx, server.BuryRequest{ID: o.ID, From: o.Fence, To: server.StatePoisoned})
+				_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: o.Fence, To: store.StatePoisoned})
 				return err
 			}
 		},
 		"renew": func() func(context.Context, *pgstore.Store) error {
 			o := claim(t, local)
 			return func(ctx context.Context, s *pgstore.Store) error {
-				_, err := s.Renew(ctx, []server.Owner{o}, time.Hour)
+				_, err := s.Renew(ctx, []store.Owner{o}, time.Hour)
 				return err
 			}
 		},
 		"cancel": func() func(context.Context, *pgstore.Store) error {
 			return func(ctx context.Context, s *pgstore.Store) error {
-				_, _, err := s.Cancel(ctx, server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+				_, _, err := s.Cancel(ctx, store.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
 				return err
 			}
 		},
 		"resolve": func() func(context.Context, *pgstore.Store) error {
-			o := inState(server.StateUnknown)
+			o := inState(store.StateUnknown)
 			return func(ctx context.Context, s *pgstore.Store) error {
-				_, _, err := s.Resolve(ctx, server.ResolveRequest{ID: o.ID, From: o.Fence, To: server.StateReleased, Token: random(), By: by})
+				_, _, err := s.Resolve(ctx, store.ResolveRequest{ID: o.ID, From: o.Fence, To: store.StateReleased, Token: random(), By: by})
 				return err
 			}
 		},
 		"forget": func() func(context.Context, *pgstore.Store) error {
-			o := inState(server.StateReleased)
+			o := inState(store.StateReleased)
 			return func(ctx context.Context, s *pgstore.Store) error {
 				_, _, err := s.Forget(ctx, o.ID, o.Fence, by)
 				return err
 			}
 		},
 		"defer": func() func(context.Context, *pgstore.Store) error {
-			o := inState(server.StateUnknown)
+			o := inState(store.StateUnknown)
 			return func(ctx context.Context, s *pgstore.Store) error {
 				_, err := s.Defer(ctx, o.ID, o.Fence, time.Hour)
 				return err
@@ -169,7 +168,7 @@ func TestHearing_everyWrite(t *testing.T) {
 			s := openOn(t, look, pgstore.Config{CloseTimeout: time.Millisecond}, deaf)
 			done := inBackground(func() error { return write(t.Context(), s) })
 			cancelWait(t, look)
-			require.ErrorIs(t, <-done, server.ErrFateUnknown)
+			require.ErrorIs(t, <-done, store.ErrFateUnknown)
 			until(t, "nobody waits any more", func() bool { return !waits(t, look, "SyncRep") })
 		})
 	}

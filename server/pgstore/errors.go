@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var (
@@ -26,17 +26,50 @@ var (
 	// committed.
 	ErrTxFailed = errors.New("pgstore: a statement of the transaction failed")
 	// ErrTxBusy: the handler left rows or a batch of the transaction open.
-	// Nothing was committed.
+	// No row was committed.
 	ErrTxBusy = errors.New("pgstore: the transaction still has open rows")
 )
 
-// wrap says what was being done, and speaks of fates in the server's terms.
+// The state of the server, of its tables or of this process. [Open], [New], [Migrate] and
+// the methods of [Store] return errors that wrap these.
+var (
+	// ErrReadOnly: the server is a standby, or set read-only. A connection string
+	// with several hosts wants target_session_attrs=read-write.
+	ErrReadOnly = pgkit.ErrReadOnly
+	// ErrNotDurable: a setting lets the server forget, in a crash, commits that it
+	// has acknowledged. The text names the setting.
+	ErrNotDurable = pgkit.ErrNotDurable
+	// ErrSchemaMissing: the tables of this package are missing. Call [Migrate].
+	ErrSchemaMissing = pgkit.ErrSchemaMissing
+	// ErrSchemaOlder: the tables are older than this program. Call [Migrate]. The
+	// text names both versions.
+	ErrSchemaOlder = pgkit.ErrSchemaOlder
+	// ErrSchemaNewer: the tables are newer than this program, and it cannot use them.
+	// Deploy a newer program. The text names the versions.
+	ErrSchemaNewer = pgkit.ErrSchemaNewer
+	// ErrPrivilege: the role may not write the tables. The text names the role, the
+	// table and the missing rights; see [Roles].
+	ErrPrivilege = pgkit.ErrPrivilege
+	// ErrNotPrepared: the configuration of the pool did not go through [Prepare], or its
+	// DefaultQueryExecMode is the simple protocol.
+	ErrNotPrepared = pgkit.ErrNotPrepared
+	// ErrBusy: too many writes of this process wait for an answer of the server
+	// after their callers have left; see Config.MaxDetached. The request was not sent.
+	ErrBusy = pgkit.ErrBusy
+	// ErrQueueFull: Config.MaxQueued requests wait already. The request was not sent.
+	ErrQueueFull = pgkit.ErrQueueFull
+	// ErrClosed: the Store is closed. The request was not sent.
+	ErrClosed = pgkit.ErrClosed
+)
+
+// wrap adds the operation to an error, and translates an unknown fate to the server package's
+// error.
 func wrap(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgkit.ErrFateUnknown):
-		return fmt.Errorf("pgstore: %s: %w: %w", doing, server.ErrFateUnknown, err)
+		return fmt.Errorf("pgstore: %s: %w: %w", doing, store.ErrFateUnknown, err)
 	}
 	return fmt.Errorf("pgstore: %s: %w", doing, err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// A batch of the caller's own that begins with the key: what follows happens once.
+// A batch of the caller's own begins with the key: the statements after it take effect once.
 func ExampleOnceRequest_Queue() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)
@@ -29,7 +29,7 @@ func ExampleOnceRequest_Queue() {
 			return
 		}
 		batch.Queue("insert into entry values ($1)", 4200)
-		err := pgstore.OnceError(pool.SendBatch(ctx, batch).Close())
+		err := request.BatchError(pool.SendBatch(ctx, batch).Close())
 		fmt.Println("done before:", errors.Is(err, pgstore.ErrDuplicate))
 	}
 	// Output:
@@ -37,7 +37,7 @@ func ExampleOnceRequest_Queue() {
 	// done before: true
 }
 
-// A consumer that uses database/sql.
+// A consumer can use database/sql.
 func ExampleOnceSQL() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)

@@ -14,8 +14,8 @@ import (
 
 var keyOfOrder = childkey.MustParse("order-42")
 
-// An order and the intent to carry it out are committed together. A process that starts
-// looks for what was not carried out to its end.
+// An order and the intent to carry it out are committed together. A process that starts looks for intents that were
+// not carried out to their end.
 func ExampleIntents_Stage() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
@@ -49,8 +49,8 @@ func ExampleIntents_Stage() {
 	// 0 <nil>
 }
 
-// Answers that are kept for a month, in a table whose partitions are dropped. The sweeper
-// sees to them; before the first request they are made here.
+// Answers are kept for a month, in a table whose partitions are dropped. The sweeper maintains the partitions. Before
+// the first request the example creates them here.
 func ExampleStore_MaintainPartitions() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)

@@ -23,7 +23,7 @@ func openExample(ctx context.Context) (*pgstore.Store, func(), error) {
 	return store, stop, err
 }
 
-// post sends the same request as often as a caller might that lost the answers.
+// post sends the same request several times, like a caller that lost the answers.
 func post(handler http.Handler, key string, times int) {
 	for range times {
 		req := httptest.NewRequest(http.MethodPost, "/entries", nil)
@@ -72,8 +72,8 @@ func ExampleTx() {
 	// 200 entry 1 replayed: true
 }
 
-// What a Keyed handler writes here is committed with its answer, after the calls
-// that it makes elsewhere.
+// The rows of OnComplete are committed with the answer of a Keyed handler,
+// after the handler's calls to other services.
 func ExampleOnComplete() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
@@ -118,5 +118,5 @@ func ExampleOpen() {
 	}
 	_, err = pgstore.Open(ctx, cfg, pgstore.Config{Schema: "pg_keys"})
 	fmt.Println(err)
-	// Output: pgstore: bad config: Schema: pgkit: schema name refused: "pg_keys"
+	// Output: pgstore: bad config: Schema: schema name refused: "pg_keys"
 }

@@ -27,14 +27,14 @@ func poolExample(ctx context.Context) (*pgxpool.Pool, func(), error) {
 		pool.Close()
 		_ = cluster.Stop()
 	}
-	if err := pgstore.Migrate(ctx, pool); err != nil {
+	if err := pgstore.Migrate(ctx, pool, ""); err != nil {
 		return nil, stop, err
 	}
 	_, err = pool.Exec(ctx, "create table entry (cents int not null)")
 	return pool, stop, err
 }
 
-// A consumer's own transaction: the key, the work and nothing else in one commit.
+// A consumer uses its own transaction: one commit has the key, the work and nothing else.
 func ExampleOnce() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)
@@ -72,8 +72,8 @@ func ExampleOnce() {
 	// 1 <nil>
 }
 
-// The same with a transaction of the store's, which begins with the key: one round
-// trip less.
+// This is the same with a transaction of the store's, which begins with the
+// key: one round trip less.
 func ExampleStore_OnceFunc() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
@@ -96,7 +96,7 @@ func ExampleStore_OnceFunc() {
 	// false <nil>
 }
 
-// Work that is known beforehand, its key and the commit in one round trip.
+// The key, work that is known beforehand, and the commit take one round trip.
 func ExampleStore_SendOnce() {
 	ctx := context.Background()
 	store, stop, err := openExample(ctx)
@@ -118,8 +118,8 @@ func ExampleStore_SendOnce() {
 	// false <nil>
 }
 
-// An undo in a transaction of its own. The call that it undoes never came, and
-// never will.
+// An undo runs in a transaction of its own. The call that it undoes never came,
+// and can never run.
 func ExampleBarrier() {
 	ctx := context.Background()
 	pool, stop, err := poolExample(ctx)
@@ -139,7 +139,7 @@ func ExampleBarrier() {
 		return
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		fate, first, err := pgstore.Barrier(ctx, tx, pgstore.BarrierRequest{Scope: "acme", Name: "unbook", Forward: forward, Undo: undo})
+		fate, first, err := pgstore.Barrier(ctx, tx, forward, pgstore.OnceRequest{Scope: "acme", Name: "unbook", Key: undo})
 		fmt.Println(fate, first)
 		return err
 	})

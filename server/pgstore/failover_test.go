@@ -18,8 +18,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// replicated is a primary with a synchronous standby, and a URL that finds who accepts
-// writes.
+// replicated is a primary with a synchronous standby, and a URL that finds the server that accepts writes.
 func replicated(t *testing.T) (primary, standby *pgtest.Cluster, url string) {
 	t.Helper()
 	primary, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
@@ -35,7 +34,7 @@ func replicated(t *testing.T) (primary, standby *pgtest.Cluster, url string) {
 	return primary, standby, url
 }
 
-// failover makes the standby the primary, whose loss it is.
+// failover kills the primary and makes the standby the primary.
 func failover(t *testing.T, primary, standby *pgtest.Cluster) {
 	t.Helper()
 	if err := errors.Join(primary.Kill(), standby.Promote(t.Context())); err != nil {
@@ -43,9 +42,8 @@ func failover(t *testing.T, primary, standby *pgtest.Cluster) {
 	}
 }
 
-// The primary is lost while callers work. What was acknowledged was also on the
-// standby: nobody's effect is lost or made twice, and every retry gets the answer that
-// was given.
+// The primary is lost while callers work. Every acknowledged write was also on the standby. So no effect is lost or
+// made twice, and every retry gets the answer that was given.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary, standby, url := replicated(t)
@@ -54,7 +52,7 @@ func TestFailover(t *testing.T) {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg.Copy())
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	exec(t, look, "create table effect (key text, id text)")
 	store, err := pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
 	require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// ghostly is a server whose only synchronous standby never comes: every commit
-// waits for it, but those of the pool that it returns to look with.
+// ghostly is a server whose only synchronous standby never comes. Every commit
+// waits for that standby, except the commits of the returned pool.
 func ghostly(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
@@ -28,7 +28,7 @@ func ghostly(t *testing.T) *pgxpool.Pool {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	exec(t, look, "alter system set synchronous_standby_names = 'ghost'")
 	require.NoError(t, cluster.Restart(t.Context())) // a reload takes effect some time later
 	look.Reset()
@@ -38,7 +38,7 @@ func ghostly(t *testing.T) *pgxpool.Pool {
 // waitingStore waits for the standby; look and the stores it makes do not.
 func waitingStore(t *testing.T, look *pgxpool.Pool, cfg pgstore.Config) *pgstore.Store {
 	t.Helper()
-	cfg.CloseTimeout = time.Millisecond // what waits for the standby waits for ever
+	cfg.CloseTimeout = time.Millisecond // a wait for the standby has no end
 	return openOn(t, look, cfg, func(p *pgxpool.Config) { p.ConnConfig.RuntimeParams["synchronous_commit"] = "on" })
 }
 
@@ -54,8 +54,8 @@ func inBackground(claim func() error) <-chan error {
 	return done
 }
 
-// A caller that leaves a commit does not cancel its wait: that would show the
-// record though no standby has it.
+// A caller that leaves does not cancel its commit's wait for the standby: a
+// cancel would show the record although no standby has it.
 func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -65,7 +65,7 @@ func TestFate_callerLeavesWhileCommitWaits(t *testing.T) {
 	done := inBackground(func() error { _, _, err := s.Claim(ctx, req); return err })
 	pid := backendWaiting(t, look)
 	cancel()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from idempotency"))
 	require.Equal(t, pid, backendWaiting(t, look), "the wait goes on")
 	s.Close()
@@ -85,7 +85,7 @@ func giveUpStandby(t *testing.T, look *pgxpool.Pool) {
 	exec(t, look, "select pg_reload_conf()")
 }
 
-// pgx returns no error for a commit whose wait somebody canceled.
+// pgx returns no error for a commit whose wait for the standby was canceled.
 func TestFate_waitCanceledByAnother(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -96,25 +96,25 @@ func TestFate_waitCanceledByAnother(t *testing.T) {
 	req := newClaim()
 	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
 	cancelWait()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown, "claim")
+	require.ErrorIs(t, <-done, store.ErrFateUnknown, "claim")
 
 	o := claim(t, local)
 	done = inBackground(func() error { return s.Settle(t.Context(), o, completion) })
 	cancelWait()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement")
+	require.ErrorIs(t, <-done, store.ErrFateUnknown, "settlement")
 
 	o = claim(t, local)
 	tx, _ := begin(t, s)
 	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	cancelWait()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown, "settlement in a transaction")
+	require.ErrorIs(t, <-done, store.ErrFateUnknown, "settlement in a transaction")
 
 	done = inBackground(func() error {
-		_, _, err := s.Cancel(t.Context(), server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+		_, _, err := s.Cancel(t.Context(), store.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
 		return err
 	})
 	cancelWait()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown, "cancel")
+	require.ErrorIs(t, <-done, store.ErrFateUnknown, "cancel")
 }
 
 // A record that is visible on this server alone must not be replayed.
@@ -133,12 +133,6 @@ func TestFate_confirmsReplays(t *testing.T) {
 		waits   bool
 	}{
 		{"claim", pgstore.ConfirmAuto, claimAgain(o.ID), true},
-		{"claim of a repeat", pgstore.ConfirmAuto, func(s *pgstore.Store, ctx context.Context) error {
-			req := claimOf(o.ID)
-			req.Repeat = true
-			_, _, err := s.Claim(ctx, req)
-			return err
-		}, true},
 		{"claim, always", pgstore.ConfirmAlways, claimAgain(o.ID), true},
 		{"claim, never", pgstore.ConfirmNever, claimAgain(o.ID), false},
 		{"claim of a key in progress", pgstore.ConfirmAuto, claimAgain(running.ID), false},
@@ -156,7 +150,7 @@ func TestFate_confirmsReplays(t *testing.T) {
 			}
 			pid := backendWaiting(t, look)
 			cancel()
-			require.ErrorIs(t, <-done, server.ErrFateUnknown)
+			require.ErrorIs(t, <-done, store.ErrFateUnknown)
 			s.Close()
 			exec(t, look, "select pg_terminate_backend($1)", pid)
 			until(t, "nobody waits", func() bool { return !waits(t, look, "SyncRep") })
@@ -164,12 +158,12 @@ func TestFate_confirmsReplays(t *testing.T) {
 	}
 }
 
-func claimAgain(id server.ID) func(*pgstore.Store, context.Context) error {
+func claimAgain(id store.ID) func(*pgstore.Store, context.Context) error {
 	return func(s *pgstore.Store, ctx context.Context) error { _, _, err := s.Claim(ctx, claimOf(id)); return err }
 }
 
-// The backend dies between a commit that is on disk and its answer: the caller
-// hears that nobody knows, asks again with its token, and finds itself.
+// The backend dies between a commit that is on disk and its answer. The caller
+// gets ErrFateUnknown, asks again with its token, and finds its own record.
 func TestFate_backendKilledDuringCommit(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -177,7 +171,7 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 	req := newClaim()
 	done := inBackground(func() error { _, _, err := s.Claim(t.Context(), req); return err })
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 
 	local := reopened(t, look)
 	r, won, err := local.Claim(t.Context(), req)
@@ -185,29 +179,29 @@ func TestFate_backendKilledDuringCommit(t *testing.T) {
 	require.True(t, won)
 	require.EqualValues(t, 1, r.Fence)
 
-	// The same for the end of a transaction, whose rows stand or fall with it.
-	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	// The same holds for the commit of a transaction with its rows.
+	o := store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
 	tx, _ := begin(t, s)
 	done = inBackground(func() error { return tx.Settle(t.Context(), o, completion) })
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	require.NoError(t, reopened(t, look).Settle(t.Context(), o, completion), "it was durable")
 
-	// And for what is several statements and a COMMIT by itself.
-	undo := server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour}
+	// The same holds for a method that sends several statements and its own COMMIT.
+	undo := store.CancelRequest{ID: random(), Token: random(), Keep: time.Hour}
 	done = inBackground(func() error { _, _, err := s.Cancel(t.Context(), undo); return err })
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL))
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 	r, err = reopened(t, look).Read(t.Context(), undo.ID)
 	require.NoError(t, err)
-	require.Equal(t, server.StateCancelled, r.State, "it was durable")
+	require.Equal(t, store.StateCancelled, r.State, "it was durable")
 }
 
 // reopened waits until the server, which lost a backend and so restarts, is
 // back, and returns a store that does not wait for the standby.
 func reopened(t *testing.T, look *pgxpool.Pool) *pgstore.Store {
 	t.Helper()
-	until(t, "the server has restarted", func() bool { // for that it ends the session of look
+	until(t, "the server has restarted", func() bool { // the restart ends the session of look
 		return look.QueryRow(t.Context(), "select 1").Scan(nil) != nil
 	})
 	until(t, "the server is back", func() bool { return look.Ping(t.Context()) == nil })

@@ -22,7 +22,7 @@ func (r *firstRows) Close() {
 	r.err = r.batch.Close()
 }
 
-// Err is the rows' own error where they have one: that of the batch is the same.
+// Err is the rows' own error if they have one: the error of the batch is the same.
 func (r *firstRows) Err() error {
 	if err := r.Rows.Err(); err != nil {
 		return err

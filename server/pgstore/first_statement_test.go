@@ -16,11 +16,11 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// trips counts round trips on the connections of a pool: each time that something
-// arrives after something was written. Who reads may have begun to before: pgx does where
-// a write takes long.
+// trips counts round trips on the connections of a pool: each time that something arrives after something was
+// written. The read may begin before the write ends: pgx does so during a long write.
 type trips struct{ n atomic.Int64 }
 
 func (t *trips) watch(cfg *pgxpool.Config) {
@@ -117,7 +117,7 @@ var insertions = []insertion{
 		}
 		return err
 	}},
-	// What cannot travel with BEGIN.
+	// The following statements cannot be sent together with BEGIN.
 	{"several in one", 4, func(ctx context.Context, _ int) error {
 		_, err := pgstore.Tx(ctx).Exec(ctx, "insert into entry select count(*), 'x' from entry; select 1")
 		return err
@@ -164,9 +164,9 @@ var insertions = []insertion{
 	}},
 }
 
-// A run is the claim, the handler's statements, and the settlement with COMMIT:
-// whatever the first statement is, it begins the transaction, and where pgx lets
-// it, in its own round trip.
+// A run is the claim, the handler's statements, and the settlement with COMMIT.
+// The first statement, of any kind, begins the transaction. Where pgx allows
+// it, BEGIN takes no round trip of its own.
 func TestTx_beginsWithTheFirstStatement(t *testing.T) {
 	t.Parallel()
 	for _, insert := range insertions {
@@ -197,16 +197,17 @@ func TestTx_beginsWithTheFirstStatement(t *testing.T) {
 	}
 }
 
-// A handler that never uses its transaction has none, and one that thinks for a
-// while before it does holds no connection: here there is one, and Read needs it.
+// A handler that never uses its transaction does not begin it. Until its first
+// statement a handler holds no connection: here the pool has only one, and Read
+// needs it.
 func TestTx_holdsNothingBeforeTheFirstStatement(t *testing.T) {
 	t.Parallel()
 	seen := new(trips)
-	store, look := open(t, pgstore.Config{}, seen.watch, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	s, look := open(t, pgstore.Config{}, seen.watch, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	handle := func(ctx context.Context) (int, error) {
-		_, err := store.Read(ctx, random())
+		_, err := s.Read(ctx, random())
 		require.ErrorIs(t, err, server.ErrNotFound)
 		return 7, nil
 	}
@@ -219,19 +220,19 @@ func TestTx_holdsNothingBeforeTheFirstStatement(t *testing.T) {
 	require.Equal(t, 3, queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
 }
 
-// An unused transaction that lost its key is told so, as any other.
+// An unused transaction that lost its key gets ErrLeaseLost, like any other.
 func TestTx_unusedAndLost(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{})
 	o := claim(t, s)
-	require.NoError(t, s.Settle(t.Context(), o, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), o, store.Settlement{State: server.StateReleased}))
 	tx, _ := unbegun(t, s)
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrLeaseLost)
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxEnded)
 }
 
-// Whatever is wrong with the first statement, a handler that does not look commits
-// nothing, and sees pgx's own errors if it does.
+// If the first statement fails for any reason, a handler that ignores the error
+// commits nothing. A handler that looks sees pgx's own errors.
 func TestTx_firstStatementFails(t *testing.T) {
 	t.Parallel()
 	failures := []struct {
@@ -281,7 +282,7 @@ func TestTx_firstStatementFails(t *testing.T) {
 				require.Error(t, err, "%s %s in mode %v", f.name, way, mode)
 				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed, "%s %s in mode %v", f.name, way, mode)
 				require.Error(t, tx.Err(), "%s %s in mode %v", f.name, way, mode)
-				if refused := new(server.TxError); f.code != "" {
+				if refused := new(store.TxError); f.code != "" {
 					require.ErrorAs(t, tx.Err(), &refused, "%s %s in mode %v", f.name, way, mode)
 					require.Equal(t, f.code, refused.SQLState)
 				}
@@ -312,14 +313,14 @@ func TestTx_firstStatementConflicts(t *testing.T) {
 		tx, ctx := unbegun(t, s)
 		require.NoError(t, tx.Err())
 		require.Error(t, do(ctx, pgstore.Tx(ctx)), name)
-		require.ErrorIs(t, tx.Err(), server.ErrConflict, name)
-		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict, name)
-		require.ErrorIs(t, tx.Err(), server.ErrConflict, "also after the end")
+		require.ErrorIs(t, tx.Err(), store.ErrConflict, name)
+		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), store.ErrConflict, name)
+		require.ErrorIs(t, tx.Err(), store.ErrConflict, "also after the end")
 	}
 }
 
-// A row that cannot be scanned says nothing about the transaction, and does not
-// keep its connection busy either.
+// A row that cannot be scanned does not fail the transaction, and does not keep
+// its connection busy.
 func TestTx_firstRowDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{})
@@ -349,7 +350,7 @@ func TestTx_firstRowDoesNotFit(t *testing.T) {
 	}
 }
 
-// A ctx that has ended before anything was sent has harmed nothing.
+// A ctx that ends before anything was sent leaves the transaction usable.
 func TestTx_firstStatementTooLate(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -366,8 +367,8 @@ func TestTx_firstStatementTooLate(t *testing.T) {
 	require.Equal(t, 2, queryRow[int](t, look, "select sum(id) from entry"))
 }
 
-// There is no connection for the first statement: the handler learns that, and
-// nothing is committed if it does not listen.
+// There is no connection for the first statement. The handler gets an error,
+// and if it ignores the error nothing is committed.
 func TestTx_noConnection(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
@@ -391,7 +392,7 @@ func TestTx_noConnection(t *testing.T) {
 	require.NoError(t, s.Settle(t.Context(), o, completion))
 }
 
-// An askedContext tells when somebody wants to know its end.
+// An askedContext tells when its Done is first called.
 type askedContext struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -404,16 +405,16 @@ func (c *askedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// What a handler left running comes to its first statement while the run ends. It
-// must not begin a transaction that nobody ends.
+// A goroutine that a handler left running sends its first statement while the
+// run ends. It must not begin a transaction that nothing ends.
 func TestTx_firstStatementOutlivesTheRun(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 2 })
 	exec(t, look, "create table entry (id int primary key, what text)")
 	o := claim(t, s)
-	ends := map[string]func(tx server.Tx) error{
-		"rollback": func(tx server.Tx) error { return tx.Rollback(t.Context()) },
-		"settle": func(tx server.Tx) error {
+	ends := map[string]func(tx store.Tx) error{
+		"rollback": func(tx store.Tx) error { return tx.Rollback(t.Context()) },
+		"settle": func(tx store.Tx) error {
 			if err := tx.Settle(t.Context(), o, completion); !errors.Is(err, pgstore.ErrTxBusy) {
 				return errors.Join(errors.New("settled"), err)
 			}

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// namesOf counts the statements that begin so and that the handler's session knows
-// by name.
+// namesOf counts the prepared statements of the handler's session that begin
+// with this text.
 func namesOf(ctx context.Context, t *testing.T, begin string) (n int) {
 	t.Helper()
 	const count = "select count(*) from pg_prepared_statements where starts_with(statement, $1)"
@@ -36,7 +36,7 @@ func TestTx_namesStatements(t *testing.T) {
 			t.Parallel()
 			g, look := entries(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.DefaultQueryExecMode = tt.mode })
 			for id := range 3 {
-				_, err := do(t, g, server.Transactional, fmt.Sprint("key-", id), func(ctx context.Context) (int, error) {
+				_, err := do(t, g, store.Transactional, fmt.Sprint("key-", id), func(ctx context.Context) (int, error) {
 					tx := pgstore.Tx(ctx)
 					_, err := tx.Exec(ctx, insertEntry, id)
 					require.NoError(t, err)
@@ -55,14 +55,14 @@ func TestTx_namesStatements(t *testing.T) {
 	}
 }
 
-// Texts may be many, as where somebody writes values into them. The server is not
-// made to remember them all.
+// A handler that writes values into its statements has many texts. The server
+// must not keep them all prepared.
 func TestTx_namesFewStatements(t *testing.T) {
 	t.Parallel()
 	g, look := entries(t)
 	const texts = 300
 	for id := range texts {
-		_, err := do(t, g, server.Transactional, fmt.Sprint("key-", id), func(ctx context.Context) (int, error) {
+		_, err := do(t, g, store.Transactional, fmt.Sprint("key-", id), func(ctx context.Context) (int, error) {
 			_, err := pgstore.Tx(ctx).Exec(ctx, fmt.Sprintf("insert into entry values (%d, $1)", id), "x")
 			require.NoError(t, err)
 			if id == texts-1 {
@@ -77,8 +77,9 @@ func TestTx_namesFewStatements(t *testing.T) {
 	require.Equal(t, texts, queryRow[int](t, look, "select count(*) from entry"))
 }
 
-// A handler's statement can be the name of one that was prepared with the
-// connection, and its text can be wrong: it is told what the server says.
+// A handler's statement can be the name of a statement that was prepared with
+// the connection. Its text can also be wrong: then the handler gets the
+// server's error.
 func TestTx_namesWhatIsNone(t *testing.T) {
 	t.Parallel()
 	const named = "add one"
@@ -89,13 +90,13 @@ func TestTx_namesWhatIsNone(t *testing.T) {
 		}
 	})
 	for run := range 2 {
-		n, err := do(t, g, server.Transactional, fmt.Sprint("key-", run), func(ctx context.Context) (n int, err error) {
+		n, err := do(t, g, store.Transactional, fmt.Sprint("key-", run), func(ctx context.Context) (n int, err error) {
 			require.NoError(t, pgstore.Tx(ctx).QueryRow(ctx, named, 7).Scan(&n), "the first")
 			return n, pgstore.Tx(ctx).QueryRow(ctx, named, n).Scan(&n)
 		})
 		require.NoError(t, err)
 		require.Equal(t, 9, n)
-		_, err = do(t, g, server.Transactional, fmt.Sprint("wrong-", run), func(ctx context.Context) (int, error) {
+		_, err = do(t, g, store.Transactional, fmt.Sprint("wrong-", run), func(ctx context.Context) (int, error) {
 			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into nowhere values ($1)", run)
 			return 0, err
 		})

@@ -9,29 +9,27 @@ import (
 
 type contextKey struct{}
 
-// NewContext implements [server.Tx], for [Tx].
+// NewContext implements [store.Tx], for [Tx].
 func (t *tx) NewContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, &handlerTx{root: t, refuse: ErrTxOwned})
 }
 
-// Tx returns the transaction of the run that ctx belongs to. What it writes is
-// committed together with the run's answer, and rolled back with it.
+// Tx returns the transaction of the run that ctx belongs to. Its writes are committed together with
+// the run's answer, and rolled back with it.
 //
 // It is an ordinary [pgx.Tx], not safe for concurrent use, but for its end: its
 // Commit and Rollback return [ErrTxOwned], because the guard ends it. Its Begin
 // makes a savepoint, which can be committed and rolled back. Close all rows
 // before the handler returns. After the run every method returns [ErrTxEnded].
 //
-// The first statement takes a connection from the pool, for which it may have to
-// wait, and begins the transaction. A Query, a QueryRow, an Exec with arguments and
-// a SendBatch do that in their own round trip (what traces queries sees a batch);
-// the others need one more. Where it does not succeed the transaction has failed,
-// as after any statement that fails. Conn and LargeObjects begin it, too: Conn
-// returns nil where that fails.
+// The first statement takes a connection from the pool, for which it may have to wait, and begins
+// the transaction. A Query, a QueryRow, an Exec with arguments and a SendBatch do that in their own
+// round trip (what traces queries sees a batch); the others need one more. If that fails the
+// transaction has failed, as after any statement that fails. Conn and LargeObjects begin it, too:
+// Conn returns nil where that fails.
 //
-// Where ctx carries no transaction, outside a Transactional run, a completion hook
-// and [Store.OnceFunc], every method returns [ErrNoTx], Conn returns nil, and the
-// LargeObjects must not be used.
+// ctx carries no transaction outside a Transactional run, a completion hook and [Store.OnceFunc].
+// Then every method returns [ErrNoTx], Conn returns nil, and the LargeObjects must not be used.
 func Tx(ctx context.Context) pgx.Tx {
 	if t, ok := ctx.Value(contextKey{}).(*handlerTx); ok {
 		return t
@@ -108,8 +106,8 @@ func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.Stat
 	return t.current(ctx).Prepare(ctx, name, sql)
 }
 
-// Exec without arguments may have several statements: pgx uses the simple protocol
-// for it, which batches have not.
+// Exec without arguments may have several statements. pgx sends them in the simple protocol, which
+// a batch cannot use.
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if len(args) == 0 || !t.begins(args) {
 		tx, args := t.named(ctx, args)

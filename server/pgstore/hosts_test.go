@@ -9,13 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// The URL lists the standby first. A store finds the primary behind it, and a service has its
-// effects there; one that asks for any host, or knows the standby alone, does not open.
+// The URL lists the standby first. A store finds the primary behind it, and a service has its effects there. A store
+// that accepts any host, or that knows the standby alone, does not open.
 func TestOpen_standbyListedFirst(t *testing.T) {
 	t.Parallel()
 	primary, standby, _ := replicated(t)
@@ -26,7 +25,7 @@ func TestOpen_standbyListedFirst(t *testing.T) {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg.Copy())
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	exec(t, look, "create table effect (what text)")
 	s, err := pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
 	require.NoError(t, err)
@@ -49,7 +48,7 @@ func TestOpen_standbyListedFirst(t *testing.T) {
 	require.NoError(t, err)
 	any.ConnConfig.ValidateConnect = nil // as without target_session_attrs
 	_, err = pgstore.Open(t.Context(), any, pgstore.Config{AllowNonDurable: true})
-	require.ErrorIs(t, err, pgkit.ErrReadOnly)
-	require.ErrorIs(t, opens(t.Context(), standby.URL("shop")), pgkit.ErrReadOnly)
+	require.ErrorIs(t, err, pgstore.ErrReadOnly)
+	require.ErrorIs(t, opens(t.Context(), standby.URL("shop")), pgstore.ErrReadOnly)
 	require.NoError(t, opens(t.Context(), primary.URL("shop")))
 }

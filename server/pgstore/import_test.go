@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A callee that keeps its keys in Postgres links the driver, and nothing of the
-// caller's side.
+// A callee that keeps its keys in Postgres links the driver, and no package of
+// the caller's side.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/fanonce/fanonce/"
 	allowed := map[string][]string{
-		".":        {module + "server", module + "childkey", "github.com/jackc/", "golang.org/x/", "github.com/google/uuid"},
-		"../pgkit": {module + "server/pgkit", "github.com/jackc/", "golang.org/x/"},
+		".":                    {module + "server", module + "childkey", module + "internal/pgkit", "github.com/jackc/", "golang.org/x/", "github.com/google/uuid"},
+		"../../internal/pgkit": {module + "internal/pgkit", "github.com/jackc/", "golang.org/x/"},
 	}
 	for dir, prefixes := range allowed {
 		cmd := osexec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", dir)

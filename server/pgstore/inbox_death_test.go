@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/inbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -26,10 +27,10 @@ const (
 	diesBeforeTheAck = "between the commit and the acknowledgement"
 )
 
-var shipped = server.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
+var shipped = inbox.Message{Source: "orders", ID: "0/42", Payload: []byte("order-42")}
 
 // newConsumer is an inbox whose handler writes a row for each message.
-func newConsumer(ctx context.Context, url string, observer server.Observer) (deliver func(work func()) (server.Delivery, error), stop func(), err error) {
+func newConsumer(ctx context.Context, url string, observer server.Observer) (deliver func(work func()) (inbox.Delivery, error), stop func(), err error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err
@@ -42,9 +43,9 @@ func newConsumer(ctx context.Context, url string, observer server.Observer) (del
 	if err != nil {
 		return nil, nil, err
 	}
-	inbox, err := server.NewInbox(g, server.InboxConfig{Consumer: "shipping", Effect: server.Transactional})
-	return func(work func()) (server.Delivery, error) {
-		return inbox.Handle(ctx, shipped, func(ctx context.Context, payload []byte) error {
+	consumer, err := inbox.New(g, inbox.Config{Consumer: "shipping", Effect: server.Transactional})
+	return func(work func()) (inbox.Delivery, error) {
+		return consumer.Handle(ctx, shipped, func(ctx context.Context, payload []byte) error {
 			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into shipments (what) values ($1)", string(payload))
 			work()
 			return err
@@ -88,10 +89,10 @@ func TestInbox_consumerDies(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		dies string
-		want server.Delivery
+		want inbox.Delivery
 	}{
-		{diesInWork, server.DeliveryRan},
-		{diesBeforeTheAck, server.DeliveryDuplicate},
+		{diesInWork, inbox.Ran},
+		{diesBeforeTheAck, inbox.Duplicate},
 	} {
 		t.Run(tt.dies, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +109,7 @@ func TestInbox_consumerDies(t *testing.T) {
 			defer stop()
 			if tt.dies == diesInWork {
 				got, _ := deliver(func() {})
-				require.Equal(t, server.DeliveryBusy, got, "the lease of the dead")
+				require.Equal(t, inbox.Busy, got, "the lease of the dead")
 			}
 			lapse(t, look)
 			got, err := deliver(func() {})

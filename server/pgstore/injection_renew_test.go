@@ -7,16 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A renewal beside a held record takes several round trips. Whichever of them fails,
-// what it says of an owner is so, and asking again decides all but the held one.
+// A renewal beside a held record takes several round trips. If one of them fails, the results that Renew does return
+// are true. A repeated renewal decides every owner except the owner of the held record.
 func TestInjection_partialRenewal(t *testing.T) {
 	t.Parallel()
-	i := new(pgtest.Injector)
+	i := new(pgkittest.Injector)
 	s, look := open(t, pgstore.Config{}, i.Under)
 	held := claim(t, s)
 	tx, err := look.Begin(t.Context())
@@ -25,10 +25,10 @@ func TestInjection_partialRenewal(t *testing.T) {
 	_, err = tx.Exec(t.Context(), "select from idempotency where key = $1 for update", [16]byte(held.ID))
 	require.NoError(t, err)
 
-	var owners []server.Owner
-	var stale server.Owner
+	var owners []store.Owner
+	var stale store.Owner
 	prepare := func() {
-		owners = []server.Owner{held}
+		owners = []store.Owner{held}
 		for range 5 {
 			owners = append(owners, claim(t, s))
 		}
@@ -36,7 +36,7 @@ func TestInjection_partialRenewal(t *testing.T) {
 		stale.Token = random()
 		owners = append(owners, stale)
 	}
-	var got server.Renewal
+	var got store.Renewal
 	partial := 0
 	i.EveryFault(t, prepare, func(ctx context.Context) {
 		got, err = s.Renew(ctx, owners, 2*time.Hour)
@@ -58,7 +58,7 @@ func TestInjection_partialRenewal(t *testing.T) {
 			got, err = s.Renew(t.Context(), owners, 2*time.Hour)
 			return len(got.Renewed) == len(owners)-2
 		})
-		require.Equal(t, []server.Owner{stale}, got.Lost, at)
+		require.Equal(t, []store.Owner{stale}, got.Lost, at)
 	})
 	require.Positive(t, partial, "some faults left a part of the owners decided")
 }

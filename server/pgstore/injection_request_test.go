@@ -13,27 +13,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // A faultyService is a guard whose database fails when it is told to, with a
 // route for each effect class, and an undo. Each run leaves one row.
 type faultyService struct {
-	injector *pgtest.Injector
+	injector *pgkittest.Injector
 	look     *pgxpool.Pool
 	mux      *http.ServeMux
 }
 
 func newFaultyService(t *testing.T) *faultyService {
 	t.Helper()
-	s := &faultyService{injector: new(pgtest.Injector), mux: http.NewServeMux()}
+	s := &faultyService{injector: new(pgkittest.Injector), mux: http.NewServeMux()}
 	var store *pgstore.Store
 	store, s.look = open(t, pgstore.Config{}, s.injector.Under)
 	exec(t, s.look, "create table effect (key text, what text)")
 	g, err := server.NewGuard(store, server.Unscoped, server.Config{
-		Lease: 200 * time.Millisecond, MaxDeaths: 100, SettleTimeout: 2 * time.Second,
+		Lease: 200 * time.Millisecond, MaxRecoveryAttempts: 100, SettleTimeout: 2 * time.Second,
 	})
 	require.NoError(t, err)
 	const insert = "insert into effect values ($1, $2)"
@@ -104,7 +104,7 @@ func (s *faultyService) effects(t *testing.T, key, what string) int {
 	return queryRow[int](t, s.look, "select count(*) from effect where key = $1 and what = $2", key, what)
 }
 
-// Whatever round trip of a request fails, and however: its effect happens at most
+// Any round trip of a request can fail, in any way. The effect happens at most
 // once, an answer that was given stays the answer, and no key is stuck.
 func TestInjection_requests(t *testing.T) {
 	t.Parallel()

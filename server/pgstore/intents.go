@@ -9,26 +9,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Intents remembers what a program was about to do: it is an sdk.IntentStore, in
-// the store's database. It is safe for concurrent use.
+// Intents remembers the work that a program was about to do. It is an sdk.IntentStore, in the
+// store's database. It is safe for concurrent use.
 //
 //	ctx, err := sdk.Begin(ctx, store.Intents(), "checkout", "order-42")
 //	… // the calls
 //	err = store.Intents().Done(ctx, "checkout", "order-42")
 //
-// A process that starts looks for [Intents.Pending] ones and does them again: under
-// the same keys, what was done before is answered and not done twice. Parent keys
-// lie in the table as they are, since they are to be sent.
+// A process that starts looks for [Intents.Pending] ones and does them again. Calls under the same
+// keys that were done before are answered and not done twice. Parent keys lie in the table as they
+// are, since they are to be sent.
 type Intents struct{ store *Store }
 
 // Intents returns the store's intents.
 func (s *Store) Intents() *Intents { return &Intents{s} }
 
-// An Intent is something that was begun.
+// An Intent is work that was begun.
 type Intent struct {
 	Parent    childkey.Key
 	Namespace string
@@ -37,30 +37,29 @@ type Intent struct {
 }
 
 // Begin implements sdk.IntentStore. It returns an error wrapping [ErrArgument] for
-// the zero Key, and one wrapping [server.ErrFateUnknown] if the intent may have been
+// the zero Key, and one wrapping [store.ErrFateUnknown] if the intent may have been
 // stored or not: begin again.
 func (i *Intents) Begin(ctx context.Context, parent childkey.Key, namespace string, parts []string) (began time.Time, existed bool, err error) {
-	st, err := i.begin(parent, namespace, parts, &i.store.lockTimeout)
+	st, err := i.begin(parent, namespace, parts, &i.store.db.LockTimeout)
 	if err != nil {
 		return time.Time{}, false, err
 	}
 	for {
-		began, inserted, err := pgkit.Row(ctx, i.store.writer, st, pgx.RowTo[time.Time])
+		began, inserted, err := pgkit.Row(ctx, i.store.db.Writer, st, pgx.RowTo[time.Time])
 		if err != nil || inserted {
 			return began, false, wrap("begin", err)
 		}
 		read := i.store.query.intent.Bind(pgx.NamedArgs{"key": parent.String()})
-		began, err = pgkit.One(ctx, i.store.pool, read, pgx.RowTo[time.Time])
+		began, err = pgkit.One(ctx, i.store.db.Pool, read, pgx.RowTo[time.Time])
 		if !errors.Is(err, pgx.ErrNoRows) { // else it was swept in between
 			return began, true, wrap("begin", err)
 		}
 	}
 }
 
-// Stage is Begin as part of tx, for whoever writes down in one transaction what is
-// to be done, as an order, and that it is to be done: whatever commits the one
-// commits the other. Nothing may be sent before the commit; after it sdk.Begin
-// finds the intent. Stage reports whether it was there before.
+// Stage is Begin as part of tx. Use it to write the work, for example an order, and the intent in
+// one transaction: both are committed or neither. Send no call before the commit. After the commit
+// sdk.Begin finds the intent. Stage reports whether it was there before.
 func (i *Intents) Stage(ctx context.Context, tx pgx.Tx, namespace string, parts ...string) (existed bool, err error) {
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
@@ -89,24 +88,24 @@ func (i *Intents) begin(parent childkey.Key, namespace string, parts []string, l
 	return st, wrap("begin", st.Err())
 }
 
-// Done says that the intent of these parts is finished, whatever its end was, so
-// that it is no longer pending and may be swept. It returns an error wrapping
-// [server.ErrNotFound] for one that was never begun, and can be called again.
+// Done says that the intent of these parts is finished, whether it succeeded or not. Then it is no
+// longer pending and may be swept. It returns an error wrapping [store.ErrNotFound] if the intent
+// was never begun. It can be called again.
 func (i *Intents) Done(ctx context.Context, namespace string, parts ...string) error {
 	parent, err := parentOf(namespace, parts)
 	if err != nil {
 		return err
 	}
-	n, err := pgkit.Exec(ctx, i.store.writer, i.store.query.intentDone.Bind(pgx.NamedArgs{"key": parent.String()}))
+	n, err := pgkit.Exec(ctx, i.store.db.Writer, i.store.query.intentDone.Bind(pgx.NamedArgs{"key": parent.String()}))
 	if err == nil && n == 0 {
-		err = server.ErrNotFound
+		err = store.ErrNotFound
 	}
 	return wrap("done", err)
 }
 
-// Pending returns up to limit intents that were begun longer ago than age and are
-// not done, the oldest first. An age longer than the program takes leaves out what
-// is still under way; doing one of those again would be harmless, if useless.
+// Pending returns up to limit intents that were begun longer ago than age and are not done, the
+// oldest first. An age longer than the program takes leaves out the intents that are still running.
+// A second run of such an intent would be useless but harmless.
 func (i *Intents) Pending(ctx context.Context, age time.Duration, limit int) ([]Intent, error) {
 	if err := checkLength("age", age); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (i *Intents) Pending(ctx context.Context, age time.Duration, limit int) ([]
 		return nil, fmt.Errorf("%w: limit %d", ErrArgument, limit)
 	}
 	st := i.store.query.intentsPending.Bind(pgx.NamedArgs{"age": age, "limit": int64(limit)})
-	intents, err := pgkit.All(ctx, i.store.pool, st, scanIntent)
+	intents, err := pgkit.All(ctx, i.store.db.Pool, st, scanIntent)
 	return intents, wrap("pending", err)
 }
 
@@ -135,9 +134,9 @@ func scanIntent(row pgx.CollectableRow) (in Intent, err error) {
 // intentBatch is how many intents one statement deletes.
 const intentBatch = 1000
 
-// Sweep forgets the intents that were done longer ago than age, in batches of a
-// thousand, and returns how many. One that is begun again after that counts as new:
-// age must be longer than callees remember keys.
+// Sweep forgets the intents that were done longer ago than age, in batches of a thousand, and
+// returns how many. An intent that is begun again after that counts as new: age must be longer than
+// downstream services remember keys.
 //
 // It returns an error wrapping [ErrArgument] if age is not positive.
 func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
@@ -145,9 +144,8 @@ func (i *Intents) Sweep(ctx context.Context, age time.Duration) (int, error) {
 		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
 	}
 	st := i.store.query.intentsSweep.Bind(pgx.NamedArgs{"age": age, "limit": int64(intentBatch)})
-	return inBatches(ctx, intentBatch, "sweep intents", func() (int64, error) {
-		return pgkit.Exec(ctx, i.store.writer, st)
-	})
+	n, err := pgkit.ExecInBatches(ctx, i.store.db.Writer, st, intentBatch)
+	return n, wrap("sweep intents", err)
 }
 
 func parentOf(namespace string, parts []string) (childkey.Key, error) {
@@ -156,20 +154,4 @@ func parentOf(namespace string, parts []string) (childkey.Key, error) {
 		return childkey.Key{}, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	return parent, nil
-}
-
-// inBatches deletes until there is less than a batch left, and returns how many
-// it deleted, also with an error.
-func inBatches(ctx context.Context, batch int64, doing string, remove func() (int64, error)) (int, error) {
-	total := 0
-	for {
-		n, err := pgkit.RetryConflict(ctx, remove)
-		total += int(n)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || n < batch {
-			return total, wrap(doing, err)
-		}
-	}
 }

@@ -93,7 +93,7 @@ func TestIntents_pendingInOrder(t *testing.T) {
 	}
 }
 
-// Of those who begin at once one is the first, and all hear the same time.
+// If several callers begin at once, one of them is the first, and all get the same time.
 func TestIntents_oneIsFirst(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -194,7 +194,7 @@ func TestIntents_asRuntime(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The environment of a process that begins an order and charges for it.
+// These variables are the environment of a process that begins an order and charges for it.
 const (
 	intentURL  = "PGSTORE_TEST_INTENT_URL"
 	paymentURL = "PGSTORE_TEST_INTENT_PAYMENT"
@@ -242,8 +242,8 @@ func chargeOrder(url string) int {
 	return 0
 }
 
-// The process is killed when its work was done and before it hears of it, twice.
-// Each time the next one sends the same key, bytes and First-Sent.
+// Twice the process is killed after its work is done and before it gets the
+// answer. Each time the next process sends the same key, bytes and First-Sent.
 func TestIntents_processIsKilled(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})

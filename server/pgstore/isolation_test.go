@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // serializable is the default of the database, not a choice of the store's.
@@ -17,20 +17,20 @@ func serializable(cfg *pgxpool.Config) {
 	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 }
 
-// Where SERIALIZABLE is the default, the loser of a claim would get an error in
-// place of the record.
+// If SERIALIZABLE were used where it is the default, the loser of a claim would
+// get an error instead of the record.
 func TestStore_serializableDefault(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, nil)
-	servertest.TestStore(t, func(tb testing.TB) server.Store { return databases.open(tb, pgstore.Config{}, serializable) })
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}, serializable) })
 }
 
 func TestTxStore_serializableDefault(t *testing.T) {
 	t.Parallel()
-	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
-		store, look := open(tb, pgstore.Config{}, serializable)
+	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
+		s, look := open(tb, pgstore.Config{}, serializable)
 		exec(tb, look, "create table effect (id uuid not null)")
-		return store, rows{look}
+		return s, rows{look}
 	})
 }
 

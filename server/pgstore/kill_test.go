@@ -22,8 +22,8 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// The environment of a process that does one task and dies by SIGKILL at a round
-// trip to the database: "effect n when".
+// These variables are the environment of a process that does one task and dies
+// by SIGKILL at a round trip to the database: "effect n when".
 const (
 	killURL = "PGSTORE_TEST_KILL_URL"
 	killAt  = "PGSTORE_TEST_KILL_AT"
@@ -57,9 +57,9 @@ func (c *deadlyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// transferOnce is the task: it leaves one row in the way of its effect class.
+// transferOnce is the task: it writes one row as its effect class does.
 func transferOnce(ctx context.Context, store *pgstore.Store, outside *pgxpool.Pool, effect server.Effect) error {
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{MaxDeaths: 100})
+	g, err := server.NewGuard(store, server.Unscoped, server.Config{MaxRecoveryAttempts: 100})
 	if err != nil {
 		return err
 	}
@@ -125,9 +125,10 @@ func transferAndDie(url string) int {
 	return 0
 }
 
-// A process dies at each point between two things that the database sees: before
-// and after the claim, the handler's BEGIN, its write, the COMMIT with the answer.
-// Whatever it left, the next calls bring the key to its end, by its effect class.
+// A process dies at each point between two messages to the database: before and
+// after the claim, the handler's BEGIN, its write, and the COMMIT with the
+// answer. In every case the next calls bring the key to the end that its effect
+// class defines.
 func TestKill_atEachRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // Every packet between a running callee and its database begins to take half a second. Runs
@@ -23,7 +23,7 @@ func TestNetwork_halfASecondPerPacket(t *testing.T) {
 	const lease, work, latency = 10 * time.Second, 11 * time.Second, 500 * time.Millisecond
 	const warm, keys = 6, 3
 	look := ledger(t)
-	network := pgtest.NewProxy(t, look.Config().ConnString())
+	network := pgkittest.NewProxy(t, look.Config().ConnString())
 	s := openThrough(t, network, pgstore.Config{})
 	var runs atomic.Int32
 	c := newCallee(t, s, server.Config{Lease: lease}, func(r *http.Request) {
@@ -62,7 +62,7 @@ func TestNetwork_halfASecondPerPacket(t *testing.T) {
 }
 
 // openThrough opens a store whose connections go through p.
-func openThrough(t *testing.T, p *pgtest.Proxy, cfg pgstore.Config) *pgstore.Store {
+func openThrough(t *testing.T, p *pgkittest.Proxy, cfg pgstore.Config) *pgstore.Store {
 	t.Helper()
 	pool, err := pgxpool.ParseConfig(p.URL())
 	require.NoError(t, err)

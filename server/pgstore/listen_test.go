@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // openListening is openOn with a listening connection.
@@ -56,9 +56,9 @@ func newEar(tb testing.TB, look *pgxpool.Pool) *ear {
 	return e
 }
 
-// heard returns all keys that were notified until now. Notifications come in the order
-// of their commits, so that the last one says that there are no more.
-func (e *ear) heard(tb testing.TB) (keys []server.ID) {
+// heard returns all keys that were notified until now. Notifications come in the order of their commits, so that the
+// last one shows that there are no more.
+func (e *ear) heard(tb testing.TB) (keys []store.ID) {
 	tb.Helper()
 	exec(tb, e.look, "select pg_notify($1, 'enough')", e.channel)
 	for {
@@ -75,35 +75,35 @@ func (e *ear) heard(tb testing.TB) (keys []server.ID) {
 	}
 }
 
-// The whole law, with no more rights than a service has.
+// The whole conformance suite passes with only the rights of a service.
 func TestStore_listening(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
+	servertest.TestStore(t, func(tb testing.TB) store.Store {
 		look, asRole := databases.lend(tb)
 		return openListening(tb, look, asRole)
 	})
 }
 
-// However a run ends, there is a notification if somebody waits, and else none.
+// For every end of a run there is a notification if somebody waits, and none otherwise.
 func TestListen_whoSettlesNotifies(t *testing.T) {
 	t.Parallel()
-	released := server.Settlement{State: server.StateReleased}
-	unknown := server.Settlement{State: server.StateUnknown}
-	alone := func(end server.Settlement) func(*testing.T, *pgstore.Store, []server.Owner) {
-		return func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+	released := store.Settlement{State: store.StateReleased}
+	unknown := store.Settlement{State: store.StateUnknown}
+	alone := func(end store.Settlement) func(*testing.T, *pgstore.Store, []store.Owner) {
+		return func(t *testing.T, s *pgstore.Store, owners []store.Owner) {
 			for _, o := range owners {
 				require.NoError(t, s.Settle(t.Context(), o, end))
 			}
 		}
 	}
-	inTx := func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+	inTx := func(t *testing.T, s *pgstore.Store, owners []store.Owner) {
 		for _, o := range owners {
 			tx, _ := begin(t, s)
 			require.NoError(t, tx.Settle(t.Context(), o, completion))
 		}
 	}
-	together := func(t *testing.T, s *pgstore.Store, owners []server.Owner) {
+	together := func(t *testing.T, s *pgstore.Store, owners []store.Owner) {
 		for _, err := range flushed(t, s, len(owners), func(i int) error { return s.Settle(t.Context(), owners[i], completion) }) {
 			require.NoError(t, err)
 		}
@@ -112,12 +112,12 @@ func TestListen_whoSettlesNotifies(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		cfg  pgstore.Config
-		end  func(*testing.T, *pgstore.Store, []server.Owner)
+		end  func(*testing.T, *pgstore.Store, []store.Owner)
 	}{
 		{"completed", inline, alone(completion)},
 		{"released", inline, alone(released)},
 		{"unknown", inline, alone(unknown)},
-		{"not combined", pgstore.Config{Combining: pgstore.CombiningOff}, alone(completion)},
+		{"not combined", pgstore.Config{SeparateCommits: true}, alone(completion)},
 		{"in a transaction", inline, inTx},
 		{"in one flush", inline, together},
 		{"completed, to a partition", apart, alone(completion)},
@@ -129,15 +129,15 @@ func TestListen_whoSettlesNotifies(t *testing.T) {
 			s, look := open(t, tt.cfg, size(1))
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
 			e := newEar(t, look)
-			owners := []server.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
+			owners := []store.Owner{claim(t, s), claim(t, s), claim(t, s), claim(t, s)}
 			exec(t, look, "update idempotency set waiters = true where key = any ($1)", [][16]byte{owners[1].ID, owners[2].ID})
 			tt.end(t, s, owners)
-			require.ElementsMatch(t, []server.ID{owners[1].ID, owners[2].ID}, e.heard(t))
+			require.ElementsMatch(t, []store.ID{owners[1].ID, owners[2].ID}, e.heard(t))
 		})
 	}
 }
 
-// A notification takes a lock that all commits would wait for in turn.
+// A notification takes a lock for which all commits would wait in turn.
 func TestListen_silentWhileNobodyWaits(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -161,7 +161,7 @@ func TestListen_silentWhileNobodyWaits(t *testing.T) {
 	require.Zero(t, queryRow[int](t, look, "select count(*) from idempotency where state = 2 and waiters"))
 }
 
-// A deafTest is two stores on one table of which one waits and has one connection.
+// A deafTest has two stores on one table. One of the stores waits, and has one connection only.
 type deafTest struct {
 	look           *pgxpool.Pool
 	table          string
@@ -188,7 +188,7 @@ func newDeafTest(t *testing.T, look *pgxpool.Pool, schema, table string) *deafTe
 }
 
 // noted watches a new run, and returns when its record says so.
-func (d *deafTest) noted(t *testing.T) (o server.Owner, ended <-chan struct{}) {
+func (d *deafTest) noted(t *testing.T) (o store.Owner, ended <-chan struct{}) {
 	t.Helper()
 	o = claim(t, d.owner)
 	ended, stop := d.waiting.Watch(o.ID, o.Fence)
@@ -199,8 +199,8 @@ func (d *deafTest) noted(t *testing.T) (o server.Owner, ended <-chan struct{}) {
 	return o, ended
 }
 
-// hears shows that the store is notified: it cannot poll, for its only connection is
-// taken, and it did not give up, for which three polls would have had to fail.
+// hears shows that the store is notified. The store cannot poll, because its only connection is taken. It did not
+// give up either, because that takes three failed polls.
 func (d *deafTest) hears(t *testing.T) {
 	t.Helper()
 	listens(t, d.waiting)
@@ -213,8 +213,8 @@ func (d *deafTest) hears(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
-// The connection that listens breaks, time and again. What ends meanwhile is found
-// by polling, and the connection is made anew.
+// The connection that listens breaks repeatedly. Polling finds the runs that
+// end meanwhile, and the store connects again.
 func TestListen_connectionBreaks(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -235,8 +235,8 @@ func TestListen_connectionBreaks(t *testing.T) {
 	d.hears(t)
 }
 
-// Runs end in the moment in which it is noted that somebody waits for them. Who waits
-// is told, by a notification if the note came first, and else there is none.
+// Runs end at the moment at which their records get the note that somebody waits. Every waiter is told. A
+// notification is sent only if the note came first.
 func TestListen_noteRacesSettlement(t *testing.T) {
 	t.Parallel()
 	owner, look := open(t, pgstore.Config{})
@@ -256,7 +256,7 @@ func TestListen_noteRacesSettlement(t *testing.T) {
 				}
 				ended, stop := waiting.Watch(req.ID, r.Fence)
 				time.Sleep(time.Duration(rand.IntN(12_000)) * time.Microsecond) // a poll comes after 5 ms or so
-				if err := owner.Settle(t.Context(), server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion); err != nil {
+				if err := owner.Settle(t.Context(), store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion); err != nil {
 					t.Error(err)
 				}
 				told(t, "a run that ended as it was noted", ended)
@@ -269,7 +269,7 @@ func TestListen_noteRacesSettlement(t *testing.T) {
 	require.NoError(t, err)
 	noted, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 	require.NoError(t, err)
-	want := make([]server.ID, len(noted))
+	want := make([]store.ID, len(noted))
 	for i, key := range noted {
 		want[i] = key
 	}
@@ -278,8 +278,8 @@ func TestListen_noteRacesSettlement(t *testing.T) {
 	require.Less(t, len(noted), callers*each, "none ended before it was noted")
 }
 
-// A record that an undo holds for the length of its transaction is passed over, and
-// nobody waits with it.
+// A note skips a record that an undo holds for the length of its transaction,
+// and other notes do not wait for it.
 func TestListen_passesOverLockedRecords(t *testing.T) {
 	t.Parallel()
 	owner, look := open(t, pgstore.Config{})
@@ -287,13 +287,13 @@ func TestListen_passesOverLockedRecords(t *testing.T) {
 	listens(t, waiting)
 	locked, free := claim(t, owner), claim(t, owner)
 	tx, _ := begin(t, owner)
-	_, _, err := tx.Cancel(t.Context(), server.CancelRequest{ID: locked.ID, Token: random(), Keep: time.Hour})
+	_, _, err := tx.Cancel(t.Context(), store.CancelRequest{ID: locked.ID, Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	_, stop := waiting.Watch(locked.ID, locked.Fence)
 	defer stop()
 	_, stopFree := waiting.Watch(free.ID, free.Fence)
 	defer stopFree()
-	noted := func(o server.Owner) func() bool {
+	noted := func(o store.Owner) func() bool {
 		return func() bool {
 			return queryRow[bool](t, look, "select waiters from idempotency where key = $1", [16]byte(o.ID))
 		}
@@ -304,30 +304,30 @@ func TestListen_passesOverLockedRecords(t *testing.T) {
 	until(t, "the other is noted", noted(locked))
 }
 
-// Who waited for the run before has been told. The next one begins without.
+// The waiters of the previous run have been told. The next run begins without the note.
 func TestListen_takeOverForgetsWhoWaited(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
 	o := claim(t, s)
 	exec(t, look, "update idempotency set waiters = true")
-	require.NoError(t, s.Settle(t.Context(), o, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), o, store.Settlement{State: store.StateReleased}))
 	_, won, err := s.TakeOver(t.Context(), claimOf(o.ID), o.Fence)
 	require.NoError(t, err)
 	require.True(t, won)
 	require.False(t, queryRow[bool](t, look, "select waiters from idempotency"))
 }
 
-// Two tables in one database, as of two schemas: each has a channel of its own.
+// Two tables in different schemas of one database each have a channel of their own.
 func TestListen_schemas(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
-	require.NoError(t, pgstore.Migrations.Up(t.Context(), look, "other"))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, "other"))
 	e := newEar(t, look)
 	newDeafTest(t, look, "other", "other.idempotency").hears(t)
 	require.Empty(t, e.heard(t))
 }
 
-// What would never hear anything is found out at once.
+// Open refuses at once a Listen that would never receive a notification.
 func TestOpen_listen(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)

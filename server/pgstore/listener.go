@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 	listenSilence = 30 * time.Second
 )
 
-// A listener hears of the ends of runs on a connection of its own. The poller is
-// the net under it: all that a notification does is to save time.
+// A listener hears of the ends of runs on a connection of its own. The poller finds all ends too: a
+// notification only saves time.
 type listener struct {
 	cfg     *pgx.ConnConfig
 	channel pgkit.Query
@@ -111,7 +111,7 @@ func within[T any](ctx context.Context, d time.Duration, do func(context.Context
 	return do(ctx)
 }
 
-// hangUp closes the connection, also where nobody answers any more.
+// hangUp closes the connection, also if the server does not answer any more.
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpTimeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *Store) checkListen(ctx context.Context) error {
 		return wrap("listen", err)
 	}
 	defer hangUp(conn)
-	if _, err := s.pool.Exec(ctx, s.query.notify.SQL()); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, s.query.notify.SQL()); err != nil {
 		return wrap("listen", err)
 	}
 	if _, err := within(ctx, listenTimeout, conn.WaitForNotification); err != nil {

@@ -17,9 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // An undo holds the forward key for the length of its transaction. The leases
@@ -27,7 +28,7 @@ import (
 func TestRenew_heldRecords(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
-	var held, free []server.Owner
+	var held, free []store.Owner
 	for range 3 {
 		held = append(held, claim(t, s))
 	}
@@ -41,7 +42,7 @@ func TestRenew_heldRecords(t *testing.T) {
 
 	tx, ctx := begin(t, s)
 	for _, o := range held {
-		_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
+		_, existed, err := tx.Cancel(ctx, store.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
 		require.NoError(t, err)
 		require.True(t, existed)
 	}
@@ -49,7 +50,7 @@ func TestRenew_heldRecords(t *testing.T) {
 	require.Equal(t, pgkit.FailureLockTimeout, pgkit.Classify(err), "error = %v", err)
 	require.ErrorContains(t, err, "3 of 64 leases")
 	require.ElementsMatch(t, free, got.Renewed)
-	require.Equal(t, []server.Owner{stale}, got.Lost)
+	require.Equal(t, []store.Owner{stale}, got.Lost)
 	const renewed = "select count(*) from idempotency where lease_until > clock_timestamp() + interval '1 h'"
 	require.Equal(t, len(free), queryRow[int](t, look, renewed))
 
@@ -59,7 +60,7 @@ func TestRenew_heldRecords(t *testing.T) {
 	require.ElementsMatch(t, held, got.Renewed)
 }
 
-// The same for whole runs, beside an undo in another process that is slow.
+// The same holds for whole runs, beside a slow undo in another process.
 func TestRenew_undoHoldsOneRun(t *testing.T) {
 	t.Parallel()
 	const lease = 5 * time.Second
@@ -118,7 +119,7 @@ func TestRenew_undoHoldsOneRun(t *testing.T) {
 	wg.Wait()
 }
 
-// A record that the server cannot change costs its own run alone.
+// A record that the server cannot change fails only its own run.
 func TestRenew_brokenRecord(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -126,9 +127,9 @@ func TestRenew_brokenRecord(t *testing.T) {
 	exec(t, look, `create function refuse() returns trigger language plpgsql as $$ begin raise data_corrupted; end $$`)
 	exec(t, look, fmt.Sprintf(`create trigger refuse before update on idempotency for each row
 		when (old.key = '%s') execute function refuse()`, pgtype.UUID{Bytes: broken.ID, Valid: true}))
-	got, err := s.Renew(t.Context(), []server.Owner{broken, whole}, 10*time.Hour)
+	got, err := s.Renew(t.Context(), []store.Owner{broken, whole}, 10*time.Hour)
 	require.ErrorContains(t, err, "XX001")
-	require.Equal(t, server.Renewal{Renewed: []server.Owner{whole}}, got)
+	require.Equal(t, store.Renewal{Renewed: []store.Owner{whole}}, got)
 }
 
 // A statement that fails for every owner is not sent again for each owner.
@@ -136,7 +137,7 @@ func TestRenew_refusedAltogether(t *testing.T) {
 	t.Parallel()
 	c := new(counter)
 	s, look := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = c })
-	owners := make([]server.Owner, 40)
+	owners := make([]store.Owner, 40)
 	for i := range owners {
 		owners[i] = claim(t, s)
 	}
@@ -149,40 +150,40 @@ func TestRenew_refusedAltogether(t *testing.T) {
 	require.Zero(t, got)
 }
 
-// An owner is a key, a token and a fence together: what belongs to one owner of a
-// batch must not let another owner through.
+// An owner is a key, a token and a fence together: a token or fence of one
+// owner in a batch must not count for another owner.
 func TestRenew_ownersOfOneBatch(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{})
 	first := claim(t, s)
 	released := claim(t, s)
-	require.NoError(t, s.Settle(t.Context(), released, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), released, store.Settlement{State: server.StateReleased}))
 	second, won, err := s.TakeOver(t.Context(), claimOf(released.ID), 1)
 	require.NoError(t, err)
 	require.True(t, won)
-	strangers := []server.Owner{
+	strangers := []store.Owner{
 		{ID: first.ID, Token: first.Token, Fence: 2},
 		{ID: second.ID, Token: second.Token, Fence: 1},
 		{ID: second.ID, Token: first.Token, Fence: 2},
 	}
 	got, err := s.Renew(t.Context(), strangers, 10*time.Hour)
 	require.NoError(t, err)
-	require.Equal(t, server.Renewal{Lost: strangers}, got)
-	for _, id := range []server.ID{first.ID, second.ID} {
+	require.Equal(t, store.Renewal{Lost: strangers}, got)
+	for _, id := range []store.ID{first.ID, second.ID} {
 		r := read(t, s, id)
 		require.Less(t, r.LeaseLeft(), time.Hour)
 	}
 }
 
-// The bound is for the store's own waits. What the handler does next has the
-// one that its database gives it.
+// The lock timeout is for the store's own waits. The handler's next statements
+// have the timeout that its database gives it.
 func TestTx_Cancel_leavesTheLockTimeoutAsItWas(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{})
 	tx, ctx := begin(t, s)
 	_, err := pgstore.Tx(ctx).Exec(ctx, "set local lock_timeout = '7s'")
 	require.NoError(t, err)
-	_, _, err = tx.Cancel(ctx, server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+	_, _, err = tx.Cancel(ctx, store.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	var got string
 	require.NoError(t, pgstore.Tx(ctx).QueryRow(ctx, "show lock_timeout").Scan(&got))

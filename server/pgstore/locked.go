@@ -8,18 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
-	// briefLockTimeout is how long a statement waits for a lock where others wait for its
-	// connection. Most locks are held by another process's flush, and gone with its commit. One that is
-	// held longer is a user's transaction's: whoever needs it comes again, and holds no connection in between.
-	// It is also far less than deadlock_timeout as servers have it: a transaction that waits for
-	// the statement in turn gets on before the server looks for a victim.
-	briefLockTimeout = 10 * time.Millisecond
-
 	// lockedLasts is how long a key counts as locked after a write met its lock.
 	lockedLasts = time.Second
 	// maxLocked bounds how many keys are known as locked.
@@ -31,10 +24,10 @@ const (
 type lockedKeys struct {
 	some  atomic.Bool // most of the time there is none
 	mu    sync.Mutex
-	until map[server.ID]time.Time
+	until map[store.ID]time.Time
 }
 
-func (l *lockedKeys) note(id server.ID) {
+func (l *lockedKeys) note(id store.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.until) >= maxLocked {
@@ -44,13 +37,13 @@ func (l *lockedKeys) note(id server.ID) {
 		return // it costs a flush a round trip
 	}
 	if l.until == nil {
-		l.until = make(map[server.ID]time.Time)
+		l.until = make(map[store.ID]time.Time)
 	}
 	l.until[id] = time.Now().Add(lockedLasts)
 	l.some.Store(true)
 }
 
-func (l *lockedKeys) lately(id server.ID) bool {
+func (l *lockedKeys) lately(id store.ID) bool {
 	if !l.some.Load() {
 		return false
 	}
@@ -64,7 +57,7 @@ func (l *lockedKeys) lately(id server.ID) bool {
 	return ok
 }
 
-// forget drops what is over. l.mu is held.
+// forget drops keys whose time is over. l.mu is held.
 func (l *lockedKeys) forget() {
 	for id, until := range l.until {
 		if time.Until(until) <= 0 {
@@ -76,14 +69,14 @@ func (l *lockedKeys) forget() {
 
 // watch sends a write of a key in company, or alone where the key is locked, and notes
 // whether it is.
-func watch[Q, A any](ctx context.Context, l *lockedKeys, lane *pgkit.Lane[Q, A], id server.ID, q Q) (A, bool, error) {
+func watch[Q, A any](ctx context.Context, l *lockedKeys, kind *pgkit.BatchKind[Q, A], id store.ID, q Q) (A, bool, error) {
 	var answer A
 	var ok bool
 	var err error
 	if l.lately(id) {
-		answer, ok, err = lane.Alone(ctx, q)
+		answer, ok, err = kind.Alone(ctx, q)
 	} else {
-		answer, ok, err = lane.Do(ctx, q)
+		answer, ok, err = kind.Do(ctx, q)
 	}
 	if err != nil && pgkit.Classify(err) == pgkit.FailureLockTimeout {
 		l.note(id)
@@ -92,8 +85,8 @@ func watch[Q, A any](ctx context.Context, l *lockedKeys, lane *pgkit.Lane[Q, A],
 }
 
 // undecided does an operation that waits briefly for locks, again and again where another transaction
-// holds the key, for at most [server.MaxLockWait] in all. Then it says that the key is being decided about.
-func (s *Store) undecided(ctx context.Context, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+// holds the key, for at most [store.MaxLockWait] in all. Then it says that the key is being decided about.
+func (s *Store) undecided(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
 	r, ok, err := retryLocked(ctx, s.lockWait(), do)
 	return r, ok, beingDecided(err)
 }
@@ -101,20 +94,20 @@ func (s *Store) undecided(ctx context.Context, do func() (server.Record, bool, e
 // beingDecided adds to the error of a lock that another transaction holds the key.
 func beingDecided(err error) error {
 	if err != nil && pgkit.Classify(err) == pgkit.FailureLockTimeout && !errors.Is(err, errUnconfirmed) {
-		return fmt.Errorf("%w: %w", server.ErrInProgress, err)
+		return fmt.Errorf("%w: %w", store.ErrInProgress, err)
 	}
 	return err
 }
 
 // lockWait is how long an operation waits for locks that a request begins with.
-func (s *Store) lockWait() time.Duration { return min(s.cfg.LockTimeout, server.MaxLockWait) }
+func (s *Store) lockWait() time.Duration { return min(s.cfg.LockTimeout, store.MaxLockWait) }
 
 // patiently is the same for an operation that can wait for Config.LockTimeout, and fails then.
-func (s *Store) patiently(ctx context.Context, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+func (s *Store) patiently(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
 	return retryLocked(ctx, s.cfg.LockTimeout, do)
 }
 
-func retryLocked(ctx context.Context, within time.Duration, do func() (server.Record, bool, error)) (server.Record, bool, error) {
+func retryLocked(ctx context.Context, within time.Duration, do func() (store.Record, bool, error)) (store.Record, bool, error) {
 	for wait := pgkit.WaitForLock(within); ; {
 		if r, ok, err := do(); !wait.Again(ctx, err) {
 			return r, ok, err

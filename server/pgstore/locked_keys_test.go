@@ -16,27 +16,28 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// undecide has a transaction cancel a key, and stay open, as that of an undo before its forward call.
-func undecide(t *testing.T, holder *pgstore.Store, id server.ID) server.Tx {
+// undecide lets a transaction cancel a key and stay open, like the transaction of an undo before its forward call.
+func undecide(t *testing.T, holder *pgstore.Store, id store.ID) store.Tx {
 	t.Helper()
 	tx, err := holder.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	_, _, err = tx.Cancel(t.Context(), server.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
+	_, _, err = tx.Cancel(t.Context(), store.CancelRequest{ID: id, Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	return tx
 }
 
-// One key in a queue of a hundred is held by a transaction. It is set aside, and the others share
-// their commits as if it were not there. Its claim is told soon that the key is being decided about.
+// One key in a queue of a hundred is held by a transaction. It is set aside, and the others share their commits
+// without it. Its claim soon gets an error: a transaction is deciding about the key.
 func TestLockedKeys_oneOfAFlush(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgstore.Config{})
 	holder := openOn(t, look, pgstore.Config{})
 	s, _ := poolOf(t, look, pgstore.Config{MaxFlushes: 1}, size(4))
-	id := server.ID(random())
+	id := store.ID(random())
 	undecide(t, holder, id)
 	began := time.Now()
 	errs := flushing(t, s, 4, 100, func(i int) error {
@@ -49,8 +50,8 @@ func TestLockedKeys_oneOfAFlush(t *testing.T) {
 	})()
 	for i, err := range errs {
 		if i == 50 {
-			require.ErrorIs(t, err, server.ErrInProgress)
-			require.NotErrorIs(t, err, server.ErrFateUnknown)
+			require.ErrorIs(t, err, store.ErrInProgress)
+			require.NotErrorIs(t, err, store.ErrFateUnknown)
 			continue
 		}
 		require.NoError(t, err)
@@ -59,8 +60,8 @@ func TestLockedKeys_oneOfAFlush(t *testing.T) {
 	require.Less(t, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency"), 5, "commits of 99 claims")
 }
 
-// Keys that transactions hold are asked for again and again. Claims of other keys go on at a rate of the same
-// order, with as many such keys as the pool has connections.
+// Callers repeatedly claim keys that transactions hold. Claims of other keys go on at a rate of the same order, with
+// as many such keys as the pool has connections.
 func TestLockedKeys_leaveTheOthersAlone(t *testing.T) {
 	rates := map[int]int64{}
 	for _, locked := range []int{0, 4} {
@@ -71,7 +72,7 @@ func TestLockedKeys_leaveTheOthersAlone(t *testing.T) {
 		var wg sync.WaitGroup
 		var ok, failed atomic.Int64
 		for range locked {
-			id := server.ID(random())
+			id := store.ID(random())
 			undecide(t, holder, id)
 			wg.Go(func() {
 				for ctx.Err() == nil {
@@ -103,18 +104,18 @@ func TestLockedKeys_leaveTheOthersAlone(t *testing.T) {
 	require.Greater(t, rates[4], rates[0]/4)
 }
 
-// A claim, a take-over and the read before a replay wait for a transaction at most half a second, hold no
-// connection meanwhile, and say so.
+// A claim, a take-over and the read before a replay wait at most half a second for a transaction. They hold no
+// connection meanwhile, and return an error that tells of the wait.
 func TestLockedKeys_everyWayToBegin(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{ConfirmReplays: pgstore.ConfirmAlways}, size(4))
 	holder := openOn(t, look, pgstore.Config{}, size(8))
 	absent := newClaim()
 	released, completed, dead := claim(t, s), claim(t, s), claim(t, s)
-	require.NoError(t, s.Settle(t.Context(), released, server.Settlement{State: server.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), released, store.Settlement{State: server.StateReleased}))
 	require.NoError(t, s.Settle(t.Context(), completed, completion))
 	exec(t, look, "update idempotency set lease_until = now() - interval '1 s' where key = $1", [16]byte(dead.ID))
-	for _, id := range []server.ID{absent.ID, released.ID, completed.ID, dead.ID} {
+	for _, id := range []store.ID{absent.ID, released.ID, completed.ID, dead.ID} {
 		undecide(t, holder, id)
 	}
 	for name, do := range map[string]func() error{
@@ -122,12 +123,12 @@ func TestLockedKeys_everyWayToBegin(t *testing.T) {
 		"claim of a completed key": func() error { _, _, err := s.Claim(t.Context(), claimOf(completed.ID)); return err },
 		"read of a completed key":  func() error { _, err := s.Read(t.Context(), completed.ID); return err },
 		"take-over of a released":  func() error { _, _, err := s.TakeOver(t.Context(), claimOf(released.ID), 1); return err },
-		"burial of a dead one": func() error {
-			_, _, err := s.Bury(t.Context(), server.BuryRequest{ID: dead.ID, From: 1, To: server.StatePoisoned})
+		"quarantine of a dead one": func() error {
+			_, _, err := s.Quarantine(t.Context(), store.QuarantineRequest{ID: dead.ID, From: 1, To: server.StatePoisoned})
 			return err
 		},
 		"claim, each by itself": func() error {
-			_, _, err := openOn(t, look, pgstore.Config{Combining: pgstore.CombiningOff}).Claim(t.Context(), absent)
+			_, _, err := openOn(t, look, pgstore.Config{SeparateCommits: true}).Claim(t.Context(), absent)
 			return err
 		},
 	} {
@@ -135,16 +136,16 @@ func TestLockedKeys_everyWayToBegin(t *testing.T) {
 			began := time.Now()
 			err := do()
 			require.True(t, isLockTimeout(err), "%v", err)
-			final := strings.Contains(name, "completed") // which is never in progress again
-			require.Equal(t, !final, errors.Is(err, server.ErrInProgress), "%v", err)
-			require.Less(t, time.Since(began), server.MaxLockWait+2*time.Second) // on a machine that does much else
-			require.GreaterOrEqual(t, time.Since(began), server.MaxLockWait/2)
+			final := strings.Contains(name, "completed") // a completed key is never in progress again
+			require.Equal(t, !final, errors.Is(err, store.ErrInProgress), "%v", err)
+			require.Less(t, time.Since(began), store.MaxLockWait+2*time.Second) // on a machine that does much else
+			require.GreaterOrEqual(t, time.Since(began), store.MaxLockWait/2)
 		})
 	}
 }
 
-// A caller of a key that a transaction is deciding about gets in-progress, and when to come back; the
-// answer is there once the transaction has ended.
+// While a transaction is deciding about a key, its callers get in-progress with Retry-After. The answer is there once
+// the transaction has ended.
 func TestLockedKeys_answer(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -161,7 +162,7 @@ func TestLockedKeys_answer(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	tx := undecide(t, holder, server.NewID("unscoped", "", keyOf(t, "order-42")))
+	tx := undecide(t, holder, store.NewID("unscoped", "", keyOf(t, "order-42")))
 	answers := make(chan *httptest.ResponseRecorder, 3)
 	for range cap(answers) { // one leads, the others follow
 		go func() { answers <- send() }()

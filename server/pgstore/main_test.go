@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMain is the entry of the processes that tests start, too, and looks
-// whether a store left a goroutine running.
+// TestMain is also the entry of the processes that tests start. It checks that
+// no store left a goroutine running.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	var stacks bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	for _, ours := range []string{"server/pgkit.", "pgstore.(*poller)", "pgstore.(*listener)"} {
+	for _, ours := range []string{"internal/pgkit.", "pgstore.(*poller)", "pgstore.(*listener)"} {
 		if bytes.Contains(stacks.Bytes(), []byte(ours)) {
 			fmt.Fprintf(os.Stderr, "%s was left running:\n%s", ours, &stacks)
 			code = 1

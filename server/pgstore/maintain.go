@@ -10,9 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fanonce/fanonce/server"
-
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -22,28 +21,27 @@ const (
 	// partitionsPerCommit is how many are made in one transaction, which holds
 	// about five locks for each, of the thousands that a server has for all.
 	partitionsPerCommit = 32
-	// maintenanceLockTimeout is how long maintenance waits for a lock on the
-	// answers, in Postgres' words: others' maintenance waits behind it, and so may
-	// those who need the one partition that is to go.
+	// maintenanceLockTimeout is how long maintenance waits for a lock on the answers, in Postgres'
+	// syntax. The maintenance of other processes waits behind it. Requests that need the partition
+	// that is to be dropped may wait, too.
 	maintenanceLockTimeout = "500ms"
 )
 
-var _ server.PartitionStore = (*Store)(nil)
+var _ store.PartitionStore = (*Store)(nil)
 
-// MaintainPartitions makes the partitions that new answers will need, for answers
-// that are kept for up to keep ([server.Config.AuditRetention]; less if
-// BodyRetention is set), and drops those whose answers are all past their time.
-// [server.Guard.RunSweeper] calls it; without that, call it several times in each
-// [Config.PartitionInterval], from one process or from several: of those that call it
-// at the same time one does the work, and the others only look what there is.
+// MaintainPartitions makes the partitions that new answers will need, and drops those whose answers
+// are all past their time. It counts on answers that are kept for up to keep:
+// [server.Config.AuditRetention], or less if BodyRetention is set. [server.Guard.RunSweeper] calls
+// it. Without RunSweeper call it several times in each [Config.PartitionInterval], from one process
+// or from several. If several processes call it at the same time, one does the work, and the others
+// only look at the partitions.
 //
-// It waits for locks only briefly, on a connection of its own, which must not go
-// through a pooler in transaction mode. What it could not do because of a lock, or as
-// the victim of deadlocks with others' maintenance, it returns as an error, and the
-// next call does. It does nothing unless [Config.Answers] is [AnswersPartitioned] or
-// [AnswersLeaving]; with the latter it only drops. A role that does not own the tables
-// only looks, and gets an error once new answers find no partition: then their owner
-// is late.
+// It waits for locks only briefly, on a connection of its own. This connection must not go through
+// a pooler in transaction mode. If a lock, or a deadlock with other maintenance, prevents a part of
+// the work, it returns an error, and the next call does that part. It does nothing unless
+// [Config.Answers] is [AnswersPartitioned] or [AnswersLeaving]; with the latter it only drops. A
+// role that does not own the tables only looks, and gets an error once new answers find no
+// partition: then their owner is late.
 //
 // Partitions are named as pg_partman 5 names them (idempotency_answer_p20261121).
 // A partition whose time is past goes, whoever made it and whatever its name is.
@@ -65,11 +63,11 @@ func (s *Store) MaintainPartitions(ctx context.Context, keep time.Duration) erro
 }
 
 func (s *Store) maintainPartitions(ctx context.Context) error {
-	due, err := s.dueMaintenance(ctx, s.pool)
+	due, err := s.dueMaintenance(ctx, s.db.Pool)
 	if err != nil || due.nothing() {
 		return err
 	}
-	owner, err := pgkit.One(ctx, s.pool, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
+	owner, err := pgkit.One(ctx, s.db.Pool, s.query.ownsAnswers.Bind(nil), pgx.RowTo[bool])
 	if err != nil {
 		return err
 	}
@@ -83,18 +81,18 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 		}
 		return s.maintain(ctx, conn, due)
 	})
-	_, lookErr := s.lookAtPartitions(ctx, s.pool)
+	_, lookErr := s.lookAtPartitions(ctx, s.db.Pool)
 	return errors.Join(err, lookErr)
 }
 
-// A maintenance is what there is to do.
+// A maintenance is the work that is due.
 type maintenance struct {
 	there    []partition
 	missing  []partition
-	past     []partition // those that somebody began to detach first: no other can leave before them
-	analyzed []partition // ANALYZE would copy their answers
-	detached []table     // tables that maintenance has detached
-	stale    []table     // notes of tables that it will not drop
+	past     []partition // Partly detached partitions come first: no other can leave before them.
+	analyzed []partition // ANALYZE would copy their answers.
+	detached []table     // Tables that maintenance has detached.
+	stale    []table     // Notes of tables that it will not drop.
 }
 
 func (m *maintenance) nothing() bool {
@@ -155,7 +153,7 @@ func (s *Store) detached(ctx context.Context, db querier) (detached, stale []tab
 }
 
 // note writes down that maintenance is about to detach t. It is durable before the table is
-// detached, so that whoever maintains after a crash knows which tables to drop.
+// detached, so that the maintenance after a crash knows which tables to drop.
 func (s *Store) note(ctx context.Context, conn *pgx.Conn, t table) error {
 	st := s.query.noteDetached.Bind(pgx.NamedArgs{"oid": t.oid})
 	_, err := conn.Exec(ctx, st.SQL, st.Args...)
@@ -172,16 +170,15 @@ func (s *Store) forgetDetached(ctx context.Context, db executor, t table) error 
 	return err
 }
 
-// alone calls work unless another process maintains at this moment. work gets a
-// connection that is not of the pool, whose last one the lock may have.
+// alone calls work unless another process maintains at this moment. work gets a connection of its
+// own, because the lock may have the pool's last connection.
 //
-// The lock belongs to a transaction that does nothing else: it cannot outlive this
-// process, nor get lost behind a pooler. The transaction keeps nobody waiting, as it
-// has no lock on a table and no snapshot. That is why its statement is sent in the
-// simple protocol: the extended one leaves a portal open until the end, and with it a
-// snapshot, which finalize would wait for.
+// The lock belongs to a transaction that does nothing else: it cannot outlive this process, nor get
+// lost behind a pooler. The transaction holds no lock on a table and no snapshot, so nothing waits
+// for it. For that its statement is sent in the simple protocol. The extended protocol leaves a
+// portal open until the end, and with the portal a snapshot, which finalize would wait for.
 func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := s.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
 	}
@@ -199,11 +196,11 @@ func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
 	return work(conn)
 }
 
-// maintainer returns a connection whose every wait for a lock is short: what detaches
-// concurrently cannot be in a transaction, where a timeout could be set for it alone.
-// A pooler in transaction mode refuses the connection for this parameter.
+// maintainer returns a connection whose every wait for a lock is short. Detaching concurrently
+// cannot be in a transaction, where a timeout could be set for it alone. A pooler in transaction
+// mode refuses the connection for this parameter.
 func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
-	cfg := s.pool.Config()
+	cfg := s.db.Pool.Config()
 	conn := cfg.ConnConfig
 	conn.RuntimeParams["lock_timeout"] = maintenanceLockTimeout
 	if cfg.BeforeConnect != nil {
@@ -214,8 +211,8 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, conn)
 }
 
-// maintain does what is due, as far as it can: one thing that fails, mostly for
-// a lock, says nothing of the others.
+// maintain does the work that is due, as far as it can. If one part fails, mostly because of a
+// lock, it still does the others.
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	failures := []error{s.forgetStale(ctx, conn, due.stale), s.makePartitions(ctx, conn, due)}
 	for _, p := range due.analyzed {
@@ -265,8 +262,8 @@ func (s *Store) lateFor(missing []partition) error {
 	return fmt.Errorf("partition %s is missing, and this role does not own the tables to make it", missing[0].name)
 }
 
-// makePartitions makes what is missing, so many at a time, and uses at once what it
-// made.
+// makePartitions makes the missing partitions, so many at a time, and uses each new partition at
+// once.
 func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	there := due.there
 	for chunk := range slices.Chunk(due.missing, partitionsPerCommit) {

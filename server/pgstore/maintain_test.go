@@ -36,8 +36,7 @@ func holding(tb testing.TB, look *pgxpool.Pool, options pgx.TxOptions, statement
 	return end
 }
 
-// Of the processes that maintain at the same time one does the work. The others look,
-// and go on.
+// If several processes maintain at the same time, one of them does the work. The others look, and go on.
 func TestMaintain_one(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
@@ -56,7 +55,7 @@ func TestMaintain_one(t *testing.T) {
 	require.Equal(t, 1, apart, "what one made the other uses")
 }
 
-// The pool can be as small as it likes.
+// A pool of one connection is enough.
 func TestMaintain_poolOfOne(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: time.Hour}, size(1))
@@ -64,8 +63,8 @@ func TestMaintain_poolOfOne(t *testing.T) {
 	require.Greater(t, len(partitionNames(t, look)), 24)
 }
 
-// One process names the schema, and another leaves it to the search_path. They keep out of
-// each other's way all the same.
+// One process names the schema, and another leaves it to the search_path. Their maintenance still excludes each
+// other.
 func TestMaintain_oneBySchemaOrPath(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, Schema: "public"})
@@ -74,7 +73,7 @@ func TestMaintain_oneBySchemaOrPath(t *testing.T) {
 	require.Empty(t, partitionNames(t, look))
 }
 
-// A lock that somebody holds for long makes maintenance fail soon, and nobody wait.
+// A lock that another session holds for long makes maintenance fail soon, and makes no caller wait.
 func TestMaintain_locked(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
@@ -90,8 +89,7 @@ func TestMaintain_locked(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{apart, inline})
 }
 
-// partman makes a partition as pg_partman does, for the interval that begins so many
-// intervals from now.
+// partman makes a partition as pg_partman does, for the interval that begins the given number of intervals from now.
 func partman(tb testing.TB, look *pgxpool.Pool, format string, interval time.Duration, n int) (name string) {
 	tb.Helper()
 	from := time.Now().UTC().Truncate(interval).Add(time.Duration(n) * interval)
@@ -102,8 +100,8 @@ func partman(tb testing.TB, look *pgxpool.Pool, format string, interval time.Dur
 	return name
 }
 
-// A backup, or another transaction that saw a partition, keeps it from going for as long
-// as it lasts: nobody else notices, and then it goes.
+// A backup, or another transaction that saw a partition, prevents its drop until that transaction ends. No request
+// notices. Then the partition goes.
 func TestMaintain_readerStays(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -114,7 +112,7 @@ func TestMaintain_readerStays(t *testing.T) {
 		require.True(t, isLockTimeout(err), err)
 		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
 	}
-	older := partman(t, look, "20060102", 24*time.Hour, -3) // cannot leave before the one that is about to
+	older := partman(t, look, "20060102", 24*time.Hour, -3) // cannot be detached before the pending detach ends
 	apart, _ := inPartitions(t, look)
 	require.Equal(t, 2, apart)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from pg_inherits"+answers+" and inhdetachpending"))
@@ -131,8 +129,8 @@ func countTables(tb testing.TB, look *pgxpool.Pool, names ...string) int {
 	return queryRow[int](tb, look, "select count(*) from pg_class where relname = any ($1)", names)
 }
 
-// What pg_partman makes and drops, by days or by hours: ours fit in, under the names
-// that its version 5 gives, and go alike. The names of version 4 are those of 4.7.2.
+// pg_partman makes and drops partitions by days or by hours. Our partitions fit between its own, have the names that
+// its version 5 gives, and are dropped in the same way. The names of version 4 are those of 4.7.2.
 func TestMaintain_besidePartman(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -177,15 +175,15 @@ func TestMaintain_besidePartman(t *testing.T) {
 	}
 }
 
-// noted writes down that maintenance detached a table, as it does before it detaches one.
+// noted records that maintenance detached a table, as maintenance does before it detaches a table.
 func noted(tb testing.TB, look *pgxpool.Pool, name string) {
 	tb.Helper()
 	exec(tb, look, `insert into idempotency_detached (table_oid, schema_name, table_name)
 		select c.oid, relnamespace::regnamespace::text, relname from pg_class c where c.oid = $1::regclass`, name)
 }
 
-// A partition that is past goes, by whatever name and whoever made it. So does one that a
-// process detached which then died.
+// Maintenance drops every partition that is past, whatever its name and its maker. It also drops a partition whose
+// detaching process died.
 func TestMaintain_dropsWhatItDetached(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -227,8 +225,8 @@ func TestMaintain_leavesWhatOthersDetached(t *testing.T) {
 	}
 }
 
-// A partition that was detached and could not be dropped goes as soon as it can, whatever
-// its name is; unless somebody has renamed or attached it.
+// A partition that was detached and could not be dropped is dropped as soon as that is possible, whatever its name
+// is. It stays if somebody has renamed or attached it.
 func TestMaintain_dropsLater(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -276,7 +274,7 @@ func TestMaintain_otherSchema(t *testing.T) {
 	require.Zero(t, countTables(t, look, "idempotency_answer_p20260101", "new_year"))
 }
 
-// No table goes that maintenance did not detach, whatever its name and its columns are.
+// Maintenance drops no table that it did not detach, whatever its name and its columns are.
 func TestMaintain_leavesTables(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -307,8 +305,7 @@ func TestMaintain_leavesAnswers(t *testing.T) {
 	require.Zero(t, countTables(t, look, name))
 }
 
-// A table that is in use is not waited for long, nor one that stays locked for the look
-// at it.
+// Maintenance does not wait long for a table that is in use, or that is locked against its look.
 func TestMaintain_detachedInUse(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -365,7 +362,7 @@ func TestMaintain_defaultPartition(t *testing.T) {
 	require.ErrorIs(t, s.Check(t.Context()), pgstore.ErrConfig)
 }
 
-// Another's table has the name of a partition that is missing: the others are made.
+// A foreign table has the name of a missing partition: the other partitions are made.
 func TestMaintain_inTheWay(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
@@ -378,8 +375,9 @@ func TestMaintain_inTheWay(t *testing.T) {
 	require.Equal(t, 1, apart)
 }
 
-// Where services do not own the tables their owner maintains, and they look. They
-// tell when it is late, and not before.
+// Where services do not own the tables, the owner maintains them and the
+// services look. The services report late maintenance, and only late
+// maintenance.
 func TestMaintain_asRuntime(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -395,7 +393,7 @@ func TestMaintain_asRuntime(t *testing.T) {
 	require.Equal(t, 1, apart)
 }
 
-// A pooler in transaction mode would lose the timeout, or leave it to somebody else.
+// A pooler in transaction mode would lose the timeout, or leave it to another client.
 func TestMaintain_throughPgBouncer(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)

@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Users choose the exec mode that their pooler can take; each sends arguments
-// in another way. Every operation sends what it sends at least once.
+// Users choose the exec mode that their pooler supports. Each mode sends
+// arguments in another way. The test sends every statement of every operation
+// at least once.
 func TestStore_execModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
@@ -36,10 +37,10 @@ func everyOperation(t *testing.T, s *pgstore.Store) {
 	req := newClaim()
 	req.FirstSent, req.Window = time.Now().Add(-time.Minute), time.Hour
 	o := claimAs(t, s, req)
-	stranger := server.Owner{ID: random(), Token: random(), Fence: 1}
-	got, err := s.Renew(ctx, []server.Owner{o, stranger}, time.Minute)
+	stranger := store.Owner{ID: random(), Token: random(), Fence: 1}
+	got, err := s.Renew(ctx, []store.Owner{o, stranger}, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, server.Renewal{Renewed: []server.Owner{o}, Lost: []server.Owner{stranger}}, got)
+	require.Equal(t, store.Renewal{Renewed: []store.Owner{o}, Lost: []store.Owner{stranger}}, got)
 	require.NoError(t, s.Settle(ctx, o, completion))
 	require.NoError(t, s.Settle(ctx, o, completion))
 	r, won, err := s.Claim(ctx, claimOf(o.ID))
@@ -51,39 +52,39 @@ func everyOperation(t *testing.T, s *pgstore.Store) {
 	old := newClaim()
 	old.FirstSent, old.Window = time.Now().Add(-time.Hour), time.Minute
 	_, _, err = s.Claim(ctx, old)
-	require.ErrorIs(t, err, server.ErrExpired)
+	require.ErrorIs(t, err, store.ErrExpired)
 
 	o = claim(t, s)
-	require.NoError(t, s.Settle(ctx, o, server.Settlement{State: server.StateReleased, MaybeRan: true}))
+	require.NoError(t, s.Settle(ctx, o, store.Settlement{State: store.StateReleased, MaybeRan: true}))
 	r, won, err = s.TakeOver(ctx, claimOf(o.ID), 1)
 	require.NoError(t, err)
 	require.True(t, won)
-	_, buried, err := s.Bury(ctx, server.BuryRequest{ID: o.ID, From: r.Fence, To: server.StatePoisoned})
+	_, quarantined, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: r.Fence, To: store.StatePoisoned})
 	require.NoError(t, err)
-	require.False(t, buried, "its lease is not over")
+	require.False(t, quarantined, "its lease is not over")
 
 	o = claim(t, s)
 	tx, txCtx := begin(t, s)
-	_, existed, err := tx.Cancel(txCtx, server.CancelRequest{ID: r.ID, Token: random(), Keep: time.Hour})
+	_, existed, err := tx.Cancel(txCtx, store.CancelRequest{ID: r.ID, Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	require.True(t, existed)
-	_, existed, err = tx.Cancel(txCtx, server.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
+	_, existed, err = tx.Cancel(txCtx, store.CancelRequest{ID: random(), Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	require.False(t, existed)
 	require.NoError(t, tx.Settle(ctx, o, completion))
 	tx, _ = begin(t, s)
-	require.ErrorIs(t, tx.Settle(ctx, o, completion), server.ErrLeaseLost)
+	require.ErrorIs(t, tx.Settle(ctx, o, completion), store.ErrLeaseLost)
 
 	n, err := s.Sweep(ctx, 10)
 	require.NoError(t, err)
 	require.Zero(t, n)
 	stats, err := s.Stats(ctx)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, stats.ByState[server.StateCompleted])
+	require.EqualValues(t, 2, stats.ByState[store.StateCompleted])
 	require.Positive(t, stats.Bytes)
 }
 
-// A standby that is listed first, or a host that is gone, is passed over.
+// The store skips a standby that is listed first, and a host that is gone.
 func TestOpen_severalHosts(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)

@@ -15,10 +15,9 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// The standby is promoted and the old primary lives on, with a process that still talks to
-// it. Nothing that the old primary alone has is ever acknowledged: neither a run that
-// commits there, nor a replay of a row that became visible there when somebody canceled
-// its wait. The effect happens once, on the new primary.
+// The standby is promoted and the old primary lives on, with a process that still talks to it. A write that only the
+// old primary has is never acknowledged. That holds for a run that commits there. It also holds for the replay of a
+// row that became visible there when its wait was canceled. The effect happens once, on the new primary.
 func TestFailover_oldPrimaryLives(t *testing.T) {
 	t.Parallel()
 	primary, standby, _ := replicated(t)
@@ -35,12 +34,12 @@ func TestFailover_oldPrimaryLives(t *testing.T) {
 	t.Cleanup(newLook.Close)
 	migrate, err := pgxpool.NewWithConfig(t.Context(), oldCfg.Copy())
 	require.NoError(t, err)
-	require.NoError(t, pgstore.Migrate(t.Context(), migrate))
+	require.NoError(t, pgstore.Migrate(t.Context(), migrate, ""))
 	exec(t, migrate, "create table effect (what text)")
 	migrate.Close()
 
 	times := server.Config{Lease: 2 * time.Second, StoreTimeout: time.Second, SettleTimeout: time.Second}
-	// What waits for a standby that is gone waits for ever.
+	// A wait for a standby that is gone has no end.
 	before := openOn(t, oldLook, pgstore.Config{CloseTimeout: time.Millisecond}, func(p *pgxpool.Config) {
 		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
 		p.MaxConns = 8

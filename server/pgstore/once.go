@@ -7,29 +7,29 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // ErrDuplicate: a pipeline was rolled back because its key had been used before;
 // see [OnceRequest.Queue].
 var ErrDuplicate = errors.New("pgstore: the key was used before")
 
-// A OnceRequest names what is to be done once.
+// A OnceRequest names the work that is done once.
 type OnceRequest struct {
-	// Scope is whose key it is, 1 to [server.MaxScopeBytes] bytes. Required.
+	// Scope is whose key it is, 1 to [childkey.MaxScopeBytes] bytes. Required.
 	Scope string
-	// Namespace tells apart who uses the table, as [server.Config.Namespace]
-	// and the consumers of inboxes do. Empty is one too.
+	// Namespace tells the users of the table apart, as server.Config.Namespace and the consumers of
+	// inboxes do. Empty is one too.
 	Namespace string
-	// Name is what is done. Required.
+	// Name is the name of the work. Required.
 	Name string
 	// Key is the key. Required.
 	Key childkey.Key
@@ -37,18 +37,17 @@ type OnceRequest struct {
 	// refused. nil: nothing.
 	Payload []byte
 	// Keep is how long the key is remembered. Zero means
-	// [server.DefaultAuditRetention].
+	// [store.DefaultAuditRetention].
 	Keep time.Duration
 	// Schema is as [Config].Schema.
 	Schema string
 }
 
-// Once reports whether this is the first use of a key, and remembers it as part
-// of tx: for work that already has a transaction and nobody who waits for an
-// answer, as a consumer's or a batch job's. It costs one INSERT, no claim and no
-// commit of its own; the price is that nobody sees that the work is under way:
-// another transaction with the same key waits for this one to end, for as long as
-// its lock_timeout lets it.
+// Once reports whether this is the first use of a key, and remembers the key as part
+// of tx. It is for work that already has a transaction and no caller that waits for an
+// answer, as in a consumer or a batch job. It costs one INSERT, no claim and no
+// commit of its own. The running work is not visible to others: another transaction
+// with the same key waits for this one to end, for as long as its lock_timeout lets it.
 //
 //	first, err := pgstore.Once(ctx, tx, request)
 //	if err != nil || !first {
@@ -58,19 +57,20 @@ type OnceRequest struct {
 //
 // [Store.OnceFunc] begins and commits the transaction as well, with a round trip less.
 //
-// The key commits and rolls back with tx. Where commits wait for a standby a record that is in
-// the way is locked, so that tx waits for it too: commit it before you believe that
-// the work was done. Once returns a [*server.RefusedError] for
-// a key that was used with another name or payload, or otherwise than by Once
-// (key-reused), or was cancelled (key-cancelled), and an error wrapping
-// [ErrArgument] for a request that is not as it must be; then it has sent nothing.
+// The key commits and rolls back with tx. Where commits wait for a standby Once also locks the
+// record of an earlier use, so that the commit of tx waits for the standby. Commit tx before you
+// rely on a result of false.
+//
+// Once returns a [*store.RefusedError] for a key that was used with another name or
+// payload, or not by Once (key-reused), and for a key that was cancelled (key-cancelled). It
+// returns an error wrapping [ErrArgument] for an invalid request, and has sent no statement then.
 // In a REPEATABLE READ or SERIALIZABLE transaction it can fail with 40001: run the
 // transaction again.
 func Once(ctx context.Context, tx pgx.Tx, req OnceRequest) (first bool, err error) {
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
 	}
-	return onceIn(ctx, pgxOnce{tx}, &req)
+	return onceIn(ctx, pgkit.PgxTx{Tx: tx}, &req)
 }
 
 // OnceSQL is [Once] for a transaction of database/sql, over pgx's driver.
@@ -78,13 +78,13 @@ func OnceSQL(ctx context.Context, tx *sql.Tx, req OnceRequest) (first bool, err 
 	if tx == nil {
 		return false, fmt.Errorf("%w: no transaction", ErrArgument)
 	}
-	return onceIn(ctx, sqlOnce{tx}, &req)
+	return onceIn(ctx, pgkit.SQLTx{Tx: tx}, &req)
 }
 
-// Queue appends [Once] to a batch whose first statement it must be, so that the
-// work goes with it in one round trip; with COMMIT at the end of the batch, or
-// outside a transaction, in one commit. Where the key was used before the whole
-// batch fails and rolls back: [OnceError] says so. [Store.SendOnce] does all of it.
+// Queue appends [Once] to a batch, so that the work goes with it in one round trip. It
+// must be the first statement of the batch. With COMMIT at the end of the batch, or
+// outside a transaction, all of it goes in one commit. Where the key was used before the whole
+// batch fails and rolls back: [OnceRequest.BatchError] says so. [Store.SendOnce] does all of it.
 func (req OnceRequest) Queue(batch *pgx.Batch) error {
 	p, err := prepare(&req)
 	if err != nil {
@@ -103,16 +103,16 @@ func (p *prepared) queue(batch *pgx.Batch) error {
 }
 
 // SendOnce is [Once] for work that is known beforehand: the key, the queries of
-// batch and the commit go in one round trip. It reports false, and nothing of batch
-// has happened, where the key was used before for the same Name and Payload; that costs
-// one more. The functions of batch are called with what comes back, and never after SendOnce has
-// returned. That one fails does not prevent the commit: then it is a [server.ErrFateUnknown].
+// batch and the commit go in one round trip. It reports false where the
+// key was used before for the same Name and Payload. Then the batch has changed no row, and SendOnce
+// costs one more round trip. SendOnce calls the functions of batch with the results, and never after it has
+// returned. A function that fails does not prevent the commit: SendOnce returns [store.ErrFateUnknown].
 //
 // The transaction is the store's own, at READ COMMITTED, and so is the schema: that of
 // req is not used. Another transaction with the key is waited for, for at most
-// Config.LockTimeout. Besides the errors of Once it returns what the server says of a
-// query that fails, and [server.ErrFateUnknown] if the answer was lost: send the same
-// again, and it finds out. batch is as it was, and can be.
+// Config.LockTimeout. Besides the errors of Once it returns the server's error for a
+// query that fails, and [store.ErrFateUnknown] if the answer was lost. Send the same request and
+// batch again: the second SendOnce learns the fate. SendOnce does not change batch.
 func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch) (first bool, err error) {
 	if batch == nil || batch.Len() == 0 || begins(batch) {
 		return false, fmt.Errorf("%w: a batch without queries, or with a BEGIN", ErrArgument)
@@ -123,7 +123,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		return false, err
 	}
 	sent := new(pgx.Batch)
-	bound, unbound := p.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.lockTimeout}), p.query.unboundLocks.Bind(nil)
+	bound, unbound := p.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), p.query.unboundLocks.Bind(nil)
 	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
 		return false, wrap("once", err)
 	}
@@ -134,12 +134,12 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 	sent.Queue(unbound.SQL)
 	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)
 	for n := 0; ; n++ {
-		err := OnceError(pgkit.SendBatch(ctx, s.writer, sent))
+		err := onceError(pgkit.SendBatch(ctx, s.db.Writer, sent))
 		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
 			return err == nil, wrap("once", err)
 		}
 		st := p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
-		r, err := pgkit.One(ctx, s.pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
+		r, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
 		switch {
 		case err == nil:
 			return false, s.confirmOnce(ctx, r, p)
@@ -149,18 +149,20 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 	}
 }
 
-// sweptInBetween is how often a record that is in the way may be gone when it is looked
-// at. One time is rare, and several mean that something else is in the way.
+// sweptInBetween is how often a record that is in the way may be swept before it is read. Once is
+// rare, and several times mean that something else is in the way.
 const sweptInBetween = 3
 
-// begins reports whether b begins a transaction by itself. It can only be
-// recognized by what it makes of a failure.
+// begins reports whether b begins a transaction by itself. Only the results that b makes of a
+// failure show that.
 func begins(b *pgx.Batch) bool { return pgx.FailedBatchResults(b, ErrTxOwned).Tx() != nil }
 
-// OnceError returns [ErrDuplicate] if err is how a batch failed because of
+// BatchError returns an error wrapping [ErrDuplicate] if err is how a batch failed because of
 // [OnceRequest.Queue], and err itself otherwise. Whether the key was used for the
 // same is for [Once] to say.
-func OnceError(err error) error {
+func (req OnceRequest) BatchError(err error) error { return onceError(err) }
+
+func onceError(err error) error {
 	if !errors.Is(err, pgkit.ErrFateUnknown) && isTaken(err) {
 		return fmt.Errorf("%w: %w", ErrDuplicate, err)
 	}
@@ -170,14 +172,14 @@ func OnceError(err error) error {
 // prepared is a request that has been checked.
 type prepared struct {
 	query       *queries
-	id          server.ID
-	fingerprint server.Fingerprint
+	id          store.ID
+	fingerprint store.Fingerprint
 	args        pgx.NamedArgs
 }
 
 func prepare(req *OnceRequest) (prepared, error) {
 	switch {
-	case req.Scope == "" || len(req.Scope) > server.MaxScopeBytes:
+	case req.Scope == "" || len(req.Scope) > childkey.MaxScopeBytes:
 		return prepared{}, fmt.Errorf("%w: a Scope of %d bytes", ErrArgument, len(req.Scope))
 	case req.Name == "":
 		return prepared{}, fmt.Errorf("%w: no Name", ErrArgument)
@@ -188,16 +190,16 @@ func prepare(req *OnceRequest) (prepared, error) {
 		return prepared{}, err
 	}
 	if req.Keep == 0 {
-		req.Keep = server.DefaultAuditRetention
+		req.Keep = store.DefaultAuditRetention
 	}
-	query, err := queriesFor(req.Schema)
+	query, err := queriesBySchema.For(req.Schema)
 	if err != nil {
 		return prepared{}, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
 	p := prepared{
 		query:       query,
-		id:          server.NewID(req.Scope, req.Namespace, req.Key),
-		fingerprint: server.NewFingerprint(req.Scope, req.Namespace, req.Key, "once "+req.Name, req.Payload),
+		id:          store.NewID(req.Scope, req.Namespace, req.Key),
+		fingerprint: record.TaskFingerprint(req.Scope, req.Namespace, req.Key, "once "+req.Name, req.Payload),
 	}
 	p.args = pgx.NamedArgs{
 		"key": uuid(p.id), "token": uuid(newToken()), "keep": req.Keep,
@@ -206,42 +208,22 @@ func prepare(req *OnceRequest) (prepared, error) {
 	return p, nil
 }
 
-// queriesBySchema are the statements of those who have no store.
-var queriesBySchema sync.Map // string → *queries
-
-func queriesFor(schema string) (*queries, error) {
-	if q, ok := queriesBySchema.Load(schema); ok {
-		return q.(*queries), nil //nolint:errcheck,forcetypeassert // nothing else is stored
-	}
-	q, err := loadQueries(schema)
-	if err == nil {
-		queriesBySchema.Store(schema, q)
-	}
-	return q, err
-}
-
 // newToken returns a random token. crypto/rand never fails: it ends the process
 // instead.
-func newToken() (t server.Token) {
+func newToken() (t store.Token) {
 	_, _ = rand.Read(t[:])
 	return t
 }
 
-// A onceTx is one of the two kinds of transaction.
-type onceTx interface {
-	insert(ctx context.Context, st pgkit.Statement) (inserted bool, err error) // or locks a row
-	read(ctx context.Context, st pgkit.Statement) (r onceRecord, found bool, err error)
-}
-
-// onceRecord is what Once has to know of the record in its way.
+// onceRecord has the facts that Once needs about the record in its way.
 type onceRecord struct {
-	state       server.State
-	fingerprint server.Fingerprint
+	state       store.State
+	fingerprint store.Fingerprint
 	synchronous bool // commits wait for a standby
 }
 
 // onceIn is once for the caller's own transaction.
-func onceIn(ctx context.Context, tx onceTx, req *OnceRequest) (bool, error) {
+func onceIn(ctx context.Context, tx pgkit.UserTx, req *OnceRequest) (bool, error) {
 	p, err := prepare(req)
 	if err != nil {
 		return false, err
@@ -253,21 +235,21 @@ func onceIn(ctx context.Context, tx onceTx, req *OnceRequest) (bool, error) {
 	if err := r.refusal(p.fingerprint); err != nil || !r.synchronous {
 		return false, err
 	}
-	_, err = tx.insert(ctx, p.query.onceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
+	_, err = tx.Insert(ctx, p.query.onceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
 	return false, wrap("once", err)
 }
 
 // once inserts the key, or returns the record in its way.
-func once(ctx context.Context, tx onceTx, p prepared) (first bool, r onceRecord, err error) {
+func once(ctx context.Context, tx pgkit.UserTx, p prepared) (first bool, r onceRecord, err error) {
 	for {
 		st := p.query.once.Bind(p.args)
 		if err := st.Err(); err != nil {
 			return false, r, wrap("once", err)
 		}
-		if first, err := tx.insert(ctx, st); first || err != nil {
+		if first, err := tx.Insert(ctx, st); first || err != nil {
 			return first, r, wrap("once", err)
 		}
-		r, found, err := tx.read(ctx, p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
+		found, err := tx.Read(ctx, p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}), r.scan)
 		switch {
 		case err != nil:
 			return false, r, wrap("once", err)
@@ -278,52 +260,18 @@ func once(ctx context.Context, tx onceTx, p prepared) (first bool, r onceRecord,
 }
 
 // refusal is nil for the record that the same request left.
-func (r onceRecord) refusal(mine server.Fingerprint) error {
+func (r onceRecord) refusal(mine store.Fingerprint) error {
 	switch {
-	case r.state == server.StateCancelled:
-		return &server.RefusedError{Code: wire.KeyCancelled}
+	case r.state == store.StateCancelled:
+		return &store.RefusedError{Code: wire.KeyCancelled}
 	case r.fingerprint != mine:
-		return &server.RefusedError{Code: wire.KeyReused}
+		return &store.RefusedError{Code: wire.KeyReused}
 	default:
 		return nil
 	}
 }
 
-type pgxOnce struct{ tx pgx.Tx }
-
-func (o pgxOnce) insert(ctx context.Context, st pgkit.Statement) (bool, error) {
-	tag, err := o.tx.Exec(ctx, st.SQL, st.Args...)
-	return tag.RowsAffected() == 1, err
-}
-
-func (o pgxOnce) read(ctx context.Context, st pgkit.Statement) (r onceRecord, found bool, err error) {
-	err = r.scan(o.tx.QueryRow(ctx, st.SQL, st.Args...))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return r, false, nil
-	}
-	return r, err == nil, err
-}
-
-type sqlOnce struct{ tx *sql.Tx }
-
-func (o sqlOnce) insert(ctx context.Context, st pgkit.Statement) (bool, error) {
-	result, err := o.tx.ExecContext(ctx, st.SQL, st.Args...)
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n == 1, err
-}
-
-func (o sqlOnce) read(ctx context.Context, st pgkit.Statement) (r onceRecord, found bool, err error) {
-	err = r.scan(o.tx.QueryRowContext(ctx, st.SQL, st.Args...))
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, false, nil
-	}
-	return r, err == nil, err
-}
-
-func (r *onceRecord) scan(row interface{ Scan(...any) error }) error {
+func (r *onceRecord) scan(row pgkit.Scanner) error {
 	var state, version int16
 	var sum []byte
 	if err := row.Scan(&state, &version, &sum, &r.synchronous); err != nil {
@@ -331,7 +279,7 @@ func (r *onceRecord) scan(row interface{ Scan(...any) error }) error {
 	}
 	c := columns{state: state, fingerprintVersion: version, fingerprint: sum}
 	if err := cmp.Or(c.stateDamage(), c.fingerprintDamage()); err != nil {
-		return fmt.Errorf("%w: %w", server.ErrRecordUnreadable, err)
+		return fmt.Errorf("%w: %w", store.ErrRecordUnreadable, err)
 	}
 	found := c.record()
 	r.state, r.fingerprint = found.State, found.Fingerprint

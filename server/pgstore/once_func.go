@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // OnceFunc is [Once] with the transaction around it: it begins one, in the round
@@ -21,22 +21,21 @@ import (
 //		return err
 //	})
 //
-// The transaction is the store's own, at Config.Isolation, and so is the schema: that
-// of req is not used. Work must not end the transaction by SQL of its own: of one that does,
-// and begins another, the key is gone. tx is as in a guarded run ([Tx], and [SQLTx] for database/sql, find it in
-// work's ctx): its Commit and Rollback return [ErrTxOwned], and after work every
-// method returns [ErrTxEnded]. If work returns an error or panics everything is rolled
-// back, the key too, and OnceFunc returns that error, or panics.
+// The transaction is the store's own, at Config.Isolation, and so is the schema: that of req is not
+// used. Work must not end the transaction by SQL of its own: if it ends the transaction and begins
+// another, the key is lost. Its argument tx is as in a guarded run, and [Tx], or [SQLTx] for
+// database/sql, finds it in work's ctx. Its Commit and Rollback return [ErrTxOwned], and after work
+// every method returns [ErrTxEnded]. If work returns an error or panics everything is rolled back,
+// the key too, and OnceFunc returns that error, or panics.
 //
-// A key that was used is an error in the server's log (unique_violation), but not each of many:
-// for a second after one keys are looked up.
+// A key that was used leaves an error in the server's log (unique_violation). Many such keys leave
+// few errors: for a second after an error OnceFunc looks keys up first.
 //
-// ctx bounds all of it. Besides the errors of Once, OnceFunc returns
-// [server.ErrFateUnknown] if the answer to COMMIT was lost, or ctx ended before it
-// came: call it again with the same, and it finds out. An error that wraps
-// [server.ErrConflict] is a serialization failure or deadlock: nothing happened, and
-// it can be called again. [ErrTxFailed] and [ErrTxBusy] say what work left behind
-// that a COMMIT would hide; then nothing is committed.
+// ctx bounds all of it. Besides the errors of Once, OnceFunc returns [store.ErrFateUnknown] if the
+// answer to COMMIT was lost, or ctx ended before the answer came. Call it again with the same
+// request, and it finds out. An error that wraps [store.ErrConflict] is a serialization failure or
+// deadlock: nothing happened, and it can be called again. [ErrTxFailed] and [ErrTxBusy] say what
+// work left behind that a COMMIT would hide; then nothing is committed.
 func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx context.Context, tx pgx.Tx) error) (bool, error) {
 	if work == nil {
 		return false, fmt.Errorf("%w: no work", ErrArgument)
@@ -46,7 +45,7 @@ func (s *Store) OnceFunc(ctx context.Context, req OnceRequest, work func(ctx con
 	if err != nil {
 		return false, err
 	}
-	if err := s.writer.Admit(ctx); err != nil {
+	if err := s.db.Writer.Admit(ctx); err != nil {
 		return false, wrap("once", err)
 	}
 	if !s.repeats.lately() {
@@ -89,10 +88,12 @@ type putKey func(ctx context.Context, tx pgx.Tx) (first bool, r onceRecord, err 
 
 // putOrFind returns the record that is in the way.
 func putOrFind(p prepared) putKey {
-	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) { return once(ctx, pgxOnce{tx}, p) }
+	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
+		return once(ctx, pgkit.PgxTx{Tx: tx}, p)
+	}
 }
 
-// putOrFail does not, and is faster where there is none.
+// putOrFail does not return the record, and is faster if there is none.
 func putOrFail(p prepared) putKey {
 	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
 		st := p.query.onceOrFail.Bind(p.args)
@@ -100,15 +101,15 @@ func putOrFail(p prepared) putKey {
 			return false, onceRecord{}, wrap("once", err)
 		}
 		_, err := tx.Exec(ctx, st.SQL, st.Args...)
-		if errors.Is(OnceError(err), ErrDuplicate) {
+		if errors.Is(onceError(err), ErrDuplicate) {
 			return false, onceRecord{}, nil
 		}
 		return err == nil, onceRecord{}, wrap("once", err)
 	}
 }
 
-// confirmOnce says what to make of a record in the way, which may be visible and not yet
-// confirmed by a standby.
+// confirmOnce decides about a record in the way, which may be visible before a standby has
+// confirmed it.
 func (s *Store) confirmOnce(ctx context.Context, r onceRecord, p prepared) error {
 	if err := r.refusal(p.fingerprint); err != nil {
 		return err
@@ -122,13 +123,13 @@ func (s *Store) confirmOnce(ctx context.Context, r onceRecord, p prepared) error
 
 // blame names the conflict that err came from, whatever was made of it since.
 func (t *tx) blame(err error) error {
-	if err != nil && errors.Is(t.Err(), server.ErrConflict) && !errors.Is(err, server.ErrConflict) {
-		return fmt.Errorf("%w: %w", server.ErrConflict, err)
+	if err != nil && errors.Is(t.Err(), store.ErrConflict) && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
 	return err
 }
 
-// commit commits what is there and has no settlement to go with it.
+// commit commits the transaction without a settlement.
 func (t *tx) commit(ctx context.Context) error {
 	if err := t.committable(); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (t *tx) commit(ctx context.Context) error {
 	if _, ok := t.end(); !ok {
 		return ErrTxEnded
 	}
-	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
 		return struct{}{}, pgkit.Commit(ctx, conn)
 	})
 	return err

@@ -14,8 +14,8 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func effect(ctx context.Context, tx pgx.Tx) error {
@@ -48,12 +48,12 @@ func TestStore_OnceFunc(t *testing.T) {
 				require.NoError(t, err)
 				require.False(t, first)
 				first, err = once("k", "q", neverCalled)
-				require.ErrorIs(t, err, &server.RefusedError{Code: wire.KeyReused})
+				require.ErrorIs(t, err, &store.RefusedError{Code: wire.KeyReused})
 				require.False(t, first)
 			}
 			require.Equal(t, 2, queryRow[int](t, pool, "select count(*) from effect"))
 			require.Equal(t, 1, queryRow[int](t, pool, "select count(*) from effect e join idempotency i on e.xmin = i.xmin where i.key = $1",
-				[16]byte(server.NewID("tenant", "", keyOf(t, "k")))), "one transaction")
+				[16]byte(store.NewID("tenant", "", keyOf(t, "k")))), "one transaction")
 			again, err := bill(t.Context(), pool, "", invoice(t, "k", "p"))
 			require.NoError(t, err)
 			require.False(t, again, "all forms know each other's keys")
@@ -83,7 +83,7 @@ func TestStore_OnceFunc_concurrently(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, pool, "select count(*) from effect"))
 }
 
-// Whatever keeps the work from being committed, the key can be used again.
+// If the work is not committed for any reason, the key can be used again.
 func TestStore_OnceFunc_workFails(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)
@@ -118,11 +118,11 @@ func TestStore_OnceFunc_workFails(t *testing.T) {
 		{"a conflict", func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "do $$ begin raise sqlstate '40P01'; end $$")
 			return err
-		}, server.ErrConflict, "40P01"},
+		}, store.ErrConflict, "40P01"},
 		{"a conflict that it made an error of its own of", func(ctx context.Context, tx pgx.Tx) error {
 			_, _ = tx.Exec(ctx, "do $$ begin raise sqlstate '40001'; end $$")
 			return own
-		}, server.ErrConflict, ""},
+		}, store.ErrConflict, ""},
 		{"a ctx that ends", func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "select 1")
 			return err
@@ -145,7 +145,7 @@ func TestStore_OnceFunc_workFails(t *testing.T) {
 			return errors.Join(effect(context.WithoutCancel(ctx), tx), tt.work(ctx, tx))
 		})
 		require.False(t, first, tt.name)
-		require.NotErrorIs(t, err, server.ErrFateUnknown, tt.name)
+		require.NotErrorIs(t, err, store.ErrFateUnknown, tt.name)
 		if tt.want != nil {
 			require.ErrorIs(t, err, tt.want, tt.name)
 		}
@@ -217,8 +217,8 @@ func TestStore_OnceFunc_badInput(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whether the COMMIT came through is not known where its caller leaves, or the
-// server dies under it: asked again, the key says so.
+// The fate of the COMMIT is unknown if its caller leaves or the server dies
+// during it. A second call with the key returns the fate.
 func TestStore_OnceFunc_fate(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -228,14 +228,14 @@ func TestStore_OnceFunc_fate(t *testing.T) {
 	done := inBackground(func() error { _, err := s.OnceFunc(ctx, invoice(t, "left", "p"), effect); return err })
 	backendWaiting(t, look)
 	cancel()
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 
 	done = inBackground(func() error { _, err := s.OnceFunc(t.Context(), invoice(t, "killed", "p"), effect); return err })
 	until(t, "both wait", func() bool {
 		return queryRow[int](t, look, "select count(*) from pg_stat_activity where wait_event = 'SyncRep'") == 2
 	})
 	require.NoError(t, syscall.Kill(backendWaiting(t, look), syscall.SIGKILL)) // the server ends them all
-	require.ErrorIs(t, <-done, server.ErrFateUnknown)
+	require.ErrorIs(t, <-done, store.ErrFateUnknown)
 
 	local := reopened(t, look)
 	for _, key := range []string{"left", "killed"} {

@@ -20,6 +20,7 @@ import (
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func keyOf(tb testing.TB, text string) childkey.Key {
@@ -113,14 +114,14 @@ func TestOnce_rollsBackWithItsTransaction(t *testing.T) {
 func TestOnce_refuses(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)
-	store := openOn(t, pool, pgstore.Config{})
+	s := openOn(t, pool, pgstore.Config{})
 	_, err := bill(t.Context(), pool, "", invoice(t, "k", "p"))
 	require.NoError(t, err)
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	_, err = do(t, g, server.Keyed, "guarded", func(context.Context) (int, error) { return 0, nil })
 	require.NoError(t, err)
-	_, _, err = store.Cancel(t.Context(), server.CancelRequest{ID: server.NewID("tenant", "", keyOf(t, "cancelled")), Token: random(), Keep: time.Hour})
+	_, _, err = s.Cancel(t.Context(), store.CancelRequest{ID: store.NewID("tenant", "", keyOf(t, "cancelled")), Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 
 	other := invoice(t, "k", "p")
@@ -208,7 +209,7 @@ func TestOnceSQL(t *testing.T) {
 	}
 }
 
-// Key, work and COMMIT in one round trip, and nothing of it the second time.
+// The first time, key, work and COMMIT take one round trip. The second time nothing happens.
 func TestOnce_queue(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)
@@ -220,12 +221,12 @@ func TestOnce_queue(t *testing.T) {
 		if i == 0 {
 			require.NoError(t, err)
 		} else {
-			require.ErrorIs(t, pgstore.OnceError(err), pgstore.ErrDuplicate)
+			require.ErrorIs(t, pgstore.OnceRequest{}.BatchError(err), pgstore.ErrDuplicate)
 		}
 	}
 	require.Equal(t, 1, queryRow[int](t, pool, "select count(*) from effect"))
-	require.NoError(t, pgstore.OnceError(nil))
-	require.NotErrorIs(t, pgstore.OnceError(errors.New("other")), pgstore.ErrDuplicate)
+	require.NoError(t, pgstore.OnceRequest{}.BatchError(nil))
+	require.NotErrorIs(t, pgstore.OnceRequest{}.BatchError(errors.New("other")), pgstore.ErrDuplicate)
 	first, err := bill(t.Context(), pool, "", invoice(t, "k", "p"))
 	require.NoError(t, err)
 	require.False(t, first, "both forms know each other's keys")
@@ -263,14 +264,14 @@ func TestStore_SendOnce(t *testing.T) {
 		require.EqualValues(t, 2, rows)
 		require.Equal(t, 4, queryRow[int](t, pool, "select count(*) from effect"))
 		require.Equal(t, 1, queryRow[int](t, pool, "select count(distinct e.xmin::text) from effect e, idempotency i where e.xmin = i.xmin and i.key = $1",
-			[16]byte(server.NewID("tenant", "", keyOf(t, "k")))), "one transaction")
+			[16]byte(store.NewID("tenant", "", keyOf(t, "k")))), "one transaction")
 		again, err := bill(t.Context(), pool, "", invoice(t, "k", "p"))
 		require.NoError(t, err)
 		require.False(t, again, "all forms know each other's keys")
 	}
 }
 
-// What fails in the work is not taken for a key that was used.
+// An error of the work does not count as a key that was used.
 func TestStore_SendOnce_workFails(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)
@@ -287,7 +288,7 @@ func TestStore_SendOnce_workFails(t *testing.T) {
 		first, err := s.SendOnce(t.Context(), invoice(t, "k", "p"), batch)
 		require.False(t, first)
 		require.NotErrorIs(t, err, pgstore.ErrDuplicate)
-		require.NotErrorIs(t, err, server.ErrFateUnknown)
+		require.NotErrorIs(t, err, store.ErrFateUnknown)
 		pgErr := new(pgconn.PgError)
 		require.ErrorAs(t, err, &pgErr)
 		require.Equal(t, code, pgErr.Code)

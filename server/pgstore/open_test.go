@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestOpen_rejectsItsConfig(t *testing.T) {
@@ -24,12 +24,11 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		{"confirm", pgstore.Config{ConfirmReplays: 99}, "ConfirmReplays 99"},
 		{"lock timeout", pgstore.Config{LockTimeout: -1}, "LockTimeout -1ns"},
 		{"close timeout", pgstore.Config{CloseTimeout: -1}, "CloseTimeout -1ns"},
-		{"parked", pgstore.Config{MaxParked: -1}, "MaxParked -1"},
-		{"combining", pgstore.Config{Combining: 7}, "Combining 7"},
+		{"detached", pgstore.Config{MaxDetached: -1}, "MaxDetached -1"},
 		{"flushes", pgstore.Config{MaxFlushes: -1}, "MaxFlushes -1"},
-		{"flushes without combining", pgstore.Config{Combining: pgstore.CombiningOff, MaxFlushes: 2}, "MaxFlushes 2 with Combining 1"},
+		{"flushes without combining", pgstore.Config{SeparateCommits: true, MaxFlushes: 2}, "MaxFlushes 2, SeparateCommits true"},
 		{"queued", pgstore.Config{MaxQueued: -1}, "MaxQueued -1"},
-		{"queue without combining", pgstore.Config{Combining: pgstore.CombiningOff, MaxQueued: 9}, "MaxQueued 9 with Combining 1"},
+		{"queue without combining", pgstore.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9, SeparateCommits true"},
 		{"isolation", pgstore.Config{Isolation: "snapshot"}, "snapshot"},
 	}
 	nowhere, err := pgxpool.ParseConfig("postgres://127.0.0.1:1/none")
@@ -38,6 +37,7 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		_, err := pgstore.Open(t.Context(), nowhere, tt.cfg)
 		require.ErrorIs(t, err, pgstore.ErrConfig, tt.name)
 		require.ErrorContains(t, err, tt.text, tt.name)
+		require.NotContains(t, err.Error(), "pgkit", tt.name)
 	}
 	nowhere.MaxConns = 3
 	_, err = pgstore.Open(t.Context(), nowhere, pgstore.Config{MaxFlushes: 4})
@@ -46,14 +46,14 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 	_, err = pgstore.Open(t.Context(), nil, pgstore.Config{})
 	require.ErrorIs(t, err, pgstore.ErrConfig)
 	_, err = pgstore.New(nil, pgstore.Config{})
-	require.ErrorIs(t, err, pgkit.ErrNotPrepared)
+	require.ErrorIs(t, err, pgstore.ErrNotPrepared)
 }
 
 func TestNew_wantsAPreparedPool(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.NewPool(t, nil)
 	_, err := pgstore.New(pool, pgstore.Config{})
-	require.ErrorIs(t, err, pgkit.ErrNotPrepared)
+	require.ErrorIs(t, err, pgstore.ErrNotPrepared)
 }
 
 // A pool does not say that it is closed until it is asked for a connection.
@@ -69,7 +69,7 @@ func TestNew_closedPool(t *testing.T) {
 	require.ErrorContains(t, s.Check(t.Context()), "closed pool")
 	_, won, err := s.Claim(t.Context(), newClaim())
 	require.ErrorContains(t, err, "closed pool")
-	require.NotErrorIs(t, err, server.ErrFateUnknown, "nothing was sent")
+	require.NotErrorIs(t, err, store.ErrFateUnknown, "nothing was sent")
 	require.False(t, won)
 }
 
@@ -86,35 +86,37 @@ func TestOpen_checksTheSchema(t *testing.T) {
 	schema := new(pgkit.SchemaError)
 	require.ErrorAs(t, open(), &schema)
 	require.Equal(t, 0, schema.Have, "missing")
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
-	require.NoError(t, pgstore.Migrate(t.Context(), look), "again: nothing to do")
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""), "again: nothing to do")
+	require.ErrorIs(t, pgstore.Migrate(t.Context(), look, "pg_mine"), pgstore.ErrConfig, "a name that Postgres keeps for itself")
 	require.NoError(t, open())
 	exec(t, look, "insert into idempotency_version (version, oldest) values (99, 99)")
 	require.ErrorAs(t, open(), &schema)
 	require.Equal(t, 99, schema.Have, "newer")
-	require.ErrorAs(t, pgstore.Migrate(t.Context(), look), &schema, "never migrates a newer one down")
+	require.ErrorAs(t, pgstore.Migrate(t.Context(), look, ""), &schema, "never migrates a newer one down")
+	require.ErrorContains(t, pgstore.Migrate(t.Context(), look, ""), "pgstore: migrate: schema newer than this program: ")
 }
 
 func TestOpen_checksDurability(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
 	_, err := pgstore.Open(t.Context(), look.Config(), pgstore.Config{})
-	require.ErrorIs(t, err, pgkit.ErrNotDurable, "the test cluster runs without fsync")
+	require.ErrorIs(t, err, pgstore.ErrNotDurable, "the test cluster runs without fsync")
 	cfg := look.Config()
 	cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	_, err = pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
-	require.ErrorIs(t, err, pgkit.ErrReadOnly)
+	require.ErrorIs(t, err, pgstore.ErrReadOnly)
 }
 
 // Two guards can keep their keys apart in one database.
 func TestOpen_namedSchema(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, nil)
-	require.NoError(t, pgstore.Migrations.Up(t.Context(), look, "keys"))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, "keys"))
 	s := openOn(t, look, pgstore.Config{Schema: "keys"})
 	o := claim(t, s)
 	require.NoError(t, s.Settle(t.Context(), o, completion))
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from keys.idempotency"))
-	require.NoError(t, pgstore.Migrations.Down(t.Context(), look, "keys", 0))
+	require.NoError(t, migrations.Down(t.Context(), look, "keys", 0))
 	require.Equal(t, 0, queryRow[int](t, look, "select count(*) from pg_tables where schemaname = 'keys'"))
 }

@@ -1,250 +1,252 @@
 package pgstore_test
 
-import "github.com/fanonce/fanonce/server"
+import (
+	"github.com/fanonce/fanonce/server/store"
+)
 
-// The rules are those of [server.Effect]. A row of an Opaque handler shows what its own
-// answer makes of the failure: the guard sees nothing else of it.
+// The rules are those of [store.Effect]. A row of an Opaque handler shows the result of the handler's own answer: the
+// guard sees no more of the failure.
 var outcomeRows = []outcomeRow{
 	{
-		effect: server.Transactional, failure: refusedAnswered409,
+		effect: store.Transactional, failure: refusedAnswered409,
 		first: "409", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "409 replayed", allRows: 0,
 	},
 	{
-		effect: server.Transactional, failure: refusedAnswered500,
+		effect: store.Transactional, failure: refusedAnswered500,
 		first: "500", headers: "replayed=false retry=true", log: "",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: refusedUnnoticed,
+		effect: store.Transactional, failure: refusedUnnoticed,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: diskFull,
+		effect: store.Transactional, failure: diskFull,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: connectionOnce,
+		effect: store.Transactional, failure: connectionOnce,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 2, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: connectionEachTime,
+		effect: store.Transactional, failure: connectionEachTime,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "dead", rows: 0, runs: 2, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: commitLost,
+		effect: store.Transactional, failure: commitLost,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: deferredConstraint,
+		effect: store.Transactional, failure: deferredConstraint,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: deferredAnswered409,
+		effect: store.Transactional, failure: deferredAnswered409,
 		first: "409", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "409 replayed", allRows: 0,
 	},
 	{
-		effect: server.Transactional, failure: flushes,
+		effect: store.Transactional, failure: flushes,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: flushesRefused,
+		effect: store.Transactional, failure: flushesRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
-	{effect: server.Transactional, failure: flushesThrough, rejected: true},
+	{effect: store.Transactional, failure: flushesThrough, rejected: true},
 	{
-		effect: server.Transactional, failure: hijacks,
+		effect: store.Transactional, failure: hijacks,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: oversize,
+		effect: store.Transactional, failure: oversize,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: oversizeRefused,
+		effect: store.Transactional, failure: oversizeRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: oversizeUnserved,
+		effect: store.Transactional, failure: oversizeUnserved,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Transactional, failure: panics,
+		effect: store.Transactional, failure: panics,
 		first: "panic", headers: "", log: "",
 		state: "released", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: refusedAnswered409,
+		effect: store.Keyed, failure: refusedAnswered409,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: refusedAnswered500,
+		effect: store.Keyed, failure: refusedAnswered500,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: refusedUnnoticed,
+		effect: store.Keyed, failure: refusedUnnoticed,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: diskFull,
+		effect: store.Keyed, failure: diskFull,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "in progress", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: connectionOnce,
+		effect: store.Keyed, failure: connectionOnce,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: connectionEachTime,
+		effect: store.Keyed, failure: connectionEachTime,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "in progress", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: commitLost,
+		effect: store.Keyed, failure: commitLost,
 		first: "503 store-unavailable", headers: "retry=true after=1", log: "WARN",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: deferredConstraint,
+		effect: store.Keyed, failure: deferredConstraint,
 		first: "500 transaction-failed", headers: "replayed=false retry=false", log: "ERROR",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
-	{effect: server.Keyed, failure: deferredAnswered409, rejected: true},
+	{effect: store.Keyed, failure: deferredAnswered409, rejected: true},
 	{
-		effect: server.Keyed, failure: flushes,
+		effect: store.Keyed, failure: flushes,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: flushesRefused,
+		effect: store.Keyed, failure: flushesRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: flushesThrough,
+		effect: store.Keyed, failure: flushesThrough,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: hijacks,
+		effect: store.Keyed, failure: hijacks,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: oversize,
+		effect: store.Keyed, failure: oversize,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: oversizeRefused,
+		effect: store.Keyed, failure: oversizeRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: oversizeUnserved,
+		effect: store.Keyed, failure: oversizeUnserved,
 		first: "410 response-gone", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Keyed, failure: panics,
+		effect: store.Keyed, failure: panics,
 		first: "panic", headers: "", log: "",
 		state: "released, may have run", rows: 0, runs: 1, retry: "201", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: refusedAnswered409,
+		effect: store.Opaque, failure: refusedAnswered409,
 		first: "409", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "409 replayed", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: refusedAnswered500,
+		effect: store.Opaque, failure: refusedAnswered500,
 		first: "500", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 0, runs: 1, retry: "423 outcome-unknown", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: refusedUnnoticed,
+		effect: store.Opaque, failure: refusedUnnoticed,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "201 replayed", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: diskFull,
+		effect: store.Opaque, failure: diskFull,
 		first: "409", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "409 replayed", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: connectionOnce,
+		effect: store.Opaque, failure: connectionOnce,
 		first: "500", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 0, runs: 1, retry: "423 outcome-unknown", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: connectionEachTime,
+		effect: store.Opaque, failure: connectionEachTime,
 		first: "500", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 0, runs: 1, retry: "423 outcome-unknown", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: commitLost,
+		effect: store.Opaque, failure: commitLost,
 		first: "500", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 1, runs: 1, retry: "423 outcome-unknown", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: deferredConstraint,
+		effect: store.Opaque, failure: deferredConstraint,
 		first: "409", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 0, runs: 1, retry: "409 replayed", allRows: 0,
 	},
-	{effect: server.Opaque, failure: deferredAnswered409, rejected: true},
+	{effect: store.Opaque, failure: deferredAnswered409, rejected: true},
 	{
-		effect: server.Opaque, failure: flushes,
+		effect: store.Opaque, failure: flushes,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "201 replayed", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: flushesRefused,
+		effect: store.Opaque, failure: flushesRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 1, runs: 1, retry: "423 outcome-unknown", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: flushesThrough,
+		effect: store.Opaque, failure: flushesThrough,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: hijacks,
+		effect: store.Opaque, failure: hijacks,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 0, runs: 1, retry: "423 outcome-unknown", allRows: 0,
 	},
 	{
-		effect: server.Opaque, failure: oversize,
+		effect: store.Opaque, failure: oversize,
 		first: "201", headers: "replayed=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: oversizeRefused,
+		effect: store.Opaque, failure: oversizeRefused,
 		first: "500 not-storable", headers: "replayed=false retry=false", log: "WARN",
 		state: "unknown, may have run", rows: 1, runs: 1, retry: "423 outcome-unknown", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: oversizeUnserved,
+		effect: store.Opaque, failure: oversizeUnserved,
 		first: "410 response-gone", headers: "replayed=false retry=false", log: "",
 		state: "completed", rows: 1, runs: 1, retry: "410 response-gone", allRows: 1,
 	},
 	{
-		effect: server.Opaque, failure: panics,
+		effect: store.Opaque, failure: panics,
 		first: "panic", headers: "", log: "WARN",
 		state: "unknown, may have run", rows: 1, runs: 1, retry: "423 outcome-unknown", allRows: 1,
 	},

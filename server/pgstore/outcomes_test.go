@@ -19,11 +19,12 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// What goes wrong in a handler that writes one row: in its transaction if it is
-// Transactional, in a completion hook if it is Keyed, on a connection of its own if it is
-// Opaque. The handler answers 201 unless the name says otherwise.
+// These constants are the failures of a handler that writes one row. A Transactional handler writes the row in its
+// transaction, a Keyed one in a completion hook, an Opaque one on its own connection. The handler answers 201 unless
+// the name says otherwise.
 const (
 	refusedAnswered409  = "a statement is refused, and the handler answers 409"
 	refusedAnswered500  = "a statement is refused, and the handler answers 500"
@@ -50,7 +51,7 @@ var handlerFailures = []string{
 	flushes, flushesRefused, flushesThrough, hijacks, oversize, oversizeRefused, oversizeUnserved, panics,
 }
 
-// An outcomeRow is what comes of one failure in one effect class.
+// An outcomeRow is the outcome of one failure in one effect class.
 type outcomeRow struct {
 	effect  server.Effect
 	failure string
@@ -58,16 +59,16 @@ type outcomeRow struct {
 	first    string // the answer: its status, or its code
 	headers  string // Idempotent-Replayed, Idempotency-Should-Retry, and Retry-After if there is one
 	log      string // the highest level
-	state    string // of the record, with what an undo is told of the run
+	state    string // of the record, with the fate that an undo is told
 	rows     int
 	runs     int    // of the handler, in the first call
-	retry    string // the answer to the next call, which the failure does not concern
+	retry    string // the answer to the next call, without the failure
 	allRows  int    // after it
 	rejected bool   // the route cannot be made
 }
 
-// TestOutcomes is the table of what follows a failure, complete: one row for each effect
-// class and failure.
+// TestOutcomes checks that the table is complete, with one row for each effect class and failure, and that each
+// outcome is right.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	rows := make(map[string]outcomeRow)
@@ -130,8 +131,8 @@ func newFailingService(t *testing.T, effect server.Effect, failure string) *fail
 	t.Helper()
 	s := &failingService{t: t, effect: effect, failure: failure, log: new(levels), deaf: new(deafness)}
 	s.failing.Store(true)
-	var store *pgstore.Store
-	store, s.look = open(t, pgstore.Config{}, s.deaf.under)
+	var under *pgstore.Store
+	under, s.look = open(t, pgstore.Config{}, s.deaf.under)
 	exec(t, s.look, "create table users (name text constraint one_name unique, late int constraint one_late unique deferrable initially deferred)")
 	exec(t, s.look, "insert into users values ('ann', 1)")
 	own := s.look.Config()
@@ -140,14 +141,14 @@ func newFailingService(t *testing.T, effect server.Effect, failure string) *fail
 	s.own, err = pgxpool.NewWithConfig(t.Context(), own)
 	require.NoError(t, err)
 	t.Cleanup(s.own.Close)
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{
+	g, err := server.NewGuard(under, server.Unscoped, server.Config{
 		Logger: slog.New(s.log), MaxResponseBytes: 100, MaxServedBytes: 200, SettleTimeout: time.Second,
 	})
 	require.NoError(t, err)
 	route := server.Route{Effect: effect}
 	switch failure {
 	case deferredAnswered409:
-		route.OnCommitError = func(context.Context, *server.TxError) (server.Response, error) {
+		route.OnCommitError = func(context.Context, *store.TxError) (server.Response, error) {
 			return server.Response{Status: http.StatusConflict}, nil
 		}
 	case flushesRefused:
@@ -165,7 +166,7 @@ func newFailingService(t *testing.T, effect server.Effect, failure string) *fail
 	return s
 }
 
-// handle writes the row in the way of its effect class, and does what goes wrong.
+// handle writes the row as its effect class does, and makes the failure happen.
 func (s *failingService) handle(w http.ResponseWriter, r *http.Request) {
 	s.runs++
 	failing := s.failing.Load()
@@ -192,7 +193,7 @@ func (s *failingService) handle(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// misbehave does what goes wrong with the answer.
+// misbehave makes the failures of the answer happen.
 func (s *failingService) misbehave(w http.ResponseWriter) (body string) {
 	switch s.failure {
 	case flushes, flushesRefused, flushesThrough:
@@ -226,7 +227,7 @@ func (s *failingService) write(ctx context.Context) error {
 	}
 }
 
-// insert writes the row, and does what goes wrong with the transaction.
+// insert writes the row, and makes the failures of the transaction happen.
 func (s *failingService) insert(ctx context.Context, tx pgx.Tx) error {
 	statement := insertBob
 	if s.failing.Load() {
@@ -235,6 +236,7 @@ func (s *failingService) insert(ctx context.Context, tx pgx.Tx) error {
 			statement = insertAnn
 		case diskFull:
 			statement = raise("53100")
+			ctx = context.WithoutCancel(ctx) // the statement is sent, even if the time to settle is over now
 		case deferredConstraint, deferredAnswered409:
 			statement = insertLate
 		case connectionOnce, connectionEachTime:

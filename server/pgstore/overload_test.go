@@ -17,8 +17,8 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// Far more clients than a store has room for, over real sockets: each is answered, or told to
-// come back; nobody waits for ever, and each that comes back with its key has one effect.
+// Far more clients than a store has room for send requests over real sockets. Each is answered, or told to come back,
+// and none waits for ever. Each client that comes back with its key has one effect.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	for name, effectOf := range map[string]server.Effect{"Keyed": server.Keyed, "Transactional": server.Transactional} {
@@ -44,7 +44,7 @@ func TestOverload(t *testing.T) {
 			var refused atomic.Int32
 			send := func(key string) bool {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, callee.URL, http.NoBody)
-				if err != nil { // of which the test's goroutine alone could make an end
+				if err != nil { // only the test's own goroutine may stop the test
 					t.Error(err)
 					return true
 				}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// partitionsAhead is how many partitions there are beyond the one that a new answer
-// needs: for so long maintenance may fail before answers go to their records.
+// partitionsAhead is how many partitions there are beyond the partition that a new answer needs.
+// Maintenance may fail for as many intervals before answers go to their records.
 const partitionsAhead = 3
 
 // A partition holds the answers that are kept until a time between two.
@@ -32,8 +32,8 @@ type querier interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// lookAtPartitions returns what partitions there are, in order of time, and
-// remembers how far they reach without a gap from now.
+// lookAtPartitions returns the partitions, in order of time, and remembers how far they reach
+// without a gap from now.
 func (s *Store) lookAtPartitions(ctx context.Context, db querier) ([]partition, error) {
 	// The catalog's functions lock what they describe, and a detachment can be in
 	// the way.
@@ -98,8 +98,8 @@ func reach(there []partition, now time.Time) time.Time {
 	return until
 }
 
-// missingPartitions returns those that are missing between now and the time that the
-// youngest answers will be kept until, and some ahead; the nearest first.
+// missingPartitions returns the partitions that are missing between now and the time that the
+// youngest answers will be kept until, and some ahead. The nearest come first.
 func (s *Store) missingPartitions(there []partition, now time.Time) (missing []partition) {
 	interval := s.cfg.PartitionInterval
 	end := now.Add(s.partitioned.answers.get() + 2*clockMargin + partitionsAhead*interval)
@@ -134,8 +134,8 @@ func partitionAt(there []partition, t time.Time) (partition, bool) {
 	return partition{}, false
 }
 
-// partitionName names a partition by its beginning. One that begins within its day has
-// the time in its name also where the interval is a day: it is a gap between others.
+// partitionName names a partition by its beginning. A partition that begins within a day has the
+// time in its name even if the interval is a day: it fills a gap between others.
 func partitionName(from time.Time, interval time.Duration) string {
 	if day := 24 * time.Hour; interval%day == 0 && from.Equal(floor(from, day)) {
 		return "idempotency_answer_p" + from.Format("20060102")

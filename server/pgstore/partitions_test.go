@@ -14,11 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // openPartitioned returns a store whose answers go to partitions of interval.
@@ -35,15 +35,15 @@ func inPartitions(tb testing.TB, look *pgxpool.Pool) (apart, inline int) {
 	return queryRow[int](tb, look, "select count(*) from idempotency_answer"), queryRow[int](tb, look, "select count(*) from idempotency where envelope is not null")
 }
 
-// Who waited for a run to be completed gets its answer, though the partition had none
+// A method that waited for a run's completion gets the run's answer, although the answer was not in the partition
 // when the wait began.
 func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 	t.Parallel()
-	for name, ask := range map[string]func(context.Context, *pgstore.Store, server.Owner) (server.Record, bool, error){
-		"an undo": func(ctx context.Context, s *pgstore.Store, o server.Owner) (server.Record, bool, error) {
-			return s.Cancel(ctx, server.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
+	for name, ask := range map[string]func(context.Context, *pgstore.Store, store.Owner) (store.Record, bool, error){
+		"an undo": func(ctx context.Context, s *pgstore.Store, o store.Owner) (store.Record, bool, error) {
+			return s.Cancel(ctx, store.CancelRequest{ID: o.ID, Token: random(), Keep: time.Hour})
 		},
-		"an operator": func(ctx context.Context, s *pgstore.Store, o server.Owner) (server.Record, bool, error) {
+		"an operator": func(ctx context.Context, s *pgstore.Store, o store.Owner) (store.Record, bool, error) {
 			return s.Forget(ctx, o.ID, o.Fence, someone)
 		},
 	} {
@@ -61,7 +61,7 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 				insert into idempotency_answer (kept_until, key, envelope) select answer_kept_until, key, 'all of it' from done`, o.ID[:])
 			require.NoError(t, err)
 			type reply struct {
-				record server.Record
+				record store.Record
 				ok     bool
 				err    error
 			}
@@ -76,8 +76,8 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 			got := <-asked
 			require.NoError(t, got.err)
 			require.True(t, got.ok)
-			require.Equal(t, server.StateCompleted, got.record.State)
-			require.Equal(t, server.Answer{Status: 201, Envelope: []byte("all of it")}, got.record.Answer)
+			require.Equal(t, store.StateCompleted, got.record.State)
+			require.Equal(t, store.Answer{Status: 201, Envelope: []byte("all of it")}, got.record.Answer)
 			if name == "an operator" {
 				apart, _ := inPartitions(t, look)
 				require.Zero(t, apart, "a forgotten answer is gone at once")
@@ -89,7 +89,7 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 func TestStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, nil)
-	servertest.TestStore(t, func(tb testing.TB) server.Store {
+	servertest.TestStore(t, func(tb testing.TB) store.Store {
 		s := databases.open(tb, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: pgstore.DefaultPartitionInterval})
 		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))
 		return s
@@ -98,7 +98,7 @@ func TestStore_partitionedAnswers(t *testing.T) {
 
 func TestTxStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
-	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
+	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
 		s, look := openPartitioned(tb, pgstore.DefaultPartitionInterval, 2*time.Hour)
 		exec(tb, look, "create table effect (id uuid not null)")
 		return s, rows{look}
@@ -114,8 +114,8 @@ func TestPartitions_holdTheAnswers(t *testing.T) {
 	require.NoError(t, tx.Settle(t.Context(), claim(t, s), completion))
 	apart, inline := inPartitions(t, look)
 	require.Equal(t, []int{2, 0}, []int{apart, inline})
-	require.NoError(t, s.Settle(t.Context(), claim(t, s), server.Settlement{State: server.StateReleased}))
-	require.NoError(t, s.Settle(t.Context(), claim(t, s), server.Settlement{State: server.StateCompleted, Answer: server.Answer{Status: 200}, ReplayFor: time.Hour}))
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), store.Settlement{State: store.StateReleased}))
+	require.NoError(t, s.Settle(t.Context(), claim(t, s), store.Settlement{State: store.StateCompleted, Answer: store.Answer{Status: 200}, ReplayFor: time.Hour}))
 	apart, _ = inPartitions(t, look)
 	require.Equal(t, 2, apart, "what has no answer has none there either")
 
@@ -131,11 +131,11 @@ func TestPartitions_holdTheAnswers(t *testing.T) {
 	require.Regexp(t, `^idempotency_answer_p\d{8}_\d{6}$`, queryRow[string](t, look, "select min(inhrelid::regclass::text) from pg_inherits"+answers))
 }
 
-// A predicate on pg_inherits: the partitions themselves, not their indexes.
+// answers is a predicate on pg_inherits. It selects the partitions themselves, not their indexes.
 const answers = " where inhparent = 'idempotency_answer'::regclass"
 
-// Nobody maintained them, or they do not reach far enough: the answer is kept all
-// the same.
+// If the partitions were not maintained, or do not reach far enough, the answer
+// is still kept.
 func TestPartitions_missing(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
@@ -150,12 +150,12 @@ func TestPartitions_missing(t *testing.T) {
 	require.Equal(t, completion.Answer, read(t, s, o.ID).Answer)
 }
 
-// A partition that was there at the last look is gone, or the server's clock is ahead: the answer
-// is kept all the same, in its record, and nobody waits.
+// A partition that was there at the last look is gone, or the server's clock is ahead. The answer is still kept, in
+// its record, and no caller waits.
 func TestPartitions_taken(t *testing.T) {
 	t.Parallel()
-	for _, combining := range []pgstore.Combining{pgstore.CombiningOn, pgstore.CombiningOff} {
-		s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, Combining: combining})
+	for _, separate := range []bool{false, true} {
+		s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, SeparateCommits: separate})
 		taken := func() { // the store knows of partitions that are gone
 			require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
 			for _, name := range partitionNames(t, look) {
@@ -163,7 +163,7 @@ func TestPartitions_taken(t *testing.T) {
 			}
 		}
 		inlineBefore := 0
-		settled := func(name string, settle func(o server.Owner) error) {
+		settled := func(name string, settle func(o store.Owner) error) {
 			taken()
 			o := claim(t, s)
 			require.NoError(t, settle(o), name)
@@ -172,13 +172,13 @@ func TestPartitions_taken(t *testing.T) {
 			apart, inline := inPartitions(t, look)
 			require.Equal(t, []int{0, inlineBefore}, []int{apart, inline}, name)
 		}
-		settled("store", func(o server.Owner) error { return s.Settle(t.Context(), o, completion) })
-		settled("unused transaction", func(o server.Owner) error {
+		settled("store", func(o store.Owner) error { return s.Settle(t.Context(), o, completion) })
+		settled("unused transaction", func(o store.Owner) error {
 			tx, _ := unbegun(t, s)
 			return tx.Settle(t.Context(), o, completion)
 		})
 		exec(t, look, "create table effect (what text)")
-		settled("transaction", func(o server.Owner) error {
+		settled("transaction", func(o store.Owner) error {
 			tx, ctx := unbegun(t, s)
 			_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect values ('kept')")
 			require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestPartitions_taken(t *testing.T) {
 
 		taken()
 		const n = 50 // many in a flush
-		owners := make([]server.Owner, n)
+		owners := make([]store.Owner, n)
 		for i := range owners {
 			owners[i] = claim(t, s)
 		}
@@ -209,7 +209,7 @@ func TestPartitions_taken(t *testing.T) {
 	}
 }
 
-// A transaction whose owner lost the lease rolls back, also where its answer finds no partition.
+// A transaction whose owner lost the lease rolls back, also if there is no partition for its answer.
 func TestPartitions_takenFromWhoLostTheLease(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
@@ -225,16 +225,16 @@ func TestPartitions_takenFromWhoLostTheLease(t *testing.T) {
 				exec(t, look, "drop table "+name)
 			}
 		}
-		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrLeaseLost)
+		require.ErrorIs(t, tx.Settle(t.Context(), o, completion), store.ErrLeaseLost)
 		require.Zero(t, queryRow[int](t, look, "select count(*) from effect"))
 	}
 }
 
-// There and back again: old answers are found wherever they are.
+// Old answers are found after a change to partitions, and after the change back.
 func TestPartitions_switch(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
-	var all []server.Owner
+	var all []store.Owner
 	for _, where := range []pgstore.Answers{pgstore.AnswersInline, pgstore.AnswersPartitioned, pgstore.AnswersLeaving} {
 		s := openOn(t, look, pgstore.Config{Answers: where})
 		require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
@@ -248,8 +248,8 @@ func TestPartitions_switch(t *testing.T) {
 	require.Equal(t, []int{1, 2}, []int{apart, inline})
 }
 
-// A partition goes when all its answers are past their time: the keys stay, and
-// each is there once, whatever partition its answer was in.
+// A partition is dropped when all its answers are past their time. The keys
+// stay, and each is there once, whatever partition its answer was in.
 func TestPartitions_dropped(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 2*time.Second, time.Second)
@@ -271,14 +271,13 @@ func TestPartitions_dropped(t *testing.T) {
 	r, won, err := s.Claim(t.Context(), claimOf(o.ID))
 	require.NoError(t, err)
 	require.False(t, won, "the key is still used")
-	require.Equal(t, server.StateCompleted, r.State)
+	require.Equal(t, store.StateCompleted, r.State)
 	require.Nil(t, r.Answer.Envelope)
 	require.Equal(t, end.Answer.Status, r.Answer.Status)
 	require.Zero(t, queryRow[int](t, look, "select count(*) from pg_class where relkind = 'r' and relname ~ '^idempotency_answer_p' and not relispartition"))
 }
 
-// Who looks at the partitions sees the catalog as it was when the look began, and their
-// bounds as they are by then.
+// A look at the partitions sees the catalog as it was when the look began, but the bounds as they are now.
 func TestPartitions_droppedUnderTheLook(t *testing.T) {
 	t.Parallel()
 	_, look := openPartitioned(t, time.Hour, time.Hour)
@@ -306,9 +305,9 @@ func TestPartitions_droppedUnderTheLook(t *testing.T) {
 	require.Equal(t, names[1:], seen)
 }
 
-// Settlements, replays, sweeps and maintenance of several processes at the same
-// time, over partitions that come and go: no error, and no answer lost before its
-// time. It goes on until a partition that held answers was dropped.
+// Several processes settle, replay, sweep and maintain at the same time, over
+// partitions that come and go. There is no error, and no answer is lost before
+// its time. The test runs until a partition that held answers was dropped.
 func TestPartitions_underLoad(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -373,17 +372,17 @@ func settleAndRead(t *testing.T, s *pgstore.Store, n int, keep time.Duration) er
 	if err != nil || !won {
 		return fmt.Errorf("claim: %v, %w", won, err)
 	}
-	end := server.Settlement{
-		State: server.StateCompleted, ReplayFor: keep, KeepAnswer: keep,
-		Answer: server.Answer{Status: 200, Envelope: fmt.Appendf(nil, "answer %d", n)},
+	end := store.Settlement{
+		State: store.StateCompleted, ReplayFor: keep, KeepAnswer: keep,
+		Answer: store.Answer{Status: 200, Envelope: fmt.Appendf(nil, "answer %d", n)},
 	}
-	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	o := store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
 	began := time.Now()
 	if err := s.Settle(t.Context(), o, end); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	got, err := s.Read(t.Context(), req.ID)
-	if errors.Is(err, server.ErrNotFound) && time.Since(began) >= keep {
+	if errors.Is(err, store.ErrNotFound) && time.Since(began) >= keep {
 		return nil // the machine is slow, and the sweep was faster
 	}
 	if err != nil {

@@ -33,15 +33,15 @@ func partmanParent(t *testing.T, look *pgxpool.Pool, interval time.Duration, pre
 	return version
 }
 
-// runPartman is its maintenance, which it would have a job or its worker call.
+// runPartman is pg_partman's maintenance. A user calls it from a job or from pg_partman's worker.
 func runPartman(t *testing.T, look *pgxpool.Pool) error {
 	t.Helper()
 	_, err := look.Exec(t.Context(), "select partman.run_maintenance('public.idempotency_answer')")
 	return err
 }
 
-// Where its premake reaches beyond what we would make, both maintain the same table, each as
-// often as it likes, and answers go where they belong.
+// If pg_partman's premake reaches beyond our partitions, both can maintain the same table at any time, and answers go
+// to the right partition.
 func TestPartman_beside(t *testing.T) {
 	t.Parallel()
 	for name, interval := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour} {
@@ -67,8 +67,8 @@ func TestPartman_beside(t *testing.T) {
 	}
 }
 
-// A partition that it made goes when its time is past. A table that its own retention detached
-// stays: that keeps tables unless it is told otherwise.
+// Our maintenance drops a partition of pg_partman's when its time is past. A table that pg_partman's own retention
+// detached stays, because that retention keeps tables by default.
 func TestPartman_past(t *testing.T) {
 	t.Parallel()
 	for name, interval := range map[string]time.Duration{"days": 24 * time.Hour, "hours": time.Hour} {
@@ -107,8 +107,8 @@ func TestPartman_past(t *testing.T) {
 	}
 }
 
-// Version 4 reads times from names, and by hours not from ours: whoever changes to our
-// maintenance gives its up. Version 5 takes them for its own.
+// Version 4 reads times from names, and by hours not from our names. So a user who changes to our maintenance stops
+// pg_partman's. Version 5 treats our partitions as its own.
 func TestPartman_oursBesideTheirs(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: time.Hour})

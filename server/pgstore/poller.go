@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -18,8 +18,7 @@ const (
 	// pollLast is the longest, and that for a run whose end will be notified: the
 	// notification may get lost.
 	pollLast = 250 * time.Millisecond
-	// pollShare: a run's end is noticed late by one part in so many of what the run
-	// took.
+	// pollShare: the end of a run is noticed late by 1/pollShare of the time that the run took.
 	pollShare = 32
 	// pollTimeout bounds one poll.
 	pollTimeout = 5 * time.Second
@@ -38,7 +37,7 @@ type poller struct {
 	news     chan struct{} // something is due sooner than it was
 
 	mu      sync.Mutex
-	watches map[server.ID][]*watched
+	watches map[store.ID][]*watched
 	polling bool // there is a goroutine
 	hears   bool // the listener is connected
 	closed  bool
@@ -46,7 +45,7 @@ type poller struct {
 }
 
 func newPoller(s *Store, listen *pgx.ConnConfig) *poller {
-	p := &poller{store: s, news: make(chan struct{}, 1), watches: make(map[server.ID][]*watched)}
+	p := &poller{store: s, news: make(chan struct{}, 1), watches: make(map[store.ID][]*watched)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if listen != nil {
 		p.listener = &listener{cfg: listen, channel: s.query.channel}
@@ -54,7 +53,7 @@ func newPoller(s *Store, listen *pgx.ConnConfig) *poller {
 	return p
 }
 
-// start starts what does not run yet. p.mu is held.
+// start starts the goroutines that do not run yet. p.mu is held.
 func (p *poller) start() {
 	if !p.polling {
 		p.polling = true
@@ -138,15 +137,14 @@ func (p *poller) rest(d time.Duration) {
 	}
 }
 
-// giveUp makes everybody look for themselves, and hear what is wrong.
+// giveUp makes all waiters look for themselves: they get the error then.
 func (p *poller) giveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tellAll()
 }
 
-// poll looks at the runs that are due, and notes on the records of those that are not
-// noted yet that somebody listens.
+// poll looks at the runs that are due. On records without a note it notes that somebody listens.
 func (p *poller) poll(now time.Time) error {
 	ctx, cancel := context.WithTimeout(p.ctx, pollTimeout)
 	defer cancel()
@@ -157,9 +155,8 @@ func (p *poller) poll(now time.Time) error {
 	return p.look(ctx, known)
 }
 
-// take returns the runs that are due: those that only have to be looked at, and
-// those that are to be noted. What is due soon is taken as well, so that runs come
-// to be polled together.
+// take returns the runs that are due: those that only have to be looked at, and those that are to
+// be noted. Runs that are due soon are taken as well, so that runs come to be polled together.
 func (p *poller) take(now time.Time) (known, unknown []*watched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +180,7 @@ func (p *poller) look(ctx context.Context, runs []*watched) error {
 		return nil
 	}
 	st := p.store.query.ended.Bind(runArgs(runs))
-	ended, err := pgkit.RetryConflict(ctx, func() ([]int, error) { return pgkit.All(ctx, p.store.pool, st, pgx.RowTo[int]) })
+	ended, err := pgkit.RetryConflict(ctx, func() ([]int, error) { return pgkit.All(ctx, p.store.db.Pool, st, pgx.RowTo[int]) })
 	if err != nil {
 		return err
 	}
@@ -195,8 +192,8 @@ func (p *poller) look(ctx context.Context, runs []*watched) error {
 	return nil
 }
 
-// expect notes on the records that somebody waits. One that is locked has neither
-// ended nor is it noted: it is due again.
+// expect notes on the records that somebody waits. A run whose record is locked has neither ended
+// nor been noted: it is due again.
 func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) error {
 	if len(runs) == 0 {
 		return nil
@@ -207,7 +204,7 @@ func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) err
 	}
 	st := p.store.query.expect.Bind(runArgs(runs))
 	answers, err := pgkit.RetryConflict(ctx, func() ([]answer, error) {
-		return pgkit.Rows(ctx, p.store.writer, st, func(row pgx.CollectableRow) (a answer, err error) {
+		return pgkit.Rows(ctx, p.store.db.Writer, st, func(row pgx.CollectableRow) (a answer, err error) {
 			return a, row.Scan(&a.n, &a.ended)
 		})
 	})

@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // pooled returns a store that reaches its database through a PgBouncer in
-// transaction mode, and a pool that looks at the database directly. level is the
-// default of the database.
+// transaction mode. It also returns a pool that looks at the database directly.
+// level is the default isolation level of the database.
 func pooled(tb testing.TB, level string, mode pgx.QueryExecMode) (*pgstore.Store, *pgxpool.Pool) {
 	tb.Helper()
 	look := pgtest.NewPool(tb, pgstore.Migrate)
@@ -28,22 +28,21 @@ func pooled(tb testing.TB, level string, mode pgx.QueryExecMode) (*pgstore.Store
 	cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(tb, look.Config().ConnString()))
 	require.NoError(tb, err)
 	cfg.ConnConfig.DefaultQueryExecMode = mode
-	store, err := pgstore.Open(tb.Context(), cfg, pgstore.Config{AllowNonDurable: true})
+	s, err := pgstore.Open(tb.Context(), cfg, pgstore.Config{AllowNonDurable: true})
 	require.NoError(tb, err)
-	tb.Cleanup(store.Close)
-	return store, look
+	tb.Cleanup(s.Close)
+	return s, look
 }
 
-// The whole law, where no two statements outside a transaction need meet the same
-// session.
+// The whole conformance suite passes where two statements outside a transaction may run in different sessions.
 func TestStore_throughPgBouncer(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			servertest.TestStore(t, func(tb testing.TB) server.Store {
-				store, _ := pooled(tb, level, pgx.QueryExecModeExec)
-				return store
+			servertest.TestStore(t, func(tb testing.TB) store.Store {
+				s, _ := pooled(tb, level, pgx.QueryExecModeExec)
+				return s
 			})
 		})
 	}
@@ -51,17 +50,17 @@ func TestStore_throughPgBouncer(t *testing.T) {
 
 func TestTxStore_throughPgBouncer(t *testing.T) {
 	t.Parallel()
-	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
-		store, look := pooled(tb, "read committed", pgx.QueryExecModeCacheDescribe)
+	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
+		s, look := pooled(tb, "read committed", pgx.QueryExecModeCacheDescribe)
 		exec(tb, look, "create table effect (id uuid not null)")
-		return store, rows{look}
+		return s, rows{look}
 	})
 }
 
-// What pgx does by default needs a session. [pgstore.Prepare] changes that, and
-// leaves the modes that do not. One that it leaves is for direct connections only:
-// DescribeExec asks for a description and uses it in a second round trip, which may
-// reach another session.
+// The default exec mode of pgx needs a session. [pgstore.Prepare] changes that
+// mode, and keeps the other modes. One of the kept modes is for direct
+// connections only: DescribeExec uses a description in a second round trip,
+// which may reach another session.
 func TestStore_execModesThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
@@ -69,12 +68,12 @@ func TestStore_execModesThroughPgBouncer(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			store, _ := pooled(t, "read committed", mode)
+			s, _ := pooled(t, "read committed", mode)
 			var wg sync.WaitGroup
 			for range 16 { // else one connection to the server would do for all
 				wg.Go(func() {
 					for range 5 {
-						if err := everyRequest(t.Context(), store); err != nil {
+						if err := everyRequest(t.Context(), s); err != nil {
 							t.Error(err)
 							return
 						}
@@ -93,8 +92,8 @@ func everyRequest(ctx context.Context, s *pgstore.Store) error {
 	if err != nil || !won {
 		return fmt.Errorf("claim: won %v, %w", won, err)
 	}
-	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
-	if got, err := s.Renew(ctx, []server.Owner{o}, time.Hour); err != nil || len(got.Renewed) != 1 {
+	o := store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	if got, err := s.Renew(ctx, []store.Owner{o}, time.Hour); err != nil || len(got.Renewed) != 1 {
 		return fmt.Errorf("renew: %+v, %w", got, err)
 	}
 	tx, err := s.Begin(ctx)
@@ -107,7 +106,7 @@ func everyRequest(ctx context.Context, s *pgstore.Store) error {
 	if err := tx.Settle(ctx, o, completion); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	if r, won, err = s.Claim(ctx, claimOf(o.ID)); err != nil || won || r.State != server.StateCompleted {
+	if r, won, err = s.Claim(ctx, claimOf(o.ID)); err != nil || won || r.State != store.StateCompleted {
 		return fmt.Errorf("duplicate: won %v, state %v, %w", won, r.State, err)
 	}
 	return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// Requests that end in every way, marked in all that they carry: none of it can be
-// read in a dump of the tables, in the log or in an answer about them. Without a
-// codec the answer's own body and headers can, and nothing else.
+// Requests end in every way, with marks in all their parts. No mark can be read
+// in a dump of the tables, in the log, or in a refusal. Without a codec only
+// the answer's own body and headers and the memo can be read in the dump.
 func TestPrivacy_dumpOfTheTables(t *testing.T) {
 	t.Parallel()
 	for _, sealed := range []bool{true, false} {

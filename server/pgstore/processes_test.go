@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 	processes, callers, keys = 4, 64, 20
 )
 
-// One key at a time is asked for by all callers of all processes at once: one
-// of them wins it, and nobody sees an error.
+// All callers of all processes claim the same key at once, one key after the
+// other. One caller wins each key, and no caller gets an error.
 func TestStore_processes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -45,7 +45,7 @@ func TestStore_processes(t *testing.T) {
 			exec(t, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
 			ids := make([]string, keys)
 			for i := range ids {
-				ids[i] = server.ID(random()).String()
+				ids[i] = store.ID(random()).String()
 			}
 			outputs := make([]string, processes)
 			var wg sync.WaitGroup
@@ -89,19 +89,19 @@ func child(url string) int {
 		return 1
 	}
 	cfg.MaxConns = 16
-	store, err := pgstore.Open(ctx, cfg, pgstore.Config{AllowNonDurable: true})
+	s, err := pgstore.Open(ctx, cfg, pgstore.Config{AllowNonDurable: true})
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	defer store.Close()
+	defer s.Close()
 	for text := range strings.SplitSeq(os.Getenv(childIDs), ",") {
-		id, err := server.ParseID(text)
+		id, err := store.ParseID(text)
 		if err != nil {
 			fmt.Println(err)
 			return 1
 		}
-		won, err := contest(ctx, store, id)
+		won, err := contest(ctx, s, id)
 		if err != nil {
 			fmt.Println(err)
 			return 1
@@ -113,13 +113,13 @@ func child(url string) int {
 	return 0
 }
 
-func contest(ctx context.Context, store server.Store, id server.ID) (int, error) {
+func contest(ctx context.Context, s store.Store, id store.ID) (int, error) {
 	var wins atomic.Int32
 	var failure atomic.Value
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
-			_, won, err := store.Claim(ctx, claimOf(id))
+			_, won, err := s.Claim(ctx, claimOf(id))
 			if err != nil {
 				failure.Store(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestPruneAudit(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPruneAudit(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
-	log, err := s.AuditLog(t.Context(), server.ID{}, 10)
+	log, err := s.AuditLog(t.Context(), store.ID{}, 10)
 	require.NoError(t, err)
 	require.Len(t, log, 1)
 	require.Equal(t, young.ID, log[0].ID)

@@ -2,9 +2,8 @@ package pgstore
 
 import (
 	"embed"
-	"slices"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 //go:embed query/*.sql
@@ -16,7 +15,7 @@ type queries struct {
 	flush, claimMany, settleMany          pgkit.Query
 	claimManyContended                    pgkit.Query
 	readMany                              pgkit.Query
-	takeOver, bury                        pgkit.Query
+	takeOver, quarantine                  pgkit.Query
 	renew, lockTimeout                    pgkit.Query
 	settle, settleTx, settled             pgkit.Query
 	lock, cancelAbsent, cancel            pgkit.Query
@@ -42,101 +41,90 @@ type queries struct {
 	settleManyPartitioned                  pgkit.Query
 }
 
+var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
+
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	for _, f := range slices.Concat(q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers()) {
-		query, err := pgkit.LoadQuery(queryFiles, "query/"+f.name+".sql", schema)
-		if err != nil {
-			return nil, err
-		}
-		*f.into = query
-	}
-	return q, nil
-}
-
-// A queryFile is the file of a query, without its folder and .sql.
-type queryFile struct {
-	into *pgkit.Query
-	name string
+	return q, pgkit.LoadQueries(queryFiles, schema, q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers())
 }
 
 // ofKeys are for claims, settlements, undos and waiting.
-func (q *queries) ofKeys() []queryFile {
-	return []queryFile{
-		{&q.claim, "claim"},
-		{&q.flush, "flush"},
-		{&q.claimMany, "claim_many"},
-		{&q.claimManyContended, "claim_many_contended"},
-		{&q.tooOld, "too_old"},
-		{&q.read, "read"},
-		{&q.readMany, "read_many"},
-		{&q.confirm, "confirm"},
-		{&q.takeOver, "take_over"},
-		{&q.bury, "bury"},
-		{&q.renew, "renew"},
-		{&q.lockTimeout, "lock_timeout"},
-		{&q.settle, "settle"},
-		{&q.settleMany, "settle_many"},
-		{&q.settleTx, "settle_tx"},
-		{&q.settled, "settled"},
-		{&q.lock, "lock"},
-		{&q.cancelAbsent, "cancel_absent"},
-		{&q.cancel, "cancel"},
-		{&q.setLockTimeout, "set_lock_timeout"},
-		{&q.sweep, "sweep"},
-		{&q.ended, "ended"},
-		{&q.expect, "expect"},
-		{&q.channel, "channel"},
-		{&q.notify, "notify"},
+func (q *queries) ofKeys() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"claim":                &q.claim,
+		"flush":                &q.flush,
+		"claim_many":           &q.claimMany,
+		"claim_many_contended": &q.claimManyContended,
+		"too_old":              &q.tooOld,
+		"read":                 &q.read,
+		"read_many":            &q.readMany,
+		"confirm":              &q.confirm,
+		"take_over":            &q.takeOver,
+		"quarantine":           &q.quarantine,
+		"renew":                &q.renew,
+		"lock_timeout":         &q.lockTimeout,
+		"settle":               &q.settle,
+		"settle_many":          &q.settleMany,
+		"settle_tx":            &q.settleTx,
+		"settled":              &q.settled,
+		"lock":                 &q.lock,
+		"cancel_absent":        &q.cancelAbsent,
+		"cancel":               &q.cancel,
+		"set_lock_timeout":     &q.setLockTimeout,
+		"sweep":                &q.sweep,
+		"ended":                &q.ended,
+		"expect":               &q.expect,
+		"channel":              &q.channel,
+		"notify":               &q.notify,
 	}
 }
 
-// ofOperators are for people, and for what they look at.
-func (q *queries) ofOperators() []queryFile {
-	return []queryFile{
-		{&q.stats, "stats"},
-		{&q.size, "size"},
-		{&q.list, "list"},
-		{&q.listOpaque, "list_opaque"},
-		{&q.auditLog, "audit_log"},
-		{&q.resolve, "resolve"},
-		{&q.forget, "forget"},
-		{&q.deferral, "defer"},
-		{&q.pruneAudit, "prune_audit"},
+// ofOperators are the queries that serve operators and their dashboards.
+func (q *queries) ofOperators() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"stats":       &q.stats,
+		"size":        &q.size,
+		"list":        &q.list,
+		"list_opaque": &q.listOpaque,
+		"audit_log":   &q.auditLog,
+		"resolve":     &q.resolve,
+		"forget":      &q.forget,
+		"defer":       &q.deferral,
+		"prune_audit": &q.pruneAudit,
 	}
 }
 
 // ofOnces are for Once and for intents.
-func (q *queries) ofOnces() []queryFile {
-	return []queryFile{
-		{&q.once, "once"},
-		{&q.onceOrFail, "once_or_fail"},
-		{&q.onceRecord, "once_record"},
-		{&q.onceConfirm, "once_confirm"},
-		{&q.boundLocks, "bound_locks"},
-		{&q.unboundLocks, "unbound_locks"},
-		{&q.intentBegin, "intent_begin"},
-		{&q.intent, "intent"},
-		{&q.intentDone, "intent_done"},
-		{&q.intentsPending, "intents_pending"},
-		{&q.intentsSweep, "intents_sweep"},
+func (q *queries) ofOnces() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"once":            &q.once,
+		"once_or_fail":    &q.onceOrFail,
+		"once_record":     &q.onceRecord,
+		"once_confirm":    &q.onceConfirm,
+		"bound_locks":     &q.boundLocks,
+		"unbound_locks":   &q.unboundLocks,
+		"intent_begin":    &q.intentBegin,
+		"intent":          &q.intent,
+		"intent_done":     &q.intentDone,
+		"intents_pending": &q.intentsPending,
+		"intents_sweep":   &q.intentsSweep,
 	}
 }
 
 // ofAnswers are for answers in partitions, and their upkeep.
-func (q *queries) ofAnswers() []queryFile {
-	return []queryFile{
-		{&q.partitions, "partitions"},
-		{&q.detachedPartitions, "detached_partitions"},
-		{&q.noteDetached, "note_detached"},
-		{&q.forgetDetached, "forget_detached"},
-		{&q.ownsAnswers, "owns_answers"},
-		{&q.clock, "clock"},
-		{&q.dropAnswers, "drop_answers"},
-		{&q.settlePartitioned, "settle_partitioned"},
-		{&q.settleManyPartitioned, "settle_many_partitioned"},
-		{&q.settleTxPartitioned, "settle_tx_partitioned"},
-		{&q.readPartitioned, "read_partitioned"},
-		{&q.readManyPartitioned, "read_many_partitioned"},
+func (q *queries) ofAnswers() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"partitions":              &q.partitions,
+		"detached_partitions":     &q.detachedPartitions,
+		"note_detached":           &q.noteDetached,
+		"forget_detached":         &q.forgetDetached,
+		"owns_answers":            &q.ownsAnswers,
+		"clock":                   &q.clock,
+		"drop_answers":            &q.dropAnswers,
+		"settle_partitioned":      &q.settlePartitioned,
+		"settle_many_partitioned": &q.settleManyPartitioned,
+		"settle_tx_partitioned":   &q.settleTxPartitioned,
+		"read_partitioned":        &q.readPartitioned,
+		"read_many_partitioned":   &q.readManyPartitioned,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func charge(h http.Handler, key string) *httptest.ResponseRecorder {
@@ -26,29 +27,29 @@ func charge(h http.Handler, key string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A desk has two processes over one database, whose runs fail until the bank is
-// well, and the verdict of whoever looks into what became of them.
+// A desk has two processes over one database. Their runs fail until the bank is
+// well. verdict is the reconciler's resolution for these runs.
 type desk struct {
 	guards  [2]*server.Guard
 	routes  [2]http.Handler
 	well    atomic.Bool
 	runs    atomic.Int64
-	verdict server.Judgement
+	verdict server.Resolution
 
 	mu    sync.Mutex
 	asked map[string]int // by memo
 }
 
-func openDesk(t *testing.T, verdict server.Judgement) *desk {
+func openDesk(t *testing.T, verdict server.Resolution) *desk {
 	t.Helper()
 	d := &desk{verdict: verdict, asked: make(map[string]int)}
-	store, look := open(t, pgstore.Config{})
-	for i, s := range []*pgstore.Store{store, openOn(t, look, pgstore.Config{})} {
+	under, look := open(t, pgstore.Config{})
+	for i, s := range []*pgstore.Store{under, openOn(t, look, pgstore.Config{})} {
 		var err error
 		d.guards[i], err = server.NewGuard(s, server.Unscoped, server.Config{})
 		require.NoError(t, err)
 		d.routes[i], err = d.guards[i].Route(server.Route{
-			Effect: server.Opaque, Name: "charges", Memo: server.MemoKey, Reconcile: d.reconcile,
+			Effect: server.Opaque, Name: "charges", Reconcile: d.reconcile,
 		}, d)
 		require.NoError(t, err)
 	}
@@ -62,21 +63,21 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (d *desk) reconcile(_ context.Context, c server.Case) (server.Judgement, error) {
-	time.Sleep(time.Millisecond) // the bank is not in this house: others come meanwhile
+func (d *desk) reconcile(_ context.Context, c store.Record) (server.Resolution, error) {
+	time.Sleep(time.Millisecond) // a bank takes time to answer: other calls come meanwhile
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked[string(c.Memo)]++
 	return d.verdict, nil
 }
 
-// Two processes sweep and are called at once: of each key one asks, once, and one
-// verdict is applied and written down.
+// Two processes sweep and are called at once. For each key one process asks,
+// once, and one verdict is applied and recorded.
 func TestReconcile_processes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		verdict server.Judgement
+		verdict server.Resolution
 		status  int
 		runs    int64 // of each key
 	}{
@@ -115,7 +116,7 @@ func TestReconcile_processes(t *testing.T) {
 			}
 			require.Equal(t, tt.runs*int64(len(lost)), d.runs.Load())
 			require.LessOrEqual(t, resolved.Load(), int64(len(lost)))
-			log, err := d.guards[0].AuditLog(t.Context(), server.ID{}, 100)
+			log, err := d.guards[0].AuditLog(t.Context(), store.ID{}, 100)
 			require.NoError(t, err)
 			require.Len(t, log, len(lost))
 			for _, entry := range log {

@@ -9,19 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A found is a record, and whether the server's commits wait for a standby.
 type found struct {
-	server.Record
+	store.Record
 
 	synchronous bool
-	// damage wraps [server.ErrRecordUnreadable] if the row holds what this package never
+	// damage wraps [store.ErrRecordUnreadable] if the row holds what this package never
 	// writes. The record then has the values that could be read.
 	//
-	// It is not the error of the scan: one damaged row must not fail a statement that
-	// reads the records of others too, and must not hide that a write was made.
+	// It is not the error of the scan: one damaged row must not fail a statement that reads the
+	// records of others too. The damage must not hide that a write was made, either.
 	damage error
 }
 
@@ -61,7 +61,7 @@ type columns struct {
 	key, token                          pgtype.UUID
 	fence                               int64
 	state, effect, fingerprintVersion   int16
-	deaths                              int32
+	recoveryAttempts                    int32
 	maybeRan                            bool
 	fingerprint, envelope               []byte
 	createdAt, leaseUntil, expiresAt    pgtype.Timestamptz
@@ -82,12 +82,12 @@ var columnTypes = [...]uint32{
 	pgtype.BoolOID,
 }
 
-// targets are a record's number, its own columns, and whether commits wait for a standby:
-// all that there can be, in one slice that whoever needs fewer cuts.
+// targets are a record's number, its own columns, and whether commits wait for a standby. They are
+// all possible columns in one slice, and a caller that needs fewer cuts the slice.
 func (c *columns) targets() []any {
 	return []any{
 		&c.number,
-		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.deaths, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
+		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.recoveryAttempts, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
 		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.answerUntil, &c.status, &c.envelope,
 		&c.route, &c.memo, &c.now,
 		&c.synchronous,
@@ -97,36 +97,36 @@ func (c *columns) targets() []any {
 func (c *columns) found() found {
 	f := found{Record: c.record(), synchronous: c.synchronous}
 	if err := c.damage(); err != nil {
-		f.damage = fmt.Errorf("%w: record %v: %w", server.ErrRecordUnreadable, f.ID, err)
+		f.damage = fmt.Errorf("%w: record %v: %w", store.ErrRecordUnreadable, f.ID, err)
 	}
 	return f
 }
 
-// record returns what the row says. It is of use only where damage returns nil, and for lists.
-func (c *columns) record() server.Record {
-	r := server.Record{
-		ID:          c.key.Bytes,
-		State:       server.State(c.state),   //nolint:gosec // damage bounds it
-		Effect:      server.Effect(c.effect), //nolint:gosec // damage bounds it
-		Token:       c.token.Bytes,
-		Fence:       c.fence,
-		Deaths:      int(c.deaths),
-		MaybeRan:    c.maybeRan,
-		Now:         fromTimestamp(c.now),
-		CreatedAt:   fromTimestamp(c.createdAt),
-		LeaseUntil:  fromTimestamp(c.leaseUntil),
-		ExpiresAt:   fromTimestamp(c.expiresAt),
-		FirstSent:   fromTimestamp(c.firstSent),
-		ReplayUntil: fromTimestamp(c.replayUntil),
-		AnswerUntil: fromTimestamp(c.answerUntil),
-		Route:       c.route.String,
-		Memo:        c.memo,
+// record returns the record of the row. It is of use only where damage returns nil, and for lists.
+func (c *columns) record() store.Record {
+	r := store.Record{
+		ID:               c.key.Bytes,
+		State:            store.State(c.state),   //nolint:gosec // damage bounds it
+		Effect:           store.Effect(c.effect), //nolint:gosec // damage bounds it
+		Token:            c.token.Bytes,
+		Fence:            c.fence,
+		RecoveryAttempts: int(c.recoveryAttempts),
+		MaybeRan:         c.maybeRan,
+		Now:              fromTimestamp(c.now),
+		CreatedAt:        fromTimestamp(c.createdAt),
+		LeaseUntil:       fromTimestamp(c.leaseUntil),
+		ExpiresAt:        fromTimestamp(c.expiresAt),
+		FirstSent:        fromTimestamp(c.firstSent),
+		ReplayUntil:      fromTimestamp(c.replayUntil),
+		AnswerUntil:      fromTimestamp(c.answerUntil),
+		Route:            c.route.String,
+		Memo:             c.memo,
 	}
 	if c.status.Valid {
-		r.Answer = server.Answer{Status: int(c.status.Int32), Envelope: c.envelope}
+		r.Answer = store.Answer{Status: int(c.status.Int32), Envelope: c.envelope}
 	}
 	if !r.AnswerUntil.IsZero() && !r.Now.Before(r.AnswerUntil) {
-		r.Answer.Envelope = nil // the sweep has not come yet
+		r.Answer.Envelope = nil // not swept yet
 	}
 	if len(c.fingerprint) == len(r.Fingerprint.Sum) {
 		r.Fingerprint.Version = uint8(c.fingerprintVersion) //nolint:gosec // damage bounds it
@@ -135,17 +135,17 @@ func (c *columns) record() server.Record {
 	return r
 }
 
-// damage says what of the row no version of this package writes, or nil.
+// damage returns an error for a value in the row that no version of this package writes, or nil.
 func (c *columns) damage() error {
 	if err := c.stateDamage(); err != nil {
 		return err
 	}
 	switch {
-	case c.effect < 0 || c.effect > int16(server.Opaque):
+	case c.effect < 0 || c.effect > int16(store.Opaque):
 		return fmt.Errorf("effect %d", c.effect)
-	case c.fence < 1 || c.deaths < 0:
-		return fmt.Errorf("fence %d, %d deaths", c.fence, c.deaths)
-	case c.state == int16(server.StateCompleted) && !(c.status.Valid && c.replayUntil.Valid):
+	case c.fence < 1 || c.recoveryAttempts < 0:
+		return fmt.Errorf("fence %d, %d recovery attempts", c.fence, c.recoveryAttempts)
+	case c.state == int16(store.StateCompleted) && !(c.status.Valid && c.replayUntil.Valid):
 		return errors.New("completed without a status or the end of its replays")
 	}
 	for _, t := range [...]pgtype.Timestamptz{c.now, c.createdAt, c.leaseUntil, c.expiresAt} {
@@ -162,7 +162,7 @@ func (c *columns) damage() error {
 }
 
 func (c *columns) stateDamage() error {
-	if c.state < int16(server.StateInProgress) || c.state > int16(server.StateCancelled) {
+	if c.state < int16(store.StateInProgress) || c.state > int16(store.StateCancelled) {
 		return fmt.Errorf("state %d", c.state)
 	}
 	return nil
@@ -172,7 +172,7 @@ func (c *columns) fingerprintDamage() error {
 	switch n := len(c.fingerprint); {
 	case n == 0 && c.fingerprintVersion == 0: // a tombstone that was never claimed
 		return nil
-	case n != len(server.Fingerprint{}.Sum) || c.fingerprintVersion < 1 || c.fingerprintVersion > math.MaxUint8:
+	case n != len(store.Fingerprint{}.Sum) || c.fingerprintVersion < 1 || c.fingerprintVersion > math.MaxUint8:
 		return fmt.Errorf("fingerprint of version %d with %d bytes", c.fingerprintVersion, n)
 	}
 	return nil

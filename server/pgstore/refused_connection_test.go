@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// The server has no connection left for those that flushes' leaders want. The one that the pool has is
-// enough for the queue: only the writes whose own dial was refused fail.
+// The server refuses the new connections that the leaders of flushes ask for. The pool's one connection is enough for
+// the queue: only the writes whose own dial was refused fail.
 func TestRefusedConnection(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true, Settings: map[string]string{"max_connections": "12"}})
@@ -30,7 +30,7 @@ func TestRefusedConnection(t *testing.T) {
 	look, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	s, pool := poolOf(t, look, pgstore.Config{MaxFlushes: 4}, size(8))
 	claim(t, s) // the pool has one
 	takeAllConnections(t, cluster.URL("postgres"))

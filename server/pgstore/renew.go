@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -25,13 +25,12 @@ const (
 	renewLockTimeout = 10 * time.Millisecond
 )
 
-// Renew implements [server.Store]: one statement and one commit for up to 500
-// owners. If one of their records makes the statement fail, as a record does that
-// an undo holds, Renew halves the batch until that record is alone. The owners of
-// the other records are renewed.
-func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+// Renew implements [store.Store]: one statement and one commit for up to 500 owners. A record that
+// an undo holds, for example, makes the statement fail. Then Renew halves the batch until that
+// record is alone. The owners of the other records are renewed.
+func (s *Store) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 	if err := checkLease(lease); err != nil {
-		return server.Renewal{}, err
+		return store.Renewal{}, err
 	}
 	r := renewing{store: s, lease: lease}
 	err := ctx.Err()
@@ -51,12 +50,12 @@ func (s *Store) Renew(ctx context.Context, owners []server.Owner, lease time.Dur
 type renewing struct {
 	store   *Store
 	lease   time.Duration
-	got     server.Renewal
+	got     store.Renewal
 	trouble error // the first that concerns one record
 }
 
 // renew returns an error if it concerns more than single records.
-func (r *renewing) renew(ctx context.Context, owners []server.Owner) error {
+func (r *renewing) renew(ctx context.Context, owners []store.Owner) error {
 	renewed, err := r.together(ctx, owners)
 	switch {
 	case err == nil:
@@ -80,16 +79,16 @@ func (r *renewing) renew(ctx context.Context, owners []server.Owner) error {
 
 // together renews all owners in one statement, or none. It returns the owners that
 // it renewed.
-func (r *renewing) together(ctx context.Context, owners []server.Owner) ([]server.Owner, error) {
+func (r *renewing) together(ctx context.Context, owners []store.Owner) ([]store.Owner, error) {
 	keys, names := make([]pgtype.UUID, len(owners)), make([]string, len(owners))
 	for i, o := range owners {
 		keys[i], names[i] = uuid(o.ID), uuid(o.ID).String()+uuid(o.Token).String()+strconv.FormatInt(o.Fence, 10)
 	}
 	s := r.store
-	wait := milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
+	wait := pgkit.Milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
 	settings := s.query.lockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
 	st := s.query.renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
-	return pgkit.RetryConflict(ctx, func() ([]server.Owner, error) {
+	return pgkit.RetryConflict(ctx, func() ([]store.Owner, error) {
 		return pgkit.RowsUnder(ctx, s.renewals, settings, st, scanOwner)
 	})
 }
@@ -108,24 +107,24 @@ func ofSingleRecords(err error) bool {
 	}
 }
 
-func scanOwner(row pgx.CollectableRow) (server.Owner, error) {
+func scanOwner(row pgx.CollectableRow) (store.Owner, error) {
 	var key, token pgtype.UUID
-	var o server.Owner
+	var o store.Owner
 	err := row.Scan(&key, &token, &o.Fence)
 	o.ID, o.Token = key.Bytes, token.Bytes
 	return o, err
 }
 
 // without returns the owners that are not among those renewed.
-func without(owners, renewed []server.Owner) []server.Owner {
+func without(owners, renewed []store.Owner) []store.Owner {
 	if len(owners) == len(renewed) {
 		return nil
 	}
-	have := make(map[server.Owner]bool, len(renewed))
+	have := make(map[store.Owner]bool, len(renewed))
 	for _, o := range renewed {
 		have[o] = true
 	}
-	var missing []server.Owner
+	var missing []store.Owner
 	for _, o := range owners {
 		if !have[o] {
 			missing = append(missing, o)

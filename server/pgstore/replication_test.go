@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // openLogged opens a store of the database at url, as a user does, and returns what it logged.
@@ -54,15 +54,15 @@ func makeAsynchronous(t *testing.T, look *pgxpool.Pool) {
 	})
 }
 
-// An operator learns that a failover can lose what was acknowledged: when the store opens,
-// and from its statistics at any time. Then the failover comes, and it does.
+// An operator learns that a failover can lose acknowledged writes: when the store opens, and from its statistics at
+// any time. Then a failover does lose them.
 func TestOpen_warnsOfAsynchronousStandbys(t *testing.T) {
 	t.Parallel()
 	primary, standby, url := replicated(t)
 	look, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 
 	s, line := openLogged(t, url, nil)
 	require.Empty(t, line, "the standby confirms every commit")
@@ -87,12 +87,12 @@ func TestOpen_warnsOfAsynchronousStandbys(t *testing.T) {
 	require.NoError(t, standby.Promote(t.Context()))
 	s, line = openLogged(t, url, nil)
 	_, err = s.Read(t.Context(), o.ID)
-	require.ErrorIs(t, err, server.ErrNotFound, "what the warning was about")
+	require.ErrorIs(t, err, store.ErrNotFound, "what the warning was about")
 	require.Empty(t, line, "the new primary has no standby")
 }
 
-// A standby that is away for a moment is one all the same if it has a slot; a subscriber
-// of logical replication is none.
+// A standby that is away for a moment still counts if it has a slot. A subscriber of logical replication does not
+// count.
 func TestOpen_knowsStandbysFromOthers(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Settings: map[string]string{"wal_level": "logical"}})

@@ -3,12 +3,10 @@ package pgstore
 import (
 	"context"
 	_ "embed"
-	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
 // RolesSQL is role/roles.sql: plain SQL that makes the three roles of [Roles] with
@@ -27,26 +25,15 @@ type Roles struct {
 	Schema   string // of the tables, as [Config].Schema
 }
 
-// Grant makes the roles that are missing and gives each what it needs, in one
-// transaction. It can be called again, as after each migration. The pool's role
-// must be a superuser, or own the tables and be allowed to create roles. The roles
-// cannot log in: grant them to those that do.
+// Grant makes the roles that are missing and gives each the rights that it needs, in one
+// transaction. It can be called again, for example after each migration. The pool's role must be a
+// superuser, or own the tables and be allowed to create roles. The roles cannot log in: grant them
+// to roles that can.
 //
 // It returns an error wrapping [ErrConfig] for a name that cannot be.
 func (r Roles) Grant(ctx context.Context, pool *pgxpool.Pool) error {
-	return wrap("grant", roleError(pgkit.Roles(r).Grant(ctx, pool, RolesSQL)))
+	return component.Grant(ctx, pool, pgkit.Roles(r))
 }
 
 // SQL returns what [Roles.Grant] runs. It names no schema: the search_path decides.
-func (r Roles) SQL() (string, error) {
-	text, err := pgkit.Roles(r).SQL(RolesSQL)
-	return text, roleError(err)
-}
-
-// roleError makes a name that cannot be an error of the configuration.
-func roleError(err error) error {
-	if errors.Is(err, pgkit.ErrRoleName) || errors.Is(err, pgkit.ErrSchemaName) {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return err
-}
+func (r Roles) SQL() (string, error) { return component.RolesSQL(pgkit.Roles(r)) }

@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const rolePassword = "of-a-test"
@@ -50,12 +50,12 @@ func as(role string) func(*pgxpool.Config) {
 func TestStore_asRuntime(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
-	servertest.TestStore(t, func(tb testing.TB) server.Store { return databases.open(tb, pgstore.Config{}) })
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}) })
 }
 
 func TestTxStore_asRuntime(t *testing.T) {
 	t.Parallel()
-	servertest.TestTxStore(t, func(tb testing.TB) (server.TxStore, servertest.Effects) {
+	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
 		look := pgtest.NewPool(tb, pgstore.Migrate)
 		runtime := roles(tb, look).Runtime
 		exec(tb, look, "create table effect (id uuid not null)")
@@ -64,7 +64,7 @@ func TestTxStore_asRuntime(t *testing.T) {
 	})
 }
 
-// Who cannot write hears it from Open, and not from each call.
+// A role that cannot write gets the error from Open, and not from each call.
 func TestOpen_asObserver(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -77,7 +77,7 @@ func TestOpen_asObserver(t *testing.T) {
 	require.Equal(t, observer, missing.Role)
 }
 
-// And for nothing else. An observer sees less.
+// No role has further rights, and an observer sees less than the other roles.
 func TestRoles_refuse(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -133,7 +133,7 @@ func TestRoles_refuse(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, pgstore.Migrate(t.Context(), pools[r.Owner]), "the owner migrates")
+	require.NoError(t, pgstore.Migrate(t.Context(), pools[r.Owner], ""), "the owner migrates")
 	_, err := pools[r.Owner].Exec(t.Context(), "alter table idempotency add column later int")
 	require.NoError(t, err)
 }
@@ -157,8 +157,7 @@ func TestRoles_names(t *testing.T) {
 	require.Equal(t, pgstore.RolesSQL, text)
 }
 
-// Each role gets what is its own, whatever the names: those of other roles, or words that
-// SQL keeps for itself.
+// Each role gets its own rights under any name. The name can be that of another role or a reserved word of SQL.
 func TestRoles_anyNames(t *testing.T) { // roles belong to a cluster
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
@@ -167,7 +166,7 @@ func TestRoles_anyNames(t *testing.T) { // roles belong to a cluster
 	look, err := pgxpool.New(t.Context(), cluster.URL("postgres"))
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	for _, r := range []pgstore.Roles{
 		{Owner: "fanonce_runtime", Runtime: "fanonce_owner", Observer: "fanonce_observer"},
 		{Owner: "my_fanonce_runtime", Runtime: "svc", Observer: "my_fanonce_owner"},

@@ -15,21 +15,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// nextVersion has one step more than the library has today: a column more. Programs that
-// know the version oldest can go on beside it.
+// migrations are the library's own steps, with the ways back that users do not need.
+var migrations = pgkit.Migrations{Component: "idempotency", Files: pgstore.MigrationFiles}
+
+// nextVersion has one step more than the library today: the step adds a column. Programs that know the version oldest
+// can run beside it.
 func nextVersion(t *testing.T, oldest int) pgkit.Migrations {
 	t.Helper()
 	files := make(fstest.MapFS)
-	require.NoError(t, fs.WalkDir(pgstore.Migrations.Files, ".", func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, fs.WalkDir(pgstore.MigrationFiles, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(pgstore.Migrations.Files, path)
+		text, err := fs.ReadFile(pgstore.MigrationFiles, path)
 		files[path] = &fstest.MapFile{Data: text}
 		return err
 	}))
@@ -41,17 +44,17 @@ func nextVersion(t *testing.T, oldest int) pgkit.Migrations {
 			"insert into idempotency_version (version, oldest) values (" + number + ", " + oldestText + ");\n")}
 	files[name+".down.sql"] = &fstest.MapFile{Data: []byte(
 		"alter table idempotency drop column later;\ndelete from idempotency_version where version = " + number + ";\n")}
-	return pgkit.Migrations{Component: pgstore.Migrations.Component, Files: files}
+	return pgkit.Migrations{Component: migrations.Component, Files: files}
 }
 
 func latestVersion(t *testing.T) int {
 	t.Helper()
-	latest, err := pgstore.Migrations.Latest()
+	latest, err := migrations.Latest()
 	require.NoError(t, err)
 	return latest
 }
 
-// A traffic is requests of every kind on several stores, until it is ended.
+// A traffic sends requests of every kind to several stores, until it is ended.
 type traffic struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -111,7 +114,7 @@ func roundTrip(ctx context.Context, s *pgstore.Store) error {
 	if err != nil {
 		return err
 	}
-	o := server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	o := store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
 	if _, _, err = s.Claim(ctx, claimOf(req.ID)); err != nil {
 		return err
 	}
@@ -127,11 +130,11 @@ func roundTrip(ctx context.Context, s *pgstore.Store) error {
 	return roundTripTx(ctx, s)
 }
 
-// renewSoon renews as a guard does: a renewal that met a lock comes again. A statement of a
-// migration holds every record for a moment, and a renewal waits for a shorter one.
-func renewSoon(ctx context.Context, s *pgstore.Store, o server.Owner) error {
-	_, err := pgkit.RetryLocked(ctx, 5*time.Second, func() (server.Renewal, error) {
-		return s.Renew(ctx, []server.Owner{o}, time.Hour)
+// renewSoon renews as a guard does: it repeats a renewal that met a lock. A statement of a migration holds every
+// record for a moment, and a renewal waits for a shorter one.
+func renewSoon(ctx context.Context, s *pgstore.Store, o store.Owner) error {
+	_, err := pgkit.RetryLocked(ctx, 5*time.Second, func() (store.Renewal, error) {
+		return s.Renew(ctx, []store.Owner{o}, time.Hour)
 	})
 	return err
 }
@@ -151,15 +154,15 @@ func roundTripTx(ctx context.Context, s *pgstore.Store) error {
 	if _, err := pgstore.Tx(inside).Exec(inside, "select 1"); err != nil {
 		return err
 	}
-	return tx.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+	return tx.Settle(ctx, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
 }
 
-// A rolling deploy: the first new process adds a column while the old ones work. They go on,
-// stay ready, and can start again; and so when the deploy is taken back.
+// A rolling deploy: the first new process adds a column while the old ones work. The old processes go on, stay ready,
+// and can start again. The same holds when the deploy is reverted.
 func TestRolling_nextColumnUnderLoad(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(4))
-	single := openOn(t, look, pgstore.Config{Combining: pgstore.CombiningOff}, size(4))
+	single := openOn(t, look, pgstore.Config{SeparateCommits: true}, size(4))
 	described := openOn(t, look, pgstore.Config{}, size(4), func(cfg *pgxpool.Config) {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as behind a pooler
 	})
@@ -170,7 +173,7 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 		require.NoError(t, next.Up(t.Context(), look, ""))
 		l.goesOn(t)
 		require.NoError(t, s.Check(t.Context()), "the readiness probe of an old process")
-		require.NoError(t, pgstore.Migrate(t.Context(), look), "an old process that starts again")
+		require.NoError(t, pgstore.Migrate(t.Context(), look, ""), "an old process that starts again")
 		openOn(t, look, pgstore.Config{}).Close()
 		require.NoError(t, next.Down(t.Context(), look, "", latestVersion(t)))
 		l.goesOn(t)
@@ -179,7 +182,7 @@ func TestRolling_nextColumnUnderLoad(t *testing.T) {
 	l.end(t)
 }
 
-// A step that takes something away says so, and old processes hear it from Open and Check.
+// A step that removes something declares it, and old processes get an error from Open and Check.
 func TestRolling_nextThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -187,8 +190,8 @@ func TestRolling_nextThatDoesNotFit(t *testing.T) {
 	require.NoError(t, next.Up(t.Context(), look, ""))
 	wrong := new(pgkit.SchemaError)
 	_, err := pgstore.Open(t.Context(), look.Config(), pgstore.Config{AllowNonDurable: true})
-	for _, err := range []error{err, s.Check(t.Context()), pgstore.Migrate(t.Context(), look)} {
-		require.ErrorIs(t, err, pgkit.ErrSchemaNewer)
+	for _, err := range []error{err, s.Check(t.Context()), pgstore.Migrate(t.Context(), look, "")} {
+		require.ErrorIs(t, err, pgstore.ErrSchemaNewer)
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, latestVersion(t)+1, wrong.Oldest)
 	}
@@ -196,7 +199,7 @@ func TestRolling_nextThatDoesNotFit(t *testing.T) {
 	require.NoError(t, s.Check(t.Context()))
 }
 
-// A backup reads the table for a long time, and somebody migrates: no request notices.
+// A backup reads the table for a long time during a migration: no request notices.
 func TestRolling_behindABackup(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(4))

@@ -7,16 +7,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A rowWriter makes the two writes that every request needs durable. They come
-// one row at a time, and each answer is its own, so those of one process may
-// share a commit, as combined makes them; singles sends each in one of its own.
+// A rowWriter makes the two writes that every request needs durable. They come one row at a time,
+// and each has an answer of its own. So the writes of one process may share a commit, as in
+// combined. singles sends each write in a commit of its own.
 type rowWriter interface {
 	// claim inserts the record, and returns false if it did not.
-	claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error)
+	claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error)
 	// settle ends the owner's run, and returns false if the owner has none. apart: the
 	// answer goes to a partition.
 	settle(ctx context.Context, s settlement, apart bool) (bool, error)
@@ -25,10 +25,10 @@ type rowWriter interface {
 // claimTimes are the parts of a new record that the server decides.
 type claimTimes struct{ created, leaseUntil, expires time.Time }
 
-// A settlement is what an owner asks for.
+// A settlement is the end of a run as its owner asks for it.
 type settlement struct {
-	owner server.Owner
-	end   server.Settlement
+	owner store.Owner
+	end   store.Settlement
 }
 
 type singles struct {
@@ -38,7 +38,7 @@ type singles struct {
 	settleQuery func(apart, inTx bool) pgkit.Query
 }
 
-func (w *singles) claim(ctx context.Context, req server.ClaimRequest) (claimTimes, bool, error) {
+func (w *singles) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
 	return pgkit.Row(ctx, w.writer, claimOne(w.query, w.lockTimeout, req), scanClaimTimes)
 }
 
@@ -48,7 +48,7 @@ func (w *singles) settle(ctx context.Context, s settlement, apart bool) (bool, e
 	return ok, err
 }
 
-func claimOne(q *queries, lockTimeout string, req server.ClaimRequest) pgkit.Statement {
+func claimOne(q *queries, lockTimeout string, req store.ClaimRequest) pgkit.Statement {
 	return q.claim.Bind(pgx.NamedArgs{
 		"key":                 uuid(req.ID),
 		"token":               uuid(req.Token),
@@ -69,7 +69,7 @@ func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
 	return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 }
 
-func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.NamedArgs {
+func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.NamedArgs {
 	status, envelope := answerOf(s)
 	return pgx.NamedArgs{
 		"key":          uuid(o.ID),
@@ -89,24 +89,24 @@ func settleArgs(o server.Owner, s server.Settlement, lockTimeout string) pgx.Nam
 // they settled.
 func scanSettled(pgx.CollectableRow) (bool, error) { return true, nil }
 
-// answerOf is null where there is no answer to keep.
-func answerOf(s server.Settlement) (status pgtype.Int4, envelope []byte) {
-	if s.State != server.StateCompleted {
+// answerOf returns null where s has no answer to keep.
+func answerOf(s store.Settlement) (status pgtype.Int4, envelope []byte) {
+	if s.State != store.StateCompleted {
 		return status, nil
 	}
 	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // checkSettlement bounds it
 }
 
 // routeOf and memoOf are null where no reconciler needs them.
-func routeOf(req server.ClaimRequest) pgtype.Text {
-	if req.Effect != server.Opaque {
+func routeOf(req store.ClaimRequest) pgtype.Text {
+	if req.Effect != store.Opaque {
 		return pgtype.Text{}
 	}
 	return pgtype.Text{String: req.Route, Valid: true}
 }
 
-func memoOf(req server.ClaimRequest) []byte {
-	if req.Effect != server.Opaque {
+func memoOf(req store.ClaimRequest) []byte {
+	if req.Effect != store.Opaque {
 		return nil
 	}
 	return req.Memo

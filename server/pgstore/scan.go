@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// scanRow reads a row whose columns are those of a record from the one with number
-// first on. It is pgx's Scan, but for when plans are made: Scan makes
-// them for each statement anew, which for one row takes as long as to read it.
+// scanRow reads a row whose columns are those of a record from the one with number first on. It is
+// pgx's Scan, except for when plans are made. Scan makes plans for each statement anew, which for
+// one row takes as long as reading the row.
 func scanRow(row pgx.CollectableRow, first int, targets []any) error {
 	values, fields := row.RawValues(), row.FieldDescriptions()
 	if len(values) != len(targets) || len(fields) != len(targets) {
@@ -39,7 +39,7 @@ func (p *columnPlan) of(field *pgconn.FieldDescription, target any) pgtype.ScanP
 	return p.formats[field.Format]
 }
 
-// columnPlans are safe for concurrent use: a plan keeps nothing of what it reads.
+// columnPlans are safe for concurrent use: a plan does not keep the values that it reads.
 var columnPlans = sync.OnceValue(func() []columnPlan {
 	types := pgtype.NewMap()
 	all := make([]columnPlan, len(columnTypes))

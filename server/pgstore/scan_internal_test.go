@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // A fakeRow is a row as it comes from a connection.
@@ -32,11 +32,11 @@ func (r *fakeRow) set(tb testing.TB, i int, oid uint32, value any) {
 	r.fields[i].DataTypeOID, r.values[i] = oid, raw
 }
 
-var scanned = server.Record{
-	ID: server.ID{1}, Token: server.Token{2}, Fence: 3, State: server.StateCompleted, Effect: server.Keyed,
-	Deaths: 4, MaybeRan: true, Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{5}},
+var scanned = store.Record{
+	ID: store.ID{1}, Token: store.Token{2}, Fence: 3, State: store.StateCompleted, Effect: store.Keyed,
+	RecoveryAttempts: 4, MaybeRan: true, Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{5}},
 	CreatedAt: at(6), FirstSent: at(5), LeaseUntil: at(7), ExpiresAt: at(9), ReplayUntil: at(8), Now: at(7),
-	Answer: server.Answer{Status: 200, Envelope: []byte("answer")}, Route: "POST /charge", Memo: []byte{9},
+	Answer: store.Answer{Status: 200, Envelope: []byte("answer")}, Route: "POST /charge", Memo: []byte{9},
 }
 
 func at(second int64) time.Time { return time.Unix(1_800_000_000+second, 0).UTC() }
@@ -48,7 +48,7 @@ func rowOf(tb testing.TB, format int16) *fakeRow {
 	s := scanned
 	for i, value := range []any{
 		int64(1),
-		[16]byte(s.ID), [16]byte(s.Token), s.Fence, int16(s.State), int16(s.Effect), int32(s.Deaths), s.MaybeRan, //nolint:gosec // small
+		[16]byte(s.ID), [16]byte(s.Token), s.Fence, int16(s.State), int16(s.Effect), int32(s.RecoveryAttempts), s.MaybeRan, //nolint:gosec // small
 		int16(s.Fingerprint.Version), s.Fingerprint.Sum[:],
 		s.CreatedAt, s.FirstSent, s.LeaseUntil, s.ExpiresAt, s.ReplayUntil, nil, int32(s.Answer.Status), s.Answer.Envelope, //nolint:gosec // small
 		s.Route, s.Memo, s.Now,
@@ -72,7 +72,7 @@ func TestScan_bothFormats(t *testing.T) {
 	}
 }
 
-// The answer of a row outlives it: a connection uses its memory again.
+// The answer stays valid after its row, although the connection reuses the row's memory.
 func TestScan_keepsNothingOfTheRow(t *testing.T) {
 	row := rowOf(t, pgtype.BinaryFormatCode)
 	_, f, err := scanNumberedFound(row)
@@ -83,7 +83,7 @@ func TestScan_keepsNothingOfTheRow(t *testing.T) {
 	require.Equal(t, scanned, f.Record)
 }
 
-// A table whose columns somebody gave a wider or narrower type.
+// A column can have a wider or narrower type, by somebody's change.
 func TestScan_otherTypes(t *testing.T) {
 	row := rowOf(t, pgtype.BinaryFormatCode)
 	row.set(t, 0, pgtype.Int4OID, int32(1))
@@ -115,22 +115,22 @@ func TestScan_refuses(t *testing.T) {
 	}
 }
 
-// A row that can be read and says what no statement writes.
+// A row can be readable and still hold values that no statement writes.
 func TestScan_damage(t *testing.T) {
 	infinite := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}
 	for name, c := range map[string]struct {
 		change func(t *testing.T, r *fakeRow)
 		says   string
 	}{
-		"no such state":         {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(7)) }, "state 7"},
-		"state 0":               {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(0)) }, "state 0"},
-		"no such effect":        {func(t *testing.T, r *fakeRow) { r.set(t, 5, pgtype.Int2OID, int16(9)) }, "effect 9"},
-		"fence 0":               {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.Int8OID, int64(0)) }, "fence 0"},
-		"deaths below none":     {func(t *testing.T, r *fakeRow) { r.set(t, 6, pgtype.Int4OID, int32(-1)) }, "-1 deaths"},
-		"null as a time":        {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
-		"no end":                {func(t *testing.T, r *fakeRow) { r.set(t, 13, pgtype.TimestamptzOID, infinite) }, "null or infinite"},
-		"first sent at no time": {func(t *testing.T, r *fakeRow) { r.set(t, 11, pgtype.TimestamptzOID, infinite) }, "infinite"},
-		"replayed for ever":     {func(t *testing.T, r *fakeRow) { r.set(t, 14, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"no such state":                {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(7)) }, "state 7"},
+		"state 0":                      {func(t *testing.T, r *fakeRow) { r.set(t, 4, pgtype.Int2OID, int16(0)) }, "state 0"},
+		"no such effect":               {func(t *testing.T, r *fakeRow) { r.set(t, 5, pgtype.Int2OID, int16(9)) }, "effect 9"},
+		"fence 0":                      {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.Int8OID, int64(0)) }, "fence 0"},
+		"recovery attempts below none": {func(t *testing.T, r *fakeRow) { r.set(t, 6, pgtype.Int4OID, int32(-1)) }, "-1 recovery attempts"},
+		"null as a time":               {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
+		"no end":                       {func(t *testing.T, r *fakeRow) { r.set(t, 13, pgtype.TimestamptzOID, infinite) }, "null or infinite"},
+		"first sent at no time":        {func(t *testing.T, r *fakeRow) { r.set(t, 11, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"replayed for ever":            {func(t *testing.T, r *fakeRow) { r.set(t, 14, pgtype.TimestamptzOID, infinite) }, "infinite"},
 		"later than any time of JSON": {func(t *testing.T, r *fakeRow) {
 			r.set(t, 13, pgtype.TimestamptzOID, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 		}, "null or infinite"},
@@ -148,15 +148,15 @@ func TestScan_damage(t *testing.T) {
 			require.NoError(t, err, "the rows of others can be read")
 			require.Equal(t, 0, i)
 			require.Equal(t, scanned.ID, f.ID)
-			require.ErrorIs(t, f.damage, server.ErrRecordUnreadable)
+			require.ErrorIs(t, f.damage, store.ErrRecordUnreadable)
 			require.ErrorContains(t, f.damage, c.says)
 			require.ErrorContains(t, f.damage, scanned.ID.String())
 		})
 	}
 }
 
-// BenchmarkScan reads one row, which is what a replay has, by plans made once, and by
-// plans made for it, as pgx does.
+// BenchmarkScan reads one row, as a replay does. It compares plans made once with plans made for each row, as pgx
+// makes them.
 func BenchmarkScan(b *testing.B) {
 	row := rowOf(b, pgtype.BinaryFormatCode)
 	types := pgtype.NewMap()

@@ -6,13 +6,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Settle implements [server.Store], in one statement if the owner still owns
+// Settle implements [store.Store], in one statement if the owner still owns
 // the key.
-func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	if err := checkSettlement(end); err != nil {
 		return err
 	}
@@ -20,18 +20,18 @@ func (s *Store) Settle(ctx context.Context, o server.Owner, end server.Settlemen
 	if err != nil || ok {
 		return wrap("settle", err)
 	}
-	if end.State != server.StateCompleted {
-		return server.ErrLeaseLost
+	if end.State != store.StateCompleted {
+		return store.ErrLeaseLost
 	}
 	return s.settledBefore(ctx, o)
 }
 
-// settledBefore returns nil if o's own completion is what the record holds.
-func (s *Store) settledBefore(ctx context.Context, o server.Owner) error {
+// settledBefore returns nil if the record holds o's own completion.
+func (s *Store) settledBefore(ctx context.Context, o store.Owner) error {
 	st := s.query.settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
-	_, err := pgkit.One(ctx, s.pool, st, pgx.RowTo[bool])
+	_, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return server.ErrLeaseLost
+		return store.ErrLeaseLost
 	}
 	if err != nil {
 		return wrap("settle", err)
@@ -42,6 +42,6 @@ func (s *Store) settledBefore(ctx context.Context, o server.Owner) error {
 }
 
 // readPatiently is read, which waits for Config.LockTimeout where a transaction holds the record.
-func (s *Store) readPatiently(ctx context.Context, id server.ID) (server.Record, error) {
-	return pgkit.RetryLocked(ctx, s.cfg.LockTimeout, func() (server.Record, error) { return s.read(ctx, id) })
+func (s *Store) readPatiently(ctx context.Context, id store.ID) (store.Record, error) {
+	return pgkit.RetryLocked(ctx, s.cfg.LockTimeout, func() (store.Record, error) { return s.read(ctx, id) })
 }

@@ -12,33 +12,34 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// writesGoOn is within how long after a promotion a store writes again.
+// writesGoOn is the longest time after a promotion until a store writes again.
 const writesGoOn = 10 * time.Second
 
-// The primary vanishes without a packet, and its standby is promoted. The server still acknowledges what it is
-// sent, and accepts connections. What waits for its answer keeps no connection for long, and idle connections are
-// not tried one after the other. What was acknowledged is on the standby.
+// The primary vanishes without a packet, and its standby is promoted. The server still acknowledges what it is sent,
+// and accepts connections. A call that waits for its answer keeps no connection for long. Idle connections are not
+// tried one after the other. Every acknowledged write is on the standby.
 func TestFailover_silentPrimary(t *testing.T) {
 	t.Parallel()
-	both := func(p *pgtest.Proxy) { p.HoldRequests(); p.HoldAnswers() }
+	both := func(p *pgkittest.Proxy) { p.HoldRequests(); p.HoldAnswers() }
 	for _, tt := range []struct {
 		name    string
-		silence func(*pgtest.Proxy)
-		idle    bool // no write is under way then
+		silence func(*pgkittest.Proxy)
+		idle    bool // no write is running then
 	}{
 		{"under load", both, false},
-		{"under load, and requests still arrive", (*pgtest.Proxy).HoldAnswers, false},
+		{"under load, and requests still arrive", (*pgkittest.Proxy).HoldAnswers, false},
 		{"while connections are idle", both, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			primary, standby, several := replicated(t)
-			network := pgtest.NewProxy(t, primary.URL("shop"))
+			network := pgkittest.NewProxy(t, primary.URL("shop"))
 			w := newWriters(t, strings.Replace(several, hostOf(t, primary.URL("shop")), hostOf(t, network.URL()), 1))
 			w.go16(t)
 			until(t, "writes are acknowledged", func() bool { return w.count.Load() > 100 })
@@ -93,7 +94,7 @@ func newWriters(t *testing.T, databaseURL string) *writers {
 	w.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(w.pool.Close)
-	require.NoError(t, pgstore.Migrate(t.Context(), w.pool))
+	require.NoError(t, pgstore.Migrate(t.Context(), w.pool, ""))
 	w.store, err = pgstore.New(w.pool, pgstore.Config{AllowNonDurable: true, CloseTimeout: time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(w.store.Close)
@@ -122,7 +123,7 @@ func (w *writers) write(ctx context.Context) {
 	req := newClaim()
 	r, won, err := w.store.Claim(ctx, req)
 	if err == nil && won {
-		err = w.store.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+		err = w.store.Settle(ctx, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
 	}
 	if err != nil {
 		return
@@ -141,7 +142,7 @@ func (w *writers) requireKept(t *testing.T, databaseURL string) {
 	require.NoError(t, err)
 	t.Cleanup(survivor.Close)
 	w.acknowledged.Range(func(id, _ any) bool {
-		key := [16]byte(id.(server.ID))
+		key := [16]byte(id.(store.ID))
 		require.True(t, queryRow[bool](t, survivor, "select exists (select from idempotency where key = $1 and state = 2)", key), "an acknowledged key is lost")
 		return true
 	})

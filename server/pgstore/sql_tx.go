@@ -10,19 +10,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// SQLTx returns the transaction of the run that ctx belongs to for database/sql:
-// the same as [Tx]'s, on the same connection. What is written with either is
-// committed together with the run's answer, and rolled back with it. Called again
-// in the same run it returns the same.
+// SQLTx returns the transaction of the run that ctx belongs to for database/sql: the same as
+// [Tx]'s, on the same connection. The writes of both are committed together with the run's answer,
+// and rolled back with it. Called again in the same run it returns the same.
 //
-// It is an ordinary [sql.Tx] but for its end: Commit and Rollback return
-// [ErrTxOwned], because the guard ends the transaction, and after either it is of
-// no more use. Close all rows before the handler returns, and use it and [Tx]
-// one after the other: they share a connection. After the run its methods return
-// [sql.ErrTxDone].
+// It is an ordinary [sql.Tx] except for its end: Commit and Rollback return [ErrTxOwned], because
+// the guard ends the transaction. After either it is of no more use. Close all rows before the
+// handler returns, and use it and [Tx] one after the other: they share a connection. After the run
+// its methods return [sql.ErrTxDone].
 //
 // It returns [ErrNoTx] where ctx carries no transaction, and [ErrTxEnded] after
 // the run. It sends nothing: the first statement begins the transaction, as with
@@ -48,7 +46,7 @@ func (s *Store) hold(ctx context.Context) (*held, error) {
 			return nil, err
 		}
 		h := &held{conn.(*stdlib.Conn)} //nolint:errcheck,forcetypeassert // the connector's own type
-		if s.suspicion.clears(ctx, s.pool, h.Conn()) {
+		if s.suspicion.clears(ctx, s.db.Pool, h.Conn()) {
 			return h, nil
 		}
 		_ = h.Conn().Close(ctx)
@@ -59,10 +57,10 @@ func (s *Store) hold(ctx context.Context) (*held, error) {
 	}
 }
 
-// Conn implements [pgkit.Held].
+// Conn implements pgkit.Held.
 func (h *held) Conn() *pgx.Conn { return h.std.Conn() }
 
-// Release implements [pgkit.Held].
+// Release implements pgkit.Held.
 func (h *held) Release() { _ = h.std.Close() } // back to the pool: nothing can fail
 
 // sqlView is a transaction as database/sql sees it: a pool of one connection, on
@@ -98,7 +96,7 @@ func (v *sqlView) used() bool {
 	return v.tx != nil
 }
 
-// close ends what database/sql knows of the transaction, and nothing else.
+// close ends only database/sql's view of the transaction.
 func (v *sqlView) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// entries is a guard over a store with a table of entries, whose pool has one
-// connection only: whoever took a second one would wait for ever.
+// entries is a guard over a store with a table of entries. Its pool has one
+// connection only: a second one would be waited for without end.
 func entries(tb testing.TB, changes ...func(*pgxpool.Config)) (*server.Guard, *pgxpool.Pool) {
 	tb.Helper()
 	one := func(cfg *pgxpool.Config) { cfg.MaxConns = 1 }
@@ -82,8 +82,8 @@ func TestSQLTx_rollsBackWithTheRun(t *testing.T) {
 	require.Zero(t, queryRow[int](t, look, "select count(*) from entry"))
 }
 
-// The guard ends the transaction: a handler's habit of a deferred Rollback does
-// no harm, and its Commit commits nothing.
+// The guard ends the transaction: a handler's deferred Rollback has no effect,
+// and its Commit commits nothing.
 func TestSQLTx_isNotTheHandlersToEnd(t *testing.T) {
 	t.Parallel()
 	g, look := entries(t)
@@ -115,7 +115,7 @@ func TestSQLTx_isNotTheHandlersToEnd(t *testing.T) {
 	require.ErrorIs(t, err, pgstore.ErrNoTx)
 }
 
-// A conflict that the handler swallowed makes the run start over all the same.
+// A conflict makes the run start over even if the handler ignores the error.
 func TestSQLTx_conflict(t *testing.T) {
 	t.Parallel()
 	g, look := entries(t)

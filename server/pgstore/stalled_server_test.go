@@ -13,10 +13,11 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// poolOf is a prepared pool of the test's own, and a store on it: the test sees the
-// connections, and can be a handler that needs one.
+// poolOf is a prepared pool of the test's own, and a store on it. The test sees
+// the connections, and can take one like a handler.
 func poolOf(t *testing.T, look *pgxpool.Pool, cfg pgstore.Config, changes ...func(*pgxpool.Config)) (*pgstore.Store, *pgxpool.Pool) {
 	t.Helper()
 	poolCfg := look.Config()
@@ -55,9 +56,9 @@ func arriving(ctx context.Context, s *pgstore.Store, rate int) (wait func()) {
 	return wg.Wait
 }
 
-// A synchronous standby does not answer, and claims go on coming. MaxFlushes connections wait for it, and
-// the others serve statements that need no commit. That is so also after callers have left, and after the first
-// connections were given up for want of an answer.
+// A synchronous standby does not answer, and claims go on coming. MaxFlushes connections wait for it, and the others
+// serve statements that need no commit. That also holds after callers have left, and after the first connections were
+// given up because no answer came.
 func TestStalled_standby(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -94,7 +95,7 @@ func TestStalled_standby(t *testing.T) {
 		"sessions that the server still works for: those of the first flushes, and of one trial at a time")
 }
 
-// Inserts stall for seconds, as by a disk or a trigger. Renewals do not need what stalls, nor do handlers, and
+// Inserts stall for seconds, for example because of a disk or a trigger. Renewals and handlers do not insert, and
 // neither waits behind claims.
 func TestStalled_inserts(t *testing.T) {
 	t.Parallel()
@@ -111,7 +112,7 @@ func TestStalled_inserts(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		once, cancel := context.WithTimeout(t.Context(), server.DefaultStoreTimeout)
 		began := time.Now()
-		r, err := s.Renew(once, []server.Owner{o}, time.Minute)
+		r, err := s.Renew(once, []store.Owner{o}, time.Minute)
 		require.NoError(t, err)
 		require.Len(t, r.Renewed, 1)
 		_, err = pool.Exec(once, "select 1")

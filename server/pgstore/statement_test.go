@@ -14,11 +14,11 @@ import (
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)--.*$`)
-	// What belongs to a session is lost behind a pooler, or found by somebody
-	// else; now() stands still from BEGIN, and a lease must not.
+	// State of a session is lost behind a pooler, or another client finds it.
+	// now() stands still from BEGIN, and a lease must not.
 	sessionWords = regexp.MustCompile(`(?i)\b(listen|notify|pg_notify|advisory|prepare|temp|temporary|set\s+session|now\s*\(\))`)
-	// Notifications take one lock for the whole server at commit: only where
-	// somebody is known to wait may there be one.
+	// Notifications take one lock for the whole server at commit. So a
+	// statement may notify only if the record says that somebody waits.
 	notifyIfAwaited = regexp.MustCompile(`case when (i\.)?waiters then pg_notify\('fanonce_' \|\| (i\.)?tableoid, (i\.)?key::text\) end`)
 	localSetting    = regexp.MustCompile(`set_config\([^)]*\)`)
 )
@@ -48,7 +48,7 @@ func TestStatements_needNoSession(t *testing.T) {
 	}
 }
 
-// Half the index of a text key, and a third of its WAL.
+// A uuid key takes half the index of a text key, and a third of its WAL.
 func TestSchema_keyIsSixteenBytes(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgstore.Config{})

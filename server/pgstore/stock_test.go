@@ -6,20 +6,20 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// A stock lends databases to the laws of one test.
+// A stock lends databases to the rules of one conformance suite.
 type stock struct {
-	*pgtest.Stock
+	*pgkittest.Stock
 
 	runtime func(look *pgxpool.Pool) string // the role of a new one; nil: its owner's
 	roles   sync.Map                        // by pool
 }
 
 func newStock(owner *testing.T, runtime func(look *pgxpool.Pool) string) *stock {
-	return &stock{Stock: pgtest.NewStock(owner, pgstore.Migrate, "idempotency", "idempotency_answer", "idempotency_audit", "idempotency_intent"), runtime: runtime}
+	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, "idempotency", "idempotency_answer", "idempotency_audit", "idempotency_intent"), runtime: runtime}
 }
 
 // lend returns a database, and what makes connections those of its role.

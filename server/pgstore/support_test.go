@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // open returns a store on a migrated database of tb's own, and an independent
@@ -27,7 +27,7 @@ func open(tb testing.TB, cfg pgstore.Config, changes ...func(*pgxpool.Config)) (
 	return openOn(tb, look, cfg, changes...), look
 }
 
-// requireSound finds what no statement may leave: the table does not refuse it.
+// requireSound finds rows that no statement may leave: the table's constraints allow them.
 func requireSound(tb testing.TB, look *pgxpool.Pool) {
 	tb.Helper()
 	const unsound = `select count(*) from idempotency where state not between 1 and 6 or effect not between 0 and 3
@@ -50,10 +50,10 @@ func openOn(tb testing.TB, look *pgxpool.Pool, cfg pgstore.Config, changes ...fu
 		change(poolCfg)
 	}
 	cfg.AllowNonDurable = true
-	store, err := pgstore.Open(tb.Context(), poolCfg, cfg)
+	s, err := pgstore.Open(tb.Context(), poolCfg, cfg)
 	require.NoError(tb, err)
-	tb.Cleanup(store.Close)
-	return store
+	tb.Cleanup(s.Close)
+	return s
 }
 
 // openAt is open on a cluster of the test's own.
@@ -64,7 +64,7 @@ func openAt(tb testing.TB, cluster *pgtest.Cluster) (*pgstore.Store, *pgxpool.Po
 	look, err := pgxpool.New(tb.Context(), url)
 	require.NoError(tb, err)
 	tb.Cleanup(look.Close)
-	require.NoError(tb, pgstore.Migrate(tb.Context(), look))
+	require.NoError(tb, pgstore.Migrate(tb.Context(), look, ""))
 	return openOn(tb, look, pgstore.Config{}), look
 }
 
@@ -73,48 +73,48 @@ func random() (b [16]byte) {
 	return b
 }
 
-func claimOf(id server.ID) server.ClaimRequest {
-	return server.ClaimRequest{
+func claimOf(id store.ID) store.ClaimRequest {
+	return store.ClaimRequest{
 		ID:          id,
 		Token:       random(),
-		Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{1, 2, 3}},
-		Effect:      server.Keyed,
+		Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1, 2, 3}},
+		Effect:      store.Keyed,
 		Lease:       time.Minute,
 		Keep:        time.Hour,
 	}
 }
 
-func newClaim() server.ClaimRequest { return claimOf(random()) }
+func newClaim() store.ClaimRequest { return claimOf(random()) }
 
 // claim makes a first owner.
-func claim(tb testing.TB, s server.Store) server.Owner {
+func claim(tb testing.TB, s store.Store) store.Owner {
 	tb.Helper()
 	return claimAs(tb, s, newClaim())
 }
 
-func claimAs(tb testing.TB, s server.Store, req server.ClaimRequest) server.Owner {
+func claimAs(tb testing.TB, s store.Store, req store.ClaimRequest) store.Owner {
 	tb.Helper()
 	r, won, err := s.Claim(tb.Context(), req)
 	require.NoError(tb, err)
 	require.True(tb, won)
-	return server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
+	return store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}
 }
 
-func read(tb testing.TB, s server.Store, id server.ID) server.Record {
+func read(tb testing.TB, s store.Store, id store.ID) store.Record {
 	tb.Helper()
 	r, err := s.Read(tb.Context(), id)
 	require.NoError(tb, err)
 	return r
 }
 
-var completion = server.Settlement{
-	State:     server.StateCompleted,
-	Answer:    server.Answer{Status: 201, Envelope: []byte("answer")},
+var completion = store.Settlement{
+	State:     store.StateCompleted,
+	Answer:    store.Answer{Status: 201, Envelope: []byte("answer")},
 	ReplayFor: time.Hour,
 }
 
 // begin returns a transaction that has been begun, and holds its connection.
-func begin(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
+func begin(tb testing.TB, s store.TxStore) (store.Tx, context.Context) {
 	tb.Helper()
 	tx, ctx := unbegun(tb, s)
 	_, err := pgstore.Tx(ctx).Exec(ctx, "select 1")
@@ -123,7 +123,7 @@ func begin(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
 }
 
 // unbegun returns a transaction that waits for its first statement.
-func unbegun(tb testing.TB, s server.TxStore) (server.Tx, context.Context) {
+func unbegun(tb testing.TB, s store.TxStore) (store.Tx, context.Context) {
 	tb.Helper()
 	tx, err := s.Begin(tb.Context())
 	require.NoError(tb, err)
@@ -183,8 +183,8 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") // the victim of a deadlock did not get its lock either
 }
 
-// A logOutput is where a guard's logger writes: also later, from a timer, what it held
-// back of lines of one cause.
+// A logOutput receives the lines of a guard's logger. A timer may write lines later: those that the logger held back
+// because they share a cause.
 type logOutput struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -9,20 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Sweep implements [server.Store], in one statement and one commit for records,
-// and once they are fewer than limit another for answers: a limit of a thousand or
-// so keeps each short. It passes over records that a transaction
-// holds, so that sweeps in several processes share the work. Its commits wait
-// neither for the disk nor for a standby: what a crash brings back, the next sweep
-// deletes.
+// Sweep implements [store.Store]. It deletes records in one statement and one commit. Once they are
+// fewer than limit, it drops answers in another. A limit of a thousand or so keeps each short. It
+// passes over records that a transaction holds, so that sweeps in several processes share the work.
+// Its commits wait neither for the disk nor for a standby: the next sweep deletes the records that
+// a crash brings back.
 //
-// It goes on where the last call of this process ended, and from the start once
-// nothing is left there. Else each call would pass over what all before it deleted,
-// for as long as no vacuum may clear that away, and over what must stay.
+// It goes on where the last call of this process ended, and from the start once nothing is left
+// there. Otherwise each call would pass over the records that earlier calls deleted, until a vacuum
+// clears them away, and over records that must stay.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)
@@ -37,7 +36,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err == nil && n < limit {
 		err = s.dropAnswers(ctx, limit)
 		if err == nil && s.cfg.Answers == AnswersPartitioned {
-			_, err = s.lookAtPartitions(ctx, s.pool) // somebody else may have made some
+			_, err = s.lookAtPartitions(ctx, s.db.Pool) // somebody else may have made some
 		}
 	}
 	return n, wrap("sweep", err)
@@ -52,7 +51,7 @@ func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, 
 	}
 	st := s.query.sweep.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
 	b, err := pgkit.RetryConflict(ctx, func() (batch, error) {
-		b, _, err := pgkit.Row(ctx, s.writer, st, func(row pgx.CollectableRow) (b batch, err error) {
+		b, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (b batch, err error) {
 			return b, row.Scan(&b.count, &b.last)
 		})
 		return b, err
@@ -87,31 +86,31 @@ func (p *position) put(at time.Time) {
 	p.at = at
 }
 
-// Stats implements [server.Store]. It reads the whole table.
-func (s *Store) Stats(ctx context.Context) (server.Stats, error) {
-	stats := server.Stats{ByState: make(map[server.State]int64)}
+// Stats implements [store.Store]. It reads the whole table.
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
+	stats := store.Stats{ByState: make(map[store.State]int64)}
 	st := s.query.stats.Bind(nil)
-	rows, err := s.pool.Query(ctx, st.SQL)
+	rows, err := s.db.Pool.Query(ctx, st.SQL)
 	if err != nil {
-		return server.Stats{}, wrap("stats", err)
+		return store.Stats{}, wrap("stats", err)
 	}
 	var state int16
 	var count int64
 	var age time.Duration
 	_, err = pgx.ForEachRow(rows, []any{&state, &count, &age}, func() error {
-		stats.ByState[server.State(state)] = count         //nolint:gosec // this package writes 1 to 6
-		if server.State(state) == server.StateInProgress { //nolint:gosec // this package writes 1 to 6
+		stats.ByState[store.State(state)] = count        //nolint:gosec // this package writes 1 to 6
+		if store.State(state) == store.StateInProgress { //nolint:gosec // this package writes 1 to 6
 			stats.OldestInProgress = age
 		}
 		return nil
 	})
 	if err != nil {
-		return server.Stats{}, wrap("stats", err)
+		return store.Stats{}, wrap("stats", err)
 	}
-	if stats.Bytes, err = pgkit.One(ctx, s.pool, s.query.size.Bind(nil), pgx.RowTo[int64]); err != nil {
-		return server.Stats{}, wrap("stats", err)
+	if stats.Bytes, err = pgkit.One(ctx, s.db.Pool, s.query.size.Bind(nil), pgx.RowTo[int64]); err != nil {
+		return store.Stats{}, wrap("stats", err)
 	}
-	replication, err := pgkit.AskReplication(ctx, s.pool)
+	replication, err := pgkit.AskReplication(ctx, s.db.Pool)
 	stats.AsyncStandbys = replication.Async
 	return stats, wrap("stats", err)
 }

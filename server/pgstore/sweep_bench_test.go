@@ -15,11 +15,12 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var expiredRows = flag.Int("pgstore.expired", 20_000, "records that BenchmarkSweep deletes in each round, and answers that BenchmarkDropPartition drops")
 
-// deleted ends something when so many records were swept.
+// deleted calls all when the given number of records were swept.
 type deleted struct {
 	left atomic.Int64
 	all  context.CancelFunc
@@ -31,10 +32,9 @@ func (d *deleted) Observe(e server.Event) {
 	}
 }
 
-// BenchmarkSweep measures what 500 requests a second take, from the moment that each is
-// due, while expired records are swept and while they are not: before and after. An op
-// is one round of both. Reported are the medians over the rounds of the 99th
-// percentiles, of their ratio, and of the records swept a second.
+// BenchmarkSweep measures the times of 500 requests a second, from the moment that each is due. It measures while
+// expired records are swept, and before and after that. An op is one round of both. The results are medians over the
+// rounds: of the 99th percentiles, of their ratio, and of the records swept a second.
 func BenchmarkSweep(b *testing.B) {
 	look := durable(b)
 	s := openOn(b, look, pgstore.Config{}, size(32))
@@ -52,9 +52,8 @@ func BenchmarkSweep(b *testing.B) {
 	b.Logf("x-p99 of the rounds: %.2f", ratios)
 }
 
-// sweepRound returns the 99th percentiles without and with a sweep, in milliseconds, and
-// what the sweep took.
-func sweepRound(b *testing.B, s server.Store, look *pgxpool.Pool) (quiet, swept float64, took time.Duration) {
+// sweepRound returns the 99th percentiles without and with a sweep, in milliseconds, and the time of the sweep.
+func sweepRound(b *testing.B, s store.Store, look *pgxpool.Pool) (quiet, swept float64, took time.Duration) {
 	b.Helper()
 	exec(b, look, "truncate idempotency")
 	addExpired(b, look, *expiredRows)
@@ -80,8 +79,9 @@ func sweepRound(b *testing.B, s server.Store, look *pgxpool.Pool) (quiet, swept 
 	return p99(append(before, after...)), p99(beside), took
 }
 
-// load sends requests to h at times that are due, whatever becomes of those before,
-// until ctx ends, and returns what each took from when it was due.
+// load sends requests to h at fixed times until ctx ends, and does not wait for
+// earlier requests. It returns the time of each request from the moment that it
+// was due.
 func load(ctx context.Context, tb testing.TB, h http.Handler, perSecond int) (took []time.Duration) {
 	tb.Helper()
 	var mu sync.Mutex

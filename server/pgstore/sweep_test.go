@@ -18,9 +18,10 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// addExpired puts so many records into the table that nobody can need any more.
+// addExpired puts n expired records into the table.
 func addExpired(tb testing.TB, look *pgxpool.Pool, n int) {
 	tb.Helper()
 	exec(tb, look, `insert into idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
@@ -30,8 +31,8 @@ func addExpired(tb testing.TB, look *pgxpool.Pool, n int) {
 		from generate_series(1, $1) n, (select now() - interval '8 days') t (past)`, n)
 }
 
-// A sweep does not pass over what those before it deleted, which a vacuum cannot
-// clear away while somebody may still see it.
+// A sweep does not read again the rows that earlier sweeps deleted. A vacuum
+// cannot remove such rows while a transaction may still see them.
 func TestSweep_goesOnWhereItEnded(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -51,7 +52,7 @@ func TestSweep_goesOnWhereItEnded(t *testing.T) {
 	require.Less(t, read, 3*all)
 }
 
-// What was passed over is swept by the call that comes to the end.
+// The call that comes to the end of the table also sweeps the records that were skipped.
 func TestSweep_comesBack(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -87,7 +88,7 @@ func order(tb testing.TB, h http.Handler) {
 }
 
 // ordering is a guarded route over s, with an answer of 200 bytes.
-func ordering(tb testing.TB, s server.Store, cfg server.Config) (*server.Guard, http.Handler) {
+func ordering(tb testing.TB, s store.Store, cfg server.Config) (*server.Guard, http.Handler) {
 	tb.Helper()
 	g, err := server.NewGuard(s, server.Unscoped, cfg)
 	require.NoError(tb, err)
@@ -100,8 +101,8 @@ func ordering(tb testing.TB, s server.Store, cfg server.Config) (*server.Guard, 
 	return g, h
 }
 
-// What a sweep deletes need not be durable: its commit waits neither for the disk nor
-// for a standby, and holds up nobody who does.
+// A sweep's deletions need not be durable. Its commit waits neither for the disk nor for a standby, and does not
+// delay commits that do.
 func TestSweep_commitWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
@@ -124,8 +125,8 @@ func TestSweep_commitWaitsForNobody(t *testing.T) {
 	require.NoError(t, <-claims, "as a claim did")
 }
 
-// Records expire while requests come, and two processes sweep: all that is past its
-// time goes, nothing else does, and no request fails.
+// Records expire while requests come, and two processes sweep. Exactly the
+// records past their time are deleted, and no request fails.
 func TestSweeper_underLoad(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -174,7 +175,7 @@ func TestSweeper_underLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// failures are events that must not be. What requests come to, order looks at.
+// failures fails the test on an event that must not occur. The function order checks the requests' answers.
 type failures struct{ t *testing.T }
 
 func (f failures) Observe(e server.Event) {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // rollbackTimeout bounds a rollback whose caller's time may be up. A connection
@@ -22,38 +22,37 @@ type tx struct {
 	beginning
 
 	store   *Store
-	verdict error   // what Err returns; once the transaction has ended, or could not begin
-	sql     sqlView // what SQLTx made of it, if it was asked
-	// runs is for what takes no ctx: a handler's Conn and LargeObjects.
+	verdict error   // Err returns it once the transaction has ended, or could not begin.
+	sql     sqlView // The view that SQLTx made of it, if SQLTx was called.
+	// runs is for the methods without a ctx: a handler's Conn and LargeObjects.
 	runs context.Context //nolint:containedctx // it is the run's
 }
 
-var _ server.Tx = (*tx)(nil)
+var _ store.Tx = (*tx)(nil)
 
-// Begin implements [server.TxStore]. It sends nothing: the first statement takes
-// a connection from the pool, and BEGIN with it. So a transaction that is never
-// used costs nothing, and a pool that is exhausted, or a server that is gone, is
-// noticed by the handler. The level is Config.Isolation.
-func (s *Store) Begin(ctx context.Context) (server.Tx, error) {
+// Begin implements [store.TxStore]. It sends nothing: the first statement takes a connection from
+// the pool, and BEGIN with it. So a transaction that is never used costs nothing. It is the handler
+// that notices an exhausted pool, or a server that is gone. The level is Config.Isolation.
+func (s *Store) Begin(ctx context.Context) (store.Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return &tx{store: s, runs: ctx}, nil
 }
 
-// Cancel implements [server.Tx].
-func (t *tx) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+// Cancel implements [store.Tx].
+func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if err := checkLength("Keep", req.Keep); err != nil {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	b, err := t.store.cancel(ctx, &handlerTx{root: t, refuse: ErrTxOwned}, req)
 	if errors.Is(err, ErrTxEnded) {
-		return server.Record{}, false, err
+		return store.Record{}, false, err
 	}
 	return b.record, b.existed, wrap("cancel", conflict(err))
 }
 
-// Rollback implements [server.Tx]. It does not stop where ctx ends: a connection
+// Rollback implements [store.Tx]. It does not stop where ctx ends: a connection
 // that still is in a transaction is of no use to others.
 func (t *tx) Rollback(ctx context.Context) error {
 	if stage, ok := t.end(); !ok || stage != stageBegun {
@@ -63,19 +62,19 @@ func (t *tx) Rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	if t.conn.Conn().PgConn().IsBusy() {
-		return wrap("rollback", t.conn.Conn().Close(ctx)) // rows left open: there is no other way
+		return wrap("rollback", t.conn.Conn().Close(ctx)) // rows left open: nothing else ends them
 	}
 	if t.conn.Conn().PgConn().TxStatus() == 'I' {
 		return nil
 	}
 	err := t.tx.Rollback(ctx)
-	t.store.writer.Mend(ctx, t.conn.Conn())
+	t.store.db.Writer.Mend(ctx, t.conn.Conn())
 	return wrap("rollback", err)
 }
 
-// end makes what the handler may have left running fail, and returns how far the
-// transaction had come; false if it had ended before. Who is at the first statement
-// finds out, and gives up the connection.
+// end makes goroutines fail that the handler may have left running. It returns how far the
+// transaction had come, and false if it had ended before. A goroutine that is at the first
+// statement finds out, and gives up the connection.
 func (t *tx) end() (stage, bool) {
 	t.mu.Lock()
 	ended := t.ended
@@ -107,13 +106,13 @@ func (t *tx) closeSQL(from stage) {
 	t.sql.close()
 }
 
-// Settle implements [server.Tx]: the settlement and COMMIT, in one round trip.
-// Where the transaction was never used the settlement is as that of any run.
+// Settle implements [store.Tx]: the settlement and COMMIT, in one round trip. If the transaction
+// was never used, the settlement is the same as that of any other run.
 //
-// A [*server.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
+// A [*store.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
 // handler did to the transaction, or the COMMIT that was refused. No row is committed
 // then, unless the handler itself sent a COMMIT.
-func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	if err := errors.Join(checkSettlement(end), t.committable()); err != nil {
 		if errors.Is(err, ErrTxEnded) {
 			return ErrTxEnded
@@ -125,23 +124,23 @@ func (t *tx) Settle(ctx context.Context, o server.Owner, end server.Settlement) 
 		return ErrTxEnded
 	}
 	err := conflict(t.settle(ctx, stage, o, end))
-	if errors.Is(err, server.ErrConflict) {
+	if errors.Is(err, store.ErrConflict) {
 		t.mu.Lock()
-		t.verdict = server.ErrConflict
+		t.verdict = store.ErrConflict
 		t.mu.Unlock()
 	}
-	if errors.Is(err, server.ErrLeaseLost) {
+	if errors.Is(err, store.ErrLeaseLost) {
 		return err
 	}
 	return wrap("settle", err)
 }
 
-func (t *tx) settle(ctx context.Context, from stage, o server.Owner, end server.Settlement) error {
+func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Settlement) error {
 	if from != stageBegun {
 		return t.store.settleUnused(ctx, o, end)
 	}
 	unsent := false
-	_, err := pgkit.Finish(ctx, t.store.writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
 		sent, err := t.store.settleAndCommit(ctx, conn, o, end)
 		unsent = !sent && conn.IsClosed()
 		return struct{}{}, err
@@ -151,24 +150,24 @@ func (t *tx) settle(ctx context.Context, from stage, o server.Owner, end server.
 	}
 	if unsent || pgconn.SafeToRetry(err) && ctx.Err() == nil {
 		t.store.suspicion.raise()
-		return fmt.Errorf("%w: %w", server.ErrTxLost, err)
+		return fmt.Errorf("%w: %w", store.ErrTxLost, err)
 	}
 	return err
 }
 
 // settleUnused settles a run whose transaction was never begun.
-func (s *Store) settleUnused(ctx context.Context, o server.Owner, end server.Settlement) error {
+func (s *Store) settleUnused(ctx context.Context, o store.Owner, end store.Settlement) error {
 	ok, err := s.settleRow(ctx, o, end)
 	if err == nil && !ok {
-		return server.ErrLeaseLost
+		return store.ErrLeaseLost
 	}
 	return err
 }
 
-// settleAndCommit settles and commits, in one round trip. The handler's work must not be lost
-// for want of a partition for its answer: the answer goes to its record then, in a second
-// round trip. It reports whether the COMMIT may have been sent.
-func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o server.Owner, end server.Settlement) (sent bool, err error) {
+// settleAndCommit settles and commits, in one round trip. The handler's work must not be lost for
+// want of a partition for its answer. Without a partition the answer goes to its record, in a
+// second round trip. It reports whether the COMMIT may have been sent.
+func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o store.Owner, end store.Settlement) (sent bool, err error) {
 	apart := s.apart(end)
 	sent, err = s.settleAs(ctx, conn, settlement{o, end}, apart)
 	if !apart || !s.lacksPartition(err) {
@@ -186,7 +185,7 @@ const beforeAnswer = "fanonce_before_answer"
 // settleAs is safe in one round trip because the settlement fails where
 // it finds no owner: the server then passes over the COMMIT behind it.
 func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool) (sent bool, err error) {
-	st := s.settleQuery(apart, true).Bind(settleArgs(end.owner, end.end, s.lockTimeout))
+	st := s.settleQuery(apart, true).Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
 	if err := st.Err(); err != nil {
 		return false, err
 	}
@@ -205,7 +204,7 @@ func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Sta
 	batch.Queue("commit")
 	results := conn.SendBatch(ctx, batch)
 	if apart {
-		_, _ = results.Exec() // if it fails, so does what follows
+		_, _ = results.Exec() // if it fails, the next statement fails too
 	}
 	_, settleErr := results.Exec()
 	tag, err := results.Exec()
@@ -214,7 +213,7 @@ func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Sta
 	}
 	switch {
 	case isLeaseLost(settleErr):
-		return server.ErrLeaseLost
+		return store.ErrLeaseLost
 	case settleErr != nil:
 		return settleErr
 	case err == nil && tag.String() != "COMMIT":
@@ -233,7 +232,7 @@ func isLeaseLost(err error) bool {
 // conflict gives a serialization failure or deadlock the server's name.
 func conflict(err error) error {
 	if pgkit.Classify(err) == pgkit.FailureConflict {
-		return fmt.Errorf("%w: %w", server.ErrConflict, err)
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func insertsLate(rw http.ResponseWriter, r *http.Request) {
@@ -47,12 +48,12 @@ func TestRoute_OnCommitError(t *testing.T) {
 	asked := 0
 	h := routeOn(t, g, server.Route{
 		Effect: server.Transactional,
-		OnCommitError: func(ctx context.Context, refused *server.TxError) (server.Response, error) {
+		OnCommitError: func(ctx context.Context, refused *store.TxError) (server.Response, error) {
 			asked++
 			require.Equal(t, []string{"23505", "one_late"}, []string{refused.SQLState, refused.Constraint})
 			_, err := pgstore.Tx(ctx).Exec(ctx, "select 1")
 			require.ErrorIs(t, err, pgstore.ErrNoTx)
-			require.ErrorIs(t, server.Final(ctx), server.ErrNoRun)
+			require.ErrorIs(t, server.Settle(ctx, server.Final()), server.ErrNoRun)
 			return server.Response{Status: http.StatusConflict, Header: http.Header{"content-type": {"text/plain"}}, Body: []byte("taken")}, nil
 		},
 	}, insertsLate)
@@ -96,7 +97,7 @@ func TestRoute_OnCommitErrorReturns(t *testing.T) {
 			g, _ := users(t, server.Config{Logger: slog.New(slog.NewJSONHandler(&text, nil))})
 			h := routeOn(t, g, server.Route{
 				Effect:        server.Transactional,
-				OnCommitError: func(context.Context, *server.TxError) (server.Response, error) { return tt.answer, tt.err },
+				OnCommitError: func(context.Context, *store.TxError) (server.Response, error) { return tt.answer, tt.err },
 			}, insertsLate)
 			w := postTo(h, "k")
 			if tt.status == 0 {
@@ -117,7 +118,7 @@ func TestRoute_OnCommitErrorPanics(t *testing.T) {
 	g, look := users(t, server.Config{})
 	h := routeOn(t, g, server.Route{
 		Effect:        server.Transactional,
-		OnCommitError: func(context.Context, *server.TxError) (server.Response, error) { panic("boom") },
+		OnCommitError: func(context.Context, *store.TxError) (server.Response, error) { panic("boom") },
 	}, insertsLate)
 	require.PanicsWithValue(t, "boom", func() { postTo(h, "k") })
 	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
@@ -131,7 +132,7 @@ func TestRoute_OnCommitErrorOfAnotherClass(t *testing.T) {
 		create constraint trigger late after insert on users deferrable initially deferred for each row execute function late()`)
 	h := routeOn(t, g, server.Route{
 		Effect: server.Transactional,
-		OnCommitError: func(context.Context, *server.TxError) (server.Response, error) {
+		OnCommitError: func(context.Context, *store.TxError) (server.Response, error) {
 			t.Error("asked")
 			return server.Response{Status: 409}, nil
 		},
@@ -142,13 +143,13 @@ func TestRoute_OnCommitErrorOfAnotherClass(t *testing.T) {
 	requireCode(t, postTo(h, "k"), wire.TransactionFailed)
 }
 
-// An owner that was replaced while OnCommitError thought stores nothing.
+// An owner that was replaced while OnCommitError ran stores nothing.
 func TestRoute_OnCommitErrorIsFenced(t *testing.T) {
 	t.Parallel()
 	g, look := users(t, server.Config{})
 	h := routeOn(t, g, server.Route{
 		Effect: server.Transactional,
-		OnCommitError: func(context.Context, *server.TxError) (server.Response, error) {
+		OnCommitError: func(context.Context, *store.TxError) (server.Response, error) {
 			exec(t, look, "update idempotency set fence = fence + 1, token = gen_random_uuid()") // taken over
 			return server.Response{Status: 409}, nil
 		},

@@ -10,13 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// Err implements [server.Tx]. The connection itself remembers what failed: also what
-// the handler did not look at, and what it sent past [Tx], through database/sql or
-// Conn.
+// Err implements [store.Tx]. The connection itself remembers the failure, even if the handler did
+// not look at it, or sent the statement past [Tx], through database/sql or Conn.
 func (t *tx) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,12 +28,12 @@ func (t *tx) Err() error {
 // diagnose is Err while the transaction is open. t.mu is held.
 func (t *tx) diagnose() error {
 	if t.stage == stageBegun && t.conflict() {
-		return server.ErrConflict // also of a savepoint: nothing is lost with another turn
+		return store.ErrConflict // also of a savepoint: nothing is lost with another turn
 	}
 	return t.obstacle()
 }
 
-// committable returns what a COMMIT would hide. Postgres answers a COMMIT in a failed
+// committable returns the error that a COMMIT would hide. Postgres answers a COMMIT in a failed
 // transaction with a ROLLBACK, and no error.
 func (t *tx) committable() error {
 	t.mu.Lock()
@@ -64,17 +63,17 @@ func (t *tx) obstacle() error {
 	case conn.TxStatus() == 'T':
 		return nil
 	case conn.TxStatus() == 'I':
-		return &server.TxError{
+		return &store.TxError{
 			Reason: "the handler ended the transaction itself", Ended: true,
 			Err: fmt.Errorf("%w, but the handler did", ErrTxOwned),
 		}
 	case t.conflict():
-		return server.ErrConflict
+		return store.ErrConflict
 	}
 	if failure := pgkit.TxFailure(t.conn.Conn()); failure != nil {
 		return refusedStatement(failure)
 	}
-	return &server.TxError{Reason: "a statement failed", Err: ErrTxFailed}
+	return &store.TxError{Reason: "a statement failed", Err: ErrTxFailed}
 }
 
 // connectionLost is the failure of a transaction whose connection is closed. A
@@ -97,7 +96,7 @@ func (t *tx) lostUnlessGivenUp() error {
 		return fmt.Errorf("%w: a statement took longer than the handler allowed", ErrTxFailed)
 	}
 	t.store.suspicion.raise()
-	return fmt.Errorf("%w: the connection broke", server.ErrTxLost)
+	return fmt.Errorf("%w: the connection broke", store.ErrTxLost)
 }
 
 // neverBegan is the failure of a transaction whose first statement did not get through.
@@ -136,7 +135,7 @@ func isUnsendable(err error) bool {
 // unsendable is the failure of a transaction with a statement that pgx could not send.
 // The text leaves out pgx's, which holds the argument.
 func unsendable(err error) error {
-	return &server.TxError{Reason: "pgx could not send a statement", Err: err}
+	return &store.TxError{Reason: "pgx could not send a statement", Err: err}
 }
 
 // watchedResults tell the transaction why pgx closed the connection under a batch.
@@ -187,26 +186,26 @@ func refusedStatement(refused *pgconn.PgError) error {
 	if pgkit.IsUnavailable(refused) {
 		return &unavailableError{code: refused.Code, err: cause}
 	}
-	return &server.TxError{SQLState: refused.Code, Constraint: refused.ConstraintName, Err: cause}
+	return &store.TxError{SQLState: refused.Code, Constraint: refused.ConstraintName, Err: cause}
 }
 
-// commitRefused gives the refusal of a COMMIT the server's name. Other errors, also those
-// of which nobody knows what they mean for the COMMIT, stay what they are.
+// commitRefused gives the refusal of a COMMIT the server's name. Other errors stay as they are,
+// also errors whose meaning for the COMMIT is unknown.
 func commitRefused(err error) error {
 	var refused *pgconn.PgError
 	if pgkit.Classify(err) != pgkit.FailureRefused || !errors.As(err, &refused) || pgkit.IsUnavailable(refused) {
 		return err
 	}
-	return &server.TxError{
+	return &store.TxError{
 		SQLState: refused.Code, Constraint: refused.ConstraintName, Commit: true, Err: fmt.Errorf("%w: %w", ErrTxFailed, err),
 	}
 }
 
 func busy() error {
-	return &server.TxError{Reason: "the handler left rows or a statement open", Err: ErrTxBusy}
+	return &store.TxError{Reason: "the handler left rows or a statement open", Err: ErrTxBusy}
 }
 
-// An unavailableError is a statement's failure that is not the statement's fault.
+// An unavailableError is the failure of a statement that did not cause the failure.
 type unavailableError struct {
 	code string
 	err  error

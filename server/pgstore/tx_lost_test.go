@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +13,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // kill ends the session that tx is in, and waits until it is gone. Once ctx has ended there is
@@ -40,7 +40,7 @@ func killProcess(ctx context.Context, t *testing.T, process int, look *pgxpool.P
 	})
 }
 
-// Whatever the handler answers after its connection broke, it is run once more.
+// After its connection broke, a handler runs once more, whatever it answered.
 func TestTransactional_connectionLost(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{201, 402, 429, 500} {
@@ -65,7 +65,7 @@ func TestTransactional_connectionLost(t *testing.T) {
 					requireCode(t, w, wire.StoreUnavailable)
 					require.Zero(t, queryRow[int](t, look, countUsers, "bob"))
 					w = postTo(h, "k") // at once: the dead run's lease has ended
-					require.Equal(t, 1, queryRow[int](t, look, "select deaths from idempotency"))
+					require.Equal(t, 1, queryRow[int](t, look, "select recovery_attempts from idempotency"))
 				}
 				require.Equal(t, http.StatusCreated, w.Code)
 				require.Equal(t, 1, queryRow[int](t, look, countUsers, "bob"))
@@ -74,10 +74,10 @@ func TestTransactional_connectionLost(t *testing.T) {
 	}
 }
 
-// A handler that ends its session each time is quarantined, as one that ends its process.
+// A key whose handler ends its session each time is quarantined, like the key of a handler that ends its process.
 func TestTransactional_connectionLostEachTime(t *testing.T) {
 	t.Parallel()
-	g, look := users(t, server.Config{MaxDeaths: 1})
+	g, look := users(t, server.Config{MaxRecoveryAttempts: 1})
 	runs := 0
 	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
 		runs++
@@ -92,13 +92,13 @@ func TestTransactional_connectionLostEachTime(t *testing.T) {
 	require.Zero(t, queryRow[int](t, look, open))
 }
 
-// The pool's other connections broke with the first, as where the server was restarted:
-// the second run still gets one that works.
+// The pool's other connections broke with the first, as after a restart of the server. The second run still gets a
+// connection that works.
 func TestTransactional_allConnectionsLost(t *testing.T) {
 	t.Parallel()
 	seen := new(trips)
-	store, look := open(t, pgstore.Config{}, seen.watch) // which keeps the pool from asking idle connections
-	g, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	s, look := open(t, pgstore.Config{}, seen.watch) // which keeps the pool from asking idle connections
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	runs := 0
 	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func TestTransactional_allConnectionsLost(t *testing.T) {
 		}
 		for range 3 { // idle ones besides this run's
 			_, _ = pgstore.Tx(ctx).Exec(ctx, "select 1")
-			idle(ctx, t, store)
+			idle(ctx, t, s)
 		}
 		_, err := look.Exec(ctx, `select pg_terminate_backend(pid) from pg_stat_activity
 			where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`)
@@ -125,11 +125,11 @@ func TestTransactional_allConnectionsLost(t *testing.T) {
 }
 
 // idle makes the pool of store have several idle connections.
-func idle(ctx context.Context, t *testing.T, store *pgstore.Store) {
+func idle(ctx context.Context, t *testing.T, s *pgstore.Store) {
 	t.Helper()
-	var open []server.Tx
+	var open []store.Tx
 	for range 3 {
-		tx, err := store.Begin(ctx)
+		tx, err := s.Begin(ctx)
 		require.NoError(t, err)
 		_, err = pgstore.Tx(tx.NewContext(ctx)).Exec(ctx, "select 1")
 		require.NoError(t, err)
@@ -140,18 +140,41 @@ func idle(ctx context.Context, t *testing.T, store *pgstore.Store) {
 	}
 }
 
-// pgx closes the connection when a statement takes longer than the handler allows. Another
-// turn would take the same time. So there is none, and no death is counted.
+// A deadline is a context whose deadline passes when the test says so.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d *deadline) Done() <-chan struct{} { return d.passed }
+
+func (d *deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// pgx closes the connection when a statement takes longer than the handler allows. Another run would take the same
+// time. So there is no other run, and no death is counted.
 func TestTransactional_statementGivenUp(t *testing.T) {
 	t.Parallel()
 	g, look := users(t, server.Config{})
 	runs := 0
 	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
 		runs++
-		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err := pgstore.Tx(r.Context()).Exec(ctx, "select pg_sleep(600)")
-		require.Error(t, err)
+		ctx := &deadline{r.Context(), make(chan struct{})}
+		failed := make(chan error)
+		go func() {
+			_, err := pgstore.Tx(r.Context()).Exec(ctx, "select pg_sleep(600)")
+			failed <- err
+		}()
+		// A statement that was never sent leaves the transaction whole.
+		until(t, "the statement runs", func() bool { return waits(t, look, "PgSleep") })
+		close(ctx.passed)
+		require.Error(t, <-failed)
 		rw.WriteHeader(http.StatusInternalServerError)
 	})
 	requireCode(t, postTo(h, "k"), wire.StoreUnavailable)
@@ -159,8 +182,8 @@ func TestTransactional_statementGivenUp(t *testing.T) {
 	require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
 }
 
-// pgx closes the connection of a batch with an argument that it cannot send. The handler
-// is wrong then, and is not run again.
+// pgx closes the connection of a batch with an argument that it cannot send. That is an error of the handler, and it
+// is not run again.
 func TestTransactional_batchThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	g, _ := users(t, server.Config{})
@@ -179,8 +202,8 @@ func TestTransactional_batchThatCannotBeSent(t *testing.T) {
 	require.Equal(t, 1, runs)
 }
 
-// The connection of a completion hook is lost. The hook runs again, and the handler, whose
-// effects are outside, does not.
+// The connection of a completion hook is lost. The hook runs again. The handler does not, because its effects are
+// outside.
 func TestOnComplete_connectionLost(t *testing.T) {
 	t.Parallel()
 	for _, swallowed := range []bool{false, true} {
@@ -206,8 +229,8 @@ func TestOnComplete_connectionLost(t *testing.T) {
 	}
 }
 
-// A hook whose statement the server refused has failed, also if it did not look, and also
-// if only the COMMIT says so.
+// A hook whose statement the server refused has failed, also if the hook ignored the error, and also if only the
+// COMMIT reports it.
 func TestOnComplete_refused(t *testing.T) {
 	t.Parallel()
 	for _, statement := range []string{insertAnn, insertLate} {

@@ -16,15 +16,16 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // users is a guard over a database with a table of users, and the user ann.
 func users(t *testing.T, cfg server.Config) (*server.Guard, *pgxpool.Pool) {
 	t.Helper()
-	store, look := open(t, pgstore.Config{})
+	s, look := open(t, pgstore.Config{})
 	exec(t, look, "create table users (name text constraint one_name unique, late int constraint one_late unique deferrable initially deferred)")
 	exec(t, look, "insert into users values ('ann', 1)")
-	g, err := server.NewGuard(store, server.Unscoped, cfg)
+	g, err := server.NewGuard(s, server.Unscoped, cfg)
 	require.NoError(t, err)
 	return g, look
 }
@@ -68,7 +69,7 @@ func requireCode(t *testing.T, w *httptest.ResponseRecorder, code wire.Code, wha
 	require.Equal(t, situation.RetryAfter, w.Header().Get(wire.HeaderRetryAfter) != "", what...)
 }
 
-// A road is how a handler sends a statement.
+// A road is a way in which a handler sends a statement.
 type road struct {
 	name string
 	send func(ctx context.Context, sql string) error
@@ -136,7 +137,7 @@ var roads = []road{
 	}},
 }
 
-// The guard knows the refused statement, on every way that it took and whatever the
+// The guard knows the refused statement, however it was sent and whatever the
 // handler sent later. A 4xx is stored without rows. A 2xx becomes an error.
 func TestTransactional_refusedStatement(t *testing.T) {
 	t.Parallel()
@@ -168,7 +169,7 @@ func TestTransactional_refusedStatement(t *testing.T) {
 				requireCode(t, first, wire.TransactionFailed)
 				requireCode(t, again, wire.TransactionFailed)
 				require.Equal(t, 2, runs, "released")
-				var refused *server.TxError
+				var refused *store.TxError
 				require.ErrorAs(t, seen.err(), &refused)
 				require.Equal(t, []string{"23505", "one_name"}, []string{refused.SQLState, refused.Constraint})
 				require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
@@ -243,7 +244,7 @@ func TestTransactional_savepointRolledBack(t *testing.T) {
 	}
 }
 
-// The failure after a savepoint is the one that counts, and not that of the savepoint.
+// The failure after a savepoint counts, and the failure in the savepoint does not.
 func TestTransactional_failureAfterASavepoint(t *testing.T) {
 	t.Parallel()
 	seen := new(lastOutcome)
@@ -258,7 +259,7 @@ func TestTransactional_failureAfterASavepoint(t *testing.T) {
 		require.Error(t, err)
 	})
 	requireCode(t, postTo(h, "k"), wire.TransactionFailed)
-	var refused *server.TxError
+	var refused *store.TxError
 	require.ErrorAs(t, seen.err(), &refused)
 	require.Equal(t, "22012", refused.SQLState)
 }
@@ -300,29 +301,29 @@ func TestTransactional_sqlstateDecides(t *testing.T) {
 	require.Equal(t, 12, queryRow[int](t, look, "select count(*) from idempotency where state = 2"), "a 409 of each refused statement")
 }
 
-// A handler's other words about its answer still count after a refused statement.
+// A handler's other decisions about its answer still count after a refused statement.
 func TestTransactional_refusedStatementAndItsWords(t *testing.T) {
 	t.Parallel()
 	g, look := users(t, server.Config{})
 	for i, tt := range []struct {
 		name   string
-		say    func(context.Context) error
+		how    server.SettleOption
 		status int
 		want   string
 		again  int // runs after a second call
 	}{
-		{"Rollback", server.Rollback, 409, "409", 1},
-		{"Rollback of a 2xx, which promises no rows", server.Rollback, 200, "200", 1},
-		{"Retryable", server.Retryable, 409, "409", 2},
-		{"Final with a 5xx", server.Final, 500, "500", 1},
-		{"Final with a 2xx", server.Final, 200, "transaction-failed", 2},
+		{"Rollback", server.Rollback(), 409, "409", 1},
+		{"Rollback of a 2xx, which promises no rows", server.Rollback(), 200, "200", 1},
+		{"Release", server.Release(), 409, "409", 2},
+		{"Final with a 5xx", server.Final(), 500, "500", 1},
+		{"Final with a 2xx", server.Final(), 200, "transaction-failed", 2},
 	} {
 		runs := 0
 		h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
 			runs++
 			_, err := pgstore.Tx(r.Context()).Exec(r.Context(), insertAnn)
 			require.Error(t, err)
-			require.NoError(t, tt.say(r.Context()))
+			require.NoError(t, server.Settle(r.Context(), tt.how))
 			rw.WriteHeader(tt.status)
 		})
 		key := fmt.Sprint("k-", i)
@@ -338,8 +339,8 @@ func TestTransactional_refusedStatementAndItsWords(t *testing.T) {
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from users"))
 }
 
-// A handler can leave a transaction behind that must not be committed. The answer then
-// is neither a success nor trouble of the store.
+// A handler can leave a transaction behind that must not be committed. The answer then is neither a success nor an
+// error of the store.
 func TestTransactional_handlersFault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -371,7 +372,7 @@ func TestTransactional_handlersFault(t *testing.T) {
 					rw.WriteHeader(status)
 				})
 				switch w := postTo(h, "k"); {
-				case status == 201, status == 409 && tt.maybeRan: // nobody may take a 409 for proof that there is no effect
+				case status == 201, status == 409 && tt.maybeRan: // a 409 would claim that there is no effect
 					requireCode(t, w, wire.TransactionFailed)
 				default:
 					require.Equal(t, status, w.Code)

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func TestTx_outsideARun(t *testing.T) {
@@ -64,7 +64,7 @@ func TestTx_failedStatementIsNotCommittedSilently(t *testing.T) {
 	require.Error(t, err)
 	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxFailed)
 	require.Zero(t, queryRow[int](t, look, "select count(*) from t"))
-	require.Equal(t, server.StateInProgress, read(t, s, o.ID).State)
+	require.Equal(t, store.StateInProgress, read(t, s, o.ID).State)
 }
 
 func TestTx_rowsLeftOpen(t *testing.T) {
@@ -80,7 +80,7 @@ func TestTx_rowsLeftOpen(t *testing.T) {
 	require.NoError(t, s.Settle(t.Context(), o, completion), "the owner is as it was")
 }
 
-// A deferred constraint speaks only at COMMIT.
+// A deferred constraint fails only at COMMIT.
 func TestTx_failsAtCommit(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -91,12 +91,12 @@ func TestTx_failsAtCommit(t *testing.T) {
 	require.NoError(t, err)
 	err = tx.Settle(t.Context(), o, completion)
 	require.Error(t, err)
-	require.NotErrorIs(t, err, server.ErrFateUnknown, "the server said what happened")
-	require.Equal(t, server.StateInProgress, read(t, s, o.ID).State)
+	require.NotErrorIs(t, err, store.ErrFateUnknown, "the server said what happened")
+	require.Equal(t, store.StateInProgress, read(t, s, o.ID).State)
 }
 
-// The handler may have swallowed the error on any path: the guard still learns
-// that running again can help.
+// The handler may have ignored the error on any path. The guard still learns
+// that another run can help.
 func TestTx_conflictOnAnyPath(t *testing.T) {
 	t.Parallel()
 	conflict := "do $$ begin raise exception 'x' using errcode = '40001'; end $$"
@@ -136,35 +136,35 @@ func TestTx_conflictOnAnyPath(t *testing.T) {
 			tx, ctx := begin(t, s)
 			require.NoError(t, tx.Err())
 			require.Error(t, path.do(ctx, pgstore.Tx(ctx)))
-			require.ErrorIs(t, tx.Err(), server.ErrConflict)
+			require.ErrorIs(t, tx.Err(), store.ErrConflict)
 			if path.name != "savepoint" { // there the rest of the transaction is sound
-				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), server.ErrConflict)
+				require.ErrorIs(t, tx.Settle(t.Context(), o, completion), store.ErrConflict)
 			}
 			require.NoError(t, tx.Rollback(t.Context()))
-			require.ErrorIs(t, tx.Err(), server.ErrConflict, "also after the end")
+			require.ErrorIs(t, tx.Err(), store.ErrConflict, "also after the end")
 		})
 	}
 }
 
-// An undo holds its forward key for the length of its transaction. A claim of it
-// waits no longer than it was told to, and has changed nothing.
+// An undo holds its forward key for the length of its transaction. A claim of
+// that key waits no longer than its limit, and changes nothing.
 func TestClaim_behindALockedKey(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, pgstore.Config{LockTimeout: 50 * time.Millisecond})
 	req := newClaim()
 	tx, ctx := begin(t, s)
-	_, existed, err := tx.Cancel(ctx, server.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
+	_, existed, err := tx.Cancel(ctx, store.CancelRequest{ID: req.ID, Token: random(), Keep: time.Hour})
 	require.NoError(t, err)
 	require.False(t, existed)
 	_, _, err = s.Claim(t.Context(), req)
 	require.Equal(t, pgkit.FailureLockTimeout, pgkit.Classify(err), "error = %v", err)
-	require.NotErrorIs(t, err, server.ErrFateUnknown)
+	require.NotErrorIs(t, err, store.ErrFateUnknown)
 	require.NoError(t, tx.Rollback(t.Context()))
 	claimAs(t, s, req)
 }
 
-// A handler that ends the transaction behind pgx's back cannot be stopped, but
-// its answer must not pass for one that was committed with its rows.
+// A handler that ends the transaction without pgx cannot be stopped. But its
+// answer must not count as committed with its rows.
 func TestTx_endedByTheHandler(t *testing.T) {
 	t.Parallel()
 	for _, statement := range []string{"commit", "rollback"} {
@@ -176,13 +176,13 @@ func TestTx_endedByTheHandler(t *testing.T) {
 			_, err := pgstore.Tx(ctx).Exec(ctx, statement)
 			require.NoError(t, err)
 			require.ErrorIs(t, tx.Settle(t.Context(), o, completion), pgstore.ErrTxOwned)
-			require.Equal(t, server.StateInProgress, read(t, s, o.ID).State)
+			require.Equal(t, store.StateInProgress, read(t, s, o.ID).State)
 		})
 	}
 }
 
-// Two runs that wait for each other: one is told to run again, by COMMIT or
-// before, and commits nothing.
+// Two runs wait for each other. One of them gets a conflict, at COMMIT or
+// before, commits nothing, and can run again.
 func TestTx_deadlock(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
@@ -216,12 +216,12 @@ func TestTx_deadlock(t *testing.T) {
 	if first == nil {
 		first, second = second, first
 	}
-	require.ErrorIs(t, first, server.ErrConflict)
+	require.ErrorIs(t, first, store.ErrConflict)
 	require.NoError(t, second)
 	require.Equal(t, 2, queryRow[int](t, look, "select sum(n) from t"))
 }
 
-// A handler that does not end keeps Close for its timeout, and its connection until it ends.
+// A handler that does not end delays Close by CloseTimeout, and keeps its connection until it ends.
 func TestStore_Close_withATransactionOpen(t *testing.T) {
 	t.Parallel()
 	pool := ledger(t)

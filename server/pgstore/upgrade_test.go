@@ -20,15 +20,15 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// records5 are records that the library of schema version 5 wrote.
+// records1 are records that the library of schema version 1 wrote.
 //
-//go:embed testdata/records_5.sql
-var records5 string
+//go:embed testdata/records_1.sql
+var records1 string
 
-// recordsVersion is the schema version of records5.
-const recordsVersion = 5
+// recordsVersion is the schema version of records1.
+const recordsVersion = 1
 
-// orderAnswer is how the handler answered that made records5.
+// orderAnswer is the answer of the handler that made records1.
 func orderAnswer(w http.ResponseWriter, key string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/orders/"+key)
@@ -45,7 +45,7 @@ func orderStatus(key string) int {
 	return http.StatusCreated
 }
 
-// newOrders starts a process of the service that made records5; runs counts its runs.
+// newOrders starts a process of the service that made records1; runs counts its runs.
 func newOrders(t *testing.T, look *pgxpool.Pool, runs *atomic.Int32) *callee {
 	t.Helper()
 	guard, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{})
@@ -75,15 +75,16 @@ func requireOrder(t *testing.T, key string, r reply, replayed bool) {
 	require.Equal(t, replayed, r.replayed, key)
 }
 
-// Rows that an earlier version wrote are there after the upgrade. What is completed is
-// replayed byte for byte, and does not run again; what is not goes on where it was.
+// Rows that an earlier version wrote are there after the upgrade. A completed key is replayed byte for byte, and does
+// not run again. Any other key continues from its state.
 func TestUpgrade_recordsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, nil)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
-	require.NoError(t, pgstore.Migrations.Down(t.Context(), look, "", recordsVersion))
-	exec(t, look, records5)
-	require.NoError(t, pgstore.Migrate(t.Context(), look))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
+	require.NoError(t, migrations.Down(t.Context(), look, "", recordsVersion))
+	exec(t, look, records1)
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
+	require.NoError(t, nextVersion(t, latestVersion(t)).Up(t.Context(), look, ""))
 
 	var runs atomic.Int32
 	orders := newOrders(t, look, &runs)

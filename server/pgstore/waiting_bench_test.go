@@ -14,14 +14,14 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// BenchmarkWait measures how long after a run's completion, in one process, a
-// duplicate in another one has the answer: told by a notification, and by polling.
-// The two take turns; an op is one round of each, of so many keys with a duplicate
-// each, whose runs end 20 to 120 ms after all wait. Reported are percentiles over all
-// rounds, and those of a goroutine that is told by a channel and then sends SELECT 1:
-// what the machine needs for it at that time.
+// BenchmarkWait measures the time from a run's completion in one process until a duplicate in another process has the
+// answer. The duplicate is told by a notification, or finds the answer by polling. The two ways take turns; an op is
+// one round of each. Each key of a round has one duplicate, and the runs end 20 to 120 ms after all wait. The results
+// are percentiles over all rounds. Beside them are those of a goroutine that is told by a channel and then sends
+// SELECT 1: the least time that the machine needs.
 func BenchmarkWait(b *testing.B) {
 	look := durable(b)
 	owner := newProcess(b, openOn(b, look, pgstore.Config{}, size(16)))
@@ -69,12 +69,12 @@ func newProcess(b *testing.B, s *pgstore.Store) *process {
 	return p
 }
 
-func (p *process) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+func (p *process) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {
 	defer func() { p.waits <- struct{}{} }()
 	return p.Store.Watch(id, fence)
 }
 
-// call runs fn under key, or waits for who does.
+// call runs fn under key, or waits for the run of another caller.
 func (p *process) call(b *testing.B, key childkey.Key, fn func()) {
 	task := server.Task{Name: "run", Scope: "tenant", Effect: server.Keyed}
 	_, _, err := server.Do(b.Context(), p.guard, task, key, 0, func(context.Context, int) (int, error) {
@@ -86,8 +86,8 @@ func (p *process) call(b *testing.B, key childkey.Key, fn func()) {
 	}
 }
 
-// A waiter waits until a key's run has ended, which ended tells as well. allWait
-// returns when it waits for all.
+// A waiter waits until a key's run has ended; the channel ended is then closed,
+// too. allWait returns when the waiter waits for all keys.
 type waiter interface {
 	wait(b *testing.B, key childkey.Key, ended <-chan struct{})
 	allWait(keys int)
@@ -114,8 +114,8 @@ func (w bareWaiter) wait(b *testing.B, _ childkey.Key, ended <-chan struct{}) {
 
 func (bareWaiter) allWait(int) {}
 
-// waitRound lets owner run n keys, and waiting wait for them. It returns how long
-// after each completion that was over.
+// waitRound lets owner run n keys, and waiting wait for them. It returns, for
+// each key, the time from the completion to the end of the wait.
 func waitRound(b *testing.B, owner *process, waiting waiter, n int) []time.Duration {
 	b.Helper()
 	var began, done sync.WaitGroup
@@ -153,10 +153,9 @@ func waitRound(b *testing.B, owner *process, waiting waiter, n int) []time.Durat
 	return late
 }
 
-// BenchmarkNotify measures what it costs all others that somebody waits for one key of
-// a hundred: claims and completions with 64 callers, in turns with and without. Whoever
-// has such a key also notes on its record that somebody waits. Reported is the median
-// ratio of the rates.
+// BenchmarkNotify measures the cost for all callers if somebody waits for a part of the keys. 64 callers claim and
+// complete, in turns with and without waiters. The caller of such a key also notes on its record that somebody waits.
+// The result is the median ratio of the rates.
 func BenchmarkNotify(b *testing.B) {
 	look := durable(b)
 	s := openOn(b, look, pgstore.Config{}, size(32))
@@ -169,7 +168,7 @@ func BenchmarkNotify(b *testing.B) {
 			var rates, ratios []float64
 			for b.Loop() {
 				without, _ := turn(b, s, 64)
-				rate, _ := turn(b, &noting{Store: s, note: func(id server.ID) error {
+				rate, _ := turn(b, &noting{Store: s, note: func(id store.ID) error {
 					if rand.IntN(100) >= percent {
 						return nil
 					}
@@ -186,11 +185,11 @@ func BenchmarkNotify(b *testing.B) {
 
 // A noting store does something between the claim and the completion.
 type noting struct {
-	server.Store
-	note func(server.ID) error
+	store.Store
+	note func(store.ID) error
 }
 
-func (s *noting) Settle(ctx context.Context, o server.Owner, end server.Settlement) error {
+func (s *noting) Settle(ctx context.Context, o store.Owner, end store.Settlement) error {
 	if err := s.note(o.ID); err != nil {
 		return err
 	}

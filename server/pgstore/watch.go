@@ -5,17 +5,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-var _ server.WatchStore = (*Store)(nil)
+var _ store.WatchStore = (*Store)(nil)
 
-// Watch implements [server.WatchStore]. One goroutine asks the database about all
-// runs that are watched, in one statement every 5 ms and, the longer they take,
-// every 250 ms at last. With [Config].Listen the database tells, within a
-// millisecond or so. After [Store.Close], and while the server does not answer,
-// the channel is closed for nothing.
-func (s *Store) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+// Watch implements [store.WatchStore]. One goroutine asks the database about all runs that are
+// watched, in one statement every 5 ms and, the longer they take, every 250 ms at last. With
+// [Config].Listen the database tells, within a millisecond or so. After [Store.Close], and while
+// the server does not answer, the channel is closed although the run may not have ended.
+func (s *Store) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {
 	return s.poller.add(id, fence)
 }
 
@@ -27,9 +26,9 @@ func (s *Store) Listening() bool {
 	return s.poller.hears
 }
 
-// A watched run is one that somebody waits for. The poller's mutex guards it.
+// A watched is a run that somebody waits for. The poller's mutex guards it.
 type watched struct {
-	id       server.ID
+	id       store.ID
 	fence    int64
 	ended    chan struct{}
 	watchers int
@@ -47,7 +46,7 @@ func (w *watched) interval(now time.Time, hears bool) time.Duration {
 }
 
 // add makes the caller wait for the end of a run.
-func (p *poller) add(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+func (p *poller) add(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -62,7 +61,7 @@ func (p *poller) add(id server.ID, fence int64) (ended <-chan struct{}, stop fun
 }
 
 // find returns the watched run, a new one if nobody watches it. p.mu is held.
-func (p *poller) find(id server.ID, fence int64) *watched {
+func (p *poller) find(id store.ID, fence int64) *watched {
 	for _, w := range p.watches[id] {
 		if w.fence == fence {
 			return w
@@ -99,7 +98,7 @@ func (p *poller) remove(w *watched) bool {
 	return true
 }
 
-// tell wakes who waits for w. p.mu is held.
+// tell wakes the waiters of w. p.mu is held.
 func (p *poller) tell(w *watched) {
 	if p.remove(w) {
 		close(w.ended)
@@ -121,8 +120,8 @@ func (p *poller) all() (all []*watched) {
 	return all
 }
 
-// notified wakes who waits for a run of the key.
-func (p *poller) notified(id server.ID) {
+// notified wakes the waiters for a run of the key.
+func (p *poller) notified(id store.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range slices.Clone(p.watches[id]) {
@@ -130,8 +129,8 @@ func (p *poller) notified(id server.ID) {
 	}
 }
 
-// hear is called when the listener begins to hear, and when it ceases to. What ended
-// in between nobody heard, so that all are due.
+// hear is called when the listener begins to hear, and when it ceases to. The listener may have
+// missed ends in between, so all runs are due.
 func (p *poller) hear(hears bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

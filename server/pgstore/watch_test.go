@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // told waits until the channel is closed. It may be called in any goroutine.
@@ -31,10 +32,10 @@ func told(tb testing.TB, what string, ended <-chan struct{}) {
 	}
 }
 
-// kinds counts the statements of a pool by what they are for.
+// kinds counts the statements of a pool by their purpose.
 type kinds struct {
 	claims, reads, polls atomic.Int64
-	notes                atomic.Int64 // those of the polls that write that somebody waits
+	notes                atomic.Int64 // the polls that also write that somebody waits
 }
 
 func (k *kinds) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
@@ -64,15 +65,15 @@ type pollWindow struct {
 }
 
 func (k *kinds) window() pollWindow {
-	began := time.Now() // before it counts: what it counts must be in the window
+	began := time.Now() // before the counter is read: every counted poll must be in the window
 	return pollWindow{k, began, k.polls.Load()}
 }
 
 func (w pollWindow) polls() int64 { return w.kinds.polls.Load() - w.before }
 
-// requireShared fails unless all polls of the window can be those of one poller: it
-// rests for 5 ms at least, and one poll of its may have begun before the window. With
-// a listening connection a poll can be two statements. How many wait has no part in it.
+// requireShared fails unless one poller can have sent all polls of the window. A poller rests for at least 5 ms, and
+// one of its polls may have begun before the window. With a listening connection a poll can be two statements. The
+// number of waiters does not matter.
 func (w pollWindow) requireShared(t *testing.T, listen bool) {
 	t.Helper()
 	polls := w.polls()
@@ -84,9 +85,9 @@ func (w pollWindow) requireShared(t *testing.T, listen bool) {
 	require.LessOrEqual(t, polls, most, "polls in %v", elapsed)
 }
 
-// A thousand callers of a thousand keys that another process runs: each costs a claim
-// that comes too late, the read behind it and one when it is told. The rest is
-// shared: as many polls as there was time for, however many wait.
+// A thousand callers wait for a thousand keys that another process runs. Each caller costs a claim that comes too
+// late, the read behind it, and a read when it is told. All callers share the polls, whose number depends only on the
+// time.
 func TestWatch_statementsPerWaiter(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
@@ -94,7 +95,7 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 		t.Run(fmt.Sprintf("listen %v", listen), func(t *testing.T) {
 			t.Parallel()
 			owners, look := open(t, pgstore.Config{})
-			cfg := pgstore.Config{Combining: pgstore.CombiningOff} // a read can be that of many callers otherwise
+			cfg := pgstore.Config{SeparateCommits: true} // a read can be that of many callers otherwise
 			if listen {
 				cfg.Listen = look.Config().ConnConfig
 			}
@@ -102,7 +103,7 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 			s := openOn(t, look, cfg, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = k })
 			k.reads.Store(0)            // Open asks for the standbys as well
 			runs := make(chan struct{}) // until all wait
-			process := func(s server.Store) func(i int) (int, error) {
+			process := func(s store.Store) func(i int) (int, error) {
 				const patience = 10 * time.Minute // also on a machine that is busy with other things
 				g, err := server.NewGuard(s, server.Unscoped, server.Config{
 					Wait: patience, WaitCap: patience, StoreTimeout: patience, Lease: patience,
@@ -160,17 +161,17 @@ func doOnce(ctx context.Context, g *server.Guard, i int, runs <-chan struct{}) (
 	return got, nil
 }
 
-// Runs that begin to be waited for while a note is under way are noted together.
+// If several waits begin while a note is running, their runs are noted together.
 func TestWatch_notesTogether(t *testing.T) {
 	t.Parallel()
 	k := new(kinds)
 	look := pgtest.NewPool(t, pgstore.Migrate)
 	s := openOn(t, look, pgstore.Config{Listen: look.Config().ConnConfig}, size(1), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = k })
-	owners := make([]server.Owner, 50)
+	owners := make([]store.Owner, 50)
 	for i := range owners {
 		owners[i] = claim(t, s)
 	}
-	watch := func(o server.Owner) {
+	watch := func(o store.Owner) {
 		_, stop := s.Watch(o.ID, o.Fence)
 		t.Cleanup(stop)
 	}
@@ -190,7 +191,7 @@ func TestWatch_notesTogether(t *testing.T) {
 	require.LessOrEqual(t, k.notes.Load()-before, int64(2), "the note that waited, and one for who came meanwhile")
 }
 
-// Where nobody waits, nothing is asked.
+// While nobody waits, the store sends no statement.
 func TestWatch_quietWhileNobodyWaits(t *testing.T) {
 	t.Parallel()
 	k := new(kinds)
@@ -210,7 +211,7 @@ func TestWatch_quietWhileNobodyWaits(t *testing.T) {
 	}
 }
 
-// The end of the store is the end of all waiting.
+// Close ends all waiting.
 func TestWatch_close(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []bool{false, true} {
@@ -232,7 +233,7 @@ func TestWatch_close(t *testing.T) {
 	}
 }
 
-// Who waits while the server cannot be asked is to hear of it.
+// If the server cannot be asked, the waiters are told.
 func TestWatch_serverGone(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgstore.Migrate)
@@ -250,8 +251,8 @@ func TestWatch_serverGone(t *testing.T) {
 	told(t, "polls that fail", ended)
 }
 
-// Each poll is a look into the key's index for every run, however many records
-// there are and whatever the planner thinks of them.
+// A poll looks up every run in the key's index, for any number of records and
+// any estimate of the planner.
 func TestWatch_looksRecordsUp(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgstore.Config{})

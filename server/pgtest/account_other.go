@@ -4,7 +4,7 @@ package pgtest
 
 import "syscall"
 
-// An account is the user that Postgres runs as: here always our own, nil.
+// An account is the user that Postgres runs as. On this system it is always our own user: nil.
 type account struct{ name string }
 
 func serverAccount() (*account, error) { return nil, nil }

@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// An account is the user that Postgres runs as, which is another than ours where we
-// are root: Postgres refuses to run as root. The nil account is our own.
+// An account is the user that Postgres runs as. It differs from our user if we
+// are root: Postgres refuses to run as root. The nil account is our own user.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// serverAccount returns the account for Postgres: nil unless we are root, else
-// the user postgres, else nobody.
+// serverAccount returns the account for Postgres: nil unless we are root. For
+// root it is the user postgres, or else the user nobody.
 func serverAccount() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -66,10 +66,10 @@ func (a *account) chown(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// sysProcAttr is for the children that Postgres consists of.
+// sysProcAttr has the attributes of Postgres's processes.
 func (a *account) sysProcAttr() *syscall.SysProcAttr {
-	// A process group of its own: Ctrl-C is for our program, which decides
-	// what becomes of Postgres.
+	// Postgres gets a process group of its own: Ctrl-C is for our program,
+	// which decides when Postgres stops.
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
 		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}

@@ -8,7 +8,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// BenchmarkStart is what the first test of a binary waits for, and the stop.
+// BenchmarkStart measures the start that the first test of a binary waits for, and the stop.
 func BenchmarkStart(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -18,7 +18,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkURL is what every test waits for: a database of its own.
+// BenchmarkURL measures the wait of every test: for a database of its own.
 func BenchmarkURL(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -26,7 +26,7 @@ func BenchmarkURL(b *testing.B) {
 	}
 }
 
-// BenchmarkNewPool is the same with a copy of a migrated template and the first query.
+// BenchmarkNewPool measures the same with a copy of a migrated template and the first query.
 func BenchmarkNewPool(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

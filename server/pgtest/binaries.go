@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// installFolders are where packages put a server's binaries without putting them
-// on PATH. The asterisk is the version.
+// installFolders are the folders for a server's binaries in packages that do
+// not put them on PATH. The asterisk is the version.
 var installFolders = []string{
 	"/usr/lib/postgresql/*/bin",              // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                       // Red Hat
@@ -30,10 +30,10 @@ func findBinaries(cfg Config, acct *account) (string, error) {
 	switch wanted {
 	case "":
 	case NoBin:
-		return "", &UnavailableError{}
+		return "", &unavailableError{}
 	default:
 		if err := usableBinaries(wanted, acct); err != nil {
-			return "", &UnavailableError{Looked: []string{err.Error()}}
+			return "", &unavailableError{looked: []string{err.Error()}}
 		}
 		return wanted, nil
 	}
@@ -45,7 +45,7 @@ func findBinaries(cfg Config, acct *account) (string, error) {
 		}
 		looked = append(looked, err.Error())
 	}
-	return "", &UnavailableError{Looked: append(looked, installFolders...)}
+	return "", &unavailableError{looked: append(looked, installFolders...)}
 }
 
 // candidateFolders lists the folders that exist: first that of PATH's initdb, then
@@ -66,8 +66,8 @@ func candidateFolders() []string {
 	return dirs
 }
 
-// version is the first number in path, and 0 where there is none: 15 for
-// /usr/lib/postgresql/15/bin, 9.6 for /usr/lib/postgresql/9.6/bin.
+// version is the first number in path, and 0 if there is none. It is 15 for
+// /usr/lib/postgresql/15/bin, and 9.6 for /usr/lib/postgresql/9.6/bin.
 func version(path string) float64 {
 	isDigit := func(r byte) bool { return r >= '0' && r <= '9' }
 	start := 0
@@ -85,7 +85,7 @@ func version(path string) float64 {
 	return v
 }
 
-// usableBinaries says what is wrong with dir.
+// usableBinaries returns the defect of dir.
 func usableBinaries(dir string, acct *account) error {
 	for _, name := range []string{"initdb", "postgres"} {
 		file := filepath.Join(dir, name)

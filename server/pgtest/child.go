@@ -20,8 +20,8 @@ func launch(cmd *exec.Cmd) (*child, error) {
 	c := &child{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The parent-death signal goes by thread, not by process: a thread that the
-		// Go runtime retired would take Postgres with it.
+		// The parent-death signal depends on the thread, not on the process: if
+		// the Go runtime ended this thread, Postgres would end too.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {
@@ -39,7 +39,7 @@ func launch(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// ended reports whether the process is over.
+// ended reports whether the process has ended.
 func (c *child) ended() bool {
 	select {
 	case <-c.done:
@@ -49,13 +49,13 @@ func (c *child) ended() bool {
 	}
 }
 
-// signal sends sig and waits for the end of the process. A process that is
-// over already is no error.
+// signal sends sig and waits for the end of the process. A process that has
+// already ended does not cause an error.
 func (c *child) signal(sig os.Signal) error {
 	if c.ended() {
 		return nil
 	}
-	// ErrProcessDone: it ended between the two lines, and done is about to be closed.
+	// ErrProcessDone: the process ended between the two lines, and done will soon be closed.
 	if err := c.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("pgtest: signal Postgres: %w", err)
 	}

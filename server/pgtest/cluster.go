@@ -9,18 +9,19 @@ import (
 	"syscall"
 )
 
-// The errors that a Cluster's methods return, wrapped where a fact is added.
+// These are the errors that a Cluster's methods return, wrapped if a fact is added.
 var (
 	// ErrStopped: the cluster was stopped.
 	ErrStopped = errors.New("pgtest: cluster is stopped")
-	// ErrNotPrivate: the server is that of DATABASE_URL, which is not ours to crash.
+	// ErrNotPrivate: the server is that of DATABASE_URL, which pgtest must not crash.
 	ErrNotPrivate = errors.New("pgtest: not a private cluster")
 	// ErrBadName: the database name is empty, too long or has a NUL byte.
 	ErrBadName = errors.New("pgtest: bad database name")
 )
 
-// A Cluster is a Postgres server to create databases on: a private one, or that of
-// DATABASE_URL. All its methods are safe for concurrent use. [Start] makes one.
+// A Cluster is a Postgres server on which databases are created: a private
+// server, or that of DATABASE_URL. All its methods are safe for concurrent use.
+// [Start] makes a Cluster.
 type Cluster struct {
 	mu      sync.Mutex
 	stopped bool
@@ -29,11 +30,12 @@ type Cluster struct {
 }
 
 // Start returns a cluster whose server takes connections. Starting a private
-// one takes about half a second. It blocks until then, at most until ctx ends or a
-// minute has passed. ctx does not bound the cluster's life: stop it
-// with [Cluster.Stop]. A program that dies before that leaves no process or folder.
+// one takes about half a second. It blocks until then, at most until ctx ends
+// or a minute has passed. ctx does not bound the cluster's lifetime: stop the
+// cluster with [Cluster.Stop]. A program that dies before that leaves no
+// process or folder.
 //
-// The error matches [ErrUnavailable] if there is no Postgres on this machine.
+// The error matches [ErrUnavailable] if this machine does not have Postgres.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if url := os.Getenv(EnvDatabaseURL); url != "" && !cfg.wantsPrivate() {
 		t, err := newTenant(ctx, url)
@@ -53,9 +55,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // [Cluster.Kill] and [Cluster.Restart] work.
 func (c *Cluster) Private() bool { return c.private != nil }
 
-// URL returns the connection URL of database, which need not exist. The empty name is
-// the database that every server has, "postgres" or that of DATABASE_URL. It
-// contains the password. It stays right over [Cluster.Kill] and [Cluster.Restart].
+// URL returns the connection URL of database, which need not exist. The empty name means the database that every
+// server has: "postgres", or that of DATABASE_URL. The URL contains the password. It stays valid after [Cluster.Kill]
+// and [Cluster.Restart].
 func (c *Cluster) URL(database string) string {
 	if c.tenant != nil {
 		return c.tenant.url(database)
@@ -66,10 +68,10 @@ func (c *Cluster) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/%s?sslmode=disable", c.private.password, c.private.port, pathEscape(database))
 }
 
-// Kill ends the server of a private cluster with SIGKILL to the postmaster, as the
-// kernel does when memory runs out. It returns when the postmaster is over; its backends notice
-// on their own, and one in the middle of a statement may still commit it.
-// The data stays, for [Cluster.Restart]. Killing a server that is down already does nothing.
+// Kill ends the server of a private cluster with SIGKILL to the postmaster, as the kernel does when memory runs out.
+// It returns when the postmaster has ended. The backends notice that on their own, and a backend in the middle of a
+// statement may still commit it. The data stays, for [Cluster.Restart]. If the server is already down, Kill does
+// nothing.
 //
 // The error is [ErrNotPrivate] or [ErrStopped], or that of the signal.
 func (c *Cluster) Kill() error {
@@ -91,9 +93,8 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	})
 }
 
-// Stop ends a private cluster and removes all that it left on the machine. On the server of
-// DATABASE_URL it drops the databases that this cluster created. It breaks the connections
-// that are open. A second Stop does nothing.
+// Stop ends a private cluster and removes all its files from the machine. On the server of DATABASE_URL it drops the
+// databases that this cluster created. It breaks the connections that are open. A second Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// startPrivate starts a cluster that a test may crash.
+// startPrivate starts a private cluster, which a test may crash.
 func startPrivate(t *testing.T, cfg pgtest.Config) *pgtest.Cluster {
 	t.Helper()
 	cfg.Private = true
@@ -165,8 +165,6 @@ func TestStart_withoutPostgres(t *testing.T) { // not parallel: it sets the envi
 			t.Setenv(pgtest.EnvBin, tt.env)
 			_, err := pgtest.Start(t.Context(), tt.cfg)
 			require.ErrorIs(t, err, pgtest.ErrUnavailable)
-			var unavailable *pgtest.UnavailableError
-			require.ErrorAs(t, err, &unavailable)
 			for _, wayOut := range []string{"DATABASE_URL", "install"} {
 				require.Contains(t, err.Error(), wayOut)
 			}

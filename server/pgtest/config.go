@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The environment variables that pgtest reads.
+// These are the environment variables that pgtest reads.
 const (
 	// EnvDatabaseURL names the variable with the URL of a server to use instead
 	// of a private cluster.
@@ -14,25 +14,25 @@ const (
 	// EnvBin names the variable with the folder of the Postgres binaries. The
 	// value [NoBin] hides all binaries.
 	EnvBin = "PGTEST_BIN"
-	// NoBin is the value of PGTEST_BIN under which no binaries are found: it
-	// shows what a program does on a machine without Postgres.
+	// NoBin is the value of PGTEST_BIN with which no binaries are found. It
+	// shows how a program behaves on a machine without Postgres.
 	NoBin = "none"
 )
 
-// Config says which Postgres [Start] starts. The zero Config takes the server
-// in DATABASE_URL if that is set; any other asks for something that only a private
-// cluster gives, and gets one.
+// Config says which Postgres [Start] starts. The zero Config means the server
+// in DATABASE_URL if that is set. Any other Config needs a private cluster, and
+// gets one.
 type Config struct {
-	// Private asks for a private cluster even where DATABASE_URL is set, for
+	// Private asks for a private cluster even if DATABASE_URL is set, for
 	// programs that crash or restart it.
 	Private bool
 
-	// Durable turns fsync and full_page_writes on, and keeps the data on a disk. What is
-	// committed then also survives a crash of the machine, at about a third of the speed.
-	// Needed to measure, and for nothing that a test in one machine can see.
+	// Durable turns fsync and full_page_writes on, and keeps the data on a disk. Committed data then also survives a
+	// crash of the machine, at about a third of the speed. Only measurements need it: a test on one machine cannot
+	// see the difference.
 	Durable bool
 
-	// Settings are server settings by name, as in postgresql.conf; they win over
+	// Settings are server settings by name, as in postgresql.conf. They replace
 	// those of pgtest. Nil means none.
 	Settings map[string]string
 
@@ -51,7 +51,7 @@ func (c Config) options() []string {
 		"listen_addresses": "127.0.0.1",
 		"max_connections":  "200",
 		"shared_buffers":   "64MB",
-		// Under the data folder: segments in /dev/shm would outlive a SIGKILL.
+		// Shared memory is under the data folder: segments in /dev/shm would stay after a SIGKILL.
 		"dynamic_shared_memory_type": "mmap",
 		"log_checkpoints":            "off",
 	}
@@ -60,7 +60,7 @@ func (c Config) options() []string {
 	if !c.Durable {
 		settings["fsync"] = "off"
 		settings["full_page_writes"] = "off"
-		settings["max_wal_size"] = "256MB" // it may lie in memory
+		settings["max_wal_size"] = "256MB" // it may be in memory
 	}
 	maps.Copy(settings, c.Settings)
 	var args []string

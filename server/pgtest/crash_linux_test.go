@@ -19,7 +19,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// roleVar makes this test binary, run again as a child, play a program that uses
+// roleVar makes a child process of this test binary act as a program that uses
 // pgtest and never stops its cluster.
 const roleVar = "PGTEST_TEST_ROLE"
 
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play starts a cluster, says where, and ends as role asks.
+// play starts a cluster, prints its folder, and ends as role says.
 func play(role string) {
 	ctx := context.Background()
 	cluster, err := pgtest.Start(ctx, pgtest.Config{})
@@ -63,7 +63,7 @@ func play(role string) {
 	}
 }
 
-// runRole runs the child until it has said where its cluster's data is.
+// runRole runs the child until it has printed the folder of its cluster's data.
 func runRole(t *testing.T, role string, env ...string) (child *exec.Cmd, data string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -103,7 +103,7 @@ func running(pid int) bool {
 	return !strings.HasPrefix(state, "Z")
 }
 
-// eventually waits for what other processes do; only a defect takes the whole limit.
+// eventually waits for actions of other processes; only a defect takes the whole limit.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(10 * time.Millisecond) {
@@ -153,7 +153,7 @@ func TestProcess_killedWithItsReaperIsSweptByTheNextStart(t *testing.T) {
 func TestStart_dropsTheDatabasesOfDeadTenantsOnly(t *testing.T) {
 	server := startPrivate(t, pgtest.Config{})
 	admin := connect(t, server.URL(""))
-	_, err := admin.Exec(t.Context(), "create database pgtest_mine") // a user's: not of our form
+	_, err := admin.Exec(t.Context(), "create database pgtest_mine") // a user's database: not of our form
 	require.NoError(t, err)
 	t.Setenv(pgtest.EnvDatabaseURL, server.URL(""))
 

@@ -26,8 +26,8 @@ func (c *Cluster) CreateDatabase(ctx context.Context, name string) (string, erro
 	return c.URL(name), nil
 }
 
-// DropDatabase drops a database that CreateDatabase created, and breaks the connections to
-// it. One that does not exist is no error. Errors are as of [Cluster.CreateDatabase].
+// DropDatabase drops a database that CreateDatabase created, and breaks the connections to it. A database that does
+// not exist does not cause an error. Errors are those of [Cluster.CreateDatabase].
 func (c *Cluster) DropDatabase(ctx context.Context, name string) error {
 	if err := c.usable(name); err != nil {
 		return err
@@ -38,9 +38,9 @@ func (c *Cluster) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// createFrom creates a database as a copy of template, to which nobody may be
-// connected. The template is template0, not the default template1: a session of
-// somebody in template1 would make every creation fail.
+// createFrom creates a database as a copy of template, to which no session may
+// be connected. An empty database is a copy of template0, not of the default
+// template1: a session in template1 would make every creation fail.
 func (c *Cluster) createFrom(ctx context.Context, name, template string) error {
 	if err := c.usable(name); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (c *Cluster) exec(ctx context.Context, sql string) error {
 	return execOn(ctx, c.URL(""), sql)
 }
 
-// execOn runs one statement on a connection of its own: rare work, for which a
-// pool would keep goroutines and connections that a crash test has to reason about.
+// execOn runs one statement on a connection of its own. The work is rare, and a
+// crash test would have to consider the goroutines and connections of a pool.
 func execOn(ctx context.Context, connURL, sql string) error {
 	conn, err := pgx.Connect(ctx, connURL)
 	if err != nil {

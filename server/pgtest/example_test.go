@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// A program that crashes its Postgres finds what was committed before.
+// A program that crashes its Postgres finds the rows that were committed before.
 func ExampleStart() {
 	ctx := context.Background()
 	cluster, err := pgtest.Start(ctx, pgtest.Config{Private: true})
@@ -55,7 +55,7 @@ func ExampleNewPool() {
 	t := new(exampleTB) // in a test: its *testing.T
 	defer t.end()
 
-	createOrders := func(ctx context.Context, pool *pgxpool.Pool) error {
+	createOrders := func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
 		_, err := pool.Exec(ctx, "create table orders (id bigint primary key)")
 		return err
 	}
@@ -65,7 +65,7 @@ func ExampleNewPool() {
 	// Output: INSERT 0 1 <nil>
 }
 
-// What does not use pgx takes a URL.
+// A test without pgx takes a URL.
 func ExampleURL() {
 	t := new(exampleTB) // in a test: its *testing.T
 	defer t.end()
@@ -80,7 +80,7 @@ func ExampleURL() {
 	// Output: <nil>
 }
 
-// exampleTB stands in for the *testing.T that an example has not.
+// exampleTB replaces the *testing.T, because an example does not get one.
 type exampleTB struct {
 	testing.TB
 	cleanups []func()

@@ -18,16 +18,17 @@ const (
 	longestFolder = 80
 )
 
-// A folder holds one private cluster. As long as its owner lives it holds a lock
-// on the file "lock" in it, which is how others know that it is not stale.
+// A folder holds one private cluster. As long as its owner lives the owner
+// holds a lock on the file "lock" in it. By that lock others know that the
+// folder is not stale.
 type folder struct {
 	path   string
 	lock   *os.File
 	reaper *reaper // of the folder, and of the server in it
 }
 
-// newFolder makes a locked folder that acct owns, and its reaper: on a disk where durable
-// says so. On error nothing is left.
+// newFolder makes a locked folder that acct owns, and its reaper. If durable is set the folder is on a disk. After an
+// error no file is left.
 func newFolder(acct *account, durable bool) (*folder, error) {
 	sweepFolders()
 	parent, err := folderParent(acct, durable)
@@ -48,11 +49,11 @@ func newFolder(acct *account, durable bool) (*folder, error) {
 	return f, nil
 }
 
-// remove has the folder removed, and waits for that.
+// remove lets the reaper remove the folder, and waits for that.
 func (f *folder) remove() error { return errors.Join(f.reaper.reap(), f.lock.Close()) }
 
-// claim locks the folder. The file gets its name once it is locked, so that nobody ever sees it
-// without its lock and takes the folder for a stale one.
+// claim locks the folder. The file gets its name after it is locked. So no process can see the file without its lock
+// and treat the folder as stale.
 func (f *folder) claim() error {
 	unnamed := filepath.Join(f.path, lockName+".new")
 	lock, err := os.OpenFile(unnamed, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
@@ -72,10 +73,9 @@ func (f *folder) claim() error {
 func (f *folder) data() string    { return filepath.Join(f.path, "data") }
 func (f *folder) logFile() string { return filepath.Join(f.path, "log") }
 
-// folderParent is the first temporary folder that acct can reach and that is not too deep
-// for a socket's path. What need not be durable is best kept in memory: to make and remove
-// the three hundred files of each database was a third of what tests made Postgres do on a
-// disk. Who sets TMPDIR has chosen.
+// folderParent is the first temporary folder that acct can reach and that is not too deep for a socket's path. Data
+// that need not be durable is best kept in memory: each database has three hundred files to make and remove. A user
+// who sets TMPDIR chooses the folder.
 func folderParent(acct *account, durable bool) (string, error) {
 	dirs := diskFolders()
 	if memory := memoryFolder(); memory != "" && !durable && os.Getenv("TMPDIR") == "" {
@@ -91,13 +91,13 @@ func folderParent(acct *account, durable bool) (string, error) {
 
 func diskFolders() []string { return []string{os.TempDir(), "/tmp", "/var/tmp"} }
 
-// sweepFolders removes the folders whose owner died together with its reaper, wherever
-// one may have been made. It is a service to the machine: what it cannot remove it leaves.
+// sweepFolders removes the folders whose owner died together with its reaper, from all places for such folders. It
+// ignores errors: a folder that it cannot remove stays.
 func sweepFolders() {
 	for _, parent := range append(diskFolders(), memoryMount) {
 		found, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*"))
 		if err != nil {
-			continue // no pattern: somebody's TMPDIR has brackets
+			continue // not a pattern: a TMPDIR can have brackets
 		}
 		for _, path := range found {
 			sweepFolder(path)
@@ -108,7 +108,7 @@ func sweepFolders() {
 func sweepFolder(path string) {
 	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR, 0)
 	if err != nil {
-		return // somebody else's, or not a cluster's
+		return // of another user, or not of a cluster
 	}
 	defer lock.Close() //nolint:errcheck // only read
 	won, err := tryLock(lock)

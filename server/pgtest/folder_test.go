@@ -31,7 +31,7 @@ func TestFolderParent(t *testing.T) {
 	require.Equal(t, chosen, got, "TMPDIR is a choice")
 }
 
-// A folder whose owner and reaper are dead goes with the next start, wherever that one is.
+// The next start removes a folder whose owner and reaper are dead, wherever the new folder is.
 func TestSweepFolders_everywhere(t *testing.T) {
 	t.Setenv("TMPDIR", shortFolder(t))
 	for _, parent := range append(diskFolders(), cmp.Or(memoryFolder(), os.TempDir())) {

@@ -4,6 +4,6 @@ package pgtest
 
 import "os"
 
-// tryLock never wins here: without locks nobody can tell a stale folder from
-// one in use, so none is swept.
+// tryLock never succeeds on this system: without locks a stale folder looks
+// like a folder in use, so no folder is swept.
 func tryLock(*os.File) (bool, error) { return false, nil }

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock locks file until it is closed or this process ends, and reports whether it
-// could: somebody else may hold the lock.
+// tryLock locks file until it is closed or this process ends. It returns false if another process holds the lock.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -17,8 +17,8 @@ const (
 	memoryNeeded = 4 << 30
 )
 
-// memoryFolder returns the file system that Linux keeps in memory, and the empty string
-// where it is missing or has little room, as in containers.
+// memoryFolder returns the file system that Linux keeps in memory. It returns the empty string if that is missing or
+// has little room, as in containers.
 func memoryFolder() string {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(memoryMount, &fs); err != nil || fs.Type != tmpfsMagic {
@@ -31,8 +31,8 @@ func memoryFolder() string {
 	return memoryMount
 }
 
-// availableMemory is how many bytes programs may still take without swapping; zero if the
-// kernel does not say.
+// availableMemory is the number of bytes that programs can still take without swapping. It is zero if the kernel does
+// not tell.
 func availableMemory() uint64 {
 	file, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package pgtest
 
-// memoryMount is where there is nothing to find.
+// memoryMount is a path at which this system does not have a file system in memory.
 const memoryMount = "/dev/shm"
 
 func memoryFolder() string { return "" }

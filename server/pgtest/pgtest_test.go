@@ -16,7 +16,7 @@ import (
 
 var migrations atomic.Int64
 
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+func migrate(ctx context.Context, pool *pgxpool.Pool, _ string) error {
 	migrations.Add(1)
 	_, err := pool.Exec(ctx, "create table orders (id bigint primary key)")
 	return err
@@ -29,13 +29,13 @@ func TestNewPool_givesEachTestItsOwnMigratedDatabase(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.NewPool(t, migrate)
-			// The same id in all of them: one shared table would refuse the second.
+			// All tests insert the same id: one shared table would refuse the second insert.
 			_, err := pool.Exec(t.Context(), "insert into orders values (1)")
 			require.NoError(t, err)
 		})
 	}
 	t.Cleanup(func() {
-		// On a server of the user's no template could be dropped again.
+		// On a user's server no template could be dropped later.
 		private := os.Getenv(pgtest.EnvDatabaseURL) == ""
 		if got := migrations.Load() - before; private && got > 1 {
 			t.Errorf("migrate ran %d times, want once", got)
@@ -46,7 +46,7 @@ func TestNewPool_givesEachTestItsOwnMigratedDatabase(t *testing.T) {
 func TestNewPool_tellsClosuresOfTheSameCodeApart(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"red", "blue"} {
-		pool := pgtest.NewPool(t, func(ctx context.Context, pool *pgxpool.Pool) error {
+		pool := pgtest.NewPool(t, func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
 			_, err := pool.Exec(ctx, "create table "+table+" ()")
 			return err
 		})

@@ -19,18 +19,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// EnvPgBouncer names the environment variable with the file of PgBouncer, where it
-// is not on PATH.
+// EnvPgBouncer names the environment variable with the file of PgBouncer, for a
+// PgBouncer that is not on PATH.
 const EnvPgBouncer = "PGTEST_PGBOUNCER"
 
-// ErrNoPooler: there is no PgBouncer on this machine.
-var ErrNoPooler = errors.New("pgtest: no PgBouncer to be had: install it (pgbouncer on PATH), or name its file in " + EnvPgBouncer)
+// errNoPooler: this machine does not have PgBouncer.
+var errNoPooler = errors.New("pgtest: no PgBouncer to be had: install it (pgbouncer on PATH), or name its file in " + EnvPgBouncer)
 
-// A Pooler is a PgBouncer in transaction mode in front of a server: each
-// transaction of a client may be on another of its connections, and nothing of a
-// session is left from one to the next. [StartPooler] makes one. Its methods are
-// safe for concurrent use.
-type Pooler struct {
+// A pooler is a PgBouncer in transaction mode in front of a server. Each
+// transaction of a client may run on another of its connections, so the state
+// of a session does not stay from one transaction to the next. startPooler
+// makes a pooler. Its methods are safe for concurrent use.
+type pooler struct {
 	mu      sync.Mutex
 	server  *child
 	folder  *folder
@@ -38,11 +38,12 @@ type Pooler struct {
 	stopped bool
 }
 
-// StartPooler starts a PgBouncer for all databases of the server that url names,
-// with that url's user, and returns when it takes connections. connections is how
-// many it opens to each database. It leaves no more behind than a [Cluster] does.
-// The error matches [ErrNoPooler] if there is no PgBouncer on this machine.
-func StartPooler(ctx context.Context, url string, connections int) (*Pooler, error) {
+// startPooler starts a PgBouncer for all databases of the server that url
+// names, with that url's user, and returns when it takes connections.
+// connections is how many it opens to each database. It cleans up like a
+// [Cluster]. The error matches errNoPooler if this machine does not have
+// PgBouncer.
+func startPooler(ctx context.Context, url string, connections int) (*pooler, error) {
 	target, err := pgconn.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
@@ -59,19 +60,19 @@ func StartPooler(ctx context.Context, url string, connections int) (*Pooler, err
 	if err != nil {
 		return nil, err
 	}
-	p := &Pooler{folder: dir}
+	p := &pooler{folder: dir}
 	if err := p.start(ctx, bin, acct, target, connections); err != nil {
-		return nil, errors.Join(err, p.Stop())
+		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }
 
-// findPooler returns the file of PgBouncer. Debian puts it where no user's PATH
-// leads.
+// findPooler returns the file of PgBouncer. Debian puts it in a folder that is
+// not on a user's PATH.
 func findPooler() (string, error) {
 	if file := os.Getenv(EnvPgBouncer); file != "" {
 		if _, err := exec.LookPath(file); err != nil {
-			return "", fmt.Errorf("%w: %w", ErrNoPooler, err)
+			return "", fmt.Errorf("%w: %w", errNoPooler, err)
 		}
 		return file, nil
 	}
@@ -80,10 +81,10 @@ func findPooler() (string, error) {
 			return found, nil
 		}
 	}
-	return "", ErrNoPooler
+	return "", errNoPooler
 }
 
-func (p *Pooler) start(ctx context.Context, bin string, acct *account, target *pgconn.Config, connections int) error {
+func (p *pooler) start(ctx context.Context, bin string, acct *account, target *pgconn.Config, connections int) error {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -115,9 +116,9 @@ func (p *Pooler) start(ctx context.Context, bin string, acct *account, target *p
 	return p.awaitReady(ctx)
 }
 
-// ini is PgBouncer's configuration. Whoever connects becomes the target's user:
-// the port is on the loopback, and what is behind it is a test's.
-func (p *Pooler) ini(target *pgconn.Config, connections int) string {
+// ini is PgBouncer's configuration. Every client becomes the target's user: the
+// port is on the loopback, and the databases behind it are those of tests.
+func (p *pooler) ini(target *pgconn.Config, connections int) string {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	return fmt.Sprintf(`[databases]
 * = host=%s port=%d user=%s password=%s
@@ -134,7 +135,7 @@ ignore_startup_parameters = extra_float_digits
 `, target.Host, target.Port, quote(target.User), quote(target.Password), p.port, connections)
 }
 
-func (p *Pooler) awaitReady(ctx context.Context) error {
+func (p *pooler) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	ticker := time.NewTicker(poll)
@@ -142,7 +143,7 @@ func (p *Pooler) awaitReady(ctx context.Context) error {
 	for {
 		select {
 		case <-p.server.done:
-			said, _ := os.ReadFile(p.folder.logFile()) // without it the error says less
+			said, _ := os.ReadFile(p.folder.logFile()) // without the log the error says less
 			return fmt.Errorf("pgtest: PgBouncer ended at once: %s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
 			return fmt.Errorf("pgtest: start PgBouncer: %w", context.Cause(ctx))
@@ -155,14 +156,14 @@ func (p *Pooler) awaitReady(ctx context.Context) error {
 	}
 }
 
-// URL returns the address of a database behind the pooler.
-func (p *Pooler) URL(database string) string {
+// url returns the address of a database behind the pooler.
+func (p *pooler) url(database string) string {
 	return fmt.Sprintf("postgres://pooled@127.0.0.1:%d/%s?sslmode=disable", p.port, pathEscape(database))
 }
 
-// Stop ends the pooler, breaking its connections, and removes what it left. A
-// second Stop does nothing.
-func (p *Pooler) Stop() error {
+// stop ends the pooler, breaking its connections, and removes its files. A
+// second stop does nothing.
+func (p *pooler) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -176,18 +177,19 @@ func (p *Pooler) Stop() error {
 	return errors.Join(err, p.folder.remove())
 }
 
-// sharedPooler is in front of the cluster of this test binary, and lives as long.
-var sharedPooler = sync.OnceValues(func() (*Pooler, error) {
+// sharedPooler is in front of the cluster of this test binary, and lives as long as that cluster.
+var sharedPooler = sync.OnceValues(func() (*pooler, error) {
 	cluster, err := shared()
 	if err != nil {
 		return nil, err
 	}
-	return StartPooler(context.Background(), cluster.URL(""), 4)
+	return startPooler(context.Background(), cluster.URL(""), 4)
 })
 
-// PooledURL returns the address of the database that url names on the cluster which
-// all tests of this binary share, behind a PgBouncer in transaction mode that they
-// share as well. It fails tb at once where no PgBouncer can be had.
+// PooledURL returns an address of url's database behind a PgBouncer in
+// transaction mode. The database is on the cluster that all tests of this
+// binary share, and they share the PgBouncer as well. PooledURL fails tb at
+// once if PgBouncer is not available.
 func PooledURL(tb testing.TB, url string) string {
 	tb.Helper()
 	p, err := sharedPooler()
@@ -198,5 +200,5 @@ func PooledURL(tb testing.TB, url string) string {
 	if err != nil {
 		tb.Fatalf("pgtest: %v", err)
 	}
-	return p.URL(cfg.Database)
+	return p.url(cfg.Database)
 }

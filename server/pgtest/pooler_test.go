@@ -1,12 +1,10 @@
-package pgtest_test
+package pgtest
 
 import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-
-	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 func connectThrough(t *testing.T, url string) *pgx.Conn {
@@ -20,31 +18,31 @@ func connectThrough(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// Two clients, one connection to the server: what belongs to a session is shared,
-// which is what tests behind a pooler are to find out.
+// Two clients share one connection to the server, and so they share the state
+// of a session. Tests behind a pooler must find that out.
 func TestPooler_sharesSessions(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	p, err := pgtest.StartPooler(t.Context(), url, 1)
+	url := URL(t)
+	p, err := startPooler(t.Context(), url, 1)
 	require.NoError(t, err)
 	cfg, err := pgx.ParseConfig(url)
 	require.NoError(t, err)
-	first, second := connectThrough(t, p.URL(cfg.Database)), connectThrough(t, p.URL(cfg.Database))
+	first, second := connectThrough(t, p.url(cfg.Database)), connectThrough(t, p.url(cfg.Database))
 	var pids [2]int
 	for i, conn := range []*pgx.Conn{first, second} {
 		require.NoError(t, conn.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pids[i]))
 	}
 	require.Equal(t, pids[0], pids[1])
-	require.NoError(t, p.Stop())
-	require.NoError(t, p.Stop())
+	require.NoError(t, p.stop())
+	require.NoError(t, p.stop())
 	require.Error(t, second.Ping(t.Context()))
 }
 
 func TestPooler_missing(t *testing.T) { // not parallel: it sets the environment
-	t.Setenv(pgtest.EnvPgBouncer, "/nowhere/pgbouncer")
-	_, err := pgtest.StartPooler(t.Context(), "postgres://127.0.0.1/x", 1)
-	require.ErrorIs(t, err, pgtest.ErrNoPooler)
+	t.Setenv(EnvPgBouncer, "/nowhere/pgbouncer")
+	_, err := startPooler(t.Context(), "postgres://127.0.0.1/x", 1)
+	require.ErrorIs(t, err, errNoPooler)
 	require.ErrorContains(t, err, "install it")
-	_, err = pgtest.StartPooler(t.Context(), "://", 1)
+	_, err = startPooler(t.Context(), "://", 1)
 	require.Error(t, err)
 }

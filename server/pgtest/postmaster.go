@@ -19,21 +19,21 @@ import (
 const (
 	// startTimeout bounds a start whose ctx has no deadline.
 	startTimeout = 60 * time.Second
-	// poll is how often the pid file is looked at.
+	// poll is the time between two looks at the pid file.
 	poll = 5 * time.Millisecond
-	// restartPause is between tries to start on a data folder that the processes of a killed
-	// server have not left yet.
+	// restartPause is the time between attempts to start on a data folder that the processes of a killed server still
+	// use.
 	restartPause = 100 * time.Millisecond
 	portTries    = 10
 )
 
-// errPortTaken: somebody took the port between our choice and Postgres's bind.
+// errPortTaken: another process took the port between our choice and Postgres's bind.
 var errPortTaken = errors.New("pgtest: port taken")
 
 // errStillInUse: processes of a killed server still hold the data folder.
 var errStillInUse = errors.New("pgtest: data folder still in use")
 
-// A postmaster is a private cluster: its files, and the server process when one runs.
+// A postmaster is a private cluster: its files, and its server process if that is running.
 type postmaster struct {
 	bin      string
 	acct     *account
@@ -45,7 +45,7 @@ type postmaster struct {
 	server   *child // nil before the first start
 }
 
-// newPostmaster makes a cluster and starts it. On error nothing is left.
+// newPostmaster makes a cluster and starts it. After an error no file or process is left.
 func newPostmaster(ctx context.Context, cfg Config) (*postmaster, error) {
 	acct, err := serverAccount()
 	if err != nil {
@@ -81,8 +81,8 @@ func (p *postmaster) command(name string, args ...string) *exec.Cmd {
 }
 
 func (p *postmaster) initdb(ctx context.Context) error {
-	// A password, although the port is on the loopback only: its superuser may
-	// run programs, and the machine may have other users.
+	// The server has a password although its port is only on the loopback: its
+	// superuser may run programs, and the machine may have other users.
 	secret := filepath.Join(p.folder.path, "password")
 	if err := os.WriteFile(secret, []byte(p.password+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pgtest: initdb: %w", err)
@@ -94,7 +94,7 @@ func (p *postmaster) initdb(ctx context.Context) error {
 		"--no-sync", "--no-instructions", "--locale", "C", "--encoding", "UTF8")
 }
 
-// run runs a program of Postgres' to its end, which ctx may bring about.
+// run runs a program of Postgres until it ends, or until ctx ends it.
 func (p *postmaster) run(ctx context.Context, program string, args ...string) error {
 	var output strings.Builder
 	cmd := p.command(program, args...)
@@ -114,7 +114,7 @@ func (p *postmaster) run(ctx context.Context, program string, args ...string) er
 	return nil
 }
 
-// startOnFreePort starts the server on a port that nobody has.
+// startOnFreePort starts the server on a free port.
 func (p *postmaster) startOnFreePort(ctx context.Context) error {
 	for try := 1; ; try++ {
 		port, err := freePort()
@@ -129,9 +129,9 @@ func (p *postmaster) startOnFreePort(ctx context.Context) error {
 	}
 }
 
-// Ports that kernels do not give to outgoing connections by themselves: one of
-// those may be taken by anybody's between our choice and the server's bind, or
-// between its death and its restart.
+// The port is outside the range that kernels use for outgoing connections. Any
+// connection could take a port of that range between our choice and the
+// server's bind, or between the server's death and its restart.
 const lowestPort, highestPort = 20000, 32000
 
 func freePort() (int, error) {
@@ -172,8 +172,8 @@ func (p *postmaster) start(ctx context.Context) error {
 	return p.awaitReady(ctx, before)
 }
 
-// awaitReady blocks until the server takes connections, ends, or ctx does; the
-// last two are errors, and the server is over then.
+// awaitReady blocks until the server takes connections. It returns an error if
+// the server or ctx ends first, and the server has ended then.
 func (p *postmaster) awaitReady(ctx context.Context, logStart int64) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
@@ -184,7 +184,7 @@ func (p *postmaster) awaitReady(ctx context.Context, logStart int64) error {
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("pgtest: start Postgres: %w", context.Cause(ctx)), p.stop(syscall.SIGQUIT))
 		case <-ticker.C:
-			// The pid tells our server's file from that of one that was killed.
+			// The pid distinguishes our server's file from that of a killed server.
 			if pid, ready := readPIDFile(p.folder.data()); ready && pid == p.server.process.Pid {
 				return nil
 			}
@@ -192,7 +192,7 @@ func (p *postmaster) awaitReady(ctx context.Context, logStart int64) error {
 	}
 }
 
-// whyEnded makes an error from what the server wrote to its log since offset.
+// whyEnded makes an error from the server's log since offset.
 func (p *postmaster) whyEnded(offset int64) error {
 	text, err := os.ReadFile(p.folder.logFile())
 	if err != nil {
@@ -209,7 +209,7 @@ func (p *postmaster) whyEnded(offset int64) error {
 	return fmt.Errorf("%w: %s", cause, said)
 }
 
-// stop ends the server with sig, if it runs, and waits for it.
+// stop ends the server with sig, if it is running, and waits for its end.
 func (p *postmaster) stop(sig syscall.Signal) error {
 	if p.server == nil {
 		return nil
@@ -220,8 +220,8 @@ func (p *postmaster) stop(sig syscall.Signal) error {
 	return p.folder.reaper.watch(0)
 }
 
-// restart starts a server that is over again, on the same port and data. After
-// a kill, the old one's processes and their locks linger, so it tries until ctx ends.
+// restart starts an ended server again, on the same port and data. After a kill the old server's processes and their
+// locks stay for a while, so restart tries until ctx ends.
 func (p *postmaster) restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -238,7 +238,7 @@ func (p *postmaster) restart(ctx context.Context) error {
 	}
 }
 
-// destroy stops the server and removes all of the cluster.
+// destroy stops the server and removes the cluster's files.
 func (p *postmaster) destroy() error {
 	return errors.Join(p.stop(syscall.SIGQUIT), p.folder.remove())
 }

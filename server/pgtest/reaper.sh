@@ -1,11 +1,11 @@
-# The reaper of one private cluster. $1 is the cluster's folder. Standard input is a pipe
-# from the program that owns the cluster: each line is the process id of
-# its running postmaster, empty when none runs. The pipe breaks when the owner stops the cluster or dies.
+# The reaper of one private cluster. $1 is the cluster's folder. Standard input is a pipe from the program that owns
+# the cluster. Each line is the process id of its running postmaster, or empty if none is running. The pipe breaks
+# when the owner stops the cluster or dies.
 pid=
 while read -r line; do pid=$line; done
 
-# SIGQUIT: stop without a checkpoint, the data is not kept. A postmaster that ends
-# removes its pid file; the process may stay for long as a zombie, where nobody reaps orphans.
+# SIGQUIT stops the server without a checkpoint: the data is not kept. A postmaster that ends removes its pid file.
+# The process may stay long as a zombie, on systems that do not reap orphans.
 [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null
 tries=0
 while [ -n "$pid" ] && [ -e "$1/data/postmaster.pid" ] && kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 100 ]; do

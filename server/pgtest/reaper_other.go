@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// A reaper removes a cluster's folder. Here it cannot outlive us: after a kill,
-// the next start sweeps.
+// A reaper removes a cluster's folder. On this system it cannot live longer
+// than our process: after a kill, the next start sweeps.
 type reaper struct{ dir string }
 
 func startReaper(dir string) (*reaper, error) { return &reaper{dir: dir}, nil }

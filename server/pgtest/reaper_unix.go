@@ -14,19 +14,20 @@ import (
 //go:embed reaper.sh
 var reaperScript string
 
-// A reaper is a shell process that outlives us by a moment, to stop Postgres and
-// remove its folder whatever our own end is: exit, panic or SIGKILL.
+// A reaper is a shell process that lives a moment longer than our process. It
+// stops Postgres and removes its folder after every end of our process: exit,
+// panic or SIGKILL.
 type reaper struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
 }
 
 func startReaper(dir string) (*reaper, error) {
-	// No output: whoever waits for our own output to end (go test does) must
-	// not wait for the reaper.
+	// The reaper has no output: a program that waits for the end of our output,
+	// such as go test, must not wait for the reaper.
 	cmd := exec.Command("/bin/sh", "-c", reaperScript, "pgtest-reaper", dir) //nolint:noctx // it ends when the pipe breaks
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end it
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: start the reaper: %w", err)
@@ -37,7 +38,7 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{cmd: cmd, pipe: pipe}, nil
 }
 
-// watch names the postmaster to stop; 0 means that none runs.
+// watch names the postmaster to stop; 0 means that none is running.
 func (r *reaper) watch(pid int) error {
 	line := "\n"
 	if pid != 0 {
@@ -49,7 +50,7 @@ func (r *reaper) watch(pid int) error {
 	return nil
 }
 
-// reap has the work done now and waits for it.
+// reap lets the reaper do its work now and waits for it.
 func (r *reaper) reap() error {
 	if err := r.pipe.Close(); err != nil {
 		return fmt.Errorf("pgtest: tell the reaper: %w", err)

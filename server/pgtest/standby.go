@@ -17,10 +17,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// StartStandby starts a second server that follows the private cluster c by
-// streaming replication, and returns when every commit on c waits until it is durable
-// there too (synchronous_standby_names). It takes connections that read. Kill c and
-// [Cluster.Promote] the standby to fail over; [FailoverURL] finds whichever of the two
+// StartStandby starts a second server that follows the private cluster c by streaming replication. It returns when
+// every commit on c waits until it is also durable on the standby (synchronous_standby_names). The standby takes
+// connections that read. Kill c and [Cluster.Promote] the standby to fail over; [FailoverURL] finds the server that
 // accepts writes. Stop both.
 //
 // It blocks until ctx ends or a minute has passed. The error is [ErrNotPrivate] or
@@ -61,8 +60,8 @@ func (p *postmaster) follow(ctx context.Context, name, primaryURL string) (*post
 	return s, nil
 }
 
-// copyOf fills s's data folder from that of a server that runs, by the low-level
-// backup API: pg_basebackup is not everywhere where servers are.
+// copyOf fills s's data folder from the data folder of a running server, by the
+// low-level backup API: pg_basebackup is not installed with every server.
 func (p *postmaster) copyOf(ctx context.Context, from *postmaster, name, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -90,8 +89,8 @@ func (p *postmaster) copyOf(ctx context.Context, from *postmaster, name, url str
 	})
 }
 
-// copyData copies a data folder that is in use: files may go while it does, and
-// those of the running process are left out.
+// copyData copies a data folder that is in use. Files may disappear meanwhile,
+// and copyData leaves out the files of the running process.
 func copyData(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -159,8 +158,8 @@ func (c *Cluster) awaitSync(ctx context.Context, name string) error {
 	}
 }
 
-// Promote makes a standby a server that accepts writes, and returns when it does. A
-// server that is none already is left as it is.
+// Promote makes a standby a server that accepts writes, and returns when it
+// does. A server that is not a standby does not change.
 func (c *Cluster) Promote(ctx context.Context) error {
 	if c.private == nil {
 		return ErrNotPrivate
@@ -181,8 +180,9 @@ func (c *Cluster) Promote(ctx context.Context) error {
 	return nil
 }
 
-// FailoverURL returns the URL of a database that clusters share, as a primary and
-// its standbys do: a connection goes to the one that accepts writes.
+// FailoverURL returns the URL of a database that clusters share, such as a
+// primary and its standbys. A connection goes to the server that accepts
+// writes.
 func FailoverURL(database string, clusters ...*Cluster) (string, error) {
 	var hosts []string
 	var joint *url.URL

@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// What was acknowledged is on the standby when the primary is lost.
+// When the primary is lost, every acknowledged write is on the standby.
 func TestCluster_failover(t *testing.T) {
 	t.Parallel()
 	primary, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-type migrateFunc = func(context.Context, *pgxpool.Pool) error
+type migrateFunc = func(ctx context.Context, pool *pgxpool.Pool, schema string) error
 
 // A template is a database that tests get copies of.
 type template struct {
@@ -30,10 +30,10 @@ var templates struct {
 func templateFor(ctx context.Context, cluster *Cluster, migrate migrateFunc) (string, error) {
 	t := templateOf(migrate)
 	t.once.Do(func() {
-		// What stays if migrate ends its goroutine, as a test's Fatal does.
+		// This error stays if migrate ends its goroutine, as a test's Fatal does.
 		t.err = errors.New("pgtest: migrate did not return")
 		t.name = nextName("template")
-		// Not under the first test's ctx: others wait for the result.
+		// build does not use the first test's ctx: other tests wait for the result.
 		t.err = t.build(context.WithoutCancel(ctx), cluster)
 	})
 	return t.name, t.err
@@ -66,7 +66,7 @@ func (t *template) build(ctx context.Context, cluster *Cluster) error {
 	if err != nil {
 		return fmt.Errorf("pgtest: migrate: %w", err)
 	}
-	err = t.migrate(ctx, pool)
+	err = t.migrate(ctx, pool, "")
 	pool.Close() // a database with connections cannot be copied
 	if err != nil {
 		return errors.Join(fmt.Errorf("pgtest: migrate: %w", err), cluster.DropDatabase(ctx, t.name))

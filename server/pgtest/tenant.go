@@ -16,9 +16,9 @@ import (
 // lockClass is the first half of the advisory locks that live tenants hold.
 const lockClass = 0x70677473 // "pgts"
 
-// A tenant is our presence on a server that is not ours. Its databases are called
-// pgtest_<id>_<name>. It holds an advisory lock for its id on a connection of its own: where
-// that lock is free the tenant is dead, and its databases are anybody's to drop.
+// A tenant is our presence on a server that is not ours. Its databases are called pgtest_<id>_<name>. It holds an
+// advisory lock for its id on a connection of its own. If that lock is free the tenant is dead, and any process may
+// drop its databases.
 type tenant struct {
 	server string // DATABASE_URL
 	id     uint32
@@ -51,7 +51,7 @@ func (t *tenant) realName(name string) string {
 }
 
 // url is the server's URL with another database in it. pgx takes URLs and
-// keyword=value lists, where the last of a keyword counts.
+// keyword=value lists. In a list the last value of a keyword counts.
 func (t *tenant) url(name string) string {
 	if name == "" {
 		return t.server
@@ -123,7 +123,7 @@ func (t *tenant) drop(ctx context.Context, realName string) error {
 	return err
 }
 
-// leave drops what is ours and goes.
+// leave drops our databases and closes the connection.
 func (t *tenant) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

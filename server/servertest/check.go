@@ -8,36 +8,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
-	long  = time.Minute           // a lease that outlives every law
-	keep  = time.Hour             // so does this retention
-	brief = 20 * time.Millisecond // a lease that a law waits out
+	long  = time.Minute           // a lease that is longer than every rule
+	keep  = time.Hour             // this retention is longer, too
+	brief = 20 * time.Millisecond // a lease whose end a rule can wait for
 	gone  = time.Microsecond      // a time that is over before the next call
-	// defaultPatience bounds every wait for what must happen. It is generous:
-	// only broken stores use it up.
+	// defaultPatience bounds every wait for an event that must happen. It is
+	// generous: only broken stores need all of it.
 	defaultPatience = 15 * time.Second
 )
 
-// check is what a law works with: a store, and short forms of its methods that
-// fail the law on an error that the law does not expect.
+// check has the store of a rule, and short forms of the store's methods. These
+// fail the rule on an error that the rule does not expect.
 type check struct {
 	testing.TB
-	store   server.Store
-	txs     server.TxStore    // nil outside the laws of transactions
-	watches server.WatchStore // nil outside the laws of watching
+	store   store.Store
+	txs     store.TxStore    // nil outside the rules of transactions
+	watches store.WatchStore // nil outside the rules of watching
 	effects Effects
 	// expiring makes the records of claimNew, claimDead and cancel past their
 	// retention at once.
 	expiring bool
-	// patience is how long the law waits for what must happen; zero means
-	// defaultPatience.
+	// patience is how long the rule waits for an event that must happen; zero
+	// means defaultPatience.
 	patience time.Duration
 }
 
-// deadline is when the patience ends of who begins to wait now.
+// deadline is the end of the patience for a wait that begins now.
 func (c *check) deadline() time.Time {
 	if c.patience > 0 {
 		return time.Now().Add(c.patience)
@@ -52,8 +52,8 @@ func (c *check) keep() time.Duration {
 	return keep
 }
 
-func newID() server.ID       { return server.ID(randomBytes()) }
-func newToken() server.Token { return server.Token(randomBytes()) }
+func newID() store.ID       { return store.ID(randomBytes()) }
+func newToken() store.Token { return store.Token(randomBytes()) }
 
 func randomBytes() (b [16]byte) {
 	for i := range b {
@@ -62,48 +62,46 @@ func randomBytes() (b [16]byte) {
 	return b
 }
 
-func newFingerprint() server.Fingerprint {
-	f := server.Fingerprint{Version: 1}
+func newFingerprint() store.Fingerprint {
+	f := store.Fingerprint{Version: 1}
 	for i := range f.Sum {
 		f.Sum[i] = byte(rand.Uint32())
 	}
 	return f
 }
 
-// request returns a claim of id by a new token, with a long lease. Its guess about
-// the key is as often wrong as right: no law depends on it.
-func request(id server.ID) server.ClaimRequest {
-	return server.ClaimRequest{
+// request returns a claim of id by a new token, with a long lease.
+func request(id store.ID) store.ClaimRequest {
+	return store.ClaimRequest{
 		ID:          id,
 		Token:       newToken(),
 		Fingerprint: newFingerprint(),
-		Effect:      server.Keyed,
+		Effect:      store.Keyed,
 		Lease:       long,
 		Keep:        keep,
-		Repeat:      rand.IntN(2) == 0,
 	}
 }
 
-func owner(r server.Record) server.Owner {
-	return server.Owner{ID: r.ID, Token: r.Token, Fence: r.Fence}
+func owner(r store.Record) store.Owner {
+	return store.Owner{ID: r.ID, Token: r.Token, Fence: r.Fence}
 }
 
 // completion returns the settlement of a run that answered with status.
-func completion(status int, body string) server.Settlement {
-	return server.Settlement{
-		State:     server.StateCompleted,
-		Answer:    server.Answer{Status: status, Envelope: []byte(body)},
+func completion(status int, body string) store.Settlement {
+	return store.Settlement{
+		State:     store.StateCompleted,
+		Answer:    store.Answer{Status: status, Envelope: []byte(body)},
 		ReplayFor: keep,
 	}
 }
 
 var (
-	release = server.Settlement{State: server.StateReleased}
-	death   = server.Settlement{State: server.StateInProgress}
-	giveUp  = server.Settlement{State: server.StateUnknown, MaybeRan: true}
+	release = store.Settlement{State: store.StateReleased}
+	death   = store.Settlement{State: store.StateInProgress}
+	giveUp  = store.Settlement{State: store.StateUnknown, MaybeRan: true}
 )
 
-// must fails the law if err is not nil.
+// must fails the rule if err is not nil.
 func (c *check) must(what string, err error) {
 	c.Helper()
 	if err != nil {
@@ -111,7 +109,7 @@ func (c *check) must(what string, err error) {
 	}
 }
 
-// wantErr fails the law if err is not want.
+// wantErr fails the rule if err is not want.
 func (c *check) wantErr(what string, err, want error) {
 	c.Helper()
 	if !errors.Is(err, want) {
@@ -119,7 +117,7 @@ func (c *check) wantErr(what string, err, want error) {
 	}
 }
 
-// want fails the law if got is not want.
+// want fails the rule if got is not want.
 func want[T comparable](c *check, what string, got, want T) {
 	c.Helper()
 	if got != want {
@@ -128,7 +126,7 @@ func want[T comparable](c *check, what string, got, want T) {
 }
 
 // claim makes the request's token the first owner.
-func (c *check) claim(req server.ClaimRequest) server.Record {
+func (c *check) claim(req store.ClaimRequest) store.Record {
 	c.Helper()
 	r, won, err := c.store.Claim(c.Context(), req)
 	c.must("Claim", err)
@@ -139,7 +137,7 @@ func (c *check) claim(req server.ClaimRequest) server.Record {
 }
 
 // claimNew claims a new key with a long lease.
-func (c *check) claimNew() server.Record {
+func (c *check) claimNew() store.Record {
 	c.Helper()
 	req := request(newID())
 	req.Keep = c.keep()
@@ -147,7 +145,7 @@ func (c *check) claimNew() server.Record {
 }
 
 // claimDead claims a new key for a run with effect, whose owner then dies.
-func (c *check) claimDead(effect server.Effect) server.Record {
+func (c *check) claimDead(effect store.Effect) store.Record {
 	c.Helper()
 	req := request(newID())
 	req.Effect, req.Lease, req.Keep = effect, gone, c.keep()
@@ -156,7 +154,7 @@ func (c *check) claimDead(effect server.Effect) server.Record {
 	return r
 }
 
-func (c *check) takeOver(req server.ClaimRequest, from int64) server.Record {
+func (c *check) takeOver(req store.ClaimRequest, from int64) store.Record {
 	c.Helper()
 	r, won, err := c.store.TakeOver(c.Context(), req, from)
 	c.must("TakeOver", err)
@@ -166,68 +164,68 @@ func (c *check) takeOver(req server.ClaimRequest, from int64) server.Record {
 	return r
 }
 
-func (c *check) settle(o server.Owner, s server.Settlement) {
+func (c *check) settle(o store.Owner, s store.Settlement) {
 	c.Helper()
 	c.must("Settle", c.store.Settle(c.Context(), o, s))
 }
 
-// grave asks to bury r.
-func grave(r server.Record, to server.State) server.BuryRequest {
-	return server.BuryRequest{ID: r.ID, From: r.Fence, To: to}
+// grave returns a request to quarantine r.
+func grave(r store.Record, to store.State) store.QuarantineRequest {
+	return store.QuarantineRequest{ID: r.ID, From: r.Fence, To: to}
 }
 
-func (c *check) bury(req server.BuryRequest) server.Record {
+func (c *check) quarantine(req store.QuarantineRequest) store.Record {
 	c.Helper()
-	r, buried, err := c.store.Bury(c.Context(), req)
-	c.must("Bury", err)
-	if !buried {
-		c.Fatalf("Bury of a dead run = false, want true; record: %s", describe(r))
+	r, quarantined, err := c.store.Quarantine(c.Context(), req)
+	c.must("Quarantine", err)
+	if !quarantined {
+		c.Fatalf("Quarantine of a dead run = false, want true; record: %s", describe(r))
 	}
 	return r
 }
 
-func (c *check) cancel(id server.ID) (before server.Record, existed bool) {
+func (c *check) cancel(id store.ID) (before store.Record, existed bool) {
 	c.Helper()
-	before, existed, err := c.store.Cancel(c.Context(), server.CancelRequest{ID: id, Token: newToken(), Keep: c.keep()})
+	before, existed, err := c.store.Cancel(c.Context(), store.CancelRequest{ID: id, Token: newToken(), Keep: c.keep()})
 	c.must("Cancel", err)
 	return before, existed
 }
 
-func (c *check) read(id server.ID) server.Record {
+func (c *check) read(id store.ID) store.Record {
 	c.Helper()
 	r, err := c.store.Read(c.Context(), id)
 	c.must("Read", err)
 	return r
 }
 
-// wantUnchanged fails the law if the key's record is not before.
-func (c *check) wantUnchanged(before server.Record) {
+// wantUnchanged fails the rule if the key's record is not before.
+func (c *check) wantUnchanged(before store.Record) {
 	c.Helper()
 	if diff := difference(c.read(before.ID), before); diff != "" {
 		c.Fatalf("record changed: %s", diff)
 	}
 }
 
-func (c *check) wantAbsent(id server.ID) {
+func (c *check) wantAbsent(id store.ID) {
 	c.Helper()
 	r, err := c.store.Read(c.Context(), id)
-	if !errors.Is(err, server.ErrNotFound) {
-		c.Fatalf("Read of an absent key: error = %v, record: %s, want %v", err, describe(r), server.ErrNotFound)
+	if !errors.Is(err, store.ErrNotFound) {
+		c.Fatalf("Read of an absent key: error = %v, record: %s, want %v", err, describe(r), store.ErrNotFound)
 	}
 }
 
 // untilDead waits until the store says that the lease is over.
-func (c *check) untilDead(id server.ID) server.Record {
+func (c *check) untilDead(id store.ID) store.Record {
 	c.Helper()
-	var r server.Record
+	var r store.Record
 	c.eventually("the lease ends", func() bool {
 		r = c.read(id)
-		return r.State != server.StateInProgress || r.LeaseLeft() <= 0
+		return r.State != store.StateInProgress || r.LeaseLeft() <= 0
 	})
 	return r
 }
 
-// eventually asks until done, and fails the law if its patience ends first.
+// eventually calls done until it returns true. It fails the rule if the patience ends first.
 func (c *check) eventually(what string, done func() bool) {
 	c.Helper()
 	start, deadline := time.Now(), c.deadline()

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// difference names the fields in which got is not want, or returns "". Now is
-// no part of the comparison, and times may lose what is finer than stores keep.
-func difference(got, want server.Record) string {
+// difference names the fields in which got is not want, or returns "". It does
+// not compare Now, and it ignores differences of time below the precision of
+// stores.
+func difference(got, want store.Record) string {
 	var d []string
 	differ := func(same bool, field string, got, want any) {
 		if !same {
@@ -24,7 +25,7 @@ func difference(got, want server.Record) string {
 	differ(got.Fingerprint == want.Fingerprint, "Fingerprint", got.Fingerprint, want.Fingerprint)
 	differ(got.Token == want.Token, "Token", got.Token, want.Token)
 	differ(got.Fence == want.Fence, "Fence", got.Fence, want.Fence)
-	differ(got.Deaths == want.Deaths, "Deaths", got.Deaths, want.Deaths)
+	differ(got.RecoveryAttempts == want.RecoveryAttempts, "RecoveryAttempts", got.RecoveryAttempts, want.RecoveryAttempts)
 	differ(got.MaybeRan == want.MaybeRan, "MaybeRan", got.MaybeRan, want.MaybeRan)
 	differ(sameTime(got.CreatedAt, want.CreatedAt), "CreatedAt", got.CreatedAt, want.CreatedAt)
 	differ(sameTime(got.FirstSent, want.FirstSent), "FirstSent", got.FirstSent, want.FirstSent)
@@ -39,17 +40,17 @@ func difference(got, want server.Record) string {
 	return strings.Join(d, "; ")
 }
 
-// sameTime compares to the microsecond, which is what databases keep.
+// sameTime compares to the microsecond, the precision of databases.
 func sameTime(a, b time.Time) bool {
 	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Microsecond
 }
 
-// sameBytes also tells nil, which is no answer to replay, from empty.
+// sameBytes also distinguishes nil from empty: nil means that there is no answer to replay.
 func sameBytes(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// brand says which bytes these are without printing a megabyte.
+// brand identifies the bytes without printing all of them.
 func brand(b []byte) string {
 	if b == nil {
 		return "nil"
@@ -57,7 +58,7 @@ func brand(b []byte) string {
 	return fmt.Sprintf("%d bytes %.20q", len(b), b)
 }
 
-func describe(r server.Record) string {
+func describe(r store.Record) string {
 	return fmt.Sprintf("state %d, effect %d, fence %d, deaths %d, maybe ran %v, lease left %v, status %d",
-		r.State, r.Effect, r.Fence, r.Deaths, r.MaybeRan, r.LeaseLeft(), r.Answer.Status)
+		r.State, r.Effect, r.Fence, r.RecoveryAttempts, r.MaybeRan, r.LeaseLeft(), r.Answer.Status)
 }

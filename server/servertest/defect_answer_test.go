@@ -3,18 +3,18 @@ package servertest
 import (
 	"context"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var answerDefects = []defect{
 	{"keeps answers for ever", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			s.KeepAnswer = 0
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"answer: kept for its own time, and the record for longer"}},
 	{"drops the record with the answer", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if s.KeepAnswer > 0 {
 				s.ReplayFor = s.KeepAnswer
 			}
@@ -26,7 +26,7 @@ var answerDefects = []defect{
 		}
 	}, []string{"answer: kept for its own time, and the record for longer"}},
 	{"drops every answer with the first", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			if r.Now.Sub(r.CreatedAt) >= brief {
 				r.Answer.Envelope = nil
 			}

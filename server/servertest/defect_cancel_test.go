@@ -5,12 +5,12 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var cancelDefects = []defect{
 	{"cancels the living", func(m *mutant) {
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (r server.Record, ok bool, err error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (r store.Record, ok bool, err error) {
 			m.ahead(func() { r, ok, err = m.Store.Cancel(ctx, req) })
 			return r, ok, err
 		}
@@ -20,10 +20,10 @@ var cancelDefects = []defect{
 		"cancel: it or the take-over wins, never both",
 	}},
 	{"returns the record as it is after the cancel", func(m *mutant) {
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			_, ok, err := m.Store.Cancel(ctx, req)
 			if err != nil || !ok {
-				return server.Record{}, ok, err
+				return store.Record{}, ok, err
 			}
 			r, err := m.Store.Read(ctx, req.ID)
 			return r, ok, err
@@ -34,9 +34,9 @@ var cancelDefects = []defect{
 		"cancel: what each state becomes, and what it was",
 	}},
 	{"cancels nothing that is absent", func(m *mutant) {
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
-			if errors.Is(err, server.ErrNotFound) {
+			if errors.Is(err, store.ErrNotFound) {
 				return r, false, nil
 			}
 			return m.Store.Cancel(ctx, req)
@@ -46,10 +46,10 @@ var cancelDefects = []defect{
 		"cancel: it or the first claim wins, never both",
 	}},
 	{"takes everybody's cancel for the first", func(m *mutant) {
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, ok, err := m.Store.Cancel(ctx, req)
-			if r.State == server.StateCancelled {
-				return server.Record{}, false, err
+			if r.State == store.StateCancelled {
+				return store.Record{}, false, err
 			}
 			return r, ok, err
 		}
@@ -59,14 +59,14 @@ var cancelDefects = []defect{
 		"cancel: what each state becomes, and what it was",
 	}},
 	{"reads before it cancels", func(m *mutant) {
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
 			for range 10 {
 				runtime.Gosched()
 			}
 			before, existed, cancelErr := m.Store.Cancel(ctx, req)
-			if errors.Is(err, server.ErrNotFound) {
-				return server.Record{}, false, cancelErr
+			if errors.Is(err, store.ErrNotFound) {
+				return store.Record{}, false, cancelErr
 			}
 			if err == nil {
 				return r, true, cancelErr
@@ -79,8 +79,8 @@ var cancelDefects = []defect{
 		"cancel: it or the take-over wins, never both",
 	}},
 	{"leaves the fence of a cancelled key", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
-			if r.State == server.StateCancelled && r.Fence > 1 {
+		m.show = func(r store.Record) store.Record {
+			if r.State == store.StateCancelled && r.Fence > 1 {
 				r.Fence--
 			}
 			return r
@@ -91,9 +91,9 @@ var cancelDefects = []defect{
 		"cancel: what each state becomes, and what it was",
 	}},
 	{"forgets who cancelled", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
-			if r.State == server.StateCancelled {
-				r.Token = server.Token{}
+		m.show = func(r store.Record) store.Record {
+			if r.State == store.StateCancelled {
+				r.Token = store.Token{}
 			}
 			return r
 		}

@@ -4,25 +4,25 @@ import (
 	"context"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var operatorDefects = []defect{
 	{"resolves without a log", func(m *mutant) {
-		m.auditLog = func(context.Context, server.ID, int) ([]server.AuditEntry, error) { return nil, nil }
+		m.auditLog = func(context.Context, store.ID, int) ([]store.AuditEntry, error) { return nil, nil }
 	}, []string{
 		"operator: the log names who and why, and outlives the record",
 		"operator: one of 32 resolutions wins",
 		"operator: repeated after a lost answer a resolution knows itself",
 	}},
 	{"logs what it did not do", func(m *mutant) {
-		m.auditLog = func(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error) {
+		m.auditLog = func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 			entries, err := m.Store.AuditLog(ctx, id, limit)
-			return append(entries, server.AuditEntry{ID: id}), err
+			return append(entries, store.AuditEntry{ID: id}), err
 		}
 	}, []string{"operator: nothing else is resolved"}},
 	{"resolves from any fence", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			if r, err := m.Store.Read(ctx, req.ID); err == nil {
 				req.From = r.Fence
 			}
@@ -32,7 +32,7 @@ var operatorDefects = []defect{
 		"operator: nothing else is resolved",
 	}},
 	{"takes a lost race for won", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			r, _, err := m.Store.Resolve(ctx, req)
 			return r, true, err
 		}
@@ -41,20 +41,20 @@ var operatorDefects = []defect{
 		"operator: nothing else is resolved",
 	}},
 	{"does not know a repeated resolution", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			before, _ := m.Store.Read(ctx, req.ID)
 			r, ok, err := m.Store.Resolve(ctx, req)
 			return r, ok && before.Token != req.Token, err
 		}
 	}, []string{"operator: repeated after a lost answer a resolution knows itself"}},
 	{"leaves the dead owner its fence and token", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
 			if err != nil {
 				return r, false, err
 			}
-			if req.To == server.StateCompleted {
-				err = m.Store.Settle(ctx, owner(r), server.Settlement{State: req.To, Answer: req.Answer, ReplayFor: req.ReplayFor})
+			if req.To == store.StateCompleted {
+				err = m.Store.Settle(ctx, owner(r), store.Settlement{State: req.To, Answer: req.Answer, ReplayFor: req.ReplayFor})
 				after, _ := m.Store.Read(ctx, req.ID)
 				return after, err == nil, nil
 			}
@@ -65,36 +65,36 @@ var operatorDefects = []defect{
 		"operator: a stuck key is resolved as somebody says",
 	}},
 	{"forgets what was said about earlier runs", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			req.MaybeRan = false
 			return m.Store.Resolve(ctx, req)
 		}
 	}, []string{"operator: a stuck key is resolved as somebody says"}},
 	{"lets a resolved tombstone go early", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 			req.Keep = 0
 			return m.Store.Resolve(ctx, req)
 		}
 	}, []string{"operator: a resolved tombstone stays as long as a new one"}},
 	{"forgets the living", func(m *mutant) {
-		m.forget = func(ctx context.Context, id server.ID, from int64, by server.Audit) (r server.Record, ok bool, err error) {
+		m.forget = func(ctx context.Context, id store.ID, from int64, by store.Audit) (r store.Record, ok bool, err error) {
 			m.ahead(func() { r, ok, err = m.Store.Forget(ctx, id, from, by) })
 			return r, ok, err
 		}
 	}, []string{"operator: every key but a live one is forgotten, and new again"}},
 	{"forgets without a record of it", func(m *mutant) {
-		m.forget = func(ctx context.Context, id server.ID, from int64, _ server.Audit) (server.Record, bool, error) {
-			return m.Store.Forget(ctx, id, from, server.Audit{})
+		m.forget = func(ctx context.Context, id store.ID, from int64, _ store.Audit) (store.Record, bool, error) {
+			return m.Store.Forget(ctx, id, from, store.Audit{})
 		}
 	}, []string{"operator: the log names who and why, and outlives the record"}},
 	{"finds what is not there", func(m *mutant) {
-		m.deferral = func(context.Context, server.ID, int64, time.Duration) (bool, error) { return false, nil }
+		m.deferral = func(context.Context, store.ID, int64, time.Duration) (bool, error) { return false, nil }
 	}, []string{
 		"operator: absent keys are not found",
 		"operator: one of 32 may look into an unknown key, for a while",
 	}},
 	{"defers for everybody who asks", func(m *mutant) {
-		m.deferral = func(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error) {
+		m.deferral = func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
 			_, err := m.Store.Defer(ctx, id, from, d)
 			return true, err
 		}
@@ -103,41 +103,41 @@ var operatorDefects = []defect{
 		"operator: only an unknown key is deferred",
 	}},
 	{"lists the living too", func(m *mutant) {
-		m.list = func(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			req.Running = 1
 			return m.Store.List(ctx, req)
 		}
 	}, []string{"operator: the list has what needs somebody"}},
 	{"lists every route", func(m *mutant) {
-		m.list = func(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			req.Route = ""
 			return m.Store.List(ctx, req)
 		}
 	}, []string{"operator: the list has what needs somebody"}},
 	{"counts deaths anew after every resolution", func(m *mutant) {
-		m.resolve = func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
-			req.Deaths = 0
+		m.resolve = func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
+			req.RecoveryAttempts = 0
 			return m.Store.Resolve(ctx, req)
 		}
 	}, []string{"operator: a stuck key is resolved as somebody says"}},
 	{"lists the last of a page twice", func(m *mutant) {
-		m.list = func(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			if !req.After.CreatedAt.IsZero() {
-				req.After.ID = server.ID{}
+				req.After.ID = store.ID{}
 				req.After.CreatedAt = req.After.CreatedAt.Add(-time.Microsecond)
 			}
 			return m.Store.List(ctx, req)
 		}
 	}, []string{"operator: pages make the whole list, each record once"}},
 	{"keeps the lease of what became unknown", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
-			if r.State == server.StateUnknown {
+		m.show = func(r store.Record) store.Record {
+			if r.State == store.StateUnknown {
 				r.LeaseUntil = r.CreatedAt.Add(long)
 			}
 			return r
 		}
 	}, []string{"operator: a key that becomes unknown is free at once"}},
 	{"keeps no memo", func(m *mutant) {
-		m.show = func(r server.Record) server.Record { r.Route, r.Memo = "", nil; return r }
+		m.show = func(r store.Record) store.Record { r.Route, r.Memo = "", nil; return r }
 	}, []string{"operator: opaque claims keep their route and memo, others none"}},
 }

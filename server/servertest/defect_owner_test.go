@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var ownerDefects = []defect{
 	{"takes over before the lease ends", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (r server.Record, won bool, err error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (r store.Record, won bool, err error) {
 			m.ahead(func() { r, won, err = m.Store.TakeOver(ctx, req, from) })
 			return r, won, err
 		}
@@ -19,7 +19,7 @@ var ownerDefects = []defect{
 		"take-over: not of any other state",
 	}},
 	{"lets a released key's lease run out", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			if r, err := m.Store.Read(ctx, req.ID); err == nil && r.LeaseLeft() > 0 {
 				return r, false, nil
 			}
@@ -31,7 +31,7 @@ var ownerDefects = []defect{
 		"tx cancel: a take-over waits for its end",
 	}},
 	{"takes over from whatever fence there is", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			if r, err := m.Store.Read(ctx, req.ID); err == nil {
 				from = r.Fence
 			}
@@ -42,41 +42,32 @@ var ownerDefects = []defect{
 		"model: a thousand random calls, as the model says",
 	}},
 	{"makes every take-over a winner", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			r, _, err := m.Store.TakeOver(ctx, req, from)
 			return r, err == nil, err
 		}
 	}, []string{
 		"take-over: one of 32 wins, and each fence has one owner",
 		"take-over: not of any other state",
-		"bury: one burial or take-over of 32 wins",
+		"quarantine: one quarantine or take-over of 32 wins",
 	}},
 	{"forgets the window of a take-over", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			req.Window = 1000 * time.Hour
 			return m.Store.TakeOver(ctx, req, from)
 		}
 	}, []string{"take-over: the window counts from the first claim"}},
-	{"takes a guess for a fact", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
-			if !req.Repeat {
-				return m.Store.Claim(ctx, req)
-			}
-			r, err := m.Store.Read(ctx, req.ID)
-			return r, err == nil && r.Token == req.Token, err
-		}
-	}, []string{"claim: a guess about the key decides nothing"}},
 	{"takes over what is absent", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			r, won, err := m.Store.TakeOver(ctx, req, from)
-			if errors.Is(err, server.ErrNotFound) {
+			if errors.Is(err, store.ErrNotFound) {
 				return m.Store.Claim(ctx, req)
 			}
 			return r, won, err
 		}
 	}, []string{"take-over: an absent key is not found"}},
 	{"takes the successor's fingerprint", func(m *mutant) {
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			r, won, err := m.Store.TakeOver(ctx, req, from)
 			if won {
 				r.Fingerprint = req.Fingerprint
@@ -89,72 +80,72 @@ var ownerDefects = []defect{
 		"renew: owners keep their keys, the others are named",
 	}},
 	{"keeps a key longer with each take-over", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			r.ExpiresAt = r.ExpiresAt.Add(time.Duration(r.Fence) * time.Minute)
 			return r
 		}
 	}, []string{"take-over: the run changes, the key stays"}},
 	{"counts no deaths", func(m *mutant) {
-		m.show = func(r server.Record) server.Record { r.Deaths = 0; return r }
+		m.show = func(r store.Record) store.Record { r.RecoveryAttempts = 0; return r }
 	}, []string{
 		"take-over: deaths are counted, effects that may have happened are remembered",
-		"bury: the dead only, and it is counted",
+		"quarantine: the dead only, and it is counted",
 		"tx cancel: what each state was and becomes",
 	}},
 	{"forgets what may have run", func(m *mutant) {
-		m.show = func(r server.Record) server.Record { r.MaybeRan = false; return r }
+		m.show = func(r store.Record) store.Record { r.MaybeRan = false; return r }
 	}, []string{
-		"bury: the dead only, and it is counted",
+		"quarantine: the dead only, and it is counted",
 		"settle: effects that may have happened stay remembered",
 		"settle: the run ends as it says",
 	}},
 	{"forgets what may have run with a transactional run", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
-			r.MaybeRan = r.MaybeRan && r.Effect != server.Transactional
+		m.show = func(r store.Record) store.Record {
+			r.MaybeRan = r.MaybeRan && r.Effect != store.Transactional
 			return r
 		}
 	}, []string{
 		"settle: effects that may have happened stay remembered",
 		"take-over: deaths are counted, effects that may have happened are remembered",
 	}},
-	{"buries the living", func(m *mutant) {
-		m.bury = func(ctx context.Context, req server.BuryRequest) (r server.Record, ok bool, err error) {
-			m.ahead(func() { r, ok, err = m.Store.Bury(ctx, req) })
+	{"quarantines the living", func(m *mutant) {
+		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (r store.Record, ok bool, err error) {
+			m.ahead(func() { r, ok, err = m.Store.Quarantine(ctx, req) })
 			return r, ok, err
 		}
-	}, []string{"bury: nothing else"}},
-	{"buries from whatever fence there is", func(m *mutant) {
-		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+	}, []string{"quarantine: nothing else"}},
+	{"quarantines from whatever fence there is", func(m *mutant) {
+		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)
 			if err != nil {
 				return r, false, err
 			}
 			req.From = r.Fence
-			return m.Store.Bury(ctx, req)
+			return m.Store.Quarantine(ctx, req)
 		}
-	}, []string{"bury: nothing else"}},
-	{"makes every burial a success", func(m *mutant) {
-		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
-			r, _, err := m.Store.Bury(ctx, req)
+	}, []string{"quarantine: nothing else"}},
+	{"makes every quarantine a success", func(m *mutant) {
+		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
+			r, _, err := m.Store.Quarantine(ctx, req)
 			return r, err == nil, err
 		}
 	}, []string{
-		"bury: one burial or take-over of 32 wins",
-		"bury: nothing else",
+		"quarantine: one quarantine or take-over of 32 wins",
+		"quarantine: nothing else",
 	}},
-	{"does not say what it buried", func(m *mutant) {
-		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
+	{"does not say what it quarantined", func(m *mutant) {
+		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 			req.Route = ""
-			return m.Store.Bury(ctx, req)
+			return m.Store.Quarantine(ctx, req)
 		}
-	}, []string{"bury: the route of who buries is the record's"}},
-	{"buries what is absent", func(m *mutant) {
-		m.bury = func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
-			r, ok, err := m.Store.Bury(ctx, req)
-			if errors.Is(err, server.ErrNotFound) {
+	}, []string{"quarantine: the route of who quarantines is the record's"}},
+	{"quarantines what is absent", func(m *mutant) {
+		m.quarantine = func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
+			r, ok, err := m.Store.Quarantine(ctx, req)
+			if errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}
 			return r, ok, err
 		}
-	}, []string{"bury: an absent key is not found"}},
+	}, []string{"quarantine: an absent key is not found"}},
 }

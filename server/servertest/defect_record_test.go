@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var recordDefects = []defect{
 	{"ends an answer at the first NUL", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			if i := bytes.IndexByte(r.Answer.Envelope, 0); i >= 0 {
 				r.Answer.Envelope = r.Answer.Envelope[:i]
 			}
@@ -20,7 +20,7 @@ var recordDefects = []defect{
 		}
 	}, []string{"record: answers are kept byte by byte"}},
 	{"takes an empty answer for none", func(m *mutant) {
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			if len(r.Answer.Envelope) == 0 {
 				r.Answer.Envelope = nil
 			}
@@ -29,8 +29,8 @@ var recordDefects = []defect{
 	}, []string{"record: answers are kept byte by byte"}},
 	{"shares its bytes", func(m *mutant) {
 		var shared sync.Map
-		m.show = func(r server.Record) server.Record {
-			if r.State == server.StateCompleted {
+		m.show = func(r store.Record) store.Record {
+			if r.State == store.StateCompleted {
 				b, _ := shared.LoadOrStore(r.ID, r.Answer.Envelope)
 				r.Answer.Envelope, _ = b.([]byte)
 			}
@@ -38,7 +38,7 @@ var recordDefects = []defect{
 		}
 	}, []string{"record: nobody else's bytes"}},
 	{"keeps half a fingerprint", func(m *mutant) {
-		m.show = func(r server.Record) server.Record { clear(r.Fingerprint.Sum[16:]); return r }
+		m.show = func(r store.Record) store.Record { clear(r.Fingerprint.Sum[16:]); return r }
 	}, []string{
 		"record: identities are kept bit by bit",
 		"context: done under way, a claim is whole or absent",
@@ -46,12 +46,12 @@ var recordDefects = []defect{
 	}},
 	{"has a clock that stands", func(m *mutant) {
 		start := time.Now()
-		m.show = func(r server.Record) server.Record { r.Now = start; return r }
+		m.show = func(r store.Record) store.Record { r.Now = start; return r }
 	}, []string{"record: the clock goes on"}},
 	{"has a clock that goes back", func(m *mutant) {
 		var reads int
 		var mu sync.Mutex
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			mu.Lock()
 			defer mu.Unlock()
 			reads++
@@ -60,26 +60,26 @@ var recordDefects = []defect{
 		}
 	}, []string{"record: the clock goes on"}},
 	{"counts the completed only", func(m *mutant) {
-		m.stats = func(ctx context.Context) (server.Stats, error) {
+		m.stats = func(ctx context.Context) (store.Stats, error) {
 			st, err := m.Store.Stats(ctx)
-			return server.Stats{ByState: map[server.State]int64{server.StateCompleted: st.ByState[server.StateCompleted]}}, err
+			return store.Stats{ByState: map[store.State]int64{store.StateCompleted: st.ByState[store.StateCompleted]}}, err
 		}
 	}, []string{
 		"stats: what there is",
 		"sweep: at most limit, and all in the end",
 	}},
 	{"does not look at its context", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			return m.Store.Claim(context.WithoutCancel(ctx), req)
 		}
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			return m.Store.Cancel(context.WithoutCancel(ctx), req)
 		}
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			return m.Store.Settle(context.WithoutCancel(ctx), o, s)
 		}
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				return tx.Tx.Settle(context.WithoutCancel(ctx), o, s)
 			}
 		})
@@ -89,21 +89,21 @@ var recordDefects = []defect{
 	}},
 	{"writes, and then reports that the context has ended", func(m *mutant) {
 		late := func(err error) error { return errors.Join(err, context.Canceled) }
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(context.WithoutCancel(ctx), req)
 			if ctx.Err() != nil {
 				err = late(err)
 			}
 			return r, won, err
 		}
-		m.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, ok, err := m.Store.Cancel(context.WithoutCancel(ctx), req)
 			if ctx.Err() != nil {
 				err = late(err)
 			}
 			return r, ok, err
 		}
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			err := m.Store.Settle(context.WithoutCancel(ctx), o, s)
 			if ctx.Err() != nil {
 				err = late(err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
@@ -20,15 +20,15 @@ const (
 
 var renewDefects = []defect{
 	{"renews whoever owns the key now", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
-			var now []server.Owner
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
+			var now []store.Owner
 			for _, o := range owners {
-				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress {
+				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateInProgress {
 					now = append(now, owner(r))
 				}
 			}
 			_, err := m.Store.Renew(ctx, now, lease)
-			return server.Renewal{Renewed: owners}, err
+			return store.Renewal{Renewed: owners}, err
 		}
 	}, []string{
 		namesTheLost,
@@ -36,8 +36,8 @@ var renewDefects = []defect{
 		"settle: zombies change nothing",
 	}},
 	{"loses who is late", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
-			var lost, punctual []server.Owner
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
+			var lost, punctual []store.Owner
 			for _, o := range owners {
 				if r, err := m.Store.Read(ctx, o.ID); err == nil && r.LeaseLeft() <= 0 {
 					lost = append(lost, o)
@@ -55,40 +55,40 @@ var renewDefects = []defect{
 		asTheModelSays,
 	}},
 	{"renews nobody", func(m *mutant) {
-		m.renew = func(_ context.Context, owners []server.Owner, _ time.Duration) (server.Renewal, error) {
-			return server.Renewal{Renewed: owners}, nil
+		m.renew = func(_ context.Context, owners []store.Owner, _ time.Duration) (store.Renewal, error) {
+			return store.Renewal{Renewed: owners}, nil
 		}
 	}, []string{"renew: who is late but was not taken over still owns the key"}},
 	{"names nobody", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			_, err := m.Store.Renew(ctx, owners, lease)
-			return server.Renewal{}, err
+			return store.Renewal{}, err
 		}
 	}, []string{namesTheLost, asTheModelSays}},
 	{"names an owner twice", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, err := m.Store.Renew(ctx, owners, lease)
 			got.Renewed = append(got.Renewed, got.Lost...)
 			return got, err
 		}
 	}, []string{namesTheLost}},
 	{"chokes on an empty batch", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			if len(owners) == 0 {
-				return server.Renewal{}, errors.New("syntax error")
+				return store.Renewal{}, errors.New("syntax error")
 			}
 			return m.Store.Renew(ctx, owners, lease)
 		}
 	}, []string{"renew: nobody is nobody"}},
 	{"shortens leases", func(m *mutant) {
 		var short sync.Map // leases of the last renewals
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			for _, o := range owners {
 				short.Store(o.ID, lease)
 			}
 			return m.Store.Renew(ctx, owners, lease)
 		}
-		m.show = func(r server.Record) server.Record {
+		m.show = func(r store.Record) store.Record {
 			if lease, ok := short.Load(r.ID); ok {
 				r.LeaseUntil = r.Now.Add(lease.(time.Duration))
 			}
@@ -96,16 +96,16 @@ var renewDefects = []defect{
 		}
 	}, []string{shortensNothing}},
 	{"lets one held record fail every renewal", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, err := m.Store.Renew(ctx, owners, lease)
 			if err != nil {
-				return server.Renewal{}, err
+				return store.Renewal{}, err
 			}
 			return got, nil
 		}
 	}, []string{passesByHeld, asTheModelSays}},
 	{"waits for a held record", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, err := m.Store.Renew(ctx, owners, lease)
 			if err != nil {
 				time.Sleep(aMoment + time.Millisecond)
@@ -114,30 +114,30 @@ var renewDefects = []defect{
 		}
 	}, []string{passesByHeld}},
 	{"takes the owner of a held record for lost", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, err := m.Store.Renew(ctx, owners, lease)
 			got.Lost = append(got.Lost, unnamed(owners, got)...)
 			return got, err
 		}
 	}, []string{passesByHeld, waitsForUndo, asTheModelSays}},
 	{"takes the owner of a held record for renewed", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, err := m.Store.Renew(ctx, owners, lease)
 			got.Renewed = append(got.Renewed, unnamed(owners, got)...)
 			return got, err
 		}
 	}, []string{passesByHeld, waitsForUndo, asTheModelSays}},
 	{"says nothing of a held record", func(m *mutant) {
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			got, _ := m.Store.Renew(ctx, owners, lease)
 			return got, nil
 		}
 	}, []string{passesByHeld, asTheModelSays}},
 }
 
-// unnamed returns the owners that got does not name.
-func unnamed(owners []server.Owner, got server.Renewal) []server.Owner {
-	return slices.DeleteFunc(slices.Clone(owners), func(o server.Owner) bool {
+// unnamed returns the owners that are not in got.
+func unnamed(owners []store.Owner, got store.Renewal) []store.Owner {
+	return slices.DeleteFunc(slices.Clone(owners), func(o store.Owner) bool {
 		return slices.Contains(got.Renewed, o) || slices.Contains(got.Lost, o)
 	})
 }

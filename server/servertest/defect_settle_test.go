@@ -5,12 +5,12 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// asOwner settles for whoever owns the key, as far as mend says.
-func (m *mutant) asOwner(mend func(o *server.Owner, r server.Record)) func(context.Context, server.Owner, server.Settlement) error {
-	return func(ctx context.Context, o server.Owner, s server.Settlement) error {
+// asOwner settles for the present owner of the key. mend chooses the parts of the owner that are corrected.
+func (m *mutant) asOwner(mend func(o *store.Owner, r store.Record)) func(context.Context, store.Owner, store.Settlement) error {
+	return func(ctx context.Context, o store.Owner, s store.Settlement) error {
 		if r, err := m.Store.Read(ctx, o.ID); err == nil {
 			mend(&o, r)
 		}
@@ -20,23 +20,23 @@ func (m *mutant) asOwner(mend func(o *server.Owner, r server.Record)) func(conte
 
 var settleDefects = []defect{
 	{"ignores the fence", func(m *mutant) {
-		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { o.Fence = r.Fence })
+		m.settle = m.asOwner(func(o *store.Owner, r store.Record) { o.Fence = r.Fence })
 	}, []string{
 		"settle: token and fence must both be the owner's",
 		"model: a thousand random calls, as the model says",
 	}},
 	{"ignores the token", func(m *mutant) {
-		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { o.Token = r.Token })
+		m.settle = m.asOwner(func(o *store.Owner, r store.Record) { o.Token = r.Token })
 	}, []string{"settle: token and fence must both be the owner's"}},
 	{"ignores the owner", func(m *mutant) {
-		m.settle = m.asOwner(func(o *server.Owner, r server.Record) { *o = owner(r) })
+		m.settle = m.asOwner(func(o *store.Owner, r store.Record) { *o = owner(r) })
 	}, []string{
 		"settle: zombies change nothing",
 		"settle: an owner and its successor never both win",
 	}},
 	{"tells zombies that all is well", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			if err := m.Store.Settle(ctx, o, s); !errors.Is(err, server.ErrLeaseLost) {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if err := m.Store.Settle(ctx, o, s); !errors.Is(err, store.ErrLeaseLost) {
 				return err
 			}
 			return nil
@@ -47,25 +47,25 @@ var settleDefects = []defect{
 		"settle: a completed record never changes",
 	}},
 	{"refuses who is late", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateInProgress && r.LeaseLeft() <= 0 {
-				return server.ErrLeaseLost
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateInProgress && r.LeaseLeft() <= 0 {
+				return store.ErrLeaseLost
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"settle: who is late but was not taken over still settles"}},
 	{"lets the lease of who counts as dead run on", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			if r, err := m.Store.Read(ctx, o.ID); s.State == server.StateInProgress && err == nil && owner(r) == o {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); s.State == store.StateInProgress && err == nil && owner(r) == o {
 				return nil
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"settle: a run that counts as dead is dead at once"}},
 	{"does not know a repeated completion", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == server.StateCompleted {
-				return server.ErrLeaseLost
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if r, err := m.Store.Read(ctx, o.ID); err == nil && r.State == store.StateCompleted {
+				return store.ErrLeaseLost
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
@@ -76,16 +76,16 @@ var settleDefects = []defect{
 	}},
 	{"keeps the last answer, not the first", func(m *mutant) {
 		var last sync.Map
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			err := m.Store.Settle(ctx, o, s)
 			if err == nil {
 				last.Store(o.ID, s.Answer)
 			}
 			return err
 		}
-		m.show = func(r server.Record) server.Record {
-			if a, ok := last.Load(r.ID); ok && r.State == server.StateCompleted {
-				r.Answer, _ = a.(server.Answer)
+		m.show = func(r store.Record) store.Record {
+			if a, ok := last.Load(r.ID); ok && r.State == store.StateCompleted {
+				r.Answer, _ = a.(store.Answer)
 			}
 			return r
 		}
@@ -94,8 +94,8 @@ var settleDefects = []defect{
 		"settle: a completed record never changes",
 	}},
 	{"acknowledges a settlement and drops it", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-			if s.State == server.StateCompleted {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+			if s.State == store.StateCompleted {
 				return ctx.Err()
 			}
 			return m.Store.Settle(ctx, o, s)
@@ -106,9 +106,9 @@ var settleDefects = []defect{
 		"model: a thousand random calls, as the model says",
 	}},
 	{"tells a zombie beside its successor that all is well", func(m *mutant) {
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			err := m.Store.Settle(ctx, o, s)
-			if r, readErr := m.Store.Read(ctx, o.ID); readErr == nil && r.Fence > o.Fence && r.State == server.StateInProgress {
+			if r, readErr := m.Store.Read(ctx, o.ID); readErr == nil && r.Fence > o.Fence && r.State == store.StateInProgress {
 				return nil
 			}
 			return err

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var sweepDefects = []defect{
@@ -53,9 +53,9 @@ var sweepDefects = []defect{
 	{"sweeps beside a take-over", func(m *mutant) {
 		var swept atomic.Bool
 		m.sweep = func(ctx context.Context, limit int) (int, error) { swept.Store(true); return m.Store.Sweep(ctx, limit) }
-		m.takeOver = func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 			r, won, err := m.Store.TakeOver(ctx, req, from)
-			if errors.Is(err, server.ErrNotFound) && swept.Load() {
+			if errors.Is(err, store.ErrNotFound) && swept.Load() {
 				return r, true, nil
 			}
 			return r, won, err

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A defect is a mistake that a store could make, and the laws that it breaks
+// A defect is a mistake that a store could make, and the rules that it breaks
 // every time.
 type defect struct {
 	name   string
@@ -23,11 +23,11 @@ var defects = slices.Concat(claimDefects, ownerDefects, renewDefects, settleDefe
 
 var claimDefects = []defect{
 	{"reads before it claims", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			_, err := m.Store.Read(ctx, req.ID)
 			runtime.Gosched()
 			r, won, claimErr := m.Store.Claim(ctx, req)
-			if errors.Is(err, server.ErrNotFound) && claimErr == nil {
+			if errors.Is(err, store.ErrNotFound) && claimErr == nil {
 				r.Token, won = req.Token, true
 			}
 			return r, won, claimErr
@@ -37,18 +37,18 @@ var claimDefects = []defect{
 		"history: 32 owners at random over 12 keys",
 	}},
 	{"claims over tombstones", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
-			return r, won || r.State == server.StateCancelled, err
+			return r, won || r.State == store.StateCancelled, err
 		}
 	}, []string{
 		"cancel: an absent key gets a tombstone, and never runs",
 		"cancel: it or the first claim wins, never both",
 	}},
 	{"gives a released key to whoever claims", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
-			if r.State == server.StateReleased {
+			if r.State == store.StateReleased {
 				return m.Store.TakeOver(ctx, req, r.Fence)
 			}
 			return r, won, err
@@ -58,7 +58,7 @@ var claimDefects = []defect{
 		"claim: a token that lost the key is a stranger",
 	}},
 	{"does not know a repeated claim", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			_, err := m.Store.Read(ctx, req.ID)
 			r, won, claimErr := m.Store.Claim(ctx, req)
 			return r, won && err != nil, claimErr
@@ -69,49 +69,49 @@ var claimDefects = []defect{
 	}},
 	{"knows a token after it lost the key", func(m *mutant) {
 		var seen sync.Map
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			_, again := seen.LoadOrStore(req.Token, true)
 			r, won, err := m.Store.Claim(ctx, req)
 			return r, won || again, err
 		}
 	}, []string{"claim: a token that lost the key is a stranger"}},
 	{"extends the lease with each duplicate", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
-			if err == nil && !won && r.State == server.StateInProgress {
-				_, err = m.Store.Renew(ctx, []server.Owner{owner(r)}, req.Lease)
+			if err == nil && !won && r.State == store.StateInProgress {
+				_, err = m.Store.Renew(ctx, []store.Owner{owner(r)}, req.Lease)
 			}
 			return r, won, err
 		}
 	}, []string{"claim: a duplicate gets the record and changes nothing"}},
 	{"forgets the window of a claim", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			req.Window = 1000 * time.Hour
 			return m.Store.Claim(ctx, req)
 		}
 	}, []string{"claim: a key first sent before the window never runs"}},
 	{"refuses old retries of keys that have a record", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
 			if err == nil && tooOldFor(r, req) {
-				return server.Record{}, false, server.ErrExpired
+				return store.Record{}, false, store.ErrExpired
 			}
 			return r, won, err
 		}
 	}, []string{"claim: the window is for absent keys only"}},
 	{"refuses what is kept for a century", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			if req.Keep > 100*365*24*time.Hour {
-				return server.Record{}, false, errors.New("too long")
+				return store.Record{}, false, errors.New("too long")
 			}
 			return m.Store.Claim(ctx, req)
 		}
 	}, []string{"claim: nothing is too long up to MaxRetention"}},
 	{"starts with fence 0", func(m *mutant) {
-		m.show = func(r server.Record) server.Record { r.Fence--; return r }
+		m.show = func(r store.Record) store.Record { r.Fence--; return r }
 	}, []string{"claim: the first owner has fence 1 and what it asked for"}},
 }
 
-func tooOldFor(r server.Record, req server.ClaimRequest) bool {
+func tooOldFor(r store.Record, req store.ClaimRequest) bool {
 	return !req.FirstSent.IsZero() && req.FirstSent.Before(r.Now.Add(-req.Window))
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var txDefects = []defect{
@@ -15,9 +15,9 @@ var txDefects = []defect{
 		"tx: a lost lease rolls everything back",
 	}},
 	{"takes a key that is being decided about for a lost store", func(m *mutant) {
-		m.claim = func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 			r, won, err := m.Store.Claim(ctx, req)
-			if errors.Is(err, server.ErrInProgress) {
+			if errors.Is(err, store.ErrInProgress) {
 				err = errors.New("timeout")
 			}
 			return r, won, err
@@ -25,7 +25,7 @@ var txDefects = []defect{
 	}, []string{"tx cancel: a claim and a take-over hear of it soon"}},
 	{"settles beside the transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				return errors.Join(m.Store.Settle(ctx, o, s), tx.Tx.Rollback(ctx))
 			}
 		})
@@ -36,16 +36,16 @@ var txDefects = []defect{
 	}},
 	{"commits the effects of zombies", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				other := request(newID())
 				r, _, err := m.Store.Claim(ctx, other)
 				if err != nil {
 					return err
 				}
-				if now, err := m.Store.Read(ctx, o.ID); err == nil && owner(now) == o && now.State == server.StateInProgress {
+				if now, err := m.Store.Read(ctx, o.ID); err == nil && owner(now) == o && now.State == store.StateInProgress {
 					return tx.Tx.Settle(ctx, o, s)
 				}
-				return errors.Join(tx.Tx.Settle(ctx, owner(r), s), server.ErrLeaseLost)
+				return errors.Join(tx.Tx.Settle(ctx, owner(r), s), store.ErrLeaseLost)
 			}
 		})
 	}, []string{
@@ -55,7 +55,7 @@ var txDefects = []defect{
 	}},
 	{"does not look at the owner in a transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				if r, err := m.Store.Read(ctx, o.ID); err == nil {
 					o = owner(r)
 				}
@@ -70,22 +70,22 @@ var txDefects = []defect{
 	{"knows no completion that a transaction made", func(m *mutant) {
 		var done sync.Map
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				done.Store(o, true)
 				return tx.Tx.Settle(ctx, o, s)
 			}
 		})
-		m.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+		m.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 			if _, ok := done.Load(o); ok {
-				return server.ErrLeaseLost
+				return store.ErrLeaseLost
 			}
 			return m.Store.Settle(ctx, o, s)
 		}
 	}, []string{"tx: a completion whose answer was lost can be repeated"}},
 	{"only completes in a transaction", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
-				s.State = server.StateCompleted
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+				s.State = store.StateCompleted
 				return tx.Tx.Settle(ctx, o, s)
 			}
 		})
@@ -114,16 +114,16 @@ var txDefects = []defect{
 	}},
 	{"cancels at the end of the transaction only", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			var reqs []server.CancelRequest
-			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+			var reqs []store.CancelRequest
+			tx.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 				reqs = append(reqs, req)
 				r, err := m.Store.Read(ctx, req.ID)
-				if errors.Is(err, server.ErrNotFound) {
-					return server.Record{}, false, nil
+				if errors.Is(err, store.ErrNotFound) {
+					return store.Record{}, false, nil
 				}
 				return r, err == nil, err
 			}
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				for _, req := range reqs {
 					if _, _, err := tx.Tx.Cancel(ctx, req); err != nil {
 						return errors.Join(err, tx.Tx.Rollback(ctx))
@@ -148,18 +148,18 @@ var txDefects = []defect{
 				}
 				held = nil
 			}
-			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+			tx.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 				l, _ := locks.LoadOrStore(req.ID, make(chan struct{}, 1))
 				lock, _ := l.(chan struct{})
 				select {
 				case lock <- struct{}{}:
 					held = append(held, lock)
 				case <-ctx.Done():
-					return server.Record{}, false, ctx.Err()
+					return store.Record{}, false, ctx.Err()
 				}
 				return tx.Tx.Cancel(ctx, req)
 			}
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				defer unlock()
 				return tx.Tx.Settle(ctx, o, s)
 			}
@@ -171,9 +171,9 @@ var txDefects = []defect{
 	}, []string{"tx cancel: two undo runs in opposite order both end"}},
 	{"locks only what it changes", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.cancel = func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+			tx.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 				r, err := m.Store.Read(ctx, req.ID)
-				if err == nil && r.State == server.StateInProgress && r.LeaseLeft() > 0 {
+				if err == nil && r.State == store.StateInProgress && r.LeaseLeft() > 0 {
 					return r, true, nil
 				}
 				return tx.Tx.Cancel(ctx, req)
@@ -190,10 +190,10 @@ var txDefects = []defect{
 					once.Do(mu.Unlock)
 				}
 			}
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				defer unlock()
 				if !free {
-					return errors.Join(tx.Tx.Rollback(ctx), server.ErrConflict)
+					return errors.Join(tx.Tx.Rollback(ctx), store.ErrConflict)
 				}
 				return tx.Tx.Settle(ctx, o, s)
 			}
@@ -214,9 +214,9 @@ var txDefects = []defect{
 	}},
 	{"takes every failure for a conflict", func(m *mutant) {
 		m.beginWith(func(tx *mutantTx) {
-			tx.settle = func(ctx context.Context, o server.Owner, s server.Settlement) error {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
 				if err := tx.Tx.Settle(ctx, o, s); err != nil {
-					return errors.Join(server.ErrConflict, err)
+					return errors.Join(store.ErrConflict, err)
 				}
 				return nil
 			}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func closed() <-chan struct{} {
@@ -16,7 +16,7 @@ func closed() <-chan struct{} {
 
 var watchDefects = []defect{
 	{"tells nobody anything", func(m *mutant) {
-		m.watch = func(server.ID, int64) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
+		m.watch = func(store.ID, int64) (<-chan struct{}, func()) { return make(chan struct{}), func() {} }
 	}, []string{
 		"watch: however a run ends, who watches it is told",
 		"watch: of what is over already, one is told as well",
@@ -24,18 +24,18 @@ var watchDefects = []defect{
 		"watch: no end falls between the look and the watch",
 	}},
 	{"tells everybody at once", func(m *mutant) {
-		m.watch = func(server.ID, int64) (<-chan struct{}, func()) { return closed(), func() {} }
+		m.watch = func(store.ID, int64) (<-chan struct{}, func()) { return closed(), func() {} }
 	}, []string{
 		"watch: a run that goes on is no news",
 		"watch: of what is over already, one is told as well",
 	}},
 	{"tells of completions only", func(m *mutant) {
-		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+		m.watch = func(id store.ID, fence int64) (<-chan struct{}, func()) {
 			ended, stop := m.Store.Watch(id, fence)
 			told := make(chan struct{})
 			go func() {
 				<-ended
-				if r, err := m.Store.Read(context.Background(), id); err == nil && r.State == server.StateCompleted {
+				if r, err := m.Store.Read(context.Background(), id); err == nil && r.State == store.StateCompleted {
 					close(told)
 				}
 			}()
@@ -44,14 +44,14 @@ var watchDefects = []defect{
 	}, []string{"watch: however a run ends, who watches it is told"}},
 	{"tells of renewals", func(m *mutant) {
 		var mu sync.Mutex
-		news := make(map[server.ID]chan struct{})
-		m.watch = func(id server.ID, _ int64) (<-chan struct{}, func()) {
+		news := make(map[store.ID]chan struct{})
+		m.watch = func(id store.ID, _ int64) (<-chan struct{}, func()) {
 			mu.Lock()
 			defer mu.Unlock()
 			news[id] = make(chan struct{})
 			return news[id], func() {}
 		}
-		m.renew = func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+		m.renew = func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, o := range owners {
@@ -63,7 +63,7 @@ var watchDefects = []defect{
 		}
 	}, []string{"watch: a run that goes on is no news"}},
 	{"watches what comes, and does not look at what is", func(m *mutant) {
-		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+		m.watch = func(id store.ID, fence int64) (<-chan struct{}, func()) {
 			ended, stop := m.Store.Watch(id, fence)
 			select {
 			case <-ended:
@@ -77,7 +77,7 @@ var watchDefects = []defect{
 		"watch: no end falls between the look and the watch",
 	}},
 	{"does not tell the runs of a key apart", func(m *mutant) {
-		m.watch = func(id server.ID, _ int64) (<-chan struct{}, func()) {
+		m.watch = func(id store.ID, _ int64) (<-chan struct{}, func()) {
 			r, err := m.Store.Read(context.Background(), id)
 			if err != nil {
 				return closed(), func() {}
@@ -87,8 +87,8 @@ var watchDefects = []defect{
 	}, []string{"watch: of what is over already, one is told as well"}},
 	{"stops all who watch with the first who does not want to", func(m *mutant) {
 		var mu sync.Mutex
-		stops := make(map[server.ID][]func())
-		m.watch = func(id server.ID, fence int64) (<-chan struct{}, func()) {
+		stops := make(map[store.ID][]func())
+		m.watch = func(id store.ID, fence int64) (<-chan struct{}, func()) {
 			ended, stop := m.Store.Watch(id, fence)
 			mu.Lock()
 			defer mu.Unlock()

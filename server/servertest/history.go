@@ -6,51 +6,51 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-var historyLaws = []law{{"history: 32 owners at random over 12 keys", randomOwners}}
+var historyRules = []rule{{"history: 32 owners at random over 12 keys", randomOwners}}
 
 const historySteps = 40
 
-// An actor calls the store at random, and writes down what it saw.
+// An actor calls the store at random, and records what it saw.
 type actor struct {
 	c    *check
-	ids  []server.ID
-	mine []server.Owner        // whom it was, dead or alive
-	lost map[server.Owner]bool // who cannot settle any more, as a renewal said
+	ids  []store.ID
+	mine []store.Owner        // the owners that it was, dead or alive
+	lost map[store.Owner]bool // the owners that cannot settle any more, according to a renewal
 	seen []sighting
 	err  error
 }
 
 // A sighting is a record as a call returned it.
 type sighting struct {
-	server.Record
+	store.Record
 	won     bool // the call made its caller the owner
 	settled bool // the call completed the run of this token and fence
 	renewed bool // the call renewed the lease of this token and fence
 }
 
 func randomOwners(c *check) {
-	ids := make([]server.ID, 12)
+	ids := make([]store.ID, 12)
 	for i := range ids {
 		ids[i] = newID()
 	}
 	actors := make([]*actor, 32)
 	together(len(actors), func(i int) {
-		actors[i] = &actor{c: c, ids: ids, lost: make(map[server.Owner]bool)}
+		actors[i] = &actor{c: c, ids: ids, lost: make(map[store.Owner]bool)}
 		for range historySteps {
 			actors[i].act()
 		}
 	})
-	h := history{c: c, owners: make(map[server.ID]map[int64]server.Token), completed: make(map[server.ID]int64)}
+	h := history{c: c, owners: make(map[store.ID]map[int64]store.Token), completed: make(map[store.ID]int64)}
 	for _, a := range actors {
 		c.must("a random call", a.err)
 		h.add(a.seen)
 	}
 	for id, fence := range h.completed {
 		r := c.read(id)
-		want(c, "state of a key whose completion was acknowledged", r.State, server.StateCompleted)
+		want(c, "state of a key whose completion was acknowledged", r.State, store.StateCompleted)
 		want(c, "fence of a key whose completion was acknowledged", r.Fence, fence)
 	}
 }
@@ -70,24 +70,24 @@ func (a *actor) act() {
 	if rand.IntN(3) > 0 {
 		req.Lease = gone
 	}
-	if errors.Is(err, server.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		a.own(a.c.store.Claim(ctx, req))
 		return
 	}
 	a.see(r, err)
 	switch rand.IntN(12) {
 	case 0:
-		before, _, err := a.c.store.Cancel(ctx, server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
+		before, _, err := a.c.store.Cancel(ctx, store.CancelRequest{ID: id, Token: newToken(), Keep: keep})
 		a.see(before, err)
 	case 1:
-		r, _, err := a.c.store.Bury(ctx, grave(r, server.StatePoisoned))
+		r, _, err := a.c.store.Quarantine(ctx, grave(r, store.StatePoisoned))
 		a.see(r, err)
 	default:
 		a.own(a.c.store.TakeOver(ctx, req, r.Fence))
 	}
 }
 
-func (a *actor) own(r server.Record, won bool, err error) {
+func (a *actor) own(r store.Record, won bool, err error) {
 	if err != nil {
 		a.err = errors.Join(a.err, err)
 		return
@@ -98,7 +98,7 @@ func (a *actor) own(r server.Record, won bool, err error) {
 	}
 }
 
-func (a *actor) see(r server.Record, err error) {
+func (a *actor) see(r store.Record, err error) {
 	if err != nil {
 		a.err = errors.Join(a.err, err)
 		return
@@ -106,7 +106,7 @@ func (a *actor) see(r server.Record, err error) {
 	a.seen = append(a.seen, sighting{Record: r})
 }
 
-func (a *actor) settle(o server.Owner) {
+func (a *actor) settle(o store.Owner) {
 	s := release
 	if rand.IntN(6) == 0 {
 		s = completion(200, string(o.Token[:]))
@@ -115,18 +115,18 @@ func (a *actor) settle(o server.Owner) {
 	if err == nil && a.lost[o] {
 		a.err = errors.Join(a.err, errors.New("an owner settled that a renewal took for lost"))
 	}
-	if err != nil && !errors.Is(err, server.ErrLeaseLost) {
+	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
 		a.err = errors.Join(a.err, err)
 	}
-	if err == nil && s.State == server.StateCompleted {
-		a.mine = slices.DeleteFunc(a.mine, func(mine server.Owner) bool { return mine == o }) // a renewal may say lost
-		done := server.Record{ID: o.ID, State: server.StateCompleted, Token: o.Token, Fence: o.Fence, Answer: s.Answer}
+	if err == nil && s.State == store.StateCompleted {
+		a.mine = slices.DeleteFunc(a.mine, func(mine store.Owner) bool { return mine == o }) // a renewal may say lost
+		done := store.Record{ID: o.ID, State: store.StateCompleted, Token: o.Token, Fence: o.Fence, Answer: s.Answer}
 		a.seen = append(a.seen, sighting{Record: done, settled: true})
 	}
 }
 
-// renew renews all owners that the actor was, some dead and some alive, for a moment:
-// the keys stay free for the others. Other actors hold some of the records meanwhile.
+// renew renews all owners that the actor was, some dead and some alive. The new leases are short, so that the keys
+// stay free for the others. Other actors hold some of the records meanwhile.
 func (a *actor) renew() {
 	got, err := a.c.store.Renew(a.c.Context(), a.mine, gone)
 	left, misnamed := undecided(a.mine, got)
@@ -144,7 +144,7 @@ func (a *actor) renew() {
 		if a.lost[o] {
 			a.err = errors.Join(a.err, errors.New("an owner was renewed that was lost before"))
 		}
-		alive := server.Record{ID: o.ID, State: server.StateInProgress, Token: o.Token, Fence: o.Fence}
+		alive := store.Record{ID: o.ID, State: store.StateInProgress, Token: o.Token, Fence: o.Fence}
 		a.seen = append(a.seen, sighting{Record: alive, renewed: true})
 	}
 }
@@ -152,20 +152,20 @@ func (a *actor) renew() {
 // history is what all actors saw, by key.
 type history struct {
 	c         *check
-	owners    map[server.ID]map[int64]server.Token // who ran at each fence
-	completed map[server.ID]int64                  // at which fence
+	owners    map[store.ID]map[int64]store.Token // the owner that ran at each fence
+	completed map[store.ID]int64                 // at which fence
 }
 
-// add checks what one actor saw, in its order, and against the others.
+// add checks one actor's sightings, in their order, and against those of the others.
 func (h *history) add(seen []sighting) {
 	h.c.Helper()
-	last := make(map[server.ID]server.Record)
+	last := make(map[store.ID]store.Record)
 	for _, s := range seen {
 		h.oneOwnerPerFence(s)
 		if s.renewed {
 			continue // no record
 		}
-		if s.State == server.StateCompleted {
+		if s.State == store.StateCompleted {
 			h.oneAnswer(s)
 		}
 		if s.settled {
@@ -181,11 +181,11 @@ func (h *history) add(seen []sighting) {
 
 func (h *history) oneOwnerPerFence(s sighting) {
 	h.c.Helper()
-	if s.State != server.StateInProgress && s.State != server.StateCompleted {
+	if s.State != store.StateInProgress && s.State != store.StateCompleted {
 		return
 	}
 	if h.owners[s.ID] == nil {
-		h.owners[s.ID] = make(map[int64]server.Token)
+		h.owners[s.ID] = make(map[int64]store.Token)
 	}
 	if other, ok := h.owners[s.ID][s.Fence]; ok && other != s.Token {
 		h.c.Fatalf("fence %d of a key had the owners %x and %x", s.Fence, other, s.Token)
@@ -204,14 +204,14 @@ func (h *history) oneAnswer(s sighting) {
 }
 
 // neverBack compares two sightings of a key by one actor.
-func (h *history) neverBack(before, after server.Record) {
+func (h *history) neverBack(before, after store.Record) {
 	h.c.Helper()
-	final := before.State == server.StateCompleted || before.State == server.StateCancelled
+	final := before.State == store.StateCompleted || before.State == store.StateCancelled
 	switch {
 	case after.Fence < before.Fence:
 		h.c.Fatalf("fence went from %d to %d", before.Fence, after.Fence)
-	case after.Deaths < before.Deaths:
-		h.c.Fatalf("deaths went from %d to %d", before.Deaths, after.Deaths)
+	case after.RecoveryAttempts < before.RecoveryAttempts:
+		h.c.Fatalf("deaths went from %d to %d", before.RecoveryAttempts, after.RecoveryAttempts)
 	case before.MaybeRan && !after.MaybeRan:
 		h.c.Fatal("what may have happened was forgotten")
 	case after.Fingerprint != before.Fingerprint || !sameTime(after.CreatedAt, before.CreatedAt):

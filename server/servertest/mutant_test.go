@@ -7,46 +7,46 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A mutant is a memstore with something broken: each field that is set stands
-// in for a method.
+// A mutant is a memstore with a defect: each field that is set replaces a
+// method.
 type mutant struct {
 	*memstore.Store
-	skew   atomic.Int64 // by which the store's clock is ahead
-	marred counts       // the effects, and what breaks them
+	skew   atomic.Int64 // the time by which the store's clock is ahead
+	marred counts       // the effects, and their defects
 
-	claim    func(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error)
-	takeOver func(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error)
-	bury     func(ctx context.Context, req server.BuryRequest) (server.Record, bool, error)
-	renew    func(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error)
-	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
-	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
-	sweep    func(ctx context.Context, limit int) (int, error)
-	stats    func(ctx context.Context) (server.Stats, error)
-	begin    func(ctx context.Context) (server.Tx, error)
-	list     func(ctx context.Context, req server.ListRequest) ([]server.Record, error)
-	resolve  func(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error)
-	forget   func(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error)
-	deferral func(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error)
-	auditLog func(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error)
-	watch    func(id server.ID, fence int64) (ended <-chan struct{}, stop func())
-	show     func(r server.Record) server.Record // what every method returns of a record
+	claim      func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error)
+	takeOver   func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error)
+	quarantine func(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error)
+	renew      func(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error)
+	settle     func(ctx context.Context, o store.Owner, s store.Settlement) error
+	cancel     func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error)
+	sweep      func(ctx context.Context, limit int) (int, error)
+	stats      func(ctx context.Context) (store.Stats, error)
+	begin      func(ctx context.Context) (store.Tx, error)
+	list       func(ctx context.Context, req store.ListRequest) ([]store.Record, error)
+	resolve    func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error)
+	forget     func(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error)
+	deferral   func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error)
+	auditLog   func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error)
+	watch      func(id store.ID, fence int64) (ended <-chan struct{}, stop func())
+	show       func(r store.Record) store.Record // changes every record that a method returns
 }
 
 func newMutant(tb testing.TB) *mutant {
-	m := &mutant{marred: counts{n: make(map[server.ID]int)}}
-	store, err := memstore.NewWith(memstore.Config{
+	m := &mutant{marred: counts{n: make(map[store.ID]int)}}
+	s, err := memstore.NewWith(memstore.Config{
 		Now:         func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) },
 		LockTimeout: time.Second,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.Store = store
-	m.show = func(r server.Record) server.Record { return r }
+	m.Store = s
+	m.show = func(r store.Record) store.Record { return r }
 	return m
 }
 
@@ -57,7 +57,7 @@ func (m *mutant) ahead(call func()) {
 	call()
 }
 
-func (m *mutant) Claim(ctx context.Context, req server.ClaimRequest) (server.Record, bool, error) {
+func (m *mutant) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	do := m.claim
 	if do == nil {
 		do = m.Store.Claim
@@ -66,7 +66,7 @@ func (m *mutant) Claim(ctx context.Context, req server.ClaimRequest) (server.Rec
 	return m.show(r), ok, err
 }
 
-func (m *mutant) TakeOver(ctx context.Context, req server.ClaimRequest, from int64) (server.Record, bool, error) {
+func (m *mutant) TakeOver(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
 	do := m.takeOver
 	if do == nil {
 		do = m.Store.TakeOver
@@ -75,30 +75,30 @@ func (m *mutant) TakeOver(ctx context.Context, req server.ClaimRequest, from int
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Bury(ctx context.Context, req server.BuryRequest) (server.Record, bool, error) {
-	do := m.bury
+func (m *mutant) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
+	do := m.quarantine
 	if do == nil {
-		do = m.Store.Bury
+		do = m.Store.Quarantine
 	}
 	r, ok, err := do(ctx, req)
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Renew(ctx context.Context, owners []server.Owner, lease time.Duration) (server.Renewal, error) {
+func (m *mutant) Renew(ctx context.Context, owners []store.Owner, lease time.Duration) (store.Renewal, error) {
 	if m.renew != nil {
 		return m.renew(ctx, owners, lease)
 	}
 	return m.Store.Renew(ctx, owners, lease)
 }
 
-func (m *mutant) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+func (m *mutant) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	if m.settle != nil {
 		return m.settle(ctx, o, s)
 	}
 	return m.Store.Settle(ctx, o, s)
 }
 
-func (m *mutant) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+func (m *mutant) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	do := m.cancel
 	if do == nil {
 		do = m.Store.Cancel
@@ -107,7 +107,7 @@ func (m *mutant) Cancel(ctx context.Context, req server.CancelRequest) (server.R
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Read(ctx context.Context, id server.ID) (server.Record, error) {
+func (m *mutant) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	r, err := m.Store.Read(ctx, id)
 	return m.show(r), err
 }
@@ -119,21 +119,21 @@ func (m *mutant) Sweep(ctx context.Context, limit int) (int, error) {
 	return m.Store.Sweep(ctx, limit)
 }
 
-func (m *mutant) Stats(ctx context.Context) (server.Stats, error) {
+func (m *mutant) Stats(ctx context.Context) (store.Stats, error) {
 	if m.stats != nil {
 		return m.stats(ctx)
 	}
 	return m.Store.Stats(ctx)
 }
 
-func (m *mutant) List(ctx context.Context, req server.ListRequest) ([]server.Record, error) {
+func (m *mutant) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if m.list != nil {
 		return m.list(ctx, req)
 	}
 	return m.Store.List(ctx, req)
 }
 
-func (m *mutant) Resolve(ctx context.Context, req server.ResolveRequest) (server.Record, bool, error) {
+func (m *mutant) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	do := m.resolve
 	if do == nil {
 		do = m.Store.Resolve
@@ -142,7 +142,7 @@ func (m *mutant) Resolve(ctx context.Context, req server.ResolveRequest) (server
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Forget(ctx context.Context, id server.ID, from int64, by server.Audit) (server.Record, bool, error) {
+func (m *mutant) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
 	do := m.forget
 	if do == nil {
 		do = m.Store.Forget
@@ -151,46 +151,46 @@ func (m *mutant) Forget(ctx context.Context, id server.ID, from int64, by server
 	return m.show(r), ok, err
 }
 
-func (m *mutant) Defer(ctx context.Context, id server.ID, from int64, d time.Duration) (bool, error) {
+func (m *mutant) Defer(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error) {
 	if m.deferral != nil {
 		return m.deferral(ctx, id, from, d)
 	}
 	return m.Store.Defer(ctx, id, from, d)
 }
 
-func (m *mutant) AuditLog(ctx context.Context, id server.ID, limit int) ([]server.AuditEntry, error) {
+func (m *mutant) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 	if m.auditLog != nil {
 		return m.auditLog(ctx, id, limit)
 	}
 	return m.Store.AuditLog(ctx, id, limit)
 }
 
-func (m *mutant) Watch(id server.ID, fence int64) (ended <-chan struct{}, stop func()) {
+func (m *mutant) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop func()) {
 	if m.watch != nil {
 		return m.watch(id, fence)
 	}
 	return m.Store.Watch(id, fence)
 }
 
-func (m *mutant) Begin(ctx context.Context) (server.Tx, error) {
+func (m *mutant) Begin(ctx context.Context) (store.Tx, error) {
 	if m.begin != nil {
 		return m.begin(ctx)
 	}
 	return m.Store.Begin(ctx)
 }
 
-// mutantTx is a transaction with something broken.
+// mutantTx is a transaction with a defect.
 type mutantTx struct {
-	server.Tx
-	cancel   func(ctx context.Context, req server.CancelRequest) (server.Record, bool, error)
-	settle   func(ctx context.Context, o server.Owner, s server.Settlement) error
+	store.Tx
+	cancel   func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error)
+	settle   func(ctx context.Context, o store.Owner, s store.Settlement) error
 	rollback func(ctx context.Context) error
 	err      func() error
 }
 
 // beginWith breaks every transaction.
 func (m *mutant) beginWith(mar func(tx *mutantTx)) {
-	m.begin = func(ctx context.Context) (server.Tx, error) {
+	m.begin = func(ctx context.Context) (store.Tx, error) {
 		healthy, err := m.Store.Begin(ctx)
 		if err != nil {
 			return nil, err
@@ -201,14 +201,14 @@ func (m *mutant) beginWith(mar func(tx *mutantTx)) {
 	}
 }
 
-func (t *mutantTx) Cancel(ctx context.Context, req server.CancelRequest) (server.Record, bool, error) {
+func (t *mutantTx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if t.cancel != nil {
 		return t.cancel(ctx, req)
 	}
 	return t.Tx.Cancel(ctx, req)
 }
 
-func (t *mutantTx) Settle(ctx context.Context, o server.Owner, s server.Settlement) error {
+func (t *mutantTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) error {
 	if t.settle != nil {
 		return t.settle(ctx, o, s)
 	}
@@ -232,11 +232,11 @@ func (t *mutantTx) Rollback(ctx context.Context) error {
 // counts are effects in memory.
 type counts struct {
 	mu    sync.Mutex
-	n     map[server.ID]int
+	n     map[store.ID]int
 	early bool // they happen before the commit
 }
 
-func (c *counts) Add(ctx context.Context, id server.ID) error {
+func (c *counts) Add(ctx context.Context, id store.ID) error {
 	add := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *counts) Add(ctx context.Context, id server.ID) error {
 	return memstore.Tx(ctx).Do(add)
 }
 
-func (c *counts) Count(_ context.Context, id server.ID) (int, error) {
+func (c *counts) Count(_ context.Context, id store.ID) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[id], nil

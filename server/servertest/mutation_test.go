@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-var allLaws = slices.Concat(laws, txLaws, watchLaws)
+var allRules = slices.Concat(rules, txRules, watchRules)
 
-// TestLaws_healthy is the control: what the mutants are made of breaks no law.
-func TestLaws_healthy(t *testing.T) {
+// TestRules_healthy is the control: the store under the mutants breaks no rule.
+func TestRules_healthy(t *testing.T) {
 	t.Parallel()
-	for _, l := range allLaws {
+	for _, l := range allRules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMutant(t)
 			r := watch(l, &check{TB: t, store: m, txs: m, watches: m, effects: &m.marred})
 			if r.Failed() {
-				t.Errorf("a healthy store broke the law:\n%s", r.report())
+				t.Errorf("a healthy store broke the rule:\n%s", r.report())
 			}
 		})
 	}
 }
 
-// TestLaws_inABubble shows that no law spins, or needs real time to pass: in a
-// bubble time stands still unless everybody waits.
-func TestLaws_inABubble(t *testing.T) {
+// TestRules_inABubble shows that no rule spins, or needs real time. In a bubble
+// time moves only while all goroutines wait.
+func TestRules_inABubble(t *testing.T) {
 	t.Parallel()
-	for _, l := range allLaws {
+	for _, l := range allRules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLaws_inABubble(t *testing.T) {
 
 const tries = 100
 
-func TestLaws_catchMutants(t *testing.T) {
+func TestRules_catchMutants(t *testing.T) {
 	t.Parallel()
 	for _, d := range defects {
 		for _, name := range d.breaks {
@@ -50,7 +50,7 @@ func TestLaws_catchMutants(t *testing.T) {
 				// Races are provoked, not forced, and the mutants are fast: some
 				// pass four times of five.
 				for range tries {
-					if try(t, d, lawNamed(t, name)).Failed() {
+					if try(t, d, ruleNamed(t, name)).Failed() {
 						return
 					}
 				}
@@ -60,11 +60,11 @@ func TestLaws_catchMutants(t *testing.T) {
 	}
 }
 
-// TestLaws_eachBites fails for a law that no defect is known to break: it could
-// as well be empty.
-func TestLaws_eachBites(t *testing.T) {
+// TestRules_eachBites fails for a rule that no known defect breaks: such a rule
+// could be empty.
+func TestRules_eachBites(t *testing.T) {
 	t.Parallel()
-	for _, l := range allLaws {
+	for _, l := range allRules {
 		bites := slices.ContainsFunc(defects, func(d defect) bool { return slices.Contains(d.breaks, l.name) })
 		if !bites {
 			t.Errorf("no defect breaks %q", l.name)
@@ -72,18 +72,18 @@ func TestLaws_eachBites(t *testing.T) {
 	}
 }
 
-// try runs a law on a store with a defect, and with little patience.
-func try(tb testing.TB, d defect, l law) *recorder {
+// try runs a rule on a store with a defect, and with little patience.
+func try(tb testing.TB, d defect, l rule) *recorder {
 	m := newMutant(tb)
 	d.mar(m)
 	return watch(l, &check{TB: tb, store: m, txs: m, watches: m, effects: &m.marred, patience: 300 * time.Millisecond})
 }
 
-func lawNamed(t *testing.T, name string) law {
+func ruleNamed(t *testing.T, name string) rule {
 	t.Helper()
-	i := slices.IndexFunc(allLaws, func(l law) bool { return l.name == name })
+	i := slices.IndexFunc(allRules, func(l rule) bool { return l.name == name })
 	if i < 0 {
-		t.Fatalf("no law is named %q", name)
+		t.Fatalf("no rule is named %q", name)
 	}
-	return allLaws[i]
+	return allRules[i]
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 func (c *check) againstModel(seed uint64, steps int) {
@@ -16,7 +16,7 @@ func (c *check) againstModel(seed uint64, steps int) {
 	for i := range r.ids {
 		r.ids[i], r.tokens[i] = newID(), newToken()
 	}
-	m, calls := make(model), make(map[server.ID][]step)
+	m, calls := make(model), make(map[store.ID][]step)
 	for i := range steps {
 		s := r.next(m)
 		calls[s.id] = append(calls[s.id], s)
@@ -43,14 +43,14 @@ func (c *check) sweptNow() time.Time {
 	return r.Now.Truncate(time.Microsecond)
 }
 
-// play makes one call of the store and of the model, and says how they differ;
-// ids are the keys that a sweep may have touched.
-func (c *check) play(m model, s step, ids []server.ID) string {
+// play makes one call of the store and of the model, and describes their
+// difference. ids are the keys that a sweep may have changed.
+func (c *check) play(m model, s step, ids []store.ID) string {
 	c.Helper()
 	if s.method == "renew" {
 		return c.playRenewal(m, s)
 	}
-	var before server.Record
+	var before store.Record
 	if k := m[s.id]; k != nil {
 		before = k.Record
 	}
@@ -85,13 +85,13 @@ func (c *check) play(m model, s step, ids []server.ID) string {
 	return ""
 }
 
-// compare says how the key of s differs from what the model has of it.
+// compare describes how the record of s's key differs from the model's.
 func (c *check) compare(m model, s step) string {
 	c.Helper()
 	k := m[s.id]
 	got, err := c.store.Read(c.Context(), s.id)
 	switch {
-	case k == nil && errors.Is(err, server.ErrNotFound):
+	case k == nil && errors.Is(err, store.ErrNotFound):
 		return ""
 	case k == nil || err != nil:
 		return fmt.Sprintf("after %s: the store has a record = %v (error %v), want %v", s.method, err == nil, err, k != nil)
@@ -103,12 +103,12 @@ func (c *check) compare(m model, s step) string {
 }
 
 // modelDifference leaves out the times that a model does not know.
-func modelDifference(got, want server.Record) string {
+func modelDifference(got, want store.Record) string {
 	got.CreatedAt, got.LeaseUntil, got.ExpiresAt, got.ReplayUntil = want.CreatedAt, want.LeaseUntil, want.ExpiresAt, want.ReplayUntil
 	return difference(got, want)
 }
 
-// letPass waits until what is to be over after s is over.
+// letPass waits until the times that must be over after s are over.
 func (c *check) letPass(s step) {
 	c.Helper()
 	if s.lease != gone && s.keep != gone && s.end.ReplayFor != gone {
@@ -121,18 +121,18 @@ func (c *check) letPass(s step) {
 	c.eventually("a microsecond passes", func() bool { return c.read(s.id).Now.Sub(r.Now) > gone })
 }
 
-// call returns of a sweep how many records went, in place of a fence.
-func (c *check) call(s step) (r server.Record, ok bool, err error) {
+// call returns, for a sweep, the number of deleted records instead of a fence.
+func (c *check) call(s step) (r store.Record, ok bool, err error) {
 	ctx := c.Context()
 	switch s.method {
 	case "claim":
 		return c.store.Claim(ctx, s.request())
 	case "take over":
 		return c.store.TakeOver(ctx, s.request(), s.fence)
-	case "bury":
-		return c.store.Bury(ctx, server.BuryRequest{ID: s.id, From: s.fence, To: s.grave})
+	case "quarantine":
+		return c.store.Quarantine(ctx, store.QuarantineRequest{ID: s.id, From: s.fence, To: s.grave})
 	case "cancel":
-		return c.store.Cancel(ctx, server.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
+		return c.store.Cancel(ctx, store.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
 	case "settle":
 		err := c.store.Settle(ctx, s.owner(), s.end)
 		return r, err == nil, err
@@ -145,18 +145,18 @@ func (c *check) call(s step) (r server.Record, ok bool, err error) {
 		return r, won, err
 	default:
 		n, err := c.store.Sweep(ctx, 1000)
-		return server.Record{Fence: int64(n)}, true, err
+		return store.Record{Fence: int64(n)}, true, err
 	}
 }
 
-func (m model) call(s step) (r server.Record, ok bool, err error) {
+func (m model) call(s step) (r store.Record, ok bool, err error) {
 	switch s.method {
 	case "claim":
 		ok, err = m.claim(s)
 	case "take over":
 		ok, err = m.takeOver(s)
-	case "bury":
-		ok, err = m.bury(s)
+	case "quarantine":
+		ok, err = m.quarantine(s)
 	case "cancel":
 		ok, err = m.cancel(s)
 	case "settle":
@@ -168,7 +168,7 @@ func (m model) call(s step) (r server.Record, ok bool, err error) {
 	case "defer":
 		ok, err = m.deferral(s)
 	default:
-		return server.Record{Fence: int64(m.sweep())}, true, nil
+		return store.Record{Fence: int64(m.sweep())}, true, nil
 	}
 	if k := m[s.id]; k != nil {
 		r = k.Record

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // playRenewal renews several owners at once, of the store and of the model, and
-// says how these differ. In some steps a transaction holds one of the records.
-// Then its owner is undecided, and the others are renewed or lost all the same.
+// describes the difference. In some steps a transaction holds one of the
+// records. Then its owner is undecided, and the others are still renewed or
+// lost.
 func (c *check) playRenewal(m model, s step) string {
 	c.Helper()
-	owners := append([]server.Owner{s.owner()}, s.others...)
+	owners := append([]store.Owner{s.owner()}, s.others...)
 	release := c.hold(s.held)
 	got, err := c.store.Renew(c.Context(), owners, s.lease)
 	held := release()
@@ -41,17 +42,17 @@ func (c *check) playRenewal(m model, s step) string {
 	return ""
 }
 
-// hold makes a transaction hold the record of id, where the store has
+// hold makes a transaction hold the record of id, if the store has
 // transactions. release ends it, and returns whether it held the record.
-func (c *check) hold(id server.ID) (release func() bool) {
+func (c *check) hold(id store.ID) (release func() bool) {
 	c.Helper()
-	txs, ok := c.store.(server.TxStore)
-	if !ok || id == (server.ID{}) {
+	txs, ok := c.store.(store.TxStore)
+	if !ok || id == (store.ID{}) {
 		return func() bool { return false }
 	}
 	tx, err := txs.Begin(c.Context())
 	c.must("Begin", err)
-	_, _, err = tx.Cancel(c.Context(), server.CancelRequest{ID: id, Token: newToken(), Keep: keep})
+	_, _, err = tx.Cancel(c.Context(), store.CancelRequest{ID: id, Token: newToken(), Keep: keep})
 	c.must("Tx.Cancel", err)
 	return func() bool {
 		c.Helper()

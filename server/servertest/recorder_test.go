@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A recorder lets a test watch a law fail.
+// A recorder lets a test watch a rule fail.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -17,8 +17,8 @@ type recorder struct {
 	cleanups []func()
 }
 
-// watch runs a law on c with a recorder in place of c.TB, and returns that.
-func watch(l law, c *check) *recorder {
+// watch runs a rule on c with a recorder instead of c.TB, and returns the recorder.
+func watch(l rule, c *check) *recorder {
 	r := &recorder{TB: c.TB}
 	c.TB = r
 	done := make(chan struct{})

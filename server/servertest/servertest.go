@@ -7,79 +7,77 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// TestStore runs every law as a parallel subtest, each on a store of its own:
-// open returns an empty one and leaves its closing to tb.Cleanup. If the store
-// is a [server.TxStore], the laws of transactions run too, with none but the
-// store's own effects; see [TestTxStore]. If it is a [server.WatchStore], so do those of
-// watching.
+// TestStore runs every rule as a parallel subtest, each on a store of its own. open returns an empty store, and
+// closes it in tb.Cleanup. If the store is a [store.TxStore], the rules of transactions run too, without effects
+// beside the records; see [TestTxStore]. If the store is a [store.WatchStore], the rules of watching run too.
 //
 // It takes less than 20 seconds with calls of a millisecond.
-func TestStore(t *testing.T, open func(tb testing.TB) server.Store) {
+func TestStore(t *testing.T, open func(tb testing.TB) store.Store) {
 	t.Helper()
-	for _, l := range laws {
+	for _, l := range rules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			l.holds(&check{TB: t, store: open(t)})
 		})
 	}
-	optionally(t, open, txLaws, func(c *check, store server.TxStore) { c.txs, c.effects = store, noEffects{} })
-	optionally(t, open, watchLaws, func(c *check, store server.WatchStore) { c.watches = store })
+	optionally(t, open, txRules, func(c *check, s store.TxStore) { c.txs, c.effects = s, noEffects{} })
+	optionally(t, open, watchRules, func(c *check, s store.WatchStore) { c.watches = s })
 }
 
-// optionally runs the laws for stores that are an S.
-func optionally[S server.Store](t *testing.T, open func(tb testing.TB) server.Store, laws []law, give func(*check, S)) {
+// optionally runs the rules for stores that implement S.
+func optionally[S store.Store](t *testing.T, open func(tb testing.TB) store.Store, rules []rule, give func(*check, S)) {
 	t.Helper()
 	if _, ok := open(t).(S); !ok {
 		return
 	}
-	for _, l := range laws {
+	for _, l := range rules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			store, ok := open(t).(S)
+			s, ok := open(t).(S)
 			if !ok {
 				t.Fatalf("open does not always return a %v", reflect.TypeFor[S]())
 			}
-			c := &check{TB: t, store: store}
-			give(c, store)
+			c := &check{TB: t, store: s}
+			give(c, s)
 			l.holds(c)
 		})
 	}
 }
 
-// TestTxStore runs the laws of transactions with effects that users could see:
+// TestTxStore runs the rules of transactions with effects that users could see:
 // rows, for a store in a database. They and the record commit together, or not
 // at all. open returns an empty store and the effects in its database.
-func TestTxStore(t *testing.T, open func(tb testing.TB) (server.TxStore, Effects)) {
+func TestTxStore(t *testing.T, open func(tb testing.TB) (store.TxStore, Effects)) {
 	t.Helper()
-	for _, l := range txLaws {
+	for _, l := range txRules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			store, effects := open(t)
-			l.holds(&check{TB: t, store: store, txs: store, effects: effects})
+			s, effects := open(t)
+			l.holds(&check{TB: t, store: s, txs: s, effects: effects})
 		})
 	}
 }
 
-// Effects is what runs leave in a store's database besides their records. Its
-// methods must be safe for concurrent use.
+// Effects are the rows that runs leave in a store's database besides their
+// records. Its methods must be safe for concurrent use.
 type Effects interface {
 	// Add leaves one more effect of the run of id, in the transaction that ctx
-	// carries ([server.Tx].NewContext).
-	Add(ctx context.Context, id server.ID) error
+	// carries ([store.Tx].NewContext).
+	Add(ctx context.Context, id store.ID) error
 	// Count returns how many effects of id are committed.
-	Count(ctx context.Context, id server.ID) (int, error)
+	Count(ctx context.Context, id store.ID) (int, error)
 }
 
-// A Breaker is [Effects] whose transactions can be made to fail, for the laws about
-// failed transactions. TestTxStore runs those laws only with a Breaker.
+// A Breaker is [Effects] whose transactions can be made to fail, for the rules about
+// failed transactions. TestTxStore runs those rules only with a Breaker.
 type Breaker interface {
 	Effects
 	// Break makes the transaction that ctx carries fail by the store's own means. The
-	// kinds of failure are [server.ErrConflict], [server.ErrTxLost], a
-	// [*server.TxError] and [ErrUnavailable]. A TxError with Commit set makes only the
+	// kinds of failure are [store.ErrConflict], [store.ErrTxLost], a
+	// [*store.TxError] and [ErrUnavailable]. A TxError with Commit set makes only the
 	// commit fail. The effects and the store must go on without the transaction.
 	Break(ctx context.Context, failure error) error
 }
@@ -88,21 +86,21 @@ type Breaker interface {
 // could not do its part.
 var ErrUnavailable = errors.New("servertest: the store is unavailable")
 
-// noEffects stands in where a store's effects are not known; laws then see the
-// records only.
+// noEffects is for stores whose effects are not known; rules then see only the
+// records.
 type noEffects struct{}
 
-func (noEffects) Add(context.Context, server.ID) error          { return nil }
-func (noEffects) Count(context.Context, server.ID) (int, error) { return unknownCount, nil }
+func (noEffects) Add(context.Context, store.ID) error          { return nil }
+func (noEffects) Count(context.Context, store.ID) (int, error) { return unknownCount, nil }
 
 const unknownCount = -1
 
-// A law is one thing that a store must do, and the race or the fault that shows
-// whether it does. It reports by its check alone, so that a test can watch it
-// fail.
-type law struct {
+// A rule is one duty of a store, and the race or the fault that shows whether
+// the store fulfils it. It reports only through its check, so that a test can
+// watch it fail.
+type rule struct {
 	name  string
 	holds func(c *check)
 }
 
-var laws = slices.Concat(claimLaws, takeOverLaws, buryLaws, renewLaws, settleLaws, cancelLaws, sweepLaws, recordLaws, answerLaws, operatorLaws, contextLaws, modelLaws, historyLaws)
+var rules = slices.Concat(claimRules, takeOverRules, quarantineRules, renewRules, settleRules, cancelRules, sweepRules, recordRules, answerRules, operatorRules, contextRules, modelRules, historyRules)

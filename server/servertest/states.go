@@ -1,59 +1,60 @@
 package servertest
 
-import "github.com/fanonce/fanonce/server"
+import (
+	"github.com/fanonce/fanonce/server/store"
+)
 
-// A situation is one of the ways in which a key can stand, and how it gets
-// there.
+// A situation is one of the states of a key, and the calls that lead to it.
 type situation struct {
 	name string
-	put  func(c *check) server.Record
-	// Of the key in this situation:
+	put  func(c *check) store.Record
+	// These fields describe the key in this situation.
 	cancellable bool
-	dead        bool // its owner is found out by whoever moves it
+	dead        bool // the next call that moves it counts the owner's death
 }
 
 var everyState = []situation{
 	{name: "in progress", put: (*check).claimNew},
-	{name: "with a dead transactional owner", put: died(server.Transactional), cancellable: true, dead: true},
-	{name: "with a dead keyed owner", put: died(server.Keyed), cancellable: true, dead: true},
-	{name: "with a dead opaque owner", put: died(server.Opaque), cancellable: true, dead: true},
+	{name: "with a dead transactional owner", put: died(store.Transactional), cancellable: true, dead: true},
+	{name: "with a dead keyed owner", put: died(store.Keyed), cancellable: true, dead: true},
+	{name: "with a dead opaque owner", put: died(store.Opaque), cancellable: true, dead: true},
 	{name: "with an owner that counts as dead", put: ended(death), cancellable: true, dead: true},
 	{name: "completed", put: ended(completion(200, "ok"))},
 	{name: "released", put: ended(release), cancellable: true},
-	{name: "released after it may have run", put: ended(server.Settlement{State: server.StateReleased, MaybeRan: true}), cancellable: true},
+	{name: "released after it may have run", put: ended(store.Settlement{State: store.StateReleased, MaybeRan: true}), cancellable: true},
 	{name: "unknown", put: ended(giveUp), cancellable: true},
 	{name: "poisoned", put: poisoned, cancellable: true},
 	{name: "cancelled", put: cancelledFirst},
 	{name: "cancelled after a release", put: cancelledLater},
 }
 
-func died(effect server.Effect) func(c *check) server.Record {
-	return func(c *check) server.Record {
+func died(effect store.Effect) func(c *check) store.Record {
+	return func(c *check) store.Record {
 		r := c.claimDead(effect)
 		return c.read(r.ID)
 	}
 }
 
-func ended(s server.Settlement) func(c *check) server.Record {
-	return func(c *check) server.Record {
+func ended(s store.Settlement) func(c *check) store.Record {
+	return func(c *check) store.Record {
 		r := c.claimNew()
 		c.settle(owner(r), s)
 		return c.read(r.ID)
 	}
 }
 
-func poisoned(c *check) server.Record {
-	r := c.claimDead(server.Keyed)
-	return c.bury(grave(r, server.StatePoisoned))
+func poisoned(c *check) store.Record {
+	r := c.claimDead(store.Keyed)
+	return c.quarantine(grave(r, store.StatePoisoned))
 }
 
-func cancelledFirst(c *check) server.Record {
+func cancelledFirst(c *check) store.Record {
 	id := newID()
 	c.cancel(id)
 	return c.read(id)
 }
 
-func cancelledLater(c *check) server.Record {
+func cancelledLater(c *check) store.Record {
 	r := c.claimNew()
 	c.settle(owner(r), release)
 	c.cancel(r.ID)

@@ -60,17 +60,17 @@ func StartBinary(tb testing.TB, bin string, env ...string) *Process {
 
 func start(tb testing.TB, bin string, env []string) *Process {
 	tb.Helper()
-	address := freeAddress(tb)
+	address := FreeAddress(tb)
 	p := &Process{tb: tb, bin: bin, env: append(env, "LISTEN="+address), URL: "http://" + address}
 	p.Restart()
 	tb.Cleanup(p.Kill)
 	return p
 }
 
-// freeAddress returns an address that nobody listens at, with a port that kernels
-// do not give to outgoing connections by themselves: the process has none of it
-// between our choice and its start, nor while it is dead.
-func freeAddress(tb testing.TB) string {
+// FreeAddress returns an address at which no process listens. Kernels do not give its port to
+// outgoing connections, so it stays free until the process starts, and while the process is
+// dead.
+func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	const lowest, highest, tries = 20000, 32000, 20
 	var err error
@@ -118,7 +118,7 @@ func (p *Process) Getenv(name string) string {
 // Wait waits until the process has ended, and returns how: nil is exit status 0.
 func (p *Process) Wait() error { return p.cmd.Wait() }
 
-// Running reports whether the process has not ended. It does not reap it.
+// Running reports whether the process still runs. It does not reap it.
 func (p *Process) Running() bool { return p.cmd.Process.Signal(syscall.Signal(0)) == nil }
 
 // AwaitReady waits until the process says that it is ready.

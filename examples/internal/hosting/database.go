@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/server/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -19,9 +19,13 @@ type Database struct {
 	Store *pgstore.Store
 }
 
+// Migrate brings a component's tables to a schema; empty means the first one of the
+// search_path. pgstore.Migrate and pgjournal.Migrate are such functions.
+type Migrate func(ctx context.Context, pool *pgxpool.Pool, schema string) error
+
 // OpenDatabase migrates the store's tables and the service's own, and opens the
 // store. Its error wraps [ErrNotYet] while the database cannot be reached.
-func OpenDatabase(ctx context.Context, cfg *pgxpool.Config, tables ...pgkit.Migrations) (*Database, error) {
+func OpenDatabase(ctx context.Context, cfg *pgxpool.Config, tables ...Migrate) (*Database, error) {
 	cfg = cfg.Copy()
 	pgstore.Prepare(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -36,49 +40,56 @@ func OpenDatabase(ctx context.Context, cfg *pgxpool.Config, tables ...pgkit.Migr
 	return db, nil
 }
 
-func (db *Database) prepare(ctx context.Context, tables []pgkit.Migrations) error {
+func (db *Database) prepare(ctx context.Context, tables []Migrate) error {
 	if err := db.Pool.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotYet, err)
 	}
-	for _, t := range append([]pgkit.Migrations{pgstore.Migrations}, tables...) {
-		if err := t.Up(ctx, db.Pool, ""); err != nil {
+	for _, migrate := range append([]Migrate{pgstore.Migrate}, tables...) {
+		if err := migrate(ctx, db.Pool, ""); err != nil {
 			return notYet(err)
 		}
 	}
-	store, err := pgstore.New(db.Pool, pgstore.Config{AllowNonDurable: true, Logger: slog.Default()})
-	if err != nil {
-		return err
-	}
-	db.Store = store
-	if err := db.checkServer(ctx); err != nil {
-		return notYet(err)
-	}
-	return notYet(store.Check(ctx))
+	return notYet(db.openStore(ctx))
 }
 
-// checkServer warns of a server that can forget what it committed: it is good
-// enough to try an example on, and for nothing else.
-func (db *Database) checkServer(ctx context.Context) error {
-	err := pgkit.CheckServer(ctx, db.Pool, false)
-	if errors.Is(err, pgkit.ErrNotDurable) {
+// openStore opens the store, and warns of a server that can forget what it committed: it is
+// good enough only to try an example.
+func (db *Database) openStore(ctx context.Context) error {
+	err := db.openStoreWith(ctx, pgstore.Config{Logger: slog.Default()})
+	if errors.Is(err, pgstore.ErrNotDurable) {
 		slog.Warn("keys can be lost, and what they guard be repeated", "error", err)
-		return nil
+		err = db.openStoreWith(ctx, pgstore.Config{Logger: slog.Default(), AllowNonDurable: true})
 	}
 	return err
 }
 
-// notYet marks the errors of a server that went away again while the service
-// started.
-func notYet(err error) error {
-	if schema := new(pgkit.SchemaError); errors.As(err, &schema) || errors.Is(err, pgkit.ErrNotDurable) || errors.Is(err, pgkit.ErrMigrations) {
-		return err // waiting does not change it
-	}
-	switch pgkit.Classify(err) {
-	case pgkit.FailureLost, pgkit.FailureNotSent, pgkit.FailureReadOnly, pgkit.FailureTooManyConnections:
-		return fmt.Errorf("%w: %w", ErrNotYet, err)
-	default:
+func (db *Database) openStoreWith(ctx context.Context, cfg pgstore.Config) error {
+	store, err := pgstore.New(db.Pool, cfg)
+	if err != nil {
 		return err
 	}
+	if err := store.Check(ctx); err != nil {
+		store.Close() // the pool stays open: it is not the store's
+		return err
+	}
+	db.Store = store
+	return nil
+}
+
+// permanent are the errors that stay until somebody changes the database, its settings or this program.
+var permanent = []error{
+	pgstore.ErrSchemaMissing, pgstore.ErrSchemaOlder, pgstore.ErrSchemaNewer,
+	pgstore.ErrPrivilege, pgstore.ErrNotDurable, pgstore.ErrNotPrepared, pgstore.ErrConfig,
+}
+
+// notYet marks the errors of a server that went away again while the service
+// started: all but the permanent ones, and statements that the server refused.
+func notYet(err error) error {
+	isErr := func(target error) bool { return errors.Is(err, target) }
+	if err == nil || slices.ContainsFunc(permanent, isErr) || refused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotYet, err)
 }
 
 // Healthz answers 200 while the database can be reached, else 503.

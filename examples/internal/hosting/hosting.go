@@ -1,4 +1,3 @@
-// Package hosting is what the example services share that has nothing to do
-// with keys: their environment, the way from a listening process to a ready
-// one and back, and who calls.
+// Package hosting has the parts of the example services that do not concern keys: their
+// environment, their start and stop, and their tenants.
 package hosting

@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // ErrBadInput: the request's body is not what the route takes.
@@ -21,12 +23,27 @@ var ErrUnavailable = errors.New("the database did not answer")
 // OfDatabase marks an error of the database that may be gone later with
 // [ErrUnavailable].
 func OfDatabase(err error) error {
-	switch pgkit.Classify(err) {
-	case pgkit.FailureNone, pgkit.FailureRefused:
+	if err == nil || refused(err) {
 		return err
-	default:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// refused reports whether the server answered that it does not take the statement, as for a
+// violated constraint. A broken or refused connection gives no answer.
+func refused(err error) bool {
+	var answer *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &answer) || errors.As(err, &connect) || errors.Is(err, store.ErrFateUnknown) {
+		return false
+	}
+	switch answer.Code {
+	case "40001", "40P01", "55P03", // a conflict with another transaction
+		"57014", "57P01", "57P02", "57P03", // canceled, or the server shuts down
+		"53300", "25006": // no connection left, or a standby
+		return false
+	}
+	return true
 }
 
 // ReadJSON decodes the request's body into v. Its error wraps [ErrBadInput] if

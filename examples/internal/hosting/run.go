@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// openRetry is the time between two looks for what a starting service needs.
+// openRetry is the time between two attempts to reach the database.
 const openRetry = 200 * time.Millisecond
 
 // readTimeout bounds the bodies of requests that no guard reads, such as those to an
@@ -55,7 +55,7 @@ func Run(ctx context.Context, address string, open Open) error {
 }
 
 func run(ctx context.Context, listener net.Listener, open Open, times stopTimes) error {
-	front := new(gate)
+	front := new(readiness)
 	web := &http.Server{
 		Handler:           front,
 		ReadHeaderTimeout: 10 * time.Second,

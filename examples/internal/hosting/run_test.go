@@ -94,7 +94,7 @@ func get(url string) <-chan string {
 	return answer
 }
 
-// untilServed waits until the service is behind the gate.
+// untilServed waits until the service is ready.
 func untilServed(t *testing.T, s *fakeService, address, path string) <-chan string {
 	t.Helper()
 	for {

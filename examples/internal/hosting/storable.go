@@ -15,10 +15,10 @@ import (
 // of a saga, which is no longer than 256 KiB.
 const MaxBodyBytes = 128 << 10
 
-// Storable refuses a request whose body Postgres could not keep: one that is not UTF-8,
-// that spells a NUL, or that is too long. It is a [server.Route]'s Fingerprint: the guard
-// asks it before anything is stored. A body that is no JSON is left to the handler, whose
-// answer is stored.
+// Storable refuses a request whose body Postgres could not keep: one that is not UTF-8, that
+// spells a NUL, or that is too long. It is a [server.Route]'s Fingerprint: the guard asks it
+// before anything is stored. A body that is not JSON is left to the handler, whose answer is
+// stored.
 func Storable(_ *http.Request, body []byte) ([]byte, error) {
 	switch {
 	case len(body) > MaxBodyBytes:

@@ -14,10 +14,10 @@ import (
 // ErrNoTenant: the request has no bearer token.
 var ErrNoTenant = errors.New("no bearer token")
 
-// Tenant is the scope of every key: who the caller is, from its
-// authentication. A real service would verify the token; these take the token
-// itself for the tenant's name. Its error is a [*server.StatusError]: 401 wrapping
-// [ErrNoTenant], or 400 for a name that is no text or too long.
+// Tenant is the scope of every key: who the caller is, from its authentication. A real service
+// would verify the token; these take the token itself for the tenant's name. Its error is a
+// [*server.StatusError]: 401 wrapping [ErrNoTenant], or 400 for a name that is too long or not
+// UTF-8.
 func Tenant(r *http.Request) (string, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" {

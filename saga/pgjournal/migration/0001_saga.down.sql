@@ -1,4 +1,4 @@
--- Forgets every saga: what is under way is neither finished nor undone.
+-- Deletes every saga: running sagas are neither finished nor undone.
 drop table saga;
 drop table saga_result;
 drop table saga_engine;

@@ -1,10 +1,9 @@
--- Sagas, and who drives them. It names no schema: whoever runs it chooses one by
--- the search_path.
+-- The tables of sagas and of the engines that run them. The file names no schema: the search_path
+-- decides.
 --
--- What a saga is comes first and does not change; where it stands comes last. The
--- server writes to its log what lies between the first and the last byte that an
--- update changes: in this order a 3-step saga takes a third less of it than with
--- the columns sorted by width.
+-- Columns that never change come first, and columns that change come last. The server logs the
+-- bytes between the first and the last byte that an update changes. In this order a 3-step saga
+-- takes a third less log than with the columns sorted by width.
 create table saga (
   created_at  timestamptz not null,
   version     integer     not null,
@@ -24,13 +23,14 @@ create table saga (
   cause       bytea,
   stuck_on    bytea,
   entry_room  integer     not null default 65536,
-  -- Engines whose lease ended under the saga since it last got on; none if deaths is 0.
+  -- Engines whose lease ended under the saga since it last got on; none if recovery_attempts is 0.
   lapsed      uuid[],
-  deaths      integer     not null default 0,
+  recovery_attempts integer not null default 0,
   cancel      boolean     not null default false,
   status      smallint    not null,
-  -- A saga without an engine is clean if its entries say all that was done of it. It has a
-  -- wake_at where there is work to do. One with an engine has none, and is not clean.
+  -- A saga without an engine is clean if its entries have all that was done for it. It has a
+  -- wake_at if it has work to do. A saga with an engine is not clean. It has a wake_at only if a
+  -- person asked for a retry at once: then it is due when its engine gives it up.
   clean       boolean     not null,
   wake_at     timestamptz,
   finished_at timestamptz,
@@ -40,25 +40,26 @@ create table saga (
   result      bytea
 ) with (fillfactor = 50);
 
--- The statements keep these two, and tests compare: the status is one of 1 to 6, and
--- expires_at is set where it is final (3, 4, 6). As check constraints Postgres would read
--- their text anew in each statement that writes, a fifth of what the writes of a saga take.
+-- The statements keep two rules, and tests check them: the status is one of 1 to 6, and
+-- expires_at is set where the status is final (3, 4, 6). Postgres would read the text of check
+-- constraints anew in each statement that writes. That would be a fifth of the time of a saga's
+-- writes.
 
--- No write of a step changes a column of these indexes, so that it is HOT. A saga is in
--- few of them at a time: each has a condition.
+-- No write of a step changes a column of these indexes, so that it is HOT. Each index has a
+-- condition, so that a saga is in few of them at a time.
 --
--- For claims, of sagas without an engine that are due.
+-- For claims of due sagas without an engine.
 create index saga_due on saga (plan, wake_at)
   where status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000';
--- For claims, of sagas whose engine has no lease.
-create index saga_owned on saga (engine, created_at)
+-- For claims of sagas whose engine has no lease.
+create index saga_owned on saga (engine, plan, created_at)
   where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000';
--- For claims of builds that know more, of sagas that a build parked.
+-- For claims of parked sagas by builds that can read them.
 create index saga_parked on saga (plan, created_at)
   where status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
--- For lists and counts of what is not finished.
+-- For lists and counts of unfinished sagas.
 create index saga_unfinished on saga (status, created_at) where expires_at is null;
--- For the sweep, and for counts of what is finished.
+-- For the sweep, and for counts of finished sagas.
 create index saga_finished on saga (status, expires_at) where expires_at is not null;
 
 alter table saga set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -101,7 +102,7 @@ create table saga_engine (
   has_left    boolean     not null default false
 ) with (fillfactor = 50);
 
--- The plans that sagas were started with, for people and to refuse changed ones.
+-- The plans that sagas were started with. People read them, and Open refuses a changed plan.
 create table saga_plan (
   created_at timestamptz not null default clock_timestamp(),
   version    integer     not null,
@@ -111,7 +112,7 @@ create table saga_plan (
   primary key (name, version)
 );
 
--- What was done to sagas in somebody's name. It outlives the sagas.
+-- The verbs that were applied to sagas, with their actors. The table outlives the sagas.
 create table saga_audit (
   id          bigint      generated always as identity primary key,
   at          timestamptz not null default clock_timestamp(),
@@ -126,8 +127,8 @@ create table saga_audit (
 );
 create index saga_audit_saga on saga_audit (saga);
 
--- The steps that were taken. A program can use the tables if it knows each version that is
--- an oldest here: so a step that adds something leaves the programs from before it ready.
+-- The migration steps that were taken. A program can use the tables if it knows each version that
+-- is an oldest here. So a step that only adds something leaves older programs ready.
 create table saga_version (
   version     integer     not null primary key,
   oldest      integer     not null default 1,

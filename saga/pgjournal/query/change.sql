@@ -1,7 +1,7 @@
--- Change does to a saga what a verb says, at the revision that it was decided for,
--- and writes down who. It returns the saga if it did, and no row if the saga has
--- moved on or is gone. It fences off only an owner that there was: fence 0 stays, so
--- that the first owner still knows that nothing was sent.
+-- Change applies a verb to a saga, if the saga is at the given revision. It writes down the
+-- actor. It returns the saga if it did, and no row if the saga is at another revision or is gone.
+-- It fences off an owner only if the saga ever had one. Fence 0 stays, so that the first owner
+-- still knows that nothing was sent.
 with old as (
   select i.id, i.status
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
@@ -12,7 +12,7 @@ with old as (
   update /*schema*/saga i
   set engine = '00000000-0000-0000-0000-000000000000', fence = i.fence + (i.fence > 0)::int, revision = i.revision + 1,
     entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
-    deaths = 0, wake_at = case when @status::smallint in (1, 2) then n.now end, stuck_on = null, resumed_at = n.now,
+    recovery_attempts = 0, wake_at = case when @status::smallint in (1, 2) then n.now end, stuck_on = null, resumed_at = n.now,
     deadline_at = case when @deadline::interval > interval '0' then n.now + @deadline::interval else i.deadline_at end,
     turned_at = case @status::smallint when 2 then coalesce(i.turned_at, n.now) else i.turned_at end,
     finished_at = case when @status::smallint > 2 then n.now end,
@@ -30,6 +30,6 @@ with old as (
   insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, deaths, cancel, clean,
+select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
   created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from changed

@@ -1,19 +1,18 @@
--- Claim makes an engine the owner of sagas that claimable.sql returned, after by_index.sql,
--- and returns them. It passes over a saga that somebody holds, and one that is at another
--- revision than claimable.sql saw: that one may have an owner. An engine that has no lease
--- gets none.
--- An engine whose lease ended under a saga counts as dead, unless it says that it is not: it
--- may say so later, so the saga remembers which engines these were. A negative number of
--- deaths is damage, and stays for people to see.
+-- Claim makes an engine the owner of sagas that claimable.sql returned, after by_index.sql, and
+-- returns them. It passes over a saga that another transaction holds. It also passes over a saga
+-- at another revision than claimable.sql saw: that saga may have an owner. An engine without a
+-- lease gets no saga. An engine whose lease ended under a saga counts as dead, unless it says
+-- that it left. It may say so later, so the saga remembers these engines. A negative number of
+-- recovery_attempts is damage, and stays for people to see.
 with held as (
   select o.*, array(
       select l.id
-      from unnest(case when o.deaths > 0 then o.lapsed end || o.engine) as l (id)
+      from unnest(case when o.recovery_attempts > 0 then o.lapsed end || o.engine) as l (id)
       where l.id not in ('00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff')
         and not exists (select from /*schema*/saga_engine e where e.id = l.id and e.has_left)) as died
   from (select unnest(@ids::uuid[]) as id, unnest(@revisions::bigint[]) as revision) c
   cross join lateral (
-    select s.id, s.engine, s.deaths, s.lapsed, s.clean
+    select s.id, s.engine, s.recovery_attempts, s.lapsed, s.clean
     from /*schema*/saga s
     where s.id = c.id and s.revision = c.revision
     for update skip locked) o
@@ -23,8 +22,8 @@ with held as (
 )
 update /*schema*/saga s
 set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, clean = false, wake_at = null,
-  lapsed = h.died, deaths = case when s.deaths < 0 then s.deaths else cardinality(h.died) end, first_claimed_at = coalesce(s.first_claimed_at, statement_timestamp()), stuck_on = null
+  lapsed = h.died, recovery_attempts = case when s.recovery_attempts < 0 then s.recovery_attempts else cardinality(h.died) end, first_claimed_at = coalesce(s.first_claimed_at, statement_timestamp()), stuck_on = null
 from held h
 where s.id = h.id
-returning s.id, s.engine, s.plan, s.input_hash, s.name, s.version, s.scope, s.key, s.input, s.fence, s.revision, s.status, s.deaths, s.cancel, h.clean,
+returning s.id, s.engine, s.plan, s.input_hash, s.name, s.version, s.scope, s.key, s.input, s.fence, s.revision, s.status, s.recovery_attempts, s.cancel, h.clean,
   s.created_at, s.first_claimed_at, s.deadline_at, s.turned_at, s.resumed_at, s.wake_at, s.finished_at, s.expires_at, s.entries, s.cause, s.stuck_on, s.result, clock_timestamp() as now

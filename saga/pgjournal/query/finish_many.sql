@@ -3,8 +3,8 @@
 update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
-  deaths = case octet_length(o.entries) when 0 then i.deaths else 0 end,
-  status = 3, finished_at = statement_timestamp(), expires_at = statement_timestamp() + o.keep,
+  recovery_attempts = case octet_length(o.entries) when 0 then i.recovery_attempts else 0 end,
+  status = 3, wake_at = null, finished_at = statement_timestamp(), expires_at = statement_timestamp() + o.keep,
   result = coalesce(o.result, i.result)
 from (select unnest(@ids::uuid[]) as id, unnest(@engines::uuid[]) as engine, unnest(@fences::bigint[]) as fence,
     unnest(@revisions::bigint[]) as revision, unnest(@entries::bytea[]) as entries, unnest(@results::bytea[]) as result,

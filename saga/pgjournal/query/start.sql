@@ -1,8 +1,8 @@
--- Start stores a new saga. It returns one row if it did, and none if there is one
--- with that ID: then read.sql shows it. do nothing, not do update: a duplicate must
--- write no WAL and lock no row.
--- The lock timeout bounds the wait for a user's transaction that is about to store
--- the same saga. Set here, it needs neither a session nor a round trip.
+-- Start stores a new saga. It returns one row if it did. It returns no row if a saga with that ID
+-- is stored: then read.sql shows that saga. "do nothing" instead of "do update": a duplicate must
+-- write no WAL and lock no row. The lock timeout bounds the wait for a user's transaction that is
+-- about to store the same saga. It is set here because this needs neither a session nor a round
+-- trip.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
   clean, wake_at, created_at, first_claimed_at)
 select @id, @engine, @plan, @input_hash, @name, @version, @scope, @key, @input, @fence, 1, 1,

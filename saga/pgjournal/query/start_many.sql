@@ -1,7 +1,7 @@
--- StartMany is start.sql for several sagas, after flush.sql. It returns a row for
--- each that it stored; of two with one ID the first. They come in the order of their
--- IDs, as everybody inserts who inserts several: two of these wait for each other in
--- turn, and not in a circle.
+-- StartMany is start.sql for several sagas, after flush.sql. It returns a row for each saga that
+-- it stored. If two have one ID, it stores the first. The sagas come in the order of their IDs,
+-- in all statements that insert several. So two such statements never wait for each other in a
+-- circle.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
   clean, wake_at, created_at, first_claimed_at)
 select r.id, r.engine, r.plan, r.input_hash, r.name, r.version, r.scope, r.key, r.input, r.fence, 1, 1,

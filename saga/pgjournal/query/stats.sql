@@ -1,7 +1,7 @@
--- Stats counts sagas, after by_index.sql. It returns a row for each count: which count, the
--- status or the plan that it is of, the number, and the age of the oldest where that is asked
--- for. No number exceeds @most: to count a million takes too long, also in an index.
--- The plans of sagas without an engine are found one after the other, by the index.
+-- Stats counts sagas, after by_index.sql. It returns a row for each count. The row has the kind
+-- of the count, its status or plan, the number, and, for unfinished sagas, the age of the oldest.
+-- No number exceeds @most: to count a million takes too long, even in an index. The plans of
+-- sagas without an engine are found one after the other, by the index.
 with recursive plans (plan) as (
   (select s.plan
    from /*schema*/saga s

@@ -1,7 +1,7 @@
--- Sweep deletes at most so many sagas that are past their time, with their results.
--- It returns one row: how many sagas. Locked ones are left to the next sweep.
--- statement_timestamp() is one instant for the whole statement, so that the index is
--- searched up to it and no further.
+-- Sweep deletes at most @limit sagas that are past their retention, with their results. It
+-- returns one row: the number of deleted sagas. The next sweep deletes sagas that are locked now.
+-- statement_timestamp() is one instant for the whole statement, so that the index is searched up
+-- to it and no further.
 with dead as (
   delete from /*schema*/saga
   where ctid = any (array(

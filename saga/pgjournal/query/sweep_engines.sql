@@ -1,6 +1,6 @@
--- SweepEngines forgets leases that ended long ago and that no running or compensating saga names.
--- And it stores one that is over for each engine that drives sagas without ever
--- having had any: claims look sagas up by the leases of their engines.
+-- SweepEngines deletes leases that ended long ago and that no running or compensating saga names.
+-- It also stores an ended lease for each engine that owns sagas and never had a lease: claims
+-- look sagas up by the leases of their engines.
 with forgotten as (
   delete from /*schema*/saga_engine e
   where lease_until <= statement_timestamp() - @age::interval

@@ -1,8 +1,7 @@
--- Three roles for the tables of sagas: who may change the tables, who may use
--- them, and who may look on. Run it in the tables' schema, as a superuser or as
--- who owns the tables and may create roles; after each migration again: it can be
--- run any number of times. They are the roles of the tables of keys, too, where a
--- database has both.
+-- Three roles for the tables of sagas: one may change the tables, one may use them, and one may
+-- only look. Run this file in the tables' schema, as a superuser or as an owner of the tables
+-- that may create roles. Run it again after each migration: it can be run any number of times. In
+-- a database that also has the tables of keys, both share these roles.
 --
 -- Give the login roles of your services one of these: grant fanonce_runtime to
 -- orders. Migrations run as fanonce_owner.
@@ -36,21 +35,21 @@ alter table saga_version owner to fanonce_owner;
 
 revoke all on saga, saga_result, saga_engine, saga_plan, saga_audit, saga_version from public, fanonce_runtime, fanonce_observer;
 
--- A service starts, drives, reads and sweeps. It cannot change what a saga was
--- started as.
+-- A service starts, runs, reads and sweeps sagas. It cannot change the columns that a saga was
+-- started with.
 grant select, insert, delete on saga to fanonce_runtime;
-grant update (fence, engine, first_claimed_at, deadline_at, turned_at, resumed_at, cause, stuck_on, entry_room, lapsed, deaths, cancel, status, clean,
+grant update (fence, engine, first_claimed_at, deadline_at, turned_at, resumed_at, cause, stuck_on, entry_room, lapsed, recovery_attempts, cancel, status, clean,
   wake_at, finished_at, expires_at, revision, entries, result) on saga to fanonce_runtime;
 grant select, insert, delete on saga_result to fanonce_runtime;
 grant select, insert, delete, update (lease_until, has_left) on saga_engine to fanonce_runtime;
--- A plan stays what it was: sagas under way were started with it.
+-- A plan never changes: running sagas were started with it.
 grant select, insert on saga_plan to fanonce_runtime;
--- It writes to the log, and never takes anything back.
+-- A service writes to the audit log, and cannot delete from it.
 grant select, insert on saga_audit to fanonce_runtime;
 grant select on saga_version to fanonce_runtime, fanonce_observer;
 
 -- An observer sees where sagas stand and how old they are: no key to send calls
 -- with, no input, no result, and no hash to guess an input from.
-grant select (id, name, version, plan, created_at, fence, engine, revision, status, clean, deaths, cancel, first_claimed_at, deadline_at,
+grant select (id, name, version, plan, created_at, fence, engine, revision, status, clean, recovery_attempts, cancel, first_claimed_at, deadline_at,
   turned_at, resumed_at, wake_at, finished_at, expires_at) on saga to fanonce_observer;
 grant select on saga_engine, saga_plan, saga_audit to fanonce_observer;

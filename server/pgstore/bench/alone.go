@@ -30,7 +30,7 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	r, err := match(ctx, e,
 		func() (*variant, error) { return storeVariant(ctx, on, ours, 1, pgstore.Config{}) },
 		func() (*variant, error) {
-			return storeVariant(ctx, on, oursAlone, 1, pgstore.Config{Combining: pgstore.CombiningOff})
+			return storeVariant(ctx, on, oursAlone, 1, pgstore.Config{SeparateCommits: true})
 		},
 		func() (*variant, error) { return loggedVariant(ctx, on, bareCommits, twoCommits) },
 		func() (*variant, error) { return bareVariant(ctx, on) },
@@ -54,7 +54,7 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 
 // bareVariant does with a connection what a key's two steps are at the least.
 func bareVariant(ctx context.Context, on *postgres) (*variant, error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}

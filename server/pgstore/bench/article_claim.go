@@ -36,8 +36,8 @@ var articleAdvisoryLock = article{
 	},
 }
 
-// articleStateMachine claims in a transaction of its own with FOR UPDATE, and keeps an
-// index of what is under way for its worker.
+// articleStateMachine claims in a transaction of its own with FOR UPDATE, and keeps an index of the
+// running requests for its worker.
 var articleStateMachine = article{
 	name: "002, state machine",
 	tables: `create table keys (

@@ -8,9 +8,8 @@ import (
 // triesOfConnections is how often each number of connections has its turn.
 const triesOfConnections = 3
 
-// bestOf tries each number so many times, after one another every time, and returns that
-// which does most in all its turns together: in one turn the machine, not the number, may
-// make the difference.
+// bestOf tries each number in turn, so many times, and returns the number with the most operations
+// in all its turns together. In a single turn the machine, not the number, may make the difference.
 func bestOf(numbers []int, tries int, try func(n int) (work, error)) (best int, err error) {
 	if len(numbers) == 1 {
 		return numbers[0], nil
@@ -64,9 +63,9 @@ func atItsBest(ctx context.Context, e effort, n int, open func(connections int) 
 	return open(best)
 }
 
-// connectionsFor are the numbers that a variant of n callers is tried with.
+// connectionsFor returns the numbers of connections that a variant of n callers is tried with.
 func connectionsFor(e effort, n int) []int {
-	if len(e.connections) == 1 { // nobody's best is looked for
+	if len(e.connections) == 1 { // no search for the best number
 		return []int{n}
 	}
 	return []int{connections, n}

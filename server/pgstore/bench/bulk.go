@@ -5,12 +5,11 @@ import (
 	"crypto/md5" //nolint:gosec // as the server makes the keys; nothing secret
 	"strconv"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // bulkKey is the nth of the keys that fill inserts.
-func bulkKey(n int) server.ID { return md5.Sum([]byte("bulk-" + strconv.Itoa(n))) } //nolint:gosec // as above
+func bulkKey(n int) store.ID { return md5.Sum([]byte("bulk-" + strconv.Itoa(n))) } //nolint:gosec // as above
 
 // fill inserts so many completed records as the store writes them, which expire in
 // that time; the keys are bulkKey's from 0 on. The indexes are made after the rows:
@@ -37,7 +36,7 @@ func (d *database) fill(ctx context.Context, rows int, expiresIn string) error {
 
 // filled is a database with so many of them.
 func filled(ctx context.Context, on *postgres, rows int, expiresIn string) (*database, error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// callers makes a turn of so many goroutines that each do one operation after the
-// other, and at least one. What they began when the time is up they finish, and its time
-// counts.
+// callers makes a turn of so many goroutines that each do one operation after the other, and at
+// least one. They finish the operations that they began before the time was up, and the time of
+// these counts.
 func callers(n int, operation func(context.Context) error) func(context.Context, time.Duration) (work, error) {
 	return func(ctx context.Context, length time.Duration) (work, error) {
 		waits, errs := make([][]time.Duration, n), make([]error, n)

@@ -34,7 +34,7 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	r, err := match(ctx, e,
 		func() (*variant, error) { return storeVariant(ctx, on, ours, 64, pgstore.Config{}) },
 		func() (*variant, error) {
-			return storeVariant(ctx, on, oursAlone, 64, pgstore.Config{Combining: pgstore.CombiningOff})
+			return storeVariant(ctx, on, oursAlone, 64, pgstore.Config{SeparateCommits: true})
 		},
 		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
 		func() (*variant, error) { return pgbenchVariant(ctx, e, on, baseInsert, insertAlone) },

@@ -14,24 +14,23 @@ type variant struct {
 	connections int       // that were its best; 0: nobody tried
 	// turn works for about so long.
 	turn func(ctx context.Context, length time.Duration) (work, error)
-	// tally returns what the last turn did, for one that cannot tell itself; nil: it can.
-	// Neither its time nor what it costs is the variant's.
+	// tally returns the operations of the last turn, for a turn that cannot count them itself. nil
+	// means that it can. Neither the time nor the cost of tally is charged to the variant.
 	tally func(ctx context.Context) (operations int, err error)
-	// check compares what is in the database with the operations of all turns.
+	// check compares the rows in the database with the operations of all turns.
 	check func(ctx context.Context, operations int) error
 	close func() error
 }
 
-// A work is what was done in a turn.
+// A work is the work of a turn.
 type work struct {
 	operations int
 	took       time.Duration
 	waits      []time.Duration // of each operation; nil where they are not known
 }
 
-// contest lets the variants take turns: what else the machine does then hits all of
-// them alike, and a ratio within a round is worth more than one of two long runs.
-// It closes the variants.
+// contest lets the variants take turns, so that other load on the machine hits all of them alike. A
+// ratio within a round is worth more than a ratio of two long runs. It closes the variants.
 func contest(ctx context.Context, e effort, variants ...*variant) (_ results, err error) {
 	defer func() { err = errors.Join(err, closeAll(variants)) }()
 	all, operations := make(results), make(map[string]int)
@@ -88,7 +87,7 @@ func takeTurn(ctx context.Context, v *variant, length time.Duration, to *cell) (
 	return operations, nil
 }
 
-// charged is a turn with what it costs: processor time, and bytes of its server's log.
+// charged is a turn with its cost: processor time, and bytes of its server's log.
 func charged(ctx context.Context, v *variant, length time.Duration) (w work, used usage, wal float64, err error) {
 	before, err := v.position(ctx)
 	if err != nil {

@@ -86,8 +86,8 @@ func TestContest_failures(t *testing.T) {
 	}
 }
 
-// What it takes to count a variant's operations is not charged to it. Not parallel: it
-// looks at what this process uses.
+// The cost of counting a variant's operations is not charged to it. The test is not parallel,
+// because it looks at the resources that this process uses.
 func TestTakeTurn_tally(t *testing.T) {
 	on := newPostgres(t)
 	db := openDatabase(t, on, someTable)

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 var contested = bench{
@@ -128,18 +128,18 @@ func playContestant(ctx context.Context, orders json.RawMessage, in *bufio.Reade
 	if err := json.Unmarshal(orders, &o); err != nil {
 		return err
 	}
-	store, failed, err := openContestant(ctx, o.URL)
+	s, failed, err := openContestant(ctx, o.URL)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer s.Close()
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return err
 	}
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
-	r := contend(ctx, store, o)
+	r := contend(ctx, s, o)
 	r.Apart, r.Again = int(failed.lockTimeouts.Load()), int(failed.collisions.Load())
 	return json.NewEncoder(out).Encode(r)
 }
@@ -152,8 +152,8 @@ func openContestant(ctx context.Context, url string) (*pgstore.Store, *failedFlu
 	config.MaxConns = connections
 	failed := new(failedFlushes)
 	config.ConnConfig.Tracer = failed
-	store, err := pgstore.Open(ctx, config, pgstore.Config{})
-	return store, failed, err
+	s, err := pgstore.Open(ctx, config, pgstore.Config{})
+	return s, failed, err
 }
 
 // failedFlushes counts what was sent together and waited too long for a lock (55P03), or
@@ -192,7 +192,7 @@ func (t *failedFlushes) TraceBatchEnd(_ context.Context, _ *pgx.Conn, data pgx.T
 
 // contend goes through the keys with all callers, in several walks at once, every
 // other of them backwards.
-func contend(ctx context.Context, s server.Store, o contestOrders) (r contestResult) {
+func contend(ctx context.Context, s store.Store, o contestOrders) (r contestResult) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	var next [walks]atomic.Int64

@@ -13,11 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// What counts must be right on any machine, however slow.
+// Every measure with a goal must meet it on any machine, however slow.
 func TestContested(t *testing.T) {
 	t.Parallel()
 	figures, err := measureContested(t.Context(), newLab(t), mini)
@@ -51,12 +50,12 @@ func TestDetects_noProgram(t *testing.T) {
 // committed, and where it is committed meanwhile.
 func TestFailedFlushes(t *testing.T) {
 	t.Parallel()
-	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
+	db := openDatabase(t, newPostgres(t), migrateStore)
 	s, failed, err := openContestant(t.Context(), db.url)
 	require.NoError(t, err)
 	defer s.Close()
 
-	var taken atomic.Pointer[server.ID] // which one of the callers wants
+	var taken atomic.Pointer[store.ID] // which one of the callers wants
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -80,7 +79,7 @@ func TestFailedFlushes(t *testing.T) {
 		return n > 0
 	}
 	insert := func() pgx.Tx {
-		id := server.ID(random())
+		id := store.ID(random())
 		other, err := db.look.Begin(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = other.Rollback(context.Background()) })

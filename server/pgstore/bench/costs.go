@@ -15,10 +15,10 @@ type cost struct {
 	begin []string // of the functions' names, with their packages
 }
 
-// costs are looked for from the function that ran outwards, to its caller and on: what
-// nobody here claims, such as a copy of memory, is its caller's. What the garbage collector
-// has an allocation do for it is the collector's. What the bench's callers do between calls is its
-// own only where it is none of these: clocks that it reads are clocks.
+// costs are looked for from the function that ran outwards, to its caller and on. A function that
+// is not listed here, such as a copy of memory, counts for its caller. Work that the garbage
+// collector puts on an allocation counts for the collector. The work of the bench's callers between
+// calls counts for the bench only if no other cost here fits: clocks that it reads are clocks.
 var costs = []cost{
 	{"garbage collection", []string{
 		"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcDrain", "runtime.gcStart", "runtime.gcMarkDone",
@@ -65,8 +65,8 @@ type part struct {
 // smallPart is the share below which a cost goes to the others.
 const smallPart = 0.02
 
-// partsOf divides a profile of so many samples by costs, the largest first and the others
-// last. One without samples has no parts.
+// partsOf divides the samples of a profile by costs, the largest first and the others last. A
+// profile without samples yields no parts.
 func partsOf(taken []byte) (parts []part, all int64, err error) {
 	p, err := profile.ParseData(taken)
 	if err != nil {

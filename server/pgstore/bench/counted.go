@@ -12,11 +12,11 @@ import (
 // statistics is the contrib module of Postgres' that counts statements.
 const statistics = "pg_stat_statements"
 
-// countedRole is whose statements are counted. Nobody else's are: to count takes
-// time, the more statements, the more, and pgbench sends most.
+// countedRole is the role whose statements are counted. No other role's statements are counted: the
+// time of counting grows with the number of statements, and pgbench sends most.
 const countedRole = "counted"
 
-// startCounting makes the role, with the password of the superuser, and what shows
+// startCounting makes the role, with the password of the superuser, and the extension that shows
 // the counts.
 func (p *postgres) startCounting(ctx context.Context) error {
 	u, err := url.Parse(p.cluster.URL(""))
@@ -32,7 +32,7 @@ func (p *postgres) startCounting(ctx context.Context) error {
 // counts reports whether the server can count statements.
 func (p *postgres) counts() bool { return p.uncounted == nil }
 
-// counted is the same database for whoever's statements are to be counted.
+// counted returns the same database for the role whose statements are counted.
 func (d *database) counted() (*database, error) {
 	if !d.server.counts() {
 		return d, nil
@@ -75,7 +75,8 @@ func (d *database) theirs(ctx context.Context) (c counts, err error) {
 	return c, err
 }
 
-// statements is a measure of what sent has counted, and none where it cannot.
+// statements returns a measure of the statements that sent has counted, and no measure where the
+// server cannot count.
 func (d *database) statements(name string, counts []float64, goal *goal) []measure {
 	if !d.server.counts() {
 		d.server.missed = true

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only statements of whom they are counted for are counted, and all of theirs.
+// All statements of the counted role are counted, and no others.
 func TestDatabase_sent(t *testing.T) {
 	t.Parallel()
 	on := newPostgres(t)

@@ -12,8 +12,8 @@ type effort struct {
 	log            int           // MB that each Postgres can use again
 	limit          time.Duration // of all of it; 0: none
 
-	connections []int // that pgbench is tried with, for its best
-	loops       int   // of what is counted and not timed by slices
+	connections []int // The numbers that pgbench is tried with, for its best.
+	loops       int   // For the figures that are counted and not timed by slices.
 
 	replayKeys    int // completed ones in the table
 	waiters       int

@@ -15,14 +15,14 @@ type figure struct {
 	Prototype string `json:"prototype,omitempty"`
 }
 
-// at is the figure with what its name has to say besides.
+// at returns the figure with an addition to its name.
 func (f figure) at(where string) figure {
 	f.Name += ", " + where
 	return f
 }
 
-// A verdict says whether a figure meets its goals; "" where it has none or
-// nobody judges.
+// A verdict says whether a figure meets its goals. It is "" if the figure has no goals or is not
+// judged.
 type verdict string
 
 const (

@@ -85,7 +85,7 @@ var payload = answer[:100]
 
 func businessDatabase(ctx context.Context, on *postgres) (*database, error) {
 	return on.database(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
-		return errors.Join(pgstore.Migrate(ctx, pool), script(businessTables)(ctx, pool))
+		return errors.Join(pgstore.Migrate(ctx, pool, ""), script(businessTables)(ctx, pool))
 	})
 }
 
@@ -199,11 +199,12 @@ func once4(ctx context.Context, pool *pgxpool.Pool) error {
 
 func once1(ctx context.Context, pool *pgxpool.Pool) error {
 	batch := new(pgx.Batch)
-	if err := onceRequest().Queue(batch); err != nil {
+	request := onceRequest()
+	if err := request.Queue(batch); err != nil {
 		return err
 	}
 	batch.Queue(insertBusiness, payload)
-	return pgstore.OnceError(pool.SendBatch(ctx, batch).Close())
+	return request.BatchError(pool.SendBatch(ctx, batch).Close())
 }
 
 func onceRequest() pgstore.OnceRequest {

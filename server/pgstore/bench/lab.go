@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // A lab has the servers that benches share, each started when it is first asked
@@ -31,7 +29,7 @@ func (l *lab) database(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return on.database(ctx, pgstore.Migrate)
+	return on.database(ctx, migrateStore)
 }
 
 func (l *lab) slowPostgres(ctx context.Context) (*postgres, error) {

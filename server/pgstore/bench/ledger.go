@@ -143,8 +143,8 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// healthy reports whether the service at url is ready. That nobody listens yet is no
-// error.
+// healthy reports whether the service at url is ready. It is not an error if the service does not
+// listen yet.
 func healthy(ctx context.Context, url string) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the guard is compared with does the same, but for the guard.
+// The handler that the guard is compared with does the same, without the guard.
 func TestUnguarded_likeLedger(t *testing.T) {
 	t.Parallel()
 	db := openDatabase(t, newPostgres(t), nothing)
@@ -61,7 +61,7 @@ func answered(t *testing.T, url string) (int, map[string]int) {
 	return res.StatusCode, lengths
 }
 
-// What a service says that cannot start is known to who started it.
+// The error of a service that cannot start reaches the process that started it.
 func TestStartLedger_failure(t *testing.T) {
 	t.Parallel()
 	_, err := startLedger(t.Context(), buildLedger(t), &database{url: "postgres://127.0.0.1:1/x?sslmode=maybe"})

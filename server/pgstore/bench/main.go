@@ -7,10 +7,11 @@
 //	go run . -json            for machines
 //	go run . -profiles f      keeps the profiles that it takes of itself in folder f
 //
-// README.md says what each figure means. It exits with 1 if a figure falls short of
-// its goal or could not be measured for want of Redis, of pg_stat_statements or of a
-// program that it builds, and with 2 if a measurement failed. It needs Linux, Go, Postgres
-// with both pgbench and pg_stat_statements, a C compiler and redis-server.
+// README.md has the question of each figure, DESIGN.md its method. The program exits with 1 if a
+// figure falls short of its goal. It also exits with 1 if a figure could not be measured for want
+// of Redis, of pg_stat_statements or of a program that it builds. It exits with 2 if a measurement
+// failed. It needs Linux, Go, Postgres with both pgbench and pg_stat_statements, a C compiler and
+// redis-server.
 package main
 
 import (
@@ -64,7 +65,7 @@ type options struct {
 	only  *regexp.Regexp // names of benches
 	short bool
 	json  bool
-	// profiles is the folder for what was taken of this process; "": none.
+	// profiles is the folder for the profiles of this process; "" means none.
 	profiles string
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 const (
@@ -18,12 +16,12 @@ const (
 	waitedCallers = 64
 	// waitedEvery is of how many keys one is waited for.
 	waitedEvery = 100
-	// waitedWork gives a waiter the time to come, and to be noted on the record, before
-	// the completion: the poller notes it 5 ms after it began to wait at the earliest,
-	// and the waiter's claim is among those of 64 callers.
+	// waitedWork gives a waiter the time to come, and to be noted on the record, before the
+	// completion. The poller notes it at the earliest 5 ms after it began to wait, and the waiter's
+	// claim competes with the claims of 64 callers.
 	waitedWork = 50 * time.Millisecond
-	// fewestNoted is the least part of the keys that are waited for which must have been
-	// noted: a completion sends no notification for others.
+	// fewestNoted is the least share of the awaited keys that must have been noted: a completion
+	// sends no notification for other keys.
 	fewestNoted = 0.8
 )
 
@@ -69,7 +67,7 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 // openWaited makes the keys on a database of their own, with waiters who listen if so
 // told, and else poll.
 func openWaited(ctx context.Context, on *postgres, listen bool) (*waitedKeys, error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}

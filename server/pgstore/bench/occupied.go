@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An occupation is what the connections of a server that are in the middle of something
-// were at, summed over many looks at them.
+// An occupation is the number of a server's busy connections in each state, summed over many looks
+// at them.
 type occupation struct {
-	Running int // they have, or want, a processor
-	Log     int // they flush the log, or wait for who does
-	Others  int // they wait for another's row, page or lock, or for the disk
-	Client  int // in a transaction, for the next statement
+	Running int // They have, or want, a processor.
+	Log     int // They flush the log, or wait for a flush.
+	Others  int // They wait for another's row, page or lock, or for the disk.
+	Client  int // In a transaction, they wait for the next statement.
 }
 
 func (w occupation) sum() int { return w.Running + w.Log + w.Others + w.Client }
@@ -26,21 +26,21 @@ func (w *occupation) add(more occupation) {
 	w.Client += more.Client
 }
 
-// occupationQuery leaves out who looks, and connections with nothing to do. WALWrite is both
-// the lock that flushes take and the write before them.
+// occupationQuery leaves out the connection that looks, and idle connections. WALWrite is both the
+// lock that flushes take and the write before them.
 const occupationQuery = `select count(*) filter (where state = 'active' and wait_event is null) as running,
 	count(*) filter (where state = 'active' and wait_event in ('WALWrite', 'WALSync')) as log,
 	count(*) filter (where state = 'active' and wait_event not in ('WALWrite', 'WALSync', 'ClientRead', 'ClientWrite')) as others,
 	count(*) filter (where state like 'idle in transaction%' or wait_event in ('ClientRead', 'ClientWrite') and state = 'active') as client
 from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()`
 
-// betweenLooks is how long who looks leaves the server alone.
+// betweenLooks is the pause between two looks.
 const betweenLooks = 5 * time.Millisecond
 
-// occupied is a figure of what the server's connections are at while a variant has a turn of
-// its own: how many, on average, do what. Where it falls short of a goal that says whether
-// the processor is short, or the disk, or neither: those of a rate's callers that the
-// server knows nothing of are on their way, or being served in this process.
+// occupied is a figure of the mean number of the server's connections in each state, while a
+// variant has a turn of its own. If the variant falls short of a goal, the figure says whether the
+// processor is short, or the disk, or neither. Callers that the server does not know of are on
+// their way, or being served in this process.
 func occupied(ctx context.Context, e effort, open func() (*variant, error)) (f figure, err error) {
 	v, err := warm(ctx, e, open)
 	if err != nil {

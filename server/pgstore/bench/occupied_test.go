@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What connections are at is told apart, and who has nothing to do is not counted.
+// The states of connections are told apart, and idle connections are not counted.
 func TestOccupied(t *testing.T) {
 	t.Parallel()
 	on := newPostgres(t)

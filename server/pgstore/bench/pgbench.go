@@ -12,14 +12,12 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 //go:embed script
 var scripts embed.FS
 
-// What Postgres' own client does with the store's table and rows, as a program in C
+// The scripts that Postgres' own client runs on the store's table and rows. It is a program in C
 // without keys to hash or answers to encode.
 const (
 	insertAlone = "insert.sql"
@@ -50,7 +48,7 @@ func pgbenchVariant(ctx context.Context, e effort, server *postgres, name, file 
 	if err != nil {
 		return nil, err
 	}
-	db, err := server.database(ctx, pgstore.Migrate)
+	db, err := server.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +73,7 @@ func (b *pgbench) variant(name string) *variant {
 // bestConnections returns the number that does most, in a database that is gone behind it:
 // a contest is to begin with as few rows for pgbench as for the others.
 func bestConnections(ctx context.Context, e effort, server *postgres, file string) (best int, err error) {
-	db, err := server.database(ctx, pgstore.Migrate)
+	db, err := server.database(ctx, migrateStore)
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +161,7 @@ func (b *pgbench) command(program, file string, args ...string) (*exec.Cmd, erro
 
 func (b *pgbench) finished(ctx context.Context) (int, error) { return b.count(ctx, b.done) }
 
-// turn lets pgbench go on for a while. What its server is at when the time is up counts.
+// turn lets pgbench go on for a while. Work of its server at the end of the time counts.
 func (b *pgbench) turn(ctx context.Context, length time.Duration) (w work, err error) {
 	start := time.Now()
 	if err := b.child.process.Signal(syscall.SIGCONT); err != nil {
@@ -190,9 +188,9 @@ func (b *pgbench) pause(ctx context.Context) error {
 	})
 }
 
-// tally returns what has been done since it was last called. It reads the whole table,
-// which is no work of pgbench's and must not be charged to it. A statement that the
-// server has not begun by then counts the next time.
+// tally returns what has been done since it was last called. It reads the whole table, which is not
+// pgbench's work and must not be charged to it. A statement that the server begins later counts the
+// next time.
 func (b *pgbench) tally(ctx context.Context) (operations int, err error) {
 	n, err := b.finished(ctx)
 	if err != nil {
@@ -202,8 +200,8 @@ func (b *pgbench) tally(ctx context.Context) (operations int, err error) {
 	return operations, nil
 }
 
-// check looks whether the rows that were counted are all that there are, but for
-// what came behind the last count: one statement of each connection's.
+// check looks whether the counted rows are all rows, except for those after the last count: one
+// statement of each connection.
 func (b *pgbench) check(ctx context.Context, operations int) error {
 	n, err := b.finished(ctx)
 	if err == nil && (n < operations || n > operations+b.ahead*b.connections) {

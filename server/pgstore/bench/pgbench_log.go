@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // loggedVariant is a pgbench of one connection that logs how long each of its
@@ -23,7 +21,7 @@ func loggedVariant(ctx context.Context, server *postgres, name, file string) (*v
 	if err != nil {
 		return nil, err
 	}
-	db, err := server.database(ctx, pgstore.Migrate)
+	db, err := server.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}

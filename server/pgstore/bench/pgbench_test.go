@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // Rows that nobody counted are few: those of one statement a connection.
@@ -35,7 +33,7 @@ func TestPgbench_check(t *testing.T) {
 // A turn ends before its operations are counted, and they are counted whole then.
 func TestPgbench_turn(t *testing.T) {
 	t.Parallel()
-	db := openDatabase(t, newPostgres(t), pgstore.Migrate)
+	db := openDatabase(t, newPostgres(t), migrateStore)
 	b, err := startPgbench(t.Context(), db, twoCommits, 2)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.stop()) }()

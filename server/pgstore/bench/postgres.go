@@ -14,14 +14,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// connections is how many every variant may open but competitors that do more with
-// another number: pgbench has its own best one, and articles and Redis may have one for each caller.
+// connections is how many connections each variant may open. Competitors that do more with another
+// number have that number: pgbench has its own best one, and articles and Redis may have one for
+// each caller.
 const connections = 32
 
-// A postgres is a server of ours that keeps what it acknowledges.
+// A postgres is a server of ours that keeps the commits that it acknowledges.
 type postgres struct {
 	cluster   *pgtest.Cluster
 	look      *pgxpool.Pool
@@ -195,6 +197,11 @@ func (d *database) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) 
 
 func (d *database) count(ctx context.Context, sql string, args ...any) (n int, err error) {
 	return n, d.look.QueryRow(ctx, sql, args...).Scan(&n)
+}
+
+// migrateStore is a migration that makes the store's tables.
+func migrateStore(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgstore.Migrate(ctx, pool, "")
 }
 
 // script is a migration that is one text of SQL.

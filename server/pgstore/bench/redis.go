@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// errNoRedis: there is no Redis on this machine, and it cannot be installed.
+// errNoRedis: this machine lacks Redis, and the bench cannot install it.
 var errNoRedis = errors.New("bench: no Redis to be had: install redis-server, so that it is on PATH")
 
 // A redisServer is a Redis of ours, on a unix socket.

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisVariant claims with SET NX, and writes the answer over the claim with SET.
-// Nothing fences an owner that is late.
+// redisVariant claims with SET NX, and writes the answer over the claim with SET. It does not fence
+// a late owner.
 func redisVariant(ctx context.Context, r *redisServer, name string, n, connections int) (*variant, error) {
 	client := r.client(connections)
 	if err := client.FlushDB(ctx).Err(); err != nil {

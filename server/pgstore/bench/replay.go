@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 const (
 	selectOne    = "SELECT 1"
 	selectByKey  = "SELECT by key"
-	replays      = "retry's claim"
+	replays      = "retry's read"
 	unexpected   = "duplicate's claim"
 	replayers    = 64
 	replayWindow = 500 * time.Millisecond // of one look at what duplicates write
@@ -21,7 +22,7 @@ const (
 
 var replay = bench{
 	name: "replay", title: "replay of a completed key",
-	conditions: "Claims of completed keys with answers of 200 bytes. A retry's says that it is a repeat, as a guard knows by the attempt's number; a duplicate's does not. SELECT 1 and SELECT by key: prepared by name, on one connection of pgx for one caller, on 32 for 64. What repeats write is that of the turn with most, by the ids of transactions and by the server's statistics of their statements; the log as a whole, which the server writes to by itself now and then, is that of the quietest turn.",
+	conditions: "Claims of completed keys with answers of 200 bytes. A retry's is a read, as a guard knows it by the attempt's number; a duplicate's is a claim. SELECT 1 and SELECT by key: prepared by name, on one connection of pgx for one caller, on 32 for 64. What repeats write is that of the turn with most, by the ids of transactions and by the server's statistics of their statements; the log as a whole, which the server writes to by itself now and then, is that of the quietest turn.",
 	measure:    measureReplay,
 }
 
@@ -53,7 +54,7 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	if err != nil {
 		return nil, err
 	}
-	costs, err := l.profiler.spent(ctx, e, "replay", func() (*variant, error) { return d.variant(replays, 1, d.claim(true)), nil })
+	costs, err := l.profiler.spent(ctx, e, "replay", func() (*variant, error) { return d.variant(replays, 1, d.ask(true)), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +92,20 @@ type duplicates struct {
 
 var errNoReplay = errors.New("bench: a completed key did not give its answer")
 
-// claim returns an operation: one of a retry, or of a duplicate that says nothing.
-func (d *duplicates) claim(repeat bool) func(context.Context) error {
+// ask returns an operation as the guard sends it to the store: for a request that says
+// that it is a retry, or for a duplicate that does not.
+func (d *duplicates) ask(retry bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		req := claimOf(bulkKey(rand.IntN(d.keys)))
-		req.Repeat = repeat
-		r, won, err := d.store.Claim(ctx, req)
+		var (
+			r   store.Record
+			won bool
+			err error
+		)
+		if id := bulkKey(rand.IntN(d.keys)); retry {
+			r, err = d.store.Read(ctx, id)
+		} else {
+			r, won, err = d.store.Claim(ctx, claimOf(id))
+		}
 		if err == nil && (won || len(r.Answer.Envelope) != len(answer)) {
 			err = errNoReplay
 		}
@@ -128,7 +137,7 @@ func (d *duplicates) contest(ctx context.Context, e effort, n int) (_ results, e
 		var body []byte
 		return db.QueryRow(ctx, "select envelope from idempotency where key = $1", [16]byte(bulkKey(rand.IntN(d.keys)))).Scan(&body)
 	}
-	return contest(ctx, e, d.variant(replays, n, d.claim(true)), d.variant(unexpected, n, d.claim(false)),
+	return contest(ctx, e, d.variant(replays, n, d.ask(true)), d.variant(unexpected, n, d.ask(false)),
 		d.variant(selectOne, n, bare), d.variant(selectByKey, n, byKey))
 }
 
@@ -160,10 +169,10 @@ func (d *duplicates) counted(ctx context.Context, e effort) ([]measure, error) {
 // each kind by itself.
 func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err error) {
 	for _, kind := range []struct {
-		name   string
-		repeat bool
+		name  string
+		retry bool
 	}{{"retries", true}, {"duplicates", false}} {
-		w, err := d.written(ctx, e, callers(replayers, d.claim(kind.repeat)))
+		w, err := d.written(ctx, e, callers(replayers, d.ask(kind.retry)))
 		if err != nil {
 			return nil, err
 		}
@@ -172,14 +181,13 @@ func (d *duplicates) writes(ctx context.Context, e effort) (all []measure, err e
 	return all, nil
 }
 
-// A written is what the server did in each turn: bytes of its log, those of them that
-// statements of the repeats wrote, transactions with an id, and statements for each
-// operation.
+// A written has the work of the server in each turn. It has the bytes of the log, the bytes that
+// statements of the repeats wrote, transactions with an id, and statements for each operation.
 type written struct{ wal, own, transactions, sent []float64 }
 
-// measures are judged by the turn in which most was written. Only of the log as a whole
-// it is that with the least: a server that nobody writes to logs which transactions run, up
-// to 15 s behind the last write, which is in some turn and none of the repeats'.
+// measures are judged by the turn with the most writes. Only the log as a whole is judged by the
+// turn with the least. A server without writers logs the running transactions up to 15 s after the
+// last write. That falls into some turn, and the repeats did not cause it.
 func (w written) measures(on *database, kind string) []measure {
 	all := []measure{
 		number("WAL with nothing but "+kind+", in the quietest turn", slices.Min(w.wal), byteCount, atMost(0)),

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is written in any turn is not hidden by the others, nor by a kind that does not
-// write; what the server writes itself is nobody's.
+// The writes of a turn are not hidden by the other turns, nor by a kind that does not write. The
+// server's own writes count for no kind.
 func TestDuplicates_written(t *testing.T) {
 	t.Parallel()
 	db := openDatabase(t, newPostgres(t), someTable)

@@ -17,14 +17,14 @@ import (
 // which of the roles they play.
 const roleVariable = "FANONCE_BENCH_ROLE"
 
-// A role is a process's part. It reads its orders from in as JSON, says "ready" and
-// what else the other must know in one line, waits for a line or the end of in, and
-// writes its result, as JSON.
+// A role is a process's part. It reads its orders from in as JSON. In one line it says "ready" and
+// anything else that the other process must know. It waits for a line or the end of in, and writes
+// its result as JSON.
 type role func(ctx context.Context, orders json.RawMessage, in *bufio.Reader, out io.Writer) error
 
 var roles = map[string]role{"contestant": playContestant, "callee": playCallee}
 
-// play is a process's whole life if it has a role.
+// play runs a process from start to end if it has a role.
 func play(ctx context.Context, in io.Reader, out io.Writer) error {
 	name := os.Getenv(roleVariable)
 	part, ok := roles[name]

@@ -24,7 +24,7 @@ func TestPlay_refuses(t *testing.T) {
 	}
 }
 
-// What goes wrong in a process is known to who started it.
+// An error in a process reaches the process that started it.
 func TestHire_failure(t *testing.T) {
 	t.Parallel()
 	_, err := hire("director", struct{}{})

@@ -28,9 +28,9 @@ func (p profiler) watched(ctx context.Context, e effort, name string, open func(
 	return []figure{busy, costs}, err
 }
 
-// spent is a figure of the processor time that an operation takes while a variant has a turn
-// of its own: of the servers and others that this process started, and of this one, by what it
-// is at.
+// spent is a figure of the processor time that an operation takes while a variant has a turn of its
+// own. It has a part of the servers and other processes that this process started, and the parts of
+// this process by cost.
 func (p profiler) spent(ctx context.Context, e effort, name string, open func() (*variant, error)) (f figure, err error) {
 	v, err := warm(ctx, e, open)
 	if err != nil {

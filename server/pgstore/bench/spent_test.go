@@ -22,17 +22,17 @@ func TestCostOf(t *testing.T) {
 		want  string
 		stack []string
 	}{
-		{"pgx", []string{"runtime.memmove", "github.com/jackc/pgx/v5.(*Conn).Exec", "github.com/fanonce/fanonce/server/pgkit.run"}},
-		{"goroutines and locks", []string{"internal/sync.(*Mutex).Lock", "sync.(*Mutex).Lock", "github.com/fanonce/fanonce/server.(*Guard).do"}},
+		{"pgx", []string{"runtime.memmove", "github.com/jackc/pgx/v5.(*Conn).Exec", "github.com/fanonce/fanonce/internal/pgkit.run"}},
+		{"goroutines and locks", []string{"internal/sync.(*Mutex).Lock", "sync.(*Mutex).Lock", "github.com/fanonce/fanonce/server/internal/engine.(*Engine).Do"}},
 		{"goroutines and locks", []string{"runtime.malg", "runtime.newproc1", "runtime.newproc", "main.callers"}},
 		{"random numbers", []string{"internal/runtime/syscall/linux.Syscall6", "crypto/internal/sysrand.read", "crypto/rand.Read", "main.random"}},
-		{"fanonce", []string{"slices.Index", "github.com/fanonce/fanonce/server/pgkit.(*Combiner).leave", "main.callers"}},
+		{"fanonce", []string{"slices.Index", "github.com/fanonce/fanonce/internal/pgkit.(*Combiner).leave", "main.callers"}},
 		{"the bench", []string{"slices.Concat", "github.com/fanonce/fanonce/server/pgstore/bench.callers"}},
 		{"garbage collection", []string{"runtime.scanobject", "runtime.gcDrain", "runtime.gcAssistAlloc", "runtime.mallocgc", "main.main"}},
 		{"allocation", []string{"runtime.nextFreeFast", "runtime.mallocgc", "runtime.newobject", "encoding/json.Marshal"}},
 		{"goroutines and locks", []string{"internal/runtime/syscall/linux.Syscall6", "internal/runtime/syscall/linux.EpollWait", "runtime.netpoll"}},
 		{"sockets", []string{"internal/runtime/syscall/linux.Syscall6", "syscall.write", "internal/poll.(*FD).Write", "github.com/jackc/pgx/v5.x"}},
-		{"SHA-256", []string{"crypto/internal/fips140/sha256.block", "github.com/fanonce/fanonce/server.NewID"}},
+		{"SHA-256", []string{"crypto/internal/fips140/sha256.block", "github.com/fanonce/fanonce/server/store.NewID"}},
 		{"contexts, timers and clocks", []string{"runtime.(*timer).modify", "time.AfterFunc"}},
 		{otherCost, []string{"runtime.goexit"}},
 		{otherCost, nil},

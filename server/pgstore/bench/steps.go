@@ -10,7 +10,7 @@ import (
 // steps is a figure of how many statements and commits a claim with its completion is
 // for so many callers. They are counted in a run of its own: to count takes time.
 func steps(ctx context.Context, on *postgres, e effort, n int) (f figure, err error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return f, err
 	}
@@ -27,7 +27,7 @@ func steps(ctx context.Context, on *postgres, e effort, n int) (f figure, err er
 	if err != nil {
 		return f, err
 	}
-	length := e.slice * 5 // so that what opening the connections takes is little of it
+	length := e.slice * 5 // so that opening the connections takes little of it
 	w, err := callers(n, s.claimAndComplete)(ctx, length)
 	s.Close() // with its sessions
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // answer is what every variant stores: 200 bytes.
@@ -42,7 +43,7 @@ type keyStore struct {
 }
 
 func openStore(ctx context.Context, on *postgres, cfg pgstore.Config) (*keyStore, error) {
-	db, err := on.database(ctx, pgstore.Migrate)
+	db, err := on.database(ctx, migrateStore)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +59,11 @@ func storeOn(ctx context.Context, db *database, cfg pgstore.Config) (*keyStore, 
 	if err != nil {
 		return nil, err
 	}
-	store, err := pgstore.Open(ctx, config, cfg)
+	s, err := pgstore.Open(ctx, config, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &keyStore{store, db}, nil
+	return &keyStore{s, db}, nil
 }
 
 func (s *keyStore) variant(name string, turn func(context.Context, time.Duration) (work, error)) *variant {
@@ -98,9 +99,9 @@ func random() (b [16]byte) {
 	return b
 }
 
-func claimOf(id server.ID) server.ClaimRequest {
-	return server.ClaimRequest{
-		ID: id, Token: random(), Fingerprint: server.Fingerprint{Version: 1, Sum: [32]byte{7}},
+func claimOf(id store.ID) store.ClaimRequest {
+	return store.ClaimRequest{
+		ID: id, Token: random(), Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{7}},
 		Effect: server.Keyed, Lease: time.Minute, Keep: keep,
 	}
 }
@@ -110,7 +111,7 @@ func (s *keyStore) claimAndComplete(ctx context.Context) error {
 	return complete(ctx, s, random())
 }
 
-func complete(ctx context.Context, s server.Store, id server.ID) error {
+func complete(ctx context.Context, s store.Store, id store.ID) error {
 	req := claimOf(id)
 	r, won, err := s.Claim(ctx, req)
 	if err != nil {
@@ -119,9 +120,9 @@ func complete(ctx context.Context, s server.Store, id server.ID) error {
 	if !won {
 		return errNotFirst
 	}
-	return s.Settle(ctx, server.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
+	return s.Settle(ctx, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
 }
 
-var completion = server.Settlement{
-	State: server.StateCompleted, Answer: server.Answer{Status: 200, Envelope: answer}, ReplayFor: keep,
+var completion = store.Settlement{
+	State: server.StateCompleted, Answer: store.Answer{Status: 200, Envelope: answer}, ReplayFor: keep,
 }

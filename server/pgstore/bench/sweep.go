@@ -94,9 +94,9 @@ func sweepPair(ctx context.Context, on *postgres, e effort) (p pairOfRounds, err
 // expired finds out by the index whether there is a row that a sweep should take.
 const expired = "select exists (select from idempotency where expires_at < now())::int"
 
-// A sweepProgress observes a guard until it has swept so many records. To ask the
-// table instead is no way: until a vacuum has come each question passes over all
-// that was deleted before, and is felt more than the sweep.
+// A sweepProgress observes a guard until it has swept so many records. It cannot ask the table
+// instead: until a vacuum has come each question passes over all rows that were deleted before, and
+// disturbs requests more than the sweep.
 type sweepProgress struct {
 	left int64 // the sweeper's
 	done chan struct{}

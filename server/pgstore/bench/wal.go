@@ -21,7 +21,7 @@ func measureWAL(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	r, err := match(ctx, e,
 		func() (*variant, error) { return hotVariant(ctx, on, ours, pgstore.Config{}, &hot) },
 		func() (*variant, error) {
-			return hotVariant(ctx, on, oursAlone, pgstore.Config{Combining: pgstore.CombiningOff}, &hotAlone)
+			return hotVariant(ctx, on, oursAlone, pgstore.Config{SeparateCommits: true}, &hotAlone)
 		},
 		func() (*variant, error) { return pgbenchVariant(ctx, e, on, base, twoCommits) },
 	)

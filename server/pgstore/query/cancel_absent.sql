@@ -1,6 +1,5 @@
--- CancelAbsent makes an absent key a tombstone. It returns one row if it did and
--- none if there is a record. A claim under way is waited for, as long as the lock
--- timeout lets it.
+-- CancelAbsent makes an absent key a tombstone. It returns one row if it did and none if there is a
+-- record. It waits for a running claim, at most for the lock timeout.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version,
   created_at, lease_until, expires_at)
 select @key, @token, 1, 6, 0, 0, s.now, s.now, s.now + @keep::interval

@@ -1,11 +1,10 @@
--- Claim makes the caller the first owner of a key. It returns one row if it won
--- and none if there is a record (read.sql says which) or the request is too old.
--- do nothing, not do update: a duplicate must write no WAL and lock no row.
--- statement_timestamp(), not now(): that stands still from BEGIN. A lease that begins
--- before a wait for a lock ends no earlier than its owner believes, who counts from before
--- the request was sent.
--- The lock timeout bounds the wait for a transaction that is about to make the
--- absent key a tombstone. Set here, it needs neither a session nor a round trip.
+-- Claim makes the caller the first owner of a key. It returns one row if it won. It returns no row
+-- if there is a record, which read.sql shows, or if the request is too old. It has "do nothing"
+-- instead of "do update": a duplicate must write no WAL and lock no row. It has
+-- statement_timestamp() instead of now(): now() stands still from BEGIN. A lease that begins before
+-- a wait for a lock ends no earlier than its owner believes: the owner counts from before it sent
+-- the request. The lock timeout bounds the wait for a transaction that is about to make the absent
+-- key a tombstone. The timeout is set here, because that needs neither a session nor a round trip.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, route, memo)
 select @key, @token, 1, 1, @effect, @fingerprint_version, @fingerprint,

@@ -1,12 +1,11 @@
--- ClaimMany is claim.sql for several keys, each there once, after flush.sql. It returns
--- one row for each claim that won. They come in key order, as everybody inserts who
--- inserts several: two of these wait for each other in turn, and not in a circle. The
--- time is that at which the server received the statement.
--- It looks first and has no "on conflict", which would be a sixteenth more of WAL. Where
--- another transaction inserts one of the keys in between it fails with 23505; then goes
--- claim_many_contended.sql.
--- Arrays are taken apart in a select list: each one in from would have a store of
--- its own for its rows, and making those was a sixth of the flush.
+-- ClaimMany is claim.sql for several keys, each there once, after flush.sql. It returns one row for
+-- each claim that won. The claims come in key order, as in every statement that inserts several
+-- keys. So two of these statements never wait for each other in a circle. The time is the time at
+-- which the server received the statement. It looks first, without "on conflict", which would write
+-- a sixteenth more of WAL. It fails with 23505 if another transaction inserts one of the keys in
+-- between. Then claim_many_contended.sql is sent. Arrays are taken apart in a select list. In
+-- "from" each array would have a store of its own for its rows, and making these stores was a sixth
+-- of the flush.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, route, memo)
 select c.key, c.token, 1, 1, c.effect, c.fingerprint_version, c.fingerprint,

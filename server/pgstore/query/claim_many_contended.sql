@@ -1,6 +1,6 @@
--- ClaimManyContended is claim_many.sql for when others claim the same keys at the same
--- moment: it waits for them, and passes over what they have claimed. Each of its rows is
--- inserted speculatively and then confirmed, by a record of WAL more.
+-- ClaimManyContended is claim_many.sql for when others claim the same keys at the same moment: it
+-- waits for them, and passes over the keys that they have claimed. Each of its rows is inserted
+-- speculatively and then confirmed, which takes one more record of WAL.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, route, memo)
 select c.key, c.token, 1, 1, c.effect, c.fingerprint_version, c.fingerprint,

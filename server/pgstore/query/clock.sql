@@ -1,2 +1,2 @@
--- Clock returns the server's time, which decides what is past.
+-- Clock returns the server's time, which decides which times are past.
 select clock_timestamp()

@@ -1,5 +1,5 @@
--- Defer gives one caller the time to look into an unknown record: its lease is
--- extended if it is over. It returns a row for the one who won.
+-- Defer gives one caller the time to look into an unknown record: its lease is extended if it is
+-- over. It returns a row if the caller won.
 update /*schema*/idempotency
 set lease_until = statement_timestamp() + @lease::interval
 from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s

@@ -1,10 +1,10 @@
--- DropAnswers looks at a window of the records, from @after on in the order of the
--- sweep's index, and drops the answers in it that are past their time, at most so
--- many. It returns one row: where the window ends (null: it was empty), how many
--- records were in it, how many answers it dropped, and how many wait for their
--- time. The records stay, and stay where they are (HOT). One that somebody holds is left for the
--- next time: a wait for it could not be left. Its commit waits for nobody, as that of
--- sweep.sql: what a crash brings back no read shows.
+-- DropAnswers looks at a window of the records, from @after on in the order of the sweep's index.
+-- It drops the answers in the window that are past their time, at most @limit. It returns one row:
+-- where the window ends (null: it was empty), how many records were in it, how many answers it
+-- dropped, and how many wait for their time. The records stay, and stay where they are (HOT). A
+-- record that somebody holds is left for the next time: a caller could not leave the wait for it.
+-- The commit waits neither for the disk nor for a standby, as in sweep.sql: no read shows an answer
+-- that a crash brings back.
 with seen as (
   select ctid, expires_at,
     envelope is not null and answer_until <= statement_timestamp() as due,

@@ -1,12 +1,10 @@
--- Expect notes on the records of runs that somebody waits for their end, and listens
--- (settle.sql). It returns the number of each run that has ended, with true, and
--- of each whose record says so, with false; one of neither kind is to be asked
--- for again. What is noted before a run ends is seen by who ends it: both update
--- the same record.
--- It passes over locked records: who holds one is about to end the run, or to
--- renew its lease. So it never waits, and holds up nobody for long: a note that is
--- lost in a crash costs time only, so that its commit does not wait for the disk.
--- A record that has the note already is left alone.
+-- Expect notes on the records of runs that somebody waits for their end, and listens (settle.sql).
+-- It returns the number of each run that has ended, with true, and the number of each run whose
+-- record has the note, with false. Ask again for a run that it does not return. The process that
+-- ends a run sees a note from before the end: both update the same record. It passes over locked
+-- records: the holder is about to end the run, or to renew its lease. So it never waits, and holds
+-- up nobody for long. Its commit does not wait for the disk: a note that is lost in a crash costs
+-- only time. A record that has the note already is left alone.
 with noted as (
   update /*schema*/idempotency
   set waiters = true

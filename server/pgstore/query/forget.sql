@@ -1,5 +1,5 @@
--- Forget deletes a record unless somebody alive runs, and writes down who asked for
--- it. It returns the record as it was, or no row if it has moved on.
+-- Forget deletes a record unless a live owner runs, and writes down who asked for the deletion. It
+-- returns the record as it was, or no row if it has moved on.
 with forgotten as (
   delete from /*schema*/idempotency
   using (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
@@ -15,7 +15,7 @@ with forgotten as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
   select key, @verb, @actor, @reason, state, 0, fence from forgotten
 )
-select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
   coalesce(envelope, (select envelope from unkept)) as envelope, route, memo, statement_timestamp() as now
 from forgotten

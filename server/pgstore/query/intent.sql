@@ -1,2 +1,2 @@
--- Begin reads when an intent began that was there already.
+-- Begin reads the time when an existing intent began.
 select began_at from /*schema*/idempotency_intent where key = @key

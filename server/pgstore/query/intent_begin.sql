@@ -1,7 +1,7 @@
--- Begin stores an intent, and returns when. No row: it is there already, and
--- intent.sql reads it, in a statement of its own that sees what this one ran into.
--- A transaction that is about to store it is waited for, for as long as @lock_timeout; null: as
--- long as the transaction that this is in waits for anything.
+-- Begin stores an intent, and returns the time. No row means that the intent is there already. Then
+-- intent.sql reads it: a statement of its own sees the intent that this one ran into. This
+-- statement waits for a transaction that is about to store the same intent, for at most
+-- @lock_timeout. Null means the lock timeout of the transaction around it.
 insert into /*schema*/idempotency_intent (key, namespace, parts)
 select @key, @namespace, @parts
 from (

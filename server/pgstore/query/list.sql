@@ -1,8 +1,8 @@
--- List returns a page of the records in some states, without their answers; of
--- those in progress only the dead, and if asked for the old. It reads the whole
--- table: no index may name a state. A record that was made at no finite time has no
--- place in the order, and a page could not begin after it.
-select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+-- List returns a page of the records in some states, without their answers. It returns a record in
+-- progress only if its owner is dead or, on request, if it is old. It reads the whole table: no
+-- index may name a state. It leaves out a record whose time of creation is not finite: a page could
+-- not begin after it.
+select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
 from /*schema*/idempotency
 where (@effect::smallint = 0 or effect = @effect::smallint)

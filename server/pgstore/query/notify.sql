@@ -1,2 +1,2 @@
--- Notify sends a notification that tells nothing, to find out who hears it.
+-- Notify sends an empty notification, to find out whether listeners hear it.
 select pg_notify('fanonce_' || '/*schema*/idempotency'::regclass::oid, '')

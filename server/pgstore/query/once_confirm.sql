@@ -1,6 +1,6 @@
--- OnceConfirm locks what once.sql found in its way. The lock is WAL, so that the commit of
--- who believes the record waits for the standbys, as the record's own commit should have;
--- confirm.sql says why. It returns nothing that counts.
+-- OnceConfirm locks the record that once.sql ran into. The lock is WAL, so the commit of a caller
+-- that trusts the record waits for the standbys, as the record's own commit should have done.
+-- confirm.sql says why. The rows that it returns mean nothing.
 select true
 from /*schema*/idempotency
 where key = @key

@@ -1,6 +1,5 @@
--- Resolve moves a record that is unknown, poisoned or dead on, as somebody said, and
--- writes down who. It returns the record if it did, and no row if the record has
--- moved on.
+-- Resolve moves an unknown, poisoned or dead record on, as a person decided, and writes down the
+-- person. It returns the record if it did, and no row if the record has moved on.
 with old as (
   select i.key, i.state
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
@@ -10,7 +9,7 @@ with old as (
   for update of i
 ), resolved as (
   update /*schema*/idempotency i
-  set token = @token, fence = fence + 1, state = @to, deaths = @deaths, maybe_ran = @maybe_ran,
+  set token = @token, fence = fence + 1, state = @to, recovery_attempts = @recovery_attempts, maybe_ran = @maybe_ran,
     status = @status, envelope = @envelope,
     replay_until = case @to::smallint when 2 then statement_timestamp() + @replay_for::interval end,
     answer_until = statement_timestamp() + @keep_answer::interval,
@@ -22,6 +21,6 @@ with old as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
   select key, @verb, @actor, @reason, was, state, fence from resolved
 )
-select key, token, fence, state, effect, deaths, maybe_ran, fingerprint_version, fingerprint,
+select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
 from resolved

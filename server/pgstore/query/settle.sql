@@ -1,11 +1,10 @@
--- Settle ends the owner's run. It returns one row if it did, with nothing in it that
--- counts, and none if the caller does not own the record: then settled.sql asks
--- whether it did before.
--- An unknown record is free to be looked into at once: its lease ends. So does the
--- lease of a run that counts as dead, whose record stays in progress.
--- expires_at stays: it has an index, and the update would not be HOT.
--- Only if somebody waits for it (expect.sql) is there a notification: it takes a lock
--- that every other commit with one waits for, until this one is on the disk.
+-- Settle ends the owner's run. It returns one row, whose value means nothing, if it ended the run.
+-- It returns no row if the caller does not own the record: then settled.sql asks whether the caller
+-- ended the run before. The lease of an unknown record ends, so that it can be looked into at once.
+-- The lease of a run that counts as dead ends too, and its record stays in progress. expires_at
+-- stays: it has an index, and the update would not be HOT. Settle sends a notification only if
+-- somebody waits for the run (expect.sql). A notification takes a lock until this commit is on the
+-- disk, and every other commit with a notification waits for the lock.
 update /*schema*/idempotency
 set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,

@@ -1,9 +1,9 @@
--- SettleMany is settle.sql for several owners, after flush.sql. It returns the number
--- of each that it did something for, counted from 1: of two that name the same
--- owner, one. The second column means nothing. A case in place of state = 1 keeps the
--- planner from beginning with the records in progress, which it takes for few. The
--- arrays are as in claim_many.sql; numbers are one, as the planner would expect a
--- thousand rows of a function that counts.
+-- SettleMany is settle.sql for several owners, after flush.sql. It returns the number of each
+-- settlement that changed a record, counted from 1. If two settlements name the same owner, it
+-- returns one of them. The second column means nothing. A "case" instead of "state = 1" keeps the
+-- planner from beginning with the records in progress, which it takes for few. The arrays are as in
+-- claim_many.sql. The numbers are an array too, because the planner would expect a thousand rows of
+-- a function that counts.
 update /*schema*/idempotency i
 set state = o.state, status = o.status, envelope = o.envelope,
   replay_until = case o.state when 2 then statement_timestamp() + o.replay_for end,

@@ -1,5 +1,5 @@
--- SettleManyPartitioned is settle_many.sql with the answers in their time partitions.
--- There must be one for each: who sends this knows that there is.
+-- SettleManyPartitioned is settle_many.sql with the answers in their time partitions. Each answer
+-- must have a partition: the sender has made sure of that.
 with settled as (
   update /*schema*/idempotency i
   set state = o.state, status = o.status,

@@ -1,5 +1,5 @@
--- SettlePartitioned is settle.sql with the answer in its time partition. There must be
--- one for it: who sends this knows that there is.
+-- SettlePartitioned is settle.sql with the answer in its time partition. The answer must have a
+-- partition: the sender has made sure of that.
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status,

@@ -1,10 +1,9 @@
--- SettleTx is settle.sql as the last statement of a transaction. It is sent
--- together with COMMIT, which must not happen if the caller lost its lease. So it
--- returns one row, or fails with 22P02 where settle.sql returns none: the server
--- then passes over the COMMIT. What cannot be read as a number is what a reader
--- of the server's log will see. It depends on the count, so that it is not
--- evaluated while planning.
--- COMMIT warns where the wait for a standby was canceled, whatever the handler chose to hear.
+-- SettleTx is settle.sql as the last statement of a transaction. It is sent together with COMMIT,
+-- which must not happen if the caller lost its lease. So it returns one row, or fails with 22P02
+-- where settle.sql returns none: the server then passes over the COMMIT. The text that is not a
+-- number appears in the server's log. The text depends on the count, so that it is not evaluated
+-- while planning. COMMIT warns where the wait for a standby was canceled, whatever the handler
+-- chose to hear.
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,

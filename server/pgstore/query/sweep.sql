@@ -1,13 +1,11 @@
--- Sweep deletes at most so many records that are past their time and that nobody
--- can need, of those that expire at @after or later. It returns one row: how many it
--- deleted, and when the last of them expired (null: there was none). Live, unknown and
--- poisoned ones stay, and so does a dead opaque run: it is the only trace of effects
--- that may have happened.
--- statement_timestamp() is one instant for the whole statement, so that the index is
--- searched up to it and no further. Locked rows are left to the next sweep.
--- Its commit does not wait for the disk, nor for a standby: what a crash brings back
--- is swept again, and who claims a key that was swept makes both durable, as the
--- log is flushed in order.
+-- Sweep deletes at most @limit records that expire at @after or later, are past their time, and are
+-- not needed any more. It returns one row: how many it deleted, and when the last of them expired
+-- (null: there was none). Live, unknown and poisoned records stay. A dead opaque run stays too: it
+-- is the only trace of effects that may have happened. The time is statement_timestamp(), one
+-- instant for the whole statement, so that the index is searched up to it and no further. Locked
+-- rows are left to the next sweep. Its commit does not wait for the disk, nor for a standby: the
+-- next sweep deletes a record that a crash brings back. The claim of a swept key makes both
+-- durable, because the log is flushed in order.
 with swept as (
   delete from /*schema*/idempotency i
   using (select set_config('synchronous_commit', 'off', true) as synchronous_commit) s

@@ -1,3 +1,3 @@
--- TooOld tells whether a request was first sent before its window. It returns
--- one row. Asked only where claim.sql inserted nothing and there is no record.
+-- TooOld tells whether a request was first sent before its window. It returns one row. It is asked
+-- only if claim.sql inserted nothing although no record exists.
 select @first_sent::timestamptz < clock_timestamp() - @window::interval

@@ -38,7 +38,7 @@ revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_de
 -- A service claims, settles, reads and sweeps. It cannot change what a key was
 -- first used for, nor when.
 grant select, insert, delete on idempotency to fanonce_runtime;
-grant update (token, fence, state, effect, deaths, maybe_ran, lease_until, expires_at, replay_until, answer_until,
+grant update (token, fence, state, effect, recovery_attempts, maybe_ran, lease_until, expires_at, replay_until, answer_until,
   status, envelope, answer_kept_until, route, memo, waiters) on idempotency to fanonce_runtime;
 -- Partitions are made and dropped by their owner, who notes which it detached.
 grant select, insert, delete on idempotency_answer to fanonce_runtime;
@@ -52,6 +52,6 @@ grant select on idempotency_version to fanonce_runtime, fanonce_observer;
 
 -- An observer sees where keys stand and how old they are: no answer, no memo, no
 -- fingerprint to guess a body from, and no token to act as an owner with.
-grant select (key, state, effect, fence, deaths, maybe_ran, created_at, first_sent, lease_until, expires_at,
+grant select (key, state, effect, fence, recovery_attempts, maybe_ran, created_at, first_sent, lease_until, expires_at,
   replay_until, answer_until, status, route) on idempotency to fanonce_observer;
 grant select on idempotency_audit to fanonce_observer;

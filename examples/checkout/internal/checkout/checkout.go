@@ -35,9 +35,9 @@ type service struct {
 // made. Its ctx carries the parent key of its calls.
 func (s service) place(ctx context.Context, order checkoutapi.Order) (checkoutapi.Confirmation, error) {
 	fan := s.client.Fanout(ctx)
-	hold := sdk.Go(fan, inventoryapi.Reserve, linesOf(order))
-	charge := sdk.Go(fan, paymentapi.Charge, paymentOf(order))
-	message := sdk.GoFunc(fan, "notify", func(ctx context.Context) (notificationapi.Sent, error) {
+	hold := sdk.Add(fan, inventoryapi.Reserve, linesOf(order))
+	charge := sdk.Add(fan, paymentapi.Charge, paymentOf(order))
+	message := sdk.AddFunc(fan, "notify", func(ctx context.Context) (notificationapi.Sent, error) {
 		receipt, err := charge.Get(ctx)
 		if err != nil {
 			return notificationapi.Sent{}, err
@@ -45,8 +45,8 @@ func (s service) place(ctx context.Context, order checkoutapi.Order) (checkoutap
 		return sdk.Call(ctx, s.client, notificationapi.Send, messageOf(order, receipt))
 	})
 	if err := fan.Wait(); err != nil {
-		// Nobody knows how far it got, and nobody has to: run again, it all
-		// comes to the same. 503 invites the caller to.
+		// A 503 is not stored, and asks the caller to retry. The next run sends the same child
+		// keys, so it does not matter how far this one got.
 		return checkoutapi.Confirmation{}, &server.StatusError{Status: http.StatusServiceUnavailable, Err: err}
 	}
 	held, err1 := hold.Get(ctx)

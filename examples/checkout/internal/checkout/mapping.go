@@ -8,8 +8,8 @@ import (
 	"github.com/fanonce/fanonce/examples/checkout/internal/paymentapi"
 )
 
-// What each of the others is told of an order. All of it follows from the
-// order and from answers that are kept: a repeated call has the same body.
+// The bodies of the calls. They follow from the order and from stored answers, so a repeated
+// call has the same body.
 
 func linesOf(o checkoutapi.Order) inventoryapi.Lines {
 	return inventoryapi.Lines{Order: o.ID, Items: o.Items}

@@ -11,8 +11,8 @@ type Counts struct {
 	Attempts int
 	// Delivered are the requests that reached the callee, copies included.
 	Delivered int
-	// Orphaned are the delivered requests whose callee died before it answered.
-	Orphaned int
+	// Unanswered are the delivered requests whose callee died before it answered.
+	Unanswered int
 	// Refused are the requests that met no callee: its process was dead.
 	Refused int
 	// Faults are the requests that the edge harmed, by kind.

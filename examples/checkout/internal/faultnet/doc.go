@@ -1,6 +1,5 @@
-// Package faultnet is a bad network, made to order: an HTTP proxy on loopback
-// for each edge between two services, which loses, repeats, cuts and delays
-// what passes, and counts what it did.
+// Package faultnet is a bad network, made to order. Each edge between two services is an HTTP
+// proxy on loopback. It loses, repeats, cuts and delays messages, and counts its faults.
 //
 // Start with [Listen], point the caller at [Edge.URL], and the edge at the
 // callee with [Edge.Forward]. What befalls a request is a pure function of the

@@ -117,7 +117,7 @@ func TestEdge_kinds(t *testing.T) {
 			counts := edge.Counts()
 			require.Equal(t, 1, counts.Attempts)
 			require.Equal(t, len(to.requests()), counts.Delivered)
-			require.Zero(t, counts.Orphaned+counts.Refused)
+			require.Zero(t, counts.Unanswered+counts.Refused)
 			if tt.kind == "" {
 				require.Zero(t, counts.Injected())
 			} else {
@@ -213,7 +213,7 @@ func TestEdge_callerHangsUp(t *testing.T) {
 	require.ErrorIs(t, <-failed, context.Canceled)
 	close(to.wait)
 	require.NoError(t, edge.Close(t.Context()))
-	require.Zero(t, edge.Counts().Orphaned)
+	require.Zero(t, edge.Counts().Unanswered)
 	require.Zero(t, edge.InFlight())
 }
 
@@ -230,7 +230,7 @@ func TestEdge_closeIsBounded(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, edge.Close(ctx), context.Canceled)
 	require.NoError(t, edge.Close(t.Context()), "a second Close")
-	require.Equal(t, 1, edge.Counts().Orphaned)
+	require.Equal(t, 1, edge.Counts().Unanswered)
 }
 
 func TestListen_badConfig(t *testing.T) {

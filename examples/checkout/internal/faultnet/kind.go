@@ -3,8 +3,8 @@ package faultnet
 // A Kind is one way for a request to go wrong.
 type Kind string
 
-// What an edge does to a request. After the first, the callee has done the
-// work; that is what makes a caller's retry dangerous.
+// The fates of a request at an edge. After the first, the callee has done the work; that is
+// what makes a caller's retry dangerous.
 const (
 	DropRequest  Kind = "drop_request"  // the connection is cut before the callee sees anything
 	DropResponse Kind = "drop_response" // the callee answers, and the connection is cut

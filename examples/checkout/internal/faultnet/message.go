@@ -50,7 +50,7 @@ func (e *Edge) send(ctx context.Context, msg message) answer {
 			c.Refused++
 		case err != nil:
 			c.Delivered++
-			c.Orphaned++
+			c.Unanswered++
 		default:
 			c.Delivered++
 		}

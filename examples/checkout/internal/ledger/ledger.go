@@ -1,6 +1,6 @@
-// Package ledger is where each service writes down what it did: one entry for
-// each effect. Nothing in a ledger keeps a second entry for one order out, no
-// constraint and no upsert: if there is none, it is the guard that kept it out.
+// Package ledger is where each service writes down what it did: one entry for each effect. A
+// ledger accepts a second entry for one order: it has no constraint and no upsert. If there is
+// no second entry, the guard kept it out.
 //
 // [Postgres] and [Memory] write as part of a guarded run; [Unguarded] and
 // [UnguardedMemory] write at once, and are what the demo's -unsafe uses.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // Memory is a ledger beside a memstore. The zero Memory is empty.
@@ -25,7 +25,7 @@ func (m *Memory) Append(ctx context.Context, e Entry) error {
 
 // AppendOnComplete implements [Ledger].
 func (m *Memory) AppendOnComplete(ctx context.Context, e Entry) error {
-	return server.OnComplete(ctx, func(ctx context.Context) error { return m.Append(ctx, e) })
+	return store.OnComplete(ctx, func(ctx context.Context) error { return m.Append(ctx, e) })
 }
 
 // Tallies implements [Ledger].

@@ -2,8 +2,8 @@ package ledger
 
 import "context"
 
-// Unguarded is a [Postgres] ledger whose entries are added at once: there is
-// no guard, so there is no run to add them with.
+// Unguarded is a [Postgres] ledger whose entries are added at once: without a guard they cannot
+// be part of a run.
 type Unguarded struct{ *Postgres }
 
 var _ Ledger = Unguarded{}

@@ -31,7 +31,7 @@ func charge(t *testing.T, n *node.Node, order string) string {
 	return receipt.ID
 }
 
-// What a node did, its successor over the same storage knows.
+// A node's successor over the same storage knows the effects of the node.
 func TestNode_restart(t *testing.T) {
 	t.Parallel()
 	storages := []struct {

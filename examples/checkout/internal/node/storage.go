@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
-	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // poolSize is how many connections a node may have: one for each of the handlers
@@ -26,7 +26,7 @@ type Storage struct {
 	// Ledger is never nil.
 	Ledger ledger.Ledger
 
-	store server.Store  // nil: unguarded
+	store store.Store   // nil: unguarded
 	pool  *pgxpool.Pool // nil: memory
 }
 
@@ -60,14 +60,14 @@ func openPool(ctx context.Context, pool *pgxpool.Pool, unsafe bool) (*Storage, e
 	if unsafe {
 		return &Storage{Ledger: ledger.Unguarded{Postgres: book}, pool: pool}, nil
 	}
-	if err := pgstore.Migrate(ctx, pool); err != nil {
+	if err := pgstore.Migrate(ctx, pool, ""); err != nil {
 		return nil, err
 	}
-	store, err := pgstore.New(pool, pgstore.Config{})
+	s, err := pgstore.New(pool, pgstore.Config{})
 	if err != nil {
 		return nil, err
 	}
-	return &Storage{Ledger: book, store: store, pool: pool}, nil
+	return &Storage{Ledger: book, store: s, pool: pool}, nil
 }
 
 // OpenMemory returns storage that lasts as long as this process.
@@ -80,24 +80,24 @@ func OpenMemory(unsafe bool) *Storage {
 }
 
 // OpenJournal returns a journal of sagas beside the ledger, and what closes it.
-func (s *Storage) OpenJournal(ctx context.Context) (_ saga.Journal, done func(), err error) {
+func (s *Storage) OpenJournal(ctx context.Context) (_ journal.Journal, done func(), err error) {
 	if s.pool == nil {
 		return memjournal.New(), func() {}, nil
 	}
-	if err := pgjournal.Migrate(ctx, s.pool); err != nil {
+	if err := pgjournal.Migrate(ctx, s.pool, ""); err != nil {
 		return nil, nil, err
 	}
-	journal, err := pgjournal.New(s.pool, pgjournal.Config{})
+	j, err := pgjournal.New(s.pool, pgjournal.Config{})
 	if err != nil {
 		return nil, nil, err
 	}
-	return journal, journal.Close, nil
+	return j, j.Close, nil
 }
 
 // Close frees what the storage holds. Stop its node first.
 func (s *Storage) Close() {
-	if store, ok := s.store.(interface{ Close() }); ok { // memory has nothing to close
-		store.Close()
+	if under, ok := s.store.(interface{ Close() }); ok { // memory has nothing to close
+		under.Close()
 	}
 	if s.pool != nil {
 		s.pool.Close()

@@ -21,7 +21,7 @@ type Finding struct {
 func Audit(accepted map[string]checkoutapi.Confirmation, f Finding) Hop {
 	hop := Hop{
 		Name: f.Name, Attempts: f.Network.Attempts, Delivered: f.Network.Delivered,
-		Orphaned: f.Network.Orphaned, Refused: f.Network.Refused, Faults: f.Network.Faults,
+		Unanswered: f.Network.Unanswered, Refused: f.Network.Refused, Faults: f.Network.Faults,
 	}
 	effects := make(map[string][]string, len(f.Ledger))
 	for _, tally := range f.Ledger {
@@ -39,7 +39,7 @@ func Audit(accepted map[string]checkoutapi.Confirmation, f Finding) Hop {
 			hop.Lost++
 		}
 	}
-	hop.Suppressed = max(0, hop.Delivered-hop.Orphaned-hop.Effects)
+	hop.Suppressed = max(0, hop.Delivered-hop.Unanswered-hop.Effects)
 	return hop
 }
 
@@ -54,9 +54,9 @@ func Charges(book []ledger.Tally) []Charge {
 	return charges
 }
 
-// Judge sets OK: no key has two effects, no accepted one has none, and of sagas that
+// Decide sets OK: no key has two effects, no accepted one has none, and of sagas that
 // were undone nothing is left.
-func (r *Report) Judge() {
+func (r *Report) Decide() {
 	r.OK = r.Sagas.ok()
 	for _, hop := range r.Hops {
 		r.OK = r.OK && hop.Doubled == 0 && hop.Lost == 0

@@ -21,16 +21,16 @@ type Report struct {
 	Checkouts int `json:"checkouts"`
 	Parallel  int `json:"parallel"`
 	Accepted  int `json:"accepted"`
-	// Drives is how often customers pressed the button: once for each checkout,
+	// Submissions is how often customers pressed the button: once for each checkout,
 	// and once more for each time that a call ended without an answer.
-	Drives int `json:"drives"`
-	Kills  int `json:"kills"` // of the payment service
+	Submissions int `json:"submissions"`
+	Kills       int `json:"kills"` // of the payment service
 	// Hops are the services, checkout first.
 	Hops []Hop `json:"hops"`
 	// Wall is from the first checkout to the last audit.
 	Wall time.Duration `json:"wall_ns"`
-	// Unaccepted are the orders that nobody acknowledged. That is no fault as
-	// long as none of them took effect twice.
+	// Unaccepted are the orders that nobody acknowledged. That is correct if none of them took
+	// effect twice.
 	Unaccepted []Failure `json:"unaccepted"`
 	// Charged are the orders that were charged more than once.
 	Charged []Charge `json:"charged_more_than_once"`
@@ -61,11 +61,11 @@ type Hop struct {
 	Name string `json:"name"`
 
 	// From the edge in front of the service.
-	Attempts  int                   `json:"attempts"`
-	Delivered int                   `json:"delivered"`
-	Orphaned  int                   `json:"orphaned"` // delivered, and the service died
-	Refused   int                   `json:"refused"`  // the service was dead
-	Faults    map[faultnet.Kind]int `json:"faults"`
+	Attempts   int                   `json:"attempts"`
+	Delivered  int                   `json:"delivered"`
+	Unanswered int                   `json:"unanswered"` // delivered, and the service died
+	Refused    int                   `json:"refused"`    // the service was dead
+	Faults     map[faultnet.Kind]int `json:"faults"`
 
 	// From the ledger.
 	Effects int `json:"effects"`
@@ -91,5 +91,5 @@ type Charge struct {
 // A Failure is an order that was never acknowledged.
 type Failure struct {
 	Order string `json:"order"`
-	Error string `json:"error"` // of the last drive
+	Error string `json:"error"` // of the last submission
 }

@@ -85,13 +85,13 @@ func TestAudit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.want.Name, tt.want.Delivered, tt.want.Orphaned, tt.want.Refused = "payment", 11, 2, 1
+			tt.want.Name, tt.want.Delivered, tt.want.Unanswered, tt.want.Refused = "payment", 11, 2, 1
 			got := report.Audit(tt.accepted, report.Finding{
-				Name: "payment", Network: faultnet.Counts{Delivered: 11, Orphaned: 2, Refused: 1}, Ledger: tt.book, Told: receipt,
+				Name: "payment", Network: faultnet.Counts{Delivered: 11, Unanswered: 2, Refused: 1}, Ledger: tt.book, Told: receipt,
 			})
 			require.Equal(t, tt.want, got)
 			r := report.Report{Hops: []report.Hop{{Name: "fine"}, got}}
-			r.Judge()
+			r.Decide()
 			require.Equal(t, tt.ok, r.OK)
 		})
 	}
@@ -100,16 +100,16 @@ func TestAudit(t *testing.T) {
 func sample() *report.Report {
 	r := &report.Report{
 		Seed: 7, Faults: "brutal", Storage: "a private Postgres",
-		Checkouts: 3, Parallel: 2, Accepted: 2, Drives: 5, Kills: 4, Wall: 1230 * time.Millisecond,
+		Checkouts: 3, Parallel: 2, Accepted: 2, Submissions: 5, Kills: 4, Wall: 1230 * time.Millisecond,
 		Unaccepted: []report.Failure{{Order: "order-0003", Error: "no answer"}},
 	}
 	for i, name := range []string{"checkout", "inventory", "payment", "notification"} {
 		r.Hops = append(r.Hops, report.Hop{
-			Name: name, Attempts: 8 + i, Delivered: 6, Refused: i, Orphaned: i % 2, Faults: map[faultnet.Kind]int{faultnet.DropRequest: 1, faultnet.Truncate: 1},
+			Name: name, Attempts: 8 + i, Delivered: 6, Refused: i, Unanswered: i % 2, Faults: map[faultnet.Kind]int{faultnet.DropRequest: 1, faultnet.Truncate: 1},
 			Effects: 2, Min: 1, Max: 1, Suppressed: 4,
 		})
 	}
-	r.Judge()
+	r.Decide()
 	return r
 }
 
@@ -120,7 +120,7 @@ func doubled() *report.Report {
 	for i := range 6 {
 		r.Charged = append(r.Charged, report.Charge{Order: "order-000" + string(rune('1'+i)), Times: 2, Cents: 2010})
 	}
-	r.Judge()
+	r.Decide()
 	return r
 }
 
@@ -138,10 +138,10 @@ func TestReport_text(t *testing.T) {
 		want   string
 	}{
 		{"ok", sample(), "OK: every accepted checkout took effect exactly once at every hop."},
-		{"memory", inMemory, "payment restarted 4 times"},
+		{"memory", inMemory, "payment service restarted 4 times"},
 		{"unsafe", doubled(), "6 customers were charged more than once, 60.30 too much in all"},
 		{"broken", broken, "NOT OK: the guarantee is broken."},
-		{"empty", empty, "nothing was shown"},
+		{"empty", empty, "the run proves nothing"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestReport_json(t *testing.T) {
 	require.Equal(t, doubled(), &got)
 }
 
-// Of a saga that was undone nothing may be left, and nothing may be undone twice.
-func TestJudge_sagas(t *testing.T) {
+// A saga that was undone leaves no effect, and no effect is undone twice.
+func TestDecide_sagas(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -186,7 +186,7 @@ func TestJudge_sagas(t *testing.T) {
 		{"released twice", &report.Sagas{Orders: 3, Undone: 3, Reserved: 3, Released: 3, Twice: 1}, false},
 	} {
 		r := report.Report{Sagas: tt.sagas}
-		r.Judge()
+		r.Decide()
 		require.Equal(t, tt.ok, r.OK, tt.name)
 		var text bytes.Buffer
 		require.NoError(t, r.WriteText(&text))

@@ -28,14 +28,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	if err := r.table(&b); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\naccepted %d of %d in %d drives; payment %s %d times; %.1f s\n",
-		r.Accepted, r.Checkouts, r.Drives, r.killed(), r.Kills, r.Wall.Round(100*time.Millisecond).Seconds())
+	fmt.Fprintf(&b, "\n%d of %d checkouts accepted, after %d submissions; payment service %s %d times; %.1f s\n",
+		r.Accepted, r.Checkouts, r.Submissions, r.killed(), r.Kills, r.Wall.Round(100*time.Millisecond).Seconds())
 	if s := r.Sagas; s != nil {
-		fmt.Fprintf(&b, "%d more as sagas, with a card that is declined: %d undone; goods put aside %d, and back %d; charges and messages %d\n",
+		fmt.Fprintf(&b, "%d more as sagas, with a declined card: %d undone; %d reservations, %d of them released; %d charges and messages\n",
 			s.Orders, s.Undone, s.Reserved, s.Released, s.Wrong)
 	}
 	r.list(&b)
-	b.WriteString(r.verdict() + "\n")
+	b.WriteString(r.conclusion() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -57,7 +57,7 @@ func (r *Report) table(w io.Writer) error {
 	}
 	row("  service dead", func(h Hop) any { return h.Refused })
 	row("delivered, copies included", func(h Hop) any { return h.Delivered })
-	row("  service killed meanwhile", func(h Hop) any { return h.Orphaned })
+	row("  service killed meanwhile", func(h Hop) any { return h.Unanswered })
 	row("effects in the ledger", func(h Hop) any { return h.Effects })
 	row("duplicates suppressed", func(h Hop) any { return h.Suppressed })
 	row("effects per key, min - max", func(h Hop) any { return fmt.Sprintf("%d - %d", h.Min, h.Max) })
@@ -87,8 +87,8 @@ func (r *Report) list(w io.Writer) {
 	}
 }
 
-// killed is what happened to the payment service: without a database it is no
-// process of its own.
+// killed is what happened to the payment service: without a database it runs inside this
+// process.
 func (r *Report) killed() string {
 	if r.Storage == Memory {
 		return "restarted"
@@ -96,14 +96,14 @@ func (r *Report) killed() string {
 	return "killed"
 }
 
-func (r *Report) verdict() string {
+func (r *Report) conclusion() string {
 	switch {
 	case !r.OK && r.Unsafe:
-		return "NOT OK: this is what retries without keys do. Run it again without -unsafe."
+		return "NOT OK: retries without keys have these effects. Run it again without -unsafe."
 	case !r.OK:
 		return "NOT OK: the guarantee is broken."
 	case r.Accepted == 0:
-		return "OK, but nothing was accepted, so nothing was shown."
+		return "OK, but no checkout was accepted: the run proves nothing."
 	default:
 		return "OK: every accepted checkout took effect exactly once at every hop."
 	}

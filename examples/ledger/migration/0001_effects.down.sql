@@ -1,2 +1,0 @@
-drop table effects;
-drop table ledger_version;

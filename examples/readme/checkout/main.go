@@ -1,0 +1,56 @@
+// Checkout places an order in two services, in one guarded handler.
+package main
+
+import (
+	"context"
+	"log"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/examples/readme/shopapi"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+type shop struct{ client *sdk.Client }
+
+func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.Receipt, err error) {
+	fan := s.client.Fanout(ctx)
+	sdk.Add(fan, shopapi.Reserve, order.Line)
+	charge := sdk.Add(fan, shopapi.Charge, order.Payment)
+	err = fan.Wait()
+	switch {
+	case err == nil:
+		return charge.Get(ctx)
+	case sdk.Resumable(err): // 503 is not stored: a retry runs place again, with the same child keys
+		return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: err}
+	}
+	undo := s.client.Fanout(ctx) // one call was refused for good: undo both, then store the refusal
+	line := contract.Undo[shopapi.Line, shopapi.Hold]{Input: order.Line}
+	payment := contract.Undo[shopapi.Payment, shopapi.Receipt]{Input: order.Payment}
+	sdk.AddUndo(undo, shopapi.Release, shopapi.Reserve, line)
+	sdk.AddUndo(undo, shopapi.Refund, shopapi.Charge, payment)
+	if failed := undo.Wait(); failed != nil {
+		return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: failed}
+	}
+	return receipt, &server.StatusError{Status: http.StatusUnprocessableEntity, Err: err}
+}
+
+func main() {
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
+		"inventory": {URL: "http://localhost:8080"}, "payment": {URL: "http://localhost:8081"},
+	}})
+	check(err)
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "shop"})
+	check(err)
+	mux := http.NewServeMux()
+	check(server.Handle(mux, guard, shopapi.Place, server.Keyed, shop{client}.place))
+	check(http.ListenAndServe("localhost:8090", mux))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,54 @@
+// Sagas places an order as a saga.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/examples/readme/shopapi"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[shopapi.Order, shopapi.Receipt]) {
+	line := saga.Map(b.Input(), func(o shopapi.Order) shopapi.Line { return o.Line })
+	payment := saga.Map(b.Input(), func(o shopapi.Order) shopapi.Payment { return o.Payment })
+	saga.Step(b, shopapi.Reserve, line).Undo(shopapi.Release)
+	charge := saga.Step(b, shopapi.Charge, payment).Undo(shopapi.Refund)
+	saga.Return(b, charge.Output())
+})
+
+func main() {
+	ctx := context.Background()
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
+		"inventory": {URL: "http://localhost:8080"}, "payment": {URL: "http://localhost:8081"},
+	}})
+	check(err)
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	check(err)
+	check(pgjournal.Migrate(ctx, pool, ""))
+	journal, err := pgjournal.Open(ctx, pool.Config(), pgjournal.Config{})
+	check(err)
+	defer journal.Close()
+	engine, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})
+	check(err)
+	defer engine.Close(ctx)
+	key, cents := os.Args[1], os.Args[2]
+	order := shopapi.Order{Line: shopapi.Line{SKU: "tea"}}
+	order.Payment.Cents, err = strconv.Atoi(cents)
+	check(err)
+	fmt.Println(checkout.Run(ctx, engine, childkey.MustParse(key), order))
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

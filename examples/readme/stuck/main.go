@@ -1,0 +1,39 @@
+// Stuck lists the keys that need a person. With the ID of one, it resolves that key.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+func main() {
+	ctx := context.Background()
+	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	check(err)
+	keys, err := pgstore.Open(ctx, cfg, pgstore.Config{})
+	check(err)
+	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{Namespace: "payment"})
+	check(err)
+	stuck, err := guard.ListStuck(ctx, store.ListRequest{})
+	check(err)
+	for _, record := range stuck {
+		log.Println(record.ID, record.State, record.Route)
+		if len(os.Args) > 1 && os.Args[1] == record.ID.String() { // somebody has asked the bank
+			by := store.Audit{Actor: "ann", Reason: "the bank knows no such charge"}
+			check(guard.Resolve(ctx, record.ID, record.Fence, server.NeverHappened(), by))
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,201 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A BatchKindConfig says how writes of one kind are sent: each asks a Q, and is
+// answered by at most one row, an A.
+type BatchKindConfig[Q, A any] struct {
+	// One returns the statement that does q alone, and ScanOne reads its row. It must not wait long
+	// for a lock, because it keeps a connection, and others wait. A lock_timeout of a few
+	// milliseconds bounds the wait. If it fails with [FailureLockTimeout] the caller sends it again
+	// by [BatchKind.Alone], for as long as it likes; see [RetryLocked].
+	One     func(q Q) Statement
+	ScanOne pgx.RowToFunc[A]
+
+	// Many returns one statement, with arrays for arguments, that does the work of One for all of
+	// qs. It also returns a function that reads a row of the result: the index in qs that the row
+	// answers, and the answer. A q without a row has no answer. Two of qs can mean the same row,
+	// for example when a caller asks again. Each must get the answer that it would get if they came
+	// one after the other.
+	//
+	// The statement must lock rows in an order that is the same for all processes; the order of qs
+	// is the easiest. It must not wait long for a lock: the writes behind it wait as well. If it
+	// fails, the flush sends One for each, or does as Again says.
+	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
+
+	// Compare is the order of qs, for example by key. Equal qs stay in the order in which they
+	// came. With nil all of them stay in that order. Sorting them costs the server several times as
+	// much.
+	Compare func(a, b Q) int
+
+	// Again is told how a flush of several writes, some of this kind, failed and changed nothing.
+	// If Again returns true, all writes of the flush come once more, as if they were new, before
+	// the flush sends One for each. That is for a Many that makes another statement from then on.
+	// nil means never. It must be quick, and safe for concurrent use.
+	Again func(err error) bool
+
+	// Bytes returns about how large q is; nil means that all are small. It keeps many large qs from
+	// going in one statement.
+	Bytes func(q Q) int
+}
+
+// Numbers returns 1 to n. As one more array they let a statement's rows tell which of qs they
+// answer.
+func Numbers(n int) []int32 {
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i) + 1 //nolint:gosec // a flush has few
+	}
+	return numbers
+}
+
+// A BatchKind sends writes of one kind through a [Combiner].
+type BatchKind[Q, A any] struct {
+	combiner *Combiner
+	cfg      BatchKindConfig[Q, A]
+}
+
+// NewBatchKind adds a kind to c. In a flush the statements of kinds follow each other
+// in the order in which the kinds were made. It must be the same in all
+// processes, for the sake of the order in which rows are locked.
+func NewBatchKind[Q, A any](c *Combiner, cfg BatchKindConfig[Q, A]) *BatchKind[Q, A] {
+	k := &BatchKind[Q, A]{c, cfg}
+	c.kinds = append(c.kinds, k)
+	return k
+}
+
+// Do is [Row] for q, which may share its transaction with writes of other
+// callers. It blocks until the outcome is known or ctx ends.
+//
+// If ctx ends before q was sent, or once the flush of q is known to have changed nothing, Do
+// returns ctx's error, and q will never be sent. If ctx ends later, Do returns an error wrapping
+// [ErrFateUnknown], and the callers that share the transaction do not notice. Other errors are
+// those of [Row], and [ErrQueueFull].
+func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
+	var none A
+	if err := ctx.Err(); err != nil {
+		return none, false, err
+	}
+	if err := k.combiner.arrive(); err != nil {
+		return none, false, err
+	}
+	defer k.combiner.leave()
+	r := &request[Q, A]{q: q}
+	err := k.combiner.share(ctx, k.entry(r, false))
+	if err == errAgain { //nolint:errorlint // it never leaves this package, and is never wrapped
+		if err := ctx.Err(); err != nil {
+			return none, false, err
+		}
+		r = &request[Q, A]{q: q} // a statement before the one that failed may have answered the other
+		err = k.combiner.share(ctx, k.entry(r, true))
+	}
+	switch {
+	case err == errAlone: //nolint:errorlint // as above
+		return k.alone(ctx, q)
+	case err != nil:
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
+}
+
+// Alone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
+// with no other. It waits until few others of the combiner do the same.
+func (k *BatchKind[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
+	if err := k.combiner.arrive(); err != nil {
+		var none A
+		return none, false, err
+	}
+	defer k.combiner.leave()
+	return k.alone(ctx, q)
+}
+
+func (k *BatchKind[Q, A]) alone(ctx context.Context, q Q) (A, bool, error) {
+	var none A
+	if err := ctx.Err(); err != nil {
+		return none, false, err
+	}
+	r := &request[Q, A]{q: q}
+	e := k.entry(r, true)
+	e.alone = true
+	if err := k.combiner.share(ctx, e); err != nil {
+		if err == errAlone { //nolint:errorlint // its statement could not be made
+			err = k.cfg.One(q).Err()
+		}
+		return none, false, err
+	}
+	return r.answer, r.ok, nil
+}
+
+func (k *BatchKind[Q, A]) entry(r *request[Q, A], again bool) *entry {
+	e := &entry{kind: k, of: r, again: again, wake: make(chan struct{}, 1)}
+	if k.cfg.Bytes != nil {
+		e.bytes = k.cfg.Bytes(r.q)
+	}
+	return e
+}
+
+// A request is the part of an entry that a kind knows. Its caller reads the answer after the flush
+// has ended well, and not before.
+type request[Q, A any] struct {
+	q      Q
+	answer A
+	ok     bool
+}
+
+// A flusher is a [BatchKind] of whatever types.
+type flusher interface {
+	one(e *entry) (func(context.Context, *pgx.Conn) error, error)
+	many(entries []*entry) part
+	each(e *entry) part
+	again(err error) bool
+}
+
+var errStrayRow = errors.New("a row answers no write of its flush")
+
+func (k *BatchKind[Q, A]) request(e *entry) *request[Q, A] {
+	return e.of.(*request[Q, A]) //nolint:errcheck,forcetypeassert // the kind made it
+}
+
+func (k *BatchKind[Q, A]) one(e *entry) (func(context.Context, *pgx.Conn) error, error) {
+	r := k.request(e)
+	st := k.cfg.One(r.q)
+	return func(ctx context.Context, conn *pgx.Conn) (err error) {
+		r.answer, r.ok, err = rowAlone(ctx, conn, st, k.cfg.ScanOne)
+		return err
+	}, st.Err()
+}
+
+func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
+
+// many may sort entries.
+func (k *BatchKind[Q, A]) many(entries []*entry) part {
+	if compare := k.cfg.Compare; compare != nil {
+		slices.SortStableFunc(entries, func(a, b *entry) int { return compare(k.request(a).q, k.request(b).q) })
+	}
+	qs := make([]Q, len(entries))
+	for i, e := range entries {
+		qs[i] = k.request(e).q
+	}
+	st, scan := k.cfg.Many(qs)
+	return part{st, func(rows pgx.Rows) error {
+		for rows.Next() {
+			i, answer, err := scan(rows)
+			if err != nil {
+				return err
+			}
+			if i < 0 || i >= len(entries) {
+				return fmt.Errorf("%w: %d of %d", errStrayRow, i, len(entries))
+			}
+			r := k.request(entries[i])
+			r.answer, r.ok = answer, true
+		}
+		return rows.Err()
+	}}
+}

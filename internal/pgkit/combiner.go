@@ -1,0 +1,163 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrQueueFull: a [Combiner] or [ReadBatcher] has as many waiting requests as it may have. Nothing
+// was sent.
+var ErrQueueFull = errors.New("queue full")
+
+// These are the defaults of a zero [CombinerConfig].
+const (
+	DefaultMaxFlushes = 4
+	DefaultMaxQueued  = 4096
+)
+
+const (
+	// maxEntries and maxBytes bound a flush: the writes of a larger flush wait longer than the
+	// flush saves.
+	maxEntries = 256
+	maxBytes   = 1 << 20
+)
+
+// A CombinerConfig has the choices that a [Combiner] leaves. Its zero value is
+// ready to use.
+type CombinerConfig struct {
+	// MaxFlushes is how many flushes may run at once, each on a connection of its own, whatever
+	// they wait for. So a disk, a standby or a network that stalls takes no more of the pool.
+	// Writes that have to go alone take at most half as many connections more. A pool of several
+	// connections keeps at least one for others. Zero means [DefaultMaxFlushes], or half of the
+	// pool's connections if that is less, and at least one.
+	MaxFlushes int
+
+	// MaxQueued is how many writes may wait for a flush. Further writes are refused at once with
+	// [ErrQueueFull]: more writes do not help a server that is so far behind. Zero means
+	// [DefaultMaxQueued].
+	MaxQueued int
+
+	// Settings is sent first in each flush of several writes, for settings that
+	// are local to its transaction. The zero Statement sends nothing.
+	Settings Statement
+}
+
+// A Combiner sends writes that wait at the same time in one transaction, so that
+// they share a round trip and a commit. Each of its
+// batch kinds sends one kind of write; see [NewBatchKind].
+//
+// The first write that comes is sent at once, as a statement of its own. Writes that come while it
+// is running wait for its end, and then go together. One of their callers leads the flush. No timer
+// holds a write back.
+//
+// A flush that the server refused is sent again as the single statements of its writes, in one
+// transaction. That shows which write the server refuses, or whose row another transaction has
+// locked: its caller gets the error at once, and the others share a commit without it. A flush that
+// changed nothing for another reason is taken apart: each caller sends its own write alone, a few
+// at a time. A kind can make the writes of a flush come once more before that (Again in
+// [BatchKindConfig]). A flush whose fate is unknown leaves the fate of all its writes unknown; see
+// [Writer].
+//
+// A flush without a sign of the server for five seconds loses its connection, whether or not
+// callers wait, as a detached write does. While no write has been answered since, one flush at a
+// time tries again.
+//
+// It is safe for concurrent use.
+type Combiner struct {
+	writer *Writer
+	cfg    CombinerConfig
+	kinds  []flusher
+	idle   chan struct{} // closed when closed and without callers
+
+	mu      sync.Mutex
+	closed  bool
+	callers int // in [BatchKind.Do]
+	queue   []*entry
+	limiter limiter // of flushes
+	stalls  lookout
+	singles singles
+	dials   dials
+	trials  int // running flushes that began while the writer had no answers
+}
+
+// NewCombiner returns a combiner that sends through w. Make its kinds before its
+// first use. It returns an error that names the field of cfg and its value.
+func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
+	conns := int(w.pool.Config().MaxConns)
+	switch {
+	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > mostOf(conns):
+		return nil, fmt.Errorf("MaxFlushes %d is not between 0 and %d, which leaves others one of the pool's %d connections",
+			cfg.MaxFlushes, mostOf(conns), conns)
+	case cfg.MaxQueued < 0:
+		return nil, fmt.Errorf("MaxQueued %d is negative", cfg.MaxQueued)
+	case cfg.Settings.Err() != nil:
+		//lint:ignore ST1005 the text begins with the name of the field
+		return nil, fmt.Errorf("Settings: %w", cfg.Settings.Err())
+	}
+	if cfg.MaxFlushes == 0 {
+		cfg.MaxFlushes = min(DefaultMaxFlushes, max(1, conns/2))
+	}
+	if cfg.MaxQueued == 0 {
+		cfg.MaxQueued = DefaultMaxQueued
+	}
+	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}}
+	c.stalls = lookout{lock: &c.mu, after: stallAfter}
+	c.singles = singles{most: max(1, cfg.MaxFlushes/2), total: mostOf(conns)}
+	return c, nil
+}
+
+// mostOf is how many of so many connections a combiner may use.
+func mostOf(conns int) int { return max(1, conns-1) }
+
+// Queued returns how many writes wait for a flush at this moment.
+func (c *Combiner) Queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
+}
+
+// Close refuses further writes with [ErrClosed] and waits until earlier writes have their outcome,
+// also those in the queue. When ctx ends it refuses the writes that are still queued, and returns
+// ctx's error. Close the [Writer] after it: that breaks writes that do not end. A second Close
+// waits as well.
+func (c *Combiner) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.closed && c.callers == 0 {
+		close(c.idle)
+	}
+	c.closed = true
+	c.mu.Unlock()
+	select {
+	case <-c.idle:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stalls.end()
+		c.dials.end()
+		return nil
+	case <-ctx.Done():
+		c.refuseQueued(ErrClosed)
+		return ctx.Err()
+	}
+}
+
+// arrive counts a caller, until it leaves.
+func (c *Combiner) arrive() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.callers++
+	return nil
+}
+
+func (c *Combiner) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.callers--
+	if c.closed && c.callers == 0 {
+		close(c.idle)
+	}
+}

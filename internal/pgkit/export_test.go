@@ -1,0 +1,52 @@
+package pgkit
+
+import "time"
+
+// NeverStall makes statements that a test holds count as running for as long as the test holds
+// them.
+func (g *ReadBatcher[Q, A]) NeverStall() { g.stalls.after = time.Hour }
+
+// NeverStall is the same of a combiner.
+func (c *Combiner) NeverStall() { c.stalls.after = time.Hour }
+
+// Idle reports whether no request is running.
+func (g *ReadBatcher[Q, A]) Idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limiter == limiter{most: g.limiter.most}
+}
+
+// Idle is the same of a combiner.
+func (c *Combiner) Idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limiter == limiter{most: c.limiter.most} && c.singles.underWay == 0 && c.trials == 0
+}
+
+// Stalled returns how many statements have had no answer for a while.
+func (g *ReadBatcher[Q, A]) Stalled() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limiter.stalled
+}
+
+// Stalled is the same of a combiner.
+func (c *Combiner) Stalled() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limiter.stalled
+}
+
+// Impatient makes a writer break writes without an answer after so long. Call it before its first
+// write.
+func (w *Writer) Impatient(answer, left time.Duration) { w.answer, w.leftFor = answer, left }
+
+// PingTimeout is how long an idle connection may take to answer.
+const PingTimeout = pingTimeout
+
+// Singles returns how many writes are sent alone, and how many wait for that.
+func (c *Combiner) Singles() (underWay, queued int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.singles.underWay, len(c.singles.queue)
+}

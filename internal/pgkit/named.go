@@ -1,0 +1,124 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// named calls send with the statements prepared on conn by name, where names can last: the server
+// parses and plans them once, and not each time. It must be outside a transaction block. If the
+// server turns out not to know a name, named calls send again, without names: a refused statement
+// has changed nothing. Only the error of send itself counts for that, and not other events on the
+// connection. A write whose answer was lost must not be sent again here, and must not count as
+// failed.
+func named[T any](ctx context.Context, conn *pgx.Conn, send func() (T, error), statements ...string) (T, error) {
+	var value T
+	err := Name(ctx, conn, statements...)
+	if err == nil {
+		value, err = send()
+	}
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || !misnamed(refused) || conn.IsClosed() {
+		return value, err
+	}
+	if conn.PgConn().TxStatus() != 'I' { // send makes a block of its own
+		if _, err := conn.Exec(ctx, "rollback"); err != nil {
+			return value, &nothingChanged{err}
+		}
+	}
+	if err := unname(ctx, conn); err != nil {
+		return value, &nothingChanged{err}
+	}
+	return send()
+}
+
+// Name prepares statements by name on conn, so that pgx uses the names from now on wherever it is
+// given one of these texts. It does so once per connection, in a round trip each. It does nothing
+// where a session may not last; see [Prepare].
+func Name(ctx context.Context, conn *pgx.Conn, statements ...string) error {
+	s := sessionOf(conn.PgConn())
+	if !s.named {
+		return nil
+	}
+	for _, sql := range statements {
+		if err := s.name(ctx, conn, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxNames is how many names a connection has at the most if some are for the user's statements.
+// Their texts may be many, and each costs the server memory.
+const maxNames = 256
+
+// NameQueries is [Name] for queries that are not of this module, as long as the connection has few
+// names. It must be outside a transaction block. A query that the server does not accept is left to
+// be sent as it is: it may be a name already. A query without arguments may be several statements,
+// and is left as well. So is a query with an option among its arguments, because the option may
+// change its text.
+func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery) {
+	s := sessionOf(conn.PgConn())
+	for _, q := range queries {
+		if !s.named || len(s.names) >= maxNames {
+			return
+		}
+		if len(q.Arguments) == 0 {
+			continue
+		}
+		if _, rewritten := q.Arguments[0].(pgx.QueryRewriter); rewritten {
+			continue
+		}
+		if err := s.name(ctx, conn, q.SQL); err != nil {
+			s.remember(q.SQL, false) // once is enough
+		}
+	}
+}
+
+// MayName reports whether conn's session lasts, so that names do.
+func MayName(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).named }
+
+func (s *session) name(ctx context.Context, conn *pgx.Conn, sql string) error {
+	if _, ok := s.names[sql]; ok {
+		return nil
+	}
+	if _, err := conn.Prepare(ctx, sql, sql); err != nil {
+		return &nothingChanged{err}
+	}
+	s.remember(sql, true)
+	return nil
+}
+
+func (s *session) remember(sql string, named bool) {
+	if s.names == nil {
+		s.names = make(map[string]bool)
+	}
+	s.names[sql] = named
+}
+
+// unname goes on without names on conn: somebody took them away, or the tables
+// have changed under them, or there is a pooler after all.
+func unname(ctx context.Context, conn *pgx.Conn) error {
+	s := sessionOf(conn.PgConn())
+	s.named, s.misnamed = false, false
+	for sql, ours := range s.names {
+		if !ours { // somebody else's name, perhaps
+			continue
+		}
+		if err := conn.Deallocate(ctx, sql); err != nil {
+			return err
+		}
+	}
+	s.names = nil
+	return nil
+}
+
+// misnamed reports whether the server knows no statement of that name, has such a statement
+// already, or cannot use it any more, because a table's columns have another type. Postgres gives
+// the last case no code of its own, and its text may be translated.
+func misnamed(err *pgconn.PgError) bool {
+	return err.Code == "26000" || err.Code == "42P05" || err.Routine == "RevalidateCachedQuery"
+}

@@ -1,0 +1,206 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// errAlone tells a caller to send its write by itself: the flush that it was in
+// has changed nothing.
+var errAlone = errors.New("to be sent alone")
+
+// errAgain tells it to send its write through the combiner once more: see
+// [BatchKindConfig].Again.
+var errAgain = errors.New("to be sent again")
+
+// An entry is a caller's write in a combiner.
+type entry struct {
+	kind  flusher
+	of    any // what the kind made the entry for
+	bytes int
+	again bool          // it has been in a flush before
+	alone bool          // it goes in no flush with others
+	wake  chan struct{} // of size 1: its stage is leading, or ended
+
+	// Under the combiner's lock:
+	stage stage
+	flush *flush // that it was sent with
+	err   error  // its outcome; set before wake, and read after
+	trial bool   // it leads a flush that tries whether the server answers
+	gone  bool   // its caller left after it was sent
+}
+
+type stage uint8
+
+const (
+	stageQueued  stage = iota
+	stageLeading       // has a slot, and is out of the queue
+	stageSent          // in a flush
+	stageEnded
+)
+
+// share makes e a part of a flush, leading one if that is due, and returns its
+// outcome: errAlone, errAgain, or an error as of [Do].
+func (c *Combiner) share(ctx context.Context, e *entry) error {
+	lead, err := c.enter(e)
+	if err != nil {
+		return err
+	}
+	if !lead {
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			if !stays(ctx) || !c.isSent(e) {
+				return c.abandon(ctx, e)
+			}
+			<-e.wake
+		}
+		if lead, err = c.called(e); !lead {
+			return err
+		}
+	}
+	f, err := c.lead(ctx, e)
+	if err != nil {
+		return err
+	}
+	return c.oversee(ctx, e, f)
+}
+
+// enter queues e, unless its caller is to lead a flush.
+func (c *Combiner) enter(e *entry) (lead bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.alone {
+		return c.enterAlone(e), nil
+	}
+	switch {
+	case !c.dials.paused && c.room(len(c.queue)+1):
+		c.take(e)
+		return true, nil
+	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
+		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
+	}
+	c.queue = append(c.queue, e)
+	return false, nil
+}
+
+// room reports whether a flush may begin where so many wait. c.mu is held.
+func (c *Combiner) room(waiting int) bool {
+	return c.limiter.room(waiting) && c.spare() && !(c.trials > 0 && c.writer.silent.Load())
+}
+
+// spare reports whether the combiner may use one more connection. c.mu is held.
+func (c *Combiner) spare() bool { return c.limiter.underWay()+c.singles.underWay < c.singles.total }
+
+// take makes e the leader of a flush. c.mu is held.
+func (c *Combiner) take(e *entry) {
+	c.limiter.take()
+	c.singles.last = false
+	e.stage = stageLeading
+	if e.trial = c.writer.silent.Load(); e.trial {
+		c.trials++
+	}
+}
+
+// release gives up what e took, for a flush with so many writes. c.mu is held.
+func (c *Combiner) release(e *entry, writes int, stalled bool) {
+	if e.alone {
+		c.singles.underWay--
+		return
+	}
+	if e.trial {
+		e.trial = false
+		c.trials--
+	}
+	c.limiter.release(writes, stalled)
+}
+
+// isSent reports whether e is in a running flush.
+func (c *Combiner) isSent(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stage == stageSent
+}
+
+// called reports whether the woken caller must lead. Otherwise the caller has its outcome.
+func (c *Combiner) called(e *entry) (lead bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.stage == stageLeading, e.err
+}
+
+// callNext lets the callers that have waited longest send their writes, if they may. Every flush
+// that ends or stalls, and every leader that gives up, calls it, so that a queue always has a
+// leader. Flushes and single writes take turns, as the pool may have no connection for both. c.mu
+// is held.
+func (c *Combiner) callNext() {
+	if c.singles.last {
+		c.callLeader()
+		c.callAlone()
+		return
+	}
+	c.callAlone()
+	c.callLeader()
+}
+
+// callFreed is callNext where a connection has become free, which needs no dial. c.mu is held.
+func (c *Combiner) callFreed() {
+	paused := c.dials.paused
+	c.dials.paused = false
+	c.callNext()
+	c.dials.paused = paused
+}
+
+// callLeader lets the caller that has waited longest lead a flush. c.mu is held.
+func (c *Combiner) callLeader() {
+	if len(c.queue) == 0 || c.dials.paused || !c.room(len(c.queue)) {
+		return
+	}
+	e := c.queue[0]
+	c.queue = slices.Delete(c.queue, 0, 1)
+	c.take(e)
+	e.wake <- struct{}{}
+}
+
+// refuseQueued gives err to all that are queued.
+func (c *Combiner) refuseQueued(err error) {
+	c.mu.Lock()
+	refused := append(c.queue, c.singles.queue...)
+	c.queue, c.singles.queue = nil, nil
+	for _, e := range refused {
+		e.stage, e.err = stageEnded, err
+	}
+	c.mu.Unlock()
+	for _, e := range refused {
+		e.wake <- struct{}{}
+	}
+}
+
+// abandon ends the wait of the caller of e, whose ctx has ended, and returns the known fate of its
+// write. The others go on.
+func (c *Combiner) abandon(ctx context.Context, e *entry) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e.stage {
+	case stageQueued:
+		queue := &c.queue
+		if e.alone {
+			queue = &c.singles.queue
+		}
+		i := slices.Index(*queue, e)
+		*queue = slices.Delete(*queue, i, i+1)
+		return ctx.Err()
+	case stageLeading:
+		c.release(e, 1, false)
+		c.callNext()
+		return ctx.Err()
+	case stageSent:
+		e.gone = true
+		c.abandonFlush(e.flush)
+		return fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
+	default:
+		return e.err
+	}
+}

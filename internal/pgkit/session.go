@@ -1,0 +1,208 @@
+package pgkit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNotPrepared: a pool's configuration did not go through [Prepare] before
+// the pool was made.
+var ErrNotPrepared = errors.New("pool not prepared: call Prepare on its configuration, or let Open make it")
+
+// An ExecModeError says that a pool's DefaultQueryExecMode is one that this module cannot
+// work with. It matches [ErrNotPrepared].
+type ExecModeError struct{ Mode pgx.QueryExecMode }
+
+func (e *ExecModeError) Error() string {
+	return fmt.Sprintf("exec mode %q is not supported; the default works behind a pooler too", e.Mode)
+}
+
+// Is makes the error match [ErrNotPrepared].
+func (e *ExecModeError) Is(target error) bool { return target == ErrNotPrepared }
+
+// A session has the facts that [Prepare] makes a connection remember. Only the goroutine that uses
+// the connection touches it, except for the atomic fields.
+type session struct {
+	// readCommitted: a statement outside a transaction block runs at READ
+	// COMMITTED.
+	readCommitted bool
+	// waitCanceled: since it was last reset, the server gave up waiting for a
+	// standby to confirm a commit.
+	waitCanceled bool
+	// conflict: since it was last reset, a statement failed with 40001 or 40P01.
+	conflict atomic.Bool
+	// failed is the error of the statement that failed the open transaction.
+	failed atomic.Pointer[pgconn.PgError]
+	// writing: a write is running, or was running when the connection broke.
+	writing atomic.Bool
+	// named: statements may be prepared by name; names are those that were tried,
+	// and whether the server took them.
+	named bool
+	names map[string]bool
+	// misnamed: the server refused to use a name.
+	misnamed bool
+	// readOnly: since it was last reset, a statement was refused because the server takes
+	// no writes.
+	readOnly bool
+	// refused: since it was last reset, the server answered with an error.
+	refused bool
+
+	// ask: the connection was idle for so long that it has to answer before it is used.
+	ask bool
+	// address is that of the server, network is the connection to it, and made is its time. They do
+	// not change once connected is set.
+	address   string
+	network   net.Conn
+	made      time.Time
+	connected atomic.Bool
+	hosts     *hosts // of the pool
+	// heard is when the server last sent something, in Unix nanoseconds.
+	heard atomic.Int64
+}
+
+const sessionKey = "github.com/fanonce/fanonce/internal/pgkit"
+
+func sessionOf(conn *pgconn.PgConn) *session {
+	s, ok := conn.CustomData()[sessionKey].(*session)
+	if !ok {
+		s = new(session)
+		conn.CustomData()[sessionKey] = s
+	}
+	return s
+}
+
+// Prepare makes connections of a pool with this configuration report the facts that a [Writer]
+// needs. Call it after every other change to cfg. Existing hooks are still called, and a second
+// call does nothing.
+//
+//   - OnNotice watches for the warning with which the server says that a commit
+//     is visible but not confirmed by a standby. pgx reports no error then.
+//   - OnPgError notes serialization failures and deadlocks, on whatever path a
+//     statement took.
+//   - AfterConnect asks for the default isolation level and for the server process
+//     behind the connection, once per connection.
+//   - BeforeConnect keeps pgx from sending a cancel request for a connection that
+//     broke during a write: it would end the write's wait for a standby. It tries a
+//     host that does not answer after the others.
+//   - ConnectTimeout, if it is zero, becomes [DefaultConnectTimeout]. The kernel breaks a
+//     TCP connection whose other end does not acknowledge for about ten seconds.
+//   - ShouldPing and PrepareConn ask a connection that was idle, as pgxpool does, for at
+//     most three seconds. If one does not answer, no older connection to that host is used
+//     any more. The same holds after a [Writer] broke a connection.
+//   - The exec mode, if it is pgx's default, becomes
+//     [pgx.QueryExecModeCacheDescribe]: pgx's default uses named prepared
+//     statements, which a pooler in transaction mode loses. This module's own
+//     statements are prepared by name all the same where the server process is the one
+//     that answered the connection, which a pooler is not. Another mode is a
+//     choice: nothing is prepared by name then.
+func Prepare(cfg *pgxpool.Config) {
+	if Prepared(cfg) {
+		return
+	}
+	conn := cfg.ConnConfig
+	mayName := conn.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	if mayName {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	conn.OnNotice = watchNotices(conn.OnNotice)
+	conn.OnPgError = watchErrors(conn.OnPgError)
+	watchConnections(cfg, new(hosts))
+	cfg.AfterConnect = askSession(cfg.AfterConnect, mayName)
+}
+
+// CheckPool returns an error wrapping [ErrNotPrepared] unless the pool's configuration went through
+// [Prepare]. It returns an [*ExecModeError] if the pool uses the simple protocol, the exec mode
+// that this module cannot work with.
+func CheckPool(pool *pgxpool.Pool) error {
+	if pool == nil {
+		return fmt.Errorf("%w: nil", ErrNotPrepared)
+	}
+	cfg := pool.Config()
+	if !Prepared(cfg) {
+		return ErrNotPrepared
+	}
+	if mode := cfg.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeSimpleProtocol {
+		return &ExecModeError{mode}
+	}
+	return nil
+}
+
+// question is a notice that no server sends. A pool's configuration cannot be
+// marked, and functions cannot be compared; but the notice handler that Prepare
+// installs can be asked, also from behind another one.
+const question = "pgkit: is this pool prepared?"
+
+// Prepared reports whether cfg went through [Prepare]. It calls cfg's OnNotice,
+// if there is one, with a connection that is not open.
+func Prepared(cfg *pgxpool.Config) bool {
+	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.OnNotice == nil {
+		return false
+	}
+	n := &pgconn.Notice{Severity: "DEBUG", SeverityUnlocalized: "DEBUG", Code: "00000", Message: question}
+	cfg.ConnConfig.OnNotice(new(pgconn.PgConn), n)
+	return n.Hint == sessionKey
+}
+
+func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
+	return func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Message == question {
+			n.Hint = sessionKey
+			return
+		}
+		if waitCanceled(n) {
+			sessionOf(conn).waitCanceled = true
+		}
+		if next != nil {
+			next(conn, n)
+		}
+	}
+}
+
+// waitCanceled reports that n is the warning that a commit was not confirmed by a
+// standby. Other warnings share its code, and its text may be translated. The
+// server names the function that gave it. Related servers and proxies may leave the
+// name out: then every warning without a code of its own counts.
+func waitCanceled(n *pgconn.Notice) bool {
+	return n.Code == "01000" && (n.Routine == "SyncRepWaitForLSN" || n.Routine == "")
+}
+
+func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
+	return func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if byCode[err.Code] == FailureConflict {
+			sessionOf(conn).conflict.Store(true)
+		}
+		noteFailure(conn, err)
+		sessionOf(conn).refused = true
+		if byCode[err.Code] == FailureReadOnly {
+			sessionOf(conn).readOnly = true
+		}
+		if misnamed(err) {
+			sessionOf(conn).misnamed = true
+		}
+		if next != nil {
+			return next(conn, err)
+		}
+		return !fatal(err)
+	}
+}
+
+// ReadsCommitted reports whether a transaction on conn that says no isolation level is
+// at READ COMMITTED. conn is of a pool that went through [Prepare].
+func ReadsCommitted(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).readCommitted }
+
+// WatchConflicts forgets the serialization failures and deadlocks of conn so
+// far, and the error that [TxFailure] returns. It returns a function that reports whether there was one since. Call
+// that only while conn is still yours.
+func WatchConflicts(conn *pgx.Conn) (conflict func() bool) {
+	s := sessionOf(conn.PgConn())
+	s.conflict.Store(false)
+	s.failed.Store(nil)
+	return s.conflict.Load
+}

@@ -1,0 +1,97 @@
+package pgkit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrStatement: a statement file or the arguments given for it are wrong. It is
+// always a mistake in the code around it.
+var ErrStatement = errors.New("statement")
+
+// schemaMark stands before a table's name in a statement file. It is a comment,
+// so that the file runs as it is wherever the search_path finds the table.
+const schemaMark = "/*schema*/"
+
+var (
+	comment  = regexp.MustCompile(`(?m)^\s*--.*\n?`)
+	argument = regexp.MustCompile(`@[a-z][a-z0-9_]*`)
+)
+
+// A Query is one SQL statement with named arguments, made ready once: pgx would
+// look for the names again at each call.
+type Query struct {
+	name  string
+	sql   string
+	names []string // names[i] is what $(i+1) was called
+}
+
+// LoadQuery reads the statement in file. Comments are on lines of their own, and arguments are
+// written as @name. The name of each table follows /*schema*/, which is replaced by schema if
+// schema is not empty. A literal must not contain an @.
+//
+// It returns an error wrapping [ErrSchemaName], or the error of reading the file.
+func LoadQuery(files fs.FS, file, schema string) (Query, error) {
+	if err := CheckSchemaName(schema); err != nil {
+		return Query{}, err
+	}
+	text, err := fs.ReadFile(files, file)
+	if err != nil {
+		return Query{}, fmt.Errorf("%w: %w", ErrStatement, err)
+	}
+	q := Query{name: file}
+	sql := strings.ReplaceAll(comment.ReplaceAllString(string(text), ""), schemaMark, prefix(schema))
+	q.sql = strings.TrimSpace(argument.ReplaceAllStringFunc(sql, q.position))
+	return q, nil
+}
+
+// position returns the $n of an argument; the same name gets the same number.
+func (q *Query) position(arg string) string {
+	i := slices.Index(q.names, arg[1:])
+	if i < 0 {
+		i = len(q.names)
+		q.names = append(q.names, arg[1:])
+	}
+	return "$" + strconv.Itoa(i+1)
+}
+
+// SQL returns the statement with numbered arguments, as it is sent.
+func (q Query) SQL() string { return q.sql }
+
+// Bind returns the statement with values for its arguments. A name that is
+// missing or unknown is an error wrapping [ErrStatement] when the statement is
+// sent.
+func (q Query) Bind(values pgx.NamedArgs) Statement {
+	st := Statement{SQL: q.sql, Args: make([]any, len(q.names))}
+	if len(values) != len(q.names) {
+		st.err = fmt.Errorf("%w: %s takes %d arguments, got %d", ErrStatement, q.name, len(q.names), len(values))
+		return st
+	}
+	for i, name := range q.names {
+		value, ok := values[name]
+		if !ok {
+			st.err = fmt.Errorf("%w: %s: no value for @%s", ErrStatement, q.name, name)
+			return st
+		}
+		st.Args[i] = value
+	}
+	return st
+}
+
+// A Statement is ready to be sent.
+type Statement struct {
+	SQL  string
+	Args []any
+
+	err error
+}
+
+// Err returns what is wrong with the statement, or nil.
+func (s Statement) Err() error { return s.err }

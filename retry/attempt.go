@@ -1,0 +1,307 @@
+package retry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// An attemptTransport makes the attempts of calls: an attempt ends with the last byte of
+// its answer, so the answer is read here. It does not offer CloseIdleConnections:
+// go-retryablehttp would call it after every call that failed, and empty the pool for all
+// the others.
+type attemptTransport struct{}
+
+func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
+	if req.Response == nil { // else a redirect led here, within the attempt
+		x.begin()
+		x.repeats, x.reserved = 0, 0
+	}
+	resp, err := x.sendHop(req)
+	if err != nil {
+		x.answer, x.failed = nil, err
+		return nil, err
+	}
+	return resp, nil
+}
+
+// A hop is one request of an attempt: its first, or where a redirect led. It
+// shares nothing with the next, nor with the exchange, since a transport may still hold
+// it then.
+type hop struct {
+	seen    evidence
+	request http.Request
+	url     url.URL
+	values  [usualOwn]string // of the client's headers
+	body    bytes.Reader     // of the first to read a body that is in memory
+	answer  answer
+}
+
+// sendHop sends one request of the attempt and reads its answer.
+func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
+	x.answer, x.failed, x.hop = nil, nil, new(hop)
+	ends, cause := x.attemptEnd()
+	ctx, cancel := context.WithDeadlineCause(x.hop.seen.trace(x.attempting), ends, cause)
+	defer cancel()
+	out, err := x.outgoing(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.client.cfg.Transport.RoundTrip(out)
+	x.repeats += x.hop.seen.deliveries(resp) - 1
+	x.reserved += int(x.hop.seen.reserved.Load())
+	switch {
+	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
+		_ = resp.Body.Close()
+		return nil, blame(ctx, err)
+	case err != nil:
+		return nil, blame(ctx, err)
+	case resp == nil:
+		return nil, errNoResponse
+	}
+	a := &x.hop.answer
+	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
+		return nil, blame(ctx, err)
+	}
+	a.replayed, a.honoured = x.frozen.carrier.replayed(a.header)
+	x.answer, x.last = a, a
+	resp.Body = http.NoBody
+	return resp, nil
+}
+
+var errNoResponse = errors.New("retry: the transport returned neither answer nor error")
+
+// blame adds to err that the attempt's time was up, where a transport reports
+// something else then.
+func blame(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &blamed{cause, err}
+}
+
+// A blamed is err, of which cause was the reason.
+type blamed struct{ cause, err error }
+
+func (b *blamed) Error() string { return b.cause.Error() + ": " + b.err.Error() }
+
+func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
+
+// outgoing returns the request of one hop of one attempt: a copy with the
+// frozen headers and the frozen body, as Prepare leaves it.
+func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
+	if x.attempt.Number > 1 {
+		if err := x.frozen.body.unchanged(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out := &x.hop.request
+	*out = *req.WithContext(ctx)
+	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
+	added := req.Header
+	if !x.follow {
+		added = nil // a transport adds nothing to a request that it was given
+	}
+	out.URL, out.Header, out.Close = &x.hop.url, x.header(added), x.frozen.close
+	fill(&out.Host, out.URL.Host)
+	if x.client.cfg.Prepare != nil {
+		if err := x.prepareHeader(out); err != nil {
+			return nil, err
+		}
+	}
+	return out, x.setBody(out, &x.hop.body)
+}
+
+// prepareHeader lets Config.Prepare set headers, and checks those that it has set.
+func (x *exchange) prepareHeader(out *http.Request) error {
+	body := x.frozen.body
+	var open func() (io.ReadCloser, error)
+	if out.ContentLength = body.size(); out.ContentLength > 0 {
+		open = func() (io.ReadCloser, error) { return body.reader(new(bytes.Reader)) }
+	}
+	header, err := x.prepare(out, open)
+	if err != nil {
+		return err
+	}
+	for name, values := range header {
+		if err := checkHeader(name, values); err != nil {
+			return &prepareError{err}
+		}
+	}
+	out.Header = header
+	return nil
+}
+
+// usualOwn is how many headers of an attempt are the client's own: the key and the
+// attempt's three. A few more find room, where there are any.
+const usualOwn = 4
+
+// header returns the frozen headers, copied, with the attempt's and what
+// net/http added, where the caller has none: Referer, and Authorization of a URL
+// with a user.
+func (x *exchange) header(added http.Header) http.Header {
+	f, c := &x.frozen, x.frozen.carrier
+	header := make(http.Header, len(added)+len(f.header)+usualOwn)
+	for _, l := range f.header {
+		header[l.name] = append(header[l.name], l.values...)
+	}
+	for name, values := range added {
+		if _, given := header[name]; !given {
+			header[name] = slices.Clone(values)
+		}
+	}
+	values := x.hop.values[:0] // one array for all
+	set := func(name, value string) {
+		if value == "" {
+			return
+		}
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set(c.keyHeader, f.key)
+	set(wire.HeaderCancels, f.cancels)
+	set(wire.HeaderFirstSent, f.firstSent)
+	x.told().Set(x.begun, set)
+	return header
+}
+
+// told returns what the callee is told of the attempt: the facts that the service has a
+// header for.
+func (x *exchange) told() wire.Inbound {
+	c, in := x.frozen.carrier, wire.Inbound{Allowance: -1}
+	if c.attempt {
+		in.Attempt = x.attempt.Number
+	}
+	if c.allowance {
+		in.Allowance = x.attempt.Allowance
+	}
+	if c.timeout {
+		in.Deadline = x.begun.Add(x.attempt.Timeout - x.client.cfg.TimeoutMargin)
+	}
+	return in
+}
+
+// setBody sets a reader of the frozen body; r reads a body in memory. It also lets net/http
+// open the body again, because net/http could not even repeat a request that was never
+// written.
+func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
+	body := x.frozen.body // a copy, which GetBody keeps: the transport may hold that
+	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
+	if out.ContentLength == 0 {
+		return nil
+	}
+	var err error
+	if out.Body, err = body.reader(r); err != nil {
+		return err
+	}
+	// net/http repeats at once, without backoff, and every delivery counts.
+	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
+	left, each := x.left, x.spent
+	out.GetBody = func() (io.ReadCloser, error) {
+		if written := seen.delivered(); written > 0 { // else nothing was delivered
+			if written >= attempts || !left.Take(each) {
+				return nil, errNoRepeat
+			}
+			seen.reserved.Add(1)
+		}
+		return body.reader(new(bytes.Reader))
+	}
+	return nil
+}
+
+var errNoRepeat = errors.New("retry: the connection failed, and no delivery is left to repeat the request by")
+
+// A prepareError is the error of [Config.Prepare].
+type prepareError struct{ err error }
+
+func (e *prepareError) Error() string { return "retry: prepare: " + e.err.Error() }
+
+func (e *prepareError) Unwrap() error { return e.err }
+
+// prepare returns the header of out as [Config.Prepare] leaves it. The hook gets a copy of
+// out, with a body that open opens; a nil open means that out is without a body.
+func (r *run) prepare(out *http.Request, open func() (io.ReadCloser, error)) (http.Header, error) {
+	draft, u := *out, *out.URL
+	draft.URL, draft.Header = &u, out.Header.Clone()
+	if draft.Header == nil {
+		draft.Header = make(http.Header)
+	}
+	draft.Body, draft.GetBody = nil, nil
+	var body *draftBody
+	if open != nil {
+		body = &draftBody{open: open}
+		defer body.end()
+		draft.Body, draft.GetBody = body, open
+	}
+	err := r.client.cfg.Prepare(r.attempt.Number, &draft)
+	if given := draft.Body; given != nil && given != io.ReadCloser(body) {
+		_ = given.Close() // the hook's own: it is not sent
+	}
+	switch {
+	case err != nil:
+		return nil, &prepareError{err}
+	case draft.URL == nil || draft.URL.String() != out.URL.String() || draft.Method != out.Method || draft.Host != out.Host:
+		return nil, fmt.Errorf("%w: Prepare changed the method or the URL; it may set headers only", ErrPayloadChanged)
+	}
+	return draft.Header, r.client.carrier.sameOwnHeaders(out.Header, draft.Header)
+}
+
+// sameOwnHeaders compares the headers that belong to the client, in whatever
+// case they are spelled: a second spelling would be a second line on the wire.
+func (c *carrier) sameOwnHeaders(given, got http.Header) error {
+	count := 0
+	for name, values := range got {
+		if !c.owns(name) {
+			continue
+		}
+		if !slices.Equal(values, given[name]) {
+			return fmt.Errorf("%w: Prepare changed %s, which the client sets", ErrPayloadChanged, http.CanonicalHeaderKey(name))
+		}
+		count++
+	}
+	for name := range given {
+		if c.owns(name) {
+			count--
+		}
+	}
+	if count != 0 {
+		return fmt.Errorf("%w: Prepare removed a header that the client sets", ErrPayloadChanged)
+	}
+	return nil
+}
+
+// A draftBody is the body that the hook may read. It opens the body at the first Read: most
+// hooks read none.
+type draftBody struct {
+	open func() (io.ReadCloser, error)
+	body io.ReadCloser // nil: not opened
+	err  error         // why it cannot be opened
+}
+
+func (b *draftBody) Read(p []byte) (int, error) {
+	if b.body == nil && b.err == nil {
+		b.body, b.err = b.open()
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.body.Read(p)
+}
+
+// Close does nothing: the body is closed when the hook returns.
+func (*draftBody) Close() error { return nil }
+
+func (b *draftBody) end() {
+	if b.body != nil {
+		_ = b.body.Close() // only read
+	}
+}

@@ -1,0 +1,274 @@
+package retry
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// This file is the table "failure seen -> what it means and what follows". It is data:
+// every status, code and gRPC code has a row, and every way in which an attempt ends
+// without an answer. No other file decides by them.
+
+// row is what one row of the tables of answers says.
+func row(outcome Outcome, action Action, proven bool, evidence string) Verdict {
+	return Verdict{Outcome: outcome, Action: action, Proven: proven, Evidence: evidence}
+}
+
+// CodeVerdict returns the row of a problem code; false if it is none of
+// package wire's. A code decides before the status does.
+//
+// Only two codes speak for earlier attempts of the call too: response-gone and
+// key-cancelled. A refusal before the claim, such as a missing scope or a malformed key,
+// does not speak for an earlier attempt: an earlier Unknown stays.
+func CodeVerdict(code wire.Code) (Verdict, bool) {
+	v, ok := byCode[code]
+	return v, ok
+}
+
+var byCode = map[wire.Code]Verdict{
+	wire.ScopeMissing:      row(Rejected, Stop, false, "refused before the claim: no scope"),
+	wire.ScopeUnavailable:  row(Rejected, Retry, false, "refused before the claim: the scope could not be looked up"),
+	wire.KeyMissing:        row(Rejected, Stop, false, "refused before the claim: no key"),
+	wire.KeyInvalid:        row(Rejected, Stop, false, "refused before the claim: bad key"),
+	wire.FirstSentInvalid:  row(Rejected, Stop, false, "refused before the claim: bad first-sent time"),
+	wire.BodyIncomplete:    row(Rejected, Retry, false, "refused before the claim: the body was cut off"),
+	wire.BodyTimeout:       row(Rejected, Retry, false, "refused before the claim: the body did not come in time"),
+	wire.BodyTooLarge:      row(Rejected, Stop, false, "refused before the claim: body too large"),
+	wire.KeyReused:         row(Rejected, Stop, true, "the key belongs to another payload"),
+	wire.KeyCancelled:      row(Rejected, Stop, true, "the key was cancelled before it ran"),
+	wire.ResponseGone:      row(Completed, Stop, true, "it finished; its answer is no longer kept"),
+	wire.InProgress:        row(Unknown, Wait, false, "the first run is still going"),
+	wire.LeaseLost:         row(Unknown, Wait, false, "the run lost its lease to another"),
+	wire.KeyExpired:        row(Unknown, Stop, false, "older than the callee's retention"),
+	wire.OutcomeUnknown:    row(Unknown, Stop, false, "the callee does not know either"),
+	wire.NotStorable:       row(Unknown, Stop, false, "it ran, and its answer could not be stored"),
+	wire.RecordUnreadable:  row(Unknown, Stop, false, "the callee cannot read its record"),
+	wire.Poisoned:          row(Unknown, Stop, false, "the key is quarantined"),
+	wire.TransactionFailed: row(Unknown, Stop, false, "the callee's transaction failed"),
+	wire.KeyNotFound:       row(Unknown, Stop, false, "the callee has no record of the key"),
+	wire.MethodNotAllowed:  row(Rejected, Stop, false, "refused before the claim: the address is a look-up"),
+	wire.StoreUnavailable:  row(Unknown, Retry, false, "the callee's store is unavailable, or the fate of its commit unknown"),
+}
+
+// StatusVerdict returns the row of an HTTP status that came without a code of package wire,
+// to a call without a key. [Answer.Verdict] knows whether there is a key: then a 409 is
+// Unknown. Every status has a verdict: without a row its hundred decides, and a number that
+// is not a status is Unknown.
+func StatusVerdict(status int) Verdict {
+	if v, ok := byStatus[status]; ok {
+		return v
+	}
+	switch status / 100 {
+	case 2:
+		return Verdict{Outcome: Completed, Evidence: "2xx"}
+	case 3:
+		return Verdict{Outcome: Rejected, Evidence: "redirected elsewhere"}
+	case 4:
+		return Verdict{Outcome: Rejected, Evidence: "refused with 4xx"}
+	case 5:
+		return Verdict{Outcome: Unknown, Action: Retry, Evidence: "failed with 5xx"}
+	case 1:
+		return Verdict{Outcome: Unknown, Evidence: "an interim answer as the last one"}
+	default:
+		return Verdict{Outcome: Unknown, Action: Retry, Evidence: "no HTTP status"}
+	}
+}
+
+var byStatus = map[int]Verdict{
+	http.StatusAccepted: row(Completed, Stop, false, "accepted, not necessarily done"),
+	// Post/redirect/get: many services answer so after the work was done.
+	http.StatusFound:    row(Unknown, Stop, false, "redirected, perhaps after the work was done"),
+	http.StatusSeeOther: row(Unknown, Stop, false, "redirected, perhaps after the work was done"),
+
+	http.StatusRequestTimeout:     row(Unknown, Retry, false, "408: the callee or a proxy gave up reading"),
+	http.StatusConflict:           row(Rejected, Stop, false, "refused with 409"),
+	http.StatusMisdirectedRequest: row(Rejected, Retry, false, "421: the wrong connection"),
+	http.StatusLocked:             row(Unknown, Stop, false, "423: locked until somebody settles it"),
+	http.StatusTooEarly:           row(Rejected, Retry, false, "425: too early"),
+	http.StatusTooManyRequests:    row(Rejected, Retry, false, "429: turned away"),
+	460:                           row(Unknown, Retry, false, "a load balancer saw its client leave"),
+	499:                           row(Unknown, Retry, false, "a proxy saw its client leave"),
+
+	http.StatusNotImplemented:                row(Rejected, Stop, false, "501: not implemented"),
+	http.StatusHTTPVersionNotSupported:       row(Rejected, Stop, false, "505: HTTP version"),
+	http.StatusNetworkAuthenticationRequired: row(Unknown, Stop, false, "511: the network wants a login"),
+}
+
+// unclear is the row of a 409 to a call with a key. Services answer so while an earlier
+// attempt is still running (draft-ietf-httpapi-idempotency-key-header-07 section 2.6), and
+// also to refuse a call. Unless [Profile.Conflict] says which, only the answer to a later
+// attempt can show it.
+var unclear = row(Unknown, Retry, false, "409 without a code: an earlier attempt is running, or the callee refused")
+
+// conflictVerdict returns what a 409 to a call with a key means by the service's
+// [Profile.Conflict].
+func conflictVerdict(profile Verdict) Verdict {
+	if profile == (Verdict{}) {
+		return unclear
+	}
+	profile.Evidence = cmp.Or(profile.Evidence, "409, by the callee's profile")
+	return profile
+}
+
+// released are the 4xx that a guarded service does not store. It releases the claim, so an
+// earlier attempt that is still on its way can run after it. They prove nothing about other
+// attempts of the key.
+var released = map[int]bool{
+	http.StatusUnauthorized:       true,
+	http.StatusForbidden:          true,
+	http.StatusProxyAuthRequired:  true,
+	http.StatusRequestTimeout:     true,
+	http.StatusMisdirectedRequest: true,
+	http.StatusLocked:             true,
+	http.StatusTooEarly:           true,
+	http.StatusTooManyRequests:    true,
+}
+
+// verdict returns what the attempt that just ended means.
+func (x *exchange) verdict() Verdict {
+	if x.answer == nil {
+		return verdictOf(x.failed, &x.hop.seen)
+	}
+	if x.answer.usable() {
+		return StatusVerdict(x.answer.status) // nothing in its headers could make it another
+	}
+	v := x.classify(x.answer)
+	v.RetryAfter = max(v.RetryAfter, x.retryAfter(x.answer))
+	v.NotRetryable = v.NotRetryable || x.answer.forbidsRetry()
+	return v
+}
+
+// forbidsRetry reports whether the callee says that no retry can help. With other credentials,
+// which whoever begins anew may have, one can.
+func (a *answer) forbidsRetry() bool {
+	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
+	return ok && !retry && a.status != http.StatusUnauthorized
+}
+
+// allowsRetry reports whether the callee says that a retry can help.
+func (a *answer) allowsRetry() bool {
+	retry, ok := wire.ParseFlag(a.header.Values(wire.HeaderShouldRetry))
+	return ok && retry
+}
+
+// classify finds the answer's row: by its code, else by the callee's own rules,
+// else by its status.
+func (x *exchange) classify(a *answer) Verdict {
+	if a.tooLong() {
+		return Verdict{Outcome: Completed, Evidence: "2xx, longer than the client reads"}
+	}
+	if v, ok := CodeVerdict(a.code); ok {
+		if a.code == wire.KeyReused && x.task.Resumed {
+			// The other payload may be this very call, as an earlier process
+			// spelled it: then it has taken effect.
+			v.Proven = false
+		}
+		switch {
+		case a.code == wire.OutcomeUnknown && a.allowsRetry():
+			v.Action, v.Evidence = Wait, "the callee is finding out"
+		case a.code == wire.TransactionFailed && a.allowsRetry():
+			v.Action, v.Evidence = Retry, "the callee failed to record its work, and runs it again"
+		}
+		return v
+	}
+	answer := Answer{Status: a.status, Header: a.header, Body: a.snippet(), Keyed: !x.task.Key.IsZero(), Honoured: a.honoured, Replayed: a.replayed, conflict: x.frozen.carrier.profile.Conflict}
+	if classify := x.frozen.carrier.profile.Classify; classify != nil && !a.success() {
+		if v, ok := classify(answer); ok {
+			return v
+		}
+	}
+	return answer.Verdict()
+}
+
+// Verdict is what the client makes of the answer where no [Profile.Classify] does: the row of
+// its status, and what the callee says of the key. A 409 to a call with a key is what
+// [Profile.Conflict] says, unless the callee says that it honoured the key.
+func (a Answer) Verdict() Verdict {
+	v := StatusVerdict(a.Status)
+	if a.Keyed && a.Status == http.StatusConflict {
+		v = conflictVerdict(a.conflict)
+	}
+	return keyed(v, a.Status, a.Replayed, a.Honoured)
+}
+
+// keyed returns the verdict v of a status, given what the callee says of the
+// key: whether it honoured it, and whether the answer is a replay.
+func keyed(v Verdict, status int, replayed, honoured bool) Verdict {
+	switch {
+	case !honoured:
+	case status/100 == 3:
+		// The handler ran and its answer was stored, redirect or not.
+		return Verdict{Outcome: Completed, Proven: true, Evidence: "redirected after it ran"}
+	case status/100 == 4 && (replayed || !released[status]):
+		return Verdict{Outcome: Rejected, Proven: true, Evidence: "the callee's stored answer"}
+	case status/100 == 5 && replayed:
+		v.Action = Stop // the same answer again, for ever
+		v.Evidence = "a stored " + http.StatusText(status)
+	}
+	return v
+}
+
+// retryAfter returns what the answer asks to wait: the problem's milliseconds,
+// which are finer, else the header. 0: nothing that can be read.
+func (x *exchange) retryAfter(a *answer) time.Duration {
+	if a.problem != nil && a.problem.RetryAfter() > 0 {
+		return a.problem.RetryAfter()
+	}
+	wait, _ := wire.RetryAfter(a.header, x.client.cfg.Now())
+	return wait
+}
+
+// GRPCVerdict returns what the end of a gRPC call means, for the classify of a [Do] over
+// gRPC. code is the name of the status code, as "UNAVAILABLE". If the status carries a code
+// of package wire, use [CodeVerdict] instead.
+//
+//   - notSent says that the transport shows that nothing was sent: grpc-go's stats handler
+//     saw no OutHeader.
+//   - retryInfo is the delay of a google.rpc.RetryInfo among the details; 0 if there is none.
+//   - pushback is grpc-retry-pushback-ms of the trailer (gRFC A6); nil if there is none. A
+//     negative one, or one that is no number, forbids retries.
+//
+// Every code has a verdict. An unheard-of name is Unknown and stops, as bare ABORTED does.
+// RESOURCE_EXHAUSTED is worth another attempt if the callee says how long to wait.
+func GRPCVerdict(code string, notSent bool, retryInfo time.Duration, pushback *time.Duration) Verdict {
+	v, ok := byGRPC[code]
+	if !ok {
+		v = Verdict{Evidence: "an unheard-of gRPC code"}
+	}
+	if notSent && code == "UNAVAILABLE" {
+		v.Outcome, v.Evidence = NotSent, "unavailable before anything was sent"
+	}
+	v.RetryAfter = max(retryInfo, 0)
+	if pushback != nil {
+		v.NotRetryable = *pushback < 0
+		v.RetryAfter = max(*pushback, 0)
+	}
+	if code == "RESOURCE_EXHAUSTED" && (retryInfo > 0 || pushback != nil) {
+		v.Action = Retry
+	}
+	return v
+}
+
+// byGRPC are the rows of the gRPC status codes.
+var byGRPC = map[string]Verdict{
+	"OK":                  row(Completed, Stop, false, "OK"),
+	"CANCELLED":           row(Unknown, Stop, false, "cancelled under way"),
+	"UNKNOWN":             row(Unknown, Retry, false, "failed with UNKNOWN"),
+	"INVALID_ARGUMENT":    row(Rejected, Stop, false, "refused with INVALID_ARGUMENT"),
+	"DEADLINE_EXCEEDED":   row(Unknown, Retry, false, "the attempt's deadline ended"),
+	"NOT_FOUND":           row(Rejected, Stop, false, "refused with NOT_FOUND"),
+	"ALREADY_EXISTS":      row(Rejected, Stop, false, "refused with ALREADY_EXISTS"),
+	"PERMISSION_DENIED":   row(Rejected, Stop, false, "refused with PERMISSION_DENIED"),
+	"RESOURCE_EXHAUSTED":  row(Rejected, Stop, false, "turned away with RESOURCE_EXHAUSTED"),
+	"FAILED_PRECONDITION": row(Rejected, Stop, false, "refused with FAILED_PRECONDITION"),
+	"ABORTED":             row(Unknown, Stop, false, "aborted without a reason"),
+	"OUT_OF_RANGE":        row(Rejected, Stop, false, "refused with OUT_OF_RANGE"),
+	"UNIMPLEMENTED":       row(Rejected, Stop, false, "refused with UNIMPLEMENTED"),
+	"INTERNAL":            row(Unknown, Retry, false, "failed with INTERNAL"),
+	"UNAVAILABLE":         row(Unknown, Retry, false, "failed with UNAVAILABLE"),
+	"DATA_LOSS":           row(Unknown, Stop, false, "failed with DATA_LOSS"),
+	"UNAUTHENTICATED":     row(Rejected, Stop, false, "refused with UNAUTHENTICATED"),
+}

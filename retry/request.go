@@ -1,0 +1,228 @@
+package retry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+)
+
+// Do makes the call that req is, for code that has an *http.Request. Its key is the
+// request's Idempotency-Key, quoted or bare, or the key in [Profile.KeyHeader]; without
+// one the call is un-keyed. A key that childkey.Parse refuses is an [ErrInvalid].
+//
+// Without [Config.Profile] the request leaves with the header that it came with. With one,
+// its key is sent as the Profile says, and of this library's headers those that the Profile
+// names.
+//
+// The service of the call, in events, errors and the budget, is the host of its URL.
+// The body is read into memory first, but for one of more than a mebibyte that
+// req.GetBody opens anew (see [Stream]); it is always closed. Do stops reading when the
+// ctx of req ends. req is not changed.
+//
+// As with http.Client, every complete answer that ends the call is a response without an
+// error, whatever its status; its body is in memory. Where there is none, or only answers
+// that were to be retried, or a 2xx of more than [Config.MaxResponseBytes], the error is an
+// [*Error]. If another answer is longer, its body ends with an [*Error] that wraps
+// [ErrResponseTooLarge]. [Client.Send] says more of an answer that is not 2xx.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	x, err := c.standard(req, true)
+	if err != nil {
+		return nil, err
+	}
+	if x.err != nil && (x.answer == nil || x.answer.tooLong() || x.err.Retryable) {
+		return nil, x.err
+	}
+	return x.answer.standard(req, x.err), nil
+}
+
+// RoundTripper returns the client as the transport of an http.Client, which then
+// follows redirects itself. The key and the header of a request are as for [Client.Do].
+//
+// A request without Idempotency-Key passes through as [Config.Transport] sends it. Neither
+// its header nor its body is touched. The answer is the transport's own, and its body is
+// not read here: event streams, large downloads, trailers and upgrades work as they do
+// without the client. Only the request's ctx bounds its time. The client repeats it, within
+// MaxAttempts, Timeout, Budget and Allowance, in two cases:
+//
+//   - No answer came, and the method is safe (GET, HEAD, OPTIONS, TRACE) or nothing was sent.
+//   - The answer is 421, 425 or 429, or has a code by which nothing was done.
+//
+// In both cases a body must be one that GetBody opens anew. All other answers are returned,
+// also a 503 to a GET. [Client.Do] repeats such a request.
+//
+// A request with a key has its answer in memory, as from [Client.Do]. A trailer or
+// an Upgrade in it is refused ([ErrInvalid]). It goes to no other origin than the one that it
+// was made for: of a redirect that leads elsewhere the error is [ErrInvalid].
+//
+// The round tripper keeps the contract of [http.RoundTripper]: the error is nil if the last
+// attempt had an answer, also where attempts or time ran out. If the ctx of a request without
+// a key ends in the wait after an answer, the error says so. A request with a key may get
+// an answer that is longer than [Config.MaxResponseBytes]. The body of such an answer ends
+// with an [*Error] that says the outcome and wraps [ErrResponseTooLarge]. Every other error is an [*Error]
+// too. So of calls that have an answer only observers and the callee's header tell what
+// is known of the effect; [Client.Do] and [Client.Send] do.
+//
+// The round tripper has the method CloseIdleConnections, which [http.Client] calls. It
+// closes those of [Config.Transport], if that has the method.
+func (c *Client) RoundTripper() http.RoundTripper { return roundTripper{c} }
+
+type roundTripper struct{ client *Client }
+
+func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req != nil && !t.client.made().carrier.present(req.Header) {
+		return t.client.pass(req)
+	}
+	x, err := t.client.standard(req, false)
+	if err != nil {
+		return nil, err
+	}
+	if x.answer == nil {
+		return nil, x.err
+	}
+	return x.answer.standard(req, x.err), nil
+}
+
+func (t roundTripper) CloseIdleConnections() {
+	if transport, ok := t.client.made().cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		transport.CloseIdleConnections()
+	}
+}
+
+// standard makes the call that req is. Its error is an *Error.
+func (c *Client) standard(req *http.Request, follow bool) (*exchange, error) {
+	if req == nil {
+		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
+	}
+	call, err := c.made().callOf(req)
+	if err != nil {
+		return nil, c.refuse(req, &call, err)
+	}
+	return c.exchange(req.Context(), &call, follow), nil
+}
+
+// refuse ends the call that req is before anything was sent. If the ctx of req ended while
+// its body was read, the call can end better later.
+func (c *Client) refuse(req *http.Request, call *Call, err error) *Error {
+	task := Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
+	failed := c.Refuse(req.Context(), task, err)
+	failed.Retryable = req.Context().Err() != nil && !errors.Is(err, ErrInvalid)
+	return failed
+}
+
+// callOf reads req as a Call, and closes its body.
+func (c *Client) callOf(req *http.Request) (Call, error) {
+	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host, close: req.Close}
+	call.Resumed = req.Response != nil // a redirect led here: somebody had the request before
+	fill(&call.Method, http.MethodGet)
+	if req.URL != nil { // without one, freeze refuses the call
+		call.Service = req.URL.Host
+	}
+	if err := call.takeHeader(req, &c.carrier); err != nil {
+		closeBody(req)
+		return call, err
+	}
+	return call, call.takeBody(req.Context(), req, c.carrier.bodyField == "")
+}
+
+// takeHeader takes over the headers that belong to the client.
+func (c *Call) takeHeader(req *http.Request, carrier *carrier) (err error) {
+	if len(req.Trailer) > 0 {
+		return fmt.Errorf("%w: a request with a trailer", ErrInvalid)
+	}
+	own := carrier.lines(req.Header)
+	if c.Key, err = carrier.key(own); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	c.given = c.Key
+	if c.Cancels, _, err = wire.ParseKeyHeader(own.cancels); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if c.FirstSent, _, err = wire.ParseFirstSent(own.firstSent); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.checkOrigin(req)
+}
+
+// checkOrigin keeps a key from following a redirect, as an http.Client does that the
+// client is the transport of, to somebody who was not meant to have it.
+func (c *Call) checkOrigin(req *http.Request) error {
+	for from := req.Response; from != nil && from.Request != nil; from = from.Request.Response {
+		if from.Request.URL != nil && req.URL != nil && !sameOrigin(req.URL, from.Request.URL) &&
+			(!c.Key.IsZero() || !c.Cancels.IsZero()) {
+			return fmt.Errorf("%w: a redirect of a request with a key leads to another origin", ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// standard returns the answer as net/http's response to req. If the answer was cut off, its
+// body ends with failed, the error of the call.
+func (a *answer) standard(req *http.Request, failed *Error) *http.Response {
+	resp := *a.raw
+	resp.Request = req
+	if a.cut {
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), failingReader{failed.tooLarge()}))
+		return &resp
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(a.body))
+	if req.Method != http.MethodHead {
+		resp.ContentLength = int64(len(a.body))
+	}
+	return &resp
+}
+
+// tooLarge returns e as the error that follows the part of a body that was read.
+func (e *Error) tooLarge() *Error {
+	if errors.Is(e.Err, ErrResponseTooLarge) {
+		return e
+	}
+	failed := *e
+	failed.Err = fmt.Errorf("%w: %w", ErrResponseTooLarge, e.Err)
+	return &failed
+}
+
+// A failingReader fails.
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// Exchange makes the call that req is, and has name say which call that is. It is for
+// transports that give requests keys; sdk.Client.RoundTripper is one.
+//
+// name is called once, after the body of req was read and before anything is sent. It gets
+// the call as [Client.Do] reads it from req, and may set its Service, Operation, Key,
+// Cancels, FirstSent, Resumed, Expires and Header. It must replace the Header instead of
+// writing into it, and leave the other fields alone. Its error ends the call as NotSent, or
+// as Unknown if the call is Resumed by then. A nil name changes nothing. Without
+// [Config.Profile] only the Key and the Header that name sets are sent.
+//
+// Exchange returns the last complete answer, and what [Client.Send] would return as the
+// error. So it returns both after an answer that is not 2xx. The response is nil if there was
+// no answer, and the error is nil after a 2xx. Compare the error with nil before it becomes
+// an error: a nil *Error in one is not nil. Exchange follows no redirects. It closes the body of
+// req, and blocks as Do does.
+func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Response, *Error) {
+	if req == nil {
+		return nil, c.Refuse(context.Background(), Task{}, fmt.Errorf("%w: no request", ErrInvalid))
+	}
+	call, err := c.made().callOf(req)
+	if err == nil && name != nil {
+		err = name(&call)
+	}
+	if err == nil {
+		err = call.checkOrigin(req)
+	}
+	if err != nil {
+		return nil, c.refuse(req, &call, err)
+	}
+	x := c.exchange(req.Context(), &call, false)
+	if x.answer == nil {
+		return nil, x.err
+	}
+	return x.answer.standard(req, x.err), x.err
+}

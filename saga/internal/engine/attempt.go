@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// begin begins the calls of a decision. Where it may begin none now, it looks again soon.
+func (d *execution) begin(decision *decision) error {
+	if len(decision.start) == 0 {
+		return nil
+	}
+	ready, err := d.ready(decision)
+	if err != nil {
+		return err
+	}
+	if !ready {
+		now := d.now()
+		decision.sooner(now.Add(d.lease.length/10), now)
+		return nil
+	}
+	inputs := make([]*Node, len(decision.start))
+	for i, t := range decision.start {
+		inputs[i] = t.step.Input
+	}
+	known, err := d.progress.facts(d.record.Input, inputs...)
+	if err != nil {
+		return err
+	}
+	alone := d.alone(decision)
+	for _, t := range decision.start {
+		before, mine, err := d.enter(t)
+		if err != nil {
+			return err
+		}
+		a := d.attempt(t, known)
+		d.progress.begin(t)
+		if mine && alone {
+			d.carryOut(a)
+			continue
+		}
+		d.engine.work.Go(func() {
+			growStack()
+			if mine {
+				d.carryOut(a)
+			} else {
+				d.follow(a, before)
+			}
+		})
+	}
+	return nil
+}
+
+// ready reports whether the calls of a decision may begin now: heartbeats arrive, the saga is
+// the owner's, and the journal says that the pivot begins, if it does.
+func (d *execution) ready(decision *decision) (bool, error) {
+	switch {
+	case !d.lease.valid():
+		return false, journal.ErrLeaseLost
+	case d.lease.late():
+		return false, nil
+	}
+	switch err := d.stillOwned(); {
+	case errors.Is(err, journal.ErrLeaseLost), err != nil && d.lease.ctx.Err() != nil:
+		return false, err
+	case err != nil:
+		return false, nil
+	}
+	if err := d.legible(); err != nil {
+		return false, err
+	}
+	// The lease may have been late when the pivot's beginning was to be written.
+	return !slices.ContainsFunc(decision.start, d.unopened), nil
+}
+
+// attempt returns what the next attempt of t needs.
+func (d *execution) attempt(t task, known *Facts) attempt {
+	a := attempt{
+		task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t),
+		bound: d.bound(t),
+	}
+	if t.undo {
+		a.output = d.progress.forward[t.step.Index].result
+	}
+	a.tooOld = a.resumed && !t.undo && d.tooOld(t.step, a.first)
+	return a
+}
+
+// follow makes the attempt once the call before it has ended, of an earlier execution of
+// the saga. If that completed there is nothing to do.
+func (d *execution) follow(a attempt, before *runningCall) {
+	begun := time.Now()
+	v, enters, err := d.waitFor(a.task, before)
+	switch {
+	case err != nil: // the execution ends too, once it hears of it
+		d.endings <- &ending{task: a.task, dropped: true}
+	case enters:
+		d.carryOut(a)
+	default:
+		d.endings <- &ending{task: a.task, finding: v, elapsed: time.Since(begun)}
+	}
+}
+
+// alone reports whether the one call of the decision is the execution's only work and only wait.
+// Then the call runs in the execution's own goroutine, which saves two changes of goroutine per
+// step. A call ends by the end of its time, and with the lease.
+func (d *execution) alone(decision *decision) bool {
+	if len(decision.start) != 1 || d.progress.running > 0 {
+		return false
+	}
+	return decision.wake.IsZero() || decision.wake.Sub(d.now()) > decision.start[0].step.AttemptTimeout
+}
+
+// bound returns how long the next attempt of t may take.
+func (d *execution) bound(t task) time.Duration {
+	if t.undo || t.step.Timeout == 0 {
+		return t.step.AttemptTimeout
+	}
+	if left := d.progress.limit(t.step).Sub(d.now()); left > 0 {
+		return min(t.step.AttemptTimeout, left)
+	}
+	return t.step.AttemptTimeout // an owner that came late finds out what became of the step
+}
+
+// A Call is one attempt of a step's call or undo. ctx carries the parent key.
+type Call struct {
+	Client *sdk.Client
+	Parent childkey.Key // of the saga's calls
+	Step   *Step
+	Input  any
+	Output []byte // of the call to undo; nil: none
+
+	Calls *retry.Calls // that functions made in this attempt and in earlier ones of the owner
+
+	Nothing bool // set by an undo that found nothing to undo
+	Spoke   bool // set by a function that returned an error
+}
+
+func (c *Call) Derive(a Address) (childkey.Key, error) {
+	return childkey.Derive(c.Parent, a.Service, a.Operation, a.Discriminators...)
+}
+
+// An attempt is a task that is about to be made.
+type attempt struct {
+	task
+
+	known   *Facts
+	output  []byte // of the call to undo; nil: none
+	resumed bool
+	first   time.Time     // when it can have been sent first
+	tooOld  bool          // to be sent again
+	bound   time.Duration // of the attempt
+	calls   *retry.Calls
+}
+
+// carryOut makes the attempt, which was entered, and reports how it ended, also if it ends
+// the goroutine.
+func (d *execution) carryOut(a attempt) {
+	begun := time.Now()
+	c := &Call{Client: d.engine.cfg.Client, Parent: d.parent, Step: a.step, Output: a.output, Calls: a.calls}
+	var result []byte
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			err = &sdk.PanicError{Value: "runtime.Goexit"}
+		}
+		end := &ending{task: a.task}
+		end.finding, end.err = d.classify(a, c, result, err)
+		end.finding.nothing = c.Nothing
+		d.consult(a, end.err, &end.finding)
+		end.elapsed = time.Since(begun)
+		d.engine.running.leave(d.callID(a.task), &end.finding)
+		d.endings <- end
+	}()
+	if a.tooOld {
+		err = tooOldError(a.step)
+	} else {
+		result, err = d.makeAttempt(a, c)
+	}
+	returned = true
+}
+
+// classify returns what the end of an attempt means, and its error. An error whose methods panic, as
+// those of a nil pointer do, says nothing: in its place is the panic.
+func (d *execution) classify(a attempt, c *Call, result []byte, err error) (finding, error) {
+	if err == nil {
+		return classify(result, nil), nil
+	}
+	return d.classifyError(a, c, err)
+}
+
+func (d *execution) classifyError(a attempt, c *Call, err error) (v finding, _ error) {
+	panics := false
+	unreadable := Guarded(func() error {
+		v = classify(nil, err)
+		if c.Spoke {
+			v = classifyFunction(err, c.Calls, d.engine.cfg.Child)
+		}
+		panics = !c.Spoke && errors.As(err, new(*sdk.PanicError)) // a fan-out's branch may have panicked in a function that returned
+		return nil
+	})
+	if unreadable != nil {
+		panics, err = true, fmt.Errorf("the error of the attempt cannot be read: %w", unreadable)
+		v = classify(nil, err)
+	}
+	if panics {
+		d.tellOf(a, err)
+	}
+	return v, err
+}
+
+// consult asks the step's policy whether no further attempt can help.
+func (d *execution) consult(a attempt, err error, v *finding) {
+	if err == nil || a.undo || v.outcome == retry.Completed {
+		return
+	}
+	permanent, panicked := a.step.permanent(err)
+	if panicked != nil {
+		d.tellOf(a, panicked)
+	}
+	if permanent {
+		v.again = false
+		v.deadEnd = v.outcome == retry.Unknown
+		v.stop = v.deadEnd
+	}
+}
+
+// tellOf tells of a panic in a function of the attempt's.
+func (d *execution) tellOf(a attempt, err error) {
+	of := "step "
+	if a.undo {
+		of = "undo of "
+	}
+	d.engine.tell(Event{
+		Kind: EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.Name, err),
+	})
+}
+
+// firstSent returns the earliest time when the call can have been sent, according to the journal.
+// It is the same for every attempt, by any owner.
+func (d *execution) firstSent(t task) time.Time {
+	if t.undo {
+		return d.progress.turned
+	}
+	return d.progress.claimed
+}
+
+// tooOld reports whether the callee may have forgotten the step's key. The key was sent
+// after the steps before had ended. With CheckpointEdges the journal does not say when
+// they had.
+func (d *execution) tooOld(s *Step, first time.Time) bool {
+	if !d.plan.Edges {
+		first = d.progress.enabledAt(s, first)
+	}
+	return s.Retention > 0 && d.now().Sub(first) >= s.Retention-s.Retention/20
+}
+
+func tooOldError(s *Step) error {
+	return &retry.Error{
+		Outcome: retry.Unknown, Evidence: "too old to be sent again; an earlier try may have taken effect",
+		Service: s.Address.Service, Operation: s.Address.Operation, Err: retry.ErrKeyExpired,
+	}
+}
+
+// makeAttempt makes the attempt.
+func (d *execution) makeAttempt(a attempt, c *Call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, a.bound)
+	defer cancel()
+	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Allowance: -1})
+	ctx = context.WithValue(ctx, infoKey{}, info{
+		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.Name, Version: d.plan.Version, Step: a.step.Name, Undo: a.undo,
+	})
+	var result []byte
+	err := Guarded(func() error {
+		c.Input = a.step.Input.Eval(a.known)
+		return nil
+	})
+	if err != nil { // nothing was sent, by this attempt
+		err = fmt.Errorf("input: %w", err)
+		return nil, &retry.Error{Outcome: retry.NotSent, Evidence: "the input could not be made", Retryable: true, Err: err}
+	}
+	err = Guarded(func() error {
+		if a.undo {
+			return a.step.UndoCall(ctx, c)
+		}
+		var err error
+		result, err = a.step.Call(ctx, c)
+		return err
+	})
+	return result, err
+}
+
+// An info says which call of which saga a ctx is of. Its fields are those of the front's Info.
+type info struct {
+	ID      journal.ID
+	Scope   string
+	Name    string
+	Version int
+	Step    string
+	Undo    bool
+}
+
+type infoKey struct{}
+
+// InfoFrom returns what an engine's call is made for; false if ctx is of no such call.
+func InfoFrom(ctx context.Context) (info, bool) {
+	i, ok := ctx.Value(infoKey{}).(info)
+	return i, ok
+}

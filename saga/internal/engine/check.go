@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// The limits and defaults of a plan.
+const (
+	MaxSteps          = 256
+	MaxDuration       = 100 * 365 * 24 * time.Hour
+	DefaultAttempts   = 10
+	DefaultUndoBudget = 24 * time.Hour
+)
+
+// The problems of a plan that users branch on.
+var (
+	ErrDuplicateStep = errors.New("saga: duplicate step")
+	ErrCycle         = errors.New("saga: steps wait for each other")
+	ErrMissingUndo   = errors.New("saga: missing undo")
+	ErrPivot         = errors.New("saga: misplaced pivot")
+	ErrRetention     = errors.New("saga: retention too short")
+	ErrPlanChanged   = errors.New("saga: plan changed under the same version")
+)
+
+// A Draft is a plan that is being declared, and what is wrong with it so far.
+type Draft struct {
+	Plan     *Plan
+	problems []error
+	Result   *Node
+}
+
+func (d *Draft) Problem(err error) { d.problems = append(d.problems, err) }
+
+// Positive notes a problem unless v is above zero.
+func (d *Draft) Positive(field string, v int64, text any) {
+	if v <= 0 {
+		d.Problem(fmt.Errorf("%s: %v is not positive", field, text))
+	}
+}
+
+// Duration notes a problem unless v is above zero and at most maxDuration.
+func (d *Draft) Duration(field string, v time.Duration) {
+	d.Positive(field, int64(v), v)
+	if v > MaxDuration {
+		d.Problem(fmt.Errorf("%s: %w", field, TooLong(v)))
+	}
+}
+
+// Finish checks the draft and completes its plan. The engine's backoff may be that one.
+func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
+	p := d.Plan
+	d.checkNames()
+	d.link()
+	if cycle := p.cycle(); cycle != nil {
+		d.Problem(fmt.Errorf("%w: %s", ErrCycle, strings.Join(cycle, " after ")))
+	}
+	d.checkMarks()
+	d.checkPivot()
+	d.checkUndos()
+	d.problems = append(d.problems, p.RetentionProblems(backoff)...)
+	if len(d.problems) > 0 {
+		return nil, d.problems
+	}
+	for i, above := range p.ancestors() {
+		for b, runsBefore := range above {
+			if runsBefore {
+				p.Steps[b].below = append(p.Steps[b].below, i)
+			}
+		}
+	}
+	p.Record = p.describe()
+	return p, nil
+}
+
+func (d *Draft) checkNames() {
+	p := d.Plan
+	if err := childkey.CheckName(p.Name); err != nil {
+		d.Problem(fmt.Errorf("name: %w", err))
+	}
+	d.Positive("version", int64(p.Version), p.Version)
+	switch n := len(p.Steps); {
+	case n == 0:
+		d.Problem(errors.New("there are no steps"))
+	case n > MaxSteps:
+		d.Problem(fmt.Errorf("%d steps, at most %d", n, MaxSteps))
+	}
+	seen := make(map[string]bool)
+	use := func(name string) {
+		if seen[name] {
+			d.Problem(fmt.Errorf("%w: %s is there twice; give the operations discriminators", ErrDuplicateStep, name))
+		}
+		seen[name] = true
+	}
+	for _, s := range p.Steps {
+		use(s.Name)
+		if s.Undo != nil {
+			use(s.Undo.Name())
+		}
+	}
+}
+
+// link works out the edges of the graph.
+func (d *Draft) link() {
+	p := d.Plan
+	for _, s := range p.Steps {
+		s.Before = slices.Concat(s.Data, s.After)
+		slices.Sort(s.Before)
+		s.Before = slices.Compact(s.Before)
+		for _, b := range s.Before {
+			p.Steps[b].behind = append(p.Steps[b].behind, s.Index)
+		}
+		for _, b := range s.Data {
+			p.Steps[b].Needed = true
+		}
+	}
+}
+
+// cycle returns the names of steps that wait for each other, nil if none do.
+func (p *Plan) cycle() []string {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	state := make([]int, len(p.Steps))
+	var path []int
+	var visit func(i int) []string
+	visit = func(i int) []string {
+		path = append(path, i)
+		defer func() { path = path[:len(path)-1] }()
+		state[i] = open
+		for _, b := range p.Steps[i].Before {
+			if state[b] == open {
+				var names []string
+				for _, j := range path[slices.Index(path, b):] {
+					names = append(names, p.Steps[j].Name)
+				}
+				return append(names, p.Steps[b].Name)
+			}
+			if state[b] == unseen {
+				if found := visit(b); found != nil {
+					return found
+				}
+			}
+		}
+		state[i] = done
+		return nil
+	}
+	for i := range p.Steps {
+		if state[i] == unseen {
+			if found := visit(i); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Draft) checkMarks() {
+	for _, s := range d.Plan.Steps {
+		for _, m := range []struct {
+			wrong bool
+			text  string
+		}{
+			{s.IsPivot && s.Undo != nil, "the pivot has an undo, which would never run"},
+			{s.IsPivot && (s.ReadOnly || s.Irreversible || s.Retriable), "the pivot is also ReadOnly, Irreversible or Retriable"},
+			{s.ReadOnly && (s.Undo != nil || s.Irreversible), "a ReadOnly step has nothing to undo"},
+			{s.Irreversible && s.Undo != nil, "an Irreversible step has an undo"},
+		} {
+			if m.wrong {
+				d.Problem(fmt.Errorf("step %s: %s", s.Name, m.text))
+			}
+		}
+	}
+}
+
+// bare reports whether the step lacks an undo and every mark for compensation.
+func (s *Step) bare() bool {
+	return s.Undo == nil && !s.IsPivot && !s.Retriable && !s.ReadOnly && !s.Irreversible
+}
+
+// checkPivot finds the pivot and checks the steps before, after and beside it.
+func (d *Draft) checkPivot() {
+	p := d.Plan
+	before := p.ancestors()
+	for _, s := range p.Steps {
+		switch {
+		case !s.IsPivot:
+		case p.pivot == nil:
+			p.pivot = s
+		default:
+			d.misplaced(s, "there are two pivots")
+		}
+	}
+	if p.pivot == nil {
+		p.inferPivot(before)
+		return
+	}
+	for _, s := range p.Steps {
+		switch {
+		case s.IsPivot || before[p.pivot.Index][s.Index]:
+		case !before[s.Index][p.pivot.Index]:
+			d.misplaced(s, "it runs beside the pivot, and nobody could say whether to undo it")
+		case !s.Retriable:
+			d.misplaced(s, "it runs after the pivot and is not Retriable")
+		}
+	}
+}
+
+// misplaced notes that a step stands wrong to the pivot.
+func (d *Draft) misplaced(s *Step, why string) {
+	d.Problem(fmt.Errorf("%w: step %s, pivot %s: %s", ErrPivot, s.Name, d.Plan.pivot.Name, why))
+}
+
+// inferPivot makes the only bare step the pivot, if no other step can fail after it.
+func (p *Plan) inferPivot(before [][]bool) {
+	var only *Step
+	for _, s := range p.Steps {
+		if s.bare() {
+			if only != nil {
+				return
+			}
+			only = s
+		}
+	}
+	if only == nil {
+		return
+	}
+	for _, s := range p.Steps {
+		ahead, behind := before[only.Index][s.Index], before[s.Index][only.Index]
+		if s != only && !ahead && (!behind || !s.Retriable) {
+			return
+		}
+	}
+	only.IsPivot = true
+	p.pivot = only
+}
+
+// checkUndos finds the steps that would be left behind when another one fails.
+func (d *Draft) checkUndos() {
+	p := d.Plan
+	before := p.ancestors()
+	for _, s := range p.Steps {
+		forwardOnly := s.Retriable && s.Undo == nil && !s.leavesNothing()
+		if !s.bare() && !forwardOnly {
+			continue
+		}
+		for _, other := range p.Steps {
+			if other != s && other.canFail() && !before[s.Index][other.Index] {
+				d.Problem(fmt.Errorf("%w: step %s has no undo, and %s can fail after it", ErrMissingUndo, s.Name, other.Name))
+				break
+			}
+		}
+	}
+}
+
+// Name returns the name of a step that calls this address.
+func (a Address) Name() string {
+	name := a.Service + "." + a.Operation
+	if len(a.Discriminators) == 0 {
+		return name
+	}
+	shown := make([]string, len(a.Discriminators))
+	for i, d := range a.Discriminators {
+		shown[i] = d
+		if strings.ContainsAny(d, `",[]`) || strconv.Quote(d) != `"`+d+`"` {
+			shown[i] = strconv.Quote(d)
+		}
+	}
+	return name + "[" + strings.Join(shown, ",") + "]"
+}

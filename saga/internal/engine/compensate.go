@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// A standing is the state of a step in a saga that goes back.
+type standing uint8
+
+const (
+	cleared  standing = iota // no effect of the step is left, or ever was there
+	busy                     // a call is running
+	unsolved                 // its outcome must be found out
+	undoable                 // it must be undone
+	blocked                  // neither is possible
+)
+
+// standing returns the state of step s, without regard to the other steps' undos.
+func (g *progress) standing(s *Step, now time.Time) standing {
+	f, u := &g.forward[s.Index], &g.undo[s.Index]
+	switch {
+	case f.running || u.running:
+		return busy
+	case f.harmless(), !f.known && !f.maybe, s.leavesNothing() && (f.final || !g.holdsUp(s)):
+		return cleared
+	case u.completed():
+		return cleared
+	case !f.final:
+		return g.openStanding(s, now)
+	case s.Undo == nil:
+		return blocked // never with a checked plan
+	case u.final || u.lost:
+		return blocked
+	default:
+		return undoable
+	}
+}
+
+// holdsUp reports whether the outcome of s must be found out although s leaves nothing to undo.
+// The reason is a later step in doubt: it can be sent again only after s, and may have its input
+// from s. This happens only with CheckpointEdges.
+func (g *progress) holdsUp(s *Step) bool {
+	for _, b := range s.below {
+		if l := &g.forward[b]; l.maybe && !l.final && !g.plan.Steps[b].leavesNothing() && !g.neverBegan(g.plan.Steps[b]) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolveUntil is when a saga stops finding out the outcomes of its calls, and undoes them
+// without these. A call that fails each time must not keep its undo from being tried while time
+// is left. Most steps are spent before.
+func (g *progress) resolveUntil() time.Time { return g.turned.Add(g.plan.UndoBudget / 4) }
+
+// openStanding is the standing of a step that may have been sent. To find out its outcome the
+// step is sent again. So it needs the input that it had when it was first sent.
+func (g *progress) openStanding(s *Step, now time.Time) standing {
+	if g.forward[s.Index].lost {
+		return blocked
+	}
+	if g.neverBegan(s) {
+		return cleared
+	}
+	for _, b := range s.Before {
+		switch before := &g.forward[b]; {
+		case before.final && !before.completed(), before.lost, g.starved(s):
+			return blocked
+		case !before.final:
+			return busy // its turn comes when the earlier step's outcome is known
+		}
+	}
+	switch u := &g.undo[s.Index]; {
+	case s.Undo == nil, now.Before(g.resolveUntil()) && !(g.unseen(s, now) && g.dispensable(s)):
+		return unsolved
+	case u.final || u.lost:
+		return blocked
+	}
+	return undoable
+}
+
+// neverBegan reports whether no owner can have begun the step: a step before it had no effect, or
+// did not begin itself.
+func (g *progress) neverBegan(s *Step) bool {
+	for _, b := range s.Before {
+		before := &g.forward[b]
+		if before.harmless() || before.neverAnswered() || !before.final && g.neverBegan(g.plan.Steps[b]) {
+			return true
+		}
+	}
+	return false
+}
+
+// unseen reports whether a step is undone although its outcome is unknown. An owner that comes
+// after the step's Timeout tries it once: the previous owner may have had an answer.
+func (g *progress) unseen(s *Step, now time.Time) bool {
+	return g.exhausted(s) || g.expired(s, now) && g.forward[s.Index].attempted
+}
+
+// dispensable reports whether the outcome of a step can stay unknown without harm. None of the
+// later steps may have begun: their outcomes can be found out, and undone, only with the step's
+// output. They may have begun only with CheckpointEdges.
+func (g *progress) dispensable(s *Step) bool {
+	for _, b := range s.below {
+		if l := &g.forward[b]; !l.final && (l.known || l.maybe) {
+			return false
+		}
+	}
+	return true
+}
+
+// backward decides for a saga that goes back. First the saga finds out which steps had an effect.
+// Then it undoes them, each step after all later steps. Independent branches do not wait for each
+// other, not even for a blocked branch.
+func (g *progress) backward(now time.Time) decision {
+	var d decision
+	d.sooner(g.deadline, now)
+	d.sooner(g.resolveUntil(), now)
+	late := g.late(now)
+	all := make([]standing, len(g.plan.Steps))
+	for i, s := range g.plan.Steps {
+		all[i] = g.standing(s, now)
+	}
+	done, alive := true, g.running > 0
+	for i := len(g.plan.Steps) - 1; i >= 0; i-- {
+		s := g.plan.Steps[i]
+		done = done && all[i] == cleared
+		var t task
+		switch {
+		case late:
+			continue
+		case all[i] == unsolved:
+			t = task{s, false}
+			d.sooner(g.limit(s), now)
+		case all[i] == undoable && free(s, all):
+			t = task{s, true}
+		default:
+			continue
+		}
+		alive = true
+		g.offer(&d, t, now)
+	}
+	switch {
+	case done:
+		return decision{status: journal.Compensated}
+	case !alive:
+		return decision{status: journal.Stuck, stuckOn: g.obstacle(all, late)}
+	}
+	return d
+}
+
+// free reports whether all steps that ran after s, directly or not, are cleared. A step in
+// between that needs no undo does not separate s from the steps after it.
+func free(s *Step, all []standing) bool {
+	for _, b := range s.below {
+		if all[b] != cleared {
+			return false
+		}
+	}
+	return true
+}
+
+// obstacle returns the failure that the saga is stuck on.
+func (g *progress) obstacle(all []standing, late bool) *journal.Failure {
+	for i := len(all) - 1; i >= 0; i-- {
+		s := g.plan.Steps[i]
+		undo := s.Undo != nil && (g.forward[i].final || g.undo[i].known)
+		t := task{s, undo}
+		switch {
+		case all[i] == blocked:
+			return g.leg(t).failure(t, journal.ReasonStep)
+		case all[i] != cleared && late:
+			return g.leg(t).failure(t, journal.ReasonTimeout)
+		}
+	}
+	return &journal.Failure{Reason: journal.ReasonTimeout, Outcome: retry.Unknown}
+}

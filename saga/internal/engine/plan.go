@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// A Plan is a saga's definition without its types. It is checked, and does not
+// change any more.
+type Plan struct {
+	Name    string
+	Version int
+	Steps   []*Step
+	pivot   *Step // nil: none
+
+	Timeout     time.Duration // 0: none
+	UndoBudget  time.Duration
+	MaxParallel int
+	Edges       bool
+
+	Record journal.PlanRecord
+	Input  Form
+	Result *Node // nil: none
+}
+
+// A Step is one step of a plan.
+type Step struct {
+	Index   int
+	Name    string // "service.operation[discriminators]"
+	Address Address
+	Undo    *Address // nil: none
+	Input   *Node
+
+	Data  []int // the steps whose outputs the input needs
+	After []int // further steps that it waits for
+	// Before and behind are set when the plan is checked. Before has the steps of Data and After,
+	// each once.
+	Before, behind []int // the steps directly before and after it
+	// below are all steps that run after it, directly or not.
+	below  []int
+	Needed bool // a later step or the result reads its output
+
+	IsPivot, Retriable, ReadOnly, Irreversible bool
+
+	AttemptTimeout time.Duration
+	Timeout        time.Duration // 0: none of its own
+	Retention      time.Duration // 0: the callee judges
+	Policy         Policy
+
+	Call     func(ctx context.Context, c *Call) ([]byte, error)
+	UndoCall func(ctx context.Context, c *Call) error
+	Output   Form
+	Zero     []byte // the zero output
+}
+
+// An Address is where a call goes, and what its key is derived from.
+type Address struct {
+	Service, Operation string
+	Discriminators     []string
+	Shape              string // "POST /path", or function
+}
+
+// Function is the shape of a step or undo without an operation.
+const Function = "function"
+
+// canFail reports whether the step may end the saga by its failure.
+func (s *Step) canFail() bool { return !s.Retriable }
+
+// leavesNothing reports whether compensation skips the step although its call completed.
+func (s *Step) leavesNothing() bool { return s.ReadOnly || s.Irreversible }
+
+func (p *Plan) find(name string) *Step {
+	for _, s := range p.Steps {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// ancestors returns, for every step, which steps run before it. Steps of a cycle are
+// their own ancestors.
+func (p *Plan) ancestors() [][]bool {
+	all := make([][]bool, len(p.Steps))
+	for i := range p.Steps {
+		all[i] = make([]bool, len(p.Steps))
+		next := slices.Clone(p.Steps[i].Before)
+		for len(next) > 0 {
+			b := next[0]
+			next = next[1:]
+			if !all[i][b] {
+				all[i][b] = true
+				next = append(next, p.Steps[b].Before...)
+			}
+		}
+	}
+	return all
+}
+
+// A Node is a Value without its type.
+type Node struct {
+	Draft *Draft // whose value it is
+	Input bool   // it is made from the saga's input
+	Needs []int  // indexes of the steps whose outputs it is made from
+	Eval  func(*Facts) any
+}
+
+// Facts are the known input and outputs of a saga, as far as they are needed. They are decoded
+// from the journal's bytes, in every process and each time anew. So every process computes the
+// same values.
+type Facts struct {
+	Input   any
+	Outputs []any // by index of the step; nil where there is none yet
+}
+
+// A Form is how values of one type are read from a journal.
+type Form struct {
+	// Decode makes a value from bytes that this process wrote or has checked.
+	Decode func([]byte) (any, error)
+	// Check reports whether bytes of another process are a value of the type, without a member
+	// that the type lacks. The other process may be of a build in which a field had another name.
+	// The zero value of the renamed field would lead to a wrong input of a call.
+	Check func([]byte) error
+}
+
+// describe returns the plan's record. Timeouts and retentions are not in it: they may be tuned
+// while sagas are running. The results of functions must not change.
+func (p *Plan) describe() journal.PlanRecord {
+	r := journal.PlanRecord{Name: p.Name, Version: p.Version}
+	if p.Edges {
+		// Under it a step that the journal does not know may have run.
+		r.Lines = append(r.Lines, "checkpoint edges")
+	}
+	for _, s := range p.Steps {
+		r.Lines = append(r.Lines, p.line(s))
+	}
+	h := sha256.New()
+	for _, part := range slices.Concat([]string{"saga-plan/v1", p.Name, fmt.Sprint(p.Version)}, r.Lines) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	h.Sum(r.Hash[:0])
+	return r
+}
+
+func (p *Plan) line(s *Step) string {
+	var b strings.Builder
+	b.WriteString(s.Name + " " + s.Address.Shape)
+	for _, mark := range []struct {
+		is   bool
+		text string
+	}{
+		{s.IsPivot, " pivot"}, {s.Retriable, " retriable"}, {s.ReadOnly, " read-only"}, {s.Irreversible, " irreversible"},
+	} {
+		if mark.is {
+			b.WriteString(mark.text)
+		}
+	}
+	if s.Undo != nil {
+		b.WriteString(" undo " + s.Undo.Name() + " " + s.Undo.Shape)
+	}
+	for i, before := range s.Before {
+		b.WriteString([]string{" after ", ", "}[min(i, 1)] + p.Steps[before].Name)
+	}
+	return b.String()
+}
+
+// A PlanChanged is returned for a plan that differs from the journal's plan.
+type PlanChanged struct {
+	Plan    *Plan
+	Problem error
+}
+
+func (e *PlanChanged) Error() string { return e.Problem.Error() }
+func (e *PlanChanged) Unwrap() error { return e.Problem }
+
+// changed returns the difference between plan and the stored plan. It has the lines that differ.
+// If the order differs, it also has all common lines in the journal's order. The place of a step
+// is part of its identity.
+func changed(plan, stored journal.PlanRecord) error {
+	now, added := parted(plan.Lines, stored.Lines)
+	old, removed := parted(stored.Lines, plan.Lines)
+	var b strings.Builder
+	for _, line := range removed {
+		b.WriteString("\n\t- " + line)
+	}
+	for _, line := range added {
+		b.WriteString("\n\t+ " + line)
+	}
+	if !slices.Equal(now, old) {
+		b.WriteString("\n\tthe order of the steps is another one; the journal's is:")
+		for i, line := range old {
+			fmt.Fprintf(&b, "\n\t%d %s", i+1, line)
+		}
+	}
+	return fmt.Errorf("%w; give it a new version:%s", ErrPlanChanged, b.String())
+}
+
+// parted returns which of lines are among others, and which are not.
+func parted(lines, others []string) (shared, own []string) {
+	for _, line := range lines {
+		if slices.Contains(others, line) {
+			shared = append(shared, line)
+		} else {
+			own = append(own, line)
+		}
+	}
+	return shared, own
+}

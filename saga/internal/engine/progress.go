@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// A progress is the owner's knowledge of one saga: the journal's entries and the running calls.
+// The pure functions in decide.go decide from it. No function in this file does I/O or reads a
+// clock.
+type progress struct {
+	plan     *Plan
+	status   journal.Status // Running or Compensating
+	cancel   bool
+	claimed  time.Time // when the first engine got the saga
+	begun    time.Time // the same, or when a verb resumed the saga
+	turned   time.Time // zero: not turned
+	deadline time.Time // zero: none
+	renewed  bool      // the journal does not have the deadline yet
+	forward  []leg     // by index of the step
+	undo     []leg
+	running  int // running calls
+}
+
+// A leg is one direction of a step: its call, or its undo.
+type leg struct {
+	known   bool // an entry or an attempt exists
+	running bool // a call is running
+	final   bool
+	// maybe says that an attempt by this owner, or by an earlier one, may have had its effect.
+	// Only proof of the opposite resets it.
+	maybe     bool
+	opened    bool // of the pivot: the journal says that it begins or has begun
+	attempted bool // by this owner, or by an owner whose answers are all known
+	lost      bool // not to be sent again, with an unknown outcome
+	unsaid    bool // the journal does not have this leg yet
+	dirty     bool // the next write is to have this leg
+	outcome   retry.Outcome
+	result    []byte
+	attempts  int
+	retryAt   time.Time
+	at        time.Time     // when it ended, if it is final
+	entry     journal.Entry // for people: the last observation
+	calls     *retry.Calls  // that its function made; nil: none yet
+}
+
+// completed reports whether the leg ended well.
+func (l *leg) completed() bool { return l.final && l.outcome == retry.Completed }
+
+// harmless reports whether the leg ended without an effect.
+func (l *leg) harmless() bool {
+	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
+}
+
+// neverAnswered reports whether the callee says that no run of the call ever had an answer. Then
+// no owner got an answer. An earlier owner's report of this does not count: that owner may have
+// got another answer since.
+func (l *leg) neverAnswered() bool {
+	return (l.final || l.attempted) && (l.entry.Code == wire.OutcomeUnknown || l.entry.Code == wire.Poisoned)
+}
+
+// load returns the progress of the saga in r. trusted says that the entries have all calls that
+// any engine sent.
+func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
+	if r.Corrupt != nil {
+		return nil, r.Corrupt
+	}
+	g := &progress{
+		plan: p, status: r.Status, cancel: r.Cancel,
+		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,
+		forward: make([]leg, len(p.Steps)), undo: make([]leg, len(p.Steps)),
+	}
+	if g.deadline.IsZero() {
+		g.deadline = p.deadline(g.claimed)
+	}
+	for _, e := range r.Entries {
+		s := p.find(e.Step)
+		if s == nil || e.Undo && s.Undo == nil {
+			return nil, fmt.Errorf("%w: an entry for %q, which is no step", journal.ErrCorrupt, e.Step)
+		}
+		l := g.leg(task{s, e.Undo})
+		*l = leg{
+			known: true, opened: true, final: !e.Pending, lost: e.Pending && e.Code == wire.KeyExpired, outcome: e.Outcome, result: e.Result,
+			attempts: e.Attempts, retryAt: e.RetryAt, at: e.At, entry: e,
+			maybe: e.Pending && e.Outcome == retry.Unknown, attempted: trusted && e.Attempts > 0,
+		}
+	}
+	if !trusted {
+		g.doubt()
+	}
+	return g, nil
+}
+
+// deadline returns the deadline of a saga whose first engine got it at that time. It is for a
+// saga without a deadline in the journal.
+func (p *Plan) deadline(claimed time.Time) time.Time {
+	switch {
+	case !slices.ContainsFunc(p.Steps, (*Step).canFail): // it can only go forward
+		return claimed.Add(p.UndoBudget)
+	case p.Timeout > 0:
+		return claimed.Add(p.Timeout)
+	}
+	return time.Time{}
+}
+
+// renew gives the saga the undo budget from now on.
+func (g *progress) renew(now time.Time) { g.deadline, g.renewed = now.Add(g.plan.UndoBudget), true }
+
+// doubt marks the calls that an earlier owner may have sent without writing them.
+func (g *progress) doubt() {
+	for i := range g.plan.Steps {
+		if f := &g.forward[i]; !f.final {
+			f.maybe = g.status == journal.Running && g.plan.Steps[i] != g.plan.pivot && g.reachable(i) || f.known
+		}
+		// The turn is written before an undo is sent, with an entry for each call that may
+		// have to be undone.
+		if u := &g.undo[i]; !u.final {
+			f := &g.forward[i]
+			u.maybe = g.status == journal.Compensating && f.known && !f.harmless()
+		}
+	}
+}
+
+// reachable reports whether step i may have been begun. An owner writes the result of a step
+// before it begins the next steps. With CheckpointEdges it writes no results. The pivot has begun
+// only if the journal says so.
+func (g *progress) reachable(i int) bool {
+	for _, b := range g.plan.Steps[i].Before {
+		f := &g.forward[b]
+		switch {
+		case f.completed():
+			continue
+		case g.plan.Steps[b] == g.plan.pivot && !f.known: // its beginning is always written
+		case g.plan.Edges && !f.final && g.reachable(b):
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// A task is a call to make.
+type task struct {
+	step *Step
+	undo bool
+}
+
+func (g *progress) leg(t task) *leg {
+	if t.undo {
+		return &g.undo[t.step.Index]
+	}
+	return &g.forward[t.step.Index]
+}
+
+// calls returns the notes of the calls that the task's function makes; nil if the task is not a
+// function. All attempts by this owner share the notes. A call of an earlier attempt stays done
+// if a later attempt makes another call.
+func (g *progress) calls(t task) *retry.Calls {
+	a, l := t.step.Address, g.leg(t)
+	if t.undo {
+		a = *t.step.Undo
+	}
+	if l.calls == nil && a.Shape == Function {
+		l.calls = new(retry.Calls)
+	}
+	return l.calls
+}
+
+// begin records a call that is about to be sent.
+func (g *progress) begin(t task) {
+	g.leg(t).running = true
+	g.running++
+}
+
+// drop records that a call was not begun, since it waited for a call of an earlier execution. The
+// earlier call may have had its effect.
+func (g *progress) drop(t task) {
+	l := g.leg(t)
+	l.running, l.maybe = false, true
+	g.running--
+}
+
+// end records the outcome of a call. A further attempt, if any, comes after wait.
+func (g *progress) end(t task, v finding, now time.Time, wait time.Duration) {
+	l := g.leg(t)
+	g.running--
+	l.running, l.known, l.attempted, l.unsaid = false, true, true, true
+	l.attempts++
+	if v.outcome == retry.NotSent && l.maybe {
+		v.outcome = retry.Unknown // this attempt was not sent, an earlier one may have been
+	}
+	l.outcome, l.result, l.lost = v.outcome, v.result, v.lost
+	l.maybe = v.outcome == retry.Unknown
+	l.final = g.finalFor(t, v)
+	l.lost = l.lost || v.stop && !l.final
+	l.at, l.retryAt = now, time.Time{}
+	if !l.final {
+		l.retryAt = now.Add(wait)
+	}
+	l.entry.Detail, l.entry.Forced, l.entry.Nothing = v.detail, "", v.nothing
+	v.answer.into(&l.entry)
+}
+
+// finalFor reports whether the task is not to be tried again after v.
+func (g *progress) finalFor(t task, v finding) bool {
+	switch v.outcome {
+	case retry.Completed:
+		return true
+	case retry.Unknown:
+		// The callee itself does not know, and never will. A step with an undo is undone, without
+		// an output. Any other step is sent again until its time is up.
+		return v.deadEnd && (t.undo || t.step.Undo != nil || v.stop && t.step.leavesNothing())
+	default:
+		// While compensating, a call without an effect is not tried again.
+		return !v.again || g.status == journal.Compensating && !t.undo
+	}
+}
+
+// write returns the entry for a leg that is about to be written.
+func (g *progress) write(t task) journal.Entry {
+	l := g.leg(t)
+	l.dirty, l.unsaid = false, false
+	return g.entry(t)
+}
+
+// entry returns the entry for a leg as it stands.
+func (g *progress) entry(t task) journal.Entry {
+	l := g.leg(t)
+	e := l.entry
+	e.Step, e.Undo = t.step.Name, t.undo
+	e.Outcome, e.Pending, e.Attempts = l.outcome, !l.final, l.attempts
+	e.RetryAt, e.At, e.Result = l.retryAt, l.at, l.result
+	return e
+}
+
+// tellable reports whether entries can hold all of the owner's knowledge. They cannot hold a call
+// that is given up with an unknown outcome. They cannot hold the calls that the attempts of a
+// function made either.
+func (g *progress) tellable() bool {
+	for i := range g.plan.Steps {
+		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+			if l.final {
+				continue
+			}
+			if made := l.calls.Outcome(); l.lost || made == retry.Unknown || made == retry.Completed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tell puts all of the owner's knowledge into the next write. This includes calls that an earlier
+// owner may have sent, and attempts that were not worth a write.
+func (g *progress) tell(now time.Time) {
+	for i := range g.plan.Steps {
+		for _, l := range [...]*leg{&g.forward[i], &g.undo[i]} {
+			if l.maybe && !l.known {
+				l.known, l.outcome, l.at, l.unsaid = true, retry.Unknown, now, true
+			}
+			l.dirty = l.dirty || l.unsaid
+		}
+	}
+}
+
+// committed reports whether the saga is past the point where it could be
+// undone.
+func (g *progress) committed() bool {
+	if p := g.plan.pivot; p != nil {
+		return g.forward[p.Index].completed()
+	}
+	for _, s := range g.plan.Steps {
+		if s.canFail() && !g.forward[s.Index].completed() {
+			return false
+		}
+	}
+	return true
+}
+
+// turn makes the saga go back. It returns the entries of the calls to resolve first: running
+// calls, and calls that may have been sent.
+func (g *progress) turn(now time.Time) []journal.Entry {
+	g.status, g.turned = journal.Compensating, now
+	g.renew(now)
+	var entries []journal.Entry
+	for _, s := range g.plan.Steps {
+		l := &g.forward[s.Index]
+		switch {
+		case l.final, !l.known && !l.running && !l.maybe && !l.opened:
+			continue
+		case l.running || l.maybe:
+			l.outcome, l.retryAt = retry.Unknown, time.Time{}
+		default:
+			l.final = true // the call had no effect, or was written and not begun
+			if !l.known {
+				l.outcome = retry.NotSent
+			}
+		}
+		l.known, l.at = true, now
+		entries = append(entries, g.write(task{s, false}))
+	}
+	return entries
+}
+
+// facts returns the input and outputs that the nodes need. legible has checked the values of
+// other processes before.
+func (g *progress) facts(input []byte, nodes ...*Node) (*Facts, error) {
+	f := &Facts{Outputs: make([]any, len(g.plan.Steps))}
+	for _, n := range nodes {
+		if n.Input && f.Input == nil {
+			var err error
+			if f.Input, err = g.plan.Input.Decode(input); err != nil {
+				return nil, err
+			}
+		}
+		for _, i := range n.Needs {
+			if err := g.decode(f, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// decode adds the output of step i to f, if there is one.
+func (g *progress) decode(f *Facts, i int) (err error) {
+	l, s := &g.forward[i], g.plan.Steps[i]
+	if f.Outputs[i] != nil || !l.completed() || l.result == nil {
+		return nil
+	}
+	if f.Outputs[i], err = s.Output.Decode(l.result); err != nil {
+		return fmt.Errorf("output of %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// legible returns an error if this process cannot read every member of a stored value that it
+// still needs in the saga's direction. Then no further call is made.
+func (g *progress) legible(input []byte, now time.Time) error {
+	fromInput, outputs := g.reads(now)
+	if fromInput {
+		if err := g.plan.Input.Check(input); err != nil {
+			return fmt.Errorf("input: %w", err)
+		}
+	}
+	for i, s := range g.plan.Steps {
+		l := &g.forward[i]
+		if !outputs[i] || !l.completed() || l.result == nil {
+			continue
+		}
+		if err := s.Output.Check(l.result); err != nil {
+			return fmt.Errorf("output of %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// reads returns the values that are still read in the saga's direction: whether the input is, and
+// which steps' outputs. Forward these are all values that any step or the result reads. Backward
+// these are the inputs of the calls that are still due, and the outputs for their undos. Steps
+// that never began, were refused or are undone need no values.
+func (g *progress) reads(now time.Time) (input bool, outputs []bool) {
+	outputs = make([]bool, len(g.plan.Steps))
+	for i, s := range g.plan.Steps {
+		if g.status == journal.Running {
+			input, outputs[i] = true, s.Needed
+			continue
+		}
+		if at := g.standing(s, now); at == cleared || at == blocked {
+			continue
+		}
+		input = input || s.Input.Input
+		outputs[i] = true
+		for _, b := range s.Data {
+			outputs[b] = true
+		}
+	}
+	return input, outputs
+}

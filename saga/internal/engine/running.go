@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// ownedFor is how long an owner relies on the journal's last confirmation that it owns the saga.
+// After that it asks again before it begins a call. A verb that takes a saga from its owner in
+// another process waits for the same time.
+const ownedFor = time.Second
+
+// A callID names a call of one saga.
+type callID struct {
+	saga journal.ID
+	step int
+	undo bool
+}
+
+// A runningCall is a call that an execution makes in this process.
+type runningCall struct {
+	ended   chan struct{} // closed when the call has ended; nil while no execution waits for that
+	finding *finding      // of the call; set before
+}
+
+// running are the calls that this process makes now. An execution that lost its saga may still
+// make a call. Another execution of the saga waits for this call, and does not make it a second
+// time meanwhile.
+type running struct {
+	mu    sync.Mutex
+	calls map[callID]*runningCall
+}
+
+// enter returns the running call with that ID. If mine is true the caller makes it, and
+// must call leave.
+func (r *running) enter(id callID) (c *runningCall, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.waited(id); c != nil {
+		return c, false
+	}
+	c = new(runningCall)
+	r.calls[id] = c
+	return c, true
+}
+
+// waited returns the running call with that ID, with a channel to wait for its end; nil if
+// there is none. The caller holds r.mu.
+func (r *running) waited(id callID) *runningCall {
+	c := r.calls[id]
+	if c != nil && c.ended == nil {
+		c.ended = make(chan struct{})
+	}
+	return c
+}
+
+// of returns the running call with that ID; nil if there is none.
+func (r *running) of(id callID) *runningCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waited(id)
+}
+
+// leave records the outcome of the call. The caller must not change v afterwards.
+func (r *running) leave(id callID, v *finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.calls[id]
+	delete(r.calls, id)
+	c.finding = v
+	if c.ended != nil {
+		close(c.ended)
+	}
+}
+
+func (d *execution) callID(t task) callID { return callID{d.owner.ID, t.step.Index, t.undo} }
+
+// evict makes the execution begin no further call. When it returns, none begins. Running calls
+// continue.
+func (d *execution) evict() {
+	d.gate.Lock()
+	defer d.gate.Unlock()
+	if !d.evicted {
+		d.evicted = true
+		close(d.gone)
+	}
+}
+
+func (d *execution) isGone() bool {
+	select {
+	case <-d.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter records a call of the execution as running, unless the execution was evicted.
+func (d *execution) enter(t task) (c *runningCall, mine bool, err error) {
+	d.gate.Lock()
+	defer d.gate.Unlock()
+	if d.evicted {
+		return nil, false, journal.ErrLeaseLost
+	}
+	c, mine = d.engine.running.enter(d.callID(t))
+	return c, mine, nil
+}
+
+// waitFor waits until an earlier execution of the saga in this process has ended the call
+// c of t. If c completed, its finding is this execution's too. After any other end the execution
+// enters the call itself, and enters is true. The error says that the execution is over.
+func (d *execution) waitFor(t task, c *runningCall) (v finding, enters bool, err error) {
+	for {
+		select {
+		case <-c.ended:
+		case <-d.gone:
+			return finding{}, false, journal.ErrLeaseLost
+		case <-d.ctx.Done():
+			return finding{}, false, context.Cause(d.ctx)
+		}
+		if c.finding.outcome == retry.Completed {
+			return *c.finding, false, nil
+		}
+		next, mine, err := d.enter(t)
+		if mine || err != nil {
+			return finding{}, mine, err
+		}
+		c = next
+	}
+}
+
+// outlast waits, in a saga that goes back, for calls of an earlier execution in this process, of
+// steps without an undo. The outcomes of these calls do not matter. But no step before them may
+// be undone while they run.
+func (d *execution) outlast() error {
+	if d.progress.status != journal.Compensating && !d.record.Cancel {
+		return nil
+	}
+	for _, s := range d.plan.Steps {
+		c := d.engine.running.of(d.callID(task{s, false}))
+		if c == nil || !s.leavesNothing() {
+			continue
+		}
+		select {
+		case <-c.ended:
+		case <-d.gone:
+			return journal.ErrLeaseLost
+		case <-d.ctx.Done():
+			return context.Cause(d.ctx)
+		}
+	}
+	return nil
+}
+
+// stillOwned asks the journal whether this owner still has the saga, unless the journal confirmed
+// it recently. A verb or another owner may have taken it.
+func (d *execution) stillOwned() error {
+	if time.Since(d.confirmed) < ownedFor {
+		return nil
+	}
+	sent := time.Now()
+	r, err := d.engine.journal.Read(d.lease.ctx, d.owner.ID)
+	switch {
+	case d.lease.ctx.Err() != nil:
+		return context.Cause(d.lease.ctx)
+	case errors.Is(err, journal.ErrNotFound), err == nil && (r.Engine != d.owner.Engine || r.Fence != d.owner.Fence):
+		return journal.ErrLeaseLost
+	case err != nil:
+		d.engine.tell(Event{Kind: EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		return err
+	}
+	d.confirmed = sent
+	return nil
+}
+
+// outwait returns when no execution in another process can begin a further call of a saga that a
+// verb took. was is the saga before the verb, and now is the saga after it. RetryNow does not
+// take the saga from its owner.
+func outwait(ctx context.Context, was, now journal.Record) error {
+	if !was.Status.Active() || was.Engine.IsZero() || was.Fence == now.Fence || pause(ctx, ownedFor) {
+		return nil
+	}
+	return Ended(ctx)
+}
+
+// changed is outwait for a verb of this engine, which evicts an execution of its own, and
+// takes the saga over if it can.
+func (e *Engine) changed(ctx context.Context, was, now journal.Record) error {
+	e.look()
+	d := e.executing(was.ID)
+	if d != nil && d.owner.Fence < now.Fence {
+		d.evict()
+	}
+	switch {
+	case d == nil || d.owner.Fence < was.Fence: // its owner is elsewhere, or is about to begin here
+	case d.owner.Fence == was.Fence, was.Engine == e.current().id: // it is evicted, by this or by the next one
+		return nil
+	}
+	return outwait(ctx, was, now)
+}
+
+// inherit takes over the knowledge of an execution in this process whose saga a person has just
+// cancelled. This is the outcomes of its calls, and the calls that never began. The journal lacks
+// the latest part of this, and with CheckpointEdges almost all of it. Without inherit the next
+// owner would begin steps only to undo them.
+//
+// The fence shows that no other owner was between: one verb and one claim.
+func (d *execution) inherit() error {
+	old := d.earlier
+	d.earlier = nil
+	if old == nil || !d.record.Cancel || old.record.Cancel || d.owner.Fence != old.owner.Fence+2 {
+		return nil
+	}
+	select {
+	case <-old.over: // it may make a call itself
+	case <-d.gone:
+		return journal.ErrLeaseLost
+	case <-d.ctx.Done():
+		return context.Cause(d.ctx)
+	}
+	g, known := d.progress, old.progress
+	if known == nil || known.status != g.status || d.record.Revision != old.revision+2 {
+		return nil // a write of the old execution may have arrived without its knowledge
+	}
+	for len(old.endings) > 0 {
+		old.book(<-old.endings)
+	}
+	for i := range g.plan.Steps {
+		g.forward[i], g.undo[i] = inherited(known.forward[i]), inherited(known.undo[i])
+	}
+	g.deadline, g.renewed = known.deadline, known.renewed
+	return nil
+}
+
+// linger keeps the knowledge of an evicted execution until the next execution of this process can
+// inherit it. The engine claims the saga at once if it can. linger also records the outcomes of
+// running calls.
+func (d *execution) linger() {
+	if !d.isGone() {
+		return // its lease is over
+	}
+	heir := d.engine.heirOf(d)
+	if heir == nil {
+		return
+	}
+	var enough <-chan time.Time
+	timer := time.NewTimer(ownedFor)
+	defer timer.Stop()
+	for enough = timer.C; enough != nil || d.progress != nil && d.progress.running > 0; {
+		select {
+		case e := <-d.endings:
+			d.book(e)
+		case <-enough:
+			enough = nil
+		case <-heir:
+			return
+		case <-d.engine.closing:
+			return
+		case <-d.lease.ctx.Done():
+			return
+		}
+	}
+}
+
+// inherited returns a leg for the next execution. A running call may have an effect.
+func inherited(l leg) leg {
+	l.maybe = l.maybe || l.running
+	l.running, l.attempted = false, false
+	l.dirty = l.known
+	return l
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// Run starts the saga of req, or finds it, and returns it once it is over or stuck. own says
+// that this process ended it.
+func (e *Engine) Run(ctx context.Context, req journal.StartRequest) (r journal.Record, own bool, err error) {
+	r, d, err := e.start(ctx, req, true)
+	if err != nil {
+		return journal.Record{}, false, err
+	}
+	return e.wait(ctx, r, d)
+}
+
+// Start starts the saga of req, or finds it.
+func (e *Engine) Start(ctx context.Context, req journal.StartRequest) (journal.Record, error) {
+	r, _, err := e.start(ctx, req, false)
+	return r, err
+}
+
+// Has reports whether the engine executes sagas of the plan.
+func (e *Engine) Has(p *Plan) bool { return e.plans[p.Record.Hash] == p }
+
+// find returns the saga of req if it is there, for an engine that cannot start one
+// because it has no lease.
+func (e *Engine) find(ctx context.Context, req journal.StartRequest) (journal.Record, *execution, error) {
+	r, err := e.journal.Read(ctx, req.ID)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return journal.Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w", journal.ErrLeaseLost))
+	case err != nil:
+		return journal.Record{}, nil, notStarted(fmt.Errorf("the engine has no lease now: %w: %w", journal.ErrLeaseLost, err))
+	}
+	return r, e.executing(r.ID), same(&r, &req)
+}
+
+func notStarted(cause error) error { return fmt.Errorf("%w: %w", ErrNotStarted, cause) }
+
+// same returns errKeyReused unless r is what req asks for. Another version of the saga is the
+// same saga. If the hash cannot be read it returns the reason: a codec's key may be missing in
+// this process.
+func same(r *journal.Record, req *journal.StartRequest) error {
+	unread := r.InputHash == [32]byte{} || !errors.Is(r.Corrupt, journal.ErrNewer)
+	if r.InputHash != req.InputHash && r.Corrupt != nil && unread {
+		return r.Corrupt
+	}
+	if r.InputHash != req.InputHash {
+		return fmt.Errorf("%w: saga %s %s", ErrKeyReused, r.Name, r.ID)
+	}
+	return nil
+}
+
+// wait returns the saga once it is over or stuck, and whether this process ended it. r is its
+// last known record, and d its execution in this process, if any.
+func (e *Engine) wait(ctx context.Context, r journal.Record, d *execution) (last journal.Record, own bool, err error) {
+	next, failures := shortPause(e.cfg.Poll), 0
+	for r.Status.Active() {
+		if d != nil && d.owner.Fence >= r.Fence { // else d is an old execution that will soon notice
+			select {
+			case <-d.over:
+			case <-d.gone:
+			case <-d.lease.ctx.Done(): // a step's function may take its time to notice
+			case <-ctx.Done():
+				return r, false, detached(Ended(ctx))
+			}
+			if d.isOver() && d.err == nil {
+				return d.final, true, nil
+			}
+		}
+		if r, err = e.readAndPause(ctx, r, &next, &failures); err != nil {
+			return r, false, err
+		}
+		d = e.executing(r.ID)
+	}
+	return r, false, nil
+}
+
+// readAndPause reads the saga, and waits for a while unless it is over, or is executed in this
+// process. It listens before it reads, so that no execution comes and goes unheard in between.
+func (e *Engine) readAndPause(ctx context.Context, r journal.Record, next *time.Duration, failures *int) (journal.Record, error) {
+	b := e.listen(r.ID)
+	defer e.unlisten(r.ID, b)
+	seen, err := e.journal.Read(ctx, r.ID)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return r, err
+	case err == nil:
+		r, *failures = seen, 0
+	case *failures == 2:
+		return r, detached(err)
+	default:
+		*failures++
+	}
+	if err := e.mayWait(r); err != nil {
+		return r, err
+	}
+	if d := e.executing(r.ID); !r.Status.Active() || d != nil && d.owner.Fence >= r.Fence && d.lease.ctx.Err() == nil {
+		return r, nil
+	}
+	pause := *next
+	*next = min(2*pause, e.cfg.Poll)
+	if asleep := asleepFor(&r); asleep > pause {
+		pause, *next = min(asleep, sleepPolls*e.cfg.Poll), shortPause(e.cfg.Poll)
+	}
+	if !e.pauseFor(ctx, b, pause) {
+		return r, detached(Ended(ctx))
+	}
+	return r, nil
+}
+
+// shortPause is how long a waiting Run waits before it looks for the second time.
+func shortPause(poll time.Duration) time.Duration { return min(20*time.Millisecond, poll) }
+
+// sleepPolls is how many Polls pass between the looks at a saga that sleeps. It ends sooner
+// only if a person wakes it.
+const sleepPolls = 10
+
+// asleepFor returns for how long no engine may claim the saga; 0 or less if an engine may.
+func asleepFor(r *journal.Record) time.Duration {
+	if !r.Engine.IsZero() {
+		return 0
+	}
+	return r.WakeAt.Sub(r.Now)
+}
+
+// mayWait returns the reason if it is useless to wait for r.
+func (e *Engine) mayWait(r journal.Record) error {
+	if !r.Status.Active() {
+		return nil
+	}
+	if e.plans[r.Plan] == nil {
+		return fmt.Errorf("%w: saga %s version %d is parked, or driven elsewhere", ErrNoDefinition, r.Name, r.Version)
+	}
+	select {
+	case <-e.closing:
+		return detached(ErrClosed)
+	default:
+		return nil
+	}
+}
+
+// Ended returns why ctx, which has ended, did: it matches what ctx.Err returns, and the
+// cause that was given for it too.
+func Ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+}
+
+func detached(cause error) error { return fmt.Errorf("%w: %w", ErrDetached, cause) }

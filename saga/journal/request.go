@@ -1,0 +1,112 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+)
+
+// An Owner is one engine's ownership of a saga. Every write of the engine names it.
+type Owner struct {
+	ID     ID
+	Engine EngineID
+	Fence  int64
+}
+
+// A StartRequest asks for a new saga.
+type StartRequest struct {
+	ID        ID // IDOf(Scope, Name, Key)
+	Scope     string
+	Key       childkey.Key
+	Name      string
+	Version   int
+	Plan      PlanHash
+	InputHash [32]byte
+	Input     []byte
+	Engine    EngineID // zero: any engine may claim the saga
+}
+
+// A Write is the outcome of an owner's work. A zero field leaves the stored value, unless its
+// comment says otherwise. Revision is required.
+type Write struct {
+	// Revision is that of the saga after the write.
+	Revision int64
+	// Entries replace the entries of the same step and direction. New ones follow the others.
+	// With any entries, RecoveryAttempts becomes 0.
+	Entries []Entry
+	// Status is the new one; 0 leaves it. Compensating sets Turned, a final one
+	// or Stuck sets FinishedAt.
+	Status Status
+	// Cause and StuckOn are the saga's from now on.
+	Cause, StuckOn *Failure
+	// DeadlineAt is the saga's from now on.
+	DeadlineAt time.Time
+	// WakeAt, unless it is zero, gives the saga up. After the write the saga is Clean and has no
+	// owner. No engine can claim it before WakeAt, unless a person woke it while the engine had
+	// it ([Change].Wake). The fence stays. An owner may give the saga up only if no call of it
+	// runs and its Entries are complete. A Write that ends the saga must not have a WakeAt.
+	WakeAt time.Time
+	// Result is a completed saga's.
+	Result []byte
+	// Keep: ExpiresAt = now + Keep; for a final status.
+	Keep time.Duration
+	// Park leaves the saga to another build. From then on the saga is without an engine, and Park
+	// is its Parked. All other fields but Revision must be zero.
+	Park *Failure
+}
+
+// A ClaimRequest asks for unowned sagas.
+type ClaimRequest struct {
+	Engine EngineID
+	Plans  []PlanHash // that the engine can execute; without any, Claim returns no saga
+	Parked []PlanHash // the ones of Plans whose parked sagas it wants too
+	Limit  int        // at least 1
+	// PerPlan is the greatest number of sagas of one plan. Zero means Limit.
+	PerPlan int
+	// Backoff is the least wait after the second death under a saga; see
+	// [Journal].Claim. Zero means that no saga waits.
+	Backoff time.Duration
+}
+
+// A ListRequest says which sagas [OperatorJournal].List returns.
+type ListRequest struct {
+	// Statuses are the statuses to list; none means Running, Compensating and Stuck.
+	Statuses []Status
+	// Name is the saga's; "" means any.
+	Name string
+	// Engine lists the unfinished sagas of that engine; zero means any.
+	Engine EngineID
+	// Unowned lists Running and Compensating sagas that no engine with a lease
+	// executes, whatever their WakeAt.
+	Unowned bool
+	// Parked lists the sagas that are parked.
+	Parked bool
+	// After is the end of the previous page. The zero Cursor means the first page.
+	After Cursor
+	Limit int // at least 1
+}
+
+// A Cursor is a place in the order of a list.
+type Cursor struct {
+	CreatedAt time.Time
+	ID        ID
+}
+
+// A Change is the change that a verb makes to a saga.
+type Change struct {
+	ID       ID
+	Revision int64   // at which the decision was made
+	Entries  []Entry // as in a [Write]
+	Status   Status  // required, except with Wake
+	Cancel   bool    // sets the record's Cancel; false leaves it
+	// Wake makes a saga that is Running or Compensating retry its waiting calls at once. Only
+	// Entries may go with it. The saga keeps its owner: Engine, Fence, Revision and all other
+	// fields stay, but a later WakeAt becomes now. The owner finds the line in the audit log. If
+	// the owner gives the saga up before that, by a [Write] with a WakeAt, the saga is due at
+	// once.
+	Wake bool
+	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.
+	Deadline time.Duration
+	Keep     time.Duration // as in a [Write]
+	By       Audit
+}

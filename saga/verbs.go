@@ -1,0 +1,82 @@
+package saga
+
+import (
+	"context"
+
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// Retry sets a stuck saga going again, in the direction that it had: what failed
+// is tried anew, under the same keys, with new budgets of time. Like all verbs
+// it takes effect only on the saga as it stands, or as the actor saw it
+// ([journal.Audit].Revision), and is in the audit log with actor and reason.
+//
+// The verbs' errors are [ErrReasonRequired], [ErrConflict], [journal.ErrNotFound],
+// [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. It is an
+// [journal.ErrCorrupt] if the saga cannot be read, but with [Operator.Abandon]. They
+// return the saga as it is then. After another error look again: whether the
+// verb took effect is in the record and in the audit log.
+//
+// Retry needs no definition. Without one the saga gets [DefaultUndoBudget] as its new time.
+func (o *operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+	return o.verbs.Retry(ctx, id, by)
+}
+
+// RetryNow makes a saga retry its waiting calls at once. Use it when the callee is back and the
+// backoff still runs. It works wherever the saga waits. An engine with the wait in its memory,
+// in any process, notices within its [Config].Poll. A saga that sleeps in the journal is taken by
+// the next claim. The saga keeps its owner, its attempts and its times. Running calls continue.
+//
+// It is an [ErrConflict] if the saga is not running or compensating, or if no call of it waits. A
+// wait of at most a second is not in the journal, and does not count. RetryNow needs no
+// definition. Its other errors are those of [Operator.Retry]. The returned record is without
+// pending waits.
+func (o *operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+	return o.verbs.RetryNow(ctx, id, by)
+}
+
+// ForceOK says that a step of a stuck saga took effect, and gives its output: a person found out,
+// or did it by hand. output must be of the type that the step returns. The saga goes on as after
+// [Operator.Retry].
+func (o *operator) ForceOK(ctx context.Context, id journal.ID, step string, output any, by journal.Audit) (journal.Record, error) {
+	return o.verbs.ForceOK(ctx, id, step, output, by)
+}
+
+// ForceRejected says that a step's call did not happen and will not: a person found out that the
+// callee never took the call, or does not have its effect. The step counts as rejected. A stuck
+// saga that went forward therefore goes back, and undoes its other steps; one that goes back does
+// not undo this one. Otherwise the saga goes on as after [Operator.Retry].
+//
+// The caller guarantees that no late copy of the call takes effect. The saga must be stuck. The
+// error is an [ErrConflict] if the call completed or was never begun, or if the step is undone
+// already. It is also an [ErrConflict] if the saga is past its pivot, where it cannot go back.
+// The error for a record that cannot be read is a [journal.ErrCorrupt].
+func (o *operator) ForceRejected(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error) {
+	return o.verbs.ForceRejected(ctx, id, step, by)
+}
+
+// ForceUndone says that nothing is left of a step of a stuck saga that goes
+// back: somebody undid it by hand, or accepts what is left. The saga goes on as
+// after [Operator.Retry].
+func (o *operator) ForceUndone(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error) {
+	return o.verbs.ForceUndone(ctx, id, step, by)
+}
+
+// Cancel has a saga compensated that is not past its pivot. When Cancel returns, the
+// execution that it found begins no further step or attempt. Calls that are running go on. The
+// next owner waits for them, or finds out what they did, and undoes it. If the pivot is
+// running it decides: if it completes, the saga goes on.
+//
+// Where another process executes the saga, Cancel waits for a second until that process
+// knows. So it does where this process has started or claimed the saga a moment ago. This holds as long as the journal answers that process within a second. If ctx
+// ends meanwhile, Cancel returns the ctx's error, and the saga is cancelled all the same.
+func (o *operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+	return o.verbs.Cancel(ctx, id, by)
+}
+
+// Abandon ends a saga where it stands: nothing more is done and nothing undone,
+// whatever that leaves behind. When Abandon returns, the execution that it found begins no
+// further call, as after [Operator.Cancel]. Calls that are running are not stopped.
+func (o *operator) Abandon(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+	return o.verbs.Abandon(ctx, id, by)
+}

@@ -1,0 +1,68 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A handler that wrote rows answers "declined": the rows are rolled back, and the answer is stored.
+func ExampleSettle() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	mux, rows := http.NewServeMux(), 0
+	pay := contract.Post[int, string]("payment", "charge", "/charges")
+	err = server.Handle(mux, guard, pay, server.Transactional, func(ctx context.Context, cents int) (string, error) {
+		if err := memstore.Tx(ctx).Do(func() { rows++ }); err != nil {
+			return "", err
+		}
+		if cents > 1000 {
+			return "", &server.StatusError{
+				Status: http.StatusPaymentRequired, Code: "declined", Settle: []server.SettleOption{server.Rollback()},
+			}
+		}
+		return "paid", nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("5000"))
+		r.Header.Set(wire.HeaderKey, `"order-1042"`)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		fmt.Println(w.Code, "replayed:", w.Header().Get(wire.HeaderReplayed), "rows:", rows)
+	}
+	// Output:
+	// 402 replayed: false rows: 0
+	// 402 replayed: true rows: 0
+}
+
+// An adapter of another protocol takes bytes and returns a Response.
+func ExampleGuard_Do() {
+	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
+	if err != nil {
+		panic(err)
+	}
+	task := server.Task{Name: "rename", Scope: "tenant-7", Effect: server.Keyed}
+	for range 2 {
+		answer, replayed, err := guard.Do(context.Background(), task, childkey.MustParse("rename-1"), []byte("ann"),
+			func(context.Context) (server.Response, error) {
+				return server.Response{Status: http.StatusOK, Body: []byte("renamed")}, nil
+			})
+		fmt.Println(answer.Status, string(answer.Body), replayed, err)
+	}
+	// Output:
+	// 200 renamed false <nil>
+	// 200 renamed true <nil>
+}

@@ -1,0 +1,250 @@
+// Package inbox makes a consumer of messages handle each message once. The broker may
+// deliver a message again, twice at the same time, or after a crash between its effect and
+// the acknowledgement. The package works with Kafka, NATS, RabbitMQ and others: it imports
+// no broker's client.
+//
+// An [Inbox] is made from a [server.Guard], and uses the same engine as a guarded route. Handle a message, and
+// acknowledge it if the [Delivery] says so:
+//
+//	delivery, err := consumer.Handle(ctx, inbox.Message{Source: topic, ID: id, Payload: value}, handle)
+//	if delivery.Ack() {
+//		commit() // and only then
+//	}
+//
+// A message whose attempts are spent is a dead letter: [Config].DeadLetter gets it.
+//
+// For Kafka, ID is a value that the producer put into a header, or "partition/offset". For NATS JetStream it is the
+// Nats-Msg-Id or the stream's sequence. For RabbitMQ it is the message-id property, never the delivery tag.
+// [server.Config].Retention must be longer than the broker can delay a message: past it a redelivery runs again.
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+)
+
+// DefaultMaxAttempts is [Config].MaxAttempts if that is zero.
+const DefaultMaxAttempts = 10
+
+// ErrAttemptsSpent is the cause of a dead letter whose last attempt left no error,
+// because its process died.
+var ErrAttemptsSpent = errors.New("inbox: the message's attempts are spent")
+
+// A Message is one message of a broker. Source and ID name the message, and are the same in every delivery. The
+// producer chose them, or they are the broker's own coordinates.
+type Message struct {
+	Source  string // topic, stream or queue; at most 256 bytes, may be empty
+	ID      string // unique in the source; 1 to 256 bytes
+	Payload []byte
+}
+
+// Config configures an [Inbox].
+type Config struct {
+	// Consumer names the consumer. Each consumer handles a message once. Under two guards with different
+	// [server.Config].Namespace the same name means two consumers. It is a name as [childkey.CheckName] asks. It must
+	// not change while the consumer's messages can be delivered again. Required.
+	Consumer string
+	// Effect is where the effects of handling a message go. Required.
+	Effect server.Effect
+	// MaxAttempts is the number of attempts before a message is a dead letter. An attempt whose process died counts.
+	// Zero means [DefaultMaxAttempts]. An Opaque message that failed or died gets no further attempt.
+	MaxAttempts int
+	// DeadLetter is called with a message that gets no further attempt, and the last attempt's error. The call is a
+	// run of its own. In a Transactional inbox the rows that it writes with the store's transaction commit with the
+	// record; the rows of the attempts are rolled back. It is called at least once. After its error the broker must
+	// deliver the message again. nil: the message is recorded as dead, and nothing else happens.
+	//
+	// A message that cannot run at all (poisoned, reused, cancelled or of unknown outcome) has its dead letter in a
+	// run with a key of its own. The letter is written once for one payload. An Opaque inbox writes it like a Keyed
+	// one.
+	DeadLetter func(ctx context.Context, m Message, cause error) error
+}
+
+// An Inbox handles each message of one consumer once. It is safe for concurrent use.
+type Inbox struct {
+	guard *server.Guard
+	cfg   Config
+	task  server.Task
+}
+
+// scope is the scope of all inboxes. The namespace distinguishes them.
+const scope = "inbox"
+
+// New returns an inbox over g's store. It returns a [*server.ConfigError] for a
+// configuration that cannot work.
+func New(g *server.Guard, cfg Config) (*Inbox, error) {
+	if g == nil {
+		return nil, reject("guard", "nil", "a Guard is required")
+	}
+	if err := childkey.CheckName(cfg.Consumer); err != nil {
+		return nil, reject("Config.Consumer", fmt.Sprintf("%q", cfg.Consumer), err.Error())
+	}
+	if cfg.MaxAttempts < 0 {
+		return nil, reject("Config.MaxAttempts", fmt.Sprint(cfg.MaxAttempts), "must not be negative")
+	}
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, DefaultMaxAttempts)
+	task := server.Task{
+		Name: "inbox " + cfg.Consumer, Scope: scope, Namespace: "inbox/" + cfg.Consumer, Effect: cfg.Effect,
+		Wait: -1, // a redelivery by the broker is cheaper than a consumer that waits
+	}
+	if err := g.CheckTask(task); err != nil {
+		return nil, err
+	}
+	return &Inbox{guard: g, cfg: cfg, task: task}, nil
+}
+
+func reject(field, value, reason string) error {
+	return &server.ConfigError{Field: field, Value: value, Reason: reason}
+}
+
+// Key returns the key that the message has for this consumer: [server.InboundKey] of
+// the handler's ctx. It is the same in every delivery. The calls that the
+// handler makes derive from its hop key, which the ctx carries. The error wraps
+// [server.ErrArgument].
+func (b *Inbox) Key(m Message) (childkey.Key, error) {
+	parts := []string{m.ID}
+	if m.Source != "" {
+		parts = []string{m.Source, m.ID}
+	}
+	return b.key(parts...)
+}
+
+func (b *Inbox) key(parts ...string) (childkey.Key, error) {
+	key, err := childkey.FromParts(b.cfg.Consumer, parts...)
+	if err != nil {
+		return childkey.Key{}, fmt.Errorf("%w: message: %w", server.ErrArgument, err)
+	}
+	return key, nil
+}
+
+// Lookup is [server.Guard.Lookup] for a message.
+func (b *Inbox) Lookup(ctx context.Context, m Message) (server.Lookup, error) {
+	key, err := b.Key(m)
+	if err != nil {
+		return server.Lookup{}, err
+	}
+	return b.guard.LookupTask(ctx, b.task, key)
+}
+
+// Handle lets fn handle the message, unless it has been handled. fn's ctx is a run's ctx, as in [server.Guard.Do].
+// Any error of fn is a failed attempt; there are [Config].MaxAttempts attempts. In an [server.Opaque] inbox there is
+// one attempt. After its failure the outcome is unknown, and the next delivery writes the dead letter, unless fn
+// settled with [server.Release]. A panic is a failed attempt too, and goes on to Handle's caller. Handle blocks until
+// the run has ended, also if ctx ends.
+//
+// The error says why fn did not handle the message: it is fn's own error, a [*server.RefusedError], or the dead
+// letter's error. It is nil for [Ran] and [Duplicate], and for a message that was dead before. A Source or an ID
+// beyond the limits of [Message] is an error wrapping [server.ErrArgument].
+func (b *Inbox) Handle(ctx context.Context, m Message, fn func(ctx context.Context, payload []byte) error) (Delivery, error) {
+	if fn == nil {
+		return Failed, reject("fn", "nil", "a function is required")
+	}
+	key, err := b.Key(m)
+	if err != nil {
+		return Failed, err
+	}
+	a := &attempt{inbox: b, message: m, key: key, fn: fn}
+	delivery, err := a.run(ctx)
+	if delivery == Failed && a.spent {
+		return a.run(ctx) // claimed once more, as a dead letter
+	}
+	return delivery, err
+}
+
+// These are the statuses that a message's record can have. Both are below 400:
+// the rows of a handler, and those of a dead letter, must be committed with
+// them.
+const (
+	statusHandled = http.StatusOK
+	statusDead    = http.StatusAccepted
+)
+
+// An attempt is one delivery on its way through the guard.
+type attempt struct {
+	inbox   *Inbox
+	message Message
+	key     childkey.Key
+	fn      func(context.Context, []byte) error
+
+	last  bool  // the run was the last attempt
+	spent bool  // the last attempt was in this delivery, and failed
+	cause error // the error of that attempt
+	dead  bool  // the run wrote the dead letter
+	err   error // the error of fn or of DeadLetter
+}
+
+func (a *attempt) run(ctx context.Context) (Delivery, error) {
+	answer, replayed, err := a.inbox.guard.Do(ctx, a.inbox.task, a.key, a.message.Payload, a.work)
+	switch {
+	case err != nil:
+		return a.refused(ctx, errors.Join(err, a.err))
+	case replayed && answer.Status == statusDead:
+		return Dead, nil
+	case replayed:
+		return Duplicate, nil
+	case a.err != nil:
+		return Failed, a.err
+	case a.dead:
+		return Dead, a.cause
+	default:
+		return Ran, nil
+	}
+}
+
+// failed is the answer of a failed attempt. It leaves the error out: with any error the attempt failed, and nothing
+// is stored.
+func failed() server.Response { return server.Response{Status: http.StatusInternalServerError} }
+
+// work is the handler: the fence counts the attempts.
+func (a *attempt) work(ctx context.Context) (server.Response, error) {
+	n, last := server.Fence(ctx), int64(a.inbox.cfg.MaxAttempts)
+	a.dead, a.err, a.last = false, nil, n == last
+	if n > last {
+		a.cause = cmp.Or(a.cause, ErrAttemptsSpent)
+		if a.err = a.deadLetter(ctx, a.cause); a.err != nil {
+			return failed(), nil
+		}
+		a.dead = true
+		return server.Response{Status: statusDead}, nil
+	}
+	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
+		a.spent, a.cause = a.last, a.err
+		return failed(), nil
+	}
+	return server.Response{Status: statusHandled}, nil
+}
+
+// refused decides about a message that did not run and has no answer.
+func (a *attempt) refused(ctx context.Context, err error) (Delivery, error) {
+	switch codeOf(err) {
+	case wire.ResponseGone: // past its retention the message is still handled
+		return Duplicate, nil
+	case wire.InProgress, wire.LeaseLost:
+		return Busy, err
+	case wire.Poisoned:
+		return a.quarantined(ctx, err)
+	case wire.KeyReused, wire.OutcomeUnknown, wire.KeyCancelled:
+		return a.letter(ctx, err) // it can never run; the record stays as it is, for a person
+	case wire.TransactionFailed:
+		a.spent, a.cause = a.last, err
+		return Failed, err
+	default:
+		return Failed, err
+	}
+}
+
+// codeOf returns the code of a refusal, or "".
+func codeOf(err error) wire.Code {
+	var refused *server.RefusedError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
+}

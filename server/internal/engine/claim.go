@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// maxLostRaces bounds how often one ask starts over because another process
+// moved the record in between. Each lost race is progress of another process.
+const maxLostRaces = 16
+
+// A finding is the result of an ask.
+type finding struct {
+	record store.Record
+	mine   bool      // the request's token owns the key now
+	asked  time.Time // this process's clock, before the request that made it the owner was sent
+	decision
+}
+
+// ask calls the store: it claims the key, takes it over or quarantines it,
+// until either the key is ours or the record decides. It reports a key as ours
+// only if the store gave it to us.
+//
+// known says that there probably is a record. Then ask reads it, which costs one statement less than a claim that
+// comes too late. If there is no record, the claim follows.
+//
+// ask does not end with ctx. Otherwise a client that hangs up would leave a claim without a run, and an Opaque run
+// would then count as dead.
+func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.StoreTimeout)
+	defer cancel()
+	started, window := time.Now(), e.claimWatch.now()
+	first := e.claim
+	if known {
+		first = e.read
+	}
+	f, err := first(ctx, c)
+	for range maxLostRaces {
+		if errors.Is(err, store.ErrNotFound) { // swept in between
+			f, err = e.claim(ctx, c)
+			continue
+		}
+		if err != nil || f.mine {
+			break
+		}
+		f.decision = decide(&f.record, e.fingerprintFor(c, &f.record), e.cfg.MaxRecoveryAttempts)
+		if f.verdict != verdictTakeOver && f.verdict != verdictQuarantine {
+			break
+		}
+		f, err = e.move(ctx, c, f)
+	}
+	if err == nil && !f.mine && f.verdict != verdictReplay && f.verdict != verdictRefuse {
+		f.decision = decision{verdict: verdictWait} // alive, or contended: another caller has the key
+	}
+	if err == nil && f.mine {
+		took := time.Since(started)
+		window.add(took)
+		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Duration: took})
+	}
+	return f, err
+}
+
+// claim asks for an absent key. If the fate of the write is unknown it asks
+// once more: the token finds its own claim. An orphaned claim would hold the
+// key for a whole lease.
+func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
+	f := finding{asked: time.Now()}
+	var err error
+	f.record, f.mine, err = e.store.Claim(ctx, c.claim(e))
+	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
+		f.asked = time.Now()
+		f.record, f.mine, err = e.store.Claim(ctx, c.claim(e))
+	}
+	f.mine = err == nil && (f.mine || c.owns(&f.record))
+	return f, err
+}
+
+// read asks for a key that is probably there. A claim of this call whose answer was lost
+// may be there, and may not be durable yet: only a claim makes sure of it.
+func (e *Engine) read(ctx context.Context, c *Call) (finding, error) {
+	rec, err := e.store.Read(ctx, c.ID)
+	if err == nil && c.owns(&rec) {
+		return e.claim(ctx, c)
+	}
+	return finding{record: rec}, err
+}
+
+// move carries out a decision to take over or to quarantine.
+func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) {
+	next := finding{asked: time.Now()}
+	from := f.record.Fence
+	if f.verdict == verdictQuarantine {
+		rec, quarantined, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: c.ID, From: from, To: f.to, Route: e.StoredRoute(c.Route.Name)})
+		if quarantined {
+			e.observeQuarantine(ctx, c.Route.Name, c.ID, f.to)
+		}
+		next.record = rec
+		return next, err
+	}
+	rec, won, err := e.store.TakeOver(ctx, c.claim(e), from)
+	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
+		next.asked = time.Now()
+		rec, won, err = e.store.TakeOver(ctx, c.claim(e), from)
+	}
+	next.record = rec
+	next.mine = err == nil && (won || c.owns(&rec))
+	if next.mine && f.record.State == store.StateInProgress {
+		e.observe(ctx, Event{Kind: EventTakeOver, Route: c.Route.Name, ID: c.ID})
+	}
+	return next, err
+}
+
+func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.ID, to store.State) {
+	kind := EventPoisoned
+	if to == store.StateUnknown {
+		kind = EventUnknown
+	}
+	e.observe(ctx, Event{Kind: kind, Route: route, ID: id})
+}
+
+// StoreRefusal is the answer to an error of the store: it fails closed.
+func StoreRefusal(err error) Outcome {
+	switch {
+	case errors.Is(err, store.ErrExpired):
+		return Outcome{Code: wire.KeyExpired}
+	case errors.Is(err, store.ErrRecordUnreadable):
+		return Outcome{Code: wire.RecordUnreadable, Err: err}
+	case errors.Is(err, store.ErrInProgress):
+		return contendedRefusal()
+	default:
+		return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
+	}
+}

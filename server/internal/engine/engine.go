@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// Do answers a call: it is the only entry of the engine for calls. It returns
+// when the call has run and is settled, or is refused, or has its replay. A
+// panic or Goexit of the handler passes through it after the key was settled.
+func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
+	if !e.drain.enter() {
+		return e.closingRefusal()
+	}
+	defer e.drain.leave()
+	if out, ok := e.recall(ctx, c); ok {
+		e.observeOutcome(ctx, c, out)
+		return out
+	}
+	if c.Token == (store.Token{}) { // a memo is sealed for it
+		c.Token = NewToken()
+	}
+	m := e.groups.join(c.ID)
+	m.scope, m.bytes = c.Subject.Scope, c.Bytes
+	defer m.leave()
+	p := &waitBudget{until: time.Now().Add(c.Wait), none: c.Wait <= 0}
+	began := time.Now()
+	for {
+		decided := true
+		if m.lead() {
+			out = e.lead(ctx, c, m, p)
+		} else {
+			out, decided = e.follow(ctx, c, m, p)
+		}
+		if decided {
+			break
+		}
+	}
+	out.Asked = true
+	if out.Waited = p.used; out.Waited {
+		e.observe(ctx, Event{Kind: EventWaited, Route: c.Route.Name, ID: c.ID, Duration: time.Since(began)})
+	}
+	e.observeOutcome(ctx, c, out)
+	return out
+}
+
+// A waitBudget is the time that one call may wait for another call's run.
+type waitBudget struct {
+	until time.Time
+	none  bool // may not wait, or no longer
+	used  bool
+}
+
+func (p *waitBudget) left() time.Duration {
+	if p.none {
+		return 0
+	}
+	return time.Until(p.until)
+}
+
+// start reports whether there is time left. The first time it needs a place among the
+// waiters.
+func (p *waitBudget) start(e *Engine, m *member) bool {
+	if !p.none && !p.used {
+		p.none = !m.admit(e.cfg.Waiters)
+	}
+	if p.left() <= 0 {
+		return false
+	}
+	p.used = true
+	return true
+}
+
+// lead asks the store, as long as the call may wait, and runs if the call gets
+// the key.
+func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Outcome {
+	w := e.newWatch()
+	defer w.end()
+	for known := c.repeats(e.cfg.Lease); ; known = true {
+		if ctx.Err() != nil { // nobody listens, and nothing was claimed
+			return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: context.Cause(ctx)}
+		}
+		m.asking()
+		f, err := e.ask(ctx, c, known)
+		if errors.Is(err, store.ErrInProgress) {
+			m.contend()
+			if !p.start(e, m) || !w.pause(ctx, m, new(store.Record), p.left()) {
+				m.failed(err) // otherwise each follower would ask by itself, one after the other
+				return StoreRefusal(err)
+			}
+			continue
+		}
+		if err != nil {
+			e.observeStoreError(ctx, c, err)
+			if !errors.Is(err, store.ErrExpired) { // that is about this request's own first-sent time
+				m.failed(err)
+			}
+			return StoreRefusal(err)
+		}
+		if f.mine {
+			return e.run(ctx, c, m, f)
+		}
+		m.found(f.record)
+		e.cache.put(&f.record)
+		if e.settledByReconciler(ctx, c, m, &f) {
+			continue
+		}
+		if f.verdict != verdictWait {
+			return e.answered(ctx, c, f.decision, &f.record)
+		}
+		busy := e.busyRefusal(&f.record)
+		if !p.start(e, m) {
+			return busy
+		}
+		if !w.pause(ctx, m, &f.record, p.left()) {
+			return busy // a follower takes the lead
+		}
+	}
+}
+
+// answered is the outcome of a decision that needs no further step.
+func (e *Engine) answered(ctx context.Context, c *Call, d decision, rec *store.Record) Outcome {
+	switch {
+	case d.verdict == verdictReplay:
+	case d.code == wire.OutcomeUnknown && c.Route.Reconcile != nil: // not decided yet
+		return Outcome{Code: d.code, Retryable: true, RetryAfter: max(rec.LeaseLeft(), time.Second)}
+	default:
+		return Outcome{Code: d.code}
+	}
+	answer, err := e.cfg.Sealer.OpenAnswer(rec)
+	switch {
+	case err != nil:
+		e.observe(ctx, Event{Kind: EventSealError, Route: c.Route.Name, ID: rec.ID, Err: err})
+		return Outcome{Code: wire.RecordUnreadable, Err: err}
+	case !c.CanRender && isReference(&answer):
+		return Outcome{Code: wire.ResponseGone}
+	}
+	return Outcome{Replay: &answer}
+}
+
+func (e *Engine) closingRefusal() Outcome {
+	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: ErrShutdown}
+}
+
+// isReference reports that the answer, opened, is a reference.
+func isReference(a *store.Answer) bool {
+	_, ok := record.ReferenceOf(a.Envelope)
+	return ok
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A Kind is the kind of an event.
+type Kind uint8
+
+// The kinds of events. Package server says what each means.
+const (
+	EventMiss Kind = iota
+	EventHit
+	EventMismatch
+	EventInProgress
+	EventRefused
+	EventWaitTimeout
+	EventTakeOver
+	EventLeaseLost
+	EventUnknown
+	EventTombstone
+	EventPoisoned
+	EventStoreError
+	EventConflict
+	EventSettleRetry
+	EventPanic
+	EventCacheHit
+	EventResolved
+	EventForgotten
+	EventReconcile
+	EventSealError
+	EventSweepError
+	EventClaimed
+	EventWaited
+	EventSettled
+	EventSwept
+)
+
+// An Event is one action of the engine. It holds no key, scope or body.
+type Event struct {
+	Kind     Kind
+	Route    string
+	ID       store.ID
+	Code     wire.Code
+	Duration time.Duration
+	Count    int
+	Err      error
+}
+
+// A Line is for the log: a failure of the service's own code. It holds no key, scope or
+// body.
+type Line struct {
+	Level   slog.Level
+	Message string
+	Code    wire.Code
+	Route   string
+	ID      store.ID
+	Err     error
+	Attrs   []slog.Attr
+}
+
+func (e *Engine) observe(ctx context.Context, event Event) { e.cfg.Observe(ctx, event) }
+
+// observeStoreError observes an error of the store, unless a healthy store returns it too.
+func (e *Engine) observeStoreError(ctx context.Context, c *Call, err error) {
+	var failed *hookError
+	if errors.Is(err, store.ErrExpired) || errors.Is(err, store.ErrLeaseLost) || errors.Is(err, store.ErrRecordUnreadable) ||
+		errors.Is(err, store.ErrConflict) || errors.As(err, &failed) {
+		return
+	}
+	e.observe(ctx, Event{Kind: EventStoreError, Route: c.Route.Name, ID: c.ID, Err: err})
+}
+
+// observeOutcome observes how a call ended.
+func (e *Engine) observeOutcome(ctx context.Context, c *Call, out Outcome) {
+	event := Event{Route: c.Route.Name, ID: c.ID, Code: out.Code, Err: out.Err}
+	switch {
+	case out.Replay != nil:
+		event.Kind = EventHit
+	case out.Code == wire.KeyReused:
+		event.Kind = EventMismatch
+	case out.Code == wire.InProgress:
+		event.Kind = EventInProgress
+		if out.Waited {
+			e.observe(ctx, Event{Kind: EventWaitTimeout, Route: c.Route.Name, ID: c.ID})
+		}
+	case out.Code != "":
+		event.Kind = EventRefused
+	default:
+		event.Kind = EventMiss
+	}
+	e.observe(ctx, event)
+}

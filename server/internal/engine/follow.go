@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A step is what a follower does next.
+type step uint8
+
+const (
+	stepAnswer step = iota + 1 // the decision is its answer
+	stepFail                   // the store's error is its answer
+	stepLead                   // there is no leader: try to lead
+	stepHold                   // a short store call is running: wait for it
+	stepWait                   // a run is going on: wait as long as the call may
+)
+
+// nextStep returns a follower's next step for a view. It is pure.
+func nextStep(v view, fp store.Fingerprint, maxRecoveryAttempts int) (step, decision) {
+	d := decide(&v.record, fp, maxRecoveryAttempts)
+	switch {
+	case v.final:
+		return stepAnswer, d
+	case errors.Is(v.err, store.ErrInProgress):
+		return stepWait, d // the leader does not wait any more, for reasons of its own
+	case v.err != nil:
+		return stepFail, d
+	case v.phase == phaseSettling:
+		// The outcome may be visible to others: in-progress would be wrong.
+		return stepHold, d
+	case v.phase == phaseContended:
+		return stepWait, d
+	case v.phase == phaseRunning && d.verdict == verdictRefuse:
+		return stepAnswer, d // another fingerprint than the run's
+	case v.phase == phaseRunning:
+		return stepWait, d
+	case v.fresh && (d.verdict == verdictRefuse || d.verdict == verdictReplay):
+		return stepAnswer, d
+	case v.fresh && d.verdict == verdictWait:
+		return stepWait, d
+	case !v.led:
+		return stepLead, d
+	default:
+		return stepHold, d
+	}
+}
+
+// follow waits for the leader. It returns false if there is no leader any more.
+func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) (Outcome, bool) {
+	timer := time.NewTimer(p.left())
+	defer timer.Stop()
+	for {
+		v := m.view()
+		step, d := nextStep(v, e.fingerprintFor(c, &v.record), e.cfg.MaxRecoveryAttempts)
+		var expired <-chan time.Time
+		switch step {
+		case stepAnswer:
+			return e.answered(ctx, c, d, &v.record), true
+		case stepFail:
+			return StoreRefusal(v.err), true
+		case stepLead:
+			return Outcome{}, false
+		case stepWait:
+			switch {
+			case !p.start(e, m):
+				return e.busyView(v), true
+			case !v.led:
+				return Outcome{}, false
+			}
+			expired = timer.C
+		case stepHold:
+			if v.phase == phaseIdle {
+				m.hurry()
+			}
+		}
+		select {
+		case <-v.changed:
+		case <-expired:
+			p.none = true
+		case <-e.drain.closing:
+			return e.closingRefusal(), true
+		case <-ctx.Done():
+			return e.busyView(v), true
+		}
+	}
+}
+
+// busyRefusal refuses a duplicate of a run in another process.
+func (e *Engine) busyRefusal(rec *store.Record) Outcome {
+	return Outcome{Code: wire.InProgress, RetryAfter: RetryAfter(runAge(rec, e.cfg.Lease), rec.LeaseLeft())}
+}
+
+// contendedRefusal refuses a call whose key another transaction is deciding about.
+func contendedRefusal() Outcome {
+	return Outcome{Code: wire.InProgress, RetryAfter: contendedRetryAfter}
+}
+
+// contendedRetryAfter is about how long the transaction of an undo takes.
+const contendedRetryAfter = time.Second
+
+// busyView refuses a duplicate, from the group's view of the run.
+func (e *Engine) busyView(v view) Outcome {
+	if v.phase == phaseContended || v.err != nil {
+		return contendedRefusal()
+	}
+	if v.phase == phaseRunning || v.phase == phaseSettling {
+		return Outcome{Code: wire.InProgress, RetryAfter: RetryAfter(time.Since(v.started), e.cfg.Lease)}
+	}
+	return e.busyRefusal(&v.record)
+}

@@ -1,0 +1,97 @@
+package engine
+
+import "time"
+
+const (
+	// slowest is the least share of the full speed.
+	slowest = 1.0 / 32
+	// leastBatch is the least share of a batch: a smaller batch costs a round trip and a commit, and deletes very
+	// little.
+	leastBatch = 1.0 / 32
+	// speedUp is added to the share after each stretch that did not slow claims.
+	speedUp = 1.0 / 8
+	// feltShare is the quantile of the claims that counts. Slow claims are the
+	// first that a sweep slows. The quantile is low enough that one second has
+	// enough claims above it.
+	feltShare = 0.95
+	// tolerance is the factor by which claims may take longer beside a sweep.
+	// Requests are slowed more than that: each is more than a claim, and the
+	// slowest hundredth of requests is slower than these claims.
+	tolerance = 1.1
+	// noticeable is the time that a claim may take longer at any ratio. Smaller
+	// differences come from the scheduler, and callers do not notice them.
+	noticeable = 100 * time.Microsecond
+	// keepUp is the least ratio of swept records to claims, however much sweeps
+	// slow claims. Each claim creates a record that expires one day, except a
+	// retry's claim. A backlog has to be deleted as well.
+	keepUp = 2
+	// fewClaims is the least number of claims, counted without a sweep, at
+	// which sweeps can slow callers.
+	fewClaims = 20
+)
+
+// A pace is the speed of Guard.RunSweeper. It goes up by addition and down by
+// halves, as TCP's window does (AIMD, RFC 5681). By that, the sweepers of
+// several processes that share a database come to equal shares. Each sweeper
+// sees only its own process's requests, and needs no knowledge of the others or
+// of the server's capacity. A pace is a value, and pure.
+type pace struct {
+	share       float64 // of the full speed, slowest to 1
+	needed      float64 // records a second that it never goes below
+	batch       int     // at full speed
+	least, most time.Duration
+}
+
+func newPace(c *Config) pace {
+	return pace{share: speedUp, batch: c.SweepBatch, least: c.MinSweepPause, most: c.MaxSweepPause}
+}
+
+// limit is how many records the next batch may have. It falls with the square
+// of the share: a batch slows a claim if it lasts about as long as the claim.
+// Many short batches slow claims less than a few long batches that delete as
+// much. The limit is also large enough that batches with the shortest pauses
+// delete the needed records.
+func (p pace) limit() int {
+	records := max(float64(p.batch)*max(p.share*p.share, leastBatch), p.needed*p.least.Seconds(), 1)
+	return min(int(records), p.batch)
+}
+
+// pause is the rest after a batch that took the given time. At full speed it
+// equals that time, so that sweeps take at most half of the server's time, even
+// if that is too slow to delete the needed records.
+func (p pace) pause(took time.Duration) time.Duration {
+	rest := float64(took) / p.share
+	if p.needed > 0 {
+		due := float64(p.limit()) / p.needed * float64(time.Second)
+		rest = min(rest, max(due-float64(took), float64(took)))
+	}
+	return min(max(time.Duration(rest), p.least), p.most)
+}
+
+// after returns the pace after a stretch of sweeping. It compares the claims'
+// durations in the stretch with those without a sweep.
+func (p pace) after(busy *claimTimes, quiet []*claimTimes) pace {
+	p.needed = keepUp * float64(countClaims(quiet)) / (float64(max(len(quiet), 1)) * sweepListen.Seconds())
+	if felt(busy, quiet) {
+		p.share = max(p.share/2, slowest)
+	} else {
+		p.share = min(p.share+speedUp, 1)
+	}
+	return p
+}
+
+// stumbled returns the pace after a sweep that failed.
+func (p pace) stumbled() pace {
+	p.share = slowest
+	return p
+}
+
+// felt reports whether claims took longer beside a sweep. If there were many
+// claims before and none in the whole stretch, they also count as longer.
+func felt(busy *claimTimes, quiet []*claimTimes) bool {
+	if countClaims(quiet) < fewClaims {
+		return false
+	}
+	usual, now := quantile(feltShare, quiet...), quantile(feltShare, busy)
+	return now == 0 || now > max(time.Duration(tolerance*float64(usual)), usual+noticeable)
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// maxReconcilePause is the longest pause between two questions about a run.
+const maxReconcilePause = time.Hour
+
+// A Reconcile finds out the outcome of an unknown run. The record's memo is opened.
+type Reconcile func(context.Context, store.Record) (Resolution, error)
+
+// reconcilers are the routes' callbacks by name, and where the last pass over
+// the store ended.
+type reconcilers struct {
+	mu     sync.Mutex
+	byName map[string]Reconcile
+	after  store.Cursor
+}
+
+// add returns false if the name is taken.
+func (r *reconcilers) add(name string, reconcile Reconcile) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.byName[name]; taken {
+		return false
+	}
+	if r.byName == nil {
+		r.byName = make(map[string]Reconcile)
+	}
+	r.byName[name] = reconcile
+	return true
+}
+
+func (r *reconcilers) get(name string) Reconcile {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byName[name]
+}
+
+func (r *reconcilers) none() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byName) == 0
+}
+
+func (r *reconcilers) cursor() store.Cursor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.after
+}
+
+func (r *reconcilers) setCursor(to store.Cursor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.after = to
+}
+
+// AddReconciler makes [Engine.Reconcile] ask about the runs of a route. It returns false if
+// another route has the name.
+func (e *Engine) AddReconciler(route string, ask Reconcile) bool {
+	return e.reconcilers.add(route, ask)
+}
+
+// Reconcile asks the routes about the opaque runs that died or failed and are due. Package
+// server says more.
+func (e *Engine) Reconcile(ctx context.Context) (int, error) {
+	if e.reconcilers.none() {
+		return 0, nil
+	}
+	page, err := e.reconcilable(ctx)
+	if err != nil {
+		return 0, err
+	}
+	resolved := 0
+	var failures []error
+	spent := make(map[string]time.Duration) // by route
+	for i := range page {
+		rec := &page[i]
+		e.reconcilers.setCursor(store.Cursor{CreatedAt: rec.CreatedAt, ID: rec.ID})
+		route := rec.Route // as stored; asking changes rec
+		if spent[route] >= e.cfg.HandlerTimeout {
+			continue
+		}
+		began := time.Now()
+		done, err := e.reconcileListed(ctx, rec)
+		spent[route] += time.Since(began)
+		if done {
+			resolved++
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			return resolved, errors.Join(append(failures, context.Cause(ctx))...)
+		}
+	}
+	if len(page) < e.cfg.SweepBatch {
+		e.reconcilers.setCursor(store.Cursor{}) // from the start again
+	}
+	return resolved, errors.Join(failures...)
+}
+
+// reconcilable lists the records to ask about. The store has an index for them.
+func (e *Engine) reconcilable(ctx context.Context) ([]store.Record, error) {
+	ctx, cancel := bound(ctx, e.cfg.StoreTimeout)
+	defer cancel()
+	return e.store.List(ctx, store.ListRequest{
+		States: []store.State{store.StateInProgress, store.StateUnknown}, Effect: store.Opaque, After: e.reconcilers.cursor(), Limit: e.cfg.SweepBatch,
+	})
+}
+
+func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolved bool, err error) {
+	route, own := e.ownRoute(rec.Route)
+	reconcile := e.reconcilers.get(route)
+	if !own || reconcile == nil {
+		return false, nil // another service's, or of a route that has none
+	}
+	rec.Route = route
+	if rec.State == store.StateInProgress {
+		d := decideInProgress(rec, e.cfg.MaxRecoveryAttempts)
+		if d.verdict != verdictQuarantine {
+			return false, nil
+		}
+		quarantined, ok, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: rec.ID, From: rec.Fence, To: d.to})
+		if !ok || err != nil {
+			return false, ignoreNotFound(err)
+		}
+		e.observeQuarantine(ctx, route, rec.ID, d.to)
+		if d.to != store.StateUnknown {
+			return false, nil // for a person
+		}
+		quarantined.Route = route
+		rec = &quarantined
+	}
+	return e.reconcile(ctx, rec, reconcile)
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reconcile asks about one unknown record, unless another caller asks now or
+// asked a short while ago. Then the record's LeaseUntil becomes the time of the
+// next question.
+func (e *Engine) reconcile(ctx context.Context, rec *store.Record, ask Reconcile) (resolved bool, err error) {
+	if rec.LeaseLeft() > 0 {
+		return false, nil
+	}
+	age := rec.Now.Sub(rec.CreatedAt)
+	pause := max(e.cfg.HandlerTimeout, min(age, maxReconcilePause))
+	if won, err := e.store.Defer(ctx, rec.ID, rec.Fence, pause); !won || err != nil {
+		return false, ignoreNotFound(err)
+	}
+	rec.LeaseUntil = rec.Now.Add(pause)
+	memo, err := e.cfg.Sealer.OpenMemo(rec)
+	if err != nil {
+		e.observe(ctx, Event{Kind: EventSealError, Route: rec.Route, ID: rec.ID, Err: err})
+		return false, err
+	}
+	shown := *rec
+	shown.Memo, shown.Answer = memo, store.Answer{}
+	found, err := e.decided(ctx, ask, shown)
+	if err != nil || found.To == 0 {
+		return false, err
+	}
+	by := store.Audit{Verb: store.VerbResolve, Actor: "reconciler", Reason: rec.Route + ": " + found.Text}
+	_, resolved, err = e.Resolve(ctx, rec, found, rec.RecoveryAttempts, by)
+	return resolved && err == nil, err // not resolved: a person was faster
+}
+
+// decided calls the route's Reconcile. Its panic is an error: a panic must end neither
+// the request nor the sweep that asks.
+func (e *Engine) decided(ctx context.Context, ask Reconcile, rec store.Record) (found Resolution, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.HandlerTimeout, ErrHandlerTimeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			found, err = Resolution{}, fmt.Errorf("server: Reconcile panicked: %v", v)
+		}
+		e.observe(ctx, Event{Kind: EventReconcile, Route: rec.Route, ID: rec.ID, Err: err})
+	}()
+	return ask(ctx, rec)
+}
+
+// settledByReconciler asks the route of a call about its unknown key. It
+// reports whether the engine must ask the store again.
+func (e *Engine) settledByReconciler(ctx context.Context, c *Call, m *member, f *finding) bool {
+	if c.Route.Reconcile == nil || f.code != wire.OutcomeUnknown {
+		return false
+	}
+	rec := f.record
+	rec.Route = c.Route.Name                                      // also for a run from before the route had a name
+	ctx, stop := e.drain.untilClosing(context.WithoutCancel(ctx)) // it does not end with the client
+	defer stop()
+	resolved, err := e.reconcile(ctx, &rec, c.Route.Reconcile)
+	if err != nil {
+		e.observeStoreError(ctx, c, err)
+	}
+	if !resolved {
+		f.record.LeaseUntil = rec.LeaseUntil // when the route is asked next: the callers are told
+		m.found(f.record)
+	}
+	return resolved
+}

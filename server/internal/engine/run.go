@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/record"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// ErrHandlerTimeout is the cause that a run's ctx ends with after
+// Config.HandlerTimeout.
+var ErrHandlerTimeout = errors.New("server: handler timeout")
+
+// A run is one ownership of a key, from the claim until it is settled.
+type run struct {
+	engine *Engine
+	call   *Call
+	member *member
+	owner  store.Owner
+	record store.Record // as claimed
+	asked  time.Time    // by this process's clock, just before the claim
+
+	ctx    context.Context //nolint:containedctx // it is the run's life
+	cancel context.CancelCauseFunc
+	lost   sync.Once
+	taken  bool // the store said that another owner has the key
+}
+
+// run runs a claimed call and settles it.
+func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome {
+	r := &run{
+		engine: e, call: c, member: m, record: f.record, asked: f.asked,
+		owner: store.Owner{ID: c.ID, Token: c.Token, Fence: f.record.Fence},
+	}
+	stop := r.open(ctx)
+	defer stop()
+	if e.drain.isClosed() {
+		r.release(false)
+		return e.closingRefusal()
+	}
+	m.running(f.record)
+	if c.Route.Effect == store.Transactional {
+		return r.transact()
+	}
+	return r.direct()
+}
+
+// open makes the run's ctx and starts its heartbeat. The caller may hang up,
+// which ends its own ctx. The run goes on: otherwise the caller's retry would
+// make its effects again.
+func (r *run) open(ctx context.Context) (stop func()) {
+	in := r.call.Inbound
+	in.FirstSent = r.record.CreatedAt
+	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
+	ctx = context.WithoutCancel(ctx)
+	ctx = childkey.NewContext(ctx, r.call.Hop)
+	ctx = wire.NewContext(ctx, in)
+	ctx, stopTimer := context.WithTimeoutCause(ctx, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.engine.heartbeat.add(r)
+	return func() {
+		r.engine.heartbeat.remove(r)
+		r.cancel(nil)
+		stopTimer()
+	}
+}
+
+// detached returns a ctx for settling: neither the client nor the handler's
+// deadline ends it.
+func (r *run) detached(timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.ctx), timeout)
+}
+
+// direct runs a Keyed or Opaque call.
+func (r *run) direct() Outcome {
+	a := &Attempt{run: r}
+	res := a.work(r.ctx, func() {
+		r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.fail()
+	})
+	switch a.disposition(res) {
+	case Release:
+		r.release(false)
+		return a.served(res, true)
+	case again:
+		r.release(true)
+		return a.served(res, true)
+	case Fail:
+		r.fail()
+		return a.served(res, r.call.Route.Effect != store.Opaque || r.call.Route.Reconcile != nil)
+	default:
+		return r.complete(a, res)
+	}
+}
+
+// lose ends the run's ctx: as far as this process knows, it does not own its
+// key any more. Its settlement is still tried, because perhaps no other owner
+// took the key over.
+func (r *run) lose() {
+	r.lost.Do(func() {
+		r.engine.observe(r.ctx, Event{Kind: EventLeaseLost, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.cancel(store.ErrLeaseLost)
+	})
+}
+
+// isLost reports whether the run was told that it lost its lease.
+func (r *run) isLost() bool { return errors.Is(context.Cause(r.ctx), store.ErrLeaseLost) }
+
+func leaseLost() Outcome {
+	return Outcome{Code: wire.LeaseLost, RetryAfter: time.Second, Err: store.ErrLeaseLost}
+}
+
+// served is the outcome of an attempt whose answer is not stored.
+func (a *Attempt) served(res Result, again bool) Outcome {
+	switch {
+	case a.refusal != "":
+		return Outcome{Code: a.refusal, RetryAfter: time.Second, Err: a.cause}
+	case res.Unfit, res.Dropped:
+		return Outcome{Code: wire.NotStorable}
+	case a.run.taken, again && a.run.isLost():
+		return leaseLost()
+	default:
+		return Outcome{Ran: true, Again: again && !a.how.NotRetryable}
+	}
+}
+
+// complete stores the answer of a Keyed or Opaque attempt, together with the rows of its
+// hooks.
+func (r *run) complete(a *Attempt, res Result) Outcome {
+	s := r.completion(a, res)
+	var err error
+	if len(a.hooks) == 0 {
+		err = r.settle(s)
+	} else {
+		err = r.settleWithHooks(a.hooks, s)
+	}
+	out := r.completed(s, err)
+	if out.Ran && res.Dropped {
+		return Outcome{Code: wire.ResponseGone} // completed, but its answer was too large to keep in memory
+	}
+	return out
+}
+
+func (r *run) completion(a *Attempt, res Result) store.Settlement {
+	answer := res.Answer
+	if text := a.how.Reference; text != nil {
+		answer.Envelope = record.Reference(*text)
+	}
+	answer = r.engine.sealAnswer(r.ctx, r.call.Route.Name, r.owner, answer)
+	return store.Settlement{
+		State: store.StateCompleted, Answer: answer, ReplayFor: r.engine.cfg.ReplayFor, KeepAnswer: r.engine.cfg.KeepAnswer,
+	}
+}
+
+// completed is the outcome of a completion that the store answered with err.
+func (r *run) completed(s store.Settlement, err error) Outcome {
+	if err == nil {
+		r.recorded(s.Answer)
+		return Outcome{Ran: true}
+	}
+	var failed *hookError
+	switch {
+	case errors.Is(err, store.ErrLeaseLost):
+		r.lose()
+		return Outcome{Code: wire.LeaseLost, RetryAfter: time.Second, Err: err}
+	case errors.As(err, &failed):
+		return r.hooksFailed(failed)
+	default:
+		// The work is done and its record is not. The claim stays: releasing
+		// it would invite a second run.
+		return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: err}
+	}
+}
+
+// recorded tells the followers and the observer that the run is recorded.
+func (r *run) recorded(a store.Answer) {
+	rec := r.record
+	elapsed := time.Since(r.asked)
+	rec.State, rec.Answer = store.StateCompleted, a
+	rec.Now = rec.Now.Add(elapsed)
+	rec.ReplayUntil = rec.Now.Add(r.engine.cfg.ReplayFor)
+	r.member.found(rec)
+	r.engine.cache.put(&rec)
+	r.engine.observe(r.ctx, Event{
+		Kind: EventSettled, Route: r.call.Route.Name, ID: r.owner.ID,
+		Duration: rec.Now.Sub(rec.CreatedAt),
+	})
+	if a.Envelope == nil {
+		r.engine.observe(r.ctx, Event{Kind: EventTombstone, Route: r.call.Route.Name, ID: r.owner.ID})
+	}
+}
+
+// fail settles a run that failed after it may have had effects.
+func (r *run) fail() {
+	if r.call.Route.Effect == store.Opaque {
+		r.engine.observe(r.ctx, Event{Kind: EventUnknown, Route: r.call.Route.Name, ID: r.owner.ID})
+		_ = r.settle(store.Settlement{State: store.StateUnknown, MaybeRan: true}) // observed there; else the lease ends it
+		return
+	}
+	r.release(true)
+}
+
+// release makes the next call run. If the store does not answer, the end of
+// the lease does the same.
+func (r *run) release(maybeRan bool) {
+	_ = r.settle(store.Settlement{State: store.StateReleased, MaybeRan: maybeRan})
+}
+
+// endLease makes the run count as dead: its lease ends now, and the next call takes the
+// key over, or finds it quarantined.
+func (r *run) endLease() {
+	r.engine.heartbeat.remove(r) // or a renewal would bring the run back to life
+	_ = r.settle(store.Settlement{State: store.StateInProgress})
+}
+
+// settle tries repeatedly, for a bounded time, to settle the run: the effect
+// has happened. Repeating is safe, because token and fence name the owner.
+func (r *run) settle(s store.Settlement) error {
+	err := r.insist(func(ctx context.Context) error {
+		return r.engine.store.Settle(ctx, r.owner, s)
+	})
+	r.taken = errors.Is(err, store.ErrLeaseLost)
+	return err
+}
+
+// insist repeats try until it succeeds, until its error is an answer, or until
+// the settle timeout.
+func (r *run) insist(try func(context.Context) error) error {
+	r.member.settling()
+	end := time.Now().Add(r.engine.cfg.SettleTimeout)
+	for wait := pollFirst; ; wait = min(2*wait, pollLast) {
+		once, stop := r.detached(min(time.Until(end), r.engine.cfg.StoreTimeout))
+		err := try(once)
+		stop()
+		if err == nil {
+			return nil
+		}
+		r.engine.observeStoreError(r.ctx, r.call, err)
+		if isAnswer(err) {
+			return err
+		}
+		pause, left := wait/2+rand.N(wait/2), time.Until(end)
+		time.Sleep(min(pause, left))
+		if pause >= left {
+			return err
+		}
+		r.engine.observe(r.ctx, Event{Kind: EventSettleRetry, Route: r.call.Route.Name, ID: r.owner.ID})
+	}
+}
+
+// isAnswer reports whether the store would return the same error again.
+func isAnswer(err error) bool {
+	var failed *hookError
+	return errors.Is(err, store.ErrLeaseLost) || errors.As(err, &failed) || errors.Is(err, errStop)
+}
+
+// sleep returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

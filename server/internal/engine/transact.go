@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+const (
+	// maxConflicts is how many conflicts of the handler, or of the completion
+	// hooks, one claim allows.
+	maxConflicts = 3
+	// maxLosses is how many lost transactions one claim allows. A statement
+	// that ends its session each time must not be repeated without end.
+	maxLosses = 2
+)
+
+// transact runs a Transactional call. It runs the handler again after a conflict,
+// and once after a loss of the transaction.
+func (r *run) transact() Outcome {
+	for conflicts, losses := 0, 0; ; {
+		out, failure := r.transaction()
+		switch {
+		case failure == nil:
+			return out
+		case errors.Is(failure, store.ErrConflict):
+			if conflicts++; conflicts == maxConflicts {
+				r.release(false)
+				return out
+			}
+			r.engine.observe(r.ctx, Event{Kind: EventConflict, Route: r.call.Route.Name, ID: r.owner.ID})
+			sleep(r.ctx, conflictPause(conflicts))
+		default:
+			r.engine.observeStoreError(r.ctx, r.call, failure)
+			if losses++; losses == maxLosses {
+				r.endLease()
+				return out
+			}
+		}
+	}
+}
+
+// conflictPause keeps two runs that collided from colliding again.
+func conflictPause(n int) time.Duration {
+	most := time.Duration(n) * 10 * time.Millisecond
+	return most/2 + rand.N(most/2)
+}
+
+// transaction is one attempt in one transaction. If the attempt may be repeated, it returns a failure,
+// [store.ErrConflict] or [store.ErrTxLost]. Then nothing is settled, and the outcome is the answer if the attempt is
+// not repeated.
+func (r *run) transaction() (out Outcome, failure error) {
+	tx, err := r.engine.txStore.Begin(r.ctx)
+	if err != nil {
+		r.release(false)
+		r.engine.observeStoreError(r.ctx, r.call, err)
+		return r.unavailable(err), nil
+	}
+	a := &Attempt{run: r, tx: tx}
+	defer a.discard()
+	res := a.work(tx.NewContext(r.ctx), func() {
+		r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+		a.discard()
+		r.release(false)
+	})
+	switch failure := tx.Err(); {
+	case errors.Is(failure, store.ErrConflict):
+		a.discard()
+		return r.tired(res), failure
+	case errors.Is(failure, store.ErrTxLost):
+		a.discard()
+		return r.unavailable(failure), failure
+	case failure != nil:
+		a.discard()
+		return a.failed(res, failure), nil
+	case a.disposition(res) == Store:
+		return r.commit(a, res)
+	default:
+		a.discard()
+		r.release(false)
+		return a.served(res, true), nil
+	}
+}
+
+// commit makes rows and answer durable together, or the answer alone after
+// Rollback. A failure is as in transaction.
+func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
+	s := r.completion(a, res)
+	if a.how.Rollback {
+		a.discard()
+		return r.completed(s, r.settle(s)), nil
+	}
+	r.member.settling()
+	ctx, cancel := r.detached(r.engine.cfg.SettleTimeout)
+	defer cancel()
+	err := a.tx.Settle(ctx, r.owner, s)
+	if err != nil {
+		return r.notCommitted(a, s, err)
+	}
+	a.committed = true
+	return r.completed(s, nil), nil
+}
+
+// notCommitted handles the error of a commit.
+func (r *run) notCommitted(a *Attempt, s store.Settlement, err error) (out Outcome, failure error) {
+	var refused *store.TxError
+	switch {
+	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrTxLost):
+		return r.unavailable(err), err
+	case errors.Is(err, store.ErrLeaseLost):
+	case errors.Is(err, store.ErrFateUnknown):
+		// The commit may be durable, or become durable: neither another run nor
+		// a release is safe here. The next call finds out.
+		r.engine.observeStoreError(r.ctx, r.call, err)
+	case errors.As(err, &refused):
+		a.discard()
+		return r.refusedCommit(refused), nil
+	default: // nothing changed
+		r.engine.observeStoreError(r.ctx, r.call, err)
+		a.discard()
+		r.release(false)
+	}
+	return r.completed(s, err), nil
+}
+
+// discard rolls the attempt's transaction back, unless it was committed.
+func (a *Attempt) discard() {
+	if a.committed {
+		return
+	}
+	ctx, cancel := a.run.detached(a.run.engine.cfg.StoreTimeout)
+	defer cancel()
+	if err := a.tx.Rollback(ctx); err != nil { // the database forgets it by itself
+		a.run.engine.observeStoreError(a.run.ctx, a.run.call, err)
+	}
+}
+
+// tired is the outcome of a run whose last attempt ended in a conflict.
+func (r *run) tired(res Result) Outcome {
+	if !res.Unfit && res.Disposition == Fail {
+		return Outcome{Ran: true, Again: true}
+	}
+	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: store.ErrConflict}
+}
+
+// unavailable is the outcome of a run that the store left without a transaction.
+func (r *run) unavailable(err error) Outcome {
+	if r.isLost() {
+		return leaseLost()
+	}
+	return StoreRefusal(err)
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// failed settles an attempt whose transaction cannot be committed, and was rolled back. After a refused statement an
+// answer of 4xx is still true: it promises no rows. Every other answer that would be stored promises rows that are
+// rolled back.
+func (a *Attempt) failed(res Result, failure error) Outcome {
+	r := a.run
+	var refused *store.TxError
+	if !errors.As(failure, &refused) {
+		r.engine.observeStoreError(r.ctx, r.call, failure)
+		r.release(false)
+		if a.refusal != "" {
+			return a.served(res, true)
+		}
+		return r.unavailable(failure)
+	}
+	if a.disposition(res) != Store {
+		r.release(refused.Ended)
+		return a.served(res, true)
+	}
+	promises := res.Answer.Status < leastRefusal && !a.how.Rollback
+	if refused.Ended || promises {
+		return r.transactionFailed(refused)
+	}
+	s := r.completion(a, res)
+	return r.completed(s, r.settle(s))
+}
+
+// refusedCommit settles a run whose COMMIT the store refused.
+func (r *run) refusedCommit(refused *store.TxError) Outcome {
+	if !refused.Commit || !isViolation(refused) || r.call.OnCommitError == nil {
+		return r.transactionFailed(refused)
+	}
+	res, err := r.amend(refused)
+	if err != nil {
+		r.engine.cfg.Log(r.ctx, Line{
+			Level: slog.LevelError, Message: "OnCommitError failed", Route: r.call.Route.Name, ID: r.owner.ID, Err: err,
+		})
+		return r.transactionFailed(refused)
+	}
+	s := r.completion(&Attempt{run: r}, res) // the handler's options for its own answer do not count for this answer
+	return r.completed(s, r.settle(s))
+}
+
+// leastRefusal is the least status of an answer that denies an effect.
+const leastRefusal = 400
+
+var errAmended = errors.New("server: OnCommitError did not return a 4xx that is stored")
+
+// amend asks the route for an answer. If that panics the key is released first.
+func (r *run) amend(refused *store.TxError) (res Result, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+			r.release(false)
+		}
+	}()
+	res, err = r.call.OnCommitError(r.ctx, refused)
+	returned = true
+	switch status := res.Answer.Status; {
+	case err != nil:
+	case res.Unfit, status < leastRefusal, res.Disposition != Store:
+		err = fmt.Errorf("%w: status %d", errAmended, status)
+	}
+	return res, err
+}
+
+// transactionFailed releases the key, and logs for a person what to correct.
+func (r *run) transactionFailed(refused *store.TxError) Outcome {
+	r.release(refused.Ended)
+	r.engine.cfg.Log(r.ctx, Line{
+		Level: slog.LevelError, Message: "transaction failed under an answer of success: the answer was dropped",
+		Code: wire.TransactionFailed, Route: r.call.Route.Name, ID: r.owner.ID,
+		Attrs: append(refusedAttrs(refused), slog.String("advice", advice(refused))),
+	})
+	return Outcome{Code: wire.TransactionFailed, Err: refused}
+}
+
+// refusedAttrs describe what the store refused. They hold no value of a row.
+func refusedAttrs(refused *store.TxError) []slog.Attr {
+	return []slog.Attr{
+		slog.String("sqlstate", refused.SQLState), slog.String("constraint", refused.Constraint),
+		slog.Bool("commit", refused.Commit), slog.String("reason", refused.Reason),
+	}
+}
+
+// isViolation reports whether the store refused the data, and not the code:
+// class 23 of the SQL standard, integrity constraint violation.
+func isViolation(e *store.TxError) bool { return strings.HasPrefix(e.SQLState, "23") }
+
+// advice tells a person what to change in the handler.
+func advice(e *store.TxError) string {
+	switch {
+	case e.Ended:
+		return "leave COMMIT and ROLLBACK to the guard, and look for rows without an answer"
+	case e.Commit && isViolation(e):
+		return "set Route.OnCommitError to answer a deferred constraint, or make it immediate"
+	case isViolation(e):
+		return "answer with a 4xx, or use a savepoint or ON CONFLICT if the violation is expected"
+	case e.SQLState == "":
+		return "correct the handler: see the reason"
+	default:
+		return "return the statement's error from the handler, and correct the statement or its values"
+	}
+}

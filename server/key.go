@@ -1,0 +1,191 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server/internal/engine"
+)
+
+// ErrNoKey is the error that a [Route.Key] returns, wrapped or not, for a request without a key. The request is
+// refused with key-missing.
+var ErrNoKey = errors.New("server: the request names no key")
+
+var (
+	errKeyRefused  = errors.New("server: Route.Key refused the request") // its own text may hold the body
+	errKeyEmpty    = errors.New("server: Route.Key returned no key and no error")
+	errKeyUnstable = errors.New("server: Route.Key returned two keys for one request")
+	errKeyDiffers  = errors.New("server: Route.Key returned another key than the request's Idempotency-Key header has")
+)
+
+// keyOf returns the key that the route's own function reads from the request.
+//
+// The function is called twice. A retry is the same request once more: if the function returned another key for it,
+// the effect would happen twice.
+func (h *guarded) keyOf(r *http.Request, body []byte) (childkey.Key, *outcome) {
+	text, err := h.callKey(r, body)
+	var again string
+	if err == nil {
+		again, err = h.callKey(r, body)
+	}
+	var failed *panicError
+	switch {
+	case errors.As(err, &failed):
+		return childkey.Key{}, brokenKey(err)
+	case errors.Is(err, ErrNoKey):
+		return childkey.Key{}, &outcome{code: wire.KeyMissing, detail: "The request names no idempotency key where this service looks for it. This attempt ran nothing."}
+	case err != nil:
+		return childkey.Key{}, refusedBy(err, errKeyRefused)
+	case text == "" || again == "":
+		return childkey.Key{}, brokenKey(errKeyEmpty)
+	case text != again:
+		return childkey.Key{}, brokenKey(errKeyUnstable)
+	}
+	key, err := childkey.Parse(text)
+	if err != nil {
+		return childkey.Key{}, &outcome{code: wire.KeyInvalid, err: err}
+	}
+	inHeader, present, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderKey))
+	if present && (err != nil || inHeader != key) {
+		return childkey.Key{}, brokenKey(errKeyDiffers)
+	}
+	return key, nil
+}
+
+// refusedBy refuses a request that a function of the route cannot read. err's own text may contain the body, so the
+// log gets the argument instead. A [StatusError] has the status for the caller.
+func refusedBy(err, instead error) *outcome {
+	out := outcome{code: wire.KeyInvalid, err: instead}
+	var status *StatusError
+	if errors.As(err, &status) && status.Status >= 400 && status.Status < 500 && !passes(status.Status) {
+		out.status, out.detail = status.Status, status.Detail
+	}
+	return &out
+}
+
+// A panicError is a panic of one of the route's functions.
+type panicError struct{ err error }
+
+func (e *panicError) Error() string { return e.err.Error() }
+
+// callKey calls the route's function. Its panic is an error.
+func (h *guarded) callKey(r *http.Request, body []byte) (text string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			text, err = "", &panicError{panicked("Route.Key", v)}
+		}
+	}()
+	return h.route.Key(r, body)
+}
+
+// brokenKey refuses a request whose key the service cannot name. The request never runs: its retry could not be told
+// from another request.
+func brokenKey(err error) *outcome {
+	return &outcome{
+		code: wire.KeyInvalid, status: http.StatusInternalServerError, broken: true, err: err,
+		detail: "The service cannot tell the key of this request. This attempt ran nothing. Report the instance to the service.",
+	}
+}
+
+// checkKey applies the rules for keys of the guard and of the route.
+func (h *guarded) checkKey(key childkey.Key) error {
+	switch {
+	case len(key.String()) < h.guard.cfg.MinKeyBytes:
+		return errShortKey
+	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil, h.route.KeyPolicy != nil && h.route.KeyPolicy(key) != nil:
+		return errKeyPolicy
+	}
+	return nil
+}
+
+// readForward reads the forward key of an undo.
+func (h *guarded) readForward(r *http.Request, c *call) error {
+	forward, _, err := wire.ParseKeyHeader(r.Header.Values(wire.HeaderCancels))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errBadForward, err)
+	case forward == c.Key:
+		return errSelfUndo
+	}
+	c.Forward = forward
+	return nil
+}
+
+// MaxScopeBytes is the length of the longest scope.
+const MaxScopeBytes = childkey.MaxScopeBytes
+
+// A ScopeFunc returns the scope of a request's key: its tenant and principal. It takes them from the authentication,
+// and never from a value that a client chooses freely. Two scopes never see each other's keys or answers, and the
+// calls made for them have different keys ([childkey.Hop]).
+//
+// A scope identifies the caller, never a credential or a session. Another scope
+// is another tree of keys, and a retry under it runs again. A caller's scope must
+// therefore not change while the caller's keys live.
+//
+// A scope has 1 to [MaxScopeBytes] bytes of UTF-8 without NUL. Any other scope
+// refuses the request with scope-missing (401). For a caller without credentials
+// return "".
+//
+// An error refuses the request with scope-unavailable (503), which callers retry: the service that knows the callers
+// may be down. An error that is or wraps a [*StatusError] chooses another status, such as 400 or 403, and its Detail.
+// 408, 421, 425, 429 and 5xx are scope-unavailable and are retried. Other statuses are scope-missing. A refused
+// request leaves no record. A 401 gets "WWW-Authenticate: Bearer" unless a layer around the guard sets another
+// challenge.
+type ScopeFunc func(*http.Request) (string, error)
+
+// scopeOf returns the scope of a request, or why there is none.
+func (g *Guard) scopeOf(r *http.Request) (string, *outcome) {
+	scope, err := g.scope(r)
+	if err != nil {
+		return "", scopeRefusal(err)
+	}
+	if err := checkScope(scope); err != nil {
+		return "", &outcome{code: wire.ScopeMissing, err: err}
+	}
+	return scope, nil
+}
+
+// scopeRefusal is the answer to an error of a ScopeFunc. An error counts as a failure of the service that knows the
+// callers. After a refusal that is not retryable a caller would give up, although only that service is down.
+func scopeRefusal(err error) *outcome {
+	var status *StatusError
+	if !errors.As(err, &status) || status.Status < 400 || status.Status > 599 {
+		return &outcome{code: wire.ScopeUnavailable, retryAfter: time.Second, err: err}
+	}
+	out := &outcome{code: wire.ScopeMissing, status: status.Status, detail: status.Detail, err: err}
+	if passes(status.Status) {
+		out.code, out.retryAfter = wire.ScopeUnavailable, time.Second
+	}
+	return out
+}
+
+// passes reports whether a later request with the same credentials may get another
+// answer than this status.
+func passes(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	default:
+		return status >= http.StatusInternalServerError
+	}
+}
+
+var errNoScope = errors.New("server: the ScopeFunc returned no scope for the caller")
+
+func checkScope(scope string) error {
+	if scope == "" {
+		return errNoScope
+	}
+	return childkey.CheckScope(scope)
+}
+
+// Unscoped is the [ScopeFunc] of a service with one caller only, or whose
+// callers may see each other's answers. There is no default, so that a service
+// chooses it explicitly.
+//
+// Its callers share the memory and the places that several scopes would share.
+func Unscoped(*http.Request) (string, error) { return engine.Unscoped, nil }

@@ -1,0 +1,11 @@
+-- Quarantine takes a record in progress past its lease out of use, as unknown or poisoned. It
+-- returns the record if it did, and no row if it has moved on. The fence stays: the record has no
+-- new owner, and the dead owner finds the changed state.
+update /*schema*/idempotency
+set state = @to, recovery_attempts = recovery_attempts + 1, maybe_ran = maybe_ran or effect <> 1,
+  route = coalesce(nullif(@route::text, ''), route)
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
+where s.lock_timeout is not null and key = @key and fence = @from
+  and state = 1 and lease_until <= statement_timestamp()
+returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now

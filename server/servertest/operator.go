@@ -1,0 +1,382 @@
+package servertest
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+var operatorRules = []rule{
+	{"operator: a stuck key is resolved as somebody says", resolveTheStuck},
+	{"operator: nothing else is resolved", resolveNothingElse},
+	{"operator: one of 32 resolutions wins", resolutionsRace},
+	{"operator: repeated after a lost answer a resolution knows itself", resolveRepeated},
+	{"operator: who was resolved away has lost the key", resolvedOwnerIsFenced},
+	{"operator: a resolved tombstone stays as long as a new one", resolvedTombstoneStays},
+	{"operator: every key but a live one is forgotten, and new again", forgetAllButTheLiving},
+	{"operator: absent keys are not found", operatorOnAbsent},
+	{"operator: the log names who and why, and outlives the record", auditOutlivesRecords},
+	{"operator: the list has what needs somebody", listWhatNeedsSomebody},
+	{"operator: pages make the whole list, each record once", listByPages},
+	{"operator: one of 32 may look into an unknown key, for a while", deferralsRace},
+	{"operator: only an unknown key is deferred", deferNothingElse},
+	{"operator: a key that becomes unknown is free at once", unknownIsFree},
+	{"operator: opaque claims keep their route and memo, others none", memosOfOpaqueClaims},
+}
+
+var someone = store.Audit{Verb: store.VerbResolve, Actor: "ann", Reason: "looked at the bank's portal"}
+
+// resolution returns a request to resolve r to a state, by a new token.
+func resolution(r store.Record, to store.State) store.ResolveRequest {
+	req := store.ResolveRequest{ID: r.ID, From: r.Fence, To: to, Token: newToken(), Keep: keep, By: someone}
+	if to == store.StateCompleted {
+		req.Answer, req.ReplayFor = store.Answer{Status: 201, Envelope: []byte("said so")}, keep
+	}
+	return req
+}
+
+func (c *check) resolve(req store.ResolveRequest) store.Record {
+	c.Helper()
+	r, resolved, err := c.store.Resolve(c.Context(), req)
+	c.must("Resolve", err)
+	if !resolved {
+		c.Fatalf("Resolve of a stuck key = false, want true; record: %s", describe(r))
+	}
+	return r
+}
+
+func stuck(r store.Record, s situation) bool {
+	return s.dead || r.State == store.StateUnknown || r.State == store.StatePoisoned
+}
+
+func resolveTheStuck(c *check) {
+	for _, s := range everyState {
+		for _, to := range []store.State{store.StateCompleted, store.StateReleased, store.StateCancelled} {
+			for _, maybeRan := range []bool{false, true} {
+				before := s.put(c)
+				if !stuck(before, s) {
+					continue
+				}
+				req := resolution(before, to)
+				req.MaybeRan, req.RecoveryAttempts = maybeRan, len(s.name)
+				got := c.resolve(req)
+				expect := before
+				expect.State, expect.Token, expect.Fence, expect.RecoveryAttempts, expect.MaybeRan = to, req.Token, before.Fence+1, req.RecoveryAttempts, maybeRan
+				expect.Answer = req.Answer
+				expect.ReplayUntil, expect.ExpiresAt = got.ReplayUntil, got.ExpiresAt // below, and by another rule
+				if diff := difference(got, expect); diff != "" {
+					c.Errorf("a key %s resolved to State %d: %s", s.name, to, diff)
+				}
+				replayable := got.ReplayUntil.Sub(got.Now)
+				want(c, "replayable for about an hour", replayable > keep-long && replayable <= keep, to == store.StateCompleted)
+				c.wantUnchanged(got)
+			}
+		}
+	}
+}
+
+func resolveNothingElse(c *check) {
+	for _, s := range everyState {
+		before := s.put(c)
+		req := resolution(before, store.StateReleased)
+		if stuck(before, s) {
+			req.From-- // a person decided from the earlier record
+		}
+		got, resolved, err := c.store.Resolve(c.Context(), req)
+		c.must("Resolve of a key "+s.name, err)
+		want(c, "Resolve of a key "+s.name, resolved, false)
+		if diff := difference(got, before); diff != "" {
+			c.Errorf("Resolve of a key %s: %s", s.name, diff)
+		}
+		c.wantUnchanged(before)
+		want(c, "entries in the log", len(c.auditLog(before.ID)), 0)
+	}
+}
+
+func resolutionsRace(c *check) {
+	for range 10 {
+		before := ended(giveUp)(c)
+		var wins atomic.Int32
+		together(32, func(i int) {
+			to := []store.State{store.StateCompleted, store.StateReleased}[i%2]
+			_, resolved, err := c.store.Resolve(c.Context(), resolution(before, to))
+			if err != nil {
+				c.Errorf("Resolve: error = %v, want none", err)
+			}
+			if resolved {
+				wins.Add(1)
+			}
+		})
+		want(c, "winners", wins.Load(), 1)
+		want(c, "Fence", c.read(before.ID).Fence, before.Fence+1)
+		want(c, "entries in the log", len(c.auditLog(before.ID)), 1)
+	}
+}
+
+func resolveRepeated(c *check) {
+	req := resolution(ended(giveUp)(c), store.StateCompleted)
+	first := c.resolve(req)
+	again := c.resolve(req)
+	if diff := difference(again, first); diff != "" {
+		c.Errorf("a repeated resolution: %s", diff)
+	}
+	want(c, "entries in the log", len(c.auditLog(req.ID)), 1)
+}
+
+func resolvedOwnerIsFenced(c *check) {
+	for _, to := range []store.State{store.StateCompleted, store.StateReleased, store.StateCancelled} {
+		dead := c.claimDead(store.Opaque)
+		after := c.resolve(resolution(dead, to))
+		c.wantErr("Settle by the owner of before", c.store.Settle(c.Context(), owner(dead), completion(200, "late")), store.ErrLeaseLost)
+		want(c, "leases lost", len(c.renew([]store.Owner{owner(dead)}, long).Lost), 1)
+		c.wantUnchanged(after)
+	}
+	free := c.resolve(resolution(c.claimDead(store.Opaque), store.StateReleased))
+	want(c, "Fence of who takes a released key over", c.takeOver(request(free.ID), free.Fence).Fence, free.Fence+1)
+}
+
+func resolvedTombstoneStays(c *check) {
+	for _, expiring := range []bool{true, false} {
+		c.expiring = expiring
+		got := c.resolve(resolution(c.claimDead(store.Opaque), store.StateCancelled))
+		left := got.ExpiresAt.Sub(got.Now)
+		want(c, "kept for about an hour", left > keep-long && left <= keep, true)
+	}
+	released := c.claimDead(store.Keyed)
+	got := c.resolve(resolution(released, store.StateReleased))
+	want(c, "ExpiresAt of a released key", sameTime(got.ExpiresAt, released.ExpiresAt), true)
+}
+
+func forgetAllButTheLiving(c *check) {
+	for _, s := range everyState {
+		before := s.put(c)
+		alive := before.State == store.StateInProgress && !s.dead
+		_, forgotten, err := c.store.Forget(c.Context(), before.ID, before.Fence-1, someone)
+		c.must("Forget from a fence that has passed", err)
+		want(c, "Forget from a fence that has passed", forgotten, false)
+		c.wantUnchanged(before)
+
+		got, forgotten, err := c.store.Forget(c.Context(), before.ID, before.Fence, someone)
+		c.must("Forget of a key "+s.name, err)
+		want(c, "Forget of a key "+s.name, forgotten, !alive)
+		if diff := difference(got, before); diff != "" {
+			c.Errorf("Forget of a key %s: %s", s.name, diff)
+		}
+		if alive {
+			c.wantUnchanged(before)
+			continue
+		}
+		c.wantAbsent(before.ID)
+		want(c, "Fence of the next owner", c.claim(request(before.ID)).Fence, 1)
+	}
+}
+
+func operatorOnAbsent(c *check) {
+	_, ok, err := c.store.Resolve(c.Context(), resolution(store.Record{ID: newID(), Fence: 1}, store.StateReleased))
+	c.wantErr("Resolve of an absent key", err, store.ErrNotFound)
+	want(c, "Resolve of an absent key", ok, false)
+	_, ok, err = c.store.Forget(c.Context(), newID(), 1, someone)
+	c.wantErr("Forget of an absent key", err, store.ErrNotFound)
+	want(c, "Forget of an absent key", ok, false)
+	ok, err = c.store.Defer(c.Context(), newID(), 1, long)
+	c.wantErr("Defer of an absent key", err, store.ErrNotFound)
+	want(c, "Defer of an absent key", ok, false)
+}
+
+func (c *check) auditLog(id store.ID) []store.AuditEntry {
+	c.Helper()
+	entries, err := c.store.AuditLog(c.Context(), id, 100)
+	c.must("AuditLog", err)
+	return entries
+}
+
+func auditOutlivesRecords(c *check) {
+	before := ended(giveUp)(c)
+	other := ended(giveUp)(c)
+	after := c.resolve(resolution(before, store.StateReleased))
+	c.resolve(resolution(other, store.StateCancelled))
+	forget := store.Audit{Verb: store.VerbForget, Actor: "bob", Reason: "a test key"}
+	_, _, err := c.store.Forget(c.Context(), before.ID, after.Fence, forget)
+	c.must("Forget", err)
+	c.wantAbsent(before.ID)
+
+	wanted := []store.AuditEntry{
+		{ID: before.ID, Audit: forget, From: store.StateReleased, Fence: after.Fence},
+		{ID: before.ID, Audit: someone, From: store.StateUnknown, To: store.StateReleased, Fence: after.Fence},
+	}
+	entries := c.auditLog(before.ID)
+	want(c, "entries of the key", len(entries), len(wanted))
+	for i, e := range entries {
+		if e.At.Before(before.CreatedAt) || e.At.After(c.storeNow()) {
+			c.Errorf("entry %d is of %v, not between claim and now", i, e.At)
+		}
+		e.At = time.Time{}
+		want(c, "entry", e, wanted[i])
+	}
+	all, err := c.store.AuditLog(c.Context(), store.ID{}, 2)
+	c.must("AuditLog of all keys", err)
+	want(c, "entries of all keys, at most two", len(all), 2)
+	want(c, "the youngest entry's key", all[0].ID, before.ID)
+	want(c, "the next entry's key", all[1].ID, other.ID)
+}
+
+func (c *check) list(req store.ListRequest) []store.Record {
+	c.Helper()
+	records, err := c.store.List(c.Context(), req)
+	c.must("List", err)
+	return records
+}
+
+func listWhatNeedsSomebody(c *check) {
+	var everything, needy, opaque []store.Record
+	for _, s := range everyState {
+		r := s.put(c)
+		everything = append(everything, r)
+		if stuck(r, s) {
+			needy = append(needy, r)
+			if r.Effect == store.Opaque {
+				opaque = append(opaque, r)
+			}
+		}
+	}
+	charge := c.claimDead(store.Keyed)
+	quarantine := grave(charge, store.StatePoisoned)
+	quarantine.Route = "POST /charges"
+	charge = c.quarantine(quarantine)
+	needy = append(needy, charge)
+	running := everything[0]
+	c.eventually("a microsecond passes", func() bool { return c.read(running.ID).Now.Sub(running.CreatedAt) > gone })
+	completed := slices.DeleteFunc(slices.Clone(everything), func(r store.Record) bool { return r.State != store.StateCompleted })
+	for _, tt := range []struct {
+		what string
+		req  store.ListRequest
+		want []store.Record
+	}{
+		{"by default", store.ListRequest{}, needy},
+		{"opaque", store.ListRequest{Effect: store.Opaque}, opaque},
+		{"of a route", store.ListRequest{Route: "POST /charges"}, []store.Record{charge}},
+		{"of a route, opaque", store.ListRequest{Route: "POST /charges", Effect: store.Opaque}, nil},
+		{"running for long", store.ListRequest{Running: gone}, append([]store.Record{running}, needy...)},
+		{"running for longer", store.ListRequest{Running: long}, needy},
+		{"completed", store.ListRequest{States: []store.State{store.StateCompleted}}, completed},
+	} {
+		tt.req.Limit = 100
+		slices.SortFunc(tt.want, oldestFirst)
+		got := c.list(tt.req)
+		want(c, "records listed "+tt.what, len(got), len(tt.want))
+		for i, r := range got {
+			expect := tt.want[i]
+			expect.Answer = store.Answer{} // left out
+			if diff := difference(r, expect); diff != "" {
+				c.Errorf("listed %s: %s", tt.what, diff)
+			}
+		}
+	}
+}
+
+// oldestFirst is the order of lists.
+func oldestFirst(a, b store.Record) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+func listByPages(c *check) {
+	var all []store.Record
+	for range 7 {
+		all = append(all, poisoned(c))
+	}
+	var got []store.Record
+	var after store.Cursor
+	for {
+		page := c.list(store.ListRequest{Limit: 3, After: after})
+		if len(page) == 0 {
+			break
+		}
+		if len(page) > 3 || len(got) > len(all) {
+			c.Fatalf("%d records on a page of 3, %d before it, of %d", len(page), len(got), len(all))
+		}
+		got = append(got, page...)
+		after = store.Cursor{CreatedAt: page[len(page)-1].CreatedAt, ID: page[len(page)-1].ID}
+	}
+	want(c, "records on all pages", len(got), len(all))
+	slices.SortFunc(all, oldestFirst)
+	for i, r := range got {
+		want(c, "the order of the pages", r.ID, all[i].ID)
+	}
+}
+
+func deferralsRace(c *check) {
+	for range 3 {
+		before := ended(giveUp)(c)
+		var wins atomic.Int32
+		together(32, func(int) {
+			won, err := c.store.Defer(c.Context(), before.ID, before.Fence, long)
+			if err != nil {
+				c.Errorf("Defer: error = %v, want none", err)
+			}
+			if won {
+				wins.Add(1)
+			}
+		})
+		want(c, "winners", wins.Load(), 1)
+		r := c.read(before.ID)
+		want(c, "deferred for a minute", r.LeaseLeft() > long/2 && r.LeaseLeft() <= long, true)
+		c.resolve(resolution(r, store.StateReleased)) // Defer does not lock the record
+	}
+	unknown := ended(giveUp)(c)
+	for range 2 {
+		won, err := c.store.Defer(c.Context(), unknown.ID, unknown.Fence, brief)
+		c.must("Defer", err)
+		want(c, "Defer of a free key", won, true)
+		c.eventually("the time to look into it ends", func() bool { r := c.read(unknown.ID); return r.LeaseLeft() <= 0 })
+	}
+}
+
+func deferNothingElse(c *check) {
+	for _, s := range everyState {
+		before := s.put(c)
+		from := before.Fence
+		if before.State == store.StateUnknown {
+			from--
+		}
+		won, err := c.store.Defer(c.Context(), before.ID, from, long)
+		c.must("Defer of a key "+s.name, err)
+		want(c, "Defer of a key "+s.name, won, false)
+		c.wantUnchanged(before)
+	}
+}
+
+func unknownIsFree(c *check) {
+	r := ended(giveUp)(c)
+	want(c, "the lease of an unknown record is over", r.LeaseLeft() <= 0, true)
+	want(c, "it ended after the claim", r.LeaseUntil.Before(r.CreatedAt), false)
+}
+
+func memosOfOpaqueClaims(c *check) {
+	const route, memo = "POST /charges", "order \x00 42"
+	described := func(id store.ID, effect store.Effect) store.ClaimRequest {
+		req := request(id)
+		req.Effect, req.Route, req.Memo, req.Lease = effect, route, []byte(memo), gone
+		return req
+	}
+	for _, effect := range []store.Effect{store.Transactional, store.Keyed, store.Opaque} {
+		wantRoute, wantMemo := "", ""
+		if effect == store.Opaque {
+			wantRoute, wantMemo = route, memo
+		}
+		claimed := c.claim(described(newID(), effect))
+		other := c.claimDead(store.Keyed)
+		for _, r := range []store.Record{claimed, c.read(claimed.ID), c.takeOver(described(other.ID, effect), 1), c.read(other.ID)} {
+			want(c, "Route of a claim that is "+effect.String(), r.Route, wantRoute)
+			want(c, "Memo of a claim that is "+effect.String(), string(r.Memo), wantMemo)
+		}
+	}
+	opaque := c.claim(described(newID(), store.Opaque))
+	c.untilDead(opaque.ID)
+	r := c.takeOver(request(opaque.ID), 1)
+	want(c, "Route after a take-over by another class", r.Route, "")
+	want(c, "Memo after a take-over by another class", len(r.Memo), 0)
+}
