@@ -39,15 +39,20 @@ type Query struct {
 //
 // It returns an error wrapping [ErrSchemaName], or the error of reading the file.
 func LoadQuery(files fs.FS, file, schema string) (Query, error) {
-	if err := CheckSchemaName(schema); err != nil {
-		return Query{}, err
-	}
 	text, err := fs.ReadFile(files, file)
 	if err != nil {
 		return Query{}, fmt.Errorf("%w: %w", ErrStatement, err)
 	}
-	q := Query{name: file}
-	sql := strings.ReplaceAll(comment.ReplaceAllString(string(text), ""), schemaMark, prefix(schema))
+	return ParseQuery(file, string(text), schema)
+}
+
+// ParseQuery is [LoadQuery] for the text of a statement. Errors show its name.
+func ParseQuery(name, text, schema string) (Query, error) {
+	if err := CheckSchemaName(schema); err != nil {
+		return Query{}, err
+	}
+	q := Query{name: name}
+	sql := strings.ReplaceAll(comment.ReplaceAllString(text, ""), schemaMark, prefix(schema))
 	q.sql = strings.TrimSpace(argument.ReplaceAllStringFunc(sql, q.position))
 	return q, nil
 }

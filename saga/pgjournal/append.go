@@ -40,17 +40,31 @@ func (j *Journal) append(ctx context.Context, w owned) error {
 }
 
 func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
-	var st pgkit.Statement
 	switch s := (statements{j.query, j.db.LockTimeout}); {
 	case w.Park != nil:
-		st = s.park(w)
+		_, ok, err := pgkit.Row(ctx, j.db.Writer, s.park(w), pgx.RowTo[bool])
+		return ok, err
 	case len(w.large) > 0:
-		st = s.appendLarge(w)
+		return j.appendLarge(ctx, s.append(w), s.appendResults(w))
 	default:
 		return j.rows.append(ctx, w)
 	}
-	_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
-	return ok, err
+}
+
+// appendLarge sends results for the side table behind the write, in its transaction.
+func (j *Journal) appendLarge(ctx context.Context, write, results pgkit.Statement) (written bool, err error) {
+	if err := errors.Join(write.Err(), results.Err()); err != nil {
+		return false, err
+	}
+	batch := new(pgx.Batch)
+	batch.Queue(write.SQL, write.Args...).Query(func(rows pgx.Rows) error {
+		written = rows.Next()
+		rows.Close()
+		return rows.Err()
+	})
+	batch.Queue(results.SQL, results.Args...)
+	err = pgkit.SendBatch(ctx, j.db.Writer, batch)
+	return written, err
 }
 
 // refused finds out why the statement did nothing. It returns nil if the write is there already.

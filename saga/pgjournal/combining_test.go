@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
@@ -155,19 +153,14 @@ func TestCombining_looksSagasUp(t *testing.T) {
 
 // genericPlan is how the server means to do it whatever the arguments are, a line for
 // each node.
-func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
+func genericPlan(t *testing.T, look *pgxpool.Pool, form string) []string {
 	t.Helper()
-	query := func(file string) string {
-		q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
-		require.NoError(t, err)
-		return q.SQL()
-	}
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	_, err = tx.Exec(t.Context(), query("flush"), "50")
+	_, err = tx.Exec(t.Context(), formOf(t, "flush").SQL(), "50")
 	require.NoError(t, err)
-	nodes, err := pgkittest.GenericPlan(t.Context(), tx, query(file))
+	nodes, err := pgkittest.GenericPlan(t.Context(), tx, formOf(t, form).SQL())
 	require.NoError(t, err)
 	return nodes
 }

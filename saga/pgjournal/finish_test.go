@@ -2,8 +2,9 @@ package pgjournal_test
 
 import (
 	"context"
-	"os"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestFinish_isAppend(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := ""
-			for _, file := range []string{"append", "finish", "append_many", "finish_many"} {
+			for _, form := range []string{"append", "finish", "append_many", "finish_many"} {
 				r := start(t, j, engine)
 				if c.before != "" {
 					exec(t, look, "update saga set "+c.before+" where id = $1", [16]byte(r.ID))
@@ -57,12 +58,12 @@ func TestFinish_isAppend(t *testing.T) {
 				if c.owner != nil {
 					c.owner(&o)
 				}
-				require.Equal(t, !c.refused, finishBy(t, look, file, o, c.entries, c.result), file)
+				require.Equal(t, !c.refused, finishBy(t, look, form, o, c.entries, c.result), form)
 				got := leftBy(t, look, r.ID)
 				if want == "" {
 					want = got
 				}
-				require.JSONEq(t, want, got, file)
+				require.JSONEq(t, want, got, form)
 			}
 		})
 	}
@@ -76,39 +77,40 @@ func leftBy(t *testing.T, look *pgxpool.Pool, id journal.ID) string {
 		from saga s where id = $1`, [16]byte(id))
 }
 
-// finishBy completes a saga by the statement in the file, and reports whether it did.
-func finishBy(t *testing.T, look *pgxpool.Pool, file string, o journal.Owner, entries, result []byte) bool {
+// finishBy completes a saga by a form of append.sql, and reports whether it did.
+func finishBy(t *testing.T, look *pgxpool.Pool, form string, o journal.Owner, entries, result []byte) bool {
 	t.Helper()
 	id, engine := pgtype.UUID{Bytes: o.ID, Valid: true}, pgtype.UUID{Bytes: o.Engine, Valid: true}
 	var none pgtype.Timestamptz
 	status := pgtype.Int2{Int16: int16(journal.Completed), Valid: true}
-	var args pgx.NamedArgs
-	switch file {
-	case "append", "finish":
-		args = pgx.NamedArgs{
-			"id": id, "engine": engine, "fence": o.Fence, "revision": int64(2), "entries": entries,
-			"result": result, "keep": time.Hour, "lock_timeout": "50",
-		}
-		if file == "append" {
-			args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
-		}
-	default:
-		args = pgx.NamedArgs{
-			"ids": []pgtype.UUID{id}, "engines": []pgtype.UUID{engine}, "fences": []int64{o.Fence}, "revisions": []int64{2},
-			"entries": [][]byte{entries}, "results": [][]byte{result}, "keeps": []time.Duration{time.Hour}, "numbers": pgkit.Numbers(1),
-		}
-		if file == "append_many" {
-			args["statuses"], args["causes"], args["stuck_ons"] = []pgtype.Int2{status}, [][]byte{nil}, [][]byte{nil}
-			args["deadline_ats"], args["wake_ats"] = []pgtype.Timestamptz{none}, []pgtype.Timestamptz{none}
-		}
+	args := pgx.NamedArgs{
+		"id": id, "engine": engine, "fence": o.Fence, "revision": int64(2), "entries": entries, "result": result, "keep": time.Hour, "n": int32(1),
 	}
-	q, err := pgkit.LoadQuery(os.DirFS("query"), file+".sql", "")
-	require.NoError(t, err)
-	st := q.Bind(args)
+	if strings.HasPrefix(form, "append") {
+		args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
+	}
+	if strings.HasSuffix(form, "_many") {
+		for name, value := range args {
+			array := reflect.MakeSlice(reflect.SliceOf(reflect.TypeOf(value)), 1, 1)
+			array.Index(0).Set(reflect.ValueOf(value))
+			args[name] = array.Interface()
+		}
+	} else {
+		args["lock_timeout"] = "50"
+	}
+	st := formOf(t, form).Bind(args)
 	require.NoError(t, st.Err())
 	tag, err := look.Exec(t.Context(), st.SQL, st.Args...)
 	require.NoError(t, err)
 	return tag.RowsAffected() == 1
+}
+
+func formOf(t *testing.T, name string) pgkit.Query {
+	t.Helper()
+	forms, err := pgjournal.Forms()
+	require.NoError(t, err)
+	require.Contains(t, forms, name)
+	return forms[name]
 }
 
 // Writes that complete sagas go by the short statement where they are among themselves,
@@ -145,12 +147,8 @@ func TestFinish_isUsed(t *testing.T) {
 		for _, err := range flushing(t, j, pool, c.dos...)() {
 			require.NoError(t, err, c.name)
 		}
-		is, err := pgkit.LoadQuery(os.DirFS("query"), c.is+".sql", "")
-		require.NoError(t, err)
-		not, err := pgkit.LoadQuery(os.DirFS("query"), c.others+".sql", "")
-		require.NoError(t, err)
-		require.Contains(t, sent.all(), is.SQL(), c.name)
-		require.NotContains(t, sent.all(), not.SQL(), c.name)
+		require.Contains(t, sent.all(), formOf(t, c.is).SQL(), c.name)
+		require.NotContains(t, sent.all(), formOf(t, c.others).SQL(), c.name)
 	}
 	require.Equal(t, 6, queryRow[int](t, look, "select count(*) from saga where status = 3 and expires_at is not null"))
 }

@@ -13,10 +13,10 @@ var queryFiles embed.FS
 type queries struct {
 	plan, readPlan                  pgkit.Query
 	beat, leave                     pgkit.Query
-	start, startTx, started         pgkit.Query
-	appendOne, appendLarge, compact pgkit.Query
-	finish, finishMany, park        pgkit.Query
-	flush, startMany, appendMany    pgkit.Query
+	start, append, finish           form
+	startTx, started                pgkit.Query
+	appendResults, compact, park    pgkit.Query
+	flush                           pgkit.Query
 	read, confirm, results, entries pgkit.Query
 	byIndex, claimable, claim       pgkit.Query
 	list, stats                     pgkit.Query
@@ -29,37 +29,33 @@ var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
+	if err := q.loadForms(schema); err != nil {
+		return nil, err
+	}
 	return q, pgkit.LoadQueries(queryFiles, schema, map[string]*pgkit.Query{
-		"plan":          &q.plan,
-		"read_plan":     &q.readPlan,
-		"beat":          &q.beat,
-		"leave":         &q.leave,
-		"start":         &q.start,
-		"start_tx":      &q.startTx,
-		"started":       &q.started,
-		"append":        &q.appendOne,
-		"append_large":  &q.appendLarge,
-		"compact":       &q.compact,
-		"park":          &q.park,
-		"flush":         &q.flush,
-		"start_many":    &q.startMany,
-		"append_many":   &q.appendMany,
-		"finish":        &q.finish,
-		"finish_many":   &q.finishMany,
-		"read":          &q.read,
-		"confirm":       &q.confirm,
-		"results":       &q.results,
-		"entries":       &q.entries,
-		"by_index":      &q.byIndex,
-		"claimable":     &q.claimable,
-		"claim":         &q.claim,
-		"list":          &q.list,
-		"stats":         &q.stats,
-		"change":        &q.change,
-		"wake":          &q.wake,
-		"audit_log":     &q.auditLog,
-		"prune_audit":   &q.pruneAudit,
-		"sweep":         &q.sweep,
-		"sweep_engines": &q.sweepEngines,
+		"plan":           &q.plan,
+		"read_plan":      &q.readPlan,
+		"beat":           &q.beat,
+		"leave":          &q.leave,
+		"started":        &q.started,
+		"append_results": &q.appendResults,
+		"compact":        &q.compact,
+		"park":           &q.park,
+		"flush":          &q.flush,
+		"read":           &q.read,
+		"confirm":        &q.confirm,
+		"results":        &q.results,
+		"entries":        &q.entries,
+		"by_index":       &q.byIndex,
+		"claimable":      &q.claimable,
+		"claim":          &q.claim,
+		"list":           &q.list,
+		"stats":          &q.stats,
+		"change":         &q.change,
+		"wake":           &q.wake,
+		"audit_log":      &q.auditLog,
+		"prune_audit":    &q.pruneAudit,
+		"sweep":          &q.sweep,
+		"sweep_engines":  &q.sweepEngines,
 	})
 }

@@ -3,11 +3,9 @@ package pgjournal
 import (
 	"bytes"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
@@ -28,12 +26,20 @@ type singles struct {
 }
 
 func (s *singles) start(ctx context.Context, req starting) (time.Time, bool, error) {
-	return pgkit.Row(ctx, s.writer, s.statements.start(req), pgx.RowTo[time.Time])
+	return pgkit.Row(ctx, s.writer, s.statements.start(req), scanOne(scanStarted))
 }
 
 func (s *singles) append(ctx context.Context, w owned) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, s.writer, s.statements.append(w), pgx.RowTo[bool])
+	_, ok, err := pgkit.Row(ctx, s.writer, s.statements.append(w), scanOne(scanAppended))
 	return ok, err
+}
+
+// scanOne reads the row of a lone request, which needs no index.
+func scanOne[I, A any](scan func(pgx.CollectableRow) (I, A, error)) pgx.RowToFunc[A] {
+	return func(row pgx.CollectableRow) (A, error) {
+		_, answer, err := scan(row)
+		return answer, err
+	}
 }
 
 // insist sends a write for as long as a lock may be waited for. Once it met the lock it goes alone, or each
@@ -65,12 +71,15 @@ func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *co
 	return &combined{
 		lockTimeout: lockTimeout,
 		starts: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[starting, time.Time]{
-			One: s.start, ScanOne: pgx.RowTo[time.Time], Many: s.startMany,
+			One: func(req starting) pgkit.Statement { return s.start(req) }, ScanOne: scanOne(scanStarted), Many: s.startMany,
 			Compare: func(a, b starting) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 			Bytes:   func(req starting) int { return len(req.input) },
 		}),
 		appends: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[owned, bool]{
-			One: s.append, ScanOne: pgx.RowTo[bool], Many: s.appendMany,
+			One: func(w owned) pgkit.Statement { return s.append(w) }, ScanOne: scanOne(scanAppended),
+			Many: func(all []owned) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
+				return s.append(all...), scanAppended
+			},
 			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 			Bytes:   func(w owned) int { return len(w.log) + len(w.stored.result) },
 		}),
@@ -87,77 +96,16 @@ func (c *combined) append(ctx context.Context, w owned) (bool, error) {
 }
 
 func (s statements) startMany(reqs []starting) (pgkit.Statement, func(pgx.CollectableRow) (int, time.Time, error)) {
-	n := len(reqs)
-	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
-	plans, hashes, inputs := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	names, scopes, keys := make([]string, n), make([]string, n), make([]string, n)
-	versions, fences := make([]int32, n), make([]int64, n)
-	type starter struct{ id, engine [16]byte }
-	index := make(map[starter]int, n)
-	for i, req := range reqs {
-		ids[i], engines[i] = uuid(req.ID), uuid(req.Engine)
-		plans[i], hashes[i], inputs[i] = reqs[i].Plan[:], req.inputHash, req.input
-		names[i], scopes[i], keys[i] = req.Name, req.Scope, req.Key.String()
-		versions[i], fences[i] = int32(req.Version), firstFence(req.StartRequest) //nolint:gosec // checkStart bounds it
-		index[starter{req.ID, req.Engine}] = i
+	index := make(map[starter]int, len(reqs))
+	for i := range reqs {
+		index[starter{reqs[i].ID, reqs[i].Engine}] = i
 	}
-	st := s.query.startMany.Bind(pgx.NamedArgs{
-		"ids": ids, "engines": engines, "plans": plans, "input_hashes": hashes, "names": names, "versions": versions,
-		"scopes": scopes, "keys": keys, "inputs": inputs, "fences": fences,
-	})
-	return st, func(row pgx.CollectableRow) (int, time.Time, error) {
-		var id, engine pgtype.UUID
-		var created time.Time
-		err := row.Scan(&id, &engine, &created)
-		i, ok := index[starter{id.Bytes, engine.Bytes}]
+	return s.start(reqs...), func(row pgx.CollectableRow) (int, time.Time, error) {
+		by, at, err := scanStarted(row)
+		i, ok := index[by]
 		if !ok {
 			i = -1
 		}
-		return i, created, err
+		return i, at, err
 	}
-}
-
-func (s statements) appendMany(all []owned) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
-	if !slices.ContainsFunc(all, func(w owned) bool { return !w.completes() }) {
-		return s.finishMany(all), scanNumber
-	}
-	n := len(all)
-	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
-	fences, revisions, statuses := make([]int64, n), make([]int64, n), make([]pgtype.Int2, n)
-	deadlines, wakes := make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
-	logs, causes, stuckOns, results := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	keeps := make([]time.Duration, n)
-	for i, w := range all {
-		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
-		statuses[i], deadlines[i], wakes[i] = statusOrNull(w.Status), timestamp(w.DeadlineAt), timestamp(w.WakeAt)
-		logs[i], causes[i], stuckOns[i], results[i] = w.log, w.stored.cause, w.stored.stuckOn, w.stored.result
-		keeps[i] = w.Keep
-	}
-	return s.query.appendMany.Bind(pgx.NamedArgs{
-		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "statuses": statuses,
-		"deadline_ats": deadlines, "wake_ats": wakes, "causes": causes, "stuck_ons": stuckOns, "results": results, "keeps": keeps,
-		"numbers": pgkit.Numbers(n),
-	}), scanNumber
-}
-
-func (s statements) finishMany(all []owned) pgkit.Statement {
-	n := len(all)
-	ids, engines := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
-	fences, revisions, keeps := make([]int64, n), make([]int64, n), make([]time.Duration, n)
-	logs, results := make([][]byte, n), make([][]byte, n)
-	for i, w := range all {
-		ids[i], engines[i], fences[i], revisions[i] = uuid(w.ID), uuid(w.Engine), w.Fence, w.Revision
-		logs[i], results[i], keeps[i] = w.log, w.stored.result, w.Keep
-	}
-	return s.query.finishMany.Bind(pgx.NamedArgs{
-		"ids": ids, "engines": engines, "fences": fences, "revisions": revisions, "entries": logs, "results": results,
-		"keeps": keeps, "numbers": pgkit.Numbers(n),
-	})
-}
-
-// scanNumber reads the number that a statement gave to one of its arguments.
-func scanNumber(row pgx.CollectableRow) (int, bool, error) {
-	var n int
-	err := row.Scan(&n)
-	return n - 1, true, err
 }

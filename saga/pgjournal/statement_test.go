@@ -49,6 +49,19 @@ func TestStatements_needNoSession(t *testing.T) {
 	}
 }
 
+// A lone row sets its lock timeout itself. A flush has set it before, and the settings of a user's
+// transaction stay as they are. The other forms send arrays.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	forms, err := pgjournal.Forms()
+	require.NoError(t, err)
+	for name, q := range forms {
+		lone := name == "start" || name == "append" || name == "finish" || name == "flush"
+		require.Equal(t, lone, strings.Contains(q.SQL(), "set_config("), "%s: %s", name, q.SQL())
+		require.Equal(t, strings.HasSuffix(name, "_many"), strings.Contains(q.SQL(), "[]"), "%s: %s", name, q.SQL())
+	}
+}
+
 // A counter counts what a pool sends: a statement, or statements in one round trip.
 type counter struct{ statements atomic.Int64 }
 

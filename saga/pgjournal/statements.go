@@ -1,6 +1,7 @@
 package pgjournal
 
 import (
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,17 +69,31 @@ func (s sealer) starting(req journal.StartRequest) (sealed starting, err error) 
 	return sealed, err
 }
 
-func (s statements) start(req starting) pgkit.Statement {
-	args := startArgs(req)
-	args["engine"], args["fence"], args["lock_timeout"] = uuid(req.Engine), firstFence(req.StartRequest), s.lockTimeout
-	return s.query.start.Bind(args)
+var startColumns = []column[starting]{
+	col("id", func(r *starting) pgtype.UUID { return uuid(r.ID) }),
+	col("engine", func(r *starting) pgtype.UUID { return uuid(r.Engine) }),
+	col("plan", func(r *starting) []byte { return r.Plan[:] }),
+	col("input_hash", func(r *starting) []byte { return r.inputHash }),
+	col("name", func(r *starting) string { return r.Name }),
+	col("version", func(r *starting) int32 { return int32(r.Version) }), //nolint:gosec // checkStart bounds it
+	col("scope", func(r *starting) string { return r.Scope }),
+	col("key", func(r *starting) string { return r.Key.String() }),
+	col("input", func(r *starting) []byte { return r.input }),
+	col("fence", func(r *starting) int64 { return firstFence(r.StartRequest) }),
 }
 
-func startArgs(req starting) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"id": uuid(req.ID), "plan": req.Plan[:], "input_hash": req.inputHash, "name": req.Name, "version": int32(req.Version), //nolint:gosec // checkStart bounds it
-		"scope": req.Scope, "key": req.Key.String(), "input": req.input,
-	}
+func (s statements) start(reqs ...starting) pgkit.Statement {
+	return bind(s.query.start, startColumns, reqs, s.lockTimeout)
+}
+
+// A starter tells which of several requests stored a saga.
+type starter struct{ id, engine [16]byte }
+
+// scanStarted reads a row of [statements.start].
+func scanStarted(row pgx.CollectableRow) (by starter, at time.Time, err error) {
+	var id, engine pgtype.UUID
+	err = row.Scan(&id, &engine, &at)
+	return starter{id.Bytes, engine.Bytes}, at, err
 }
 
 // firstFence is 0 where nobody owns the saga yet.
@@ -94,18 +109,41 @@ func (w owned) completes() bool {
 	return w.Status == journal.Completed && w.Cause == nil && w.StuckOn == nil && w.WakeAt.IsZero() && w.DeadlineAt.IsZero()
 }
 
-func (s statements) append(w owned) pgkit.Statement {
-	if w.completes() {
-		return s.finish(w)
-	}
-	return s.query.appendOne.Bind(s.appendArgs(w))
+var finishColumns = []column[owned]{
+	col("id", func(w *owned) pgtype.UUID { return uuid(w.ID) }),
+	col("engine", func(w *owned) pgtype.UUID { return uuid(w.Engine) }),
+	col("fence", func(w *owned) int64 { return w.Fence }),
+	col("revision", func(w *owned) int64 { return w.Revision }),
+	col("entries", func(w *owned) []byte { return w.log }),
+	col("result", func(w *owned) []byte { return w.stored.result }),
+	col("keep", func(w *owned) time.Duration { return w.Keep }),
+	numbered[owned](),
 }
 
-func (s statements) finish(w owned) pgkit.Statement {
-	return s.query.finish.Bind(pgx.NamedArgs{
-		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision, "entries": w.log,
-		"result": w.stored.result, "keep": w.Keep, "lock_timeout": s.lockTimeout,
-	})
+var appendColumns = append([]column[owned]{
+	col("status", func(w *owned) pgtype.Int2 { return statusOrNull(w.Status) }),
+	col("deadline_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.DeadlineAt) }),
+	col("wake_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.WakeAt) }),
+	col("cause", func(w *owned) []byte { return w.stored.cause }),
+	col("stuck_on", func(w *owned) []byte { return w.stored.stuckOn }),
+}, finishColumns...)
+
+func (s statements) append(writes ...owned) pgkit.Statement {
+	if slices.ContainsFunc(writes, func(w owned) bool { return !w.completes() }) {
+		return bind(s.query.append, appendColumns, writes, s.lockTimeout)
+	}
+	return bind(s.query.finish, finishColumns, writes, s.lockTimeout)
+}
+
+// scanAppended reads a row of [statements.append]: the index of a write that was carried out.
+func scanAppended(row pgx.CollectableRow) (i int, ok bool, err error) {
+	err = row.Scan(&i)
+	return i - 1, true, err
+}
+
+// appendResults writes the large results, behind append in its transaction.
+func (s statements) appendResults(w owned) pgkit.Statement {
+	return s.query.appendResults.Bind(pgx.NamedArgs{"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
 }
 
 func (s statements) park(w owned) pgkit.Statement {
@@ -113,21 +151,6 @@ func (s statements) park(w owned) pgkit.Statement {
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
 		"park": w.stored.park, "lock_timeout": s.lockTimeout,
 	})
-}
-
-func (s statements) appendLarge(w owned) pgkit.Statement {
-	args := s.appendArgs(w)
-	args["large"] = w.large
-	return s.query.appendLarge.Bind(args)
-}
-
-func (s statements) appendArgs(w owned) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision, "entries": w.log,
-		"status": statusOrNull(w.Status), "deadline_at": timestamp(w.DeadlineAt), "wake_at": timestamp(w.WakeAt),
-		"cause": w.stored.cause, "stuck_on": w.stored.stuckOn, "result": w.stored.result, "keep": w.Keep,
-		"lock_timeout": s.lockTimeout,
-	}
 }
 
 // present makes nil, which would be a null, an empty value.
