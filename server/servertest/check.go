@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	long  = time.Minute           // a lease that is longer than every rule
+	long  = 15 * time.Minute      // longer than every rule, on a loaded machine too
 	keep  = time.Hour             // this retention is longer, too
 	brief = 20 * time.Millisecond // a lease whose end a rule can wait for
 	gone  = time.Microsecond      // a time that is over before the next call
