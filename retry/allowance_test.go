@@ -20,6 +20,25 @@ func inbound(ctx context.Context, allowance int) context.Context {
 	return wire.NewContext(ctx, wire.Inbound{Allowance: allowance})
 }
 
+// Every attempt of a call that is made in a run names the record of the run. A call outside names none.
+func TestSend_parent(t *testing.T) {
+	t.Parallel()
+	const none, record = "", "01020000-0000-0000-0000-000000000000"
+	for _, tt := range []struct {
+		parent [16]byte
+		want   string
+	}{
+		{[16]byte{1, 2}, record + " " + record},
+		{[16]byte{}, none + " " + none},
+	} {
+		rt := script(status(503), status(200))
+		ctx := wire.NewContext(t.Context(), wire.Inbound{Parent: tt.parent, Allowance: 3})
+		_, err := newClient(t, over(rt)).Send(ctx, post(stubURL))
+		require.NoError(t, err)
+		require.Equal(t, tt.want, rt.header(wire.HeaderParent))
+	}
+}
+
 func TestSend_allowance(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

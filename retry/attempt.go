@@ -141,9 +141,9 @@ func (x *exchange) prepareHeader(out *http.Request) error {
 	return nil
 }
 
-// usualOwn is how many headers of an attempt are the client's own: the key and the
-// attempt's three. A few more find room, where there are any.
-const usualOwn = 4
+// usualOwn is how many headers of an attempt are the client's own: the key, the first-sent
+// time and the parent of a guarded run, and the attempt's three. One more finds room.
+const usualOwn = 6
 
 // header returns the frozen headers, copied, with the attempt's and what
 // net/http added, where the caller has none: Referer, and Authorization of a URL
@@ -178,6 +178,9 @@ func (x *exchange) header(added http.Header) http.Header {
 // header for.
 func (x *exchange) told() wire.Inbound {
 	c, in := x.frozen.carrier, wire.Inbound{Allowance: -1}
+	if c.parent {
+		in.Parent = x.parent
+	}
 	if c.attempt {
 		in.Attempt = x.attempt.Number
 	}

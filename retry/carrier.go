@@ -24,7 +24,7 @@ type carrier struct {
 	bodyField string // "": the key is in a header
 
 	// the other headers of this library that the service gets
-	firstSent, cancels, attempt, allowance, timeout bool
+	firstSent, cancels, parent, attempt, allowance, timeout bool
 
 	replayed func(http.Header) (replayed, honoured bool)
 }
@@ -49,6 +49,8 @@ func newCarrier(p *Profile) carrier {
 			c.firstSent = true
 		case wire.HeaderCancels:
 			c.cancels = true
+		case wire.HeaderParent:
+			c.parent = true
 		case wire.HeaderRetryAttempt:
 			c.attempt = true
 		case wire.HeaderRetryAllowance:

@@ -33,7 +33,7 @@ type line struct {
 // ours are the request headers that belong to the client. Prefer does not: it
 // is the caller's wish.
 var ours = []string{
-	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels,
+	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 

@@ -33,8 +33,8 @@ type Profile struct {
 	// quotes. In a BodyField the key is always bare.
 	Bare bool
 	// Headers names the other headers of this library that the service gets. They are
-	// Idempotency-First-Sent, Idempotency-Cancels, Retry-Attempt, Retry-Allowance and
-	// Request-Timeout-Ms. Nil means none. Name only headers that the service knows.
+	// Idempotency-First-Sent, Idempotency-Cancels, Idempotency-Parent, Retry-Attempt,
+	// Retry-Allowance and Request-Timeout-Ms. Nil means none. Name only headers that the service knows.
 	Headers []string
 
 	// Encoding is the text form of the keys that are derived for the service; zero means
@@ -204,7 +204,7 @@ func carriesKeys(name string) bool {
 // decides by itself whether a call is too old, and what became of it.
 func Fanonce() *Profile {
 	return &Profile{Headers: []string{
-		wire.HeaderFirstSent, wire.HeaderCancels,
+		wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
 		wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 	}}
 }

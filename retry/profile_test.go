@@ -96,7 +96,7 @@ func TestSend_withoutProfile(t *testing.T) {
 func TestProfile_namesTheHeadersThatAreSent(t *testing.T) {
 	t.Parallel()
 	all := []string{
-		wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
+		wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent, wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 	}
 	for _, tt := range []struct {
 		profile *retry.Profile
@@ -111,9 +111,11 @@ func TestProfile_namesTheHeadersThatAreSent(t *testing.T) {
 		c := newClient(t, under(tt.profile, over(rt)))
 		call := post(stubURL)
 		call.Cancels, call.FirstSent = mustKey("forward-1"), time.Now()
-		_, err := c.Send(t.Context(), call)
+		run := wire.NewContext(t.Context(), wire.Inbound{Parent: [16]byte{7}, Allowance: -1})
+		_, err := c.Send(run, call)
 		require.NoError(t, err)
 		req, _ := request(t, http.MethodPost, stubURL, "body")
+		req = req.WithContext(run)
 		req.Header.Set(wire.HeaderKey, "k-1")
 		req.Header.Set(wire.HeaderCancels, "forward-1")
 		req.Header.Set(wire.HeaderFirstSent, wire.FormatFirstSent(time.Now()))

@@ -25,6 +25,8 @@ type run struct {
 	polls    int // the attempts that ask a callee that still runs the call
 	spent    int // retries that the running attempt took for itself and the hops below; a poll takes 0
 
+	parent [16]byte // the record that the call is made for; zero: none
+
 	left *wire.Retries // retries that are left here and at the hops below
 	free bool          // the next attempt takes none of them: nothing was sent yet
 	paid bool          // the running attempt took one of them
@@ -67,6 +69,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 		r.tally.maybe, r.tally.why = true, "an earlier run may have sent it"
 	}
 	in, inbound := wire.FromContext(ctx)
+	r.parent = in.Parent
 	if r.left = in.Retries(); r.left == nil {
 		r.left = new(wire.Retries)
 		r.left.Give(c.cfg.Allowance)

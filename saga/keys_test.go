@@ -21,6 +21,7 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // parentOf is the parent key of a saga's calls, as other languages compute it.
@@ -154,6 +155,36 @@ func TestKeys_definitionsAndCallsAreApart(t *testing.T) {
 			require.NotEqual(s, keys[1], keys[2])
 		})
 	}
+}
+
+// A call names the record that it is made for: the record of the handler's run, or the saga.
+func TestKeys_callsNameTheRecordTheyAreMadeFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		e := s.open(fee)
+		client, err := s.services.Client("payment")
+		require.NoError(s, err)
+		send := shopFront(s, func(ctx context.Context, in order) (string, error) {
+			k, _ := childkey.FromContext(ctx)
+			_, err1 := fee.Run(ctx, e, k, in)
+			_, err2 := sdk.Call(ctx, client, pay, in)
+			return "", errors.Join(err1, err2)
+		})
+		w := send("A", `{"sku":"a-1","cents":100}`)
+		require.Equal(s, http.StatusOK, w.Code, w.Body)
+		record := store.NewID("A", "", key(s.T, "order-1"))
+		hop, err := childkey.Hop("A", "", key(s.T, "order-1"))
+		require.NoError(s, err)
+		want := map[string]string{
+			"payment.charge": store.ID(journal.IDOf("", "fee", hop)).String(), // in the form of a UUID
+			"":               record.String(),
+		}
+		seen := make(map[string]string)
+		for _, d := range s.services.Deliveries() {
+			seen[d.Step] = d.Header.Get(wire.HeaderParent)
+		}
+		require.Equal(s, want, seen)
+	})
 }
 
 // A step's function runs a child saga under its own key: each parent has a child of its

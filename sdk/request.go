@@ -162,7 +162,7 @@ func (s *service) compose(req Request) (http.Header, error) {
 // ours are the headers that the sdk and the retry client set. A call that sets them itself
 // would have another key, or tell the callee something wrong.
 var ours = []string{
-	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels,
+	wire.HeaderKey, wire.HeaderFirstSent, wire.HeaderCancels, wire.HeaderParent,
 	wire.HeaderRetryAttempt, wire.HeaderRetryAllowance, wire.HeaderRequestTimeout,
 }
 

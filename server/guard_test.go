@@ -441,6 +441,7 @@ func TestHandler_context(t *testing.T) {
 			in = append(in, inbound)
 			w.WriteHeader(http.StatusBadGateway)
 		})
+		record := store.NewID("unscoped", "", key(t, "k"))
 		send(h, "k", "b", wire.HeaderRetryAttempt, "2", wire.HeaderRetryAllowance, "3", wire.HeaderRequestTimeout, "1500")
 		time.Sleep(time.Minute)
 		send(h, "k", "b")
@@ -448,6 +449,9 @@ func TestHandler_context(t *testing.T) {
 		send(h, "k", "b", wire.HeaderRequestTimeout, "36000000")
 		require.Len(t, in, 3)
 		require.Equal(t, []int{2, 3, 0, -1}, []int{in[0].Attempt, in[0].Allowance, in[1].Attempt, in[1].Allowance})
+		for _, in := range in {
+			require.Equal(t, [16]byte(record), in.Parent, "the calls are made for this record, whoever this one was made for")
+		}
 		require.True(t, in[0].Deadline.Equal(start.Add(1500*time.Millisecond)), in[0].Deadline)
 		require.True(t, in[1].Deadline.IsZero())
 		require.True(t, in[2].Deadline.Equal(again.Add(server.DefaultHandlerTimeout)), "a handler's own time is the most there is")

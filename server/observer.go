@@ -75,6 +75,7 @@ type Event struct {
 	Kind     EventKind
 	Route    string        // [Route.Name]; "" if the event does not belong to one route
 	ID       store.ID      // for traces and logs; has too many values for a metric's label
+	Parent   store.ID      // the caller's record, as the call of an [EventClaimed] named it; zero: none
 	Code     wire.Code     // of a refusal
 	Duration time.Duration // where the kind says so
 	Count    int           // where the kind says so
@@ -98,5 +99,5 @@ func (g *Guard) observeEngine(ctx context.Context, e engine.Event) {
 	if e.Kind == engine.EventSweepError {
 		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", e.Err))
 	}
-	g.observe(Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
+	g.observe(Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Parent: e.Parent, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
 }

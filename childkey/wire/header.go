@@ -7,6 +7,7 @@ const (
 	HeaderKey            = "Idempotency-Key"        // draft-ietf-httpapi-idempotency-key-header-07
 	HeaderFirstSent      = "Idempotency-First-Sent" // RFC 3339, UTC; optional
 	HeaderCancels        = "Idempotency-Cancels"    // on an undo: the forward key
+	HeaderParent         = "Idempotency-Parent"     // the caller's record, a UUID; for people: it decides nothing
 	HeaderPrefer         = "Prefer"                 // wait=N, RFC 7240 section 4.3
 	HeaderRetryAttempt   = "Retry-Attempt"          // counts from 1
 	HeaderRetryAllowance = "Retry-Allowance"        // retries that the callee may still cause

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,6 +207,39 @@ func TestParseInbound_deadline(t *testing.T) {
 	}
 }
 
+func TestParseInbound_parent(t *testing.T) {
+	t.Parallel()
+	const text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
+	id := [16]byte{0xf8, 0x1d, 0x4f, 0xae, 0x7d, 0xec, 0x11, 0xd0, 0xa7, 0x65, 0x00, 0xa0, 0xc9, 0x1e, 0x6b, 0xf6}
+	tests := []struct {
+		name   string
+		values []string
+		want   [16]byte
+	}{
+		{"absent", nil, [16]byte{}},
+		{"a UUID", []string{text}, id},
+		{"upper case", []string{strings.ToUpper(text)}, id},
+		{"white space", []string{" " + text + "\t"}, id},
+		{"zero", []string{"00000000-0000-0000-0000-000000000000"}, [16]byte{}},
+		{"a URN", []string{"urn:uuid:" + text}, [16]byte{}},
+		{"in braces", []string{"{" + text + "}"}, [16]byte{}},
+		{"without hyphens", []string{strings.ReplaceAll(text, "-", "")}, [16]byte{}},
+		{"hyphens elsewhere", []string{"f81d-4fae7dec-11d0-a765-00a0c91e6bf6"}, [16]byte{}},
+		{"no digit", []string{"g" + text[1:]}, [16]byte{}},
+		{"quoted", []string{`"` + text + `"`}, [16]byte{}},
+		{"empty", []string{""}, [16]byte{}},
+		{"two lines", []string{text, text}, [16]byte{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := wire.ParseInbound(only(wire.HeaderParent, tt.values)).Parent; got != tt.want {
+				t.Errorf("Parent of %q = %x, want %x", tt.values, got, tt.want)
+			}
+		})
+	}
+}
+
 // The next hop reads the headers that one hop sets.
 func TestInbound_Set(t *testing.T) {
 	t.Parallel()
@@ -226,6 +260,7 @@ func TestInbound_Set(t *testing.T) {
 		{"timeout rounds down", in(2, 0, 1999*time.Microsecond), "2", "0", "1"},
 		{"timeout is at least 1", in(2, 0, 0), "2", "0", "1"},
 		{"timeout is over", in(2, 0, -time.Second), "2", "0", "1"},
+		{"parent", wire.Inbound{Parent: [16]byte{1, 2}, Allowance: -1}, "", "", ""},
 		{"first sent and rerun have no header here", wire.Inbound{FirstSent: now, Rerun: true, Allowance: -1}, "", "", ""},
 	}
 	for _, tt := range tests {
@@ -241,8 +276,12 @@ func TestInbound_Set(t *testing.T) {
 					want.Set(name, value)
 				}
 			}
+			if tt.in.Parent != [16]byte{} {
+				want.Set(wire.HeaderParent, "01020000-0000-0000-0000-000000000000")
+			}
 			require.Equal(t, want, h)
 			read := wire.ParseInbound(h.Values)
+			require.Equal(t, tt.in.Parent, read.Parent)
 			require.Equal(t, min(tt.in.Attempt, wire.MaxRetryCount), read.Attempt)
 			require.Equal(t, min(tt.in.Allowance, wire.MaxRetryCount), read.Allowance)
 			require.Equal(t, tt.in.Deadline.IsZero(), read.Deadline.IsZero())

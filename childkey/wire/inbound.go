@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // MaxRetryCount is the largest number that [HeaderRetryAttempt] and
@@ -24,6 +26,11 @@ type Inbound struct {
 	// it died or failed, and this one begins again. Child calls then start as
 	// unknown: that they are refused now does not prove that they never ran.
 	Rerun bool
+	// Parent is the record on whose behalf the calls under this ctx are made: the ID
+	// of a guarded request's record, or of a saga. Child calls send it as
+	// [HeaderParent]. A store keeps it for people who look for the calls of one
+	// request. It decides nothing. Zero means none.
+	Parent [16]byte
 	// Attempt is the caller's attempt number, from 1; 0 means it said none.
 	Attempt int
 	// Allowance is how many retries the caller allows below this request;
@@ -39,16 +46,18 @@ type Inbound struct {
 	read    int      // Allowance as it was read from a ctx
 }
 
-// ParseInbound reads Attempt, Allowance and Deadline from the headers of a request. The
-// caller sets FirstSent and Rerun, which no header has. values returns the lines of one
+// ParseInbound reads Parent, Attempt, Allowance and Deadline from the headers of a request.
+// The caller sets FirstSent and Rerun, which ParseInbound does not read. values returns the lines of one
 // header: the Values method of an http.Header, or Get of gRPC metadata.
 //
 // No header is an error here. A [HeaderRetryAttempt] that is not one number from 1 to
 // [MaxRetryCount] counts as absent. A broken [HeaderRetryAllowance] allows no retry. A
 // [HeaderRequestTimeout] that is not one positive number of milliseconds counts as absent;
-// otherwise Deadline is that long after now.
+// otherwise Deadline is that long after now. A [HeaderParent] that is not one UUID in its
+// hyphenated form counts as absent.
 func ParseInbound(values func(name string) []string) Inbound {
 	in := Inbound{Allowance: -1}
+	in.Parent = parseParent(values(HeaderParent))
 	in.Attempt, _ = parseCount(values(HeaderRetryAttempt))
 	if lines := values(HeaderRetryAllowance); len(lines) > 0 {
 		in.Allowance, _ = parseCount(lines)
@@ -59,12 +68,15 @@ func ParseInbound(values func(name string) []string) Inbound {
 	return in
 }
 
-// Set calls set with each request header that says to a callee what in says: Attempt,
-// Allowance and Deadline. It leaves out a zero Attempt, a negative Allowance and a zero
-// Deadline. Numbers above [MaxRetryCount] become MaxRetryCount. now is the time of the
+// Set calls set with each request header that says to a callee what in says: Parent, Attempt,
+// Allowance and Deadline. It leaves out a zero Parent or Attempt, a negative Allowance and a
+// zero Deadline. Numbers above [MaxRetryCount] become MaxRetryCount. now is the time of the
 // request: the callee is told how long after now Deadline is, in milliseconds rounded down,
 // at least 1.
 func (in Inbound) Set(now time.Time, set func(name, value string)) {
+	if in.Parent != [16]byte{} {
+		set(HeaderParent, uuid.UUID(in.Parent).String())
+	}
 	if in.Attempt > 0 {
 		set(HeaderRetryAttempt, strconv.Itoa(min(in.Attempt, MaxRetryCount)))
 	}
@@ -130,6 +142,20 @@ func parseCount(values []string) (n int, ok bool) {
 		return 0, false
 	}
 	return n, true
+}
+
+// parseParent returns the UUID that the one line has; zero if it has none.
+func parseParent(values []string) [16]byte {
+	const hyphenated = 36 // uuid.Parse takes other forms too
+	text, ok := single(values)
+	if !ok || len(text) != hyphenated {
+		return [16]byte{}
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return [16]byte{}
+	}
+	return id
 }
 
 // parseMilliseconds returns the positive number of milliseconds that the one line has.

@@ -20,7 +20,7 @@ func TestInbound(t *testing.T) {
 	require.False(t, ok)
 	require.Equal(t, wire.Inbound{Allowance: -1}, in, "nothing said must not mean no retries")
 
-	want := wire.Inbound{FirstSent: time.Unix(1, 0), Attempt: 2, Allowance: 0, Deadline: time.Unix(2, 0)}
+	want := wire.Inbound{FirstSent: time.Unix(1, 0), Parent: [16]byte{3}, Attempt: 2, Allowance: 0, Deadline: time.Unix(2, 0)}
 	in, ok = wire.FromContext(wire.NewContext(t.Context(), want))
 	require.True(t, ok)
 	require.Zero(t, in.Retries().Left())

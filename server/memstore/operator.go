@@ -35,12 +35,13 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 }
 
 func listed(r store.Record, req store.ListRequest, now time.Time) bool {
-	states := req.States
-	if len(states) == 0 {
+	states, children := req.States, req.Parent != store.ID{}
+	if len(states) == 0 && !children {
 		states = []store.State{store.StateUnknown, store.StatePoisoned, store.StateInProgress}
 	}
-	long := req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
-	return slices.Contains(states, r.State) &&
+	long := children || req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
+	return (len(states) == 0 || slices.Contains(states, r.State)) &&
+		(!children || r.Parent == req.Parent) &&
 		(req.Effect == 0 || req.Effect == r.Effect) &&
 		(req.Route == "" || req.Route == r.Route) &&
 		(r.State != store.StateInProgress || dead(r, now) || long) &&

@@ -33,6 +33,7 @@ func claimed(req store.ClaimRequest, now time.Time) store.Record {
 		State:       store.StateInProgress,
 		Effect:      req.Effect,
 		Fingerprint: req.Fingerprint,
+		Parent:      req.Parent,
 		Token:       req.Token,
 		Fence:       1,
 		CreatedAt:   now,

@@ -85,6 +85,7 @@ func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
 		State:       store.StateInProgress,
 		Effect:      req.Effect,
 		Fingerprint: req.Fingerprint,
+		Parent:      req.Parent,
 		Token:       req.Token,
 		Fence:       1,
 		Now:         t.created.UTC(),

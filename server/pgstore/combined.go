@@ -54,7 +54,7 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 
 func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
 	n := len(reqs)
-	keys, tokens := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
+	keys, tokens, parents := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
 	effects, versions := make([]int16, 0, n), make([]int16, 0, n)
 	fingerprints, memos := make([][]byte, 0, n), make([][]byte, 0, n)
 	firstSents := make([]pgtype.Timestamptz, 0, n)
@@ -67,7 +67,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 			continue // it finds the record of the first, or comes again where that was too old
 		}
 		index[req.ID] = i
-		keys, tokens = append(keys, uuid(req.ID)), append(tokens, uuid(req.Token))
+		keys, tokens, parents = append(keys, uuid(req.ID)), append(tokens, uuid(req.Token)), append(parents, callerOf(*req))
 		effects, versions = append(effects, int16(req.Effect)), append(versions, int16(req.Fingerprint.Version))
 		fingerprints = append(fingerprints, req.Fingerprint.Sum[:])
 		firstSents = append(firstSents, timestamp(req.FirstSent))
@@ -79,7 +79,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		query = w.store.query.claimManyContended
 	}
 	st := query.Bind(pgx.NamedArgs{
-		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints,
+		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints, "parents": parents,
 		"first_sents": firstSents, "leases": leases, "keeps": keeps, "windows": windows, "routes": routes, "memos": memos,
 	})
 	return st, func(row pgx.CollectableRow) (int, claimTimes, error) {

@@ -15,7 +15,8 @@ import (
 )
 
 // List implements [store.OperatorStore]. It reads the whole table, unless it
-// is asked for opaque records only: these have an index.
+// is asked for opaque records only: these have an index. With a Parent it also reads the whole
+// table, unless the index of children was made (DESIGN.md).
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if req.Limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
@@ -23,18 +24,26 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	if err := checkLength("Running", req.Running); err != nil {
 		return nil, err
 	}
+	all, err := pgkit.All(ctx, s.db.Pool, s.listing(req), scanListed)
+	return all, wrap("list", err)
+}
+
+// listing returns the statement that answers req.
+func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 	args := pgx.NamedArgs{
-		"states": states(req.States), "route": req.Route, "running": req.Running, "limit": int64(req.Limit),
+		"states": states(req), "route": req.Route, "limit": int64(req.Limit),
 		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
 	}
-	query := s.query.listOpaque
-	if req.Effect != store.Opaque {
-		query = s.query.list
-		args["effect"] = int16(req.Effect)
+	if req.Parent != (store.ID{}) {
+		args["parent"], args["effect"] = uuid(req.Parent), int16(req.Effect)
+		return s.query.listChildren.Bind(args)
 	}
-	st := query.Bind(args)
-	all, err := pgkit.All(ctx, s.db.Pool, st, scanListed)
-	return all, wrap("list", err)
+	args["running"] = req.Running
+	if req.Effect == store.Opaque {
+		return s.query.listOpaque.Bind(args)
+	}
+	args["effect"] = int16(req.Effect)
+	return s.query.list.Bind(args)
 }
 
 // scanListed returns a damaged record too, as far as it can be read: a person has to see it,
@@ -44,8 +53,16 @@ func scanListed(row pgx.CollectableRow) (store.Record, error) {
 	return f.Record, err
 }
 
-func states(of []store.State) []int16 {
-	if len(of) == 0 {
+func states(req store.ListRequest) []int16 {
+	of := req.States
+	switch {
+	case len(of) > 0:
+	case req.Parent != store.ID{}:
+		of = []store.State{
+			store.StateInProgress, store.StateCompleted, store.StateReleased,
+			store.StateUnknown, store.StatePoisoned, store.StateCancelled,
+		}
+	default:
 		of = []store.State{store.StateUnknown, store.StatePoisoned, store.StateInProgress}
 	}
 	n := make([]int16, len(of))

@@ -21,7 +21,8 @@ type queries struct {
 	lock, cancelAbsent, cancel            pgkit.Query
 	setLockTimeout                        pgkit.Query
 	sweep, stats, size                    pgkit.Query
-	list, listOpaque, auditLog            pgkit.Query
+	list, listOpaque, listChildren        pgkit.Query
+	auditLog                              pgkit.Query
 	resolve, forget, deferral             pgkit.Query
 	pruneAudit                            pgkit.Query
 	once, onceOrFail, onceRecord          pgkit.Query
@@ -82,15 +83,16 @@ func (q *queries) ofKeys() map[string]*pgkit.Query {
 // ofOperators are the queries that serve operators and their dashboards.
 func (q *queries) ofOperators() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
-		"stats":       &q.stats,
-		"size":        &q.size,
-		"list":        &q.list,
-		"list_opaque": &q.listOpaque,
-		"audit_log":   &q.auditLog,
-		"resolve":     &q.resolve,
-		"forget":      &q.forget,
-		"defer":       &q.deferral,
-		"prune_audit": &q.pruneAudit,
+		"stats":         &q.stats,
+		"size":          &q.size,
+		"list":          &q.list,
+		"list_opaque":   &q.listOpaque,
+		"list_children": &q.listChildren,
+		"audit_log":     &q.auditLog,
+		"resolve":       &q.resolve,
+		"forget":        &q.forget,
+		"defer":         &q.deferral,
+		"prune_audit":   &q.pruneAudit,
 	}
 }
 

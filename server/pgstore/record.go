@@ -64,6 +64,7 @@ type columns struct {
 	recoveryAttempts                    int32
 	maybeRan                            bool
 	fingerprint, envelope               []byte
+	parent                              pgtype.UUID
 	createdAt, leaseUntil, expiresAt    pgtype.Timestamptz
 	firstSent, replayUntil, answerUntil pgtype.Timestamptz
 	status                              pgtype.Int4
@@ -76,7 +77,7 @@ type columns struct {
 // columnTypes are those of columns' targets.
 var columnTypes = [...]uint32{
 	pgtype.Int8OID,
-	pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.Int2OID, pgtype.ByteaOID,
+	pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.Int2OID, pgtype.ByteaOID, pgtype.UUIDOID,
 	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.ByteaOID,
 	pgtype.TextOID, pgtype.ByteaOID, pgtype.TimestamptzOID,
 	pgtype.BoolOID,
@@ -87,7 +88,7 @@ var columnTypes = [...]uint32{
 func (c *columns) targets() []any {
 	return []any{
 		&c.number,
-		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.recoveryAttempts, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint,
+		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.recoveryAttempts, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint, &c.parent,
 		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.answerUntil, &c.status, &c.envelope,
 		&c.route, &c.memo, &c.now,
 		&c.synchronous,
@@ -110,6 +111,7 @@ func (c *columns) record() store.Record {
 		Effect:           store.Effect(c.effect), //nolint:gosec // damage bounds it
 		Token:            c.token.Bytes,
 		Fence:            c.fence,
+		Parent:           c.parent.Bytes,
 		RecoveryAttempts: int(c.recoveryAttempts),
 		MaybeRan:         c.maybeRan,
 		Now:              fromTimestamp(c.now),

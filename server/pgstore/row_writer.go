@@ -55,6 +55,7 @@ func claimOne(q *queries, lockTimeout string, req store.ClaimRequest) pgkit.Stat
 		"effect":              int16(req.Effect),
 		"fingerprint_version": int16(req.Fingerprint.Version),
 		"fingerprint":         req.Fingerprint.Sum[:],
+		"parent":              callerOf(req),
 		"first_sent":          timestamp(req.FirstSent),
 		"lease":               req.Lease,
 		"keep":                req.Keep,
@@ -95,6 +96,11 @@ func answerOf(s store.Settlement) (status pgtype.Int4, envelope []byte) {
 		return status, nil
 	}
 	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // checkSettlement bounds it
+}
+
+// callerOf is null for a request without a parent.
+func callerOf(req store.ClaimRequest) pgtype.UUID {
+	return pgtype.UUID{Bytes: req.Parent, Valid: req.Parent != store.ID{}}
 }
 
 // routeOf and memoOf are null where no reconciler needs them.

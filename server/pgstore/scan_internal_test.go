@@ -34,7 +34,7 @@ func (r *fakeRow) set(tb testing.TB, i int, oid uint32, value any) {
 
 var scanned = store.Record{
 	ID: store.ID{1}, Token: store.Token{2}, Fence: 3, State: store.StateCompleted, Effect: store.Keyed,
-	RecoveryAttempts: 4, MaybeRan: true, Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{5}},
+	RecoveryAttempts: 4, MaybeRan: true, Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{5}}, Parent: store.ID{7},
 	CreatedAt: at(6), FirstSent: at(5), LeaseUntil: at(7), ExpiresAt: at(9), ReplayUntil: at(8), Now: at(7),
 	Answer: store.Answer{Status: 200, Envelope: []byte("answer")}, Route: "POST /charge", Memo: []byte{9},
 }
@@ -49,7 +49,7 @@ func rowOf(tb testing.TB, format int16) *fakeRow {
 	for i, value := range []any{
 		int64(1),
 		[16]byte(s.ID), [16]byte(s.Token), s.Fence, int16(s.State), int16(s.Effect), int32(s.RecoveryAttempts), s.MaybeRan, //nolint:gosec // small
-		int16(s.Fingerprint.Version), s.Fingerprint.Sum[:],
+		int16(s.Fingerprint.Version), s.Fingerprint.Sum[:], [16]byte(s.Parent),
 		s.CreatedAt, s.FirstSent, s.LeaseUntil, s.ExpiresAt, s.ReplayUntil, nil, int32(s.Answer.Status), s.Answer.Envelope, //nolint:gosec // small
 		s.Route, s.Memo, s.Now,
 		true,
@@ -88,7 +88,7 @@ func TestScan_otherTypes(t *testing.T) {
 	row := rowOf(t, pgtype.BinaryFormatCode)
 	row.set(t, 0, pgtype.Int4OID, int32(1))
 	row.set(t, 4, pgtype.Int4OID, int32(2))
-	row.set(t, 18, pgtype.VarcharOID, scanned.Route)
+	row.set(t, 19, pgtype.VarcharOID, scanned.Route)
 	i, f, err := scanNumberedFound(row)
 	require.NoError(t, err)
 	require.Equal(t, 0, i)
@@ -100,8 +100,8 @@ func TestScan_refuses(t *testing.T) {
 		change func(t *testing.T, r *fakeRow)
 		says   string
 	}{
-		"a column too few":  {func(_ *testing.T, r *fakeRow) { r.fields, r.values = r.fields[1:], r.values[1:] }, "21 columns"},
-		"values without":    {func(_ *testing.T, r *fakeRow) { r.fields = r.fields[1:] }, "described 21"},
+		"a column too few":  {func(_ *testing.T, r *fakeRow) { r.fields, r.values = r.fields[1:], r.values[1:] }, "22 columns"},
+		"values without":    {func(_ *testing.T, r *fakeRow) { r.fields = r.fields[1:] }, "described 22"},
 		"null as a fence":   {func(_ *testing.T, r *fakeRow) { r.values[3] = nil }, "c3"},
 		"a short value":     {func(_ *testing.T, r *fakeRow) { r.values[1] = r.values[1][1:] }, "c1"},
 		"a type of another": {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.TextOID, "three") }, "c3"},
@@ -127,15 +127,15 @@ func TestScan_damage(t *testing.T) {
 		"no such effect":               {func(t *testing.T, r *fakeRow) { r.set(t, 5, pgtype.Int2OID, int16(9)) }, "effect 9"},
 		"fence 0":                      {func(t *testing.T, r *fakeRow) { r.set(t, 3, pgtype.Int8OID, int64(0)) }, "fence 0"},
 		"recovery attempts below none": {func(t *testing.T, r *fakeRow) { r.set(t, 6, pgtype.Int4OID, int32(-1)) }, "-1 recovery attempts"},
-		"null as a time":               {func(_ *testing.T, r *fakeRow) { r.values[10] = nil }, "null or infinite"},
-		"no end":                       {func(t *testing.T, r *fakeRow) { r.set(t, 13, pgtype.TimestamptzOID, infinite) }, "null or infinite"},
-		"first sent at no time":        {func(t *testing.T, r *fakeRow) { r.set(t, 11, pgtype.TimestamptzOID, infinite) }, "infinite"},
-		"replayed for ever":            {func(t *testing.T, r *fakeRow) { r.set(t, 14, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"null as a time":               {func(_ *testing.T, r *fakeRow) { r.values[11] = nil }, "null or infinite"},
+		"no end":                       {func(t *testing.T, r *fakeRow) { r.set(t, 14, pgtype.TimestamptzOID, infinite) }, "null or infinite"},
+		"first sent at no time":        {func(t *testing.T, r *fakeRow) { r.set(t, 12, pgtype.TimestamptzOID, infinite) }, "infinite"},
+		"replayed for ever":            {func(t *testing.T, r *fakeRow) { r.set(t, 15, pgtype.TimestamptzOID, infinite) }, "infinite"},
 		"later than any time of JSON": {func(t *testing.T, r *fakeRow) {
-			r.set(t, 13, pgtype.TimestamptzOID, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+			r.set(t, 14, pgtype.TimestamptzOID, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 		}, "null or infinite"},
-		"completed without a status":         {func(_ *testing.T, r *fakeRow) { r.values[16] = nil }, "without a status"},
-		"completed without a time of replay": {func(_ *testing.T, r *fakeRow) { r.values[14] = nil }, "without a status"},
+		"completed without a status":         {func(_ *testing.T, r *fakeRow) { r.values[17] = nil }, "without a status"},
+		"completed without a time of replay": {func(_ *testing.T, r *fakeRow) { r.values[15] = nil }, "without a status"},
 		"a short fingerprint":                {func(_ *testing.T, r *fakeRow) { r.values[9] = r.values[9][1:] }, "31 bytes"},
 		"no fingerprint of a version":        {func(_ *testing.T, r *fakeRow) { r.values[9] = nil }, "0 bytes"},
 		"a fingerprint of no version":        {func(t *testing.T, r *fakeRow) { r.set(t, 8, pgtype.Int2OID, int16(0)) }, "version 0"},

@@ -77,6 +77,7 @@ func request(id store.ID) store.ClaimRequest {
 		Token:       newToken(),
 		Fingerprint: newFingerprint(),
 		Effect:      store.Keyed,
+		Parent:      newID(),
 		Lease:       long,
 		Keep:        keep,
 	}

@@ -28,7 +28,7 @@ func claimIsRecorded(c *check) {
 	}
 	expect := store.Record{
 		ID: req.ID, State: store.StateInProgress, Effect: req.Effect, Fingerprint: req.Fingerprint, Token: req.Token, Fence: 1,
-		CreatedAt: r.CreatedAt, FirstSent: req.FirstSent, LeaseUntil: r.LeaseUntil, ExpiresAt: r.ExpiresAt,
+		Parent: req.Parent, CreatedAt: r.CreatedAt, FirstSent: req.FirstSent, LeaseUntil: r.LeaseUntil, ExpiresAt: r.ExpiresAt,
 	}
 	if diff := difference(r, expect); diff != "" {
 		c.Errorf("claimed record: %s", diff)

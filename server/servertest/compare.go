@@ -25,6 +25,7 @@ func difference(got, want store.Record) string {
 	differ(got.Fingerprint == want.Fingerprint, "Fingerprint", got.Fingerprint, want.Fingerprint)
 	differ(got.Token == want.Token, "Token", got.Token, want.Token)
 	differ(got.Fence == want.Fence, "Fence", got.Fence, want.Fence)
+	differ(got.Parent == want.Parent, "Parent", got.Parent, want.Parent)
 	differ(got.RecoveryAttempts == want.RecoveryAttempts, "RecoveryAttempts", got.RecoveryAttempts, want.RecoveryAttempts)
 	differ(got.MaybeRan == want.MaybeRan, "MaybeRan", got.MaybeRan, want.MaybeRan)
 	differ(sameTime(got.CreatedAt, want.CreatedAt), "CreatedAt", got.CreatedAt, want.CreatedAt)

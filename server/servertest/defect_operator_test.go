@@ -15,6 +15,23 @@ var operatorDefects = []defect{
 		"operator: one of 32 resolutions wins",
 		"operator: repeated after a lost answer a resolution knows itself",
 	}},
+	{"lists the children of all", func(m *mutant) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+			if req.Parent != (store.ID{}) && len(req.States) == 0 {
+				req.Running, req.States = gone, []store.State{store.StateInProgress, store.StateReleased, store.StateUnknown}
+			}
+			req.Parent = store.ID{}
+			return m.Store.List(ctx, req)
+		}
+	}, []string{"operator: the list has the children of a record, in any state"}},
+	{"lists only the children that need somebody", func(m *mutant) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+			if len(req.States) == 0 {
+				req.States = []store.State{store.StateUnknown, store.StatePoisoned}
+			}
+			return m.Store.List(ctx, req)
+		}
+	}, []string{"operator: the list has the children of a record, in any state"}},
 	{"logs what it did not do", func(m *mutant) {
 		m.auditLog = func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
 			entries, err := m.Store.AuditLog(ctx, id, limit)

@@ -44,6 +44,25 @@ var recordDefects = []defect{
 		"context: done under way, a claim is whole or absent",
 		"claim: the first owner has fence 1 and what it asked for",
 	}},
+	{"forgets the parent", func(m *mutant) {
+		m.show = func(r store.Record) store.Record { r.Parent = store.ID{}; return r }
+	}, []string{"claim: the first owner has fence 1 and what it asked for"}},
+	{"takes the parent of the latest claim", func(m *mutant) {
+		var latest sync.Map
+		m.takeOver = func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error) {
+			r, won, err := m.Store.TakeOver(ctx, req, from)
+			if won {
+				latest.Store(r.ID, req.Parent)
+			}
+			return m.show(r), won, err
+		}
+		m.show = func(r store.Record) store.Record {
+			if parent, ok := latest.Load(r.ID); ok {
+				r.Parent, _ = parent.(store.ID)
+			}
+			return r
+		}
+	}, []string{"take-over: the run changes, the key stays"}},
 	{"has a clock that stands", func(m *mutant) {
 		start := time.Now()
 		m.show = func(r store.Record) store.Record { r.Now = start; return r }

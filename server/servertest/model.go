@@ -32,7 +32,7 @@ func (m model) claim(s step) (bool, error) {
 		return false, store.ErrExpired
 	}
 	m[s.id] = &modelKey{dead: s.lease == gone, expired: s.keep == gone, Record: store.Record{
-		ID: s.id, State: store.StateInProgress, Effect: s.effect, Fingerprint: s.fingerprint, Token: s.token, Fence: 1, FirstSent: s.firstSent,
+		ID: s.id, State: store.StateInProgress, Effect: s.effect, Fingerprint: s.fingerprint, Token: s.token, Fence: 1, FirstSent: s.firstSent, Parent: s.parent,
 	}}
 	return true, nil
 }

@@ -21,6 +21,7 @@ var operatorRules = []rule{
 	{"operator: absent keys are not found", operatorOnAbsent},
 	{"operator: the log names who and why, and outlives the record", auditOutlivesRecords},
 	{"operator: the list has what needs somebody", listWhatNeedsSomebody},
+	{"operator: the list has the children of a record, in any state", listChildren},
 	{"operator: pages make the whole list, each record once", listByPages},
 	{"operator: one of 32 may look into an unknown key, for a while", deferralsRace},
 	{"operator: only an unknown key is deferred", deferNothingElse},
@@ -273,6 +274,41 @@ func listWhatNeedsSomebody(c *check) {
 			expect.Answer = store.Answer{} // left out
 			if diff := difference(r, expect); diff != "" {
 				c.Errorf("listed %s: %s", tt.what, diff)
+			}
+		}
+	}
+}
+
+func listChildren(c *check) {
+	parent := newID()
+	var children []store.Record
+	for _, end := range []*store.Settlement{nil, &release, &giveUp} {
+		req := request(newID())
+		req.Parent = parent
+		r := c.claim(req)
+		if end != nil {
+			c.settle(owner(r), *end)
+		}
+		children = append(children, c.read(r.ID))
+	}
+	c.claimNew() // with another parent
+	slices.SortFunc(children, oldestFirst)
+	for _, tt := range []struct {
+		what string
+		req  store.ListRequest
+		want []store.Record
+	}{
+		{"all", store.ListRequest{}, children},
+		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, slices.DeleteFunc(slices.Clone(children), func(r store.Record) bool { return r.State != store.StateUnknown })},
+		{"of another class", store.ListRequest{Effect: store.Opaque}, nil},
+		{"after the first", store.ListRequest{After: store.Cursor{CreatedAt: children[0].CreatedAt, ID: children[0].ID}}, children[1:]},
+	} {
+		tt.req.Parent, tt.req.Limit = parent, 100
+		got := c.list(tt.req)
+		want(c, "children listed, "+tt.what, len(got), len(tt.want))
+		for i, r := range got {
+			if diff := difference(r, tt.want[i]); diff != "" {
+				c.Errorf("children listed, %s: %s", tt.what, diff)
 			}
 		}
 	}

@@ -36,6 +36,7 @@ type step struct {
 	fingerprint store.Fingerprint
 	lease, keep time.Duration // the constant gone or long
 	firstSent   time.Time     // zero, old or now
+	parent      store.ID      // zero or another
 	old         time.Time
 	window      time.Duration // shorter or longer than agedFor
 	grave       store.State
@@ -57,7 +58,7 @@ func (s step) owner() store.Owner { return store.Owner{ID: s.id, Token: s.token,
 func (s step) request() store.ClaimRequest {
 	return store.ClaimRequest{
 		ID: s.id, Token: s.token, Fingerprint: s.fingerprint, Effect: s.effect,
-		Lease: s.lease, Keep: s.keep, FirstSent: s.firstSent, Window: s.window,
+		Lease: s.lease, Keep: s.keep, FirstSent: s.firstSent, Window: s.window, Parent: s.parent,
 	}
 }
 
@@ -105,6 +106,7 @@ func (r *script) next(m model) step {
 	}
 	s.fingerprint = store.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}
 	s.firstSent = pick(r.Rand, time.Time{}, s.old, r.now)
+	s.parent = pick(r.Rand, store.ID{}, store.ID{byte(r.Uint32())})
 	s.end = store.Settlement{
 		State:     pick(r.Rand, store.StateCompleted, store.StateReleased, store.StateReleased, store.StateUnknown, store.StateInProgress),
 		ReplayFor: pick(r.Rand, gone, long),

@@ -43,6 +43,10 @@ type ListRequest struct {
 	// Route is the record's Route; empty means any. Only Opaque and quarantined
 	// records have a Route.
 	Route string
+	// Parent lists the records that were claimed on behalf of this record ([Record].Parent).
+	// Then no States means all states, and owners that live are listed too. The zero ID
+	// means any.
+	Parent ID
 	// Running also lists records in progress within their lease, if their first
 	// claim is at least that old. 0 means that only dead records in progress
 	// are listed.

@@ -50,13 +50,17 @@ func (s State) String() string {
 // A Record is a store's data about one key. All times are by the store's clock;
 // compare them with Now, never with this process's clock.
 type Record struct {
-	ID               ID
-	State            State
-	Effect           Effect      // of the latest claim; 0 in a tombstone of a key that was never claimed
-	Fingerprint      Fingerprint // of the first claim, never changed; zero if there was none
-	Token            Token       // of the latest owner
-	Fence            int64       // 1 for the first owner, grows with each further owner and with a cancel
-	RecoveryAttempts int         // owners whose lease ended before they settled
+	ID          ID
+	State       State
+	Effect      Effect      // of the latest claim; 0 in a tombstone of a key that was never claimed
+	Fingerprint Fingerprint // of the first claim, never changed; zero if there was none
+	Token       Token       // of the latest owner
+	Fence       int64       // 1 for the first owner, grows with each further owner and with a cancel
+	// Parent is the caller's record, as the first claim named it: in another store, mostly.
+	// It is for people who look for the calls of one request. It never changes, and decides
+	// nothing: the caller may have sent any value. Zero means none.
+	Parent           ID
+	RecoveryAttempts int // owners whose lease ended before they settled
 	// MaybeRan reports that some run that was not Transactional died or failed
 	// with effects that may have happened. Once set it stays.
 	MaybeRan bool

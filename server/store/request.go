@@ -22,6 +22,8 @@ type ClaimRequest struct {
 	// Window is how old a first-sent time may be for the key to run. It applies
 	// to FirstSent, and in a take-over to the record's FirstSent.
 	Window time.Duration
+	// Parent becomes the record's by the first claim. A take-over does not change it.
+	Parent ID
 	// Route and Memo become the record's if it is Opaque.
 	Route string
 	Memo  []byte

@@ -99,6 +99,7 @@ func (c *Call) claim(e *Engine) store.ClaimRequest {
 		Lease:       e.cfg.Lease,
 		Keep:        e.cfg.Keep,
 		FirstSent:   c.FirstSent,
+		Parent:      c.Inbound.Parent,
 		// This holds also for a request without a first-sent time: the first claim may have had one.
 		Window: e.cfg.Window,
 		Route:  e.StoredRoute(c.Route.Name),

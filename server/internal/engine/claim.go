@@ -59,7 +59,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 	if err == nil && f.mine {
 		took := time.Since(started)
 		window.add(took)
-		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Duration: took})
+		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: took})
 	}
 	return f, err
 }

@@ -47,6 +47,7 @@ type Event struct {
 	Kind     Kind
 	Route    string
 	ID       store.ID
+	Parent   store.ID
 	Code     wire.Code
 	Duration time.Duration
 	Count    int

@@ -57,6 +57,7 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 func (r *run) open(ctx context.Context) (stop func()) {
 	in := r.call.Inbound
 	in.FirstSent = r.record.CreatedAt
+	in.Parent = r.owner.ID
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)

@@ -20,6 +20,8 @@ create table idempotency (
   maybe_ran           boolean     not null default false,
   key                 uuid        not null primary key,
   token               uuid        not null,
+  -- The caller's record, for people who look for the calls of one request. It decides nothing.
+  parent              uuid,
   fingerprint         bytea,
   envelope            bytea,
   route               text,

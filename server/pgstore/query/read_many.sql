@@ -4,7 +4,7 @@
 select k.n, i.*, clock_timestamp() as now, current_setting('synchronous_standby_names') <> '' as synchronous
 from unnest(@keys::uuid[]) with ordinality as k (key, n)
 cross join lateral (
-  select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
+  select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
     created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo
   from /*schema*/idempotency
   where key = k.key

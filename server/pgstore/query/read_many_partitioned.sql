@@ -2,7 +2,7 @@
 select k.n, i.*, clock_timestamp() as now, current_setting('synchronous_standby_names') <> '' as synchronous
 from unnest(@keys::uuid[]) with ordinality as k (key, n)
 cross join lateral (
-  select r.key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
+  select r.key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
     created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
     coalesce(r.envelope, a.envelope) as envelope, route, memo
   from /*schema*/idempotency r

@@ -11,5 +11,5 @@ from (select set_config('lock_timeout', @lock_timeout, true) || set_config('clie
 where s.settings is not null and key = @key and fence = @from
   and (state = 3 or (state = 1 and lease_until <= statement_timestamp()))
   and (first_sent is null or first_sent >= statement_timestamp() - @window::interval)
-returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint,
+returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now

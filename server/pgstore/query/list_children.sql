@@ -1,0 +1,13 @@
+-- ListChildren returns a page of the records that were claimed on behalf of one record, in some
+-- states, without their answers. It lists owners that live too. It reads the whole table, unless
+-- somebody made the index of children (DESIGN.md).
+select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
+  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+from /*schema*/idempotency
+where parent = @parent
+  and (@effect::smallint = 0 or effect = @effect::smallint)
+  and state = any (@states::smallint[])
+  and (@route::text = '' or route = @route::text)
+  and isfinite(created_at) and (created_at, key) > (@after_created_at::timestamptz, @after_key::uuid)
+order by created_at, key
+limit @limit
