@@ -70,7 +70,8 @@ type Route struct {
 	// the caller tries again. nil: such a retry gets response-gone.
 	Render func(r *http.Request, status int, reference string) (Response, error)
 	// OnCommitError answers a run whose COMMIT the store refused for a violated
-	// constraint (SQLSTATE class 23): a deferred constraint is checked only there.
+	// constraint (SQLSTATE class 23): a deferred constraint is checked only there, and
+	// statements of pgstore.Queue are sent with it.
 	// Everything is rolled back before the call. The answer is stored, and every
 	// retry gets it. ctx is the run's, without a transaction.
 	//

@@ -20,7 +20,9 @@ import (
 func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 	f := new(functions)
 	_, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		NameQueries(ctx, conn, batch.QueuedQueries)
+		if err := NameQueries(ctx, conn, batch.QueuedQueries); err != nil {
+			return struct{}{}, err
+		}
 		if err := Name(ctx, conn, hear); err != nil {
 			return struct{}{}, &nothingChanged{err}
 		}

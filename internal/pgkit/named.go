@@ -56,15 +56,17 @@ func Name(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 const maxNames = 256
 
 // NameQueries is [Name] for queries that are not of this module, as long as the connection has few
-// names. It must be outside a transaction block. A query that the server does not accept is left to
-// be sent as it is: it may be a name already. A query without arguments may be several statements,
+// names. A query that the server does not accept is left to be sent as it is: it may be a name
+// already. In a transaction block such a query fails the transaction, and NameQueries returns its
+// error. A query without arguments may be several statements,
 // and is left as well. So is a query with an option among its arguments, because the option may
 // change its text.
-func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery) {
+func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery) error {
 	s := sessionOf(conn.PgConn())
+	inBlock := conn.PgConn().TxStatus() == 'T'
 	for _, q := range queries {
 		if !s.named || len(s.names) >= maxNames {
-			return
+			return nil
 		}
 		if len(q.Arguments) == 0 {
 			continue
@@ -72,10 +74,15 @@ func NameQueries(ctx context.Context, conn *pgx.Conn, queries []*pgx.QueuedQuery
 		if _, rewritten := q.Arguments[0].(pgx.QueryRewriter); rewritten {
 			continue
 		}
-		if err := s.name(ctx, conn, q.SQL); err != nil {
+		err := s.name(ctx, conn, q.SQL)
+		if err != nil && inBlock {
+			return err
+		}
+		if err != nil {
 			s.remember(q.SQL, false) // once is enough
 		}
 	}
+	return nil
 }
 
 // MayName reports whether conn's session lasts, so that names do.

@@ -123,12 +123,21 @@ func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
 // committed ends a batch whose last message commits it.
 func committed(results pgx.BatchResults) error {
 	err := results.Close()
-	var unsent pgx.ErrPreprocessingBatch
-	if errors.As(err, &unsent) {
-		return &nothingChanged{err} // the sync that commits was not sent
+	if IsUnsent(err) {
+		return Unsent(err)
 	}
 	return err
 }
+
+// IsUnsent reports whether err is of a batch that pgx gave up before it sent the sync, and with it the commit.
+func IsUnsent(err error) bool {
+	var unsent pgx.ErrPreprocessingBatch
+	return errors.As(err, &unsent)
+}
+
+// Unsent marks the error of a write that came before its commit was sent: the error says that nothing became durable,
+// also if it does not look like that.
+func Unsent(err error) error { return &nothingChanged{err} }
 
 // Tx runs body in a READ COMMITTED transaction and commits it. If body returns
 // an error the transaction is rolled back, and Tx returns that error: nothing

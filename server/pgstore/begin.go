@@ -190,7 +190,9 @@ func (t *tx) begin(ctx context.Context) func(*pgx.Conn) (pgx.Tx, error) {
 // the queries.
 func (t *tx) beginWith(ctx context.Context, queries ...*pgx.QueuedQuery) (results pgx.BatchResults, err error) {
 	return results, t.open(ctx, func(conn *pgx.Conn) (pgx.Tx, error) {
-		pgkit.NameQueries(ctx, conn, queries)
+		if err := pgkit.NameQueries(ctx, conn, queries); err != nil {
+			return nil, err
+		}
 		batch := new(pgx.Batch)
 		batch.BeginTx(t.options(conn))
 		batch.QueuedQueries = append(batch.QueuedQueries, queries...)

@@ -149,6 +149,37 @@ func ExampleBarrier() {
 	// <nil>
 }
 
+// The handler reads in its transaction, and leaves the write to the round trip of the commit.
+func ExampleQueue() {
+	ctx := context.Background()
+	store, stop, err := openExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task := server.Task{Name: "book", Scope: "acme", Effect: server.Transactional}
+	for _, key := range []string{"order-42", "order-42", "order-43"} {
+		n, replayed, err := server.Do(ctx, guard, task, childkey.MustParse(key), 4200, func(ctx context.Context, cents int) (n int, err error) {
+			if err := pgstore.Tx(ctx).QueryRow(ctx, "select count(*) from entry").Scan(&n); err != nil {
+				return 0, err
+			}
+			return n + 1, pgstore.Queue(ctx, "insert into entry values ($1)", cents)
+		})
+		fmt.Println(n, replayed, err)
+	}
+	// Output:
+	// 1 false <nil>
+	// 1 true <nil>
+	// 2 false <nil>
+}
+
 // A handler that uses database/sql has the run's own transaction.
 func ExampleSQLTx() {
 	ctx := context.Background()

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -44,6 +45,13 @@ func newFaultyService(t *testing.T) *faultyService {
 		"/transactional": {server.Transactional, func(ctx context.Context, key string) error {
 			_, err := pgstore.Tx(ctx).Exec(ctx, insert, key, "do")
 			return err
+		}},
+		"/queued": {server.Transactional, func(ctx context.Context, key string) error {
+			return pgstore.Queue(ctx, insert, key, "do")
+		}},
+		"/partly-queued": {server.Transactional, func(ctx context.Context, key string) error {
+			_, err := pgstore.Tx(ctx).Exec(ctx, "delete from effect where key = $1", key)
+			return errors.Join(err, pgstore.Queue(ctx, insert, key, "do"))
 		}},
 		"/keyed": {server.Keyed, func(ctx context.Context, key string) error {
 			return pgstore.OnComplete(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -108,7 +116,7 @@ func (s *faultyService) effects(t *testing.T, key, what string) int {
 // once, an answer that was given stays the answer, and no key is stuck.
 func TestInjection_requests(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/transactional", "/keyed", "/opaque"} {
+	for _, path := range []string{"/transactional", "/queued", "/partly-queued", "/keyed", "/opaque"} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
 			s := newFaultyService(t)

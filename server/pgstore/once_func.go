@@ -137,8 +137,37 @@ func (t *tx) commit(ctx context.Context) error {
 	if _, ok := t.end(); !ok {
 		return ErrTxEnded
 	}
+	queued := t.queue.close()
 	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		if len(queued) > 0 {
+			return struct{}{}, commitQueued(ctx, conn, queued)
+		}
 		return struct{}{}, pgkit.Commit(ctx, conn)
 	})
 	return err
+}
+
+// commitQueued sends the queued statements and COMMIT, in one round trip.
+func commitQueued(ctx context.Context, conn *pgx.Conn, queued []*pgx.QueuedQuery) error {
+	if err := pgkit.NameQueries(ctx, conn, queued); err != nil {
+		return unnamed(err)
+	}
+	batch := new(pgx.Batch)
+	appendQueries(batch, queued)
+	batch.Queue("set local client_min_messages = warning") // see [pgkit.Commit]
+	batch.Queue("commit")
+	results := conn.SendBatch(ctx, batch)
+	err := execAll(results, len(queued)+1)
+	if err != nil {
+		_ = results.Close() // says the same
+		return queuedRefused(err)
+	}
+	tag, err := results.Exec()
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && tag.String() != "COMMIT" {
+		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
+	}
+	return commitRefused(err)
 }

@@ -24,6 +24,7 @@ type tx struct {
 	store   *Store
 	verdict error   // Err returns it once the transaction has ended, or could not begin.
 	sql     sqlView // The view that SQLTx made of it, if SQLTx was called.
+	queue   queue   // Statements for the last round trip.
 	// runs is for the methods without a ctx: a handler's Conn and LargeObjects.
 	runs context.Context //nolint:containedctx // it is the run's
 }
@@ -88,6 +89,7 @@ func (t *tx) end() (stage, bool) {
 	stage := t.stage
 	t.mu.Unlock()
 	if !ended {
+		t.queue.close()
 		t.closeSQL(stage)
 	}
 	return stage, !ended
@@ -106,8 +108,9 @@ func (t *tx) closeSQL(from stage) {
 	t.sql.close()
 }
 
-// Settle implements [store.Tx]: the settlement and COMMIT, in one round trip. If the transaction
-// was never used, the settlement is the same as that of any other run.
+// Settle implements [store.Tx]: the queued statements, the settlement and COMMIT, in one round trip. If the transaction
+// was never used, the settlement is the same as that of any other run. If it has only queued statements, BEGIN is in
+// that round trip, too.
 //
 // A [*store.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
 // handler did to the transaction, or the COMMIT that was refused. No row is committed
@@ -136,12 +139,18 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 }
 
 func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Settlement) error {
+	queued := t.queue.close()
 	if from != stageBegun {
-		return t.store.settleUnused(ctx, o, end)
+		if len(queued) == 0 {
+			return t.store.settleUnused(ctx, o, end)
+		}
+		if err := t.takeConn(ctx); err != nil {
+			return err
+		}
 	}
 	unsent := false
 	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		sent, err := t.store.settleAndCommit(ctx, conn, o, end)
+		sent, err := t.store.settleAndCommit(ctx, conn, settlement{o, end}, ending{begin: t.beginSQL(from, conn), queued: queued})
 		unsent = !sent && conn.IsClosed()
 		return struct{}{}, err
 	})
@@ -155,6 +164,24 @@ func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Se
 	return err
 }
 
+// takeConn takes a connection for a transaction whose only statements are queued.
+func (t *tx) takeConn(ctx context.Context) error {
+	conn, err := t.store.hold(ctx)
+	if err != nil {
+		return err
+	}
+	t.conn = conn
+	return nil
+}
+
+// beginSQL returns the BEGIN that conn still needs, or "".
+func (t *tx) beginSQL(from stage, conn *pgx.Conn) string {
+	if from == stageBegun {
+		return ""
+	}
+	return beginAt(t.options(conn).IsoLevel)
+}
+
 // settleUnused settles a run whose transaction was never begun.
 func (s *Store) settleUnused(ctx context.Context, o store.Owner, end store.Settlement) error {
 	ok, err := s.settleRow(ctx, o, end)
@@ -162,71 +189,6 @@ func (s *Store) settleUnused(ctx context.Context, o store.Owner, end store.Settl
 		return store.ErrLeaseLost
 	}
 	return err
-}
-
-// settleAndCommit settles and commits, in one round trip. The handler's work must not be lost for
-// want of a partition for its answer. Without a partition the answer goes to its record, in a
-// second round trip. It reports whether the COMMIT may have been sent.
-func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, o store.Owner, end store.Settlement) (sent bool, err error) {
-	apart := s.apart(end)
-	sent, err = s.settleAs(ctx, conn, settlement{o, end}, apart)
-	if !apart || !s.lacksPartition(err) {
-		return sent, err
-	}
-	if _, err := conn.Exec(ctx, "rollback to savepoint "+beforeAnswer); err != nil {
-		return false, err
-	}
-	return s.settleAs(ctx, conn, settlement{o, end}, false)
-}
-
-// beforeAnswer is where a transaction goes back to if its answer finds no partition.
-const beforeAnswer = "fanonce_before_answer"
-
-// settleAs is safe in one round trip because the settlement fails where
-// it finds no owner: the server then passes over the COMMIT behind it.
-func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool) (sent bool, err error) {
-	st := s.settleQuery(apart, true).Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
-	if err := st.Err(); err != nil {
-		return false, err
-	}
-	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
-		return false, err
-	}
-	return true, s.sendSettlement(ctx, conn, st, apart)
-}
-
-func (s *Store) sendSettlement(ctx context.Context, conn *pgx.Conn, st pgkit.Statement, apart bool) error {
-	batch := new(pgx.Batch)
-	if apart {
-		batch.Queue("savepoint " + beforeAnswer)
-	}
-	batch.Queue(st.SQL, st.Args...)
-	batch.Queue("commit")
-	results := conn.SendBatch(ctx, batch)
-	if apart {
-		_, _ = results.Exec() // if it fails, the next statement fails too
-	}
-	_, settleErr := results.Exec()
-	tag, err := results.Exec()
-	if closeErr := results.Close(); err == nil {
-		err = closeErr
-	}
-	switch {
-	case isLeaseLost(settleErr):
-		return store.ErrLeaseLost
-	case settleErr != nil:
-		return settleErr
-	case err == nil && tag.String() != "COMMIT":
-		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
-	}
-	return commitRefused(err)
-}
-
-// isLeaseLost reports that err is the failure that settle_tx.sql makes for
-// itself.
-func isLeaseLost(err error) bool {
-	var pgErr *pgconn.PgError
-	return !errors.Is(err, pgkit.ErrFateUnknown) && errors.As(err, &pgErr) && pgErr.Code == "22P02"
 }
 
 // conflict gives a serialization failure or deadlock the server's name.

@@ -64,8 +64,9 @@ type TxError struct {
 	// Reason is the store's own explanation, for a person. It holds no value of a
 	// row or an argument. It may be empty.
 	Reason string
-	// Commit means that the store refused the COMMIT: a deferred constraint is
-	// checked there. Otherwise it refused a statement before.
+	// Commit means that the store refused the COMMIT, or a statement that was sent
+	// together with it: the handler had returned. A deferred constraint is checked in
+	// the COMMIT. Otherwise the store refused a statement before.
 	Commit bool
 	// Ended means that the handler ended the transaction by a statement of its
 	// own. Its rows may be committed.

@@ -1,0 +1,267 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// Queued statements need no round trip of their own, and run in their order after the others.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	queued := func(ctx context.Context, what ...string) error {
+		for _, w := range what {
+			if err := pgstore.Queue(ctx, "insert into step (key, what) values ($1, $2)", t.Name(), w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, way := range []struct {
+		name  string
+		trips int64 // of the whole run, when everything is described
+		want  []string
+		do    func(ctx context.Context) error
+	}{
+		{"only queued", 2, []string{"a", "b"}, func(ctx context.Context) error { return queued(ctx, "a", "b") }},
+		{"after others", 3, []string{"first", "a", "b"}, func(ctx context.Context) error {
+			err := queued(ctx, "a")
+			_, sent := pgstore.Tx(ctx).Exec(ctx, "insert into step (key, what) values ($1, 'first')", t.Name())
+			return errors.Join(err, sent, queued(ctx, "b"))
+		}},
+		{"beside a savepoint", -1, []string{"a"}, func(ctx context.Context) error {
+			savepoint, err := pgstore.Tx(ctx).Begin(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = savepoint.Exec(ctx, "insert into step (key, what) values ($1, 'undone')", t.Name())
+			return errors.Join(err, queued(ctx, "a"), savepoint.Rollback(ctx))
+		}},
+		{"with named arguments", -1, []string{"a"}, func(ctx context.Context) error {
+			return pgstore.Queue(ctx, "insert into step (key, what) values (@key, @what)", pgx.NamedArgs{"key": t.Name(), "what": "a"})
+		}},
+		{"without arguments", 2, []string{"a"}, func(ctx context.Context) error {
+			return pgstore.Queue(ctx, "/* a; /* nested */ */ -- commit\n insert into step (key, what) values ('k', 'a')")
+		}},
+	} {
+		for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.Serializable} {
+			t.Run(fmt.Sprint(way.name, " at ", level), func(t *testing.T) {
+				t.Parallel()
+				seen := new(trips)
+				s, look := open(t, pgstore.Config{Isolation: level}, seen.watch)
+				exec(t, look, "create table step (n serial, key text, what text)")
+				g, err := server.NewGuard(s, server.Unscoped, server.Config{})
+				require.NoError(t, err)
+				var last int64
+				for i := range 4 {
+					exec(t, look, "truncate step")
+					last = seen.count(func() {
+						_, err := do(t, g, server.Transactional, fmt.Sprint("k", i), func(ctx context.Context) (int, error) { return 7, way.do(ctx) })
+						require.NoError(t, err)
+					})
+					rows, err := look.Query(t.Context(), "select what from step order by n")
+					require.NoError(t, err)
+					got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+					require.NoError(t, err)
+					require.Equal(t, way.want, got)
+				}
+				if way.trips > 0 {
+					require.Equal(t, way.trips, last, "round trips of a run")
+				}
+				require.Equal(t, 4, queryRow[int](t, look, "select count(*) from idempotency where state = 2"))
+			})
+		}
+	}
+}
+
+// A queued statement that fails leaves nothing, and is answered as a refused COMMIT. The handler has answered already.
+func TestQueue_fails(t *testing.T) {
+	t.Parallel()
+	begun := func(ctx context.Context) error {
+		_, err := pgstore.Tx(ctx).Exec(ctx, "insert into users (name) values ($1)", "bob")
+		return err
+	}
+	for _, failure := range []struct {
+		name, sql  string
+		args       []any
+		code       wire.Code // without OnCommitError
+		constraint string    // "": it is no violation
+	}{
+		{"violation", insertAnn, nil, wire.TransactionFailed, "one_name"},
+		{"violation at the commit", "insert into users values ($1, 1)", []any{"carl"}, wire.TransactionFailed, "one_late"},
+		{"no such table", "insert into nowhere values ($1)", []any{1}, wire.TransactionFailed, ""},
+		{"no SQL", "insort into users values ($1)", []any{1}, wire.TransactionFailed, ""},
+		{"a number that is none", "select $1::text::int", []any{"x"}, wire.TransactionFailed, ""},
+		{"an argument that cannot be sent", "insert into users (late) values ($1)", []any{struct{}{}}, wire.TransactionFailed, ""},
+		{"two statements", insertBob + "; commit", nil, wire.TransactionFailed, ""},
+		{"the server's trouble", raise("53100"), nil, wire.StoreUnavailable, ""},
+	} {
+		for name, before := range map[string]func(ctx context.Context) error{"alone": func(context.Context) error { return nil }, "after another": begun} {
+			t.Run(failure.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				g, look := users(t, server.Config{})
+				handler := func(rw http.ResponseWriter, r *http.Request) {
+					ctx := r.Context()
+					for _, err := range []error{before(ctx), pgstore.Queue(ctx, "insert into users (name) values ($1)", "dora"), pgstore.Queue(ctx, failure.sql, failure.args...)} {
+						if err != nil {
+							panic(err)
+						}
+					}
+					rw.WriteHeader(http.StatusCreated)
+				}
+				rows := func() int { return queryRow[int](t, look, "select count(*) from users where name <> 'ann'") }
+				plain := routeOn(t, g, server.Route{Effect: server.Transactional}, handler)
+				for range 5 { // the statement has a name on each connection then, or none
+					requireCode(t, postTo(plain, "plain"), failure.code)
+				}
+				require.Zero(t, rows())
+				require.Equal(t, server.StateReleased, server.State(queryRow[int](t, look, "select state from idempotency")))
+				require.False(t, queryRow[bool](t, look, "select maybe_ran from idempotency"))
+
+				var constraint string
+				answers := routeOn(t, g, server.Route{
+					Effect: server.Transactional,
+					OnCommitError: func(_ context.Context, refused *store.TxError) (server.Response, error) {
+						constraint = refused.Constraint
+						return server.Response{Status: http.StatusConflict}, nil
+					},
+				}, handler)
+				w := postTo(answers, "answered")
+				require.Equal(t, failure.constraint, constraint)
+				require.Zero(t, rows())
+				if failure.constraint == "" {
+					requireCode(t, w, failure.code)
+					return
+				}
+				require.Equal(t, http.StatusConflict, w.Code)
+				again := postTo(answers, "answered")
+				require.Equal(t, []string{"409", "true"}, []string{fmt.Sprint(again.Code), again.Header().Get(wire.HeaderReplayed)})
+			})
+		}
+	}
+}
+
+// A conflict in a queued statement runs the handler again.
+func TestQueue_conflict(t *testing.T) {
+	t.Parallel()
+	g, look := users(t, server.Config{})
+	runs := 0
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+		sql := insertBob
+		if runs++; runs < 3 {
+			sql = raise("40P01")
+		}
+		if err := pgstore.Queue(r.Context(), sql); err != nil {
+			panic(err)
+		}
+		rw.WriteHeader(http.StatusCreated)
+	})
+	require.Equal(t, http.StatusCreated, postTo(h, "k").Code)
+	require.Equal(t, []int{3, 1}, []int{runs, queryRow[int](t, look, countUsers, "bob")})
+}
+
+// A run that lost its key commits no queued statement.
+func TestQueue_leaseLost(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{})
+	exec(t, look, "create table effect (what text)")
+	o := claim(t, s)
+	o.Token = random()
+	tx, ctx := unbegun(t, s)
+	require.NoError(t, pgstore.Queue(ctx, "insert into effect values ($1)", "lost"))
+	require.ErrorIs(t, tx.Settle(t.Context(), o, completion), store.ErrLeaseLost)
+	require.Zero(t, queryRow[int](t, look, "select count(*) from effect"))
+}
+
+// Without a partition for the answer the settlement is sent again, and queued statements are not.
+func TestQueue_answerWithoutPartition(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned})
+	exec(t, look, "create table effect (what text)")
+	for n, first := range []bool{false, true} {
+		require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
+		for _, name := range partitionNames(t, look) {
+			exec(t, look, "drop table "+name)
+		}
+		o := claim(t, s)
+		tx, ctx := unbegun(t, s)
+		if first {
+			_, err := pgstore.Tx(ctx).Exec(ctx, "select 1")
+			require.NoError(t, err)
+		}
+		require.NoError(t, pgstore.Queue(ctx, "insert into effect values ($1)", "kept"))
+		require.NoError(t, tx.Settle(t.Context(), o, completion))
+		require.Equal(t, completion.Answer, read(t, s, o.ID).Answer)
+		require.Equal(t, n+1, queryRow[int](t, look, "select count(*) from effect"))
+	}
+}
+
+func TestQueue_badInput(t *testing.T) {
+	t.Parallel()
+	require.ErrorIs(t, pgstore.Queue(t.Context(), "select 1"), pgstore.ErrNoTx)
+	s, _ := open(t, pgstore.Config{})
+	tx, ctx := unbegun(t, s)
+	for _, sql := range []string{"", " ;", "-- nothing", "/* nothing", "/**/"} {
+		require.ErrorIs(t, pgstore.Queue(ctx, sql), pgstore.ErrArgument, sql)
+	}
+	for _, sql := range []string{
+		"commit", "COMMIT and chain", " end", "Rollback", "abort;", "begin", "start transaction", "prepare transaction 'x'",
+		"-- why\ncommit", "/* why */ commit", "/* a /* b */ */;rollback to savepoint x",
+	} {
+		require.ErrorIs(t, pgstore.Queue(ctx, sql), pgstore.ErrTxOwned, sql)
+	}
+	for _, sql := range []string{"(select 1)", "with x as (select 1) select 1", "select'commit'", "ENDED"} {
+		require.NoError(t, pgstore.Queue(ctx, sql), sql)
+	}
+	require.NoError(t, tx.Rollback(ctx))
+	require.ErrorIs(t, pgstore.Queue(ctx, "select 1"), pgstore.ErrTxEnded)
+}
+
+// OnceFunc sends what its work has queued together with COMMIT.
+func TestStore_OnceFunc_queued(t *testing.T) {
+	t.Parallel()
+	seen := new(trips)
+	s, look := open(t, pgstore.Config{}, seen.watch)
+	exec(t, look, "create table effect (what text constraint short check (length(what) < 5), late int constraint one_late unique deferrable initially deferred)")
+	once := func(key, what string, late int) (first bool, err error) {
+		return s.OnceFunc(t.Context(), invoice(t, key, "p"), func(ctx context.Context, _ pgx.Tx) error {
+			return pgstore.Queue(ctx, "insert into effect values ($1, $2)", what, late)
+		})
+	}
+	var last int64
+	for i := range 4 {
+		last = seen.count(func() {
+			first, err := once(fmt.Sprint("k", i), "done", i)
+			require.NoError(t, err)
+			require.True(t, first)
+		})
+	}
+	require.EqualValues(t, 2, last, "the key with BEGIN, the work with COMMIT")
+	for name, violate := range map[string]func() (bool, error){
+		"short":    func() (bool, error) { return once("failed", "too long", 9) },
+		"one_late": func() (bool, error) { return once("failed", "late", 1) },
+	} {
+		first, err := violate()
+		require.False(t, first)
+		var refused *pgconn.PgError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, name, refused.ConstraintName)
+		require.ErrorIs(t, err, pgstore.ErrTxFailed)
+	}
+	first, err := once("failed", "ok", 9)
+	require.NoError(t, err)
+	require.True(t, first, "nothing of the failures was left")
+	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from effect"))
+}
