@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server/internal/engine"
+	"github.com/fanonce/fanonce/server/internal/record"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -43,52 +45,76 @@ import (
 func (g *Guard) Do(ctx context.Context, t Task, key childkey.Key, input []byte,
 	work func(ctx context.Context) (Response, error),
 ) (answer Response, replayed bool, err error) {
-	switch {
-	case g == nil:
-		return Response{}, false, reject("guard", "nil", "a Guard is required")
-	case work == nil:
+	if work == nil {
 		return Response{}, false, reject("work", "nil", "a function is required")
 	}
-	c, err := g.newCall(ctx, &t, key, input)
-	if err != nil {
-		return Response{}, false, err
+	answer, stored, err := g.perform(ctx, &t, key, input, work)
+	if stored == nil {
+		return answer, false, err
 	}
-	var failure error
-	c.Work = func(ctx context.Context) (res engine.Result) {
-		answer, res, failure = g.worked(ctx, work)
-		return res
+	opened, err := replayedAnswer(stored)
+	if opened.status == 0 {
+		return Response{}, true, err
 	}
-	switch o := g.do(ctx, c); {
+	answer = opened.response()
+	answer.Body = bytes.Clone(answer.Body) // the envelope is shared with other calls
+	return answer, true, err
+}
+
+// perform is [Guard.Do] without its translation of a stored answer, which it returns if the call is a replay.
+func (g *Guard) perform(ctx context.Context, t *Task, key childkey.Key, input []byte,
+	work func(context.Context) (Response, error),
+) (Response, *store.Answer, error) {
+	if g == nil {
+		return Response{}, nil, reject("guard", "nil", "a Guard is required")
+	}
+	p := &performance{guard: g, work: work}
+	if err := g.taskCall(ctx, &p.call, t, key, input); err != nil {
+		return Response{}, nil, err
+	}
+	p.call.Work = p.run
+	switch o := g.do(ctx, &p.call); {
 	case o.replay != nil:
-		answer, err = replayedAnswer(o.replay)
-		return answer, true, err
+		return Response{}, o.replay, nil
 	case o.ran:
-		return answer, false, failure
-	case failure != nil:
-		return Response{}, false, errors.Join(refusedError(o), failure)
+		return p.answer, nil, p.failure
+	case p.failure != nil:
+		return Response{}, nil, errors.Join(refusedError(o), p.failure)
 	default:
-		return Response{}, false, refusedError(o)
+		return Response{}, nil, refusedError(o)
 	}
 }
 
-// worked runs the function of a task.
-func (g *Guard) worked(ctx context.Context, work func(context.Context) (Response, error)) (Response, engine.Result, error) {
-	answer, failure := work(ctx)
-	if failure == nil && (answer.Status < 200 || answer.Status > 999 || len(answer.Body) > 0 && !bodyAllowed(answer.Status)) {
-		failure = fmt.Errorf("%w: status %d with a body of %d bytes", ErrNotStorable, answer.Status, len(answer.Body))
+// A performance is one call of a task.
+type performance struct {
+	call  call
+	guard *Guard
+	work  func(context.Context) (Response, error)
+	// answer and failure are those of the last run of work.
+	answer  Response
+	failure error
+}
+
+// run runs the task's function. It may run again after a conflict.
+func (p *performance) run(ctx context.Context) engine.Result {
+	p.answer, p.failure = p.work(ctx)
+	if status, size := p.answer.Status, len(p.answer.Body); p.failure == nil &&
+		(status < 200 || status > 999 || size > 0 && !bodyAllowed(status)) {
+		p.failure = fmt.Errorf("%w: status %d with a body of %d bytes", ErrNotStorable, status, size)
 	}
 	switch {
-	case errors.Is(failure, ErrNotStorable):
-		return Response{}, engine.Result{Unfit: true}, failure
-	case failure != nil:
-		failure = settleBy(ctx, failure)
-		answer = failureAnswer(failure)
+	case errors.Is(p.failure, ErrNotStorable):
+		p.answer = Response{}
+		return engine.Result{Unfit: true}
+	case p.failure != nil:
+		p.failure = settleBy(ctx, p.failure)
+		p.answer = failureAnswer(p.failure)
 	}
-	res := resultOf(answer.Status)
-	if envelope, err := g.envelope(answer); err == nil { // otherwise it is too large to store
+	res := resultOf(p.answer.Status)
+	if envelope, err := p.guard.envelope(p.answer); err == nil { // otherwise it is too large to store
 		res.Answer.Envelope = envelope
 	}
-	return answer, res, failure
+	return res
 }
 
 // failureAnswer is the answer of a function that returned err.
@@ -100,21 +126,23 @@ func failureAnswer(err error) Response {
 
 // replayedAnswer is the answer of an earlier run. An answer that a StatusError made is that
 // error again.
-func replayedAnswer(a *store.Answer) (Response, error) {
-	answer, err := responseOf(a.Status, a.Envelope)
-	answer.Body = bytes.Clone(answer.Body) // the envelope is shared with other calls
+func replayedAnswer(a *store.Answer) (storedAnswer, error) {
+	answer, err := openAnswer(a.Status, a.Envelope)
 	switch {
 	case err != nil:
-		return Response{}, refusal(wire.RecordUnreadable, err)
-	case a.Status < http.StatusBadRequest, answer.Header.Get("Content-Type") != wire.ProblemContentType:
+		return storedAnswer{}, refusal(wire.RecordUnreadable, err)
+	case a.Status < http.StatusBadRequest, !slices.Contains(answer.lines, problemLine):
 		return answer, nil
 	}
 	var p typedProblem
-	if err := json.Unmarshal(answer.Body, &p); err != nil {
-		return Response{}, refusal(wire.RecordUnreadable, err)
+	if err := json.Unmarshal(answer.body, &p); err != nil {
+		return storedAnswer{}, refusal(wire.RecordUnreadable, err)
 	}
 	return answer, &StatusError{Status: a.Status, Code: p.Code, Detail: p.Detail}
 }
+
+// problemLine is the header line of an answer that failureAnswer made.
+var problemLine = record.Line{Name: "Content-Type", Value: wire.ProblemContentType}
 
 // Do runs fn once for key: [Guard.Do] for a function with types. The first call runs fn. The others get its result,
 // encoded and decoded as JSON, and replayed true. The key is bound to the JSON of in.
@@ -132,7 +160,7 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 		return out, false, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	failed := false
-	answer, replayed, err := g.Do(ctx, t, key, input, func(ctx context.Context) (Response, error) {
+	_, stored, err := g.perform(ctx, &t, key, input, func(ctx context.Context) (Response, error) {
 		var err error
 		out, err = fn(ctx, in)
 		if failed = err != nil; failed {
@@ -141,17 +169,26 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 		return encoded(out)
 	})
 	switch {
-	case replayed && err == nil:
-		if err := contract.Decode(answer.Body, &out); err != nil {
-			return out, true, refusal(wire.RecordUnreadable, err)
-		}
-		return out, true, nil
+	case stored != nil:
+		return decodedReplay[Out](stored)
 	case err != nil && !failed:
 		var none Out // the result of fn does not count
-		return none, replayed, err
+		return none, false, err
 	default:
-		return out, replayed, err
+		return out, false, err
 	}
+}
+
+// decodedReplay is the result of an earlier run.
+func decodedReplay[Out any](stored *store.Answer) (out Out, replayed bool, err error) {
+	answer, err := replayedAnswer(stored)
+	if err != nil {
+		return out, true, err
+	}
+	if err := contract.Decode(answer.body, &out); err != nil {
+		return out, true, refusal(wire.RecordUnreadable, err)
+	}
+	return out, true, nil
 }
 
 // encoded is the answer with a function's result.
@@ -160,8 +197,11 @@ func encoded(out any) (Response, error) {
 	if err != nil {
 		return Response{}, fmt.Errorf("%w: %w", ErrNotStorable, err)
 	}
-	return Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {contract.ContentType}}, Body: body}, nil
+	return Response{Status: http.StatusOK, Header: encodedHeader, Body: body}, nil
 }
+
+// encodedHeader is the header of every function's result. It is shared and must not change.
+var encodedHeader = http.Header{"Content-Type": {contract.ContentType}}
 
 // refusedError is the error for an outcome that is neither a run nor a replay.
 func refusedError(o outcome) error {

@@ -86,8 +86,8 @@ func (g *Guard) lookedUp(rec *store.Record) Lookup {
 		l.ReplayUntil = rec.ReplayUntil
 		l.Response = Response{Status: rec.Answer.Status}
 		if answer, err := g.sealer.OpenAnswer(rec); err == nil && !isReference(&answer) {
-			if r, err := responseOf(answer.Status, answer.Envelope); err == nil {
-				l.Response = r
+			if a, err := openAnswer(answer.Status, answer.Envelope); err == nil {
+				l.Response = a.response()
 				l.Replayable = rec.Now.Before(rec.ReplayUntil)
 			}
 		}

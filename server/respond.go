@@ -58,7 +58,7 @@ func (r *recorder) serve(w http.ResponseWriter, g *Guard, again bool) {
 // replay sends a stored answer. If the answer cannot be read, replay sends
 // nothing and returns false.
 func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
-	stored, err := responseOf(a.Status, a.Envelope)
+	stored, err := openAnswer(a.Status, a.Envelope)
 	if err != nil {
 		return false
 	}
@@ -67,22 +67,26 @@ func (h *guarded) replay(w http.ResponseWriter, a *store.Answer) bool {
 		delete(header, name)
 	}
 	header["Content-Type"] = nil // not sniffed, unless it is stored
-	for name, values := range stored.Header {
-		if h.guard.headers.allows(name) {
-			header[name] = values // the stored values include those of an outer layer
+	set := newHeaderSetter(header)
+	for i, l := range stored.lines {
+		switch {
+		case !h.guard.headers.allows(l.Name):
+		case i > 0 && stored.lines[i-1].Name == l.Name:
+			header[l.Name] = append(header[l.Name], l.Value)
+		default:
+			set.set(l.Name, l.Value) // the stored values include those of an outer layer
 		}
 	}
-	set := newHeaderSetter(header)
 	set.mark(true)
 	set.set("Cache-Control", "no-store")
 	if a.Status >= 300 {
 		h.guard.adviseRetry(set, false)
 	}
 	if bodyAllowed(a.Status) {
-		set.set("Content-Length", strconv.Itoa(len(stored.Body)))
+		set.set("Content-Length", strconv.Itoa(len(stored.body)))
 	}
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(stored.Body) // a client that is gone asks again
+	_, _ = w.Write(stored.body) // a client that is gone asks again
 	return true
 }
 

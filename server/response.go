@@ -36,14 +36,27 @@ func (g *Guard) envelope(r Response) ([]byte, error) {
 	if int64(len(r.Body)) > g.cfg.MaxResponseBytes {
 		return nil, fmt.Errorf("%w: a body of %d bytes, MaxResponseBytes is %d", ErrArgument, len(r.Body), g.cfg.MaxResponseBytes)
 	}
-	envelope, ok := record.EncodeEnvelope(g.headers.lines(canonicalHeader(r.Header)), r.Body)
+	header := r.Header
+	if !isCanonical(header) {
+		header = canonicalHeader(header)
+	}
+	envelope, ok := record.EncodeEnvelope(g.headers.lines(header), r.Body)
 	if !ok {
 		return nil, fmt.Errorf("%w: too many or malformed headers", ErrArgument)
 	}
 	return envelope, nil
 }
 
-// canonicalHeader is h with canonical names, as net/http spells them.
+func isCanonical(h http.Header) bool {
+	for name := range h {
+		if textproto.CanonicalMIMEHeaderKey(name) != name {
+			return false
+		}
+	}
+	return true
+}
+
+// canonicalHeader is a copy of h with canonical names, as net/http spells them.
 func canonicalHeader(h http.Header) http.Header {
 	canonical := make(http.Header, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -54,17 +67,28 @@ func canonicalHeader(h http.Header) http.Header {
 	return canonical
 }
 
-// responseOf decodes a stored answer. The body shares envelope's memory.
-func responseOf(status int, envelope []byte) (Response, error) {
+// A storedAnswer is a stored answer, decoded. The body shares the envelope's memory.
+type storedAnswer struct {
+	status int
+	lines  []record.Line // those of one name follow each other
+	body   []byte
+}
+
+func openAnswer(status int, envelope []byte) (storedAnswer, error) {
 	lines, body, err := record.DecodeEnvelope(envelope)
 	if err != nil || status < 200 || status > 999 || (len(body) > 0 && !bodyAllowed(status)) {
-		return Response{}, record.ErrEnvelope
+		return storedAnswer{}, record.ErrEnvelope
 	}
-	r := Response{Status: status, Header: make(http.Header, len(lines)), Body: body}
-	for _, l := range lines {
+	return storedAnswer{status, lines, body}, nil
+}
+
+// response is the answer with the body that it shares.
+func (a *storedAnswer) response() Response {
+	r := Response{Status: a.status, Header: make(http.Header, len(a.lines)), Body: a.body}
+	for _, l := range a.lines {
 		r.Header[l.Name] = append(r.Header[l.Name], l.Value)
 	}
-	return r, nil
+	return r
 }
 
 // defaultReplayHeaders are the headers that describe the answer itself. The doc

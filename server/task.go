@@ -80,13 +80,13 @@ func (g *Guard) checkTaskKey(t *Task, key childkey.Key) error {
 // checkTaskNamespace makes sure that no other guard over the store has the namespace. No guard's own namespace begins
 // with inboxPrefix, and no name has a colon.
 func (g *Guard) checkTaskNamespace(namespace string) error {
-	consumer, ofInbox := strings.CutPrefix(namespace, inboxPrefix)
-	switch err := childkey.CheckName(consumer); {
-	case ofInbox && err != nil:
-		return reject("Task.Namespace", fmt.Sprintf("%q", namespace), err.Error())
-	case ofInbox:
+	if consumer, ofInbox := strings.CutPrefix(namespace, inboxPrefix); ofInbox {
+		if err := childkey.CheckName(consumer); err != nil {
+			return reject("Task.Namespace", fmt.Sprintf("%q", namespace), err.Error())
+		}
 		return nil
-	case namespace != "" && g.cfg.Namespace == "":
+	}
+	if namespace != "" && g.cfg.Namespace == "" {
 		return reject("Task.Namespace", fmt.Sprintf("%q", namespace), "needs a Config.Namespace: else it could be another guard's")
 	}
 	return checkNamespace("Task.Namespace", namespace)
@@ -104,28 +104,28 @@ func (g *Guard) namespaceOf(t *Task) string {
 	}
 }
 
-// newCall makes a call of t with key. input is in the form that is fingerprinted.
-func (g *Guard) newCall(ctx context.Context, t *Task, key childkey.Key, input []byte) (*call, error) {
+// taskCall makes c a call of t with key. input is in the form that is fingerprinted.
+func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key, input []byte) error {
 	if err := g.CheckTask(*t); err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.checkTaskKey(t, key); err != nil {
-		return nil, err
+		return err
 	}
 	if int64(len(input)) > g.cfg.MaxRequestBytes {
-		return nil, refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
+		return refusal(wire.BodyTooLarge, fmt.Errorf("%w: input of %d bytes", ErrArgument, len(input)))
 	}
-	c := &call{Call: engine.Call{
+	c.Call = engine.Call{
 		Route: engine.Route{Name: t.Name, Effect: t.Effect}, Key: key, Forward: t.Cancels, FirstSent: t.FirstSent, Bytes: int64(len(input)),
 		Wait: g.taskWait(t.Wait),
 		Subject: record.Subject{
 			Scope: t.Scope, Namespace: g.namespaceOf(t), Key: key.String(),
 			Method: record.TaskMethod, Path: t.Name, MediaType: contract.ContentType, Cancels: t.Cancels.String(), Body: input,
 		},
-	}}
+	}
 	c.Inbound, _ = wire.FromContext(ctx) // the caller's limits also bound the calls made for it
 	g.identify(c)
-	return c, nil
+	return nil
 }
 
 func (g *Guard) taskWait(wait time.Duration) time.Duration {

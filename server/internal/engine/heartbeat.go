@@ -16,14 +16,19 @@ import (
 // others, and more often. So one record that a transaction holds costs the other
 // runs no time.
 //
-// Each run also has its own alarm. A renewal that hangs must not keep an owner
-// working past the end of its lease.
+// An alarm ends the runs whose leases could not be renewed in time. It does not
+// depend on the calls: one that hangs must not keep an owner working past the end
+// of its lease.
+//
+// The timers are the heartbeat's, and not the runs'. A run that is short, as most
+// are, touches none of them.
 type heartbeat struct {
 	engine *Engine
 
 	mu    sync.Mutex
-	runs  map[store.Token]*heldLease
+	runs  map[store.Token]*run
 	next  [2]nextCall // by tier
+	alarm nextCall
 	calls sync.WaitGroup
 }
 
@@ -33,24 +38,28 @@ const (
 	late     = 1
 )
 
-// A heldLease is the lease of one run.
+// A heldLease is the lease of one run. heartbeat.mu guards it.
 type heldLease struct {
-	run   *run
-	alarm *time.Timer
 	since time.Time // when the run's present lease was asked for
 	tier  int
 	lost  bool // the store said so, and it does not change its mind
+	ended bool // by the alarm
 }
 
-// A nextCall is the next renewal of one tier.
+// A nextCall is the next call of one function of the heartbeat.
 type nextCall struct {
-	timer *time.Timer // nil while nothing is due
-	at    time.Time   // when it goes off
-	round int         // tells a call that its timer was stopped too late
+	call  func()
+	timer *time.Timer // nil until the first
+	at    time.Time   // when it is due; zero: it is not
 }
 
 func newHeartbeat(e *Engine) *heartbeat {
-	return &heartbeat{engine: e, runs: make(map[store.Token]*heldLease)}
+	h := &heartbeat{engine: e, runs: make(map[store.Token]*run)}
+	for tier := range h.next {
+		h.next[tier].call = func() { h.renewTier(tier) }
+	}
+	h.alarm.call = h.endOverdue
+	return h
 }
 
 // interval is the time from one call for a tier to the next. A late run is asked
@@ -66,42 +75,56 @@ func (h *heartbeat) interval(tier int) time.Duration {
 // renew the lease. The handler needs that time to notice.
 func (h *heartbeat) margin() time.Duration { return h.engine.cfg.Lease / 10 }
 
-// hold returns how long an owner may go on if its lease was asked for at asked,
-// by this process's monotonic clock. The store granted the lease later than
-// that, so a difference between the clocks does not matter.
-func (h *heartbeat) hold(asked time.Time) time.Duration {
-	return h.engine.cfg.Lease - h.margin() - time.Since(asked)
-}
+// hold returns how long an owner may go on after its lease was asked for, by this
+// process's monotonic clock. The store granted the lease later than that, so a
+// difference between the clocks does not matter.
+func (h *heartbeat) hold() time.Duration { return h.engine.cfg.Lease - h.margin() }
 
 func (h *heartbeat) add(r *run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs[r.owner.Token] = &heldLease{run: r, since: r.asked, alarm: time.AfterFunc(h.hold(r.asked), r.lose)}
-	h.scheduleAt(punctual, r.asked.Add(h.interval(punctual)))
+	h.runs[r.owner.Token] = r
+	r.lease.since = r.asked
+	h.alarm.schedule(r.asked.Add(h.hold()))
+	h.next[punctual].schedule(r.asked.Add(h.interval(punctual)))
 }
 
 func (h *heartbeat) remove(r *run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l, ok := h.runs[r.owner.Token]; ok {
-		l.alarm.Stop()
-		delete(h.runs, r.owner.Token)
-	}
+	delete(h.runs, r.owner.Token)
 	if len(h.runs) == 0 {
+		h.alarm.stop()
 		for i := range h.next {
 			h.next[i].stop()
 		}
 	}
 }
 
+// schedule makes the call due at that time, unless it is due earlier. The time counts from when a lease was asked for:
+// a claim that took long has left little of its lease. The caller holds heartbeat.mu.
+func (c *nextCall) schedule(at time.Time) {
+	if !c.at.IsZero() && !at.Before(c.at) {
+		return
+	}
+	c.at = at
+	if c.timer == nil {
+		c.timer = time.AfterFunc(time.Until(at), c.call)
+		return
+	}
+	c.timer.Reset(time.Until(at))
+}
+
 // stop makes sure that no call follows. The caller holds heartbeat.mu.
 func (c *nextCall) stop() {
 	if c.timer != nil {
 		c.timer.Stop()
-		c.timer = nil
-		c.round++
 	}
+	c.at = time.Time{}
 }
+
+// isDue returns false to a call whose timer was stopped or reset too late. The caller holds heartbeat.mu.
+func (c *nextCall) isDue() bool { return !c.at.IsZero() && !time.Now().Before(c.at) }
 
 // schedule makes the next call for each tier due that has runs. The caller holds mu.
 //
@@ -109,44 +132,37 @@ func (c *nextCall) stop() {
 // answers late leaves little of the lease.
 func (h *heartbeat) schedule() {
 	now := time.Now()
-	var due [2]time.Time
-	for _, l := range h.runs {
-		at := now.Add(h.interval(l.tier))
-		switch {
+	for _, r := range h.runs {
+		switch l := &r.lease; {
 		case l.lost:
-			continue
 		case l.tier == punctual:
-			at = l.since.Add(h.interval(punctual))
-		}
-		if next := &due[l.tier]; next.IsZero() || at.Before(*next) {
-			*next = at
-		}
-	}
-	for tier, at := range due {
-		if !at.IsZero() {
-			h.scheduleAt(tier, at)
+			h.next[punctual].schedule(l.since.Add(h.interval(punctual)))
+		default:
+			h.next[late].schedule(now.Add(h.interval(late)))
 		}
 	}
 }
 
-// scheduleAt makes the next call for a tier due at that time, unless it is due
-// earlier. The time counts from when a lease was asked for: a claim that took
-// long has left little of its lease. The caller holds mu.
-func (h *heartbeat) scheduleAt(tier int, at time.Time) {
-	c := &h.next[tier]
-	if c.timer != nil && !at.Before(c.at) {
-		return
+// endOverdue ends the runs whose leases could not be renewed in time.
+func (h *heartbeat) endOverdue() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.alarm.stop()
+	for _, r := range h.runs {
+		switch end := r.lease.since.Add(h.hold()); {
+		case r.lease.ended:
+		case time.Now().Before(end):
+			h.alarm.schedule(end)
+		default:
+			r.lease.ended = true
+			r.lose()
+		}
 	}
-	c.stop()
-	c.round++
-	round := c.round
-	c.at = at
-	c.timer = time.AfterFunc(time.Until(at), func() { h.renewTier(tier, round) })
 }
 
 // renewTier renews the leases of a tier, and schedules the next calls.
-func (h *heartbeat) renewTier(tier, round int) {
-	owners, ok := h.due(tier, round)
+func (h *heartbeat) renewTier(tier int) {
+	owners, at, ok := h.due(tier)
 	if !ok {
 		return
 	}
@@ -161,8 +177,8 @@ func (h *heartbeat) renewTier(tier, round int) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if round == h.next[tier].round {
-		h.next[tier].timer = nil // it went off
+	if c := &h.next[tier]; c.at.Equal(at) { // until now, so that no other call for the tier began
+		c.at = time.Time{}
 	}
 	h.schedule()
 }
@@ -174,25 +190,25 @@ func (h *heartbeat) renew(owners []store.Owner) (store.Renewal, error) {
 	return h.engine.store.Renew(ctx, owners, lease)
 }
 
-// due returns the owners of a tier whose leases are to be renewed. It returns
-// false if the round is over. Else the caller calls h.calls.Done.
+// due returns the owners of a tier whose leases are to be renewed, and the time at which this call was due. It returns
+// false if it is not due. Else the caller calls h.calls.Done.
 //
 // A run that was claimed a moment ago waits for the next call. Most runs end
 // before that, and are never renewed.
-func (h *heartbeat) due(tier, round int) ([]store.Owner, bool) {
+func (h *heartbeat) due(tier int) (owners []store.Owner, at time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if round != h.next[tier].round {
-		return nil, false
+	c := &h.next[tier]
+	if !c.isDue() {
+		return nil, time.Time{}, false
 	}
 	h.calls.Add(1)
-	var owners []store.Owner
-	for _, l := range h.runs {
-		if l.tier == tier && !l.lost && time.Since(l.since) >= h.engine.cfg.Lease/12 {
-			owners = append(owners, l.run.owner)
+	for _, r := range h.runs {
+		if l := &r.lease; l.tier == tier && !l.lost && time.Since(l.since) >= h.engine.cfg.Lease/12 {
+			owners = append(owners, r.owner)
 		}
 	}
-	return owners, true
+	return owners, c.at, true
 }
 
 // apply applies a call's result to each of its owners alone. It sets the alarm of a
@@ -201,29 +217,28 @@ func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Ti
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range owners {
-		if l, ok := h.runs[o.Token]; ok {
-			l.tier = late
+		if r, ok := h.owned(o); ok {
+			r.lease.tier = late
 		}
 	}
 	for _, o := range got.Renewed {
-		if l, ok := h.owned(o); ok {
-			l.tier, l.since = punctual, asked
-			l.alarm.Reset(h.hold(asked))
+		if r, ok := h.owned(o); ok {
+			r.lease.tier, r.lease.since = punctual, asked // the alarm looks at it when it goes off
 		}
 	}
 	for _, o := range got.Lost {
-		if l, ok := h.owned(o); ok {
-			l.tier, l.lost = punctual, true
-			l.run.lose()
+		if r, ok := h.owned(o); ok {
+			r.lease.tier, r.lease.lost = punctual, true
+			r.lose()
 		}
 	}
 }
 
 // owned returns the run of an owner, unless it was settled meanwhile. The caller
 // holds mu.
-func (h *heartbeat) owned(o store.Owner) (*heldLease, bool) {
-	l, ok := h.runs[o.Token]
-	return l, ok && l.run.owner == o
+func (h *heartbeat) owned(o store.Owner) (*run, bool) {
+	r, ok := h.runs[o.Token]
+	return r, ok && r.owner == o
 }
 
 // wait waits for the calls that have begun. It is called when there is no run
@@ -245,8 +260,8 @@ func (h *heartbeat) wait(ctx context.Context) error {
 func (h *heartbeat) cancelAll(cause error) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.runs {
-		l.run.cancel(cause)
+	for _, r := range h.runs {
+		r.cancel(cause)
 	}
 	return len(h.runs)
 }

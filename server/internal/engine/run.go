@@ -28,6 +28,8 @@ type run struct {
 
 	ctx    context.Context //nolint:containedctx // it is the run's life
 	cancel context.CancelCauseFunc
+	beyond context.Context //nolint:containedctx // ctx without its end, for settling
+	lease  heldLease
 	lost   sync.Once
 	taken  bool // the store said that another owner has the key
 }
@@ -38,8 +40,7 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 		engine: e, call: c, member: m, record: f.record, asked: f.asked,
 		owner: store.Owner{ID: c.ID, Token: c.Token, Fence: f.record.Fence},
 	}
-	stop := r.open(ctx)
-	defer stop()
+	defer r.open(ctx)()
 	if e.drain.isClosed() {
 		r.release(false)
 		return e.closingRefusal()
@@ -61,8 +62,8 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
-	ctx = wire.NewContext(ctx, in)
-	ctx, stopTimer := context.WithTimeoutCause(ctx, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
+	r.beyond = wire.NewContext(ctx, in)
+	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.engine.heartbeat.add(r)
 	return func() {
@@ -75,7 +76,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 // detached returns a ctx for settling: neither the client nor the handler's
 // deadline ends it.
 func (r *run) detached(timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.ctx), timeout)
+	return context.WithTimeout(r.beyond, timeout)
 }
 
 // direct runs a Keyed or Opaque call.

@@ -42,7 +42,7 @@ type group struct {
 	started    time.Time // of the run
 	waiting    int
 	changed    chan struct{} // closed at the next change; nil if nobody waits for it
-	hurry      chan struct{} // a follower cannot use record: it is older than the follower
+	hurry      chan struct{} // a follower cannot use record: it is older than the follower; nil until somebody needs it
 }
 
 // A member is one request's place in a group.
@@ -74,7 +74,7 @@ func (gs *groups) join(id store.ID) *member {
 	defer gs.mu.Unlock()
 	g := gs.byID[id]
 	if g == nil {
-		g = &group{hurry: make(chan struct{}, 1)}
+		g = new(group)
 		if gs.byID == nil {
 			gs.byID = make(map[store.ID]*group)
 		}
@@ -187,9 +187,21 @@ func (m *member) settling() {
 // hurry asks the leader to look again at once.
 func (m *member) hurry() {
 	select {
-	case m.g.hurry <- struct{}{}:
+	case m.hurries() <- struct{}{}:
 	default:
 	}
+}
+
+// hurries is where the followers' requests to look again arrive.
+func (m *member) hurries() (requests chan struct{}) {
+	m.update(func(g *group) bool {
+		if g.hurry == nil {
+			g.hurry = make(chan struct{}, 1)
+		}
+		requests = g.hurry
+		return false
+	})
+	return requests
 }
 
 // admit reports whether the member may wait for a run, under the caps.

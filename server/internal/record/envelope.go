@@ -60,6 +60,7 @@ func DecodeEnvelope(b []byte) (lines []Line, body []byte, err error) {
 		return nil, nil, ErrEnvelope
 	}
 	size := 0
+	lines = make([]Line, 0, n)
 	for range n {
 		l := Line{Name: string(d.field()), Value: string(d.field())}
 		if size += len(l.Name) + len(l.Value); d.bad || size > maxEnvelopeBytes || !validLine(l) {
