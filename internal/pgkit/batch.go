@@ -29,14 +29,14 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		s := sessionOf(conn.PgConn())
 		s.refused = false
 		copied := new(pgx.Batch)
-		if !s.readCommitted {
+		if s.needsBlock() {
 			copied.Queue("begin isolation level read committed")
 		}
 		for _, q := range batch.QueuedQueries {
 			copied.Queue(q.SQL, q.Arguments...).Fn = f.own(s, q.Fn)
 		}
 		copied.Queue(hear) // whatever the queries set
-		if !s.readCommitted {
+		if s.needsBlock() {
 			copied.Queue("commit")
 		}
 		return struct{}{}, committed(conn.SendBatch(ctx, copied))

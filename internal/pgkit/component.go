@@ -63,9 +63,13 @@ func Folder(files fs.FS, name string) fs.FS {
 
 // LoadQueries loads the files query/NAME.sql into the queries of these names, as [LoadQuery] does.
 func LoadQueries(files fs.FS, schema string, groups ...map[string]*Query) error {
+	return loadQueries(LoadQuery, files, schema, groups)
+}
+
+func loadQueries(load func(files fs.FS, file, schema string) (Query, error), files fs.FS, schema string, groups []map[string]*Query) error {
 	for _, group := range groups {
 		for name, into := range group {
-			query, err := LoadQuery(files, "query/"+name+".sql", schema)
+			query, err := load(files, "query/"+name+".sql", schema)
 			if err != nil {
 				return err
 			}

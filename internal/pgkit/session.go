@@ -33,6 +33,9 @@ type session struct {
 	// readCommitted: a statement outside a transaction block runs at READ
 	// COMMITTED.
 	readCommitted bool
+	// citus: the server is a coordinator or worker of Citus. A worker commits a statement at once
+	// unless it is in a transaction block, whatever else was sent before the sync.
+	citus bool
 	// waitCanceled: since it was last reset, the server gave up waiting for a
 	// standby to confirm a commit.
 	waitCanceled bool
@@ -168,10 +171,23 @@ func watchNotices(next pgconn.NoticeHandler) pgconn.NoticeHandler {
 // waitCanceled reports that n is the warning that a commit was not confirmed by a
 // standby. Other warnings share its code, and its text may be translated. The
 // server names the function that gave it. Related servers and proxies may leave the
-// name out: then every warning without a code of its own counts.
+// name out: then every warning without a code of its own counts. So does every such warning
+// that a worker of Citus gave, and the warning that a worker's commit failed.
 func waitCanceled(n *pgconn.Notice) bool {
-	return n.Code == "01000" && (n.Routine == "SyncRepWaitForLSN" || n.Routine == "")
+	if n.Code != "01000" {
+		return false
+	}
+	switch n.Routine {
+	case "SyncRepWaitForLSN", "", "DefaultCitusNoticeReceiver", "FinishRemoteTransactionCommit":
+		return true
+	default:
+		return false
+	}
 }
+
+// needsBlock reports whether several statements need a block around them to be one READ COMMITTED
+// transaction.
+func (s *session) needsBlock() bool { return !s.readCommitted || s.citus }
 
 func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 	return func(conn *pgconn.PgConn, err *pgconn.PgError) bool {

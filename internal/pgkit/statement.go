@@ -28,9 +28,10 @@ var (
 // A Query is one SQL statement with named arguments, made ready once: pgx would
 // look for the names again at each call.
 type Query struct {
-	name  string
-	sql   string
-	names []string // names[i] is what $(i+1) was called
+	name        string
+	sql         string
+	names       []string // names[i] is what $(i+1) was called
+	distributed bool
 }
 
 // LoadQuery reads the statement in file. Comments are on lines of their own, and arguments are
@@ -48,10 +49,28 @@ func LoadQuery(files fs.FS, file, schema string) (Query, error) {
 
 // ParseQuery is [LoadQuery] for the text of a statement. Errors show its name.
 func ParseQuery(name, text, schema string) (Query, error) {
+	return parse(Query{name: name}, plainLine.ReplaceAllString(text, "$1"), schema)
+}
+
+// LoadDistributedQuery is [LoadQuery] for tables that are distributed over several servers; see
+// [DistributedText].
+func LoadDistributedQuery(files fs.FS, file, schema string) (Query, error) {
+	text, err := DistributedText(files, file)
+	if err != nil {
+		return Query{}, err
+	}
+	return ParseDistributedQuery(file, text, schema)
+}
+
+// ParseDistributedQuery is [LoadDistributedQuery] for what [DistributedText] returned.
+func ParseDistributedQuery(name, text, schema string) (Query, error) {
+	return parse(Query{name: name, distributed: true}, text, schema)
+}
+
+func parse(q Query, text, schema string) (Query, error) {
 	if err := CheckSchemaName(schema); err != nil {
 		return Query{}, err
 	}
-	q := Query{name: name}
 	sql := strings.ReplaceAll(comment.ReplaceAllString(text, ""), schemaMark, prefix(schema))
 	q.sql = strings.TrimSpace(argument.ReplaceAllStringFunc(sql, q.position))
 	return q, nil
@@ -72,10 +91,12 @@ func (q Query) SQL() string { return q.sql }
 
 // Bind returns the statement with values for its arguments. A name that is
 // missing or unknown is an error wrapping [ErrStatement] when the statement is
-// sent.
+// sent. A statement for distributed tables may leave values out.
 func (q Query) Bind(values pgx.NamedArgs) Statement {
 	st := Statement{SQL: q.sql, Args: make([]any, len(q.names))}
-	if len(values) != len(q.names) {
+	if q.distributed {
+		st.settings = distributedSettings(values)
+	} else if len(values) != len(q.names) {
 		st.err = fmt.Errorf("%w: %s takes %d arguments, got %d", ErrStatement, q.name, len(q.names), len(values))
 		return st
 	}
@@ -95,8 +116,12 @@ type Statement struct {
 	SQL  string
 	Args []any
 
-	err error
+	settings []string // statements that go before it in its transaction
+	err      error
 }
+
+// Settings are the statements that must go before this one in its transaction, mostly none.
+func (s Statement) Settings() []string { return s.settings }
 
 // Err returns what is wrong with the statement, or nil.
 func (s Statement) Err() error { return s.err }

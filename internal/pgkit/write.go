@@ -106,10 +106,13 @@ func together(ctx context.Context, conn *pgx.Conn, parts []part) error {
 }
 
 func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
-	block := !sessionOf(conn.PgConn()).readCommitted
+	block := sessionOf(conn.PgConn()).needsBlock()
 	batch := new(pgx.Batch)
 	if block {
 		batch.Queue("begin isolation level read committed")
+	}
+	for _, setting := range settingsOf(parts) {
+		batch.Queue(setting)
 	}
 	for _, p := range parts {
 		batch.Queue(p.SQL, p.Args...).Query(p.read)
@@ -118,6 +121,17 @@ func sendTogether(ctx context.Context, conn *pgx.Conn, parts []part) error {
 		batch.Queue("commit")
 	}
 	return committed(conn.SendBatch(ctx, batch))
+}
+
+// settingsOf returns the settings of the first part that has any. The parts of one transaction have the
+// same.
+func settingsOf(parts []part) []string {
+	for _, p := range parts {
+		if len(p.settings) > 0 {
+			return p.settings
+		}
+	}
+	return nil
 }
 
 // committed ends a batch whose last message commits it.

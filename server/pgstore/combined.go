@@ -122,17 +122,22 @@ func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statemen
 	keys, tokens := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
 	fences, states := make([]int64, n), make([]int16, n)
 	statuses, envelopes := make([]pgtype.Int4, n), make([][]byte, n)
-	replayFors, keepAnswers := make([]time.Duration, n), make([]pgtype.Interval, n)
+	replayFors, keepAnswers := make([]pgtype.Interval, n), make([]pgtype.Interval, n)
+	leaseLefts := make([]pgtype.Interval, n)
 	maybeRans := make([]bool, n)
 	for i, s := range all {
 		keys[i], tokens[i], fences[i] = uuid(s.owner.ID), uuid(s.owner.Token), s.owner.Fence
 		states[i], maybeRans[i] = int16(s.end.State), s.end.MaybeRan
 		statuses[i], envelopes[i] = answerOf(s.end)
-		replayFors[i], keepAnswers[i] = s.end.ReplayFor, intervalOrNull(s.end.KeepAnswer)
+		keepAnswers[i] = intervalOrNull(s.end.KeepAnswer)
+		if s.end.State == store.StateCompleted {
+			replayFors[i] = pgtype.Interval{Microseconds: s.end.ReplayFor.Microseconds(), Valid: true}
+		}
+		leaseLefts[i].Valid = s.end.State == store.StateInProgress || s.end.State == store.StateUnknown // it ends now
 	}
 	return many.Bind(pgx.NamedArgs{
 		"keys": keys, "tokens": tokens, "fences": fences, "states": states, "statuses": statuses, "envelopes": envelopes,
-		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans, "numbers": pgkit.Numbers(n),
+		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans, "lease_lefts": leaseLefts, "numbers": pgkit.Numbers(n),
 	})
 }
 

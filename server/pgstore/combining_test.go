@@ -370,7 +370,7 @@ func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	st = query(file, pgx.NamedArgs{
 		"keys": make([][16]byte, n), "tokens": make([][16]byte, n), "fences": make([]int64, n), "states": make([]int16, n),
 		"statuses": make([]int32, n), "envelopes": make([][]byte, n), "replay_fors": make([]time.Duration, n),
-		"keep_answers": make([]time.Duration, n), "maybe_rans": make([]bool, n), "numbers": pgkit.Numbers(n),
+		"keep_answers": make([]time.Duration, n), "maybe_rans": make([]bool, n), "lease_lefts": make([]*time.Duration, n), "numbers": pgkit.Numbers(n),
 	})
 	lines, err := tx.Query(t.Context(), "explain "+st.SQL, st.Args...)
 	require.NoError(t, err)

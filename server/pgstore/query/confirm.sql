@@ -4,7 +4,11 @@
 select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now,
   true as synchronous
-from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
-cross join /*schema*/idempotency i
-where s.settings is not null and key = @key
+from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
+cross join -- plain
+--distributed from
+  /*schema*/idempotency i
+where s.settings is not null and -- plain
+--distributed where
+  key = @key
 for no key update of i

@@ -3,8 +3,7 @@
 -- waits for a transaction that is about to write the same key.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, lease_until, expires_at, replay_until, status)
-select @key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
-  s.now, s.now, s.now + @keep::interval, s.now + @keep::interval, 200
-from (select statement_timestamp() as now) s
+values (@key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
+  statement_timestamp(), statement_timestamp(), statement_timestamp() + @keep::interval, statement_timestamp() + @keep::interval, 200)
 on conflict (key) do nothing
 returning true

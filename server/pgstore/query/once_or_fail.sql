@@ -4,5 +4,5 @@
 -- does not. But the first use takes four fifths of the time of a statement that looks first.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint,
   created_at, lease_until, expires_at, replay_until, status)
-select @key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
-  statement_timestamp(), statement_timestamp(), statement_timestamp() + @keep::interval, statement_timestamp() + @keep::interval, 200
+values (@key, @token, 1, 2, 1, @fingerprint_version, @fingerprint,
+  statement_timestamp(), statement_timestamp(), statement_timestamp() + @keep::interval, statement_timestamp() + @keep::interval, 200)

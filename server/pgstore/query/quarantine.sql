@@ -4,8 +4,10 @@
 update /*schema*/idempotency
 set state = @to, recovery_attempts = recovery_attempts + 1, maybe_ran = maybe_ran or effect <> 1,
   route = coalesce(nullif(@route::text, ''), route)
-from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-where s.lock_timeout is not null and key = @key and fence = @from
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s -- plain
+where s.lock_timeout is not null and -- plain
+--distributed where
+  key = @key and fence = @from
   and state = 1 and lease_until <= statement_timestamp()
 returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now

@@ -2,9 +2,13 @@
 -- person. It returns the record if it did, and no row if the record has moved on.
 with old as (
   select i.key, i.state
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  cross join /*schema*/idempotency i
-  where s.lock_timeout is not null and i.key = @key and i.fence = @from
+  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s -- plain
+  cross join -- plain
+--distributed from
+    /*schema*/idempotency i
+  where s.lock_timeout is not null and -- plain
+--distributed where
+    i.key = @key and i.fence = @from
     and (i.state in (4, 5) or (i.state = 1 and i.lease_until <= statement_timestamp()))
   for update of i
 ), resolved as (
@@ -16,6 +20,7 @@ with old as (
     expires_at = case @to::smallint when 6 then greatest(expires_at, statement_timestamp() + @keep::interval) else expires_at end
   from old
   where i.key = old.key
+--distributed and i.key = @key
   returning i.*, old.state as was
 ), logged as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)

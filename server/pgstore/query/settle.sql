@@ -10,8 +10,10 @@ set state = @state, status = @status, envelope = @envelope,
   replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
   answer_until = statement_timestamp() + @keep_answer::interval,
   maybe_ran = maybe_ran or @maybe_ran,
-  lease_until = case when @state::smallint in (1, 4) then statement_timestamp() else lease_until end
-from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
-where s.settings is not null
-  and key = @key and token = @token and fence = @fence and state = 1
-returning case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
+  lease_until = least(lease_until, case when @state::smallint in (1, 4) then statement_timestamp() end)
+from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
+where s.settings is not null and -- plain
+--distributed where
+  key = @key and token = @token and fence = @fence and state = 1
+returning case when waiters then pg_notify('fanonce_' || tableoid, key::text) end -- plain
+--distributed returning true

@@ -6,13 +6,15 @@
 -- a function that counts.
 update /*schema*/idempotency i
 set state = o.state, status = o.status, envelope = o.envelope,
-  replay_until = case o.state when 2 then statement_timestamp() + o.replay_for end,
+  replay_until = statement_timestamp() + o.replay_for,
   answer_until = statement_timestamp() + o.keep_answer,
   maybe_ran = i.maybe_ran or o.maybe_ran,
-  lease_until = case when o.state in (1, 4) then statement_timestamp() else i.lease_until end
+  lease_until = least(i.lease_until, statement_timestamp() + o.lease_left)
 from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fences::bigint[]) as fence,
     unnest(@states::smallint[]) as state, unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope,
     unnest(@replay_fors::interval[]) as replay_for, unnest(@keep_answers::interval[]) as keep_answer,
-    unnest(@maybe_rans::boolean[]) as maybe_ran, unnest(@numbers::integer[]) as n) o
+    unnest(@maybe_rans::boolean[]) as maybe_ran, unnest(@lease_lefts::interval[]) as lease_left, unnest(@numbers::integer[]) as n) o
 where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
-returning o.n, case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified
+--distributed and i.key = any (@keys)
+returning o.n, case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified -- plain
+--distributed returning o.n, null::text as notified

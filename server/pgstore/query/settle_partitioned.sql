@@ -5,16 +5,18 @@ with settled as (
   set state = @state, status = @status,
     replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
     answer_until = statement_timestamp() + @keep_answer::interval,
-    answer_kept_until = case when @envelope::bytea is not null
-      then coalesce(statement_timestamp() + @keep_answer::interval, greatest(expires_at, statement_timestamp() + @replay_for::interval)) end,
+    answer_kept_until = greatest(statement_timestamp() + coalesce(@keep_answer::interval, @replay_for::interval),
+      case when @keep_answer::interval is null then expires_at end),
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = case when @state::smallint in (1, 4) then statement_timestamp() else lease_until end
-  from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
-  where s.settings is not null
-    and key = @key and token = @token and fence = @fence and state = 1
-  returning key, answer_kept_until, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end
+    lease_until = least(lease_until, case when @state::smallint in (1, 4) then statement_timestamp() end)
+  from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
+  where s.settings is not null and -- plain
+--distributed where
+    key = @key and token = @token and fence = @fence and state = 1
+  returning key, answer_kept_until, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end -- plain
+--distributed returning key, answer_kept_until
 ), kept as (
   insert into /*schema*/idempotency_answer (kept_until, key, envelope)
-  select answer_kept_until, key, @envelope from settled where answer_kept_until is not null
+  select answer_kept_until, key, @envelope from settled
 )
 select true from settled

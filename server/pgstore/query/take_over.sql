@@ -7,8 +7,10 @@ set token = @token, fence = fence + 1, state = 1, effect = @effect,
   recovery_attempts = recovery_attempts + case state when 1 then 1 else 0 end,
   maybe_ran = maybe_ran or (state = 1 and effect <> 1),
   lease_until = statement_timestamp() + @lease::interval, route = @route, memo = @memo, waiters = false
-from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
-where s.settings is not null and key = @key and fence = @from
+from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
+where s.settings is not null and -- plain
+--distributed where
+  key = @key and fence = @from
   and (state = 3 or (state = 1 and lease_until <= statement_timestamp()))
   and (first_sent is null or first_sent >= statement_timestamp() - @window::interval)
 returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,

@@ -1,0 +1,80 @@
+package pgkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	// plainLine ends with the mark of a line that distributed tables do without.
+	plainLine  = regexp.MustCompile(`(?m)^(.*?)[ \t]*-- plain$`)
+	plainWhole = regexp.MustCompile(`(?m)^.*-- plain\n?`)
+	// distributedLine is a line for distributed tables alone. It is a comment for others.
+	distributedLine = regexp.MustCompile(`(?m)^--distributed `)
+)
+
+// DistributedText returns the statement in file as it is for distributed tables: the file of the
+// same name in the folder "distributed" beside it, if there is one. Else it is the file itself,
+// without the lines that end with "-- plain", and with the lines that begin with "--distributed".
+func DistributedText(files fs.FS, file string) (string, error) {
+	text, err := fs.ReadFile(files, path.Join(path.Dir(file), "distributed", path.Base(file)))
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = fs.ReadFile(files, file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrStatement, err)
+	}
+	return distributedLine.ReplaceAllString(plainWhole.ReplaceAllString(string(text), ""), ""), nil
+}
+
+// LoadDistributedQueries is [LoadQueries] for tables that are distributed; see [DistributedText].
+func LoadDistributedQueries(files fs.FS, schema string, groups ...map[string]*Query) error {
+	return loadQueries(LoadDistributedQuery, files, schema, groups)
+}
+
+// distributedSettings are the settings that a statement for distributed tables needs. A worker
+// hears of a setting only by SET LOCAL, and in a transaction block. So the argument lock_timeout
+// of a statement becomes a statement in front of it.
+func distributedSettings(values pgx.NamedArgs) []string {
+	timeout, ok := values["lock_timeout"].(string)
+	if !ok {
+		return nil
+	}
+	return LockTimeoutSettings(timeout)
+}
+
+// LockTimeoutSettings returns the statements that set the lock timeout of a transaction on all
+// servers of distributed tables. The timeout is as Postgres shows it.
+func LockTimeoutSettings(timeout string) []string {
+	return []string{
+		"set local citus.propagate_set_commands = 'local'",
+		"set local lock_timeout = '" + quoteLiteral(timeout) + "'",
+	}
+}
+
+// quoteLiteral drops the characters that could end a literal: no timeout has them.
+func quoteLiteral(text string) string { return strings.NewReplacer("'", "", `\`, "").Replace(text) }
+
+// Distributed reports whether a table of a component is distributed by Citus. A table that does
+// not exist is not. It returns the server's error.
+func Distributed(ctx context.Context, pool *pgxpool.Pool, schema, table string) (bool, error) {
+	if err := CheckSchemaName(schema); err != nil {
+		return false, err
+	}
+	var installed bool
+	if err := pool.QueryRow(ctx, "select to_regclass('pg_catalog.pg_dist_partition') is not null").Scan(&installed); err != nil || !installed {
+		return false, err
+	}
+	var distributed bool
+	err := pool.QueryRow(ctx, "select exists (select from pg_catalog.pg_dist_partition where logicalrelid = to_regclass("+
+		"$1) and partmethod = 'h')", prefix(schema)+table).Scan(&distributed)
+	return distributed, err
+}
