@@ -9,14 +9,14 @@ import (
 
 // The defaults of a saga.
 const (
-	DefaultAttempts       = engine.DefaultAttempts   // 10
-	DefaultUndoBudget     = engine.DefaultUndoBudget // 24 h
+	DefaultAttempts       = 10
+	DefaultUndoBudget     = 24 * time.Hour
 	DefaultAttemptTimeout = time.Minute
 	DefaultMaxParallel    = 16
 )
 
-// MaxSteps is how many steps one saga can have: 256.
-const MaxSteps = engine.MaxSteps
+// MaxSteps is how many steps one saga can have.
+const MaxSteps = 256
 
 // A Builder takes the declarations of a saga whose input is In and whose
 // result is Out; [Define] passes it to its function. It is of no use after that.

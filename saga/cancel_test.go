@@ -162,7 +162,7 @@ func TestCancel_ofCallsBesideEachOther(t *testing.T) {
 	}
 }
 
-// blind is a journal that never has an orphan.
+// blind is a journal that never has an unowned saga.
 func blind(j journal.Journal) journal.Journal { return noClaims{j} }
 
 type noClaims struct{ journal.Journal }

@@ -30,33 +30,33 @@ type EventKind string
 // the saga.
 const (
 	// EventAttempt: an attempt of a step or an undo has ended. Step to Wait, Elapsed, Err.
-	EventAttempt EventKind = engine.EventAttempt
+	EventAttempt EventKind = "attempt"
 	// EventMoved: a saga's status has changed, and that is stored. Also: a saga was started
 	// here, or claimed for the first time. From to Age. The engine that changed it reports it.
-	EventMoved EventKind = engine.EventMoved
+	EventMoved EventKind = "moved"
 	// EventTookOver: the engine claimed Count sagas of engines that are gone, or that a verb
 	// set going.
-	EventTookOver EventKind = engine.EventTookOver
+	EventTookOver EventKind = "took over"
 	// EventLeaseLost: the engine's own lease ended. The engine goes on under another ID.
-	EventLeaseLost EventKind = engine.EventLeaseLost
+	EventLeaseLost EventKind = "lease lost"
 	// EventParked: Count sagas wait for another build, the first because of Err. Count is 0
 	// once that is over.
-	EventParked EventKind = engine.EventParked
+	EventParked EventKind = "parked"
 	// EventLeftToNewer: the engine parked the saga. Err says which part it does not know.
-	EventLeftToNewer EventKind = engine.EventLeftToNewer
+	EventLeftToNewer EventKind = "left to newer"
 	// EventWriteRefused: the saga has another owner by now.
-	EventWriteRefused EventKind = engine.EventWriteRefused
+	EventWriteRefused EventKind = "write refused"
 	// EventJournalError: the journal returned Err, and the engine repeats the operation.
-	EventJournalError EventKind = engine.EventJournalError
+	EventJournalError EventKind = "journal error"
 	// EventNoResult: a saga completed, and Err is why its result is not kept.
-	EventNoResult EventKind = engine.EventNoResult
+	EventNoResult EventKind = "no result"
 	// EventSwept: [Engine.RunSweeper] deleted Count sagas. Elapsed is the journal's part.
-	EventSwept EventKind = engine.EventSwept
+	EventSwept EventKind = "swept"
 	// EventSweepError: [Engine.RunSweeper] failed with Err, and tries again.
-	EventSweepError EventKind = engine.EventSweepError
+	EventSweepError EventKind = "sweep error"
 	// EventPanic: a function of the plan or an [Observer] panicked, or the engine did. Err is
 	// often an [*sdk.PanicError] with the stack.
-	EventPanic EventKind = engine.EventPanic
+	EventPanic EventKind = "panic"
 )
 
 // An Event is an event in the life of a saga or of an engine. Its Kind says which fields are set.

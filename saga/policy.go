@@ -2,6 +2,7 @@ package saga
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
@@ -9,7 +10,7 @@ import (
 
 // MaxDuration is the longest time that a definition or a [Config] may name: one hundred
 // years. A journal could not store a time that is much further away.
-const MaxDuration = engine.MaxDuration
+const MaxDuration = 100 * 365 * 24 * time.Hour
 
 // A RetryPolicy says how often the call of a step is tried. An attempt is one call of the
 // client, which makes attempts of its own, or one run of the function. A call is tried

@@ -698,23 +698,23 @@ func TestCorrupt_record(t *testing.T) {
 	})
 }
 
-// Two processes share a thousand orphans, and drive none twice.
+// Two processes share a thousand unowned sagas, and execute none twice.
 func TestTakeOver_many(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
-		const orphans = 1000
-		for i := range orphans {
+		const sagas = 1000
+		for i := range sagas {
 			enqueue(s, checkout, fmt.Sprint("k-", i), basket)
 		}
 		cfg := saga.Config{Definitions: []saga.AnyDefinition{checkout}, MaxActive: 50}
 		s.openWith(s.journal, cfg)
 		s.openWith(s.journal, cfg)
-		for i := range orphans {
+		for i := range sagas {
 			r := s.until(fmt.Sprint("k-", i), journal.Completed)
 			if r.Fence != 1 {
 				s.Fatalf("fence = %d, want 1", r.Fence)
 			}
 		}
-		require.Len(s, s.services.Deliveries(), 4*orphans)
+		require.Len(s, s.services.Deliveries(), 4*sagas)
 	})
 }

@@ -92,7 +92,7 @@ func TestMeasureCosts(t *testing.T) {
 		statements, commits, wal := f.Measures[0].Value, f.Measures[1].Value, f.Measures[2].Value
 		require.Positive(t, wal, f.Name)
 		if counts, ok := want[f.Name]; ok {
-			// Engines look for orphans now and then, which counts in a round of ten.
+			// Engines look for unowned sagas now and then, which counts in a round of ten.
 			require.InDelta(t, counts.statements, statements, 1, f.Name)
 			require.InDelta(t, counts.commits, commits, 0.5, f.Name)
 		} else {

@@ -37,7 +37,7 @@ func durable(b *testing.B) (look *pgxpool.Pool) {
 // a saga of each of the callers.
 func BenchmarkRun(b *testing.B) {
 	look := durable(b)
-	c := newTown(b)
+	c := newCallees(b)
 	for _, separate := range []bool{false, true} {
 		for _, callers := range []int{1, 32} {
 			b.Run(fmt.Sprintf("combining=%v/callers=%d", !separate, callers), func(b *testing.B) {
@@ -61,11 +61,11 @@ func BenchmarkRun(b *testing.B) {
 }
 
 // BenchmarkTakeOver measures the time from the death of a saga's owner to the end of the saga.
-// The lease is a second, and a living engine looks for orphans every 50 ms.
+// The lease is a second, and a living engine looks for unowned sagas every 50 ms.
 func BenchmarkTakeOver(b *testing.B) {
 	const lease = time.Second
 	j, _ := open(b, pgjournal.Config{})
-	c := newTown(b)
+	c := newCallees(b)
 	engineOn(b, j, c)
 	var all []time.Duration
 	b.ReportAllocs()

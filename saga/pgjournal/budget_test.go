@@ -26,7 +26,7 @@ func together(n int, fn func(i int)) {
 
 // An engine runs sagas of three steps, one at a time, and the test counts their cost. The test
 // has a server of its own, because the server's counts of commits and WAL include all activity.
-// Heartbeats and searches for orphans are included.
+// Heartbeats and searches for unowned sagas are included.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -47,7 +47,7 @@ func TestBudget(t *testing.T) {
 			_, look := openAt(t, cluster, pgjournal.Config{})
 			c := new(counter)
 			j := openOn(t, look, pgjournal.Config{}, c.under, func(cfg *pgxpool.Config) { cfg.MaxConns = 4 })
-			e := engineWith(t, j, newTown(t), saga.Config{Poll: time.Hour, Lease: time.Hour})
+			e := engineWith(t, j, newCallees(t), saga.Config{Poll: time.Hour, Lease: time.Hour})
 			run := func() {
 				key := childkey.MustNew()
 				_, err := tt.definition.Run(t.Context(), e, key, journey{Trip: key.String()})

@@ -13,12 +13,12 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// claimRounds is how often a claim looks for orphans if other transactions hold the orphans that
-// it found.
+// claimRounds is how often a claim looks for unowned sagas if other transactions hold those
+// that it found.
 const claimRounds = 8
 
-// Claim implements [journal.Journal]. It takes one statement where there are no orphans, which
-// writes nothing. It takes two for orphans that no other transaction holds. It passes over sagas
+// Claim implements [journal.Journal]. It takes one statement where there are no unowned sagas,
+// which writes nothing. It takes two for unowned sagas that no other transaction holds. It passes over sagas
 // that another transaction holds, and looks for other sagas instead.
 func (j *Journal) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
 	if err := checkClaim(req); err != nil {
@@ -93,20 +93,20 @@ func remaining(req journal.ClaimRequest, claimed []stored) journal.ClaimRequest 
 	return next
 }
 
-// claimable returns orphans and their revisions. Its error is [journal.ErrLeaseLost] if the
+// claimable returns unowned sagas and their revisions. Its error is [journal.ErrLeaseLost] if the
 // engine has no lease.
 func (j *Journal) claimable(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) (ids []pgtype.UUID, revisions []int64, err error) {
 	st := j.query.claimable.Bind(pgx.NamedArgs{
 		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
 		"backoff": req.Backoff, "passed": passed,
 	})
-	type orphan struct {
+	type candidate struct {
 		hasLease bool
 		id       pgtype.UUID
 		revision pgtype.Int8
 	}
-	found, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (o orphan, err error) {
-		return o, row.Scan(&o.hasLease, &o.id, &o.revision)
+	found, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c candidate, err error) {
+		return c, row.Scan(&c.hasLease, &c.id, &c.revision)
 	})
 	if err != nil {
 		return nil, nil, err

@@ -153,7 +153,7 @@ func TestCodec_startWithoutTheKey(t *testing.T) {
 	old := openOn(t, look, pgjournal.Config{Codec: aesGCM(t, "old-key")}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	in := journey{Trip: "north"}
 	r := startTrip(t, next, beat(t, next, time.Hour), in)
-	_, err := trip.Run(t.Context(), engineOn(t, old, newTown(t)), r.Key, in)
+	_, err := trip.Run(t.Context(), engineOn(t, old, newCallees(t)), r.Key, in)
 	require.ErrorIs(t, err, journal.ErrNewer)
 	require.NotErrorIs(t, err, saga.ErrKeyReused)
 }
@@ -323,14 +323,14 @@ func TestCodec_badConfig(t *testing.T) {
 	}
 }
 
-// An engine drives sealed sagas, one that a transaction stored with the journal's codec as
+// An engine executes sealed sagas, one that a transaction stored with the journal's codec as
 // well. One that was stored without it, or with another saga's input, gets stuck, before a
 // call. A process without the codec parks sealed sagas, and harms none.
 func TestCodec_underAnEngine(t *testing.T) {
 	t.Parallel()
 	codec := aesGCM(t, "k1")
 	j, look := open(t, pgjournal.Config{Codec: codec}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	exec(t, look, "create table orders (id text)")
 	enqueued := func(s starter, name string, cfg pgjournal.StartConfig) journal.ID {
 		key := childkey.MustNew()

@@ -92,7 +92,7 @@ func TestCombining_queueFullUnderAnEngine(t *testing.T) {
 	})
 	observed := &journalErrors{all: make(chan error, 1)}
 	e, err := saga.Open(t.Context(), j, saga.Config{
-		Client:      client(t, newTown(t).url, nil),
+		Client:      client(t, newCallees(t).url, nil),
 		Definitions: []saga.AnyDefinition{slow}, Lease: time.Hour, Poll: time.Hour, Observer: observed,
 	})
 	require.NoError(t, err)
@@ -142,12 +142,12 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 			return nil
 		}
 	})
-	c := newTown(t)
+	c := newCallees(t)
 	e := engineWith(t, j, c, saga.Config{Lease: time.Hour, Poll: time.Hour})
 	engine := beat(t, j, time.Hour)
 	requests := []journal.StartRequest{newRequest(engine), newRequest(engine)}
 	records := []journal.Record{start(t, j, engine), start(t, j, engine)}
-	drive := func(in journey) func() error {
+	run := func(in journey) func() error {
 		return func() error {
 			_, err := trip.Run(t.Context(), e, childkey.MustNew(), in)
 			return err
@@ -157,8 +157,8 @@ func TestCombining_sessionEndedDuringCommit(t *testing.T) {
 	commits.Store("on")
 	pool.Reset()
 	wait := flushing(t, j, pool,
-		starting(t, j, requests[0]), appending(t, j, records[0]), drive(journey{Trip: "a"}),
-		starting(t, j, requests[1]), appending(t, j, records[1]), drive(journey{Trip: "b"}),
+		starting(t, j, requests[0]), appending(t, j, records[0]), run(journey{Trip: "a"}),
+		starting(t, j, requests[1]), appending(t, j, records[1]), run(journey{Trip: "b"}),
 	)
 	pid := backendWaiting(t, look)
 	commits.Store("local")

@@ -42,12 +42,12 @@ var damages = []struct{ name, set, says string }{
 }
 
 // One damaged row among others is listed as damaged, with the reason. It is read, counted
-// and swept beside, and an engine drives the others to their end.
+// and swept beside, and an engine executes the others to their end.
 func TestDamaged_harmsNoOther(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	defer exec(t, look, "delete from saga") // the rows do not stand the test of the others
-	c := newTown(t)
+	c := newCallees(t)
 	dead := beat(t, j, time.Minute)
 	reasons, healthy := make(map[journal.ID]string), []journal.ID(nil)
 	for i, d := range damages {
@@ -126,7 +126,7 @@ func TestDamaged_entriesOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	defer exec(t, look, "delete from saga") // the rows do not stand the test of the others
-	c := newTown(t)
+	c := newCallees(t)
 	e := engineOn(t, j, c)
 	for i, set := range []string{
 		`entries = ''`, `entries = substr(entries, 1, octet_length(entries) - 1)`, `entries = substr(entries, 1, octet_length(entries) - 2)`,

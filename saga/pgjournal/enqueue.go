@@ -23,7 +23,7 @@ type StartConfig struct {
 	Schema string
 	// Codec is as [Config].Codec, and must be the codec of the journals whose engines run the
 	// saga. A transaction does not tell whether they have one. A saga that is started without it
-	// is stored as plain text. Journals with a codec refuse to drive such a saga, unless they
+	// is stored as plain text. Journals with a codec refuse to execute such a saga, unless they
 	// have AcceptPlain: it gets stuck, without a call. [Journal.StartConfig] takes the codec of a
 	// journal.
 	Codec Codec
@@ -38,7 +38,7 @@ func (j *Journal) StartConfig() StartConfig {
 
 // Start stores a saga as part of tx, and reports whether it is a new saga. So one commit stores
 // an order and guarantees that it will be shipped. After the commit the next engine with the
-// definition that looks for orphans runs the saga, at most saga.Config.Poll later. To get the
+// definition that looks for unowned sagas runs the saga, at most saga.Config.Poll later. To get the
 // result, call [saga.Definition.Run] with the same key: Run attaches to the saga.
 //
 //	_, err := pgjournal.Start(ctx, tx, Checkout, key, order, pgjournal.StartConfig{})

@@ -66,7 +66,7 @@ var starters = []starter{
 }
 
 // The saga commits and rolls back with the user's rows; who commits twice starts it
-// once, and it is driven.
+// once, and it is executed.
 func TestStart_inTransaction(t *testing.T) {
 	t.Parallel()
 	for _, s := range starters {
@@ -97,7 +97,7 @@ func TestStart_inTransaction(t *testing.T) {
 
 			// It waits long for an engine, and loses no time by that.
 			exec(t, look, "update saga set created_at = created_at - interval '30 days'")
-			c := newTown(t)
+			c := newCallees(t)
 			engineOn(t, j, c)
 			r := ended(t, j, journal.IDOf("tenant", "trip", key))
 			require.Equal(t, journal.Completed, r.Status)

@@ -40,7 +40,7 @@ func TestFailover(t *testing.T) {
 	j, err := pgjournal.Open(t.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
 	t.Cleanup(j.Close)
-	c := newTown(t)
+	c := newCallees(t)
 	e := engineWith(t, j, c, saga.Config{Poll: quickPoll})
 
 	const sagas, callers = 60, 6

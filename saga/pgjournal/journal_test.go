@@ -33,7 +33,7 @@ func TestJournal_combiningOff(t *testing.T) {
 	})
 }
 
-// A stock lends databases to the laws of one test.
+// A stock lends databases to the rules of one test.
 type stock struct{ *pgkittest.Stock }
 
 func newStock(owner *testing.T) stock {
@@ -61,7 +61,7 @@ func TestJournal_serializableDefault(t *testing.T) {
 	})
 }
 
-// The whole law, where no two statements outside a transaction need meet the same
+// The whole suite, where no two statements outside a transaction need meet the same
 // session.
 func TestJournal_throughPgBouncer(t *testing.T) {
 	t.Parallel()

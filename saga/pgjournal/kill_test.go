@@ -18,10 +18,10 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-// For a longer run: go test -run 'TestKill|TestDrain' -pgjournal.kills 100 -pgjournal.orphans 10000 -timeout 2h.
+// For a longer run: go test -run 'TestKill|TestDrain' -pgjournal.kills 100 -pgjournal.unowned 10000 -timeout 2h.
 var (
 	kills   = flag.Int("pgjournal.kills", 3, "how often a process is killed at each point")
-	orphans = flag.Int("pgjournal.orphans", 500, "how many orphans two processes share")
+	unowned = flag.Int("pgjournal.unowned", 500, "how many unowned sagas two processes share")
 )
 
 // A process dies at each point between two events that the database or a callee sees. These
@@ -31,7 +31,7 @@ var (
 func TestKill_atEachPoint(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	peer := engineOn(t, j, c)
 	t.Run("points", func(t *testing.T) {
 		for _, refuse := range []bool{false, true} {
@@ -39,7 +39,7 @@ func TestKill_atEachPoint(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, refused %v", when, refuse), func(t *testing.T) {
 					t.Parallel()
 					for round := range *kills {
-						k := &killed{T: t, journal: j, look: look, town: c, peer: peer}
+						k := &killed{T: t, journal: j, look: look, callees: c, peer: peer}
 						for k.at(killPoint{When: when, N: int64(len(k.trips) + 1)}, refuse, round) {
 						}
 						// A call is two points, and the end is one; a statement is one. On a
@@ -62,7 +62,7 @@ type killed struct {
 	*testing.T
 	journal journal.Journal
 	look    *pgxpool.Pool
-	town    *town
+	callees *callees
 	peer    *saga.Engine
 	trips   []journey
 	lapses  []time.Time // when their owners' leases had ended
@@ -82,7 +82,7 @@ func (k *killed) at(point killPoint, refuse bool, round int) bool {
 	k.Helper()
 	in := journey{Trip: fmt.Sprintf("%s %d %v %d", point.When, point.N, refuse, round), Refuse: refuse}
 	c := spawn(k.T, roleRun, job{
-		Database: k.look.Config().ConnString(), Town: k.town.url, In: in, Kill: point, MaxRecoveryAttempts: 1000,
+		Database: k.look.Config().ConnString(), Callees: k.callees.url, In: in, Kill: point, MaxRecoveryAttempts: 1000,
 	})
 	err := <-c.done
 	if err == nil {
@@ -108,7 +108,7 @@ func (k *killed) checkAll() {
 		}
 		r, err := k.journal.Read(k.Context(), k.id(in))
 		require.NoError(k, err)
-		k.town.check(k, in.Trip, r.Status, in.Trip)
+		k.callees.check(k, in.Trip, r.Status, in.Trip)
 		if r.Fence > 1 {
 			slowest = max(slowest, r.FinishedAt.Sub(k.lapses[i]))
 		}
@@ -116,18 +116,18 @@ func (k *killed) checkAll() {
 	k.Logf("%d sagas; the last one taken over was over %v after its owner's lease had ended", len(k.trips), slowest.Round(time.Millisecond))
 }
 
-// Two processes share orphans: each goes to one of them, and each call is sent once.
+// Two processes share unowned sagas: each goes to one of them, and each call is sent once.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	dead := beat(t, j, time.Hour)
 	together(32, func(n int) {
-		for i := n; i < *orphans; i += 32 {
+		for i := n; i < *unowned; i += 32 {
 			startTrip(t, j, dead, journey{Trip: fmt.Sprint(i), Refuse: i%10 == 0})
 		}
 	})
-	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: 15 * time.Second, MaxActive: min(*orphans/4, saga.DefaultMaxActive)}
+	todo := job{Database: look.Config().ConnString(), Callees: c.url, Lease: 15 * time.Second, MaxActive: min(*unowned/4, saga.DefaultMaxActive)}
 	drains := spawnDrains(t, look, 2, todo)
 	begun := time.Now()
 	c.holdUntilShared(t, look, dead, 2, func() { require.NoError(t, j.Leave(t.Context(), dead)) })
@@ -136,12 +136,12 @@ func TestDrain(t *testing.T) {
 		require.NoError(t, err)
 		left = st.ByStatus[journal.Running] + st.ByStatus[journal.Compensating]
 	}
-	t.Logf("%d orphans in %v", *orphans, time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d sagas in %v", *unowned, time.Since(begun).Round(time.Millisecond))
 	for _, p := range drains {
 		p.end(t)
 	}
-	require.Equal(t, *orphans, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and recovery_attempts = 0"))
-	for i := range *orphans {
+	require.Equal(t, *unowned, queryRow[int](t, look, "select count(*) from saga where status in (3, 4) and fence = 2 and recovery_attempts = 0"))
+	for i := range *unowned {
 		ended := journal.Completed
 		if i%10 == 0 {
 			ended = journal.Compensated
@@ -160,7 +160,7 @@ func TestDrain(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	const others = 50
 	request := func(trip string) journal.ID {
 		key, err := childkey.FromParts("trip", trip)
@@ -177,7 +177,7 @@ func TestPoison(t *testing.T) {
 	}
 	// From the second death on each saga waits by its ID, longer each time. The others seldom
 	// meet the poison again, and never as often as MaxRecoveryAttempts.
-	todo := job{Database: look.Config().ConnString(), Town: c.url, MaxRecoveryAttempts: 5, Lease: 2 * time.Second}
+	todo := job{Database: look.Config().ConnString(), Callees: c.url, MaxRecoveryAttempts: 5, Lease: 2 * time.Second}
 	for deaths := 0; ; deaths++ { // a supervisor
 		p := spawn(t, roleDrain, todo)
 		r, err := p.until(t, j, poison, journal.Stuck)
@@ -220,7 +220,7 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	j, _ := openAt(t, cluster, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	e := engineWith(t, j, c, saga.Config{Poll: quickPoll})
 	const sagas = 60
 	var over atomic.Int32

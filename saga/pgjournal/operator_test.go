@@ -24,7 +24,7 @@ import (
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	key := childkey.MustNew()
 	req, err := trip.Request(key, journey{Trip: "t"})
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestOperator(t *testing.T) {
 func TestRetryNow(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	var up atomic.Bool
 	var tries atomic.Int32
 	d := saga.MustDefine("transfer", 1, func(b *saga.Builder[journey, nothing]) {

@@ -18,7 +18,7 @@ import (
 var outages = flag.Int("pgjournal.outages", 6, "how often the server is away for one and a half leases")
 
 // The server is killed again and again, each time for one and a half leases. Two processes
-// live through it, so no saga that they drive is stuck, though none gets on meanwhile. With the
+// live through it, so no saga that they execute is stuck, though none gets on meanwhile. With the
 // default MaxRecoveryAttempts five deaths would be enough.
 func TestOutage_isNoDeath(t *testing.T) {
 	t.Parallel()

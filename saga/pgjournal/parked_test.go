@@ -16,7 +16,7 @@ import (
 // later version.
 var ofLaterBuilds = []string{`\x0401802000`, `\x020400`}
 
-// An engine leaves a saga whose entries are of a later build to that build, and drives the
+// An engine leaves a saga whose entries are of a later build to that build, and executes the
 // others. Another engine that can read the entries takes the saga over at once.
 func TestParked_entriesOfALaterBuild(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestParked_entriesOfALaterBuild(t *testing.T) {
 		t.Run(entries, func(t *testing.T) {
 			t.Parallel()
 			j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-			c := newTown(t)
+			c := newCallees(t)
 			dead := beat(t, j, time.Minute)
 			var ids []journal.ID
 			for i := range 3 {

@@ -39,7 +39,7 @@ const (
 
 // A job is what a process is told.
 type job struct {
-	Database, Town      string
+	Database, Callees   string
 	In                  journey
 	Kill                killPoint
 	Lease               time.Duration
@@ -174,7 +174,7 @@ func work(role string, todo job) error {
 		return err
 	}
 	defer j.Close()
-	c, err := newClient(todo.Town, k)
+	c, err := newClient(todo.Callees, k)
 	if err != nil {
 		return err
 	}

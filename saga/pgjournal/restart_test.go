@@ -19,13 +19,13 @@ import (
 
 // Postgres is restarted, and then killed, while two processes take over the sagas of a third one.
 // No saga is lost, no call is sent twice, and callers that wait are told the journal's outcome.
-func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
+func TestRestart_whileSagasAreTakenOver(t *testing.T) {
 	t.Parallel()
 	cluster, err := pgtest.Start(t.Context(), pgtest.Config{Private: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	j, look := openAt(t, cluster, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	const sagas, refused = 200, 40
 	trips := make([]journey, sagas)
 	dead := beat(t, j, time.Hour)
@@ -37,7 +37,7 @@ func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 
 	// Long enough that nobody takes over from those who take over.
 	const lease = 5 * time.Minute
-	todo := job{Database: look.Config().ConnString(), Town: c.url, Lease: lease, MaxActive: sagas / 4}
+	todo := job{Database: look.Config().ConnString(), Callees: c.url, Lease: lease, MaxActive: sagas / 4}
 	drains := spawnDrains(t, look, 2, todo)
 	// The callers need an engine. It takes over one saga at a time beside the two processes.
 	asker := engineWith(t, j, c, saga.Config{Lease: lease, Poll: quickPoll, MaxActive: 1})
@@ -62,7 +62,7 @@ func TestRestart_whileOrphansAreTakenOver(t *testing.T) {
 
 // askFor asks for a trip, as a caller, until it is told the outcome. It compares this outcome
 // with the journal and the callees.
-func askFor(ctx context.Context, t *testing.T, c *town, j journal.Journal, e *saga.Engine, in journey) {
+func askFor(ctx context.Context, t *testing.T, c *callees, j journal.Journal, e *saga.Engine, in journey) {
 	key, err := childkey.FromParts("trip", in.Trip)
 	if err != nil {
 		t.Error(err)
@@ -90,7 +90,7 @@ func askFor(ctx context.Context, t *testing.T, c *town, j journal.Journal, e *sa
 
 // breakServerAt restarts the server when so many calls have arrived, and kills it when
 // twice as many have. It returns how often it did that.
-func breakServerAt(t *testing.T, c *town, cluster *pgtest.Cluster, third int) *atomic.Int32 {
+func breakServerAt(t *testing.T, c *callees, cluster *pgtest.Cluster, third int) *atomic.Int32 {
 	var calls, restarts atomic.Int32
 	c.onArrival(func(string) {
 		var err error

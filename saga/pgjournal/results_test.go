@@ -196,11 +196,11 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// An engine puts it aside, and drives the others.
+// An engine puts it aside, and executes the others.
 func TestCorrupt_harmsNoOther(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	dead := beat(t, j, time.Minute)
 	var ids []journal.ID
 	for i := range 20 {

@@ -25,18 +25,18 @@ import (
 
 // A newcomer is a service that starts to run sagas, as its main function does.
 type newcomer struct {
-	cfg  *pgxpool.Config
-	town *town
+	cfg     *pgxpool.Config
+	callees *callees
 
 	waits  atomic.Bool // the journal has said that it waits for the server
 	failed failures
 }
 
-func newcomerAt(t *testing.T, c *town, url string) *newcomer {
+func newcomerAt(t *testing.T, c *callees, url string) *newcomer {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
-	return &newcomer{cfg: cfg, town: c}
+	return &newcomer{cfg: cfg, callees: c}
 }
 
 // Handle looks for the journal's warning.
@@ -72,7 +72,7 @@ func (s *newcomer) open(t *testing.T, ctx context.Context) error { //nolint:revi
 // runOn opens an engine, and has it run a saga.
 func (s *newcomer) runOn(t *testing.T, ctx context.Context, j journal.Journal) error { //nolint:revive // t comes first in tests
 	e, err := saga.Open(ctx, j, saga.Config{
-		Client:      client(t, s.town.url, nil),
+		Client:      client(t, s.callees.url, nil),
 		Definitions: []saga.AnyDefinition{idle}, Lease: 3 * time.Second, Observer: &s.failed,
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestOpen_serverStartsLater(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	url, err := cluster.CreateDatabase(t.Context(), "sagas")
 	require.NoError(t, err)
-	c := newTown(t)
+	c := newCallees(t)
 	fresh := newcomerAt(t, c, url)
 	require.NoError(t, cluster.Kill())
 
@@ -173,7 +173,7 @@ func TestOpen_duringAFailover(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, standby.Stop()) })
 	url, err := pgtest.FailoverURL("sagas", primary, standby)
 	require.NoError(t, err)
-	c := newTown(t)
+	c := newCallees(t)
 	require.NoError(t, newcomerAt(t, c, url).open(t, t.Context()))
 	require.NoError(t, primary.Kill())
 
@@ -201,7 +201,7 @@ func TestOpen_answerOfTheFirstBeatIsLost(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, pgjournal.Migrate)
 	proxy := pgkittest.NewProxy(t, look.Config().ConnString())
-	s := newcomerAt(t, newTown(t), proxy.URL())
+	s := newcomerAt(t, newCallees(t), proxy.URL())
 	inner, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
 	t.Cleanup(inner.Close)
@@ -239,7 +239,7 @@ func TestInjection_open(t *testing.T) {
 	t.Parallel()
 	i := new(pgkittest.Injector)
 	j, _ := open(t, pgjournal.Config{}, i.Under)
-	c := newTown(t)
+	c := newCallees(t)
 	var e *saga.Engine
 	var failed, gone error
 	i.EveryFault(t, func() {}, func(ctx context.Context) {
@@ -262,7 +262,7 @@ func TestOpen_doesNotWaitForWhatStaysSo(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	look := pgtest.NewPool(t, nil)
-	s := newcomerAt(t, newTown(t), look.Config().ConnString())
+	s := newcomerAt(t, newCallees(t), look.Config().ConnString())
 	bare, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
 	require.ErrorIs(t, s.runOn(t, ctx, bare), journal.ErrRefused, "there are no tables")

@@ -183,11 +183,11 @@ func TestIndexes(t *testing.T) {
 	require.Equal(t, []string{"created_at", "created_at", "created_at", "engine", "expires_at", "id", "plan", "plan", "plan", "status", "status", "wake_at"}, columns)
 	predicates := queryRow[[]string](t, look, `select array_agg(pg_get_expr(indpred, indrelid) order by 1) from pg_index
 		where indrelid = 'saga'::regclass and indpred is not null`)
-	const driven, nobody = "(status = ANY (ARRAY[1, 2]))", "'00000000-0000-0000-0000-000000000000'::uuid"
+	const active, nobody = "(status = ANY (ARRAY[1, 2]))", "'00000000-0000-0000-0000-000000000000'::uuid"
 	require.ElementsMatch(t, []string{
 		"(expires_at IS NULL)", "(expires_at IS NOT NULL)",
-		"(" + driven + " AND (engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
-		"(" + driven + " AND (engine = " + nobody + "))", "(" + driven + " AND (engine <> " + nobody + "))",
+		"(" + active + " AND (engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
+		"(" + active + " AND (engine = " + nobody + "))", "(" + active + " AND (engine <> " + nobody + "))",
 	}, predicates)
 }
 

@@ -38,7 +38,7 @@ func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 	return stats, nil
 }
 
-// addTo adds the count to stats. Sagas with a damaged plan count as orphans, but in no plan.
+// addTo adds the count to stats. Sagas with a damaged plan count as unowned, but in no plan.
 func (c count) addTo(stats *journal.Stats) {
 	if c.n == 0 {
 		return

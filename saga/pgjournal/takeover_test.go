@@ -25,11 +25,11 @@ import (
 func TestTakeOver_isInTime(t *testing.T) {
 	const lease, most = 3 * time.Second, 4 * time.Second
 	j, look := open(t, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	arrivals := hotelArrivals(c)
 	slowest := watchMachine(t, look)
 	todo := job{
-		Database: look.Config().ConnString(), Town: c.url, In: journey{Trip: "killed"}, Lease: lease, MaxRecoveryAttempts: 1000,
+		Database: look.Config().ConnString(), Callees: c.url, In: journey{Trip: "killed"}, Lease: lease, MaxRecoveryAttempts: 1000,
 		Poll: saga.DefaultPoll,
 	}
 	peer := spawn(t, roleDrain, todo)
@@ -61,7 +61,7 @@ func TestTakeOver_isInTime(t *testing.T) {
 
 // hotelArrivals returns when calls to book a hotel arrive. The first is not answered
 // before the second one is there.
-func hotelArrivals(c *town) <-chan time.Time {
+func hotelArrivals(c *callees) <-chan time.Time {
 	arrivals := make(chan time.Time, 100)
 	again := make(chan struct{})
 	var mu sync.Mutex
@@ -115,7 +115,7 @@ func watchMachine(t *testing.T, look *pgxpool.Pool) func() time.Duration {
 func TestTakeOver_tellsWhyItFailed(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{})
-	c := newTown(t)
+	c := newCallees(t)
 	undoing, killed := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(killed) })
 	t.Cleanup(release) // however the test ends
@@ -127,7 +127,7 @@ func TestTakeOver_tellsWhyItFailed(t *testing.T) {
 		}
 	})
 	todo := job{
-		Database: look.Config().ConnString(), Town: c.url, In: journey{Trip: "full", Refuse: true}, Lease: time.Second, MaxRecoveryAttempts: 1000,
+		Database: look.Config().ConnString(), Callees: c.url, In: journey{Trip: "full", Refuse: true}, Lease: time.Second, MaxRecoveryAttempts: 1000,
 		Poll: quickPoll,
 	}
 	owner := spawn(t, roleRun, todo)

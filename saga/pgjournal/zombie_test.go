@@ -20,7 +20,7 @@ import (
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	j, look := open(t, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
-	c := newTown(t)
+	c := newCallees(t)
 	engineOn(t, j, c)
 	// No owner loses this lease on the way to its point, even on a slow machine. The lease has to
 	// end by the owner's own clock.
@@ -45,7 +45,7 @@ func TestZombie(t *testing.T) {
 				tt.point.Stop = true
 				in := journey{Trip: t.Name(), Refuse: tt.refuse}
 				zombie := spawn(t, roleRun, job{
-					Database: look.Config().ConnString(), Town: c.url, In: in, Kill: tt.point,
+					Database: look.Config().ConnString(), Callees: c.url, In: in, Kill: tt.point,
 					Lease: lease, MaxRecoveryAttempts: 1000, Hear: tt.hears,
 				})
 				r := takenOver(t, j, zombie, in)

@@ -176,7 +176,7 @@ var plantedDefects = []planted{
 			}
 		}
 	})},
-	{"judges leases by a clock that is ahead", "all goes well", journalDefect(func(m *mutant) {
+	{"measures leases by a clock that is ahead", "all goes well", journalDefect(func(m *mutant) {
 		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
 			return m.Journal.Heartbeat(ctx, engine, lease/4)
 		}

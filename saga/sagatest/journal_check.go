@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	long  = time.Minute           // a lease that outlives every law
-	brief = 20 * time.Millisecond // a lease that a law waits out
+	long  = time.Minute           // a lease that outlives every rule
+	brief = 20 * time.Millisecond // a lease that a rule waits out
 	keep  = time.Hour
 	gone  = time.Microsecond // a time that is over before the next call
 	// defaultPatience bounds every wait for an event that must happen. It is generous: only
@@ -26,7 +26,7 @@ const (
 	defaultPatience = 15 * time.Second
 )
 
-// check gives a law a journal and short forms of the journal's methods. These fail the law on an
+// check gives a rule a journal and short forms of the journal's methods. These fail the rule on an
 // unexpected error.
 type check struct {
 	testing.TB
@@ -39,7 +39,7 @@ func newEngine() (id journal.EngineID) {
 	return id
 }
 
-// planOf returns the hash of the laws' plans.
+// planOf returns the hash of the rules' plans.
 func planOf(name string) journal.PlanHash { return sha256.Sum256([]byte(name)) }
 
 // request returns a start of a new saga by engine.
@@ -56,7 +56,7 @@ func owner(r journal.Record) journal.Owner {
 	return journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence}
 }
 
-// must fails the law if err is not nil.
+// must fails the rule if err is not nil.
 func (c *check) must(what string, err error) {
 	c.Helper()
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *check) must(what string, err error) {
 	}
 }
 
-// wantErr fails the law if err is not want.
+// wantErr fails the rule if err is not want.
 func (c *check) wantErr(what string, err, want error) {
 	c.Helper()
 	if !errors.Is(err, want) {
@@ -72,7 +72,7 @@ func (c *check) wantErr(what string, err, want error) {
 	}
 }
 
-// want fails the law if got is not want.
+// want fails the rule if got is not want.
 func want[T comparable](c *check, what string, got, want T) {
 	c.Helper()
 	if got != want {
@@ -158,13 +158,13 @@ func (c *check) eventually(what string, done func() bool) {
 	}
 }
 
-// wantUnchanged fails the law if the saga is not as it was.
+// wantUnchanged fails the rule if the saga is not as it was.
 func (c *check) wantUnchanged(was journal.Record) {
 	c.Helper()
 	c.wantSame("the saga", c.read(was.ID), was)
 }
 
-// wantSame fails the law if got is not want. It does not compare Now. Times may lose digits that
+// wantSame fails the rule if got is not want. It does not compare Now. Times may lose digits that
 // databases do not store.
 func (c *check) wantSame(what string, got, want journal.Record) {
 	c.Helper()
@@ -173,7 +173,7 @@ func (c *check) wantSame(what string, got, want journal.Record) {
 	}
 }
 
-// wantDuring fails the law if at is not between the journal's times of before and after, plus or
+// wantDuring fails the rule if at is not between the journal's times of before and after, plus or
 // minus a second.
 func (c *check) wantDuring(what string, at time.Time, before, after journal.Record) {
 	c.Helper()

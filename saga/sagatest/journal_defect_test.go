@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A defect is one way to break a journal, and laws that must notice.
+// A defect is one way to break a journal, and rules that must notice.
 type defect struct {
 	name   string
 	mar    func(m *mutant)
@@ -397,7 +397,7 @@ var defects = []defect{
 			r, err := m.Read(ctx, c.ID)
 			return r, true, err
 		}
-	}, []string{"change: it wakes what waits, and takes it from nobody", "change: it wakes what nobody drives"}},
+	}, []string{"change: it wakes what waits, and takes it from nobody", "change: it wakes what has no owner"}},
 	{"shows the oldest lines of the audit log", func(m *mutant) {
 		m.audit = func(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 			log, err := m.Journal.AuditLog(ctx, id, 1000)

@@ -116,7 +116,7 @@ func (m *mutant) AuditLog(ctx context.Context, id journal.ID, limit int) ([]jour
 	return m.Journal.AuditLog(ctx, id, limit)
 }
 
-// A recorder lets a test watch a law fail.
+// A recorder lets a test watch a rule fail.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex
@@ -124,17 +124,17 @@ type recorder struct {
 	lines  []string
 }
 
-// watch runs a law on c with a recorder instead of c.TB, and returns the recorder.
-func watch(l law, c *check) *recorder {
-	r := &recorder{TB: c.TB}
-	c.TB = r
+// watch runs a rule on c with a recorder instead of c.TB, and returns the recorder.
+func watch(r rule, c *check) *recorder {
+	seen := &recorder{TB: c.TB}
+	c.TB = seen
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.holds(c)
+		r.holds(c)
 	}()
 	<-done
-	return r
+	return seen
 }
 
 func (r *recorder) note(line string) {
@@ -163,36 +163,36 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestLaws_healthy is the control. The journals that mutants are made of break no law. No law
+// TestRules_healthy is the control. The journals that mutants are made of break no rule. No rule
 // spins or needs real time to pass.
-func TestLaws_healthy(t *testing.T) {
+func TestRules_healthy(t *testing.T) {
 	t.Parallel()
-	for _, l := range laws {
-		t.Run(l.name, func(t *testing.T) {
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				if r := watch(l, &check{TB: t, journal: &mutant{Journal: memjournal.New()}}); r.Failed() {
-					t.Errorf("a healthy journal broke the law:\n%s", r.report())
+				if seen := watch(r, &check{TB: t, journal: &mutant{Journal: memjournal.New()}}); seen.Failed() {
+					t.Errorf("a healthy journal broke the rule:\n%s", seen.report())
 				}
 			})
 		})
 	}
 }
 
-func TestLaws_catchMutants(t *testing.T) {
+func TestRules_catchMutants(t *testing.T) {
 	t.Parallel()
 	for _, d := range defects {
 		for _, name := range d.breaks {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				i := slices.IndexFunc(laws, func(l law) bool { return l.name == name })
+				i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
 				if i < 0 {
-					t.Fatalf("no law is named %q", name)
+					t.Fatalf("no rule is named %q", name)
 				}
 				for range 100 { // races are provoked, not forced
 					m := &mutant{Journal: memjournal.New()}
 					d.mar(m)
-					if watch(laws[i], &check{TB: t, journal: m, patience: 300 * time.Millisecond}).Failed() {
+					if watch(rules[i], &check{TB: t, journal: m, patience: 300 * time.Millisecond}).Failed() {
 						return
 					}
 				}
@@ -202,12 +202,12 @@ func TestLaws_catchMutants(t *testing.T) {
 	}
 }
 
-// TestLaws_eachBites fails for a law that no defect is known to break: such a law could be empty.
-func TestLaws_eachBites(t *testing.T) {
+// TestRules_eachBites fails for a rule that no defect is known to break: such a rule could be empty.
+func TestRules_eachBites(t *testing.T) {
 	t.Parallel()
-	for _, l := range laws {
-		if !slices.ContainsFunc(defects, func(d defect) bool { return slices.Contains(d.breaks, l.name) }) {
-			t.Errorf("no defect breaks %q", l.name)
+	for _, r := range rules {
+		if !slices.ContainsFunc(defects, func(d defect) bool { return slices.Contains(d.breaks, r.name) }) {
+			t.Errorf("no defect breaks %q", r.name)
 		}
 	}
 }

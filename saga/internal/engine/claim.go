@@ -97,14 +97,14 @@ func full(req journal.ClaimRequest, claimed []journal.Record) []journal.PlanHash
 
 // adoptAll executes what was claimed. The journal was asked at the time asked.
 func (e *Engine) adoptAll(l *lease, claimed []journal.Record, asked time.Time) {
-	orphans := 0
+	taken := 0
 	for _, r := range claimed {
 		if r.Fence > 1 && !r.Clean {
-			orphans++
+			taken++
 		}
 	}
-	if orphans > 0 {
-		e.tell(Event{Kind: EventTookOver, Engine: l.id, Count: orphans})
+	if taken > 0 {
+		e.tell(Event{Kind: EventTookOver, Engine: l.id, Count: taken})
 	}
 	for _, r := range claimed {
 		from := takenOver
@@ -126,14 +126,14 @@ func (e *Engine) adoptAll(l *lease, claimed []journal.Record, asked time.Time) {
 // The other half is for all.
 func (e *Engine) places(plans []journal.PlanHash) journal.ClaimRequest {
 	e.mu.Lock()
-	driven := make(map[journal.PlanHash]int)
+	executed := make(map[journal.PlanHash]int)
 	for _, d := range e.executions {
-		driven[d.record.Plan]++
+		executed[d.record.Plan]++
 	}
 	e.mu.Unlock()
 	own := e.cfg.MaxActive / (2 * len(e.hashes))
 	common := e.cfg.MaxActive - own*len(e.hashes)
-	for _, n := range driven {
+	for _, n := range executed {
 		common -= max(0, n-own)
 	}
 	req := journal.ClaimRequest{PerPlan: claimBatch}
@@ -142,7 +142,7 @@ func (e *Engine) places(plans []journal.PlanHash) journal.ClaimRequest {
 		return journal.ClaimRequest{Plans: plans, PerPlan: 1, Limit: common}
 	}
 	for _, plan := range plans {
-		if room := max(0, own-driven[plan]) + share; room > 0 {
+		if room := max(0, own-executed[plan]) + share; room > 0 {
 			req.Plans, req.PerPlan = append(req.Plans, plan), min(req.PerPlan, room)
 		}
 	}

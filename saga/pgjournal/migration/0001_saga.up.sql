@@ -95,7 +95,7 @@ exception when feature_not_supported or syntax_error then
 end
 $$;
 
--- One row per life of an engine: the lease of all sagas that it drives.
+-- One row per life of an engine: the lease of all sagas that it owns.
 create table saga_engine (
   lease_until timestamptz not null,
   id          uuid        not null primary key,

@@ -1,6 +1,6 @@
--- Claimable returns orphans that claim.sql may take, after by_index.sql, in the order of Claim.
+-- Claimable returns unowned sagas that claim.sql may take, after by_index.sql, in the order of Claim.
 -- It locks nothing. It returns at least one row. The first column tells whether the engine has a
--- lease. The other columns are null if there are no orphans. Parked sagas belong to the engine
+-- lease. The other columns are null if there are no such sagas. Parked sagas belong to the engine
 -- ffffffff…, and the caller names their plans in @parked. The statement does not read sagas with
 -- a living engine, sagas that sleep, or sagas of other plans. @passed lists sagas that an earlier
 -- call returned and that another transaction held. A damaged wake_at is for people: a claim would

@@ -8,7 +8,7 @@ where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not
   and (@any::boolean or expires_at is null)
   and (@name::text = '' or name = @name)
   and (@engine::uuid is null or (status in (1, 2) and engine = @engine and engine <> '00000000-0000-0000-0000-000000000000'))
-  and (not @orphans::boolean or (status in (1, 2) and expires_at is null and not exists (
+  and (not @unowned::boolean or (status in (1, 2) and expires_at is null and not exists (
     select from /*schema*/saga_engine e
     where e.id = s.engine and not e.has_left and e.lease_until > clock_timestamp())))
   and (not @parked::boolean or (status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'))

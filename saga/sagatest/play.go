@@ -23,7 +23,7 @@ const (
 
 var exploreKey = childkey.MustParse("explore")
 
-// inBubble plays a scenario with two processes, and judges how it ended.
+// inBubble plays a scenario with two processes, and checks how it ended.
 func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	services := NewServices()
 	for step, body := range x.answers {
@@ -66,7 +66,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 			watch.cancelled(r)
 		}
 	}
-	err = x.drive(ctx, first, second)
+	err = x.run(ctx, first, second)
 	r, readErr := j.Read(ctx, watch.id)
 	close(end)
 	first.close()
@@ -78,10 +78,10 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		o.violations = append(o.violations, "the saga was not stored: "+readErr.Error())
 		return o
 	}
-	o.violations = append(o.violations, x.judge(s, r, err, services)...)
+	o.violations = append(o.violations, x.check(s, r, err, services)...)
 	if len(o.violations) == 0 && r.Status.Final() {
 		services.DeliverAgain()
-		for _, v := range x.judge(s, r, err, services) {
+		for _, v := range x.check(s, r, err, services) {
 			o.violations = append(o.violations, "after each request came once more, late: "+v)
 		}
 	}
@@ -138,9 +138,9 @@ func (p *living) close() {
 	_ = p.engine.Close(ctx)
 }
 
-// drive has the saga run in the first process, and then in the second, as a
+// run has the saga run in the first process, and then in the second, as a
 // caller does that tries again elsewhere. It returns what the second said.
-func (x *explorer) drive(ctx context.Context, first, second *living) error {
+func (x *explorer) run(ctx context.Context, first, second *living) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -155,8 +155,8 @@ func (x *explorer) drive(ctx context.Context, first, second *living) error {
 	return second.run(ctx, second.engine, exploreKey)
 }
 
-// judge returns what is wrong with how a saga ended.
-func (x *explorer) judge(s scenario, r journal.Record, err error, services *Services) []string {
+// check returns what is wrong with how a saga ended.
+func (x *explorer) check(s scenario, r journal.Record, err error, services *Services) []string {
 	var wrong []string
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	pivot, functions := false, make(map[string]bool)
@@ -167,7 +167,7 @@ func (x *explorer) judge(s scenario, r journal.Record, err error, services *Serv
 		if e.Done > 1 && !step.Function { // a function may make several calls
 			note("%s took effect %d times", step.Name, e.Done)
 		}
-		x.judgeStep(note, step, e, r.Status)
+		x.checkStep(note, step, e, r.Status)
 	}
 	for _, d := range services.Deliveries() {
 		if d.Undo && pivot {
@@ -190,8 +190,8 @@ func (x *explorer) judge(s scenario, r journal.Record, err error, services *Serv
 	return wrong
 }
 
-// judgeStep judges what became of a step in a saga that ended so.
-func (x *explorer) judgeStep(note func(string, ...any), step saga.StepInfo, e Effects, status journal.Status) {
+// checkStep notes effects of a step that do not fit how the saga ended.
+func (x *explorer) checkStep(note func(string, ...any), step saga.StepInfo, e Effects, status journal.Status) {
 	switch {
 	case step.Function && status == journal.Completed && e.Undone > 0:
 		note("the saga completed; %s was undone %d times", step.Name, e.Undone)

@@ -8,13 +8,13 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-var changeLaws = []law{
+var changeRules = []rule{
 	{"change: it takes the saga from its owner, and is in the audit log", changeIsRecorded},
 	{"change: it fences off nobody where no engine had the saga", changeBeforeTheFirstOwner},
 	{"change: not of a saga that moved on", changeComparesTheRevision},
 	{"change: it ends and resumes", changeEndsAndResumes},
 	{"change: it wakes what waits, and takes it from nobody", changeWakes},
-	{"change: it wakes what nobody drives", changeWakesOrphans},
+	{"change: it wakes what has no owner", changeWakesUnowned},
 	{"audit: the youngest first, as many as asked for", auditInOrder},
 }
 
@@ -102,7 +102,7 @@ func changeEndsAndResumes(c *check) {
 	r := c.started()
 	got := c.change(r, journal.Change{Status: journal.Running})
 	c.wantDuring("WakeAt", got.WakeAt, r, c.read(r.ID))
-	want(c, "Clean of a saga that was driven", got.Clean, false)
+	want(c, "Clean of a saga that was executed", got.Clean, false)
 	want(c, "Cancel", got.Cancel, false)
 	want(c, "DeadlineAt is kept", got.DeadlineAt.Sub(r.DeadlineAt).Abs() < time.Microsecond, true)
 	got = c.change(got, journal.Change{Status: journal.Running, Cancel: true})
@@ -162,7 +162,7 @@ func changeWakes(c *check) {
 	}
 }
 
-func changeWakesOrphans(c *check) {
+func changeWakesUnowned(c *check) {
 	r := c.started()
 	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now.Add(long)})
 	c.must("Leave", c.journal.Leave(c.Context(), owner(r).Engine))
@@ -194,7 +194,7 @@ func auditInOrder(c *check) {
 	want(c, "lines of all sagas", len(log), 4)
 }
 
-var listLaws = []law{
+var listRules = []rule{
 	{"list: what matches, without what is large", listMatches},
 	{"list: pages miss nothing and repeat nothing", listPages},
 	{"stats: they count", statsCount},
@@ -296,7 +296,7 @@ func statsCount(c *check) {
 	want(c, "unowned sagas, with one for nobody", st.UnownedOf[unowned.Plan], 2)
 }
 
-var sweepLaws = []law{
+var sweepRules = []rule{
 	{"sweep: what is final and past its time, and nothing else", sweepSpares},
 	{"sweep: no more than asked for", sweepLimit},
 }
@@ -342,7 +342,7 @@ func sweepLimit(c *check) {
 	})
 }
 
-var contextLaws = []law{
+var contextRules = []rule{
 	{"context: already done, nothing happens", doneContextDoesNothing},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-var claimLaws = []law{
+var claimRules = []rule{
 	{"claim: not before the lease ends by the journal's clock", claimWaitsForTheLease},
 	{"claim: the run changes, the saga stays", claimKeepsTheSaga},
 	{"claim: the fence grows, and deaths are counted until it gets on", claimCountsDeaths},
@@ -203,7 +203,7 @@ func claimWithoutLease(c *check) {
 	c.wantUnchanged(r)
 }
 
-// orphansOf starts n sagas of a plan for that engine; zero: for nobody.
+// unownedOf starts n sagas of a plan for that engine; zero: for nobody.
 func (c *check) unownedOf(plan string, n int, engine journal.EngineID) {
 	c.Helper()
 	for range n {
@@ -256,7 +256,7 @@ func (c *check) claimFairly(of journal.EngineID) {
 func claimClean(c *check) {
 	first := c.heartbeat(brief)
 	r := c.start(first)
-	want(c, "Clean of a saga that is driven", r.Clean, false)
+	want(c, "Clean of a saga that is executed", r.Clean, false)
 	r = c.append(r, journal.Write{Entries: []journal.Entry{ok("a.b")}, WakeAt: r.Now})
 	want(c, "Clean of a saga that was given up", r.Clean, true)
 	// The lease of the one that gave it up is none of its business any more.

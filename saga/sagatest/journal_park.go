@@ -6,7 +6,7 @@ import (
 
 var newer = journal.Failure{Reason: journal.ReasonNewer, Detail: "input: order has no member \"note\""}
 
-var parkLaws = []law{
+var parkRules = []rule{
 	{"park: the saga has no engine, and says why", parkReleases},
 	{"park: only a claim that asks for parked sagas gets one", parkIsPassedOver},
 	{"park: a change of the saga ends it", parkEndsWithAChange},

@@ -70,9 +70,9 @@ var (
 	})
 )
 
-// A town is the callees of the tests' sagas, behind real sockets, each call guarded.
+// callees serve the calls of the tests' sagas, behind real sockets, each call guarded.
 // It counts effects, which outlive every process that has them done.
-type town struct {
+type callees struct {
 	url string
 
 	mu     sync.Mutex
@@ -87,9 +87,9 @@ type town struct {
 // A place is where an effect is: a trip's, at a service.
 type place struct{ trip, service string }
 
-func newTown(tb testing.TB) *town {
+func newCallees(tb testing.TB) *callees {
 	tb.Helper()
-	c := &town{done: make(map[place]int), undone: make(map[place]int), sent: make(map[string]int)}
+	c := &callees{done: make(map[place]int), undone: make(map[place]int), sent: make(map[string]int)}
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	require.NoError(tb, err)
 	mux := http.NewServeMux()
@@ -119,16 +119,16 @@ func newTown(tb testing.TB) *town {
 }
 
 // onArrival has fn called with the path of each request, before that is served.
-func (c *town) onArrival(fn func(path string)) {
+func (c *callees) onArrival(fn func(path string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.arrives = fn
 }
 
-// holdUntilShared holds back the calls of orphans until the given number of living engines have
-// some orphans. So no engine can finish all of them before another engine has looked. leave makes
-// the sagas orphans.
-func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead journal.EngineID, engines int, leave func()) {
+// holdUntilShared holds back the calls of unowned sagas until the given number of living engines have
+// some of them. So no engine can finish all of them before another engine has looked. leave makes
+// the sagas unowned.
+func (c *callees) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead journal.EngineID, engines int, leave func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	release := sync.OnceFunc(func() { close(gate) })
@@ -143,7 +143,7 @@ func (c *town) holdUntilShared(t *testing.T, look *pgxpool.Pool, dead journal.En
 	release()
 }
 
-func (c *town) book(service string) func(context.Context, journey) (ticket, error) {
+func (c *callees) book(service string) func(context.Context, journey) (ticket, error) {
 	return func(_ context.Context, j journey) (ticket, error) {
 		if j.Refuse && service == "tour" {
 			return ticket{}, &server.StatusError{Status: http.StatusPaymentRequired, Code: "sold-out", Detail: "No seats."}
@@ -155,7 +155,7 @@ func (c *town) book(service string) func(context.Context, journey) (ticket, erro
 	}
 }
 
-func (c *town) drop(service string) func(context.Context, retract) (nothing, error) {
+func (c *callees) drop(service string) func(context.Context, retract) (nothing, error) {
 	return func(ctx context.Context, u retract) (nothing, error) {
 		fate, err := server.Barrier(ctx)
 		if err != nil || fate == server.NeverRan {
@@ -170,7 +170,7 @@ func (c *town) drop(service string) func(context.Context, retract) (nothing, err
 
 // check fails tb unless the trip's effects are those of a saga that ended like that:
 // each done once, or each done at most once and undone as often.
-func (c *town) check(tb testing.TB, trip string, ended journal.Status, at string) {
+func (c *callees) check(tb testing.TB, trip string, ended journal.Status, at string) {
 	tb.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,13 +186,13 @@ func (c *town) check(tb testing.TB, trip string, ended journal.Status, at string
 }
 
 // deliveries returns how often each key was sent.
-func (c *town) deliveries() map[string]int {
+func (c *callees) deliveries() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.sent)
 }
 
-// client returns a client of the town's services.
+// client returns a client of the callees.
 func client(tb testing.TB, url string, transport http.RoundTripper) *sdk.Client {
 	tb.Helper()
 	c, err := newClient(url, transport)
@@ -209,15 +209,15 @@ func newClient(url string, transport http.RoundTripper) (*sdk.Client, error) {
 	return sdk.New(cfg)
 }
 
-// A quick engine finds orphans soon.
+// A quick engine finds unowned sagas soon.
 const quickPoll = 50 * time.Millisecond
 
-func engineOn(tb testing.TB, j journal.Journal, c *town) *saga.Engine {
+func engineOn(tb testing.TB, j journal.Journal, c *callees) *saga.Engine {
 	tb.Helper()
 	return engineWith(tb, j, c, saga.Config{Poll: quickPoll, MaxRecoveryAttempts: 1000})
 }
 
-func engineWith(tb testing.TB, j journal.Journal, c *town, cfg saga.Config) *saga.Engine {
+func engineWith(tb testing.TB, j journal.Journal, c *callees, cfg saga.Config) *saga.Engine {
 	tb.Helper()
 	cfg.Client, cfg.Definitions = client(tb, c.url, nil), []saga.AnyDefinition{trip, brisk, idle}
 	e, err := saga.Open(tb.Context(), j, cfg)

@@ -62,7 +62,7 @@ func finished(status journal.Status) func(c *check) journal.Record {
 	}
 }
 
-var appendLaws = []law{
+var appendRules = []rule{
 	{"append: what is written is there, and nothing else changes", appendIsRecorded},
 	{"append: an outcome and the turn are one write", appendTurns},
 	{"append: how a saga ends", appendEnds},

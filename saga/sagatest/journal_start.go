@@ -9,7 +9,7 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-var leaseLaws = []law{
+var leaseRules = []rule{
 	{"plan: the first is kept", firstPlanIsKept},
 	{"beat: a lease that ended is not given again", endedLeaseStaysEnded},
 	{"beat: it extends a lease", beatExtends},
@@ -60,7 +60,7 @@ func leaveMakesUnowned(c *check) {
 	want(c, "Fence", claimed[0].Fence, r.Fence+1)
 }
 
-var startLaws = []law{
+var startRules = []rule{
 	{"start: the saga is as it was asked for", startIsRecorded},
 	{"start: one of 32 wins, 20 times", oneStartWins},
 	{"start: a duplicate gets the saga and changes nothing", duplicateStart},
