@@ -48,8 +48,7 @@ type hop struct {
 // sendHop sends one request of the attempt and reads its answer.
 func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	x.answer, x.failed, x.hop = nil, nil, new(hop)
-	ends, cause := x.attemptEnd()
-	ctx, cancel := context.WithDeadlineCause(x.hop.seen.trace(x.attempting), ends, cause)
+	ctx, cancel := x.within(x.hop.seen.trace(x.attempting))
 	defer cancel()
 	out, err := x.outgoing(ctx, req)
 	if err != nil {
@@ -61,15 +60,15 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()
-		return nil, blame(ctx, err)
+		return nil, x.blame(ctx, err)
 	case err != nil:
-		return nil, blame(ctx, err)
+		return nil, x.blame(ctx, err)
 	case resp == nil:
 		return nil, errNoResponse
 	}
 	a := &x.hop.answer
 	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
-		return nil, blame(ctx, err)
+		return nil, x.blame(ctx, err)
 	}
 	a.replayed, a.honoured = x.frozen.carrier.replayed(a.header)
 	x.answer, x.last = a, a
@@ -78,23 +77,6 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 }
 
 var errNoResponse = errors.New("retry: the transport returned neither answer nor error")
-
-// blame adds to err that the attempt's time was up, where a transport reports
-// something else then.
-func blame(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) {
-		return err
-	}
-	return &blamed{cause, err}
-}
-
-// A blamed is err, of which cause was the reason.
-type blamed struct{ cause, err error }
-
-func (b *blamed) Error() string { return b.cause.Error() + ": " + b.err.Error() }
-
-func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
 
 // outgoing returns the request of one hop of one attempt: a copy with the
 // frozen headers and the frozen body, as Prepare leaves it.

@@ -289,12 +289,11 @@ func attempts[T any](
 
 func attempt[T any](r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
 	r.begin()
-	ends, cause := r.attemptEnd()
-	ctx, cancel := context.WithDeadlineCause(r.attempting, ends, cause)
+	ctx, cancel := r.within(r.attempting)
 	defer cancel()
 	value, err := fn(ctx, r.attempt)
 	if err != nil {
-		err = blame(ctx, err)
+		err = r.blame(ctx, err)
 	}
 	return value, err
 }

@@ -282,6 +282,33 @@ func (r *run) attemptEnd() (at time.Time, cause error) {
 	return at, ErrAttemptTimeout
 }
 
+// within returns ctx with the end of the running attempt.
+func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	at, cause := r.attemptEnd()
+	return context.WithDeadlineCause(ctx, at, cause)
+}
+
+// blame adds to err why the attempt's ctx has ended, where a transport reports something
+// else then. The clock decides as well: a transport that gives the deadline to its
+// connection can fail before the timer of ctx has run.
+func (r *run) blame(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if at, late := r.attemptEnd(); cause == nil && !time.Now().Before(at) {
+		cause = late
+	}
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &blamed{cause, err}
+}
+
+// A blamed is err, of which cause was the reason.
+type blamed struct{ cause, err error }
+
+func (b *blamed) Error() string { return b.cause.Error() + ": " + b.err.Error() }
+
+func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
+
 // budgetSuccess tells the budget that the service is well.
 func (r *run) budgetSuccess() { r.client.cfg.Budget.earn(r.task.Service) }
 
