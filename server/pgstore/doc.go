@@ -33,6 +33,7 @@
 // [Store.PruneAudit] once a day. A failover keeps every answer only if the standby is
 // synchronous: watch AsyncStandbys of [Store.Stats].
 //
+// SCALE.md has the arithmetic of load, disk and connections, and what comes after one server.
 // DESIGN.md has the table, the statements of each operation, and more about connections,
 // poolers and failover. The package knows no HTTP.
 package pgstore
