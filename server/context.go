@@ -53,6 +53,11 @@ func InboundForwardKey(ctx context.Context) (childkey.Key, bool) {
 // Fence returns the fence of this run, to pass on to a system that checks it. The fence
 // grows with each take-over: a write with a lower fence than the system has seen comes
 // from an owner that was replaced. It is 0 outside a run, and at least 1 inside.
+//
+// In a [Transactional] run the claim may not be durable yet. Then Fence blocks until it is, for a
+// write of the store. If that fails, for [Config.StoreTimeout] at most, Fence returns 0 and the
+// run's ctx ends with cause [ErrLeaseLost]. The later claims of a route that has asked for its
+// fence are durable before their runs begin.
 func Fence(ctx context.Context) int64 {
 	if a := engine.From(ctx); a != nil {
 		return a.Fence()

@@ -117,7 +117,7 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 	}
 	c.Call = engine.Call{
 		Route: engine.Route{Name: t.Name, Effect: t.Effect}, Key: key, Forward: t.Cancels, FirstSent: t.FirstSent, Bytes: int64(len(input)),
-		Wait: g.taskWait(t.Wait),
+		Wait: g.taskWait(t.Wait), CountsAttempts: strings.HasPrefix(t.Namespace, inboxPrefix),
 		Subject: record.Subject{
 			Scope: t.Scope, Namespace: g.namespaceOf(t), Key: key.String(),
 			Method: record.TaskMethod, Path: t.Name, MediaType: contract.ContentType, Cancels: t.Cancels.String(), Body: input,

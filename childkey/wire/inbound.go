@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -108,20 +109,47 @@ type inboundKey struct{}
 // NewContext returns ctx carrying in. If in comes from [FromContext], and its
 // Allowance was not changed, both draw on the same [Retries]; else these are new.
 func NewContext(ctx context.Context, in Inbound) context.Context {
+	return context.WithValue(ctx, inboundKey{}, in.counted())
+}
+
+// NewContextFunc is [NewContext] for a callee that may begin a run before its claim is durable. A
+// call that leaves such a run would tell the next hop about a claim that a crash can undo. Each
+// client calls [FromContext] before a call leaves. The first FromContext of the ctx calls confirm,
+// which makes the claim durable, and all of them return when confirm has returned. If confirm
+// returns false, they return in with Rerun and without FirstSent: the claim may be lost, and an
+// earlier run may have made the same call. Then the callee also ends ctx, so that no call is sent.
+func NewContextFunc(ctx context.Context, in Inbound, confirm func() bool) context.Context {
+	in = in.counted()
+	return context.WithValue(ctx, inboundKey{}, sync.OnceValue(func() Inbound {
+		if !confirm() {
+			in.FirstSent, in.Rerun = time.Time{}, true
+		}
+		return in
+	}))
+}
+
+// counted returns in with the Retries that its Allowance asks for.
+func (in Inbound) counted() Inbound {
 	switch {
 	case in.Allowance < 0:
 		in.retries = nil
 	case in.retries == nil || in.Allowance != in.read:
 		in.retries = NewRetries(in.Allowance)
 	}
-	return context.WithValue(ctx, inboundKey{}, in)
+	return in
 }
 
 // FromContext returns the Inbound that ctx carries. Without one it returns
-// false and an Inbound that says nothing (Allowance -1).
+// false and an Inbound that says nothing (Allowance -1). It does not block, except once for a ctx
+// of [NewContextFunc].
 func FromContext(ctx context.Context) (Inbound, bool) {
-	in, ok := ctx.Value(inboundKey{}).(Inbound)
-	if !ok {
+	var in Inbound
+	switch carried := ctx.Value(inboundKey{}).(type) {
+	case Inbound:
+		in = carried
+	case func() Inbound:
+		in = carried()
+	default:
 		return Inbound{Allowance: -1}, false
 	}
 	if in.retries != nil {

@@ -27,6 +27,40 @@ func TestInbound(t *testing.T) {
 	require.EqualExportedValues(t, want, in)
 }
 
+// The first FromContext asks once whether the claim is durable, and all of them get the answer.
+func TestNewContextFunc(t *testing.T) {
+	t.Parallel()
+	for _, confirmed := range []bool{true, false} {
+		t.Run(fmt.Sprint(confirmed), func(t *testing.T) {
+			t.Parallel()
+			claimed, asked := time.Now(), 0
+			ctx := wire.NewContextFunc(t.Context(), wire.Inbound{FirstSent: claimed, Attempt: 1, Allowance: 3}, func() bool {
+				asked++
+				return confirmed
+			})
+			require.Zero(t, asked)
+			want := wire.Inbound{FirstSent: claimed}
+			if !confirmed {
+				want = wire.Inbound{Rerun: true}
+			}
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					in, ok := wire.FromContext(ctx)
+					if !ok || !in.FirstSent.Equal(want.FirstSent) || in.Rerun != want.Rerun || in.Attempt != 1 {
+						t.Errorf("FromContext = %+v, %v, want %+v", in, ok, want)
+					}
+					in.Retries().Take(1)
+				})
+			}
+			all.Wait()
+			require.Equal(t, 1, asked)
+			in, _ := wire.FromContext(ctx)
+			require.Zero(t, in.Allowance, "they draw on the same retries")
+		})
+	}
+}
+
 // A ctx that passes an Inbound on shares its retries. A ctx with a part of them does not.
 func TestInbound_retries(t *testing.T) {
 	t.Parallel()

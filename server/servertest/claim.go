@@ -17,6 +17,39 @@ var claimRules = []rule{
 	{"claim: a key first sent before the window never runs", oldKeyNeverRuns},
 	{"claim: the window is for absent keys only", windowIsForAbsentKeys},
 	{"claim: nothing is too long up to MaxRetention", longestTimes},
+	{"claim: one that need not be durable is like any other", asynchronousClaim},
+}
+
+// asynchronousClaim needs no crash: what a store may forget in one is its own matter.
+func asynchronousClaim(c *check) {
+	for _, settle := range []store.Settlement{completion(200, "ok"), release} {
+		req := request(newID())
+		req.Effect, req.Asynchronous = store.Transactional, true
+		r, won, err := c.store.Claim(c.Context(), req)
+		c.must("Claim", err)
+		want(c, "won", won, true)
+		r.Asynchronous = false // the store decides
+		c.wantUnchanged(r)
+		dup, won, err := c.store.Claim(c.Context(), request(req.ID))
+		c.must("Claim of a duplicate", err)
+		want(c, "Claim of a duplicate: won", won, false)
+		if diff := difference(dup, r); diff != "" {
+			c.Errorf("record of a duplicate: %s", diff)
+		}
+		req.Asynchronous = false
+		again, won, err := c.store.Claim(c.Context(), req)
+		c.must("Claim repeated", err)
+		want(c, "Claim repeated: won", won, true)
+		if diff := difference(again, r); diff != "" {
+			c.Errorf("record of a repeated claim, which is durable: %s", diff)
+		}
+		c.settle(owner(r), settle)
+		want(c, "State", c.read(req.ID).State, settle.State)
+	}
+	dead := died(store.Transactional)(c)
+	req := request(dead.ID)
+	req.Asynchronous = true
+	want(c, "Asynchronous after a take-over", c.takeOver(req, dead.Fence).Asynchronous, false)
 }
 
 func claimIsRecorded(c *check) {

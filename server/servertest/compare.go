@@ -36,6 +36,7 @@ func difference(got, want store.Record) string {
 	differ(got.Answer.Status == want.Answer.Status, "Answer.Status", got.Answer.Status, want.Answer.Status)
 	differ(sameBytes(got.Answer.Envelope, want.Answer.Envelope), "Answer.Envelope", brand(got.Answer.Envelope), brand(want.Answer.Envelope))
 	differ(sameTime(got.AnswerUntil, want.AnswerUntil), "AnswerUntil", got.AnswerUntil, want.AnswerUntil)
+	differ(got.Asynchronous == want.Asynchronous, "Asynchronous", got.Asynchronous, want.Asynchronous)
 	differ(got.Route == want.Route, "Route", got.Route, want.Route)
 	differ(bytes.Equal(got.Memo, want.Memo), "Memo", brand(got.Memo), brand(want.Memo))
 	return strings.Join(d, "; ")

@@ -11,6 +11,17 @@ import (
 )
 
 var recordDefects = []defect{
+	{"says of an own claim that it may be lost", func(m *mutant) {
+		m.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
+			r, won, err := m.Store.Claim(ctx, req)
+			r.Asynchronous = won
+			return r, won, err
+		}
+	}, []string{
+		"claim: the first owner has fence 1 and what it asked for",
+		"claim: repeated after a lost answer it knows itself",
+		"claim: one that need not be durable is like any other",
+	}},
 	{"ends an answer at the first NUL", func(m *mutant) {
 		m.show = func(r store.Record) store.Record {
 			if i := bytes.IndexByte(r.Answer.Envelope, 0); i >= 0 {

@@ -78,6 +78,10 @@ type Record struct {
 	// dropped or not.
 	AnswerUntil time.Time
 
+	// Asynchronous says that Claim returned before the record was durable: see [ClaimRequest]. It is false
+	// in the record of every other method.
+	Asynchronous bool
+
 	// Route and Memo are those of the latest claim, if that was Opaque: records
 	// of other classes do not store these bytes. A quarantine sets the Route of
 	// any record.

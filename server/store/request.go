@@ -27,6 +27,11 @@ type ClaimRequest struct {
 	// Route and Memo become the record's if it is Opaque.
 	Route string
 	Memo  []byte
+	// Asynchronous lets Claim return before the claim is durable. A crash or a failover of the store may
+	// then forget the claim. A store does so only if it forgets with it every write that it took after
+	// the claim. A later write for the record that is durable, as a renewal or a settlement is, makes
+	// the claim durable. TakeOver ignores it. False asks for a durable claim.
+	Asynchronous bool
 }
 
 // A QuarantineRequest takes a dead run's key out of use.

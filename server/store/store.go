@@ -18,7 +18,7 @@ const DefaultAuditRetention = 7 * 24 * time.Hour
 
 // A Store keeps records. Its methods are atomic, and safe for concurrent use by many
 // processes. Each method is one short transaction of its own, which is durable when the
-// method returns nil. No method holds a lock or a connection between calls. The store's
+// method returns nil, unless a [ClaimRequest] is Asynchronous. No method holds a lock or a connection between calls. The store's
 // own clock decides every time, and lengths of time are taken up to [MaxRetention].
 // servertest.TestStore is the conformance suite.
 //

@@ -41,8 +41,13 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Fence returns the fence of the run.
-func (a *Attempt) Fence() int64 { return a.run.owner.Fence }
+// Fence returns the fence of the run, once its claim is durable; 0 if the claim may be lost.
+func (a *Attempt) Fence() int64 {
+	if !a.run.handOut() {
+		return 0
+	}
+	return a.run.owner.Fence
+}
 
 // Call returns the run's call, which is not to be changed.
 func (a *Attempt) Call() *Call { return a.run.call }

@@ -39,6 +39,8 @@ type Call struct {
 	Inbound     wire.Inbound
 	Wait        time.Duration // for another call's run
 	Bytes       int64         // of the body, which is in memory while the call waits
+	// CountsAttempts means that the run's fence counts: a claim must not be forgotten.
+	CountsAttempts bool
 	// CanRender means that the adapter can make an answer from a stored reference.
 	CanRender bool
 	// Work runs the handler once. It may be called again after a conflict, and

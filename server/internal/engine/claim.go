@@ -69,11 +69,14 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 // key for a whole lease.
 func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 	f := finding{asked: time.Now()}
+	req := c.claim(e)
+	req.Asynchronous = e.asynchronous(c)
 	var err error
-	f.record, f.mine, err = e.store.Claim(ctx, c.claim(e))
+	f.record, f.mine, err = e.store.Claim(ctx, req)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
 		f.asked = time.Now()
-		f.record, f.mine, err = e.store.Claim(ctx, c.claim(e))
+		req.Asynchronous = false // perhaps the server has crashed
+		f.record, f.mine, err = e.store.Claim(ctx, req)
 	}
 	f.mine = err == nil && (f.mine || c.owns(&f.record))
 	return f, err

@@ -61,6 +61,7 @@ type Engine struct {
 	drain       *drain
 	heartbeat   *heartbeat
 	claimWatch  claimWatch
+	habits      habits
 }
 
 // New returns an engine. It starts no goroutine: without a running call there is none.

@@ -183,6 +183,17 @@ func (h *heartbeat) renewTier(tier int) {
 	h.schedule()
 }
 
+// renewNow renews the lease of one run, apart from its tier. It blocks until the store answers, for a third of a lease
+// at most.
+func (h *heartbeat) renewNow(r *run) {
+	owners, asked := []store.Owner{r.owner}, time.Now()
+	got, err := h.renew(owners)
+	h.apply(owners, got, asked)
+	if err != nil {
+		h.engine.observe(r.ctx, Event{Kind: EventStoreError, Route: r.call.Route.Name, ID: r.owner.ID, Err: err})
+	}
+}
+
 func (h *heartbeat) renew(owners []store.Owner) (store.Renewal, error) {
 	lease := h.engine.cfg.Lease
 	ctx, cancel := context.WithTimeout(context.Background(), lease/3)
@@ -224,6 +235,7 @@ func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Ti
 	for _, o := range got.Renewed {
 		if r, ok := h.owned(o); ok {
 			r.lease.tier, r.lease.since = punctual, asked // the alarm looks at it when it goes off
+			r.durable.Store(true) // the renewal is, and it came after the claim
 		}
 	}
 	for _, o := range got.Lost {

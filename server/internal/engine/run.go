@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -32,6 +33,10 @@ type run struct {
 	lease  heldLease
 	lost   sync.Once
 	taken  bool // the store said that another owner has the key
+
+	durable atomic.Bool // the claim is durable, as far as the store said
+	confirm sync.Once   // makes it durable
+	habit   *habit      // of a Transactional route; nil: not noted
 }
 
 // run runs a claimed call and settles it.
@@ -40,6 +45,7 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 		engine: e, call: c, member: m, record: f.record, asked: f.asked,
 		owner: store.Owner{ID: c.ID, Token: c.Token, Fence: f.record.Fence},
 	}
+	r.durable.Store(!f.record.Asynchronous)
 	defer r.open(ctx)()
 	if e.drain.isClosed() {
 		r.release(false)
@@ -62,7 +68,11 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
-	r.beyond = wire.NewContext(ctx, in)
+	if r.habit = r.engine.habitOf(r.call); r.habit != nil {
+		r.beyond = wire.NewContextFunc(ctx, in, r.handOut)
+	} else {
+		r.beyond = wire.NewContext(ctx, in)
+	}
 	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.engine.heartbeat.add(r)
@@ -182,6 +192,10 @@ func (r *run) completed(s store.Settlement, err error) Outcome {
 
 // recorded tells the followers and the observer that the run is recorded.
 func (r *run) recorded(a store.Answer) {
+	r.durable.Store(true) // the completion is, and it came after the claim
+	if r.habit != nil {
+		r.habit.kept.Store(true)
+	}
 	rec := r.record
 	elapsed := time.Since(r.asked)
 	rec.State, rec.Answer = store.StateCompleted, a
