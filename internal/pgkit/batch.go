@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,13 +11,20 @@ import (
 
 // SendBatch sends the queries of batch in one round trip, as one READ COMMITTED transaction: all of
 // it becomes durable, or nothing. The batch itself is not used up. SendBatch calls its functions
-// with the results, possibly before the commit has succeeded. The commit was sent by then: a
-// function cannot prevent it, and the error of a function leaves the fate unknown. Another
-// goroutine may call the functions, but never after SendBatch has returned. A panic in a function
-// is raised again here. Errors are those of [Do].
+// with the results, in the caller's goroutine, possibly before the commit has succeeded. The commit
+// was sent by then: a function cannot prevent it, and the error of a function leaves the fate
+// unknown. Errors are those of [Do].
 func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
-	f := new(functions)
-	_, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+	conn, err := w.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	c := &calls{ended: make(chan error, 1), left: make(chan struct{})}
+	if !stays(ctx) {
+		c.next = make(chan *call)
+	}
+	defer close(c.left)
+	_, err = finish(ctx, w, conn, c.next, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
 		if err := NameQueries(ctx, conn, batch.QueuedQueries); err != nil {
 			return struct{}{}, err
 		}
@@ -33,7 +38,7 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 			copied.Queue("begin isolation level read committed")
 		}
 		for _, q := range batch.QueuedQueries {
-			copied.Queue(q.SQL, q.Arguments...).Fn = f.own(s, q.Fn)
+			copied.Queue(q.SQL, q.Arguments...).Fn = c.of(s, q.Fn)
 		}
 		copied.Queue(hear) // whatever the queries set
 		if s.needsBlock() {
@@ -41,40 +46,28 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		}
 		return struct{}{}, committed(conn.SendBatch(ctx, copied))
 	})
-	if crash := f.leave(); crash != nil {
-		panic(crash) //nolint:forbidigo // it goes on where somebody can recover it
-	}
 	return err
 }
 
-// functions are the functions of a batch: the caller's own code, which the writer's goroutine
-// calls.
-type functions struct {
-	mu    sync.Mutex // held while a function has its result
-	left  bool       // the caller has
-	crash *crash
-}
-
-// leave waits for a function that is at its result, and makes sure that no further function is
-// called. It returns the panic of a function.
-func (f *functions) leave() *crash {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.left = true
-	return f.crash
+// calls take the functions of a batch to the goroutine of its caller, one after the other.
+type calls struct {
+	next  chan *call // nil if that goroutine sends the batch itself
+	ended chan error // of size 1
+	left  chan struct{}
 }
 
 // errLeft ends the functions of a batch whose caller has gone.
 var errLeft = errors.New("the caller has left")
 
-// own wraps fn so that its error is not taken for the server's: the server commits the batch
-// although fn returns an error.
-func (f *functions) own(s *session, fn func(pgx.BatchResults) error) func(pgx.BatchResults) error {
+// of returns a function that gets the result of a query, and has fn called with it. The error of
+// fn must not be taken for the server's: the server commits the batch although fn returns an error.
+func (c *calls) of(s *session, fn func(pgx.BatchResults) error) func(pgx.BatchResults) error {
 	if fn == nil {
 		return nil
 	}
 	return func(results pgx.BatchResults) error {
-		err := f.call(fn, results)
+		rows, err := results.Query()
+		err = c.make(&call{fn, result{results, rows, err}, c.ended})
 		if err != nil && !s.refused {
 			return fmt.Errorf("%w: a function of the batch: %w", ErrFateUnknown, err)
 		}
@@ -82,62 +75,51 @@ func (f *functions) own(s *session, fn func(pgx.BatchResults) error) func(pgx.Ba
 	}
 }
 
-func (f *functions) call(fn func(pgx.BatchResults) error, results pgx.BatchResults) (err error) {
-	r := &result{BatchResults: results, of: f}
-	defer func() {
-		v := recover()
-		if v != nil && !r.held { // before it had its result
-			f.mu.Lock()
-			r.held = true
-		}
-		if v != nil && v != errLeft { //nolint:errorlint // as it was raised
-			f.crash = &crash{v, debug.Stack()}
-			err = f.crash
-		} else if v != nil {
-			err = errLeft
-		}
-		if r.held {
-			f.mu.Unlock()
-		}
-	}()
-	return fn(r)
+// make returns the error of the function, or errLeft if it panics or its caller has gone.
+func (c *calls) make(next *call) error {
+	if c.next == nil {
+		return next.fn(&next.result)
+	}
+	select {
+	case c.next <- next:
+		return <-c.ended
+	case <-c.left:
+		return errLeft
+	}
 }
 
-// A result is a query's, for its function. The function waits for it without being in
-// anybody's way.
+// A call is one of calls.
+type call struct {
+	fn     func(pgx.BatchResults) error
+	result result
+	ended  chan error
+}
+
+func (c *call) make() {
+	err := errLeft // a panic takes the caller away
+	defer func() { c.ended <- err }()
+	err = c.fn(&c.result)
+}
+
+// A result is a query's, for its function.
 type result struct {
 	pgx.BatchResults
 
-	of   *functions
-	held bool
+	rows pgx.Rows
+	err  error
 }
 
-// arrive goes on with the function, if its caller is still there.
-func (r *result) arrive() {
-	if r.held {
-		return
-	}
-	r.of.mu.Lock()
-	r.held = true
-	if r.of.left {
-		panic(errLeft) //nolint:forbidigo // past the function, to call
-	}
+func (r *result) Query() (pgx.Rows, error) { return r.rows, r.err }
+
+func (r *result) Exec() (pgconn.CommandTag, error) {
+	r.rows.Close()
+	return r.rows.CommandTag(), r.rows.Err()
 }
 
-func (r *result) Exec() (tag pgconn.CommandTag, err error) {
-	tag, err = r.BatchResults.Exec()
-	r.arrive()
-	return tag, err
-}
+func (r *result) QueryRow() pgx.Row { return r }
 
-func (r *result) Query() (pgx.Rows, error) {
-	rows, err := r.BatchResults.Query()
-	r.arrive()
-	return rows, err
-}
-
-func (r *result) QueryRow() pgx.Row {
-	row := r.BatchResults.QueryRow()
-	r.arrive()
-	return row
+// Scan implements [pgx.Row].
+func (r *result) Scan(into ...any) error {
+	_, err := pgx.CollectOneRow(r.rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, row.Scan(into...) })
+	return err
 }

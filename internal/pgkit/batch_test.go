@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -60,6 +61,30 @@ func TestSendBatch_functionPanics(t *testing.T) {
 	}()
 	require.NoError(t, pgkit.SendBatch(t.Context(), w, numbersBatch(func(row pgx.Row) error { var a int; return row.Scan(&a) })))
 	require.NoError(t, w.Close(t.Context()))
+}
+
+// A function runs in its caller's goroutine, whether that goroutine sends the batch or waits for it. So
+// a function can end that goroutine, as a test does that fails.
+func TestSendBatch_functionOfTheCaller(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, oneConnection)
+	w := newWriter(t, pool, 0)
+	exec(t, pool, "create table n (a int)")
+	for name, ctx := range map[string]context.Context{"stays": context.WithoutCancel(t.Context()), "may leave": t.Context()} {
+		var a int
+		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) })), name)
+		require.Equal(t, 7, a, name)
+		ended, returned := make(chan struct{}), false
+		go func() {
+			defer close(ended)
+			_ = pgkit.SendBatch(ctx, w, numbersBatch(func(pgx.Row) error { runtime.Goexit(); return nil }))
+			returned = true
+		}()
+		<-ended
+		require.False(t, returned, name)
+		require.NoError(t, pgkit.SendBatch(ctx, w, numbersBatch(func(row pgx.Row) error { return row.Scan(&a) })), "the connection is free: %s", name)
+	}
+	until(t, "nothing is left", func() bool { return w.Detached() == 0 })
 }
 
 // The functions of a batch are not called after its caller has gone: their variables belong to the
