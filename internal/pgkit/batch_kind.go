@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A BatchKindConfig says how writes of one kind are sent: each asks a Q, and is
+// A BatchKindConfig says how writes of one kind, or reads, are sent: each asks a Q, and is
 // answered by at most one row, an A.
 type BatchKindConfig[Q, A any] struct {
 	// One returns the statement that does q alone, and ScanOne reads its row. It must not wait long
@@ -56,7 +56,7 @@ func Numbers(n int) []int32 {
 	return numbers
 }
 
-// A BatchKind sends writes of one kind through a [Combiner].
+// A BatchKind sends writes of one kind, or reads, through a [Combiner].
 type BatchKind[Q, A any] struct {
 	combiner *Combiner
 	cfg      BatchKindConfig[Q, A]
@@ -80,6 +80,9 @@ func NewBatchKind[Q, A any](c *Combiner, cfg BatchKindConfig[Q, A]) *BatchKind[Q
 // those of [Row], and [ErrQueueFull].
 func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	var none A
+	if k.combiner.cfg.Separate {
+		return k.separately(ctx, q)
+	}
 	if err := ctx.Err(); err != nil {
 		return none, false, err
 	}
@@ -87,14 +90,15 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 		return none, false, err
 	}
 	defer k.combiner.leave()
-	r := &request[Q, A]{q: q}
-	err := k.combiner.share(ctx, k.entry(r, false))
+	r := k.request(q)
+	err := k.combiner.share(ctx, &r.entry)
 	if err == errAgain { //nolint:errorlint // it never leaves this package, and is never wrapped
 		if err := ctx.Err(); err != nil {
 			return none, false, err
 		}
-		r = &request[Q, A]{q: q} // a statement before the one that failed may have answered the other
-		err = k.combiner.share(ctx, k.entry(r, true))
+		r = k.request(q) // a statement before the one that failed may have answered the other
+		r.again = true
+		err = k.combiner.share(ctx, &r.entry)
 	}
 	switch {
 	case err == errAlone: //nolint:errorlint // as above
@@ -108,6 +112,9 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 // Alone is [BatchKind.Do] for a q that is likely to fail, or to wait for a lock: it shares its transaction
 // with no other. It waits until few others of the combiner do the same.
 func (k *BatchKind[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
+	if k.combiner.cfg.Separate {
+		return k.separately(ctx, q)
+	}
 	if err := k.combiner.arrive(); err != nil {
 		var none A
 		return none, false, err
@@ -116,15 +123,26 @@ func (k *BatchKind[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
 	return k.alone(ctx, q)
 }
 
+// separately sends q by itself, on whatever connection the pool has.
+func (k *BatchKind[Q, A]) separately(ctx context.Context, q Q) (A, bool, error) {
+	if k.combiner.writer != nil {
+		return Row(ctx, k.combiner.writer, k.cfg.One(q), k.cfg.ScanOne)
+	}
+	answer, err := One(ctx, k.combiner.pool, k.cfg.One(q), k.cfg.ScanOne)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return answer, false, nil
+	}
+	return answer, err == nil, err
+}
+
 func (k *BatchKind[Q, A]) alone(ctx context.Context, q Q) (A, bool, error) {
 	var none A
 	if err := ctx.Err(); err != nil {
 		return none, false, err
 	}
-	r := &request[Q, A]{q: q}
-	e := k.entry(r, true)
-	e.alone = true
-	if err := k.combiner.share(ctx, e); err != nil {
+	r := k.request(q)
+	r.again, r.alone = true, true
+	if err := k.combiner.share(ctx, &r.entry); err != nil {
 		if err == errAlone { //nolint:errorlint // its statement could not be made
 			err = k.cfg.One(q).Err()
 		}
@@ -133,17 +151,20 @@ func (k *BatchKind[Q, A]) alone(ctx context.Context, q Q) (A, bool, error) {
 	return r.answer, r.ok, nil
 }
 
-func (k *BatchKind[Q, A]) entry(r *request[Q, A], again bool) *entry {
-	e := &entry{kind: k, of: r, again: again, wake: make(chan struct{}, 1)}
+func (k *BatchKind[Q, A]) request(q Q) *request[Q, A] {
+	r := &request[Q, A]{q: q}
+	r.kind, r.of = k, r
 	if k.cfg.Bytes != nil {
-		e.bytes = k.cfg.Bytes(r.q)
+		r.bytes = k.cfg.Bytes(q)
 	}
-	return e
+	return r
 }
 
-// A request is the part of an entry that a kind knows. Its caller reads the answer after the flush
-// has ended well, and not before.
+// A request is an entry with the part that a kind knows. Its caller reads the answer after the
+// flush has ended well, and not before.
 type request[Q, A any] struct {
+	entry
+
 	q      Q
 	answer A
 	ok     bool
@@ -151,25 +172,32 @@ type request[Q, A any] struct {
 
 // A flusher is a [BatchKind] of whatever types.
 type flusher interface {
-	one(e *entry) (func(context.Context, *pgx.Conn) error, error)
+	one(e *entry) part
 	many(entries []*entry) part
-	each(e *entry) part
 	again(err error) bool
 }
 
 var errStrayRow = errors.New("a row answers no write of its flush")
 
-func (k *BatchKind[Q, A]) request(e *entry) *request[Q, A] {
+func (k *BatchKind[Q, A]) of(e *entry) *request[Q, A] {
 	return e.of.(*request[Q, A]) //nolint:errcheck,forcetypeassert // the kind made it
 }
 
-func (k *BatchKind[Q, A]) one(e *entry) (func(context.Context, *pgx.Conn) error, error) {
-	r := k.request(e)
-	st := k.cfg.One(r.q)
-	return func(ctx context.Context, conn *pgx.Conn) (err error) {
-		r.answer, r.ok, err = rowAlone(ctx, conn, st, k.cfg.ScanOne)
+// one returns the statement of e alone.
+func (k *BatchKind[Q, A]) one(e *entry) part {
+	r := k.of(e)
+	var none A
+	r.answer, r.ok = none, false // the statement for several may have answered, and was rolled back
+	return part{k.cfg.One(r.q), func(rows pgx.Rows) error {
+		answer, err := pgx.CollectOneRow(rows, k.cfg.ScanOne)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			r.answer, r.ok = answer, true
+		}
 		return err
-	}, st.Err()
+	}}
 }
 
 func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
@@ -177,11 +205,11 @@ func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k
 // many may sort entries.
 func (k *BatchKind[Q, A]) many(entries []*entry) part {
 	if compare := k.cfg.Compare; compare != nil {
-		slices.SortStableFunc(entries, func(a, b *entry) int { return compare(k.request(a).q, k.request(b).q) })
+		slices.SortStableFunc(entries, func(a, b *entry) int { return compare(k.of(a).q, k.of(b).q) })
 	}
 	qs := make([]Q, len(entries))
 	for i, e := range entries {
-		qs[i] = k.request(e).q
+		qs[i] = k.of(e).q
 	}
 	st, scan := k.cfg.Many(qs)
 	return part{st, func(rows pgx.Rows) error {
@@ -193,7 +221,7 @@ func (k *BatchKind[Q, A]) many(entries []*entry) part {
 			if i < 0 || i >= len(entries) {
 				return fmt.Errorf("%w: %d of %d", errStrayRow, i, len(entries))
 			}
-			r := k.request(entries[i])
+			r := k.of(entries[i])
 			r.answer, r.ok = answer, true
 		}
 		return rows.Err()

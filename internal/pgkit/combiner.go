@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrQueueFull: a [Combiner] or [ReadBatcher] has as many waiting requests as it may have. Nothing
-// was sent.
+// ErrQueueFull: a [Combiner] has as many waiting requests as it may have. Nothing was sent.
 var ErrQueueFull = errors.New("queue full")
 
 // These are the defaults of a zero [CombinerConfig].
@@ -42,6 +43,10 @@ type CombinerConfig struct {
 	// Settings is sent first in each flush of several writes, for settings that
 	// are local to its transaction. The zero Statement sends nothing.
 	Settings Statement
+
+	// Separate sends each request by itself and at once. No request waits for another, and the
+	// other choices have no effect.
+	Separate bool
 }
 
 // A Combiner sends writes that wait at the same time in one transaction, so that
@@ -64,9 +69,12 @@ type CombinerConfig struct {
 // callers wait, as a detached write does. While no write has been answered since, one flush at a
 // time tries again.
 //
+// [NewReadCombiner] returns a combiner for reads.
+//
 // It is safe for concurrent use.
 type Combiner struct {
-	writer *Writer
+	pool   *pgxpool.Pool
+	writer *Writer // nil: for reads
 	cfg    CombinerConfig
 	kinds  []flusher
 	idle   chan struct{} // closed when closed and without callers
@@ -76,7 +84,7 @@ type Combiner struct {
 	callers int // in [BatchKind.Do]
 	queue   []*entry
 	limiter limiter // of flushes
-	stalls  lookout
+	stalls  stalls
 	singles singles
 	dials   dials
 	trials  int // running flushes that began while the writer had no answers
@@ -85,7 +93,25 @@ type Combiner struct {
 // NewCombiner returns a combiner that sends through w. Make its kinds before its
 // first use. It returns an error that names the field of cfg and its value.
 func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
-	conns := int(w.pool.Config().MaxConns)
+	c, err := newCombiner(w.pool, cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.writer = w
+	return c, nil
+}
+
+// NewReadCombiner is [NewCombiner] for reads, whose fate does not matter. The statements of its
+// kinds must change nothing and lock nothing. One of the callers sends the statement of a flush,
+// under its own ctx and without Settings. A statement that fails is taken apart. A caller that
+// leaves gets the error of its ctx. Each statement is sent after its reads were asked for, and sees
+// all that was committed until then. The combiner starts no goroutine, and needs no Close.
+func NewReadCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
+	return newCombiner(pool, cfg)
+}
+
+func newCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
+	conns := int(pool.Config().MaxConns)
 	switch {
 	case cfg.MaxFlushes < 0 || cfg.MaxFlushes > mostOf(conns):
 		return nil, fmt.Errorf("MaxFlushes %d is not between 0 and %d, which leaves others one of the pool's %d connections",
@@ -102,11 +128,15 @@ func NewCombiner(w *Writer, cfg CombinerConfig) (*Combiner, error) {
 	if cfg.MaxQueued == 0 {
 		cfg.MaxQueued = DefaultMaxQueued
 	}
-	c := &Combiner{writer: w, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}}
-	c.stalls = lookout{lock: &c.mu, after: stallAfter}
+	c := &Combiner{pool: pool, cfg: cfg, idle: make(chan struct{}), limiter: limiter{most: cfg.MaxFlushes}}
+	c.stalls.after = stallAfter
 	c.singles = singles{most: max(1, cfg.MaxFlushes/2), total: mostOf(conns)}
 	return c, nil
 }
+
+// silent reports whether the writer has had no answer since a write lost its connection for want of
+// one. Reads go on meanwhile: each of them has its caller's bound.
+func (c *Combiner) silent() bool { return c.writer != nil && c.writer.silent.Load() }
 
 // mostOf is how many of so many connections a combiner may use.
 func mostOf(conns int) int { return max(1, conns-1) }

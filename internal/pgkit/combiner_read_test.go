@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
@@ -18,8 +19,8 @@ import (
 // doubles reads twice a number for each of 1 to 99, of which 13 cannot be read
 // together with others. Each statement waits until the test lets it go.
 type doubles struct {
-	*pgkit.ReadBatcher[int, int]
-	pgkit.Queryer
+	*pgkit.BatchKind[int, int]
+	*pgkit.Combiner
 
 	sent chan string // The statements, as they are about to be sent.
 	pass chan error  // The fate of each: an error instead of an answer.
@@ -30,12 +31,20 @@ const (
 	many = "select q.i, 2 * q.n, 100 / (q.n - 13) from unnest($1::int[]) with ordinality q (n, i) join generate_series(1, 99) s on s = q.n"
 )
 
-func newDoubles(tb testing.TB) *doubles {
+func newDoubles(tb testing.TB, cfg pgkit.CombinerConfig) *doubles {
 	tb.Helper()
-	d := &doubles{Queryer: newPool(tb), sent: make(chan string), pass: make(chan error)}
-	d.ReadBatcher = pgkit.NewReadBatcher(d, 0, doubling)
+	d := &doubles{sent: make(chan string), pass: make(chan error)}
+	pool := newPool(tb, func(cfg *pgxpool.Config) { cfg.MaxConns, cfg.ConnConfig.Tracer = 2*pgkit.DefaultMaxFlushes, d })
+	d.Combiner, d.BatchKind = newReads(tb, pool, cfg)
 	tb.Cleanup(func() { require.True(tb, d.Idle(), "somebody's read still counts as under way") })
 	return d
+}
+
+func newReads(tb testing.TB, pool *pgxpool.Pool, cfg pgkit.CombinerConfig) (*pgkit.Combiner, *pgkit.BatchKind[int, int]) {
+	tb.Helper()
+	c, err := pgkit.NewReadCombiner(pool, cfg)
+	require.NoError(tb, err)
+	return c, pgkit.NewBatchKind(c, doubling)
 }
 
 var doubling = pgkit.BatchKindConfig[int, int]{
@@ -51,14 +60,31 @@ var doubling = pgkit.BatchKindConfig[int, int]{
 
 var errPanic = errors.New("panic")
 
-func (d *doubles) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	d.sent <- fmt.Sprintf("%d%v", strings.Count(sql, "unnest"), args)
-	if err := <-d.pass; errors.Is(err, errPanic) {
-		panic(err)
-	} else if err != nil {
-		return nil, err
+// cancelKey is the key of the function that ends the ctx of a statement.
+type cancelKey struct{}
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (d *doubles) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if q.SQL != one && q.SQL != many {
+		return ctx
 	}
-	return d.Queryer.Query(ctx, sql, args...)
+	d.sent <- fmt.Sprintf("%d%v", strings.Count(q.SQL, "unnest"), q.Args)
+	err := <-d.pass
+	if errors.Is(err, errPanic) {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if err != nil {
+		cancel(err) // which fails the statement
+	}
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (d *doubles) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if cancel, ok := ctx.Value(cancelKey{}).(context.CancelCauseFunc); ok {
+		cancel(nil)
+	}
 }
 
 // A reply is the result of a read.
@@ -105,16 +131,16 @@ func requireDouble(t *testing.T, n int, done <-chan reply) {
 	require.Equal(t, reply{answer: 2 * n, ok: true}, <-done)
 }
 
-func TestReadBatcher(t *testing.T) {
+func TestReadCombiner(t *testing.T) {
 	t.Parallel()
-	d := newDoubles(t)
+	d := newDoubles(t, pgkit.CombinerConfig{})
 	d.NeverStall()
 	first := d.ask(t.Context(), 1)
 	require.Equal(t, "0[1]", <-d.sent, "a lone read goes at once, as it is")
 	others := d.queued(t, 3, 3, 200)
 	d.pass <- nil
 	requireDouble(t, 1, first)
-	d.let(t, "1[[3 200 3]]")
+	d.let(t, "1[[3 3 200]]")
 	for i, n := range []int{3, 3} {
 		requireDouble(t, n, others[i])
 	}
@@ -123,10 +149,9 @@ func TestReadBatcher(t *testing.T) {
 
 // More reads do not help a server that is so far behind: they are refused, and the waiting reads
 // are not harmed.
-func TestReadBatcher_full(t *testing.T) {
+func TestReadCombiner_full(t *testing.T) {
 	t.Parallel()
-	d := newDoubles(t)
-	d.ReadBatcher = pgkit.NewReadBatcher(d, 2, doubling)
+	d := newDoubles(t, pgkit.CombinerConfig{MaxQueued: 2})
 	d.NeverStall()
 	first := d.ask(t.Context(), 1)
 	<-d.sent
@@ -136,7 +161,7 @@ func TestReadBatcher_full(t *testing.T) {
 	require.Equal(t, pgkit.FailureNotSent, pgkit.Classify(refused.err))
 	d.pass <- nil
 	requireDouble(t, 1, first)
-	d.let(t, "1[[3 2]]")
+	d.let(t, "1[[2 3]]")
 	requireDouble(t, 2, others[0])
 	requireDouble(t, 3, others[1])
 	last := d.ask(t.Context(), 4)
@@ -145,10 +170,10 @@ func TestReadBatcher_full(t *testing.T) {
 }
 
 // Reads that fail together are sent one by one: no caller fails for another.
-func TestReadBatcher_takesApart(t *testing.T) {
+func TestReadCombiner_takesApart(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("lost"), errPanic} {
-		d := newDoubles(t)
+		d := newDoubles(t, pgkit.CombinerConfig{})
 		d.NeverStall()
 		first := d.ask(t.Context(), 1)
 		<-d.sent
@@ -180,9 +205,9 @@ func TestReadBatcher_takesApart(t *testing.T) {
 }
 
 // A caller that leaves does not affect the others, whatever stage the read is in.
-func TestReadBatcher_callersLeave(t *testing.T) {
+func TestReadCombiner_callersLeave(t *testing.T) {
 	t.Parallel()
-	d := newDoubles(t)
+	d := newDoubles(t, pgkit.CombinerConfig{})
 	d.NeverStall()
 	_, _, err := d.Do(canceled(t), 1)
 	require.ErrorIs(t, err, context.Canceled, "and nothing is sent")
@@ -201,13 +226,10 @@ func TestReadBatcher_callersLeave(t *testing.T) {
 	require.Eventually(t, func() bool { return d.Queued() == 2 }, time.Minute, time.Millisecond)
 	d.pass <- nil
 	requireDouble(t, 1, first)
-	require.Equal(t, "1[[4 2]]", <-d.sent)
+	require.Equal(t, "1[[2 4]]", <-d.sent)
 	leave()
 	d.pass <- nil // which fails: its leader's ctx has ended
-	for range 2 {
-		<-d.sent
-		d.pass <- nil
-	}
+	d.let(t, "0[4]")
 	require.ErrorIs(t, (<-leads).err, context.Canceled)
 	requireDouble(t, 4, stays)
 }
@@ -221,9 +243,9 @@ func canceled(tb testing.TB) context.Context {
 
 // Statements that hang do not keep those behind them, up to a maximum: a server that stalls does
 // not get all connections.
-func TestReadBatcher_stall(t *testing.T) {
+func TestReadCombiner_stall(t *testing.T) {
 	t.Parallel()
-	d := newDoubles(t)
+	d := newDoubles(t, pgkit.CombinerConfig{})
 	var hanging []<-chan reply
 	for n := range pgkit.DefaultMaxFlushes {
 		hanging = append(hanging, d.ask(t.Context(), n+1))
@@ -232,7 +254,7 @@ func TestReadBatcher_stall(t *testing.T) {
 	require.Eventually(t, func() bool { return d.Stalled() == pgkit.DefaultMaxFlushes }, time.Minute, time.Millisecond)
 	others := d.queued(t, 50, 51)
 	d.pass <- nil // any of them
-	require.Equal(t, "1[[51 50]]", <-d.sent)
+	require.Equal(t, "1[[50 51]]", <-d.sent)
 	for range pgkit.DefaultMaxFlushes {
 		d.pass <- nil
 	}
@@ -244,15 +266,15 @@ func TestReadBatcher_stall(t *testing.T) {
 }
 
 // Under -race, and with every number of readers at once.
-func TestReadBatcher_manyAtOnce(t *testing.T) {
+func TestReadCombiner_manyAtOnce(t *testing.T) {
 	t.Parallel()
-	g := pgkit.NewReadBatcher(newPool(t), 0, doubling)
+	c, reads := newReads(t, newPool(t), pgkit.CombinerConfig{})
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
 			for j := range 10 {
 				n := 1 + (i+7*j)%120
-				answer, ok, err := g.Do(t.Context(), n)
+				answer, ok, err := reads.Do(t.Context(), n)
 				if err != nil || ok != (n < 100) || ok && answer != 2*n {
 					t.Errorf("Do(%d) = %d, %v, %v", n, answer, ok, err)
 				}
@@ -260,5 +282,5 @@ func TestReadBatcher_manyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Zero(t, g.Queued())
+	require.Zero(t, c.Queued())
 }

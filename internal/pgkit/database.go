@@ -17,9 +17,9 @@ import (
 type Database struct {
 	Pool        *pgxpool.Pool
 	Writer      *Writer
-	Combiner    *Combiner // nil with Config.SeparateCommits
-	LockTimeout string    // of the Config, in Postgres' milliseconds
-	Briefly     string    // BriefLockTimeout, or LockTimeout if that is less
+	Combiner    *Combiner
+	LockTimeout string // of the Config, in Postgres' milliseconds
+	Briefly     string // BriefLockTimeout, or LockTimeout if that is less
 
 	component   *Component
 	cfg         Config
@@ -49,13 +49,11 @@ func (c *Component) Database(pool *pgxpool.Pool, cfg Config, flush Query) (*Data
 		Pool: pool, Writer: writer, component: c, cfg: cfg,
 		LockTimeout: Milliseconds(cfg.LockTimeout), Briefly: Milliseconds(min(BriefLockTimeout, cfg.LockTimeout)),
 	}
-	if cfg.SeparateCommits {
-		return d, nil
-	}
 	d.Combiner, err = NewCombiner(writer, CombinerConfig{
 		MaxFlushes: cfg.MaxFlushes,
 		MaxQueued:  cfg.MaxQueued,
 		Settings:   flush.Bind(pgx.NamedArgs{"lock_timeout": d.Briefly}),
+		Separate:   cfg.SeparateCommits,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", c.ErrConfig, err)
@@ -91,18 +89,11 @@ func (d *Database) Check(ctx context.Context) error {
 }
 
 // Queued returns how many writes wait to share a commit at this moment.
-func (d *Database) Queued() int {
-	if d.Combiner == nil {
-		return 0
-	}
-	return d.Combiner.Queued()
-}
+func (d *Database) Queued() int { return d.Combiner.Queued() }
 
 // Close refuses further writes, waits for the writes that were sent until ctx ends, then breaks
 // their connections. Their changes may be durable or not. It leaves the pool open.
 func (d *Database) Close(ctx context.Context) {
-	if d.Combiner != nil {
-		_ = d.Combiner.Close(ctx) // each write that was refused got an error
-	}
-	_ = d.Writer.Close(ctx) // each write that was broken got an error
+	_ = d.Combiner.Close(ctx) // each write that was refused got an error
+	_ = d.Writer.Close(ctx)   // each write that was broken got an error
 }

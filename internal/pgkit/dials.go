@@ -31,7 +31,7 @@ func (d *dials) end() {
 // connections of the pool. The others wait for these, because the next leader may be refused as
 // well. If the pool has none, all callers get the error: nothing was sent.
 func (c *Combiner) noConnection(ctx context.Context, e *entry, err error) {
-	switch stat := c.writer.pool.Stat(); {
+	switch stat := c.pool.Stat(); {
 	case errors.Is(err, ErrClosed):
 		c.refuseQueued(err)
 	case ctx.Err() != nil:

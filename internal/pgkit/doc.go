@@ -42,7 +42,8 @@
 //     the pool has; if it has none, all callers get the error.
 //   - A write that finds the queue full gets [ErrQueueFull] at once, and is not sent.
 //
-// A [ReadBatcher] does the same for reads, which share no commit and have no fate.
+// The combiner of [NewReadCombiner] does the same for reads. Reads share no commit, and it does not
+// matter whether the server has executed one that failed.
 //
 // # A server that vanishes
 //

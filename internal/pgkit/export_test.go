@@ -4,19 +4,9 @@ import "time"
 
 // NeverStall makes statements that a test holds count as running for as long as the test holds
 // them.
-func (g *ReadBatcher[Q, A]) NeverStall() { g.stalls.after = time.Hour }
-
-// NeverStall is the same of a combiner.
 func (c *Combiner) NeverStall() { c.stalls.after = time.Hour }
 
 // Idle reports whether no request is running.
-func (g *ReadBatcher[Q, A]) Idle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.limiter == limiter{most: g.limiter.most}
-}
-
-// Idle is the same of a combiner.
 func (c *Combiner) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,13 +14,6 @@ func (c *Combiner) Idle() bool {
 }
 
 // Stalled returns how many statements have had no answer for a while.
-func (g *ReadBatcher[Q, A]) Stalled() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.limiter.stalled
-}
-
-// Stalled is the same of a combiner.
 func (c *Combiner) Stalled() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -15,7 +16,9 @@ import (
 type flush struct {
 	leader  *entry
 	entries []*entry // the leader's first; once it is sent, those that were not severed
-	write   *write
+	only    part     // the statement of a single entry
+	parts   []part   // those of several
+	write   write
 	crash   *crash // read by the leader, once it is woken
 	again   bool   // its kinds want it to go once more
 	told    bool   // its kinds were told why it failed
@@ -25,18 +28,21 @@ type flush struct {
 	live    int  // callers that wait for it
 	ended   bool // its slot was given up
 	stalled bool
-	watched *watched
+	began   time.Time
+
+	first [1]*entry // of entries
 }
 
 // lead opens a flush for e, whose caller has a slot, and whatever is queued once
 // it has a connection. If it returns an error, that is e's outcome.
 func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
-	conn, err := c.writer.pool.Acquire(ctx)
+	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		c.noConnection(ctx, e, err)
 		return nil, err
 	}
-	f := &flush{leader: e, entries: []*entry{e}, writes: 1, write: &write{conn: conn, flush: true}}
+	f := &flush{leader: e, writes: 1, write: write{conn: conn, flush: true}, first: [1]*entry{e}}
+	f.entries = f.first[:]
 	launched := false
 	defer func() {
 		if !launched { // a kind failed to make its statement, perhaps with a panic
@@ -45,12 +51,21 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 		}
 	}()
 	c.fill(f)
-	do, err := c.compose(f)
-	if err != nil {
+	if err := c.compose(f); err != nil {
 		return nil, err
 	}
 	launched = true
-	if err := c.writer.launch(ctx, f.write, do, func(err error) { c.finish(f, err) }); err != nil {
+	if c.writer == nil {
+		err := c.send(ctx, conn.Conn(), f)
+		conn.Release()
+		c.finish(f, err)
+		return f, nil
+	}
+	do := func(ctx context.Context, conn *pgx.Conn) error { return c.send(ctx, conn, f) }
+	if !stays(ctx) {
+		e.waits()
+	}
+	if err := c.writer.launch(ctx, &f.write, do, func(err error) { c.finish(f, err) }); err != nil {
 		c.finish(f, err)
 	}
 	return f, nil
@@ -76,7 +91,7 @@ func (c *Combiner) fill(f *flush) {
 	}
 	f.writes = len(f.entries)
 	f.live = f.writes
-	f.watched = c.stalls.add(func() { c.stall(f) })
+	c.watch(f)
 }
 
 // stall lets others go on where f has had no answer for a while, and bounds how long it waits for
@@ -86,7 +101,9 @@ func (c *Combiner) stall(f *flush) {
 		return
 	}
 	f.stalled = true
-	c.writer.overdue(f.write)
+	if c.writer != nil {
+		c.writer.overdue(&f.write)
+	}
 	if !f.leader.alone {
 		c.limiter.stall(f.writes)
 		c.callNext()
@@ -99,22 +116,24 @@ func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
 	if stays(ctx) {
 		over = nil
 	}
-	select {
-	case <-e.wake:
-		if f.crash != nil {
-			panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
+	if e.wake != nil {
+		select {
+		case <-e.wake:
+		case <-over:
+			return c.abandon(ctx, e)
 		}
-		return e.err
-	case <-over:
-		return c.abandon(ctx, e)
 	}
+	if f.crash != nil {
+		panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
+	}
+	return e.err
 }
 
 // abandonFlush: one of the callers of f has left. c.mu is held.
 func (c *Combiner) abandonFlush(f *flush) {
 	f.live--
 	if f.live == 0 {
-		c.writer.detach(f.write)
+		c.writer.detach(&f.write)
 	}
 }
 
@@ -122,7 +141,7 @@ func (c *Combiner) abandonFlush(f *flush) {
 func (c *Combiner) finish(f *flush, err error) {
 	err = f.outcome(err)
 	c.mu.Lock()
-	c.stalls.remove(f.watched)
+	c.unwatch(f)
 	if !f.ended {
 		f.ended = true
 		c.release(f.leader, f.writes, f.stalled)
@@ -136,7 +155,7 @@ func (c *Combiner) finish(f *flush, err error) {
 	}
 	c.mu.Unlock()
 	for _, e := range f.entries {
-		e.wake <- struct{}{}
+		e.awake()
 	}
 }
 
@@ -174,25 +193,67 @@ func (f *flush) tell(err error) bool {
 	return f.again
 }
 
-// compose returns what sends f, with the statements made.
-func (c *Combiner) compose(f *flush) (func(context.Context, *pgx.Conn) error, error) {
+// compose makes the statements of f.
+func (c *Combiner) compose(f *flush) error {
 	if len(f.entries) == 1 {
-		e := f.entries[0]
-		write, err := e.kind.one(e)
-		return f.caught(write), err
+		f.only = f.entries[0].kind.one(f.entries[0])
+		return f.only.Err()
 	}
-	var parts []part
 	if c.cfg.Settings.SQL != "" {
-		parts = append(parts, part{c.cfg.Settings, skip})
+		f.parts = append(f.parts, part{c.cfg.Settings, skip})
 	}
-	f.entries = c.inOrder(f.entries, func(entries []*entry) { parts = append(parts, entries[0].kind.many(entries)) })
-	return f.caught(func(ctx context.Context, conn *pgx.Conn) error {
-		err := together(ctx, conn, parts)
-		if severable(err) && !f.tell(err) && f.crash == nil {
-			return c.sever(ctx, conn, f, err)
+	f.entries = c.inOrder(f.entries, func(entries []*entry) { f.parts = append(f.parts, entries[0].kind.many(entries)) })
+	return nil
+}
+
+// send sends f. A panic in it, as in a user's tracer, must not end the process without a chance to
+// recover, nor strand those who wait.
+func (c *Combiner) send(ctx context.Context, conn *pgx.Conn, f *flush) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			f.crash = &crash{v, debug.Stack()}
+			_ = conn.Close(ctx) // in the middle of whatever it was
+			err = f.crash
 		}
+	}()
+	switch {
+	case c.writer == nil && f.parts == nil:
+		return readPart(ctx, conn, f.only)
+	case c.writer == nil:
+		return readParts(ctx, conn, f.parts)
+	case f.parts == nil:
+		_, err := alone(ctx, conn, f.only.Statement, func(rows pgx.Rows) (struct{}, error) { return struct{}{}, f.only.read(rows) })
 		return err
-	}), nil
+	}
+	err = together(ctx, conn, f.parts)
+	if severable(err) && !f.tell(err) && f.crash == nil {
+		return c.sever(ctx, conn, f, err)
+	}
+	return err
+}
+
+// readParts sends statements that change nothing, one after the other.
+func readParts(ctx context.Context, conn *pgx.Conn, parts []part) error {
+	for _, p := range parts {
+		if err := p.Err(); err != nil {
+			return err
+		}
+		if err := readPart(ctx, conn, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readPart(ctx context.Context, conn *pgx.Conn, p part) error {
+	_, err := named(ctx, conn, func() (none struct{}, err error) {
+		rows, err := conn.Query(ctx, p.SQL, p.Args...)
+		if err == nil {
+			err = p.read(rows)
+		}
+		return none, err
+	}, p.SQL)
+	return err
 }
 
 // inOrder returns entries kind after kind, and calls do with those of each, which may sort them.
@@ -221,19 +282,4 @@ type crash struct {
 
 func (p *crash) Error() string {
 	return fmt.Sprintf("panic in a write: %v\n\n%s", p.value, p.stack)
-}
-
-// caught keeps a panic in write, as in a user's tracer, from ending the process
-// without a chance to recover, and from stranding those who wait.
-func (f *flush) caught(write func(context.Context, *pgx.Conn) error) func(context.Context, *pgx.Conn) error {
-	return func(ctx context.Context, conn *pgx.Conn) (err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				f.crash = &crash{v, debug.Stack()}
-				_ = conn.Close(ctx) // in the middle of whatever it was
-				err = f.crash
-			}
-		}()
-		return write(ctx, conn)
-	}
 }

@@ -5,8 +5,7 @@ package pgkit
 // time from statements that carry many.
 const perFlush = 4
 
-// A limiter counts the flushes of a combiner, or the statements of a read batcher, that have no
-// answer yet, and decides when another one begins. Its user's lock guards it.
+// A limiter counts the flushes of a combiner that have no answer yet, and decides when another one begins. Its user's lock guards it.
 type limiter struct {
 	most    int // Statements at once, whether they have stalled or not.
 	slots   int // Taken by statements that are about to be sent, or were sent a moment ago.

@@ -35,10 +35,12 @@ func TestNames(t *testing.T) {
 			return err
 		},
 		"a read that others may share": func(pool *pgxpool.Pool, _ *pgkit.Writer) error {
-			g := pgkit.NewReadBatcher(pool, 0, pgkit.BatchKindConfig[int, int]{
+			c, err := pgkit.NewReadCombiner(pool, pgkit.CombinerConfig{})
+			require.NoError(t, err)
+			kind := pgkit.NewBatchKind(c, pgkit.BatchKindConfig[int, int]{
 				One: func(int) pgkit.Statement { return fortyTwo }, ScanOne: pgx.RowTo[int],
 			})
-			_, _, err := g.Do(t.Context(), 1)
+			_, _, err = kind.Do(t.Context(), 1)
 			return err
 		},
 		"in a transaction": func(_ *pgxpool.Pool, w *pgkit.Writer) error {

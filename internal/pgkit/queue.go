@@ -18,11 +18,12 @@ var errAgain = errors.New("to be sent again")
 // An entry is a caller's write in a combiner.
 type entry struct {
 	kind  flusher
-	of    any // what the kind made the entry for
+	of    any // the request that the entry is part of
 	bytes int
-	again bool          // it has been in a flush before
-	alone bool          // it goes in no flush with others
-	wake  chan struct{} // of size 1: its stage is leading, or ended
+	again bool // it has been in a flush before
+	alone bool // it goes in no flush with others
+	// wake is of size 1: its stage is leading, or ended. It is nil if the caller learns that without it.
+	wake chan struct{}
 
 	// Under the combiner's lock:
 	stage stage
@@ -30,6 +31,20 @@ type entry struct {
 	err   error  // its outcome; set before wake, and read after
 	trial bool   // it leads a flush that tries whether the server answers
 	gone  bool   // its caller left after it was sent
+}
+
+// waits makes ready for awake, before another goroutine knows e.
+func (e *entry) waits() {
+	if e.wake == nil {
+		e.wake = make(chan struct{}, 1)
+	}
+}
+
+// awake tells the caller that it leads, or has its outcome.
+func (e *entry) awake() {
+	if e.wake != nil {
+		e.wake <- struct{}{}
+	}
 }
 
 type stage uint8
@@ -82,13 +97,14 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
+	e.waits()
 	c.queue = append(c.queue, e)
 	return false, nil
 }
 
 // room reports whether a flush may begin where so many wait. c.mu is held.
 func (c *Combiner) room(waiting int) bool {
-	return c.limiter.room(waiting) && c.spare() && !(c.trials > 0 && c.writer.silent.Load())
+	return c.limiter.room(waiting) && c.spare() && !(c.trials > 0 && c.silent())
 }
 
 // spare reports whether the combiner may use one more connection. c.mu is held.
@@ -99,7 +115,7 @@ func (c *Combiner) take(e *entry) {
 	c.limiter.take()
 	c.singles.last = false
 	e.stage = stageLeading
-	if e.trial = c.writer.silent.Load(); e.trial {
+	if e.trial = c.silent(); e.trial {
 		c.trials++
 	}
 }
@@ -161,7 +177,7 @@ func (c *Combiner) callLeader() {
 	e := c.queue[0]
 	c.queue = slices.Delete(c.queue, 0, 1)
 	c.take(e)
-	e.wake <- struct{}{}
+	e.awake()
 }
 
 // refuseQueued gives err to all that are queued.
@@ -174,7 +190,7 @@ func (c *Combiner) refuseQueued(err error) {
 	}
 	c.mu.Unlock()
 	for _, e := range refused {
-		e.wake <- struct{}{}
+		e.awake()
 	}
 }
 
@@ -198,6 +214,9 @@ func (c *Combiner) abandon(ctx context.Context, e *entry) error {
 		return ctx.Err()
 	case stageSent:
 		e.gone = true
+		if c.writer == nil {
+			return ctx.Err()
+		}
 		c.abandonFlush(e.flush)
 		return fmt.Errorf("%w: %w", ErrFateUnknown, context.Cause(ctx))
 	default:

@@ -2,8 +2,6 @@ package pgkit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +50,7 @@ func oneByOne(ctx context.Context, conn *pgx.Conn, entries []*entry) (failed *en
 	parts := make([]part, len(entries))
 	answered := 0
 	for i, e := range entries {
-		parts[i] = e.kind.each(e)
+		parts[i] = e.kind.one(e)
 		read := parts[i].read
 		parts[i].read = func(rows pgx.Rows) error {
 			answered = i
@@ -79,28 +77,10 @@ func (c *Combiner) drop(f *flush, e *entry, err error) bool {
 		f.live--
 	}
 	if f.live == 0 && len(f.entries) > 0 {
-		c.writer.detach(f.write)
+		c.writer.detach(&f.write)
 	}
 	more := len(f.entries) > 0
 	c.mu.Unlock()
-	e.wake <- struct{}{}
+	e.awake()
 	return more
-}
-
-// each returns the statement of e alone, as one of several.
-func (k *BatchKind[Q, A]) each(e *entry) part {
-	r := k.request(e)
-	var none A
-	r.answer, r.ok = none, false // what the statement for several answered was rolled back
-	return part{k.cfg.One(r.q), func(rows pgx.Rows) error {
-		answer, err := pgx.CollectOneRow(rows, k.cfg.ScanOne)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("one of several writes: %w", err)
-		}
-		r.answer, r.ok = answer, true
-		return nil
-	}}
 }

@@ -19,6 +19,7 @@ func (c *Combiner) enterAlone(e *entry) (lead bool) {
 		c.takeAlone(e)
 		return true
 	}
+	e.waits()
 	c.singles.queue = append(c.singles.queue, e)
 	return false
 }
@@ -37,6 +38,6 @@ func (c *Combiner) callAlone() {
 		e := c.singles.queue[0]
 		c.singles.queue = slices.Delete(c.singles.queue, 0, 1)
 		c.takeAlone(e)
-		e.wake <- struct{}{}
+		e.awake()
 	}
 }

@@ -2,78 +2,68 @@ package pgkit
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
-// stallAfter is when a statement without an answer stops counting as running. It waits for a lock,
-// a standby or a network, and the statements behind it need not wait.
+// stallAfter is when a flush without an answer stops counting as running. It waits for a lock,
+// a standby or a network, and the flushes behind it need not wait.
 const stallAfter = 50 * time.Millisecond
 
-// A lookout notices statements that stall. All running statements share one timer, which goes off
-// once for many quick statements: a timer for each would take a twentieth of the time of a lone
-// write. Hold the user's lock when you call its methods.
-type lookout struct {
-	lock    sync.Locker
+// stalls notice flushes that stall. All running flushes share one timer, which goes off
+// once for many quick flushes: a timer for each would take a twentieth of the time of a lone
+// write. The combiner's lock guards them.
+type stalls struct {
 	after   time.Duration
-	watched []*watched // the oldest first
+	flushes []*flush // that are watched, the oldest first
 	alarm   *time.Timer
 	set     bool // the alarm will go off
 }
 
-// A watched is a statement that a lookout watches.
-type watched struct {
-	began   time.Time
-	stalled func() // called at most once, with the lock held
+// watch has stall called once f has had no answer for a while. c.mu is held.
+func (c *Combiner) watch(f *flush) {
+	f.began = time.Now()
+	c.stalls.flushes = append(c.stalls.flushes, f)
+	c.setAlarm()
 }
 
-func (l *lookout) add(stalled func()) *watched {
-	w := &watched{time.Now(), stalled}
-	l.watched = append(l.watched, w)
-	l.setAlarm()
-	return w
-}
-
-// remove reports whether w was still watched: then it did not stall.
-func (l *lookout) remove(w *watched) bool {
-	i := slices.Index(l.watched, w)
-	if i < 0 {
-		return false
+// unwatch ends watch. c.mu is held.
+func (c *Combiner) unwatch(f *flush) {
+	if i := slices.Index(c.stalls.flushes, f); i >= 0 {
+		c.stalls.flushes = slices.Delete(c.stalls.flushes, i, i+1)
 	}
-	l.watched = slices.Delete(l.watched, i, i+1)
-	return true
 }
 
-// setAlarm sets the alarm for the oldest.
-func (l *lookout) setAlarm() {
-	if l.set || len(l.watched) == 0 {
+// setAlarm sets the alarm for the oldest flush. c.mu is held.
+func (c *Combiner) setAlarm() {
+	s := &c.stalls
+	if s.set || len(s.flushes) == 0 {
 		return
 	}
-	l.set = true
-	left := l.after - time.Since(l.watched[0].began)
-	if l.alarm == nil {
-		l.alarm = time.AfterFunc(left, l.look)
+	s.set = true
+	left := s.after - time.Since(s.flushes[0].began)
+	if s.alarm == nil {
+		s.alarm = time.AfterFunc(left, c.lookForStalls)
 	} else {
-		l.alarm.Reset(left)
+		s.alarm.Reset(left)
 	}
 }
 
-// look is the alarm's.
-func (l *lookout) look() {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	l.set = false
-	for len(l.watched) > 0 && time.Since(l.watched[0].began) >= l.after {
-		w := l.watched[0]
-		l.watched = slices.Delete(l.watched, 0, 1)
-		w.stalled()
+// lookForStalls is the alarm's.
+func (c *Combiner) lookForStalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.stalls
+	s.set = false
+	for len(s.flushes) > 0 && time.Since(s.flushes[0].began) >= s.after {
+		f := s.flushes[0]
+		s.flushes = slices.Delete(s.flushes, 0, 1)
+		c.stall(f)
 	}
-	l.setAlarm()
+	c.setAlarm()
 }
 
-// end is for users that have one.
-func (l *lookout) end() {
-	if l.alarm != nil {
-		l.alarm.Stop()
+func (s *stalls) end() {
+	if s.alarm != nil {
+		s.alarm.Stop()
 	}
 }

@@ -16,18 +16,14 @@ func Row[T any](ctx context.Context, w *Writer, st Statement, scan pgx.RowToFunc
 		ok  bool
 	}
 	f, err := Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (f found, err error) {
-		f.row, f.ok, err = rowAlone(ctx, conn, st, scan)
+		f.row, err = alone(ctx, conn, st, func(rows pgx.Rows) (T, error) { return pgx.CollectOneRow(rows, scan) })
+		if errors.Is(err, pgx.ErrNoRows) {
+			return f, nil
+		}
+		f.ok = err == nil
 		return f, err
 	})
 	return f.row, f.ok, err
-}
-
-func rowAlone[T any](ctx context.Context, conn *pgx.Conn, st Statement, scan pgx.RowToFunc[T]) (T, bool, error) {
-	row, err := alone(ctx, conn, st, func(rows pgx.Rows) (T, error) { return pgx.CollectOneRow(rows, scan) })
-	if errors.Is(err, pgx.ErrNoRows) {
-		return row, false, nil
-	}
-	return row, err == nil, err
 }
 
 // Rows is [Row] for a statement that returns any number of rows.

@@ -14,7 +14,7 @@ import (
 type Journal struct {
 	db       *pgkit.Database
 	cfg      Config
-	rows     rowWriter
+	rows     *combined
 	sealer   sealer
 	query    *queries
 	ownsPool bool
@@ -89,10 +89,6 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer()}
-	if cfg.SeparateCommits {
-		j.rows = &singles{db.Writer, statements{query, db.LockTimeout}}
-		return j, nil
-	}
 	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout)
 	return j, nil
 }

@@ -10,38 +10,6 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// A rowWriter makes the two writes that every saga needs durable. They are of one
-// row each, so those of one process may share a commit, as combined makes them;
-// singles sends each in one of its own.
-type rowWriter interface {
-	// start inserts the saga and returns when; false if it did not.
-	start(ctx context.Context, req starting) (time.Time, bool, error)
-	// append writes what an owner's work came to, and returns false if it did not.
-	append(ctx context.Context, w owned) (bool, error)
-}
-
-type singles struct {
-	writer *pgkit.Writer
-	statements
-}
-
-func (s *singles) start(ctx context.Context, req starting) (time.Time, bool, error) {
-	return pgkit.Row(ctx, s.writer, s.statements.start(req), scanOne(scanStarted))
-}
-
-func (s *singles) append(ctx context.Context, w owned) (bool, error) {
-	_, ok, err := pgkit.Row(ctx, s.writer, s.statements.append(w), scanOne(scanAppended))
-	return ok, err
-}
-
-// scanOne reads the row of a lone request, which needs no index.
-func scanOne[I, A any](scan func(pgx.CollectableRow) (I, A, error)) pgx.RowToFunc[A] {
-	return func(row pgx.CollectableRow) (A, error) {
-		_, answer, err := scan(row)
-		return answer, err
-	}
-}
-
 // insist sends a write for as long as a lock may be waited for. Once it met the lock it goes alone, or each
 // flush that it is in would meet it.
 func insist[Q, A any](ctx context.Context, within time.Duration, batch *pgkit.BatchKind[Q, A], q Q) (A, bool, error) {
@@ -58,7 +26,8 @@ func insist[Q, A any](ctx context.Context, within time.Duration, batch *pgkit.Ba
 	return got.a, got.ok, err
 }
 
-// combined sends the writes that wait at the same time in one commit. Starts go
+// combined sends the two writes that every saga needs durable. They are of one row each. Those that
+// wait at the same time share a commit, except with Config.SeparateCommits. Starts go
 // before other writes in all processes: a transaction that has locked sagas waits
 // for no new one.
 type combined struct {
@@ -86,10 +55,12 @@ func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *co
 	}
 }
 
+// start inserts the saga, and returns when; false if it did not.
 func (c *combined) start(ctx context.Context, req starting) (time.Time, bool, error) {
 	return insist(ctx, c.lockTimeout, c.starts, req)
 }
 
+// append writes what an owner's work came to, and returns false if it did not.
 func (c *combined) append(ctx context.Context, w owned) (bool, error) {
 	_, ok, err := insist(ctx, c.lockTimeout, c.appends, w)
 	return ok, err
@@ -107,5 +78,13 @@ func (s statements) startMany(reqs []starting) (pgkit.Statement, func(pgx.Collec
 			i = -1
 		}
 		return i, at, err
+	}
+}
+
+// scanOne reads the row of a lone request, which needs no index.
+func scanOne[I, A any](scan func(pgx.CollectableRow) (I, A, error)) pgx.RowToFunc[A] {
+	return func(row pgx.CollectableRow) (A, error) {
+		_, answer, err := scan(row)
+		return answer, err
 	}
 }

@@ -70,21 +70,6 @@ func (l *high) put(d time.Duration) {
 	}
 }
 
-// settleQuery returns the statement for a settlement, alone or as the last of a
-// transaction; apart if its answer goes to a partition.
-func (s *Store) settleQuery(apart, inTx bool) pgkit.Query {
-	switch {
-	case apart && inTx:
-		return s.query.settleTxPartitioned
-	case apart:
-		return s.query.settlePartitioned
-	case inTx:
-		return s.query.settleTx
-	default:
-		return s.query.settle
-	}
-}
-
 // apart reports whether the answer goes to a partition.
 func (s *Store) apart(end store.Settlement) bool {
 	return s.cfg.Answers == AnswersPartitioned && s.partitioned.takes(end)

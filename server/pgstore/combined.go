@@ -39,10 +39,13 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	return w
 }
 
+// claim inserts the record, and returns false if it did not.
 func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
 	return watch(ctx, &w.locked, w.claims, req.ID, req)
 }
 
+// settle ends the owner's run, and returns false if the owner has none. apart: the answer goes to
+// a partition.
 func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
 	kind := w.settlements
 	if apart {

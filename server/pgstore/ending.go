@@ -47,7 +47,11 @@ const beforeAnswer = "fanonce_before_answer"
 // settleAs is safe in one round trip because the settlement fails where
 // it finds no owner: the server then passes over the COMMIT behind it.
 func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool, e ending) (sent bool, err error) {
-	st := s.settleQuery(apart, true).Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
+	query := s.query.settleTx
+	if apart {
+		query = s.query.settleTxPartitioned
+	}
+	st := query.Bind(settleArgs(end.owner, end.end, s.db.LockTimeout))
 	if err := st.Err(); err != nil {
 		return false, err
 	}

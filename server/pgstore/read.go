@@ -47,10 +47,6 @@ func (s *Store) readAs(ctx context.Context, id store.ID, token store.Token) (sto
 
 // find reads a record. It shares a statement with the reads of other callers at this time.
 func (s *Store) find(ctx context.Context, id store.ID) (found, error) {
-	if s.reads == nil {
-		f, err := pgkit.One(ctx, s.db.Pool, s.readOne(id), scanFound)
-		return f, cmp.Or(notFound(err), f.damage)
-	}
 	f, ok, err := s.reads.Do(ctx, id)
 	if err == nil && !ok {
 		err = store.ErrNotFound
@@ -59,8 +55,8 @@ func (s *Store) find(ctx context.Context, id store.ID) (found, error) {
 }
 
 // newReads gathers the reads of records.
-func (s *Store) newReads() *pgkit.ReadBatcher[store.ID, found] {
-	return pgkit.NewReadBatcher(s.db.Pool, s.cfg.MaxQueued, pgkit.BatchKindConfig[store.ID, found]{
+func (s *Store) newReads(c *pgkit.Combiner) *pgkit.BatchKind[store.ID, found] {
+	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[store.ID, found]{
 		One:     s.readOne,
 		ScanOne: scanFound,
 		Many: func(ids []store.ID) (pgkit.Statement, func(pgx.CollectableRow) (int, found, error)) {
@@ -138,11 +134,4 @@ func (s *Store) mustConfirm(f found, token store.Token) bool {
 	default:
 		return f.synchronous
 	}
-}
-
-func notFound(err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return store.ErrNotFound
-	}
-	return err
 }

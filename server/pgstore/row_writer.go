@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,17 +10,6 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// A rowWriter makes the two writes that every request needs durable. They come one row at a time,
-// and each has an answer of its own. So the writes of one process may share a commit, as in
-// combined. singles sends each write in a commit of its own.
-type rowWriter interface {
-	// claim inserts the record, and returns false if it did not.
-	claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error)
-	// settle ends the owner's run, and returns false if the owner has none. apart: the
-	// answer goes to a partition.
-	settle(ctx context.Context, s settlement, apart bool) (bool, error)
-}
-
 // claimTimes are the parts of a new record that the server decides.
 type claimTimes struct{ created, leaseUntil, expires time.Time }
 
@@ -29,23 +17,6 @@ type claimTimes struct{ created, leaseUntil, expires time.Time }
 type settlement struct {
 	owner store.Owner
 	end   store.Settlement
-}
-
-type singles struct {
-	writer      *pgkit.Writer
-	query       *queries
-	lockTimeout string
-	settleQuery func(apart, inTx bool) pgkit.Query
-}
-
-func (w *singles) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
-	return pgkit.Row(ctx, w.writer, claimOne(w.query, w.lockTimeout, req), scanClaimTimes)
-}
-
-func (w *singles) settle(ctx context.Context, s settlement, apart bool) (bool, error) {
-	st := w.settleQuery(apart, false).Bind(settleArgs(s.owner, s.end, w.lockTimeout))
-	_, ok, err := pgkit.Row(ctx, w.writer, st, scanSettled)
-	return ok, err
 }
 
 func claimOne(q *queries, lockTimeout string, req store.ClaimRequest) pgkit.Statement {

@@ -19,8 +19,8 @@ type Store struct {
 	suspicion   suspicion        // of connections for transactions
 	cfg         Config
 	renewals    *pgkit.Writer // apart, so that detached writes do not count for them
-	rows        rowWriter
-	reads       *pgkit.ReadBatcher[store.ID, found] // nil with SeparateCommits
+	rows        *combined
+	reads       *pgkit.BatchKind[store.ID, found]
 	poller      *poller
 	query       *queries
 	repeats     contention // among keys of OnceFunc
@@ -102,11 +102,11 @@ func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	}
 	s := &Store{db: db, connector: stdlib.GetPoolConnector(pool), cfg: cfg, renewals: renewals, query: query}
 	s.poller = newPoller(s, cfg.Listen)
-	if cfg.SeparateCommits {
-		s.rows = &singles{writer: db.Writer, query: query, lockTimeout: db.Briefly, settleQuery: s.settleQuery}
-		return s, nil
+	reads, err := pgkit.NewReadCombiner(pool, pgkit.CombinerConfig{MaxQueued: cfg.MaxQueued, Separate: cfg.SeparateCommits})
+	if err != nil {
+		return nil, wrap("new", err)
 	}
-	s.rows, s.reads = newCombined(s, db.Combiner), s.newReads()
+	s.rows, s.reads = newCombined(s, db.Combiner), s.newReads(reads)
 	return s, nil
 }
 

@@ -235,7 +235,7 @@ func (h *heartbeat) apply(owners []store.Owner, got store.Renewal, asked time.Ti
 	for _, o := range got.Renewed {
 		if r, ok := h.owned(o); ok {
 			r.lease.tier, r.lease.since = punctual, asked // the alarm looks at it when it goes off
-			r.durable.Store(true) // the renewal is, and it came after the claim
+			r.durable.Store(true)                         // the renewal is, and it came after the claim
 		}
 	}
 	for _, o := range got.Lost {
