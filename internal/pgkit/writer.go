@@ -234,10 +234,7 @@ func (w *Writer) launch(ctx context.Context, wr *write, do func(context.Context,
 		w.carry(ctx, wr, do, done)
 		return nil
 	}
-	go func() {
-		growStack()
-		w.carry(ctx, wr, do, done)
-	}()
+	go w.carry(ctx, wr, do, done)
 	return nil
 }
 
