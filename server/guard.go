@@ -61,7 +61,7 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 		MaxRecoveryAttempts: c.MaxRecoveryAttempts, Namespace: c.Namespace,
 		CacheBytes: c.CacheBytes, CacheFor: c.CacheFor,
 		Waiters: engine.WaiterLimits{
-			PerKey: c.MaxWaitersPerKey, Seats: int64(c.MaxWaiters), Bytes: c.MaxWaitingBytes, LeastBytes: c.MaxRequestBytes,
+			PerKey: c.MaxWaitersPerKey, Places: int64(c.MaxWaiters), Bytes: c.MaxWaitingBytes, LeastBytes: c.MaxRequestBytes,
 		},
 		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, MinSweepPause: c.MinSweepPause, MaxSweepPause: c.MaxSweepPause,
 		Fingerprints: g.fingerprints, Sealer: g.sealer,

@@ -64,7 +64,7 @@ func TestWatch_late(t *testing.T) {
 		asked int64
 	}{
 		{"told when it ends", truthfully, 0, 2},
-		{"told for nothing: asks at its own pace", always, 500 * time.Millisecond, 25},
+		{"told for nothing: asks at its own times", always, 500 * time.Millisecond, 25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

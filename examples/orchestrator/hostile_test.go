@@ -14,7 +14,7 @@ import (
 // Input that a hop or a journal cannot store is refused here, before a saga begins.
 func TestHostile_text(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	for _, path := range []string{"/v1/checkout", "/v1/sagas"} {
 		for name, body := range map[string]string{
 			"NUL": `{"fp":"a\u0000"}`, "no UTF-8": "{\"fp\":\"\xff\"}", "too long": `{"fp":"` + strings.Repeat("x", 1<<20-100) + `"}`,

@@ -24,7 +24,7 @@ func privateServer(t *testing.T) *pgtest.Cluster {
 
 // notReady waits until the orchestrator listens and says that it is not ready, and looks at
 // what it answers then.
-func (w *town) notReady(t *testing.T) {
+func (w *deployment) notReady(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return blackboxtest.Status(t.Context(), w.front.URL+"/healthz") == http.StatusServiceUnavailable
@@ -35,7 +35,7 @@ func (w *town) notReady(t *testing.T) {
 }
 
 // works runs a saga with that key to its end.
-func (w *town) works(t *testing.T, key string) {
+func (w *deployment) works(t *testing.T, key string) {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, blackboxtest.PostUntilFinal(t.Context(), w.saga(key, `{"fp":"a"}`)).Status)
 	require.Equal(t, "completed", untilOver(t, w.front, key).Status)
@@ -90,7 +90,7 @@ func TestStartsDuringAFailover(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, primary.Kill())
 	knows := newHopsOnly(t)
-	led := &town{hops: knows.hops, databases: knows.databases}
+	led := &deployment{hops: knows.hops, databases: knows.databases}
 	knows.startFront(t, both, straight)
 	led.startFront(t, standby.URL("orchestrator"), straight)
 	knows.notReady(t)

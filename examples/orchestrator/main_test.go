@@ -24,22 +24,22 @@ func TestMain(m *testing.M) {
 	main()
 }
 
-// A town is an orchestrator and its three hops, each with its own database.
-type town struct {
+// A deployment is an orchestrator and its three hops, each with its own database.
+type deployment struct {
 	hops      map[string]*blackboxtest.Process
 	databases map[string]*pgxpool.Pool
 	front     *blackboxtest.Process
 }
 
-// newTown starts one.
-func newTown(t *testing.T) *town {
+// newDeployment starts one.
+func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	return newTownVia(t, straight)
+	return newDeploymentVia(t, straight)
 }
 
-// newTownVia starts one whose orchestrator calls each hop at the address that via returns
+// newDeploymentVia starts one whose orchestrator calls each hop at the address that via returns
 // for it.
-func newTownVia(t *testing.T, via func(hop string) string) *town {
+func newDeploymentVia(t *testing.T, via func(hop string) string) *deployment {
 	t.Helper()
 	w := newHopsOnly(t)
 	w.startFront(t, w.database(t, "orchestrator"), via)
@@ -47,11 +47,11 @@ func newTownVia(t *testing.T, via func(hop string) string) *town {
 	return w
 }
 
-// newHopsOnly starts a town without an orchestrator.
-func newHopsOnly(t *testing.T) *town {
+// newHopsOnly starts a deployment without an orchestrator.
+func newHopsOnly(t *testing.T) *deployment {
 	t.Helper()
 	ledger := blackboxtest.Build(t, "../ledger")
-	w := &town{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
+	w := &deployment{hops: map[string]*blackboxtest.Process{}, databases: map[string]*pgxpool.Pool{}}
 	for _, name := range []string{"inventory", "payment", "notification"} {
 		w.hops[name] = blackboxtest.StartBinary(t, ledger, "SERVICE="+name, "DATABASE_URL="+w.database(t, name))
 	}
@@ -62,7 +62,7 @@ func newHopsOnly(t *testing.T) *town {
 }
 
 // database returns the URL of a new database, of the service with that name.
-func (w *town) database(t *testing.T, name string) string {
+func (w *deployment) database(t *testing.T, name string) string {
 	t.Helper()
 	url := pgtest.URL(t)
 	pool, err := pgxpool.New(t.Context(), url)
@@ -73,7 +73,7 @@ func (w *town) database(t *testing.T, name string) string {
 }
 
 // startFront starts the orchestrator and does not wait until it is ready.
-func (w *town) startFront(t *testing.T, database string, via func(hop string) string, env ...string) {
+func (w *deployment) startFront(t *testing.T, database string, via func(hop string) string, env ...string) {
 	t.Helper()
 	w.front = blackboxtest.Start(t, append(env, "DATABASE_URL="+database, "HOP_INVENTORY_URL="+via(w.hops["inventory"].URL),
 		"HOP_PAYMENT_URL="+via(w.hops["payment"].URL), "HOP_NOTIFICATION_URL="+via(w.hops["notification"].URL))...)
@@ -82,11 +82,11 @@ func (w *town) startFront(t *testing.T, database string, via func(hop string) st
 // straight is a via that leads to the hop itself.
 func straight(hop string) string { return hop }
 
-func (w *town) checkout(key string) blackboxtest.Request {
+func (w *deployment) checkout(key string) blackboxtest.Request {
 	return blackboxtest.Request{URL: w.front.URL + "/v1/checkout", Tenant: "t", Key: key, Body: `{"fp":"a"}`}
 }
 
-func (w *town) effects(t *testing.T, hop string) (n int) {
+func (w *deployment) effects(t *testing.T, hop string) (n int) {
 	t.Helper()
 	require.NoError(t, w.databases[hop].QueryRow(t.Context(), "select count(*) from effects").Scan(&n))
 	return n
@@ -94,7 +94,7 @@ func (w *town) effects(t *testing.T, hop string) (n int) {
 
 // killAtWork kills the orchestrator while one of its calls runs at that hop, and starts it
 // again. The hop cannot end the call before that. begin gives it work.
-func (w *town) killAtWork(t *testing.T, hop string, begin func()) {
+func (w *deployment) killAtWork(t *testing.T, hop string, begin func()) {
 	t.Helper()
 	held, err := w.databases[hop].Begin(t.Context())
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ var operations = map[string]string{"inventory": "reserve", "payment": "charge", 
 
 func TestCheckout(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	first := blackboxtest.Post(t.Context(), w.checkout("parent-1"))
 	require.Equal(t, http.StatusOK, first.Status, first.Body)
 	var out answer
@@ -152,7 +152,7 @@ func TestCheckout(t *testing.T) {
 // the other hops replay.
 func TestHopDownAndBack(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	w.hops["payment"].Kill()
 	open := blackboxtest.Post(t.Context(), w.checkout("p"))
 	require.Equal(t, http.StatusServiceUnavailable, open.Status, open.Body)
@@ -169,7 +169,7 @@ func TestHopDownAndBack(t *testing.T) {
 // asked again, under the same child keys.
 func TestKilledMidFanout(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	const each = 4
 	checkouts := each * len(operations)
 	var wg sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/fanonce/fanonce/examples/internal/blackboxtest"
 )
 
-func (w *town) saga(key, body string) blackboxtest.Request {
+func (w *deployment) saga(key, body string) blackboxtest.Request {
 	return blackboxtest.Request{URL: w.front.URL + "/v1/sagas", Tenant: "t", Key: key, Body: body}
 }
 
@@ -54,7 +54,7 @@ func untilOver(t *testing.T, front *blackboxtest.Process, key string) sagaView {
 }
 
 // ledgerOf counts what a hop did and undid for a saga.
-func (w *town) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
+func (w *deployment) ledgerOf(t *testing.T, hop, saga string) (do, undo int) {
 	t.Helper()
 	require.NoError(t, w.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
 		count(*) filter (where kind = 'undo') from effects where saga = $1 and tenant = 't'`, saga).Scan(&do, &undo))
@@ -76,7 +76,7 @@ type fate struct {
 
 func TestSaga(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	for _, tt := range []struct {
 		name, key, reject, status string
 		reserve, charge, receipt  fate
@@ -128,7 +128,7 @@ func quoted(t *testing.T, s string) string {
 
 func TestSaga_badInput(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	for _, tt := range []struct {
 		name, key, body string
 		status          int
@@ -167,7 +167,7 @@ func TestSaga_badInput(t *testing.T) {
 // The next process brings each to its end.
 func TestSaga_orchestratorIsKilled(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	keys := make(map[string]string)
 	for hop := range operations {
 		w.killAtWork(t, hop, func() {
@@ -200,7 +200,7 @@ func TestSaga_orchestratorIsKilled(t *testing.T) {
 // of the saga, and no retry changes that.
 func TestSaga_keyReusedAfterTheGuardForgot(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newDeployment(t)
 	started := blackboxtest.Post(t.Context(), w.saga("r-1", `{"fp":"a"}`))
 	require.Equal(t, http.StatusAccepted, started.Status, started.Body)
 	untilOver(t, w.front, "r-1")

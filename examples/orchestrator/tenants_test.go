@@ -36,15 +36,15 @@ func asOne(t *testing.T) func(hop string) string {
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		town func(t *testing.T) *town
+		name   string
+		deploy func(t *testing.T) *deployment
 	}{
-		{"hops know the tenants", newTown},
-		{"hops know the orchestrator", func(t *testing.T) *town { t.Helper(); return newTownVia(t, asOne(t)) }},
+		{"hops know the tenants", newDeployment},
+		{"hops know the orchestrator", func(t *testing.T) *deployment { t.Helper(); return newDeploymentVia(t, asOne(t)) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := tt.town(t)
+			w := tt.deploy(t)
 			w.requireOwnCheckouts(t)
 			const refused = `{"fp":"a","reject":"notification.receipt"}`
 			w.requireOwnSagas(t, "s-1", map[string]string{"t": refused, "u": refused}, map[string]string{"t": "compensated", "u": "compensated"})
@@ -53,7 +53,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-func (w *town) requireOwnCheckouts(t *testing.T) {
+func (w *deployment) requireOwnCheckouts(t *testing.T) {
 	t.Helper()
 	for _, tenant := range []string{"t", "u"} {
 		req := w.checkout("order-1")
@@ -80,7 +80,7 @@ func (w *town) requireOwnCheckouts(t *testing.T) {
 
 // requireOwnSagas starts a saga of each tenant under one key. The effects of a tenant's saga
 // are undone if, and only if, that saga is compensated.
-func (w *town) requireOwnSagas(t *testing.T, key string, bodies, ends map[string]string) {
+func (w *deployment) requireOwnSagas(t *testing.T, key string, bodies, ends map[string]string) {
 	t.Helper()
 	for tenant, body := range bodies {
 		req := w.saga(key, body)
@@ -115,7 +115,7 @@ func childOf(t *testing.T, tenant, namespace, key, service, operation string) st
 }
 
 // effectsOf counts what a hop did and undid under a key, for whomever.
-func (w *town) effectsOf(t *testing.T, hop, key string) (do, undo int) {
+func (w *deployment) effectsOf(t *testing.T, hop, key string) (do, undo int) {
 	t.Helper()
 	require.NoError(t, w.databases[hop].QueryRow(t.Context(), `select count(*) filter (where kind = 'do'),
 		count(*) filter (where kind = 'undo') from effects where key = $1`, key).Scan(&do, &undo))

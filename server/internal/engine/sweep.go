@@ -44,7 +44,7 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 			return err
 		})
 	})
-	s := &sweeper{engine: e, pace: newPace(&e.cfg)}
+	s := &sweeper{engine: e, rate: newSweepRate(&e.cfg)}
 	defer e.claimWatch.stop()
 	e.inRounds(ctx, func(end time.Time) error {
 		return errors.Join(s.maintain(ctx), s.sweep(ctx, end))
@@ -93,7 +93,7 @@ func (e *Engine) inRounds(ctx context.Context, round func(end time.Time) error) 
 // A sweeper is the state of one Guard.RunSweeper.
 type sweeper struct {
 	engine *Engine
-	pace   pace
+	rate   sweepRate
 	quiet  []*claimTimes // windows in which nothing was swept, the latest last
 }
 
@@ -115,10 +115,10 @@ func (s *sweeper) sweep(ctx context.Context, end time.Time) error {
 		more, err := s.stretch(ctx)
 		switch {
 		case err != nil:
-			s.pace = s.pace.stumbled()
+			s.rate = s.rate.stumbled()
 			return err
 		case more:
-			s.pace = s.pace.after(busy, s.quiet)
+			s.rate = s.rate.after(busy, s.quiet)
 		case s.engine.cfg.KeepAnswer == 0:
 			return nil
 		default:
@@ -144,16 +144,16 @@ func (s *sweeper) stretch(ctx context.Context) (more bool, err error) {
 		if n > 0 {
 			s.engine.observe(ctx, Event{Kind: EventSwept, Count: n, Duration: took})
 		}
-		if err != nil || n < s.pace.limit() {
+		if err != nil || n < s.rate.limit() {
 			return false, err
 		}
-		sleep(ctx, jittered(s.pace.pause(took)))
+		sleep(ctx, jittered(s.rate.pause(took)))
 	}
 	return true, nil
 }
 
 func (s *sweeper) batch(ctx context.Context) (int, error) {
-	return s.engine.store.Sweep(ctx, s.pace.limit())
+	return s.engine.store.Sweep(ctx, s.rate.limit())
 }
 
 // jittered is d, give or take a quarter. Processes that started together then

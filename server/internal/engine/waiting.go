@@ -7,27 +7,27 @@ type waiting struct {
 }
 
 // A room is a number of places, and the bytes of their bodies.
-type room struct{ seats, bytes int64 }
+type room struct{ places, bytes int64 }
 
 // holds reports whether one more place, with the given bytes, is within r.
 func (r room) holds(used room, bytes int64) bool {
-	return used.seats < r.seats && bytes <= r.bytes-used.bytes
+	return used.places < r.places && bytes <= r.bytes-used.bytes
 }
 
 // WaiterLimits is how many calls may wait, and with how many bytes.
 type WaiterLimits struct {
-	PerKey       int
-	Seats, Bytes int64 // of all keys
-	LeastBytes   int64 // bytes that one scope may take, if they are free
+	PerKey        int
+	Places, Bytes int64 // of all keys
+	LeastBytes    int64 // bytes that one scope may take, if they are free
 }
 
 // share is the part of c that one scope may take.
 func (c WaiterLimits) share(scope string) room {
-	return room{ShareOf(scope, c.Seats, 1), ShareOf(scope, c.Bytes, c.LeastBytes)}
+	return room{ShareOf(scope, c.Places, 1), ShareOf(scope, c.Bytes, c.LeastBytes)}
 }
 
 func (w *waiting) fits(scope string, bytes int64, most WaiterLimits) bool {
-	return room{most.Seats, most.Bytes}.holds(w.all, bytes) && most.share(scope).holds(w.byScope[scope], bytes)
+	return room{most.Places, most.Bytes}.holds(w.all, bytes) && most.share(scope).holds(w.byScope[scope], bytes)
 }
 
 func (w *waiting) add(scope string, bytes int64) {
@@ -39,14 +39,14 @@ func (w *waiting) add(scope string, bytes int64) {
 
 func (w *waiting) remove(scope string, bytes int64) { w.change(scope, -1, -bytes) }
 
-func (w *waiting) change(scope string, seats, bytes int64) {
-	w.all.seats += seats
+func (w *waiting) change(scope string, places, bytes int64) {
+	w.all.places += places
 	w.all.bytes += bytes
 	used := w.byScope[scope]
-	used.seats += seats
+	used.places += places
 	used.bytes += bytes
 	w.byScope[scope] = used
-	if used.seats == 0 {
+	if used.places == 0 {
 		delete(w.byScope, scope)
 	}
 }

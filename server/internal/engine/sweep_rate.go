@@ -30,20 +30,20 @@ const (
 	fewClaims = 20
 )
 
-// A pace is the speed of Guard.RunSweeper. It goes up by addition and down by
+// A sweepRate is the speed of Guard.RunSweeper. It goes up by addition and down by
 // halves, as TCP's window does (AIMD, RFC 5681). By that, the sweepers of
 // several processes that share a database come to equal shares. Each sweeper
 // sees only its own process's requests, and needs no knowledge of the others or
-// of the server's capacity. A pace is a value, and pure.
-type pace struct {
+// of the server's capacity. It is a value, and pure.
+type sweepRate struct {
 	share       float64 // of the full speed, slowest to 1
 	needed      float64 // records a second that it never goes below
 	batch       int     // at full speed
 	least, most time.Duration
 }
 
-func newPace(c *Config) pace {
-	return pace{share: speedUp, batch: c.SweepBatch, least: c.MinSweepPause, most: c.MaxSweepPause}
+func newSweepRate(c *Config) sweepRate {
+	return sweepRate{share: speedUp, batch: c.SweepBatch, least: c.MinSweepPause, most: c.MaxSweepPause}
 }
 
 // limit is how many records the next batch may have. It falls with the square
@@ -51,39 +51,39 @@ func newPace(c *Config) pace {
 // Many short batches slow claims less than a few long batches that delete as
 // much. The limit is also large enough that batches with the shortest pauses
 // delete the needed records.
-func (p pace) limit() int {
-	records := max(float64(p.batch)*max(p.share*p.share, leastBatch), p.needed*p.least.Seconds(), 1)
-	return min(int(records), p.batch)
+func (r sweepRate) limit() int {
+	records := max(float64(r.batch)*max(r.share*r.share, leastBatch), r.needed*r.least.Seconds(), 1)
+	return min(int(records), r.batch)
 }
 
 // pause is the rest after a batch that took the given time. At full speed it
 // equals that time, so that sweeps take at most half of the server's time, even
 // if that is too slow to delete the needed records.
-func (p pace) pause(took time.Duration) time.Duration {
-	rest := float64(took) / p.share
-	if p.needed > 0 {
-		due := float64(p.limit()) / p.needed * float64(time.Second)
+func (r sweepRate) pause(took time.Duration) time.Duration {
+	rest := float64(took) / r.share
+	if r.needed > 0 {
+		due := float64(r.limit()) / r.needed * float64(time.Second)
 		rest = min(rest, max(due-float64(took), float64(took)))
 	}
-	return min(max(time.Duration(rest), p.least), p.most)
+	return min(max(time.Duration(rest), r.least), r.most)
 }
 
-// after returns the pace after a stretch of sweeping. It compares the claims'
+// after returns the rate after a stretch of sweeping. It compares the claims'
 // durations in the stretch with those without a sweep.
-func (p pace) after(busy *claimTimes, quiet []*claimTimes) pace {
-	p.needed = keepUp * float64(countClaims(quiet)) / (float64(max(len(quiet), 1)) * sweepListen.Seconds())
+func (r sweepRate) after(busy *claimTimes, quiet []*claimTimes) sweepRate {
+	r.needed = keepUp * float64(countClaims(quiet)) / (float64(max(len(quiet), 1)) * sweepListen.Seconds())
 	if felt(busy, quiet) {
-		p.share = max(p.share/2, slowest)
+		r.share = max(r.share/2, slowest)
 	} else {
-		p.share = min(p.share+speedUp, 1)
+		r.share = min(r.share+speedUp, 1)
 	}
-	return p
+	return r
 }
 
-// stumbled returns the pace after a sweep that failed.
-func (p pace) stumbled() pace {
-	p.share = slowest
-	return p
+// stumbled returns the rate after a sweep that failed.
+func (r sweepRate) stumbled() sweepRate {
+	r.share = slowest
+	return r
 }
 
 // felt reports whether claims took longer beside a sweep. If there were many

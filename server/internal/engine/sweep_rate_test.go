@@ -71,7 +71,7 @@ func TestPace(t *testing.T) {
 	slow, same := steady(100, 0, 2*time.Millisecond), steady(100, 0, time.Millisecond)
 	const took = 10 * time.Millisecond
 
-	p := newPace(&cfg)
+	p := newSweepRate(&cfg)
 	require.Equal(t, batch/32, p.limit(), "it begins carefully")
 	for range 7 {
 		require.Less(t, p.limit(), batch)
@@ -93,8 +93,8 @@ func TestPace(t *testing.T) {
 	require.Equal(t, 32*took, p.stumbled().pause(took))
 	require.Equal(t, mostPause, p.stumbled().pause(time.Minute))
 	require.Equal(t, leastPause, p.stumbled().pause(0))
-	require.Equal(t, 1, pace{share: slowest, batch: 1}.limit())
-	require.Equal(t, batch/16, newPace(&cfg).after(window(), nil).limit(), "nobody listened yet")
+	require.Equal(t, 1, sweepRate{share: slowest, batch: 1}.limit())
+	require.Equal(t, batch/16, newSweepRate(&cfg).after(window(), nil).limit(), "nobody listened yet")
 }
 
 // Even if sweeps slow claims much, more records are deleted than come, provided
@@ -115,28 +115,28 @@ func TestPace_keepsUp(t *testing.T) {
 		// These are the claims of two windows, and sweeps slow all of them.
 		come := tt.perSecond * int(2*sweepListen/time.Millisecond) / 1000
 		quiet := []*claimTimes{steady(come/2, 0, time.Millisecond), steady(come-come/2, 0, time.Millisecond)}
-		p := newPace(&cfg)
+		p := newSweepRate(&cfg)
 		for range 20 {
 			p = p.after(steady(100, 0, 2*time.Millisecond), quiet)
 		}
 		require.InDelta(t, slowest, p.share, 0)
-		rate := func(p pace) float64 {
+		perSecond := func(p sweepRate) float64 {
 			took := time.Duration(p.limit()) * tt.took
 			return float64(p.limit()) / (took + p.pause(took)).Seconds()
 		}
 		listens := sweepListen.Seconds() / (sweepListen + sweepStretch).Seconds()
-		require.Greater(t, rate(p)*(1-listens), float64(tt.perSecond), "records swept in a second, %v", tt)
+		require.Greater(t, perSecond(p)*(1-listens), float64(tt.perSecond), "records swept in a second, %v", tt)
 		slow := p
 		slow.needed = 0
-		require.LessOrEqual(t, rate(p), 1.01*max(rate(slow), keepUp*float64(tt.perSecond)), "it still gives way, %v", tt)
+		require.LessOrEqual(t, perSecond(p), 1.01*max(perSecond(slow), keepUp*float64(tt.perSecond)), "it still gives way, %v", tt)
 	}
 
-	// The pace does not overload a server that is too slow for that.
-	slow := newPace(&cfg).after(window(), []*claimTimes{steady(1000, 0, time.Millisecond)})
+	// The rate does not overload a server that is too slow for that.
+	slow := newSweepRate(&cfg).after(window(), []*claimTimes{steady(1000, 0, time.Millisecond)})
 	require.Equal(t, time.Second/2, slow.pause(time.Second/2))
 
 	// A batch never exceeds the Config's limit.
-	p := newPace(&cfg).after(window(), []*claimTimes{steady(1_000_000, 0, time.Millisecond)})
+	p := newSweepRate(&cfg).after(window(), []*claimTimes{steady(1_000_000, 0, time.Millisecond)})
 	require.Equal(t, batch, p.limit())
 	require.Equal(t, leastPause, p.pause(time.Millisecond))
 }
