@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/internal/hosting"
 	"github.com/fanonce/fanonce/server"
@@ -14,9 +16,17 @@ import (
 )
 
 // effect writes its row in the run's own transaction: row and answer commit
-// together or not at all.
+// together or not at all. The answer needs nothing from the statement, so the
+// statement is queued, and goes with them in one round trip.
 func (s *service) effect(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, inboundKey(r), pgstore.Tx(r.Context()))
+	s.write(w, r, inboundKey(r), queue{})
+}
+
+// A queue sends statements with COMMIT.
+type queue struct{}
+
+func (queue) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, pgstore.Queue(ctx, sql, args...)
 }
 
 // effectOpaque writes its row on a connection of its own, as work does that
