@@ -136,8 +136,10 @@ const stuckLimit = 100
 // guard's [Config.Namespace]. The zero Route means any, of every guard over the
 // store: a key of another namespace has the Route "namespace:name".
 //
+// Dead letters are no part of the zero request: ask for them by req.DeadLetters.
+//
 // The records have their memos, opened, and no answers. ListStuck may read the
-// store's whole table: a ctx with a deadline gives it more time than
+// store's whole table, unless req asks for unknown or poisoned keys, or for dead letters, alone: a ctx with a deadline gives it more time than
 // [Config.StoreTimeout], or less. Bad input is an error wrapping [ErrArgument].
 func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if err := checkList(req); err != nil {

@@ -17,7 +17,7 @@ import (
 const MaxReferenceBytes = 1024
 
 // A SettleOption changes how a run ends: [Final], [Release], [Rollback],
-// [NotRetryable] or [Reference]. The zero SettleOption is none of them; it is refused.
+// [NotRetryable], [DeadLetter] or [Reference]. The zero SettleOption is none of them; it is refused.
 type SettleOption struct {
 	apply func(*engine.Settling, Effect) error
 }
@@ -36,7 +36,7 @@ func Settle(ctx context.Context, how ...SettleOption) error {
 	return engine.Settle(ctx, func(told *engine.Settling, effect Effect) error {
 		for _, option := range how {
 			if option.apply == nil {
-				return fmt.Errorf("%w: the zero SettleOption: use Final, Release, Rollback, NotRetryable or Reference", ErrArgument)
+				return fmt.Errorf("%w: the zero SettleOption: use Final, Release, Rollback, NotRetryable, DeadLetter or Reference", ErrArgument)
 			}
 			if err := option.apply(told, effect); err != nil {
 				return err
@@ -82,6 +82,14 @@ func Rollback() SettleOption {
 // false. The stored answer does not change. A handler uses it if a service that it called said so. A typed handler
 // only has to return that service's error ([wire.ErrNotRetryable]).
 func NotRetryable() SettleOption { return option(func(s *engine.Settling) { s.NotRetryable = true }) }
+
+// DeadLetter says that the work was given up, and that this run stored or sent the report of
+// that. People find its key by [store.ListRequest].DeadLetters, until somebody forgets the key or a
+// sweep deletes it. It counts only for a run whose answer is stored. Package inbox uses it, and so
+// do adapters for consumers of other kinds.
+func DeadLetter() SettleOption {
+	return option(func(s *engine.Settling) { s.DeadLetter = true })
+}
 
 // Reference stores text instead of the answer, together with the answer's status. It is for answers that hold
 // secrets. A retry gets the answer that [Route].Render makes from text, or response-gone if Render is nil. Text may

@@ -16,8 +16,8 @@ type Component struct {
 	Package    string // what its errors begin with
 	ErrConfig  error  // its error for a configuration that cannot be
 	Migrations Migrations
-	Table      string // that a role must be able to write
-	Roles      string // the statements of [Roles.SQL]
+	Tables     []string // that a role must be able to write
+	Roles      string   // the statements of [Roles.SQL]
 }
 
 // Migrate brings the tables in a schema to the latest version, see [Migrations.Up]. Its error wraps

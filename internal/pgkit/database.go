@@ -75,11 +75,13 @@ func (d *Database) Check(ctx context.Context) error {
 	if err == nil {
 		err = d.component.Migrations.Check(ctx, d.Pool, d.cfg.Schema)
 	}
-	if err == nil {
-		err = CheckPrivileges(ctx, d.Pool, d.cfg.Schema, d.component.Table)
-	}
 	if err != nil {
 		return err
+	}
+	for _, table := range d.component.Tables {
+		if err := CheckPrivileges(ctx, d.Pool, d.cfg.Schema, table); err != nil {
+			return err
+		}
 	}
 	r, err := AskReplication(ctx, d.Pool)
 	if err == nil {

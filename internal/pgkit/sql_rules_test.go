@@ -51,7 +51,8 @@ var (
 
 // allShards are statements that may go to all shards: no request sends them.
 var allShards = []string{
-	"pgstore/channel", "pgstore/notify", "pgstore/drop_answers", "pgstore/list", "pgstore/list_opaque", "pgstore/list_children", "pgstore/size", "pgstore/stats", "pgstore/sweep",
+	"pgstore/channel", "pgstore/notify", "pgstore/drop_answers", "pgstore/list", "pgstore/list_opaque", "pgstore/list_children", "pgstore/list_attention",
+	"pgstore/count_attention", "pgstore/sweep_attention", "pgstore/find_attention", "pgstore/size", "pgstore/stats", "pgstore/sweep",
 	"pgjournal/list", "pgjournal/stats", "pgjournal/sweep", "pgjournal/sweep_engines", "pgjournal/claim",
 }
 

@@ -19,7 +19,7 @@ var embedded embed.FS
 var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
 
 var component = &pgkit.Component{
-	Package: "pgjournal", ErrConfig: ErrConfig, Table: "saga", Roles: RolesSQL,
+	Package: "pgjournal", ErrConfig: ErrConfig, Tables: []string{"saga"}, Roles: RolesSQL,
 	Migrations: pgkit.Migrations{Component: "saga", Files: MigrationFiles},
 }
 

@@ -45,7 +45,7 @@ func (a *attempt) letter(ctx context.Context, cause error) (Delivery, error) {
 		if failure = a.deadLetter(ctx, cause); failure != nil {
 			return failed(), nil
 		}
-		return server.Response{Status: statusHandled}, nil
+		return server.Response{Status: statusHandled}, server.Settle(ctx, server.DeadLetter())
 	})
 	switch code := codeOf(err); {
 	case replayed, code == wire.ResponseGone:

@@ -212,7 +212,7 @@ func (a *attempt) work(ctx context.Context) (server.Response, error) {
 			return failed(), nil
 		}
 		a.dead = true
-		return server.Response{Status: statusDead}, nil
+		return server.Response{Status: statusDead}, server.Settle(ctx, server.DeadLetter())
 	}
 	if a.err = a.fn(ctx, a.message.Payload); a.err != nil {
 		a.spent, a.cause = a.last, a.err

@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	now := s.clock()
 	var found []store.Record
 	for _, r := range s.records {
-		if listed(r, req, now) {
+		if listed(r, req, s.dead[r.ID], now) {
 			r = shown(r, now)
 			r.Answer = store.Answer{}
 			found = append(found, r)
@@ -34,9 +34,14 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	return found[:min(len(found), req.Limit)], nil
 }
 
-func listed(r store.Record, req store.ListRequest, now time.Time) bool {
+func listed(r store.Record, req store.ListRequest, deadLetter bool, now time.Time) bool {
 	states, children := req.States, req.Parent != store.ID{}
-	if len(states) == 0 && !children {
+	switch {
+	case req.DeadLetters && !deadLetter:
+		return false
+	case req.DeadLetters:
+		states = []store.State{store.StateCompleted}
+	case len(states) == 0 && !children:
 		states = []store.State{store.StateUnknown, store.StatePoisoned, store.StateInProgress}
 	}
 	long := children || req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
@@ -46,6 +51,31 @@ func listed(r store.Record, req store.ListRequest, now time.Time) bool {
 		(req.Route == "" || req.Route == r.Route) &&
 		(r.State != store.StateInProgress || dead(r, now) || long) &&
 		compare(cursor(r), req.After) > 0
+}
+
+// Attention implements [store.OperatorStore]. It waits for no transaction.
+func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Attention{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a store.Attention
+	now := s.clock()
+	for id, r := range s.records {
+		switch {
+		case r.State == store.StateUnknown:
+			a.Unknown++
+		case r.State == store.StatePoisoned:
+			a.Poisoned++
+		case s.dead[id]:
+			a.DeadLetters++
+		default:
+			continue
+		}
+		a.Oldest = max(a.Oldest, now.Sub(r.CreatedAt))
+	}
+	return a, nil
 }
 
 func cursor(r store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }

@@ -53,7 +53,15 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 		return err
 	}
 	s.put(r)
+	s.noteDeadLetter(o.ID, end)
 	return nil
+}
+
+// noteDeadLetter marks the key of a run that end has settled. s.mu is held.
+func (s *Store) noteDeadLetter(id store.ID, end store.Settlement) {
+	if end.DeadLetter && end.State == store.StateCompleted {
+		s.dead[id] = true
+	}
 }
 
 // settle ends o's run of r. A completion that o repeats leaves r as it is.

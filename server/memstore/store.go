@@ -46,6 +46,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	records  map[store.ID]store.Record
+	dead     map[store.ID]bool       // the keys of dead letters
 	watchers map[store.ID][]*watcher // the watchers that wait for the end of a run
 	locks    map[store.ID]*tx        // the transaction that holds the record until it ends
 	queue    []*tx                   // the transactions that wait for a record, in the order of arrival
@@ -60,6 +61,7 @@ func New() *Store {
 		now:         time.Now,
 		lockTimeout: DefaultLockTimeout,
 		records:     make(map[store.ID]store.Record),
+		dead:        make(map[store.ID]bool),
 		watchers:    make(map[store.ID][]*watcher),
 		locks:       make(map[store.ID]*tx),
 	}

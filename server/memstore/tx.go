@@ -95,6 +95,7 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 	for _, r := range t.pending {
 		s.put(r)
 	}
+	s.noteDeadLetter(o.ID, end)
 	return nil
 }
 

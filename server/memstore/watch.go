@@ -43,6 +43,7 @@ func (s *Store) put(r store.Record) {
 // remove deletes the record. s.mu is held.
 func (s *Store) remove(id store.ID) {
 	delete(s.records, id)
+	delete(s.dead, id)
 	s.tell(id, func(*watcher) bool { return false })
 }
 

@@ -82,7 +82,7 @@ func (s *Store) apart(end store.Settlement) bool {
 func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settlement) (bool, error) {
 	apart, tries := s.apart(end), 0
 	for wait := pgkit.WaitForLock(s.cfg.LockTimeout); ; {
-		ok, err := s.rows.settle(ctx, settlement{o, end}, apart)
+		ok, err := s.settleOnce(ctx, settlement{o, end}, apart)
 		if apart && s.lacksPartition(err) {
 			apart = false
 			continue
@@ -92,6 +92,13 @@ func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settleme
 			return ok, err
 		}
 	}
+}
+
+func (s *Store) settleOnce(ctx context.Context, end settlement, apart bool) (bool, error) {
+	if needsAttention(end.end) {
+		return s.settleNoted(ctx, end)
+	}
+	return s.rows.settle(ctx, end, apart)
 }
 
 // lacksPartition reports that an answer found no partition, so that nothing changed. From
@@ -132,13 +139,17 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	type seen struct {
 		end                     pgtype.Timestamptz
 		count, dropped, waiting int64
+		needy                   int64 // keys that need a person
 	}
 	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
 		w, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (w seen, err error) {
-			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting)
+			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting, &w.needy)
 		})
 		return w, err
 	})
+	if err == nil && w.needy > 0 {
+		err = s.findAttention(ctx, after(s.answers.after), w.end)
+	}
 	if err != nil {
 		return err
 	}

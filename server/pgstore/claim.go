@@ -125,7 +125,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	return r, won, wrap("take over", err)
 }
 
-// Quarantine implements [store.Store], in one statement if it does anything. It waits for locks as
+// Quarantine implements [store.Store], in a transaction of two statements if it does anything. It waits for locks as
 // Claim does.
 func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (store.Record, bool, error) {
 	if err := checkQuarantine(req.To); err != nil {
@@ -138,16 +138,12 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 		"route":        req.Route,
 		"lock_timeout": s.db.Briefly,
 	})
-	r, quarantined, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.move(ctx, req.ID, st) })
+	r, quarantined, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.noted) })
 	return r, quarantined, wrap("quarantine", err)
 }
 
-// move sends an update that returns the record, and reads it if it has moved on
+// moveAs sends an update that returns the record, and reads it if it has moved on
 // before.
-func (s *Store) move(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
-	return s.moveAs(ctx, id, store.Token{}, st)
-}
-
 func (s *Store) moveAs(ctx context.Context, id store.ID, token store.Token, st pgkit.Statement) (store.Record, bool, error) {
 	return s.moveBy(ctx, id, token, func() (moved, error) {
 		f, ok, err := pgkit.Row(ctx, s.db.Writer, st, scanRecord)

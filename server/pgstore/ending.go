@@ -61,18 +61,25 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if err := pgkit.Name(ctx, conn, st.SQL); err != nil {
 		return false, err
 	}
-	err = e.send(ctx, conn, st, apart)
+	notes, err := s.noteInTx(ctx, conn, end)
+	if err != nil {
+		return false, err
+	}
+	err = e.send(ctx, conn, notes, st, apart)
 	return !pgkit.IsUnsent(err) || errors.As(err, new(*store.TxError)), err
 }
 
-// send sends the ending, the settlement and COMMIT.
-func (e ending) send(ctx context.Context, conn *pgx.Conn, st pgkit.Statement, apart bool) error {
+// send sends the ending, the notes, the settlement and COMMIT.
+func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statement, st pgkit.Statement, apart bool) error {
 	batch := new(pgx.Batch)
 	if e.begin != "" {
 		batch.Queue(e.begin)
 	}
 	appendQueries(batch, e.queued)
 	work := batch.Len()
+	for _, note := range notes {
+		batch.Queue(note.SQL, note.Args...)
+	}
 	if apart {
 		batch.Queue("savepoint " + beforeAnswer)
 	}
@@ -80,6 +87,9 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, st pgkit.Statement, ap
 	batch.Queue("commit")
 	results := conn.SendBatch(ctx, batch)
 	workErr := execAll(results, work)
+	for range notes {
+		_, _ = results.Exec() // as below
+	}
 	if apart {
 		_, _ = results.Exec() // if it fails, the next statement fails too
 	}

@@ -19,7 +19,7 @@ var embedded embed.FS
 var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
 
 var component = &pgkit.Component{
-	Package: "pgstore", ErrConfig: ErrConfig, Table: "idempotency", Roles: RolesSQL,
+	Package: "pgstore", ErrConfig: ErrConfig, Tables: []string{"idempotency", "idempotency_attention"}, Roles: RolesSQL,
 	Migrations: pgkit.Migrations{Component: "idempotency", Files: MigrationFiles},
 }
 

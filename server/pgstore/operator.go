@@ -14,9 +14,9 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// List implements [store.OperatorStore]. It reads the whole table, unless it
-// is asked for opaque records only: these have an index. With a Parent it also reads the whole
-// table, unless the index of children was made (DESIGN.md).
+// List implements [store.OperatorStore]. Unknown and poisoned keys and dead letters have notes in a
+// table of their own, and opaque records have an index. For all other requests List reads the whole
+// table. With a Parent it also does, unless the index of children was made (DESIGN.md).
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if req.Limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
@@ -31,18 +31,21 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 // listing returns the statement that answers req.
 func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 	args := pgx.NamedArgs{
-		"states": states(req), "route": req.Route, "limit": int64(req.Limit),
+		"effect": int16(req.Effect), "states": states(req), "route": req.Route, "limit": int64(req.Limit),
 		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
 	}
 	if req.Parent != (store.ID{}) {
-		args["parent"], args["effect"] = uuid(req.Parent), int16(req.Effect)
+		args["parent"] = uuid(req.Parent)
 		return s.query.listChildren.Bind(args)
+	}
+	if hasNotes(req) {
+		return s.query.listAttention.Bind(args)
 	}
 	args["running"] = req.Running
 	if req.Effect == store.Opaque {
+		delete(args, "effect")
 		return s.query.listOpaque.Bind(args)
 	}
-	args["effect"] = int16(req.Effect)
 	return s.query.list.Bind(args)
 }
 
@@ -56,6 +59,8 @@ func scanListed(row pgx.CollectableRow) (store.Record, error) {
 func states(req store.ListRequest) []int16 {
 	of := req.States
 	switch {
+	case req.DeadLetters:
+		of = []store.State{store.StateCompleted}
 	case len(of) > 0:
 	case req.Parent != store.ID{}:
 		of = []store.State{
@@ -80,7 +85,7 @@ func after(t time.Time) pgtype.Timestamptz {
 	return timestamp(t)
 }
 
-// Resolve implements [store.OperatorStore], in one statement if it does
+// Resolve implements [store.OperatorStore], in a transaction of two statements if it does
 // anything.
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	if err := checkResolve(req); err != nil {
@@ -98,26 +103,27 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 		args["envelope"] = req.Answer.Envelope
 	}
 	st := s.query.resolve.Bind(args)
-	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return s.move(ctx, req.ID, st) })
+	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.unnoted) })
 	if err == nil && !ok && r.Token == req.Token && r.Fence == req.From+1 {
 		ok = true // done before, and its answer was lost
 	}
 	return r, ok, wrap("resolve", err)
 }
 
-// Forget implements [store.OperatorStore], in one statement if it does anything. If answers are in
-// partitions, it takes a transaction of three. A damaged record can be forgotten: it is returned as
+// Forget implements [store.OperatorStore], in a transaction of two statements if it does anything. If
+// answers are in partitions, it takes a transaction of four. A damaged record can be forgotten: it is returned as
 // far as it can be read.
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
 	st := s.query.forget.Bind(pgx.NamedArgs{
 		"key": uuid(id), "from": from, "lock_timeout": s.db.Briefly,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
-	move := s.move
-	if s.cfg.Answers != AnswersInline {
-		move = s.moveLocked
-	}
-	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return move(ctx, id, st) })
+	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) {
+		if s.cfg.Answers != AnswersInline {
+			return s.moveLocked(ctx, id, st)
+		}
+		return s.moveWith(ctx, id, store.Token{}, st, s.unnoted)
+	})
 	if ok && errors.Is(err, store.ErrRecordUnreadable) {
 		err = nil // the damage does not matter for a record that is forgotten
 	}
@@ -133,14 +139,13 @@ func (s *Store) moveLocked(ctx context.Context, id store.ID, st pgkit.Statement)
 				return m, err
 			}
 			_, err = pgkit.One(ctx, tx, s.query.lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
-			if err == nil {
-				m.found, err = pgkit.One(ctx, tx, st, scanRecord)
-			}
 			if errors.Is(err, pgx.ErrNoRows) {
 				return m, nil
 			}
-			m.ok = err == nil
-			return m, err
+			if err != nil {
+				return m, err
+			}
+			return moveIn(ctx, tx, st, s.unnoted)
 		})
 	})
 }

@@ -24,6 +24,9 @@ type queries struct {
 	list, listOpaque, listChildren        pgkit.Query
 	auditLog                              pgkit.Query
 	resolve, forget, deferral             pgkit.Query
+	noteAttention, dropAttention          pgkit.Query
+	listAttention, countAttention         pgkit.Query
+	sweepAttention, findAttention         pgkit.Query
 	pruneAudit                            pgkit.Query
 	once, onceOrFail, onceRecord          pgkit.Query
 	onceConfirm, boundLocks, unboundLocks pgkit.Query
@@ -83,16 +86,22 @@ func (q *queries) ofKeys() map[string]*pgkit.Query {
 // ofOperators are the queries that serve operators and their dashboards.
 func (q *queries) ofOperators() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
-		"stats":         &q.stats,
-		"size":          &q.size,
-		"list":          &q.list,
-		"list_opaque":   &q.listOpaque,
-		"list_children": &q.listChildren,
-		"audit_log":     &q.auditLog,
-		"resolve":       &q.resolve,
-		"forget":        &q.forget,
-		"defer":         &q.deferral,
-		"prune_audit":   &q.pruneAudit,
+		"stats":           &q.stats,
+		"size":            &q.size,
+		"list":            &q.list,
+		"list_opaque":     &q.listOpaque,
+		"list_children":   &q.listChildren,
+		"audit_log":       &q.auditLog,
+		"note_attention":  &q.noteAttention,
+		"drop_attention":  &q.dropAttention,
+		"list_attention":  &q.listAttention,
+		"count_attention": &q.countAttention,
+		"sweep_attention": &q.sweepAttention,
+		"find_attention":  &q.findAttention,
+		"resolve":         &q.resolve,
+		"forget":          &q.forget,
+		"defer":           &q.deferral,
+		"prune_audit":     &q.pruneAudit,
 	}
 }
 

@@ -17,14 +17,15 @@ import (
 
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
 // migrations are the library's own steps, with the ways back that users do not need.
 var migrations = pgkit.Migrations{Component: "idempotency", Files: pgstore.MigrationFiles}
 
-// nextVersion has one step more than the library today: the step adds a column. Programs that know the version oldest
-// can run beside it.
+// nextVersion has one step more than the library today: the step adds a column, and so needs the lock of a table in
+// use. Programs that know the version oldest can run beside it.
 func nextVersion(t *testing.T, oldest int) pgkit.Migrations {
 	t.Helper()
 	files := make(fstest.MapFS)
@@ -157,28 +158,62 @@ func roundTripTx(ctx context.Context, s *pgstore.Store) error {
 	return tx.Settle(ctx, store.Owner{ID: req.ID, Token: req.Token, Fence: r.Fence}, completion)
 }
 
-// A rolling deploy: the first new process adds a column while the old ones work. The old processes go on, stay ready,
-// and can start again. The same holds when the deploy is reverted.
-func TestRolling_nextColumnUnderLoad(t *testing.T) {
+// A rolling deploy: the first new process migrates while the old processes work. The old processes go on, stay ready,
+// and can start again, also beside new processes. The same holds when the deploy is reverted.
+func TestRolling_versionsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	look := pgtest.NewPool(t, nil)
+	require.NoError(t, pgstore.Version1.Migrate(t.Context(), look, ""))
+	old := version1(t, look, size(4))
+	described := version1(t, look, size(4), func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as behind a pooler
+	})
+	l := trafficOn(t, old, described)
+	l.goesOn(t)
+	for range 2 {
+		require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
+		l.goesOn(t)
+		require.NoError(t, old.Check(t.Context()), "the readiness probe of an old process")
+		require.NoError(t, pgstore.Version1.Migrate(t.Context(), look, ""), "an old process that starts again")
+		version1(t, look).Close()
+		young := openOn(t, look, pgstore.Config{}, size(4))
+		beside := trafficOn(t, young, old)
+		beside.goesOn(t)
+		beside.end(t)
+		made := unknownKey(t, old)
+		until(t, "the sweeps have seen all records", func() bool {
+			_, err := young.Sweep(t.Context(), 100)
+			require.NoError(t, err)
+			a, err := young.Attention(t.Context())
+			require.NoError(t, err)
+			return a.Unknown > 0
+		})
+		requireListed(t, young, made)
+		_, _, err := young.Forget(t.Context(), made.ID, made.Fence, store.Audit{Verb: store.VerbForget, Actor: "ann", Reason: "of a test"})
+		require.NoError(t, err)
+		young.Close()
+		require.NoError(t, migrations.Down(t.Context(), look, "", 1))
+		l.goesOn(t)
+		require.NoError(t, old.Check(t.Context()))
+	}
+	l.end(t)
+	_, err := pgstore.Open(t.Context(), look.Config(), pgstore.Config{AllowNonDurable: true})
+	require.ErrorIs(t, err, pgstore.ErrSchemaOlder, "a new process before the migration")
+}
+
+// A step adds a column to a table in use. Running processes do not notice.
+func TestRolling_columnUnderLoad(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{}, size(4))
 	single := openOn(t, look, pgstore.Config{SeparateCommits: true}, size(4))
-	described := openOn(t, look, pgstore.Config{}, size(4), func(cfg *pgxpool.Config) {
-		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // as behind a pooler
-	})
 	next := nextVersion(t, latestVersion(t))
-	l := trafficOn(t, s, single, described)
+	l := trafficOn(t, s, single)
 	l.goesOn(t)
-	for range 2 {
-		require.NoError(t, next.Up(t.Context(), look, ""))
-		l.goesOn(t)
-		require.NoError(t, s.Check(t.Context()), "the readiness probe of an old process")
-		require.NoError(t, pgstore.Migrate(t.Context(), look, ""), "an old process that starts again")
-		openOn(t, look, pgstore.Config{}).Close()
-		require.NoError(t, next.Down(t.Context(), look, "", latestVersion(t)))
-		l.goesOn(t)
-		require.NoError(t, s.Check(t.Context()))
-	}
+	require.NoError(t, next.Up(t.Context(), look, ""))
+	l.goesOn(t)
+	require.NoError(t, s.Check(t.Context()))
+	require.NoError(t, next.Down(t.Context(), look, "", latestVersion(t)))
+	l.goesOn(t)
 	l.end(t)
 }
 

@@ -19,7 +19,7 @@ type stock struct {
 }
 
 func newStock(owner *testing.T, runtime func(look *pgxpool.Pool) string) *stock {
-	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, "idempotency", "idempotency_answer", "idempotency_audit", "idempotency_intent"), runtime: runtime}
+	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, "idempotency", "idempotency_answer", "idempotency_attention", "idempotency_audit", "idempotency_intent"), runtime: runtime}
 }
 
 // lend returns a database, and what makes connections those of its role.

@@ -83,7 +83,9 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 // returns an error wrapping [ErrNotPrepared].
 //
 // New sends nothing. [Store.Check] asks what [Open] asks.
-func New(pool *pgxpool.Pool, cfg Config) (*Store, error) {
+func New(pool *pgxpool.Pool, cfg Config) (*Store, error) { return newStore(component, pool, cfg) }
+
+func newStore(component *pgkit.Component, pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg, err := cfg.filled()
 	if err != nil {
 		return nil, err

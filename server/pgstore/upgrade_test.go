@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server"
@@ -24,9 +23,6 @@ import (
 //
 //go:embed testdata/records_1.sql
 var records1 string
-
-// recordsVersion is the schema version of records1.
-const recordsVersion = 1
 
 // orderAnswer is the answer of the handler that made records1.
 func orderAnswer(w http.ResponseWriter, key string) {
@@ -45,10 +41,10 @@ func orderStatus(key string) int {
 	return http.StatusCreated
 }
 
-// newOrders starts a process of the service that made records1; runs counts its runs.
-func newOrders(t *testing.T, look *pgxpool.Pool, runs *atomic.Int32) *callee {
+// newOrders starts a process of the service that made records1, over s; runs counts its runs.
+func newOrders(t *testing.T, s *pgstore.Store, runs *atomic.Int32) *callee {
 	t.Helper()
-	guard, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{})
+	guard, err := server.NewGuard(s, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	handler, err := guard.Handler(server.Keyed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs.Add(1)
@@ -80,14 +76,13 @@ func requireOrder(t *testing.T, key string, r reply, replayed bool) {
 func TestUpgrade_recordsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, nil)
-	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
-	require.NoError(t, migrations.Down(t.Context(), look, "", recordsVersion))
+	require.NoError(t, pgstore.Version1.Migrate(t.Context(), look, ""))
 	exec(t, look, records1)
 	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	require.NoError(t, nextVersion(t, latestVersion(t)).Up(t.Context(), look, ""))
 
 	var runs atomic.Int32
-	orders := newOrders(t, look, &runs)
+	orders := newOrders(t, openOn(t, look, pgstore.Config{}), &runs)
 	for range 2 {
 		requireOrder(t, "done", orders.post(t.Context(), "done"), true)
 		requireOrder(t, "declined", orders.post(t.Context(), "declined"), true)
@@ -113,10 +108,10 @@ func TestUpgrade_recordsOfAnEarlierVersion(t *testing.T) {
 // one serves. No request hears a 5xx, and each version replays what the other answered.
 func TestUpgrade_bothVersionsAtOnce(t *testing.T) {
 	t.Parallel()
-	look := pgtest.NewPool(t, pgstore.Migrate)
+	look := pgtest.NewPool(t, nil)
+	require.NoError(t, pgstore.Version1.Migrate(t.Context(), look, ""))
 	var runs atomic.Int32
-	old := newOrders(t, look, &runs)
-	next := nextVersion(t, latestVersion(t))
+	old := newOrders(t, version1(t, look), &runs)
 	var asked atomic.Int32
 	serve := func(ctx context.Context, callees ...*callee) (stop func()) {
 		ctx, end := context.WithCancel(ctx)
@@ -144,10 +139,10 @@ func TestUpgrade_bothVersionsAtOnce(t *testing.T) {
 	}
 	stop := serve(t.Context(), old, old)
 	served(50)
-	require.NoError(t, next.Up(t.Context(), look, ""))
+	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	served(50)
 	stop()
-	later := newOrders(t, look, &runs)
+	later := newOrders(t, openOn(t, look, pgstore.Config{}), &runs)
 	for _, order := range [][]*callee{{old, later, old}, {later, old, later}} {
 		stop := serve(t.Context(), order...)
 		served(50)

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -15,6 +16,29 @@ var operatorDefects = []defect{
 		"operator: one of 32 resolutions wins",
 		"operator: repeated after a lost answer a resolution knows itself",
 	}},
+	{"counts keys that have moved on", func(m *mutant) {
+		var mu sync.Mutex
+		var most store.Attention
+		m.attention = func(ctx context.Context) (store.Attention, error) {
+			a, err := m.Store.Attention(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			most.Unknown, most.Poisoned = max(most.Unknown, a.Unknown), max(most.Poisoned, a.Poisoned)
+			most.DeadLetters, most.Oldest = max(most.DeadLetters, a.DeadLetters), max(most.Oldest, a.Oldest)
+			return most, err
+		}
+	}, []string{
+		"attention: the count and the list have the keys that need a person, as long as they do",
+		"attention: a dead letter is listed until its key is forgotten or swept",
+	}},
+	{"lists each completed key as a dead letter", func(m *mutant) {
+		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+			if req.DeadLetters {
+				req.DeadLetters, req.States = false, []store.State{store.StateCompleted}
+			}
+			return m.Store.List(ctx, req)
+		}
+	}, []string{"attention: a dead letter is listed until its key is forgotten or swept"}},
 	{"lists the children of all", func(m *mutant) {
 		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			if req.Parent != (store.ID{}) && len(req.States) == 0 {

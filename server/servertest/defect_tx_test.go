@@ -67,6 +67,14 @@ var txDefects = []defect{
 		"tx: left open while another took over, it changes nothing",
 		"tx: an owner and its successor never both commit",
 	}},
+	{"loses the dead letters of transactions", func(m *mutant) {
+		m.beginWith(func(tx *mutantTx) {
+			tx.settle = func(ctx context.Context, o store.Owner, s store.Settlement) error {
+				s.DeadLetter = false
+				return tx.Tx.Settle(ctx, o, s)
+			}
+		})
+	}, []string{"tx: a dead letter commits with its run"}},
 	{"knows no completion that a transaction made", func(m *mutant) {
 		var done sync.Map
 		m.beginWith(func(tx *mutantTx) {

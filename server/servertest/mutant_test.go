@@ -28,6 +28,7 @@ type mutant struct {
 	stats      func(ctx context.Context) (store.Stats, error)
 	begin      func(ctx context.Context) (store.Tx, error)
 	list       func(ctx context.Context, req store.ListRequest) ([]store.Record, error)
+	attention  func(ctx context.Context) (store.Attention, error)
 	resolve    func(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error)
 	forget     func(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error)
 	deferral   func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error)
@@ -131,6 +132,13 @@ func (m *mutant) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 		return m.list(ctx, req)
 	}
 	return m.Store.List(ctx, req)
+}
+
+func (m *mutant) Attention(ctx context.Context) (store.Attention, error) {
+	if m.attention != nil {
+		return m.attention(ctx)
+	}
+	return m.Store.Attention(ctx)
 }
 
 func (m *mutant) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {

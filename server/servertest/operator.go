@@ -22,6 +22,8 @@ var operatorRules = []rule{
 	{"operator: the log names who and why, and outlives the record", auditOutlivesRecords},
 	{"operator: the list has what needs somebody", listWhatNeedsSomebody},
 	{"operator: the list has the children of a record, in any state", listChildren},
+	{"attention: the count and the list have the keys that need a person, as long as they do", attentionFollowsKeys},
+	{"attention: a dead letter is listed until its key is forgotten or swept", deadLettersAreListed},
 	{"operator: pages make the whole list, each record once", listByPages},
 	{"operator: one of 32 may look into an unknown key, for a while", deferralsRace},
 	{"operator: only an unknown key is deferred", deferNothingElse},
@@ -251,7 +253,7 @@ func listWhatNeedsSomebody(c *check) {
 	needy = append(needy, charge)
 	running := everything[0]
 	c.eventually("a microsecond passes", func() bool { return c.read(running.ID).Now.Sub(running.CreatedAt) > gone })
-	completed := slices.DeleteFunc(slices.Clone(everything), func(r store.Record) bool { return r.State != store.StateCompleted })
+	completed := inState(everything, store.StateCompleted)
 	for _, tt := range []struct {
 		what string
 		req  store.ListRequest
@@ -263,6 +265,10 @@ func listWhatNeedsSomebody(c *check) {
 		{"of a route, opaque", store.ListRequest{Route: "POST /charges", Effect: store.Opaque}, nil},
 		{"running for long", store.ListRequest{Running: gone}, append([]store.Record{running}, needy...)},
 		{"running for longer", store.ListRequest{Running: long}, needy},
+		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, inState(needy, store.StateUnknown)},
+		{"unknown or poisoned", store.ListRequest{States: []store.State{store.StatePoisoned, store.StateUnknown}}, inState(needy, store.StateUnknown, store.StatePoisoned)},
+		{"poisoned, of a route", store.ListRequest{States: []store.State{store.StatePoisoned}, Route: "POST /charges"}, []store.Record{charge}},
+		{"poisoned, opaque", store.ListRequest{States: []store.State{store.StatePoisoned}, Effect: store.Opaque}, nil},
 		{"completed", store.ListRequest{States: []store.State{store.StateCompleted}}, completed},
 	} {
 		tt.req.Limit = 100
@@ -299,7 +305,7 @@ func listChildren(c *check) {
 		want []store.Record
 	}{
 		{"all", store.ListRequest{}, children},
-		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, slices.DeleteFunc(slices.Clone(children), func(r store.Record) bool { return r.State != store.StateUnknown })},
+		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, inState(children, store.StateUnknown)},
 		{"of another class", store.ListRequest{Effect: store.Opaque}, nil},
 		{"after the first", store.ListRequest{After: store.Cursor{CreatedAt: children[0].CreatedAt, ID: children[0].ID}}, children[1:]},
 	} {
@@ -312,6 +318,103 @@ func listChildren(c *check) {
 			}
 		}
 	}
+}
+
+func inState(records []store.Record, states ...store.State) []store.Record {
+	return slices.DeleteFunc(slices.Clone(records), func(r store.Record) bool { return !slices.Contains(states, r.State) })
+}
+
+// wantAttention checks the counts of the keys that need a person, and the lists of these keys.
+func (c *check) wantAttention(when string, unknown, poisoned, deadLetters []store.ID) {
+	c.Helper()
+	a, err := c.store.Attention(c.Context())
+	c.must("Attention", err)
+	want(c, when+": unknown keys", a.Unknown, int64(len(unknown)))
+	want(c, when+": poisoned keys", a.Poisoned, int64(len(poisoned)))
+	want(c, when+": dead letters", a.DeadLetters, int64(len(deadLetters)))
+	if none := len(unknown)+len(poisoned)+len(deadLetters) == 0; a.Oldest < 0 || none && a.Oldest > 0 {
+		c.Errorf("%s: the oldest has waited for %v", when, a.Oldest)
+	}
+	for _, tt := range []struct {
+		req  store.ListRequest
+		want []store.ID
+	}{
+		{store.ListRequest{States: []store.State{store.StateUnknown}}, unknown},
+		{store.ListRequest{States: []store.State{store.StatePoisoned}}, poisoned},
+		{store.ListRequest{DeadLetters: true}, deadLetters},
+	} {
+		tt.req.Limit = 100
+		var got []store.ID
+		for _, r := range c.list(tt.req) {
+			got = append(got, r.ID)
+		}
+		byBytes := func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) }
+		slices.SortFunc(got, byBytes)
+		slices.SortFunc(tt.want, byBytes)
+		if !slices.Equal(got, tt.want) {
+			c.Errorf("%s: listed %v, want %v", when, got, tt.want)
+		}
+	}
+}
+
+func attentionFollowsKeys(c *check) {
+	for _, s := range everyState {
+		r := s.put(c)
+		if r.State == store.StateUnknown || r.State == store.StatePoisoned {
+			_, _, err := c.store.Forget(c.Context(), r.ID, r.Fence, someone)
+			c.must("Forget", err)
+		}
+	}
+	c.wantAttention("after keys in every other state", nil, nil, nil)
+	var unknown, poisoned []store.ID
+	for range 3 {
+		gaveUp, died, killed := ended(giveUp)(c), c.claimDead(store.Opaque), c.claimDead(store.Keyed)
+		c.quarantine(grave(died, store.StateUnknown))
+		c.quarantine(grave(killed, store.StatePoisoned))
+		unknown, poisoned = append(unknown, gaveUp.ID, died.ID), append(poisoned, killed.ID)
+	}
+	c.wantAttention("after six unknown and three poisoned keys", slices.Clone(unknown), slices.Clone(poisoned), nil)
+	a, err := c.store.Attention(c.Context())
+	c.must("Attention", err)
+	want(c, "the oldest has waited since a run died", a.Oldest > 0, true)
+
+	c.resolve(resolution(c.read(unknown[0]), store.StateCompleted))
+	c.resolve(resolution(c.read(unknown[1]), store.StateReleased))
+	c.resolve(resolution(c.read(poisoned[0]), store.StateCancelled))
+	c.cancel(unknown[2])
+	_, _, err = c.store.Forget(c.Context(), poisoned[1], c.read(poisoned[1]).Fence, someone)
+	c.must("Forget", err)
+	c.wantAttention("after all but four moved on", unknown[3:], poisoned[2:], nil)
+
+	again := c.takeOver(request(unknown[1]), c.read(unknown[1]).Fence)
+	c.settle(owner(again), giveUp)
+	c.claim(request(poisoned[1]))
+	c.wantAttention("after one is unknown again", append([]store.ID{unknown[1]}, unknown[3:]...), poisoned[2:], nil)
+}
+
+// deadLetter completes a run that gave the work up.
+var deadLetter = store.Settlement{State: store.StateCompleted, Answer: store.Answer{Status: 202}, ReplayFor: keep, DeadLetter: true}
+
+func deadLettersAreListed(c *check) {
+	ended(completion(202, "no letter"))(c)
+	released := deadLetter
+	released.State = store.StateReleased // whose answer is not stored
+	ended(released)(c)
+	one, two := ended(deadLetter)(c), ended(deadLetter)(c)
+	c.expiring = true
+	short := deadLetter
+	short.ReplayFor = gone
+	swept := ended(short)(c)
+	c.expiring = false
+	c.wantAttention("after three", nil, nil, []store.ID{one.ID, two.ID, swept.ID})
+	c.untilExpired(swept)
+	_, err := c.store.Sweep(c.Context(), 1000)
+	c.must("Sweep", err)
+	c.wantAbsent(swept.ID)
+	_, _, err = c.store.Forget(c.Context(), one.ID, one.Fence, someone)
+	c.must("Forget", err)
+	c.settle(owner(c.claim(request(one.ID))), completion(200, "at last"))
+	c.wantAttention("after one was swept, and one runs again", nil, nil, []store.ID{two.ID})
 }
 
 // oldestFirst is the order of lists.

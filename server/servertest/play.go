@@ -27,7 +27,29 @@ func (c *check) againstModel(seed uint64, steps int) {
 			}
 			c.FailNow()
 		}
+		if i%100 == 99 || i == steps-1 {
+			c.compareAttention(m)
+		}
 	}
+}
+
+// compareAttention checks how many keys need a person.
+func (c *check) compareAttention(m model) {
+	c.Helper()
+	var unknown, poisoned int64
+	for _, k := range m {
+		switch k.State {
+		case store.StateUnknown:
+			unknown++
+		case store.StatePoisoned:
+			poisoned++
+		default:
+		}
+	}
+	got, err := c.store.Attention(c.Context())
+	c.must("Attention", err)
+	want(c, "unknown keys", got.Unknown, unknown)
+	want(c, "poisoned keys", got.Poisoned, poisoned)
 }
 
 // sweptNow reads the store's clock and leaves no record behind.

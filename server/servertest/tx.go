@@ -19,6 +19,7 @@ var txSettleRules = []rule{
 	{"tx: an owner and its successor never both commit", txRacesSuccessor},
 	{"tx: a completion whose answer was lost can be repeated", txCompletionRepeats},
 	{"tx: a run can be released in its transaction", txReleases},
+	{"tx: a dead letter commits with its run", txDeadLetter},
 	{"tx: a done context begins and commits nothing", txDoneContext},
 	{"tx: transactions of many keys do not disturb each other", txSideBySide},
 }
@@ -194,6 +195,15 @@ func txReleases(c *check) {
 	c.must("Tx.Settle", c.run(r).Settle(c.Context(), owner(r), release))
 	want(c, "state", c.read(r.ID).State, store.StateReleased)
 	c.wantEffects(r.ID, 1)
+}
+
+func txDeadLetter(c *check) {
+	lost, r := c.claimNew(), c.claimNew()
+	c.settle(owner(lost), release)
+	c.wantErr("Tx.Settle of a lost run", c.run(lost).Settle(c.Context(), owner(lost), deadLetter), store.ErrLeaseLost)
+	c.wantAttention("after a run that was rolled back", nil, nil, nil)
+	c.must("Tx.Settle", c.run(r).Settle(c.Context(), owner(r), deadLetter))
+	c.wantAttention("after a run that committed", nil, nil, []store.ID{r.ID})
 }
 
 func txDoneContext(c *check) {

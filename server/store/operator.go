@@ -10,9 +10,14 @@ import (
 // makes. Each move is a compare-and-set on the fence. A move with an [Audit] is
 // written to the audit log in the same transaction.
 type OperatorStore interface {
-	// List returns at most req.Limit records that match, by CreatedAt and then
-	// ID, without their answers. It may read the whole table.
+	// List returns at most req.Limit records that match, by CreatedAt and then ID, without their
+	// answers. A list of unknown or poisoned keys, or of dead letters, reads these keys and no
+	// others. Any other list may read the whole table.
 	List(ctx context.Context, req ListRequest) ([]Record, error)
+
+	// Attention counts the keys that need a person. It reads these keys and no others, however
+	// many there are, so that an alarm may ask often.
+	Attention(ctx context.Context) (Attention, error)
 
 	// Resolve moves a record that is still at fence req.From to req.To. The record must be unknown, poisoned, or in
 	// progress past its lease. Its fence grows by one, and it gets the RecoveryAttempts and MaybeRan of req. If the
@@ -38,6 +43,9 @@ type ListRequest struct {
 	// States are the states to list; none means unknown, poisoned and in
 	// progress.
 	States []State
+	// DeadLetters lists the completed keys of dead letters ([Settlement].DeadLetter) until they
+	// are forgotten or swept. States and Running do not count then.
+	DeadLetters bool
 	// Effect is the effect class of the latest claim; 0 means any.
 	Effect Effect
 	// Route is the record's Route; empty means any. Only Opaque and quarantined
@@ -55,6 +63,12 @@ type ListRequest struct {
 	After Cursor
 	// Limit is at least 1.
 	Limit int
+}
+
+// Attention is the number of keys that need a person, by the reason.
+type Attention struct {
+	Unknown, Poisoned, DeadLetters int64
+	Oldest                         time.Duration // since CreatedAt of the oldest of them; 0 if there is none
 }
 
 // A Cursor is a place in the order of a list.

@@ -68,6 +68,9 @@ type Settlement struct {
 	KeepAnswer time.Duration
 	// MaybeRan is or-ed into the record's MaybeRan.
 	MaybeRan bool
+	// DeadLetter says that the run gave the work up, and completed only the report of that: a
+	// dead letter. People find the key by [ListRequest].DeadLetters. For a completed run.
+	DeadLetter bool
 }
 
 // A Renewal is the result of [Store].Renew. An owner in neither list is

@@ -32,6 +32,7 @@ type Settling struct {
 	Release      bool // the next call runs; wins over Final
 	Rollback     bool // the rows are discarded, and the answer is stored
 	NotRetryable bool
+	DeadLetter   bool    // the stored answer is the report that the work was given up
 	Reference    *string // is stored instead of the answer
 }
 

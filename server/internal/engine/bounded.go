@@ -98,6 +98,12 @@ func (b *boundedStore) List(ctx context.Context, req store.ListRequest) ([]store
 	return b.store.List(ctx, req)
 }
 
+func (b *boundedStore) Attention(ctx context.Context) (store.Attention, error) {
+	ctx, cancel := bound(ctx, b.timeout)
+	defer cancel()
+	return b.store.Attention(ctx)
+}
+
 func (b *boundedStore) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	ctx, cancel := bound(ctx, b.timeout)
 	defer cancel()

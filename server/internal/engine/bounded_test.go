@@ -44,6 +44,8 @@ func (hole) List(ctx context.Context, _ store.ListRequest) (all []store.Record, 
 	return all, swallow(ctx)
 }
 
+func (hole) Attention(ctx context.Context) (a store.Attention, err error) { return a, swallow(ctx) }
+
 func (hole) Resolve(ctx context.Context, _ store.ResolveRequest) (r store.Record, ok bool, err error) {
 	return r, ok, swallow(ctx)
 }

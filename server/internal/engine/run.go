@@ -167,6 +167,7 @@ func (r *run) completion(a *Attempt, res Result) store.Settlement {
 	answer = r.engine.sealAnswer(r.ctx, r.call.Route.Name, r.owner, answer)
 	return store.Settlement{
 		State: store.StateCompleted, Answer: answer, ReplayFor: r.engine.cfg.ReplayFor, KeepAnswer: r.engine.cfg.KeepAnswer,
+		DeadLetter: a.how.DeadLetter,
 	}
 }
 

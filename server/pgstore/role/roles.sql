@@ -32,8 +32,10 @@ alter table idempotency_version owner to fanonce_owner;
 alter table idempotency_answer owner to fanonce_owner;
 alter table idempotency_detached owner to fanonce_owner;
 alter table idempotency_intent owner to fanonce_owner;
+alter table idempotency_attention owner to fanonce_owner;
 
-revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_detached, idempotency_intent, idempotency_version from public, fanonce_runtime, fanonce_observer;
+revoke all on idempotency, idempotency_audit, idempotency_answer, idempotency_detached, idempotency_intent, idempotency_attention,
+  idempotency_version from public, fanonce_runtime, fanonce_observer;
 
 -- A service claims, settles, reads and sweeps. It cannot change what a key was
 -- first used for, nor when.
@@ -46,6 +48,9 @@ grant select on idempotency_detached to fanonce_runtime;
 -- It begins, ends and sweeps intents, whose parent keys the observer does not see.
 grant select, insert, delete, update (done_at) on idempotency_intent to fanonce_runtime;
 grant select (namespace, parts, began_at, done_at) on idempotency_intent to fanonce_observer;
+-- It notes the keys that need a person, and an observer reads which these are.
+grant select, insert, update, delete on idempotency_attention to fanonce_runtime;
+grant select on idempotency_attention to fanonce_observer;
 -- It writes to the log, and never takes anything back.
 grant select, insert on idempotency_audit to fanonce_runtime;
 grant select on idempotency_version to fanonce_runtime, fanonce_observer;

@@ -1,0 +1,64 @@
+package pgstore
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+)
+
+// Version1 is this component as the programs of version 1 of the schema have it.
+var Version1 = &pgkit.Component{
+	Package: component.Package, ErrConfig: component.ErrConfig, Roles: component.Roles,
+	Tables:     []string{"idempotency"},
+	Migrations: pgkit.Migrations{Component: "idempotency", Files: onlyStep("0001_")},
+}
+
+// onlyStep has the migration files of one step.
+func onlyStep(prefix string) fs.FS {
+	step := make(fstest.MapFS)
+	files, err := fs.Glob(MigrationFiles, prefix+"*")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(MigrationFiles, name)
+		if err != nil {
+			panic(err)
+		}
+		step[name] = &fstest.MapFile{Data: text}
+	}
+	return step
+}
+
+// OpenVersion1 is Open of a program of version 1. Such a program makes no notes of keys that need a person, and
+// deletes none. Its other statements are those of today.
+func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, error) {
+	pool, err := Version1.Pool(ctx, poolCfg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(Version1, pool, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.ownsPool = true
+	query := *s.query
+	for into, text := range map[*pgkit.Query]string{
+		&query.noteAttention:  "select @key::uuid, @fence::bigint, @state::smallint where false",
+		&query.dropAttention:  "select @key::uuid where false",
+		&query.findAttention:  "select @after::timestamptz, @until::timestamptz where false",
+		&query.sweepAttention: "select 1 where false",
+	} {
+		if *into, err = pgkit.ParseQuery(strings.Fields(text)[0], text, cfg.Schema); err != nil {
+			return nil, err
+		}
+	}
+	s.query = &query
+	return s, s.Check(ctx)
+}
