@@ -30,6 +30,14 @@ type BatchKindConfig[Q, A any] struct {
 	// fails, the flush sends One for each, or does as Again says.
 	Many func(qs []Q) (Statement, func(pgx.CollectableRow) (int, A, error))
 
+	// Asynchronous reports whether q may be answered before it is durable. A crash of the server then
+	// forgets q together with each later write. The commit of a flush is asynchronous if this holds
+	// for all of its writes, and if the pool has lost no connection for ten minutes. Then a write that
+	// is sent alone is the statement of OneAsynchronous: One with an asynchronous commit. nil means
+	// never.
+	Asynchronous    func(q Q) bool
+	OneAsynchronous func(q Q) Statement
+
 	// Compare is the order of qs, for example by key. Equal qs stay in the order in which they
 	// came. With nil all of them stay in that order. Sorting them costs the server several times as
 	// much.
@@ -172,9 +180,10 @@ type request[Q, A any] struct {
 
 // A flusher is a [BatchKind] of whatever types.
 type flusher interface {
-	one(e *entry) part
+	one(e *entry, asynchronous bool) part
 	many(entries []*entry) part
 	again(err error) bool
+	asynchronous(e *entry) bool
 }
 
 var errStrayRow = errors.New("a row answers no write of its flush")
@@ -184,11 +193,15 @@ func (k *BatchKind[Q, A]) of(e *entry) *request[Q, A] {
 }
 
 // one returns the statement of e alone.
-func (k *BatchKind[Q, A]) one(e *entry) part {
+func (k *BatchKind[Q, A]) one(e *entry, asynchronous bool) part {
 	r := k.of(e)
 	var none A
 	r.answer, r.ok = none, false // the statement for several may have answered, and was rolled back
-	return part{k.cfg.One(r.q), func(rows pgx.Rows) error {
+	statement := k.cfg.One
+	if asynchronous {
+		statement = k.cfg.OneAsynchronous
+	}
+	return part{statement(r.q), func(rows pgx.Rows) error {
 		answer, err := pgx.CollectOneRow(rows, k.cfg.ScanOne)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -198,6 +211,10 @@ func (k *BatchKind[Q, A]) one(e *entry) part {
 		}
 		return err
 	}}
+}
+
+func (k *BatchKind[Q, A]) asynchronous(e *entry) bool {
+	return k.cfg.Asynchronous != nil && k.cfg.Asynchronous(k.of(e).q)
 }
 
 func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }

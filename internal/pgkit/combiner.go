@@ -44,6 +44,10 @@ type CombinerConfig struct {
 	// are local to its transaction. The zero Statement sends nothing.
 	Settings Statement
 
+	// AsynchronousSettings is Settings for a flush whose commit may be asynchronous; see
+	// [BatchKindConfig].Asynchronous. The zero Statement means that no such flush is.
+	AsynchronousSettings Statement
+
 	// Separate sends each request by itself and at once. No request waits for another, and the
 	// other choices have no effect.
 	Separate bool
@@ -121,6 +125,9 @@ func newCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
 	case cfg.Settings.Err() != nil:
 		//lint:ignore ST1005 the text begins with the name of the field
 		return nil, fmt.Errorf("Settings: %w", cfg.Settings.Err())
+	case cfg.AsynchronousSettings.Err() != nil:
+		//lint:ignore ST1005 as above
+		return nil, fmt.Errorf("AsynchronousSettings: %w", cfg.AsynchronousSettings.Err())
 	}
 	if cfg.MaxFlushes == 0 {
 		cfg.MaxFlushes = min(DefaultMaxFlushes, max(1, conns/2))

@@ -85,6 +85,7 @@ func usable(ctx context.Context, conn *pgx.Conn, h *hosts) bool {
 	}
 	if bounded.Err() != nil && time.Since(began) >= leastPing {
 		h.fell(s.address)
+		h.losses.note()
 	}
 	s.hangUp()
 	return false
@@ -115,6 +116,7 @@ func watchConnect(next func(context.Context, *pgx.ConnConfig) error, h *hosts) f
 		}
 		cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if s.connected.Load() {
+				s.givenUp.Store(true) // pgx cancels nothing else
 				return dialToCancel(ctx, s, h, func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, address) })
 			}
 			conn, err := dial(ctx, network, address)
@@ -165,6 +167,17 @@ func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.session.heard.Store(time.Now().UnixNano())
+	}
+	if err != nil {
+		c.session.broke(err)
+	}
+	return n, err
+}
+
+func (c *connection) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.session.broke(err)
 	}
 	return n, err
 }

@@ -38,7 +38,8 @@ func (c *Component) Pool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Poo
 }
 
 // Database returns the component's database behind pool, which must have gone through [Prepare], with a cfg that
-// [Config.Check] accepts. The query flush sets the lock timeout of a flush. Database sends nothing.
+// [Config.Check] accepts. The query flush sets the lock timeout of a flush. If it has an argument
+// named asynchronous it also makes the flush's commit asynchronous. Database sends nothing.
 // It returns errors wrapping the component's ErrConfig or [ErrNotPrepared].
 func (c *Component) Database(pool *pgxpool.Pool, cfg Config, flush Query) (*Database, error) {
 	writer, err := NewWriter(pool, cfg.MaxDetached)
@@ -49,12 +50,14 @@ func (c *Component) Database(pool *pgxpool.Pool, cfg Config, flush Query) (*Data
 		Pool: pool, Writer: writer, component: c, cfg: cfg,
 		LockTimeout: Milliseconds(cfg.LockTimeout), Briefly: Milliseconds(min(BriefLockTimeout, cfg.LockTimeout)),
 	}
-	d.Combiner, err = NewCombiner(writer, CombinerConfig{
-		MaxFlushes: cfg.MaxFlushes,
-		MaxQueued:  cfg.MaxQueued,
-		Settings:   flush.Bind(pgx.NamedArgs{"lock_timeout": d.Briefly}),
-		Separate:   cfg.SeparateCommits,
-	})
+	combine := CombinerConfig{MaxFlushes: cfg.MaxFlushes, MaxQueued: cfg.MaxQueued, Separate: cfg.SeparateCommits}
+	if flush.takes("asynchronous") {
+		combine.Settings = flush.Bind(pgx.NamedArgs{"lock_timeout": d.Briefly, "asynchronous": false})
+		combine.AsynchronousSettings = flush.Bind(pgx.NamedArgs{"lock_timeout": d.Briefly, "asynchronous": true})
+	} else {
+		combine.Settings = flush.Bind(pgx.NamedArgs{"lock_timeout": d.Briefly})
+	}
+	d.Combiner, err = NewCombiner(writer, combine)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", c.ErrConfig, err)
 	}

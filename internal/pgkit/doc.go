@@ -38,6 +38,8 @@
 //     always left for others.
 //   - A flush without an answer after five seconds loses its connection, and its fate is
 //     unknown; see [Writer]. While nothing is answered, one flush at a time is sent.
+//   - A commit is asynchronous only if each write of the flush allows it, and if the pool has lost no
+//     connection for ten minutes.
 //   - A leader whose connection was refused fails alone. The others wait for the connections that
 //     the pool has; if it has none, all callers get the error.
 //   - A write that finds the queue full gets [ErrQueueFull] at once, and is not sent.

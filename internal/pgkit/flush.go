@@ -195,15 +195,30 @@ func (f *flush) tell(err error) bool {
 
 // compose makes the statements of f.
 func (c *Combiner) compose(f *flush) error {
+	asynchronous := c.asynchronous(f)
 	if len(f.entries) == 1 {
-		f.only = f.entries[0].kind.one(f.entries[0])
+		f.only = f.entries[0].kind.one(f.entries[0], asynchronous)
 		return f.only.Err()
 	}
-	if c.cfg.Settings.SQL != "" {
-		f.parts = append(f.parts, part{c.cfg.Settings, skip})
+	settings := c.cfg.Settings
+	if asynchronous && c.cfg.AsynchronousSettings.SQL != "" {
+		settings = c.cfg.AsynchronousSettings
+	}
+	if settings.SQL != "" {
+		f.parts = append(f.parts, part{settings, skip})
 	}
 	f.entries = c.inOrder(f.entries, func(entries []*entry) { f.parts = append(f.parts, entries[0].kind.many(entries)) })
 	return nil
+}
+
+// asynchronous reports whether the commit of f may be.
+func (c *Combiner) asynchronous(f *flush) bool {
+	for _, e := range f.entries {
+		if !e.kind.asynchronous(e) {
+			return false
+		}
+	}
+	return c.writer != nil && !lostLately(f.write.conn.Conn())
 }
 
 // send sends f. A panic in it, as in a user's tracer, must not end the process without a chance to

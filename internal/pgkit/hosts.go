@@ -18,7 +18,8 @@ import (
 //
 // It is safe for concurrent use.
 type hosts struct {
-	some atomic.Bool // silent is not empty
+	some   atomic.Bool // silent is not empty
+	losses losses
 
 	mu        sync.Mutex
 	silent    map[string]silence  // by address

@@ -65,7 +65,9 @@ type session struct {
 	network   net.Conn
 	made      time.Time
 	connected atomic.Bool
-	hosts     *hosts // of the pool
+	// givenUp: this side has given the connection up.
+	givenUp atomic.Bool
+	hosts   *hosts // of the pool
 	// heard is when the server last sent something, in Unix nanoseconds.
 	heard atomic.Int64
 }
@@ -201,6 +203,9 @@ func watchErrors(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 		}
 		if misnamed(err) {
 			sessionOf(conn).misnamed = true
+		}
+		if fatal(err) {
+			sessionOf(conn).lose()
 		}
 		if next != nil {
 			return next(conn, err)

@@ -50,7 +50,7 @@ func oneByOne(ctx context.Context, conn *pgx.Conn, entries []*entry) (failed *en
 	parts := make([]part, len(entries))
 	answered := 0
 	for i, e := range entries {
-		parts[i] = e.kind.one(e)
+		parts[i] = e.kind.one(e, false)
 		read := parts[i].read
 		parts[i].read = func(rows pgx.Rows) error {
 			answered = i

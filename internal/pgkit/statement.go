@@ -86,6 +86,9 @@ func (q *Query) position(arg string) string {
 	return "$" + strconv.Itoa(i+1)
 }
 
+// takes reports whether the statement has an argument of that name.
+func (q Query) takes(name string) bool { return slices.Contains(q.names, name) }
+
 // SQL returns the statement with numbered arguments, as it is sent.
 func (q Query) SQL() string { return q.sql }
 

@@ -399,6 +399,7 @@ func (w *Writer) breakNow(wr *write) {
 	w.silent.Store(true)
 	if s.hosts != nil {
 		s.hosts.fell(s.address)
+		s.hosts.losses.note()
 	}
 	s.hangUp()
 }

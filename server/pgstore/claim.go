@@ -14,7 +14,8 @@ import (
 // Claim implements [store.Store]: one statement for the first caller of a key,
 // two for a duplicate, which writes nothing. Where a transaction is
 // about to make the absent key a tombstone it tries again for at most [store.MaxLockWait],
-// and no longer than Config.LockTimeout, and returns [store.ErrInProgress] then.
+// and no longer than Config.LockTimeout, and returns [store.ErrInProgress] then. Whether
+// an asynchronous claim is durable is not known: [Config].SynchronousClaims.
 func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 	if err := checkClaim(req); err != nil {
 		return store.Record{}, false, err
@@ -29,6 +30,12 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 			return r, won, wrap("claim", beingDecided(err))
 		}
 	}
+}
+
+// asynchronous reports whether the claim may be answered before it is durable. Its flush decides
+// whether it is.
+func (s *Store) asynchronous(req store.ClaimRequest) bool {
+	return req.Asynchronous && !s.cfg.SynchronousClaims && !s.cfg.SeparateCommits
 }
 
 // errVanished: the record that was in the way has been swept since.
@@ -47,7 +54,9 @@ func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest) (store.Re
 		return store.Record{}, false, err
 	}
 	if c.won {
-		return firstRecord(req, c.times), true, nil
+		r := firstRecord(req, c.times)
+		r.Asynchronous = s.asynchronous(req)
+		return r, true, nil
 	}
 	r, err := s.readAs(ctx, req.ID, req.Token) // its snapshot is younger than the conflict
 	if errors.Is(err, store.ErrNotFound) {

@@ -27,12 +27,16 @@ type combined struct {
 func newCombined(s *Store, c *pgkit.Combiner) *combined {
 	w := &combined{store: s}
 	w.claims = pgkit.NewBatchKind(c, pgkit.BatchKindConfig[store.ClaimRequest, claimTimes]{
-		One:     func(req store.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.db.Briefly, req) },
+		One:     func(req store.ClaimRequest) pgkit.Statement { return claimOne(s.query, s.db.Briefly, req, false) },
 		ScanOne: scanClaimTimes,
-		Many:    w.claimMany,
-		Compare: func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
-		Again:   w.collided,
-		Bytes:   func(req store.ClaimRequest) int { return len(req.Memo) },
+		OneAsynchronous: func(req store.ClaimRequest) pgkit.Statement {
+			return claimOne(s.query, s.db.Briefly, req, true)
+		},
+		Asynchronous: s.asynchronous,
+		Many:         w.claimMany,
+		Compare:      func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+		Again:        w.collided,
+		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany)
 	w.apart = w.settleKind(c, s.query.settlePartitioned, s.query.settleManyPartitioned)

@@ -344,7 +344,7 @@ func genericPlan(t *testing.T, look *pgxpool.Pool, file string) []string {
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	_, err = tx.Exec(t.Context(), query("flush"), "50")
+	_, err = tx.Exec(t.Context(), query("flush"), "50", false)
 	require.NoError(t, err)
 	nodes, err := pgkittest.GenericPlan(t.Context(), tx, query(file))
 	require.NoError(t, err)
@@ -363,7 +363,7 @@ func plan(t *testing.T, look *pgxpool.Pool, file string) (nodes []string) {
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	st := query("flush", pgx.NamedArgs{"lock_timeout": "50"})
+	st := query("flush", pgx.NamedArgs{"lock_timeout": "50", "asynchronous": false})
 	_, err = tx.Exec(t.Context(), st.SQL, st.Args...)
 	require.NoError(t, err)
 	const n = 64

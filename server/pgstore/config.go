@@ -83,6 +83,14 @@ type Config struct {
 	// is alone is sent at once.
 	SeparateCommits bool
 
+	// SynchronousClaims makes each claim wait until it is durable (synchronous_commit). If it is
+	// false, the first claim of a key on a Transactional route is an asynchronous commit, where a
+	// guard allows that. A crash or a failover of the server can then forget the claim, but only
+	// together with each later commit. So the handler's transaction of a forgotten claim is rolled
+	// back, its call gets lease-lost, and the next call runs. For ten minutes after
+	// this pool has lost a connection all claims wait. With SeparateCommits all claims wait.
+	SynchronousClaims bool
+
 	// MaxFlushes is how many shared commits may run at once, each on a
 	// connection of its own, also where the server stalls. At least one of the pool's
 	// connections must be left. Zero means 4, or half of

@@ -123,8 +123,11 @@ var errUnconfirmed = errors.New("the record is held by another transaction")
 // mustConfirm reports whether a record must be confirmed. A record that is still to run promises
 // nothing to any caller, and its take-over writes.
 func (s *Store) mustConfirm(f found, token store.Token) bool {
-	if (f.State == store.StateInProgress && f.Token != token) || f.State == store.StateReleased {
+	switch {
+	case f.State == store.StateReleased, f.State == store.StateInProgress && f.Token != token:
 		return false
+	case f.State == store.StateInProgress && !s.cfg.SynchronousClaims:
+		return true // the caller's own claim, whose commit may have been asynchronous
 	}
 	switch s.cfg.ConfirmReplays {
 	case ConfirmAlways:

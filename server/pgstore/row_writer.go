@@ -19,7 +19,7 @@ type settlement struct {
 	end   store.Settlement
 }
 
-func claimOne(q *queries, lockTimeout string, req store.ClaimRequest) pgkit.Statement {
+func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchronous bool) pgkit.Statement {
 	return q.claim.Bind(pgx.NamedArgs{
 		"key":                 uuid(req.ID),
 		"token":               uuid(req.Token),
@@ -34,6 +34,7 @@ func claimOne(q *queries, lockTimeout string, req store.ClaimRequest) pgkit.Stat
 		"lock_timeout":        lockTimeout,
 		"route":               routeOf(req),
 		"memo":                memoOf(req),
+		"asynchronous":        asynchronous,
 	})
 }
 
