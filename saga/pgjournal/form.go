@@ -78,7 +78,7 @@ func col[Row, V any](name string, of func(*Row) V) column[Row] {
 		for i := range rows {
 			values[i] = of(&rows[i])
 		}
-		return values
+		return pgkit.ArrayOf(values)
 	}}
 }
 

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -61,12 +60,12 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 
 func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
 	n := len(reqs)
-	keys, tokens, parents := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
+	keys, tokens, parents := make(pgkit.Array[pgtype.UUID], 0, n), make(pgkit.Array[pgtype.UUID], 0, n), make(pgkit.Array[pgtype.UUID], 0, n)
 	effects, versions := make([]int16, 0, n), make([]int16, 0, n)
-	fingerprints, memos := make([][]byte, 0, n), make([][]byte, 0, n)
-	firstSents := make([]pgtype.Timestamptz, 0, n)
-	leases, keeps, windows := make([]time.Duration, 0, n), make([]time.Duration, 0, n), make([]time.Duration, 0, n)
-	routes := make([]pgtype.Text, 0, n)
+	fingerprints, memos := make(pgkit.Array[pgkit.Bytea], 0, n), make(pgkit.Array[pgkit.Bytea], 0, n)
+	firstSents := make(pgkit.Array[pgtype.Timestamptz], 0, n)
+	leases, keeps, windows := make(pgkit.Array[pgtype.Interval], 0, n), make(pgkit.Array[pgtype.Interval], 0, n), make(pgkit.Array[pgtype.Interval], 0, n)
+	routes := make(pgkit.Array[pgtype.Text], 0, n)
 	index := make(map[store.ID]int, n)
 	for i := range reqs {
 		req := &reqs[i]
@@ -78,7 +77,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		effects, versions = append(effects, int16(req.Effect)), append(versions, int16(req.Fingerprint.Version))
 		fingerprints = append(fingerprints, req.Fingerprint.Sum[:])
 		firstSents = append(firstSents, timestamp(req.FirstSent))
-		leases, keeps, windows = append(leases, req.Lease), append(keeps, req.Keep), append(windows, req.Window)
+		leases, keeps, windows = append(leases, pgkit.Interval(req.Lease)), append(keeps, pgkit.Interval(req.Keep)), append(windows, pgkit.Interval(req.Window))
 		routes, memos = append(routes, routeOf(*req)), append(memos, memoOf(*req))
 	}
 	query := w.store.query.claimMany
@@ -126,11 +125,11 @@ func (w *combined) settleKind(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.B
 
 func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statement {
 	n := len(all)
-	keys, tokens := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	keys, tokens := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n)
 	fences, states := make([]int64, n), make([]int16, n)
-	statuses, envelopes := make([]pgtype.Int4, n), make([][]byte, n)
-	replayFors, keepAnswers := make([]pgtype.Interval, n), make([]pgtype.Interval, n)
-	leaseLefts := make([]pgtype.Interval, n)
+	statuses, envelopes := make(pgkit.Array[pgtype.Int4], n), make(pgkit.Array[pgkit.Bytea], n)
+	replayFors, keepAnswers := make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n)
+	leaseLefts := make(pgkit.Array[pgtype.Interval], n)
 	maybeRans := make([]bool, n)
 	for i, s := range all {
 		keys[i], tokens[i], fences[i] = uuid(s.owner.ID), uuid(s.owner.Token), s.owner.Fence
@@ -138,7 +137,7 @@ func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statemen
 		statuses[i], envelopes[i] = answerOf(s.end)
 		keepAnswers[i] = intervalOrNull(s.end.KeepAnswer)
 		if s.end.State == store.StateCompleted {
-			replayFors[i] = pgtype.Interval{Microseconds: s.end.ReplayFor.Microseconds(), Valid: true}
+			replayFors[i] = pgkit.Interval(s.end.ReplayFor)
 		}
 		leaseLefts[i].Valid = s.end.State == store.StateInProgress || s.end.State == store.StateUnknown // it ends now
 	}

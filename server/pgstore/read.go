@@ -78,7 +78,7 @@ func (s *Store) readMany(ids []store.ID) pgkit.Statement {
 	if s.cfg.Answers != AnswersInline {
 		query = s.query.readManyPartitioned
 	}
-	keys := make([]pgtype.UUID, len(ids))
+	keys := make(pgkit.Array[pgtype.UUID], len(ids))
 	for i, id := range ids {
 		keys[i] = uuid(id)
 	}

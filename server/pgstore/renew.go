@@ -80,7 +80,7 @@ func (r *renewing) renew(ctx context.Context, owners []store.Owner) error {
 // together renews all owners in one statement, or none. It returns the owners that
 // it renewed.
 func (r *renewing) together(ctx context.Context, owners []store.Owner) ([]store.Owner, error) {
-	keys, names := make([]pgtype.UUID, len(owners)), make([]string, len(owners))
+	keys, names := make(pgkit.Array[pgtype.UUID], len(owners)), make([]string, len(owners))
 	for i, o := range owners {
 		keys[i], names[i] = uuid(o.ID), uuid(o.ID).String()+uuid(o.Token).String()+strconv.FormatInt(o.Fence, 10)
 	}
