@@ -6,9 +6,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// An Array is a Postgres array of one dimension that pgx encodes without reflection and without an
-// allocation for each element. *T must implement the interface that pgx's codec asks for, as the
-// types of pgtype do.
+// An Array is a Postgres array of one dimension. pgx encodes it without reflection, and without an
+// allocation for each element. *T must implement the interface of pgx's codec for the element, as
+// the types of pgtype do.
 type Array[T any] []T
 
 // Dimensions implements [pgtype.ArrayGetter].

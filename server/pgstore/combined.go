@@ -3,6 +3,7 @@ package pgstore
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,8 +38,8 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Again:        w.collided,
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
-	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany)
-	w.apart = w.settleKind(c, s.query.settlePartitioned, s.query.settleManyPartitioned)
+	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany, s.query.settleManyAlike)
+	w.apart = w.settleKind(c, s.query.settlePartitioned, s.query.settleManyPartitioned, pgkit.Query{})
 	return w
 }
 
@@ -58,46 +59,98 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 	return ok, err
 }
 
+// claimMany makes the statement for several claims. Claims of one guard differ in little, and then
+// only the columns in which they differ are arrays.
 func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(pgx.CollectableRow) (int, claimTimes, error)) {
-	n := len(reqs)
-	keys, tokens, parents := make(pgkit.Array[pgtype.UUID], 0, n), make(pgkit.Array[pgtype.UUID], 0, n), make(pgkit.Array[pgtype.UUID], 0, n)
-	effects, versions := make([]int16, 0, n), make([]int16, 0, n)
-	fingerprints, memos := make(pgkit.Array[pgkit.Bytea], 0, n), make(pgkit.Array[pgkit.Bytea], 0, n)
-	firstSents := make(pgkit.Array[pgtype.Timestamptz], 0, n)
-	leases, keeps, windows := make(pgkit.Array[pgtype.Interval], 0, n), make(pgkit.Array[pgtype.Interval], 0, n), make(pgkit.Array[pgtype.Interval], 0, n)
-	routes := make(pgkit.Array[pgtype.Text], 0, n)
-	index := make(map[store.ID]int, n)
+	index := make(map[store.ID]int, len(reqs))
+	first := make([]*store.ClaimRequest, 0, len(reqs))
 	for i := range reqs {
-		req := &reqs[i]
-		if _, twice := index[req.ID]; twice {
+		if _, twice := index[reqs[i].ID]; twice {
 			continue // it finds the record of the first, or comes again where that was too old
 		}
-		index[req.ID] = i
-		keys, tokens, parents = append(keys, uuid(req.ID)), append(tokens, uuid(req.Token)), append(parents, callerOf(*req))
-		effects, versions = append(effects, int16(req.Effect)), append(versions, int16(req.Fingerprint.Version))
-		fingerprints = append(fingerprints, req.Fingerprint.Sum[:])
-		firstSents = append(firstSents, timestamp(req.FirstSent))
-		leases, keeps, windows = append(leases, pgkit.Interval(req.Lease)), append(keeps, pgkit.Interval(req.Keep)), append(windows, pgkit.Interval(req.Window))
-		routes, memos = append(routes, routeOf(*req)), append(memos, memoOf(*req))
+		index[reqs[i].ID] = i
+		first = append(first, &reqs[i])
 	}
+	args := claimArrays(first)
+	contended := w.contention.lately()
+	if !contended && alike(first, claimsAlike) {
+		req := first[0]
+		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
+		args["lease"], args["keep"], args["window"] = req.Lease, req.Keep, req.Window
+		return w.store.query.claimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
+			return scanClaimAlike(row, index, req)
+		}
+	}
+	addClaimArrays(args, first)
 	query := w.store.query.claimMany
-	if w.contention.lately() {
+	if contended {
 		query = w.store.query.claimManyContended
 	}
-	st := query.Bind(pgx.NamedArgs{
-		"keys": keys, "tokens": tokens, "effects": effects, "fingerprint_versions": versions, "fingerprints": fingerprints, "parents": parents,
-		"first_sents": firstSents, "leases": leases, "keeps": keeps, "windows": windows, "routes": routes, "memos": memos,
-	})
-	return st, func(row pgx.CollectableRow) (int, claimTimes, error) {
+	return query.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
 		var key pgtype.UUID
 		var t claimTimes
 		err := row.Scan(&key, &t.created, &t.leaseUntil, &t.expires)
-		i, ok := index[key.Bytes]
-		if !ok {
-			i = -1
-		}
-		return i, t, err
+		return indexOf(index, key), t, err
 	}
+}
+
+// alike reports whether all rows are like the first.
+func alike[T any](all []T, like func(first, other T) bool) bool {
+	for _, other := range all {
+		if !like(all[0], other) {
+			return false
+		}
+	}
+	return true
+}
+
+func claimsAlike(a, b *store.ClaimRequest) bool {
+	return b.Effect != store.Opaque && a.Effect == b.Effect && a.Fingerprint.Version == b.Fingerprint.Version &&
+		a.Lease == b.Lease && a.Keep == b.Keep && a.Window == b.Window
+}
+
+// claimArrays are the columns in which all claims differ.
+func claimArrays(reqs []*store.ClaimRequest) pgx.NamedArgs {
+	n := len(reqs)
+	keys, tokens, parents := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n)
+	fingerprints, firstSents := make(pgkit.Array[pgkit.Bytea], n), make(pgkit.Array[pgtype.Timestamptz], n)
+	for i, req := range reqs {
+		keys[i], tokens[i], parents[i] = uuid(req.ID), uuid(req.Token), callerOf(*req)
+		fingerprints[i], firstSents[i] = req.Fingerprint.Sum[:], timestamp(req.FirstSent)
+	}
+	return pgx.NamedArgs{"keys": keys, "tokens": tokens, "parents": parents, "fingerprints": fingerprints, "first_sents": firstSents}
+}
+
+// addClaimArrays adds the columns in which claims of different guards differ.
+func addClaimArrays(args pgx.NamedArgs, reqs []*store.ClaimRequest) {
+	n := len(reqs)
+	effects, versions := make([]int16, n), make([]int16, n)
+	leases, keeps, windows := make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n)
+	routes, memos := make(pgkit.Array[pgtype.Text], n), make(pgkit.Array[pgkit.Bytea], n)
+	for i, req := range reqs {
+		effects[i], versions[i] = int16(req.Effect), int16(req.Fingerprint.Version)
+		leases[i], keeps[i], windows[i] = pgkit.Interval(req.Lease), pgkit.Interval(req.Keep), pgkit.Interval(req.Window)
+		routes[i], memos[i] = routeOf(*req), memoOf(*req)
+	}
+	args["effects"], args["fingerprint_versions"] = effects, versions
+	args["leases"], args["keeps"], args["windows"] = leases, keeps, windows
+	args["routes"], args["memos"] = routes, memos
+}
+
+// scanClaimAlike reads a row of claim_many_alike.sql. The server counts in microseconds.
+func scanClaimAlike(row pgx.CollectableRow, index map[store.ID]int, req *store.ClaimRequest) (int, claimTimes, error) {
+	var key pgtype.UUID
+	var t claimTimes
+	err := row.Scan(&key, &t.created)
+	t.leaseUntil, t.expires = t.created.Add(req.Lease.Truncate(time.Microsecond)), t.created.Add(req.Keep.Truncate(time.Microsecond))
+	return indexOf(index, key), t, err
+}
+
+func indexOf(index map[store.ID]int, key pgtype.UUID) int {
+	if i, ok := index[key.Bytes]; ok {
+		return i
+	}
+	return -1
 }
 
 // collided hears of a flush that failed, which changed nothing.
@@ -109,42 +162,68 @@ func (w *combined) collided(err error) bool {
 	return true
 }
 
-func (w *combined) settleKind(c *pgkit.Combiner, one, many pgkit.Query) *pgkit.BatchKind[settlement, bool] {
+// settleKind makes the kind of settlements with these statements. manyAlike can be the zero Query.
+func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
 	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
 			return one.Bind(settleArgs(s.owner, s.end, w.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {
-			return w.settleMany(many, all), scanNumber
+			return w.settleMany(many, manyAlike, all), scanNumber
 		},
 		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
 		Bytes:   func(s settlement) int { return len(s.end.Answer.Envelope) },
 	})
 }
 
-func (w *combined) settleMany(many pgkit.Query, all []settlement) pgkit.Statement {
+// settleMany makes the statement for several settlements. Completions by one guard differ in little;
+// see claimMany.
+func (w *combined) settleMany(many, manyAlike pgkit.Query, all []settlement) pgkit.Statement {
+	args := settleArrays(all)
+	if manyAlike.SQL() != "" && alike(all, completionsAlike) {
+		end := all[0].end
+		args["replay_for"], args["keep_answer"], args["maybe_ran"] = end.ReplayFor, intervalOrNull(end.KeepAnswer), end.MaybeRan
+		return manyAlike.Bind(args)
+	}
+	addSettleArrays(args, all)
+	return many.Bind(args)
+}
+
+func completionsAlike(a, b settlement) bool {
+	return b.end.State == store.StateCompleted && a.end.ReplayFor == b.end.ReplayFor &&
+		a.end.KeepAnswer == b.end.KeepAnswer && a.end.MaybeRan == b.end.MaybeRan
+}
+
+// settleArrays are the columns in which all settlements differ.
+func settleArrays(all []settlement) pgx.NamedArgs {
 	n := len(all)
-	keys, tokens := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n)
-	fences, states := make([]int64, n), make([]int16, n)
+	keys, tokens, fences := make(pgkit.Array[pgtype.UUID], n), make(pgkit.Array[pgtype.UUID], n), make([]int64, n)
 	statuses, envelopes := make(pgkit.Array[pgtype.Int4], n), make(pgkit.Array[pgkit.Bytea], n)
-	replayFors, keepAnswers := make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n)
-	leaseLefts := make(pgkit.Array[pgtype.Interval], n)
-	maybeRans := make([]bool, n)
 	for i, s := range all {
 		keys[i], tokens[i], fences[i] = uuid(s.owner.ID), uuid(s.owner.Token), s.owner.Fence
-		states[i], maybeRans[i] = int16(s.end.State), s.end.MaybeRan
 		statuses[i], envelopes[i] = answerOf(s.end)
+	}
+	return pgx.NamedArgs{
+		"keys": keys, "tokens": tokens, "fences": fences, "statuses": statuses, "envelopes": envelopes, "numbers": pgkit.Numbers(n),
+	}
+}
+
+// addSettleArrays adds the columns in which settlements differ that are not alike.
+func addSettleArrays(args pgx.NamedArgs, all []settlement) {
+	n := len(all)
+	states, maybeRans := make([]int16, n), make([]bool, n)
+	replayFors, keepAnswers, leaseLefts := make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n)
+	for i, s := range all {
+		states[i], maybeRans[i] = int16(s.end.State), s.end.MaybeRan
 		keepAnswers[i] = intervalOrNull(s.end.KeepAnswer)
 		if s.end.State == store.StateCompleted {
 			replayFors[i] = pgkit.Interval(s.end.ReplayFor)
 		}
 		leaseLefts[i].Valid = s.end.State == store.StateInProgress || s.end.State == store.StateUnknown // it ends now
 	}
-	return many.Bind(pgx.NamedArgs{
-		"keys": keys, "tokens": tokens, "fences": fences, "states": states, "statuses": statuses, "envelopes": envelopes,
-		"replay_fors": replayFors, "keep_answers": keepAnswers, "maybe_rans": maybeRans, "lease_lefts": leaseLefts, "numbers": pgkit.Numbers(n),
-	})
+	args["states"], args["maybe_rans"] = states, maybeRans
+	args["replay_fors"], args["keep_answers"], args["lease_lefts"] = replayFors, keepAnswers, leaseLefts
 }
 
 // scanNumber reads the number that settle_many.sql gave to one of its arguments.

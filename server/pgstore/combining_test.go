@@ -187,6 +187,96 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 	require.Equal(t, 1, commits)
 }
 
+// Claims of one guard are alike, and so are its completions: only their keys, tokens, fingerprints,
+// callers, times of sending and answers differ. Each has the same result as alone.
+func TestCombining_alike(t *testing.T) {
+	t.Parallel()
+	traced := new(batchedQueries)
+	s, look := open(t, pgstore.Config{}, size(1), func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = traced })
+	taken := claim(t, s)
+	claims := make([]store.ClaimRequest, 6)
+	for i := range claims {
+		claims[i] = newClaim()
+		claims[i].Window, claims[i].Lease = time.Hour, time.Minute+1234567*time.Nanosecond
+	}
+	claims[1].FirstSent = time.Now().Add(-time.Minute)
+	claims[2].FirstSent = time.Now().Add(-2 * time.Hour) // too old
+	claims[3].ID = taken.ID
+	claims[4].Parent = random()
+	claims[5] = claims[0] // sent again
+	owners := []store.Owner{claim(t, s), claim(t, s), claim(t, s)}
+	owners[2].Token = random() // it lost its lease
+	end := completion
+	end.KeepAnswer, end.MaybeRan = time.Minute, true
+
+	records := make([]store.Record, len(claims))
+	won := make([]bool, len(claims))
+	errs := flushed(t, s, len(claims)+len(owners), func(i int) (err error) {
+		if i < len(claims) {
+			records[i], won[i], err = s.Claim(t.Context(), claims[i])
+			return err
+		}
+		return s.Settle(t.Context(), owners[i-len(claims)], end)
+	})
+	want := []error{nil, nil, store.ErrExpired, nil, nil, nil, nil, nil, store.ErrLeaseLost}
+	for i, err := range errs {
+		require.ErrorIs(t, err, want[i], "write %d", i)
+	}
+	require.Equal(t, []bool{true, true, false, false, true, true}, won)
+	for i, r := range records {
+		if i == 2 {
+			continue
+		}
+		stored := read(t, s, claims[i].ID)
+		r.Now, stored.Now = time.Time{}, time.Time{}
+		require.Equal(t, stored, r, "what claim %d returned", i)
+	}
+	for _, o := range owners[:2] {
+		r := read(t, s, o.ID)
+		require.Equal(t, store.StateCompleted, r.State)
+		require.Equal(t, end.Answer, r.Answer)
+		require.True(t, r.MaybeRan)
+		require.WithinDuration(t, r.ReplayUntil.Add(end.KeepAnswer-end.ReplayFor), r.AnswerUntil, 0)
+	}
+	require.Equal(t, store.StateInProgress, read(t, s, owners[2].ID).State)
+	require.Equal(t, 1, traced.count("::smallint, c.fingerprint, c.parent"), "claims that are alike share an effect")
+	require.Equal(t, 1, traced.count("set state = 2, status = o.status"), "completions that are alike share a state")
+	require.Equal(t, 1, queryRow[int](t, look, "select count(distinct xmin::text) from idempotency where key = any ($1)",
+		[][16]byte{claims[0].ID, claims[1].ID, claims[4].ID, owners[0].ID, owners[1].ID}))
+}
+
+// batchedQueries are the queries that were sent in batches.
+type batchedQueries struct {
+	acquires
+
+	mu  sync.Mutex
+	all []string
+}
+
+func (q *batchedQueries) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (q *batchedQueries) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, data.SQL)
+}
+
+func (q *batchedQueries) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// count returns how many of the queries have the text.
+func (q *batchedQueries) count(text string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, sql := range q.all {
+		if strings.Contains(sql, text) {
+			n++
+		}
+	}
+	return n
+}
+
 // Two flushes of different processes that need the same records must not lock
 // them in opposite orders. Each flush goes by key, in whatever order its writes
 // came, and inserts its claims before its settlements.
@@ -320,16 +410,22 @@ func TestCombining_looksRecordsUp(t *testing.T) {
 		select gen_random_uuid(), gen_random_uuid(), 1, 1, 2, 1, now(), now(), now() from generate_series(1, $1)`
 	for _, n := range []int{0, 10, 1_000, 20_000} {
 		exec(t, look, rows, n)
-		for _, file := range []string{"settle_many", "settle_many_partitioned"} {
-			for _, line := range append(plan(t, look, file), genericPlan(t, look, file)...) {
+		for _, file := range []string{"settle_many", "settle_many_partitioned", "settle_many_alike"} {
+			lines := genericPlan(t, look, file)
+			if file != "settle_many_alike" {
+				lines = append(lines, plan(t, look, file)...)
+			}
+			for _, line := range lines {
 				require.NotContains(t, line, "Seq Scan on idempotency", "%s with %d records", file, n)
 				if strings.Contains(line, "Scan using idempotency_pkey") {
 					require.Contains(t, line, "Index Cond: (key = o.key)", "%s with %d records", file, n)
 				}
 			}
 		}
-		claims := strings.Join(genericPlan(t, look, "claim_many"), "\n")
-		require.Regexp(t, `Nested Loop Anti Join(.|\n)*Index Only Scan using idempotency_pkey.*Index Cond: \(key = c\.key\)`, claims, "with %d records", n)
+		for _, file := range []string{"claim_many", "claim_many_alike"} {
+			claims := strings.Join(genericPlan(t, look, file), "\n")
+			require.Regexp(t, `Nested Loop Anti Join(.|\n)*Index Only Scan using idempotency_pkey.*Index Cond: \(key = c\.key\)`, claims, "%s with %d records", file, n)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type queries struct {
 	claim, tooOld, read, confirm          pgkit.Query
 	flush, claimMany, settleMany          pgkit.Query
 	claimManyContended                    pgkit.Query
+	claimManyAlike, settleManyAlike       pgkit.Query
 	readMany                              pgkit.Query
 	takeOver, quarantine                  pgkit.Query
 	renew, lockTimeout                    pgkit.Query
@@ -59,6 +60,8 @@ func (q *queries) ofKeys() map[string]*pgkit.Query {
 		"flush":                &q.flush,
 		"claim_many":           &q.claimMany,
 		"claim_many_contended": &q.claimManyContended,
+		"claim_many_alike":     &q.claimManyAlike,
+		"settle_many_alike":    &q.settleManyAlike,
 		"too_old":              &q.tooOld,
 		"read":                 &q.read,
 		"read_many":            &q.readMany,
