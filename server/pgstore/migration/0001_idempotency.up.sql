@@ -1,38 +1,41 @@
 -- The records of guarded keys. It names no schema: the search_path of the session chooses the
 -- schema.
 --
--- Columns of 8 bytes first, then smaller ones: no padding. The two indexes are on columns that
--- never change, and the fill factor leaves room on each page. So a completion writes no index
--- entry, and its predecessor is pruned in passing (HOT).
+-- Columns that a completion does not change come first, those of 8 bytes before smaller ones. The
+-- others come last. A completion then logs only the end of the row: Postgres leaves out the bytes
+-- that the old and the new row share at their beginning. The two indexes are on columns that never
+-- change, and the fill factor leaves room on each page. So a completion writes no index entry, and
+-- its predecessor is pruned in passing (HOT).
 create table idempotency (
   fence               bigint      not null,
   created_at          timestamptz not null,
   lease_until         timestamptz not null,
   expires_at          timestamptz not null,
-  first_sent          timestamptz,
-  replay_until        timestamptz,
-  answer_until        timestamptz,
   recovery_attempts   integer     not null default 0,
-  status              integer,
-  state               smallint    not null,
   effect              smallint    not null,
   fingerprint_version smallint    not null,
-  maybe_ran           boolean     not null default false,
   key                 uuid        not null primary key,
   token               uuid        not null,
+  first_sent          timestamptz,
   -- The caller's record, for people who look for the calls of one request. It decides nothing.
   parent              uuid,
   fingerprint         bytea,
-  envelope            bytea,
   route               text,
   memo                bytea,
+  maybe_ran           boolean     not null default false,
+  -- From here on a completion changes the row.
+  state               smallint    not null,
+  status              integer,
+  replay_until        timestamptz,
+  answer_until        timestamptz,
   -- Null where the answer is in the record itself.
   answer_kept_until   timestamptz,
   -- Whether somebody in another process waits for the end of the run, and listens. Only then the
   -- process that ends the run sends a notification: a notification takes a lock that all commits of
   -- the server wait for in turn. The waiting process sets it, and a take-over resets it. The column
   -- has no index, so the update is HOT.
-  waiters             boolean     not null default false
+  waiters             boolean     not null default false,
+  envelope            bytea
 ) with (fillfactor = 90);
 
 -- The statements keep these rules, and tests of all stores check them. The state is 1 to 6, the
