@@ -28,7 +28,7 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		if err := NameQueries(ctx, conn, batch.QueuedQueries); err != nil {
 			return struct{}{}, err
 		}
-		if err := Name(ctx, conn, hear); err != nil {
+		if err := Name(ctx, conn, Hear); err != nil {
 			return struct{}{}, &nothingChanged{err}
 		}
 		s := sessionOf(conn.PgConn())
@@ -40,7 +40,7 @@ func SendBatch(ctx context.Context, w *Writer, batch *pgx.Batch) error {
 		for _, q := range batch.QueuedQueries {
 			copied.Queue(q.SQL, q.Arguments...).Fn = c.of(s, q.Fn)
 		}
-		copied.Queue(hear) // whatever the queries set
+		copied.Queue(Hear) // whatever the queries set
 		if s.needsBlock() {
 			copied.Queue("commit")
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// hear has the server send the warning that a commit was not confirmed by a standby. Without it a
+// Hear has the server send the warning that a commit was not confirmed by a standby. Without it a
 // session with client_min_messages = error gets no warning, and the warning is the only sign. An
 // earlier user of the connection may have set that. The setting ends with the transaction.
-const hear = "select set_config('client_min_messages', 'warning', true)"
+const Hear = "select set_config('client_min_messages', 'warning', true)"
 
-// hears reports whether a statement does the work of [hear] by itself, or needs no warning: a
+// hears reports whether a statement does the work of [Hear] by itself, or needs no warning: a
 // commit that is not synchronous waits for no standby.
 func hears(sql string) bool {
 	return strings.Contains(sql, "set_config('client_min_messages', 'warning', true)") ||

@@ -187,6 +187,10 @@ func waitCanceled(n *pgconn.Notice) bool {
 	}
 }
 
+// NeedsBlock reports whether several statements that are sent to conn together need a block around them to be one
+// READ COMMITTED transaction. conn is of a pool that went through [Prepare].
+func NeedsBlock(conn *pgx.Conn) bool { return sessionOf(conn.PgConn()).needsBlock() }
+
 // needsBlock reports whether several statements need a block around them to be one READ COMMITTED
 // transaction.
 func (s *session) needsBlock() bool { return !s.readCommitted || s.citus }

@@ -60,7 +60,7 @@ func alone[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect fun
 func heard[T any](ctx context.Context, conn *pgx.Conn, st Statement, collect func(pgx.Rows) (T, error)) (T, error) {
 	var value T
 	empty := false
-	parts := []part{{Statement{SQL: hear}, skip}, {st, func(rows pgx.Rows) (err error) {
+	parts := []part{{Statement{SQL: Hear}, skip}, {st, func(rows pgx.Rows) (err error) {
 		value, err = collect(rows)
 		empty = errors.Is(err, pgx.ErrNoRows)
 		if empty { // else the batch ends before the commit is read

@@ -24,6 +24,8 @@ import (
 //	with changed as (update account set cents = cents - $2 where id = $1 returning id)
 //	insert into entry (account, cents) values ((select id from changed), -$2) -- account is not null
 //
+// In a route with OneCommit, Queue is the only way to write: there the claim is in that round trip, too.
+//
 // Queued statements are bounded by SettleTimeout of the guard's Config. They are outside the handler's savepoints. sql
 // is one statement, as for an Exec with arguments. args may be one [pgx.NamedArgs], but may not have other options.
 //
@@ -64,6 +66,13 @@ func (q *queue) add(query *pgx.QueuedQuery) error {
 	}
 	q.queries = append(q.queries, query)
 	return nil
+}
+
+// discard drops the statements. None is added afterwards.
+func (q *queue) discard() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed, q.queries = true, nil
 }
 
 // close returns the statements. None is added afterwards.

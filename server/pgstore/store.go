@@ -24,6 +24,7 @@ type Store struct {
 	poller      *poller
 	query       *queries
 	repeats     contention // among keys of OnceFunc
+	planned     contention // among keys of plans
 	ownsPool    bool
 	partitioned partitioned
 	swept       position

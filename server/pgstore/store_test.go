@@ -44,7 +44,11 @@ func TestTxStore(t *testing.T) {
 type rows struct{ pool *pgxpool.Pool }
 
 func (r rows) Add(ctx context.Context, id store.ID) error {
-	_, err := pgstore.Tx(ctx).Exec(ctx, "insert into effect (id) values ($1)", [16]byte(id))
+	const insert = "insert into effect (id) values ($1)"
+	_, err := pgstore.Tx(ctx).Exec(ctx, insert, [16]byte(id))
+	if errors.Is(err, pgstore.ErrNoTx) { // of a plan
+		return pgstore.Queue(ctx, insert, [16]byte(id))
+	}
 	return err
 }
 

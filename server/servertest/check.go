@@ -26,8 +26,9 @@ const (
 type check struct {
 	testing.TB
 	store   store.Store
-	txs     store.TxStore    // nil outside the rules of transactions
-	watches store.WatchStore // nil outside the rules of watching
+	txs     store.TxStore        // nil outside the rules of transactions
+	watches store.WatchStore     // nil outside the rules of watching
+	plans   store.OneCommitStore // nil outside the rules of plans
 	effects Effects
 	// expiring makes the records of claimNew, claimDead and cancel past their
 	// retention at once.

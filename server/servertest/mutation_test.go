@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var allRules = slices.Concat(rules, txRules, watchRules)
+var allRules = slices.Concat(rules, txRules, planRules, watchRules)
 
 // TestRules_healthy is the control: the store under the mutants breaks no rule.
 func TestRules_healthy(t *testing.T) {
@@ -16,7 +16,7 @@ func TestRules_healthy(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMutant(t)
-			r := watch(l, &check{TB: t, store: m, txs: m, watches: m, effects: &m.marred})
+			r := watch(l, &check{TB: t, store: m, txs: m, watches: m, plans: m, effects: &m.marred})
 			if r.Failed() {
 				t.Errorf("a healthy store broke the rule:\n%s", r.report())
 			}
@@ -33,7 +33,7 @@ func TestRules_inABubble(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				m := newMutant(t)
-				l.holds(&check{TB: t, store: m, txs: m, watches: m, effects: &m.marred})
+				l.holds(&check{TB: t, store: m, txs: m, watches: m, plans: m, effects: &m.marred})
 			})
 		})
 	}
@@ -76,7 +76,7 @@ func TestRules_eachBites(t *testing.T) {
 func try(tb testing.TB, d defect, l rule) *recorder {
 	m := newMutant(tb)
 	d.mar(m)
-	return watch(l, &check{TB: tb, store: m, txs: m, watches: m, effects: &m.marred, patience: 300 * time.Millisecond})
+	return watch(l, &check{TB: tb, store: m, txs: m, watches: m, plans: m, effects: &m.marred, patience: 300 * time.Millisecond})
 }
 
 func ruleNamed(t *testing.T, name string) rule {

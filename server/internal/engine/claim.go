@@ -18,6 +18,8 @@ type finding struct {
 	record store.Record
 	mine   bool      // the request's token owns the key now
 	asked  time.Time // this process's clock, before the request that made it the owner was sent
+	// outcome is that of a call which has run, because its claim was committed with its work; nil for others.
+	outcome *Outcome
 	decision
 }
 
@@ -28,23 +30,34 @@ type finding struct {
 // known says that there probably is a record. Then ask reads it, which costs one statement less than a claim that
 // comes too late. If there is no record, the claim follows.
 //
+// first has the claim of a call that is claimed together with its work; nil for other calls. Its handler may take
+// longer than the store may, so each call of the store is bounded alone.
+//
 // ask does not end with ctx. Otherwise a client that hangs up would leave a claim without a run, and an Opaque run
 // would then count as dead.
-func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.StoreTimeout)
-	defer cancel()
-	started, window := time.Now(), e.claimWatch.now()
-	first := e.claim
-	if known {
-		first = e.read
+func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, known bool) (finding, error) {
+	ctx = context.WithoutCancel(ctx)
+	claim := func() (finding, error) { return first.claim(ctx, e, c, m) }
+	if first == nil {
+		bounded, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
+		defer cancel()
+		ctx = bounded
+		claim = func() (finding, error) { return e.claim(ctx, c) }
 	}
-	f, err := first(ctx, c)
+	started, window := time.Now(), e.claimWatch.now()
+	var f finding
+	var err error
+	if known {
+		f, err = e.read(ctx, c)
+	} else {
+		f, err = claim()
+	}
 	for range maxLostRaces {
 		if errors.Is(err, store.ErrNotFound) { // swept in between
-			f, err = e.claim(ctx, c)
+			f, err = claim()
 			continue
 		}
-		if err != nil || f.mine {
+		if err != nil || f.mine || f.outcome != nil {
 			break
 		}
 		f.decision = decide(&f.record, e.fingerprintFor(c, &f.record), e.cfg.MaxRecoveryAttempts)
@@ -53,7 +66,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 		}
 		f, err = e.move(ctx, c, f)
 	}
-	if err == nil && !f.mine && f.verdict != verdictReplay && f.verdict != verdictRefuse {
+	if err == nil && !f.mine && f.outcome == nil && f.verdict != verdictReplay && f.verdict != verdictRefuse {
 		f.decision = decision{verdict: verdictWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {

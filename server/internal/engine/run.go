@@ -37,6 +37,9 @@ type run struct {
 	durable atomic.Bool // the claim is durable, as far as the store said
 	confirm sync.Once   // makes it durable
 	habit   *habit      // of a Transactional route; nil: not noted
+	// plan has the writes of a run whose claim is committed together with them, or not at all. No lease is held
+	// meanwhile. nil: the claim is committed.
+	plan store.Plan
 }
 
 // run runs a claimed call and settles it.
@@ -68,14 +71,19 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
-	if r.habit = r.engine.habitOf(r.call); r.habit != nil {
+	if r.plan == nil {
+		r.habit = r.engine.habitOf(r.call)
+	}
+	if r.habit != nil {
 		r.beyond = wire.NewContextFunc(ctx, in, r.handOut)
 	} else {
 		r.beyond = wire.NewContext(ctx, in)
 	}
 	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.engine.heartbeat.add(r)
+	if r.plan == nil {
+		r.engine.heartbeat.add(r)
+	}
 	return func() {
 		r.engine.heartbeat.remove(r)
 		r.cancel(nil)
@@ -239,6 +247,9 @@ func (r *run) endLease() {
 // settle tries repeatedly, for a bounded time, to settle the run: the effect
 // has happened. Repeating is safe, because token and fence name the owner.
 func (r *run) settle(s store.Settlement) error {
+	if r.plan != nil {
+		return r.settleUnclaimed(s)
+	}
 	err := r.insist(func(ctx context.Context) error {
 		return r.engine.store.Settle(ctx, r.owner, s)
 	})
