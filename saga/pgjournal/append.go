@@ -57,6 +57,9 @@ func (j *Journal) appendLarge(ctx context.Context, write, results pgkit.Statemen
 		return false, err
 	}
 	batch := new(pgx.Batch)
+	for _, setting := range write.Settings() {
+		batch.Queue(setting)
+	}
 	batch.Queue(write.SQL, write.Args...).Query(func(rows pgx.Rows) error {
 		written = rows.Next()
 		rows.Close()

@@ -96,35 +96,48 @@ func remaining(req journal.ClaimRequest, claimed []stored) journal.ClaimRequest 
 // claimable returns unowned sagas and their revisions. Its error is [journal.ErrLeaseLost] if the
 // engine has no lease.
 func (j *Journal) claimable(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) (ids []pgtype.UUID, revisions []int64, err error) {
-	st := j.query.claimable.Bind(pgx.NamedArgs{
-		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
-		"backoff": req.Backoff, "passed": passed,
-	})
-	type candidate struct {
-		hasLease bool
-		id       pgtype.UUID
-		revision pgtype.Int8
+	look := j.claimableOf
+	if j.cfg.Distributed {
+		look = j.claimableByPlan
 	}
-	found, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c candidate, err error) {
-		return c, row.Scan(&c.hasLease, &c.id, &c.revision)
-	})
+	found, err := look(ctx, req, passed)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, o := range found {
+	for _, c := range found {
 		switch {
-		case !o.hasLease:
+		case !c.hasLease:
 			return nil, nil, journal.ErrLeaseLost
-		case o.id.Valid:
-			ids, revisions = append(ids, o.id), append(revisions, o.revision.Int64)
+		case c.id.Valid:
+			ids, revisions = append(ids, c.id), append(revisions, c.revision.Int64)
 		}
 	}
 	return ids, revisions, nil
 }
 
+// A candidate is a saga that may be claimed. The zero ID says that there is none.
+type candidate struct {
+	hasLease bool
+	id       pgtype.UUID
+	revision pgtype.Int8
+}
+
+func (j *Journal) claimableOf(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) ([]candidate, error) {
+	st := j.query.claimable.Bind(pgx.NamedArgs{
+		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
+		"backoff": req.Backoff, "passed": passed,
+	})
+	return pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c candidate, err error) {
+		return c, row.Scan(&c.hasLease, &c.id, &c.revision)
+	})
+}
+
 // take makes the engine the owner of the sagas that are still at these revisions. It passes over
 // sagas that another transaction holds.
 func (j *Journal) take(ctx context.Context, engine journal.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
+	if j.cfg.Distributed {
+		return j.takeByKey(ctx, engine, ids, revisions)
+	}
 	st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "ids": ids, "revisions": revisions})
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
 		return pgkit.RowsUnder(ctx, j.db.Writer, j.query.byIndex.Bind(nil), st, j.sealer.scanStored)

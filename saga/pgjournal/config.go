@@ -93,6 +93,11 @@ type Config struct {
 	// StorePlain seals nothing new, and opens what is sealed. It needs AcceptPlain.
 	StorePlain bool
 
+	// Distributed says that Citus distributes the tables, see [Distribute]. [Open] finds that out by
+	// itself. With [New] it must be set where it is so, or [Journal.Check] returns an error wrapping
+	// [ErrConfig].
+	Distributed bool
+
 	// AllowNonDurable lets [Open] accept a server with fsync or
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// sagas that were started and steps that were done.

@@ -16,6 +16,8 @@
 // saga.Engine.RunSweeper deletes sagas that are over for longer than saga.Config.Keep. A job of
 // yours calls [Journal.PruneAudit] once a day. A stuck saga stays until a person has moved it.
 //
+// On a cluster of Citus, [Distribute] spreads the tables over the nodes.
+//
 // The journal works behind PgBouncer in transaction mode. Leave DefaultQueryExecMode as it is:
 // [Prepare] removes the settings that a pooler cannot serve. [Open] refuses the simple protocol.
 // Do not choose DescribeExec: its two round trips may reach two sessions.

@@ -54,6 +54,9 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 	st := j.query.beat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
 	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
+		if err == nil && !ok && j.cfg.Distributed {
+			return j.enroll(ctx, engine, lease)
+		}
 		return ok, err
 	})
 	if err == nil && !ok {

@@ -84,10 +84,11 @@ func finishBy(t *testing.T, look *pgxpool.Pool, form string, o journal.Owner, en
 	var none pgtype.Timestamptz
 	status := pgtype.Int2{Int16: int16(journal.Completed), Valid: true}
 	args := pgx.NamedArgs{
-		"id": id, "engine": engine, "fence": o.Fence, "revision": int64(2), "entries": entries, "result": result, "keep": time.Hour, "n": int32(1),
+		"id": id, "engine": engine, "fence": o.Fence, "revision": int64(2), "entries": entries, "result": result, "keep": pgtype.Interval{Microseconds: time.Hour.Microseconds(), Valid: true}, "n": int32(1),
 	}
 	if strings.HasPrefix(form, "append") {
 		args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
+		args["turns"], args["ends"] = pgtype.Interval{}, pgtype.Interval{Valid: true}
 	}
 	if strings.HasSuffix(form, "_many") {
 		for name, value := range args {

@@ -2,6 +2,7 @@ package pgjournal
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,8 +17,8 @@ var (
 	rowValue    = regexp.MustCompile(`@(\w+)::(\w+) as`)
 	rowSettings = regexp.MustCompile(`(?m)^\s*where set_config\(.*\n`)
 	// A saga that completes changes none of these columns but the status.
-	unfinished = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on)::(\w+) as`)
-	anyStatus  = regexp.MustCompile(`@status::smallint as`)
+	unfinished = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|turns)::(\w+) as`)
+	finished   = strings.NewReplacer("@status::smallint as", "3::smallint as", "@ends::interval as", "interval '0' as")
 )
 
 func whole(text string) string { return text }
@@ -34,7 +35,7 @@ func manyRows(text string) string {
 // finishing is append.sql for sagas that complete. Most sagas complete, and this form needs few of
 // the values.
 func finishing(text string) string {
-	return anyStatus.ReplaceAllString(unfinished.ReplaceAllString(text, "null::$2 as"), "3::smallint as")
+	return finished.Replace(unfinished.ReplaceAllString(text, "null::$2 as"))
 }
 
 // forms are the statements that start.sql and append.sql stand for.
@@ -52,13 +53,18 @@ var forms = []struct {
 	{"finish_many", "append", func(q *queries) *pgkit.Query { return &q.finish.many }, func(text string) string { return manyRows(finishing(text)) }},
 }
 
-func (q *queries) loadForms(schema string) error {
+// parseDistributed leaves out the settings of a lone row, see [pgkit.DistributedText].
+func parseDistributed(name, text, schema string) (pgkit.Query, error) {
+	return pgkit.ParseDistributedQuery(name, without(text), schema)
+}
+
+func (q *queries) loadForms(parse func(name, text, schema string) (pgkit.Query, error), schema string) error {
 	for _, f := range forms {
 		text, err := queryFiles.ReadFile("query/" + f.file + ".sql")
 		if err != nil {
 			return err
 		}
-		if *f.into(q), err = pgkit.ParseQuery(f.name, f.of(string(text)), schema); err != nil {
+		if *f.into(q), err = parse(f.name, f.of(string(text)), schema); err != nil {
 			return err
 		}
 	}

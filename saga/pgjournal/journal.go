@@ -51,22 +51,42 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 		return nil, wrap("open", err)
 	}
 	j, err := New(pool, cfg)
+	if err == nil {
+		j, err = j.suited(ctx)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
 	j.ownsPool = true
-	if err := await(ctx, func() error { return j.Check(ctx) }, j.warnAway); err != nil {
+	if err := await(ctx, func() error { return j.Check(ctx) }, cfg.warnAway); err != nil {
 		j.Close()
 		return nil, err
 	}
 	return j, nil
 }
 
+// suited returns j with the statements that the tables need. j has sent nothing.
+func (j *Journal) suited(ctx context.Context) (*Journal, error) {
+	cfg := j.cfg
+	err := await(ctx, func() (err error) {
+		cfg.Distributed, err = pgkit.Distributed(ctx, j.db.Pool, cfg.Schema, component.Tables[0])
+		return err
+	}, cfg.warnAway)
+	if err != nil {
+		return nil, wrap("open", err)
+	}
+	if cfg.Distributed == j.cfg.Distributed {
+		return j, nil
+	}
+	j.Close()
+	return New(j.db.Pool, cfg)
+}
+
 // warnAway logs that Open waits for the server.
-func (j *Journal) warnAway(err error) {
-	if j.cfg.Logger != nil {
-		j.cfg.Logger.Warn("pgjournal: waiting for the server", "error", err)
+func (c Config) warnAway(err error) {
+	if c.Logger != nil {
+		c.Logger.Warn("pgjournal: waiting for the server", "error", err)
 	}
 }
 
@@ -80,7 +100,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := queriesBySchema.For(cfg.Schema)
+	query, err := cfg.queries()
 	if err != nil {
 		return nil, wrap("new", err)
 	}
@@ -97,7 +117,13 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 // the tables are there, and whether the role may write them, and returns the errors of [Open]. It suits a readiness
 // probe. The first Check that succeeds warns Config.Logger if the server has a standby
 // and commits wait for none: a failover can then lose sagas and steps.
-func (j *Journal) Check(ctx context.Context) error { return wrap("check", j.db.Check(ctx)) }
+func (j *Journal) Check(ctx context.Context) error {
+	err := j.db.Check(ctx)
+	if err == nil {
+		err = j.checkDistributed(ctx)
+	}
+	return wrap("check", err)
+}
 
 // Queued returns how many writes wait to share a commit at this moment; see
 // [Config].MaxQueued.

@@ -6,7 +6,7 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-//go:embed query/*.sql
+//go:embed query/*.sql query/distributed/*.sql
 var queryFiles embed.FS
 
 // queries are the files of query/, ready for one schema.
@@ -23,16 +23,46 @@ type queries struct {
 	change, wake                    pgkit.Query
 	auditLog, pruneAudit            pgkit.Query
 	sweep, sweepEngines             pgkit.Query
+	enroll, owners, endLeases       pgkit.Query // for distributed tables alone
 }
 
-var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
+var (
+	queriesBySchema     = pgkit.BySchema[*queries]{Load: loadQueries}
+	distributedBySchema = pgkit.BySchema[*queries]{Load: loadDistributedQueries}
+)
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	if err := q.loadForms(schema); err != nil {
+	if err := q.loadForms(pgkit.ParseQuery, schema); err != nil {
 		return nil, err
 	}
-	return q, pgkit.LoadQueries(queryFiles, schema, map[string]*pgkit.Query{
+	return q, pgkit.LoadQueries(queryFiles, schema, q.files())
+}
+
+func loadDistributedQueries(schema string) (*queries, error) {
+	q := new(queries)
+	if err := q.loadForms(parseDistributed, schema); err != nil {
+		return nil, err
+	}
+	return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.files(), map[string]*pgkit.Query{
+		"start":      &q.start.one,
+		"enroll":     &q.enroll,
+		"owners":     &q.owners,
+		"end_leases": &q.endLeases,
+	})
+}
+
+// queries returns the statements that the tables need.
+func (c Config) queries() (*queries, error) {
+	if c.Distributed {
+		return distributedBySchema.For(c.Schema)
+	}
+	return queriesBySchema.For(c.Schema)
+}
+
+// files are the statements that are one file each.
+func (q *queries) files() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
 		"plan":           &q.plan,
 		"read_plan":      &q.readPlan,
 		"beat":           &q.beat,
@@ -57,5 +87,5 @@ func loadQueries(schema string) (*queries, error) {
 		"prune_audit":    &q.pruneAudit,
 		"sweep":          &q.sweep,
 		"sweep_engines":  &q.sweepEngines,
-	})
+	}
 }

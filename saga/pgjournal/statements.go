@@ -116,7 +116,7 @@ var finishColumns = []column[owned]{
 	col("revision", func(w *owned) int64 { return w.Revision }),
 	col("entries", func(w *owned) []byte { return w.log }),
 	col("result", func(w *owned) []byte { return w.stored.result }),
-	col("keep", func(w *owned) time.Duration { return w.Keep }),
+	col("keep", func(w *owned) pgtype.Interval { return fromNow(w.Keep, w.Status.Final()) }),
 	numbered[owned](),
 }
 
@@ -126,6 +126,8 @@ var appendColumns = append([]column[owned]{
 	col("wake_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.WakeAt) }),
 	col("cause", func(w *owned) []byte { return w.stored.cause }),
 	col("stuck_on", func(w *owned) []byte { return w.stored.stuckOn }),
+	col("turns", func(w *owned) pgtype.Interval { return fromNow(0, w.Status == journal.Compensating) }),
+	col("ends", func(w *owned) pgtype.Interval { return fromNow(0, w.Status > journal.Compensating) }),
 }, finishColumns...)
 
 func (s statements) append(writes ...owned) pgkit.Statement {
@@ -151,6 +153,11 @@ func (s statements) park(w owned) pgkit.Statement {
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
 		"park": w.stored.park, "lock_timeout": s.lockTimeout,
 	})
+}
+
+// fromNow is a time from now, or null.
+func fromNow(d time.Duration, valid bool) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: valid}
 }
 
 // present makes nil, which would be a null, an empty value.

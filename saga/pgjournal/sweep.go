@@ -24,14 +24,22 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := checkLimit(limit); err != nil {
 		return 0, err
 	}
-	st := j.query.sweep.Bind(pgx.NamedArgs{"limit": int64(limit)})
+	args := pgx.NamedArgs{"limit": int64(limit)}
+	if j.cfg.Distributed { // it waits for locks
+		args["lock_timeout"] = j.db.LockTimeout
+	}
+	st := j.query.sweep.Bind(args)
 	n, err := pgkit.RetryConflict(ctx, func() (int64, error) {
 		n, _, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[int64])
 		return n, err
 	})
 	if err == nil && int(n) < limit {
-		st := j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten})
-		_, err = pgkit.RetryConflict(ctx, func() (int64, error) { return pgkit.Exec(ctx, j.db.Writer, st) })
+		_, err = pgkit.RetryConflict(ctx, func() (int64, error) {
+			if j.cfg.Distributed {
+				return j.sweepLeases(ctx)
+			}
+			return pgkit.Exec(ctx, j.db.Writer, j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten}))
+		})
 	}
 	return int(n), wrap("sweep", err)
 }

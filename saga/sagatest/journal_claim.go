@@ -58,13 +58,15 @@ func claimKeepsTheSaga(c *check) {
 
 func claimCountsDeaths(c *check) {
 	r := c.start(c.heartbeat(gone))
+	lease := brief
 	for n := 1; n <= 3; n++ {
 		engine := newEngine()
 		c.eventually("the claim", func() bool {
-			engine = c.heartbeat(brief)
+			engine = c.heartbeat(lease)
 			claimed, err := c.journal.Claim(c.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1})
 			if errors.Is(err, journal.ErrLeaseLost) {
-				return false // on a slow machine its own lease was over first
+				lease *= 2 // on a slow machine its own lease was over first
+				return false
 			}
 			c.must("Claim", err)
 			if len(claimed) == 0 {
@@ -297,16 +299,18 @@ func claimAfterAnOutage(c *check) {
 
 func claimBacksOff(c *check) {
 	const backoff = 5 * brief
+	lease := brief
 	r := c.start(c.heartbeat(gone))
 	claim := func(backoff time.Duration) (claimed []journal.Record) {
 		c.eventually("the claim", func() bool {
-			engine := c.heartbeat(brief)
+			engine := c.heartbeat(lease)
 			var err error
 			claimed, err = c.journal.Claim(c.Context(), journal.ClaimRequest{
 				Engine: engine, Plans: []journal.PlanHash{planOf("checkout")}, Limit: 1, Backoff: backoff,
 			})
 			if errors.Is(err, journal.ErrLeaseLost) {
-				return false // on a slow machine its own lease was over first
+				lease *= 2 // on a slow machine its own lease was over first
+				return false
 			}
 			c.must("Claim", err)
 			return len(claimed) > 0

@@ -114,7 +114,7 @@ create table saga_plan (
 
 -- The verbs that were applied to sagas, with their actors. The table outlives the sagas.
 create table saga_audit (
-  id          bigint      generated always as identity primary key,
+  id          bigint      generated always as identity,
   at          timestamptz not null default clock_timestamp(),
   saga        uuid        not null,
   verb        text        not null,
@@ -123,9 +123,10 @@ create table saga_audit (
   reason      text        not null,
   from_status smallint    not null,
   to_status   smallint    not null,
-  fence       bigint      not null
+  fence       bigint      not null,
+  primary key (saga, id)
 );
-create index saga_audit_saga on saga_audit (saga);
+create index saga_audit_id on saga_audit (id);
 
 -- The migration steps that were taken. A program can use the tables if it knows each version that
 -- is an oldest here. So a step that only adds something leaves older programs ready.

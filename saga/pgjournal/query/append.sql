@@ -6,14 +6,16 @@
 -- the owner gives the saga up. The saga is then due at that time, even if the owner names a later
 -- time. form.go has further forms, for several writes and for a saga that completes. If two
 -- writes of a flush name one saga, the statement carries out one of them.
+-- Citus refuses a time in a case expression of columns. So @turns and @ends are 0 if the write turns
+-- or ends the saga, and null otherwise.
 update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
-  recovery_attempts = case octet_length(o.entries) when 0 then i.recovery_attempts else 0 end,
+  recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
-  turned_at = case o.status when 2 then coalesce(i.turned_at, statement_timestamp()) else i.turned_at end,
-  finished_at = case when o.status > 2 then statement_timestamp() end,
-  expires_at = case when o.status in (3, 4, 6) then statement_timestamp() + o.keep end,
+  turned_at = least(i.turned_at, statement_timestamp() + o.turns),
+  finished_at = statement_timestamp() + o.ends,
+  expires_at = statement_timestamp() + o.keep,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
   engine = case when o.wake_at is null then i.engine else '00000000-0000-0000-0000-000000000000' end,
   clean = o.wake_at is not null, wake_at = case when o.status > 2 then null else least(o.wake_at, i.wake_at) end,
@@ -22,8 +24,9 @@ from (
   select @id::uuid as id, @engine::uuid as engine, @fence::bigint as fence, @revision::bigint as revision,
     @entries::bytea as entries, @status::smallint as status, @deadline_at::timestamptz as deadline_at,
     @wake_at::timestamptz as wake_at, @cause::bytea as cause, @stuck_on::bytea as stuck_on,
-    @result::bytea as result, @keep::interval as keep, @n::integer as n
-  where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null
+    @result::bytea as result, @turns::interval as turns,
+    @ends::interval as ends, @keep::interval as keep, @n::integer as n
+  where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) o
 where i.id = o.id and i.fence = o.fence and i.engine = o.engine and i.revision = o.revision - 1 and i.status in (1, 2)
   and octet_length(i.entries) + octet_length(o.entries) <= i.entry_room

@@ -3,6 +3,8 @@
 -- revision. The revision stays: a reader finds the same entries as before.
 update /*schema*/saga
 set entries = @entries, entry_room = 65536 + 2 * octet_length(@entries::bytea) + @needed::integer
-from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-where s.lock_timeout is not null and id = @id and fence = @fence and revision = @revision
+from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s -- plain
+where s.lock_timeout is not null and -- plain
+--distributed where
+  id = @id and fence = @fence and revision = @revision
 returning true

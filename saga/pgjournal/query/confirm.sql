@@ -4,7 +4,11 @@
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
   created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now,
   true as synchronous
-from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s
-cross join /*schema*/saga i
-where s.settings is not null and id = @id
+from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
+cross join -- plain
+--distributed from
+  /*schema*/saga i
+where s.settings is not null and -- plain
+--distributed where
+  id = @id
 for no key update of i

@@ -3,4 +3,4 @@
 insert into /*schema*/saga_engine as e (id, lease_until, has_left)
 values (@engine, statement_timestamp(), true)
 on conflict (id) do update
-set lease_until = statement_timestamp(), has_left = true
+set lease_until = excluded.lease_until, has_left = true

@@ -4,6 +4,7 @@
 -- reason.
 update /*schema*/saga
 set revision = @revision, engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff', clean = false, wake_at = null, stuck_on = @park
-where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null
-  and id = @id and fence = @fence and engine = @engine and revision = @revision - 1 and status in (1, 2)
+where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null and -- plain
+--distributed where
+  id = @id and fence = @fence and engine = @engine and revision = @revision - 1 and status in (1, 2)
 returning true

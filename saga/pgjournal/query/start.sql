@@ -14,7 +14,7 @@ from (
   select @id::uuid as id, @engine::uuid as engine, @plan::bytea as plan, @input_hash::bytea as input_hash,
     @name::text as name, @version::integer as version, @scope::text as scope, @key::text as key,
     @input::bytea as input, @fence::bigint as fence
-  where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null
+  where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) r
 on conflict (id) do nothing
 returning id, engine, created_at

@@ -7,10 +7,13 @@ with woken as (
   update /*schema*/saga i
   set entries = i.entries || @entries, wake_at = case
       when i.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then i.wake_at -- parked
-      when i.engine = '00000000-0000-0000-0000-000000000000' and i.wake_at <= statement_timestamp() then i.wake_at
-      else statement_timestamp() end
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s
-  where s.lock_timeout is not null and i.id = @id and i.revision = @revision and i.status in (1, 2)
+      when i.engine = '00000000-0000-0000-0000-000000000000' and i.wake_at <= n.now then i.wake_at
+      else n.now end
+  from (select statement_timestamp() as now) n
+  cross join (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout) s -- plain
+  where s.lock_timeout is not null and -- plain
+--distributed where
+    i.id = @id and i.revision = @revision and i.status in (1, 2)
   returning i.*
 ), logged as (
   insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)

@@ -1,0 +1,100 @@
+package pgjournal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// A node of a distributed table locks a row only by its key. A statement over all nodes cannot rank
+// the sagas of several plans, and cannot change the leases.
+
+// claimableByPlan is claimable.sql for distributed tables, which are asked for each plan.
+func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) ([]candidate, error) {
+	type ranked struct {
+		candidate
+
+		place          int // in its plan
+		since, created pgtype.Timestamptz
+	}
+	var all []ranked
+	for _, plan := range req.Plans {
+		st := j.query.claimable.Bind(pgx.NamedArgs{
+			"engine": uuid(req.Engine), "plan": plan[:], "parked": slices.Contains(req.Parked, plan),
+			"limit": int64(min(req.PerPlan, req.Limit)), "backoff": req.Backoff, "passed": passed,
+		})
+		found, err := pgkit.All(ctx, j.db.Pool, st, func(row pgx.CollectableRow) (c ranked, err error) {
+			return c, row.Scan(&c.hasLease, &c.id, &c.revision, &c.since, &c.created)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			found[i].place = i
+		}
+		all = append(all, found...)
+	}
+	// Rows come in order from each plan.
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), a.since.Time.Compare(b.since.Time), a.created.Time.Compare(b.created.Time))
+	})
+	first := make([]candidate, min(len(all), req.Limit))
+	for i := range first {
+		first[i] = all[i].candidate
+	}
+	return first, nil
+}
+
+// takeByKey is claim.sql for distributed tables: one statement for each saga, all in one transaction
+// and one round trip. No statement waits for a lock.
+func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []pgtype.UUID, revisions []int64) ([]stored, error) {
+	return pgkit.RetryConflict(ctx, func() (claimed []stored, err error) {
+		batch := new(pgx.Batch)
+		for i, id := range ids {
+			st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "id": id, "revision": revisions[i]})
+			if err := st.Err(); err != nil {
+				return nil, err
+			}
+			batch.Queue(st.SQL, st.Args...).Query(func(rows pgx.Rows) error {
+				got, err := pgx.CollectRows(rows, j.sealer.scanStored)
+				claimed = append(claimed, got...)
+				return err
+			})
+		}
+		if err := pgkit.SendBatch(ctx, j.db.Writer, batch); err != nil {
+			return nil, err
+		}
+		return claimed, nil
+	})
+}
+
+// enroll gives an engine of distributed tables its first lease.
+func (j *Journal) enroll(ctx context.Context, engine journal.EngineID, lease time.Duration) (bool, error) {
+	st := j.query.enroll.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
+	return ok, err
+}
+
+// sweepLeases is sweep_engines.sql for distributed tables. It asks which engines own sagas before
+// it changes the leases, which are on every node.
+func (j *Journal) sweepLeases(ctx context.Context) (int64, error) {
+	owners, err := pgkit.All(ctx, j.db.Pool, j.query.owners.Bind(nil), pgx.RowTo[pgtype.UUID])
+	if err != nil {
+		return 0, err
+	}
+	if owners == nil {
+		owners = []pgtype.UUID{}
+	}
+	n, err := pgkit.Exec(ctx, j.db.Writer, j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten, "owners": owners}))
+	if err != nil || len(owners) == 0 {
+		return n, err
+	}
+	return pgkit.Exec(ctx, j.db.Writer, j.query.endLeases.Bind(pgx.NamedArgs{"owners": owners}))
+}
