@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
@@ -71,9 +72,9 @@ func measureChaos(ctx context.Context, e effort) ([]figure, error) {
 			{Name: "requests", Value: float64(n.requests)},
 		}}
 		if c.name == ours.name {
-			f.Measures[0].Goal, f.Measures[1].Goal = atMost(0), atMost(0)
+			f.Measures[0].Goal, f.Measures[1].Goal = benchkit.AtMost(0), benchkit.AtMost(0)
 			f.Measures = append(f.Measures,
-				measure{Name: "labelled NotSent or Rejected, with effect", Value: float64(n.wrongly), Goal: atMost(0)},
+				measure{Name: "labelled NotSent or Rejected, with effect", Value: float64(n.wrongly), Goal: benchkit.AtMost(0)},
 				measure{Name: "NotSent", Value: float64(n.labels[retry.NotSent])},
 				measure{Name: "Rejected", Value: float64(n.labels[retry.Rejected])},
 				measure{Name: "Unknown", Value: float64(n.labels[retry.Unknown])})

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func deadlineConditions(e effort) string {
@@ -27,11 +29,11 @@ func measureDeadline(ctx context.Context, e effort) ([]figure, error) {
 			return nil, err
 		}
 		f := figure{Name: c.name, Measures: []measure{
-			{Name: "back after", Value: percentile(took, 0.5), Unit: milliseconds},
+			{Name: "back after", Value: percentile(took, 0.5), Unit: "ms"},
 			{Name: "sees the 429 in", Value: 100 * float64(visible) / float64(len(took)), Unit: "%"},
 		}}
 		if c.name == ours.name {
-			f.Measures[0].Goal, f.Measures[1].Goal = below(5), atLeast(100)
+			f.Measures[0].Goal, f.Measures[1].Goal = benchkit.Below(5), benchkit.AtLeast(100)
 		}
 		figures = append(figures, f)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func deriveConditions(e effort) string {
@@ -63,8 +64,8 @@ func measureDerive(_ context.Context, e effort) ([]figure, error) {
 				{Name: "allocations", Value: s.allocs()},
 			}}
 			if op.name != nameFormula {
-				f.Measures[1].Goal = atMost(map[string]float64{nameDerive: 1, nameAppend: 0}[op.name])
-				f.Measures = append(f.Measures, s.times("the formula's", all[nameFormula], atMost(1.3))...)
+				f.Measures[1].Goal = benchkit.AtMost(map[string]float64{nameDerive: 1, nameAppend: 0}[op.name])
+				f.Measures = append(f.Measures, s.times("the formula's", all[nameFormula], benchkit.AtMost(1.3))...)
 			}
 			figures = append(figures, f)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func hopsConditions(effort) string {
@@ -31,7 +32,7 @@ var hopCases = []hopCase{
 	{retryable, "go-retryablehttp, 5 attempts", 0, false, nil},
 	{failsafePlain, "failsafehttp, 3 attempts", 0, false, nil},
 	{ours, "retry, 4 attempts, hops that pass nothing on", 4, false, nil},
-	{ours, "retry, 4 attempts", 4, true, atMost(4)},
+	{ours, "retry, 4 attempts", 4, true, benchkit.AtMost(4)},
 }
 
 func measureHops(ctx context.Context, _ effort) ([]figure, error) {

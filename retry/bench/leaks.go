@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func leaksConditions(e effort) string {
@@ -44,7 +46,7 @@ func measureLeaks(ctx context.Context, e effort) ([]figure, error) {
 			{Name: "bodies unclosed", Value: float64(left.bodies)},
 		}}
 		if c.name == ours.name {
-			f.Measures[0].Goal, f.Measures[1].Goal, f.Measures[2].Goal = atMost(2), atMost(0), atMost(0)
+			f.Measures[0].Goal, f.Measures[1].Goal, f.Measures[2].Goal = benchkit.AtMost(2), benchkit.AtMost(0), benchkit.AtMost(0)
 		}
 		figures = append(figures, f)
 	}

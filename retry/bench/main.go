@@ -12,29 +12,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
-)
 
-const (
-	exitOK = iota
-	exitShort
-	exitNoVerdict
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	benchkit.Main(func(ctx context.Context) int { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }
 
 // A bench answers one question.
@@ -92,23 +81,11 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 // run is the program without the process around it: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parseOptions(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, err)
-		return exitNoVerdict
+		return benchkit.BadFlags(err, stderr)
 	}
 	r, err := measureAll(ctx, opts, stderr)
-	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
-	switch {
-	case err != nil:
-		_, _ = fmt.Fprintln(stderr, "bench:", err)
-		return exitNoVerdict
-	case r.short():
-		return exitShort
-	}
-	return exitOK
+	return r.Finish(err, stdout, stderr, opts.json)
 }
 
 func measureAll(ctx context.Context, opts options, progress io.Writer) (report, error) {
@@ -116,7 +93,7 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (report, 
 	if opts.short {
 		amount = brief
 	}
-	r := report{Machine: thisMachine(), Judged: !opts.short}
+	r := report{Machine: benchkit.ThisMachine(), Judged: !opts.short}
 	for _, b := range benches {
 		if len(opts.only) > 0 && !slices.Contains(opts.only, b.name) {
 			continue
@@ -129,7 +106,7 @@ func measureAll(ctx context.Context, opts options, progress io.Writer) (report, 
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", b.name, err)
 		}
-		r.Sections = append(r.Sections, newSection(b, amount, figures, r.Judged))
+		r.Add(section{Name: b.name, Title: b.title, Conditions: b.conditions(amount), Figures: figures})
 	}
 	return r, nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 // curveWorkers is how many calls are under way at once.
@@ -31,8 +33,8 @@ var outageContenders = []contender{
 // curveGoals are those of package retry, by the percentage of failures: of
 // success in percent, and of requests per call.
 var curveGoals = map[int]struct{ success, load *goal }{
-	10:  {atLeast(99), atMost(1.12)},
-	100: {nil, atMost(1.10)},
+	10:  {benchkit.AtLeast(99), benchkit.AtMost(1.12)},
+	100: {nil, benchkit.AtMost(1.10)},
 }
 
 func measureOutages(ctx context.Context, e effort) ([]figure, error) {
@@ -61,8 +63,8 @@ func measureCurve(ctx context.Context, c contender, failing, calls int) (figure,
 	f := figure{Name: fmt.Sprintf("%s, %d %% fail", c.name, failing), Measures: []measure{
 		{Name: "success", Value: 100 * float64(succeeded) / float64(calls), Unit: "%"},
 		{Name: "requests per call", Value: float64(callee.requests.Load()) / float64(calls), Unit: "x"},
-		{Name: "p50", Value: percentile(took, 0.5), Unit: milliseconds},
-		{Name: "p99", Value: percentile(took, 0.99), Unit: milliseconds},
+		{Name: "p50", Value: percentile(took, 0.5), Unit: "ms"},
+		{Name: "p99", Value: percentile(took, 0.99), Unit: "ms"},
 	}}
 	if goals, ok := curveGoals[failing]; ok && c.name == ours.name {
 		f.Measures[0].Goal, f.Measures[1].Goal = goals.success, goals.load

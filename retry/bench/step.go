@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 // The step outage's callee has twice the capacity that it needs.
@@ -76,7 +78,7 @@ func measureStep(ctx context.Context, c contender, e effort) (figure, error) {
 		{Name: "calls of it that succeed at last", Value: 100 * float64(good) / float64(len(during)), Unit: "%"},
 	}}
 	if c.name == ours.name {
-		f.Measures[0].Goal = atMost(1)
+		f.Measures[0].Goal = benchkit.AtMost(1)
 	}
 	return f, nil
 }

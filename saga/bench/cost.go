@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func costConditions(e effort) string {
@@ -14,8 +16,8 @@ func costConditions(e effort) string {
 
 // Goals of one saga of three steps.
 var (
-	stepsGoals = costGoals{statements: atMost(5), transactions: atMost(4), wal: atMost(1536)}
-	edgesGoals = costGoals{statements: atMost(5), transactions: atMost(2), wal: atMost(1536)}
+	stepsGoals = costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(4), wal: benchkit.AtMost(1536)}
+	edgesGoals = costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(2), wal: benchkit.AtMost(1536)}
 )
 
 // costGoals are nil for others.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 // startTestCluster is a bench's server for the time of a test.
@@ -88,7 +90,7 @@ func TestMeasureCosts(t *testing.T) {
 		dbosEdges.name: {4, 2},
 	}
 	for _, f := range figures {
-		f.judge()
+		f.Judge()
 		statements, commits, wal := f.Measures[0].Value, f.Measures[1].Value, f.Measures[2].Value
 		require.Positive(t, wal, f.Name)
 		if counts, ok := want[f.Name]; ok {
@@ -100,7 +102,7 @@ func TestMeasureCosts(t *testing.T) {
 			require.Greater(t, statements, 50.)
 		}
 		if goalsOf(contender{name: f.Name}) != (costGoals{}) {
-			require.Equal(t, good, f.Verdict, f.values())
+			require.Equal(t, benchkit.Good, f.Verdict, f.Values())
 		}
 	}
 }

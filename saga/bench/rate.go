@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func rateConditions(e effort) string {
@@ -17,8 +19,8 @@ func rateConditions(e effort) string {
 
 // rateGoals are of the rate by DBOS', by contender and number of callers.
 var rateGoals = map[string]map[int]*goal{
-	ourSteps.name: {1: atLeast(2), 32: atLeast(4)},
-	ourEdges.name: {1: atLeast(4), 32: atLeast(8)},
+	ourSteps.name: {1: benchkit.AtLeast(2), 32: benchkit.AtLeast(4)},
+	ourEdges.name: {1: benchkit.AtLeast(4), 32: benchkit.AtLeast(8)},
 }
 
 // A lap is how one contender did in one round.
@@ -60,9 +62,9 @@ func rateFigures(entrants []*entrant, laps map[string][]lap, callers int) []figu
 		mine := laps[each.name]
 		f := figure{Name: fmt.Sprintf("%s, callers: %d", each.name, callers), Measures: []measure{
 			spreadOf(mine, lap.perSecond).measure("rate", "/s", nil),
-			spreadOf(mine, lap.waiting).measure("wait", milliseconds, nil),
-			spreadOf(mine, lap.clientCPU).measure("CPU here", milliseconds, nil),
-			spreadOf(mine, lap.serverCPU).measure("CPU of the server", milliseconds, nil),
+			spreadOf(mine, lap.waiting).measure("wait", "ms", nil),
+			spreadOf(mine, lap.clientCPU).measure("CPU here", "ms", nil),
+			spreadOf(mine, lap.serverCPU).measure("CPU of the server", "ms", nil),
 		}}
 		if each.name != dbosSteps.name {
 			parts := ratios(mine, others, lap.perSecond)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func TestMeasureRates(t *testing.T) {
@@ -48,12 +50,12 @@ func TestRateFigures(t *testing.T) {
 		{Name: "wait", Value: 1000, Unit: "ms", Low: 1000, High: 1000},
 		{Name: "CPU here", Value: 1, Unit: "ms", Low: 1, High: 1},
 		{Name: "CPU of the server", Value: 2, Unit: "ms", Low: 2, High: 2},
-		{Name: "by DBOS", Value: 3, Unit: "x", Low: 1, High: 4, Goal: atLeast(4)},
+		{Name: "by DBOS", Value: 3, Unit: "x", Low: 1, High: 4, Goal: benchkit.AtLeast(4)},
 	}, figures[0].Measures)
 	require.Len(t, figures[1].Measures, 4, "DBOS by itself says nothing")
 	require.Equal(t, measure{Name: "by DBOS", Value: 0.1, Unit: "x", Low: 0.1, High: 0.1}, figures[2].Measures[4])
-	figures[0].judge()
-	require.Equal(t, tooShort, figures[0].Verdict)
+	figures[0].Judge()
+	require.Equal(t, benchkit.TooShort, figures[0].Verdict)
 	require.Nil(t, rateFigures(entrants, all, 256)[0].Measures[4].Goal, "256 callers are reported, and not judged")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -37,7 +38,7 @@ func measureArticles(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	others = append(others, r.describe(singleStatements.name, ours))
 	return append([]figure{{Name: "articles", Prototype: "2.8", Measures: []measure{
-		r.ratio(ours, best, (*cell).rate).measure("rate by the best ("+best+")", times, atLeast(3)),
+		r.ratio(ours, best, (*cell).rate).measure("rate by the best ("+best+")", times, benchkit.AtLeast(3)),
 		r.ratio(ours, best, (*cell).p99).measure("p99 by its", times, nil),
 	}}}, others...), nil
 }

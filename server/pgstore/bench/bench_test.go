@@ -67,7 +67,7 @@ func requireFigures(t *testing.T, bench string, figures []figure) {
 	judged := 0
 	for _, f := range figures {
 		require.NotEmpty(t, f.Measures, f.Name)
-		f.judge()
+		f.Judge()
 		if strings.HasPrefix(f.Name, "… ") {
 			require.Empty(t, f.Verdict, "%s: what is told beside has no goal", f.Name)
 			continue

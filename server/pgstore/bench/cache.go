@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -63,9 +64,9 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	if err != nil {
 		return nil, err
 	}
-	measures := []measure{spreadOf(each).measure("replay", microseconds, atMost(1)), spreadOf(cpu).measure("CPU", microseconds, nil)}
+	measures := []measure{spreadOf(each).measure("replay", microseconds, benchkit.AtMost(1)), spreadOf(cpu).measure("CPU", microseconds, nil)}
 	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: append(
-		measures, db.statements("statements", []float64{after - before}, atMost(0))...,
+		measures, db.statements("statements", []float64{after - before}, benchkit.AtMost(0))...,
 	)}, costs}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -86,9 +87,9 @@ func measureContested(ctx context.Context, l *lab, e effort) (_ []figure, err er
 	}
 	name := fmt.Sprintf("contested with -race, 2 × %d callers, %d keys", e.contestants, e.contestedKeys)
 	return []figure{{Name: name, Prototype: "met without -race", Measures: []measure{
-		number("keys without exactly one winner", float64(odd), "", atMost(0)),
-		number("deadlocks", float64(deadlocks), "", atMost(0)),
-		number("errors", float64(failures), "", atMost(0)),
+		number("keys without exactly one winner", float64(odd), "", benchkit.AtMost(0)),
+		number("deadlocks", float64(deadlocks), "", benchkit.AtMost(0)),
+		number("errors", float64(failures), "", benchkit.AtMost(0)),
 		number("claims", float64(claims), "", nil),
 		number("flushes taken apart", float64(apart), "", nil),
 		number("flushes sent again", float64(again), "", nil),

@@ -22,7 +22,7 @@ func TestContested(t *testing.T) {
 	figures, err := measureContested(t.Context(), newLab(t), mini)
 	require.NoError(t, err)
 	for _, m := range figures[0].Measures {
-		require.True(t, m.Goal == nil || m.Goal.met(m.Value), "%s: %g", m.Name, m.Value)
+		require.True(t, m.Goal == nil || m.Goal.Met(m.Value), "%s: %g", m.Name, m.Value)
 	}
 }
 

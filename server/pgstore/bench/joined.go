@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
@@ -59,7 +60,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		return one.ratio(name, businessAlone, (*cell).p50).measure(name, times, nil)
 	}
 	goalOf := func(name string, least float64) measure {
-		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, atLeast(least))
+		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, benchkit.AtLeast(least))
 	}
 	return slices.Concat([]figure{
 		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{

@@ -21,29 +21,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
-	"syscall"
-)
 
-const (
-	exitOK = iota
-	exitShort
-	exitNoVerdict
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
-	code := exitOK
-	if os.Getenv(roleVariable) == "" {
-		code = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	} else if err := play(ctx, os.Stdin, os.Stdout); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		code = exitNoVerdict
-	}
-	stop()
-	os.Exit(code)
+	benchkit.Main(func(ctx context.Context) int {
+		if os.Getenv(roleVariable) == "" {
+			return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		}
+		if err := play(ctx, os.Stdin, os.Stdout); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			return benchkit.ExitNoVerdict
+		}
+		return benchkit.ExitOK
+	})
 }
 
 // A bench answers one question.
@@ -120,23 +113,11 @@ func (o options) chosen() (chosen []bench) {
 // run is the program without the process around it: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parseOptions(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, err)
-		return exitNoVerdict
+		return benchkit.BadFlags(err, stderr)
 	}
 	r, err := measureAll(ctx, opts, opts.effort(), stderr)
-	err = errors.Join(err, r.write(stdout, opts.json)) // what was measured before an error, too
-	switch {
-	case err != nil:
-		_, _ = fmt.Fprintln(stderr, "bench:", err)
-		return exitNoVerdict
-	case r.short():
-		return exitShort
-	}
-	return exitOK
+	return r.Finish(err, stdout, stderr, opts.json)
 }
 
 // errTooLong: what was to be brief was not.
@@ -148,12 +129,12 @@ func measureAll(ctx context.Context, opts options, amount effort, progress io.Wr
 		ctx, cancel = context.WithTimeoutCause(ctx, amount.limit, fmt.Errorf("%w: %v", errTooLong, amount.limit))
 		defer cancel()
 	}
-	r = report{Machine: thisMachine(), Judged: !opts.short, Rounds: amount.String()}
+	r = report{Machine: benchkit.ThisMachine(), Judged: !opts.short, Rounds: amount.String()}
 	l := lab{log: amount.log, profiler: profiler{folder: opts.profiles}}
 	defer func() { err = errors.Join(err, l.close()) }()
 	for _, b := range opts.chosen() {
 		_, _ = fmt.Fprintln(progress, "bench:", b.name)
-		err := r.add(ctx, &l, b, amount)
+		err := add(ctx, &r, &l, b, amount)
 		if errors.Is(err, errNoRedis) || errors.Is(err, errNotBuilt) {
 			r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s (%v)", b.name, err))
 			_, _ = fmt.Fprintln(progress, "bench: left out:", b.name, err)
@@ -174,7 +155,7 @@ func measureAll(ctx context.Context, opts options, amount effort, progress io.Wr
 }
 
 // add measures one bench into the report.
-func (r *report) add(ctx context.Context, l *lab, b bench, amount effort) error {
+func add(ctx context.Context, r *report, l *lab, b bench, amount effort) error {
 	before, err := readUsage()
 	if err != nil {
 		return err
@@ -190,9 +171,10 @@ func (r *report) add(ctx context.Context, l *lab, b bench, amount effort) error 
 	if err != nil {
 		return err
 	}
-	s := newSection(b, figures, r.Judged)
-	s.Others, s.Load = after.since(before).others(), load()
-	r.Sections = append(r.Sections, s)
+	r.Add(section{
+		Name: b.name, Title: b.title, Conditions: b.conditions, Figures: figures,
+		Others: after.since(before).others(), Load: load(),
+	})
 	l.name(&r.Machine)
 	return nil
 }

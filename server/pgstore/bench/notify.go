@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 const (
@@ -56,10 +58,10 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 			return nil, err
 		}
 		figures = append(figures, figure{Name: disk.name, Prototype: disk.prototype, Measures: []measure{
-			r.ratio(waitersOnSome, waitersPoll, (*cell).rate).measure("rate by that without notifications", times, atLeast(0.97)),
+			r.ratio(waitersOnSome, waitersPoll, (*cell).rate).measure("rate by that without notifications", times, benchkit.AtLeast(0.97)),
 			r.ratio(waitersOnSome, nobodyWaits, (*cell).rate).measure("by that without waiters", times, nil),
 			number("keys noted", noted, percent, nil),
-		}}, r.describe(waitersOnSome).at(disk.name), r.describe(waitersPoll).at(disk.name), r.describe(nobodyWaits).at(disk.name))
+		}}, r.describe(waitersOnSome).At(disk.name), r.describe(waitersPoll).At(disk.name), r.describe(nobodyWaits).At(disk.name))
 	}
 	return figures, nil
 }

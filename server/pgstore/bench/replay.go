@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -64,20 +65,20 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	}
 	figures := []figure{
 		{Name: "replay, 1 caller", Prototype: "3.5 (function), select by key 1.95", Measures: []measure{
-			one.ratio(replays, selectOne, (*cell).p50).measure("p50 by SELECT 1", times, atMost(2.2)),
+			one.ratio(replays, selectOne, (*cell).p50).measure("p50 by SELECT 1", times, benchkit.AtMost(2.2)),
 			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
 			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
 		}},
 		{Name: "replay, what it writes", Prototype: "0", Measures: writes},
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
-			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, atLeast(0.9)),
+			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, benchkit.AtLeast(0.9)),
 			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
 			many.ratio(unexpected, selectOne, (*cell).rate).measure("a duplicate's by SELECT 1", times, nil),
 		}},
 	}
-	figures = append(figures, costs.at("1 caller"))
+	figures = append(figures, costs.At("1 caller"))
 	for _, name := range []string{replays, unexpected, selectOne, selectByKey} {
-		figures = append(figures, one.describe(name).at("1 caller"), many.describe(name).at("64 callers"))
+		figures = append(figures, one.describe(name).At("1 caller"), many.describe(name).At("64 callers"))
 	}
 	return figures, nil
 }
@@ -190,10 +191,10 @@ type written struct{ wal, own, transactions, sent []float64 }
 // last write. That falls into some turn, and the repeats did not cause it.
 func (w written) measures(on *database, kind string) []measure {
 	all := []measure{
-		number("WAL with nothing but "+kind+", in the quietest turn", slices.Min(w.wal), byteCount, atMost(0)),
-		number("their transaction ids", slices.Max(w.transactions), "", atMost(0)),
+		number("WAL with nothing but "+kind+", in the quietest turn", slices.Min(w.wal), byteCount, benchkit.AtMost(0)),
+		number("their transaction ids", slices.Max(w.transactions), "", benchkit.AtMost(0)),
 	}
-	all = append(all, on.statements("bytes of WAL by their statements", []float64{slices.Max(w.own)}, atMost(0))...)
+	all = append(all, on.statements("bytes of WAL by their statements", []float64{slices.Max(w.own)}, benchkit.AtMost(0))...)
 	return append(all, on.statements("their statements each", w.sent, nil)...)
 }
 

@@ -44,7 +44,7 @@ func TestDuplicates_written(t *testing.T) {
 			require.NoError(t, err)
 			var short []string
 			for _, m := range w.measures(counted, "repeats") {
-				if m.Goal != nil && !m.Goal.met(m.Value) {
+				if m.Goal != nil && !m.Goal.Met(m.Value) {
 					short = append(short, m.Name)
 				}
 			}
@@ -67,7 +67,7 @@ func TestReplay_writes(t *testing.T) {
 		if m.Goal == nil { // statements
 			continue
 		}
-		require.True(t, m.Goal.met(m.Value), "%s: %g", m.Name, m.Value)
+		require.True(t, m.Goal.Met(m.Value), "%s: %g", m.Name, m.Value)
 		judged = append(judged, m.Name)
 	}
 	require.Equal(t, []string{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -41,8 +42,8 @@ func measureSizes(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	}
 	rows := float64(e.loops)
 	return []figure{{Name: "sizes", Prototype: "30.5; 407", Measures: []measure{
-		number("index of keys", built/rows, byteCount, atMost(32)),
-		number("table", table/rows, byteCount, atMost(450)),
+		number("index of keys", built/rows, byteCount, benchkit.AtMost(32)),
+		number("table", table/rows, byteCount, benchkit.AtMost(450)),
 		number("index of keys as it grew", grown/rows, byteCount, nil),
 		number("index for the sweep", expiry/rows, byteCount, nil),
 	}}}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -37,7 +38,7 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return slices.Concat([]figure{
 		{Name: "slow256", Prototype: "5.2", Measures: []measure{
-			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, atLeast(5.5)),
+			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, benchkit.AtLeast(5.5)),
 		}},
 		{Name: "… by base with 32 connections", Measures: []measure{r.ratio(ours, base32, (*cell).rate).measure("rate", times, nil)}},
 		{Name: "… 64 callers", Measures: []measure{

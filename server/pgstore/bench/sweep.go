@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -34,7 +35,7 @@ func measureSweep(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		seconds = append(seconds, p.took.Seconds())
 	}
 	return []figure{{Name: "sweep", Prototype: "within noise at 150 k", Measures: []measure{
-		spreadOf(ratios).measure(fmt.Sprintf("p99 with a sweep of %d rows by that without", e.sweepRows), times, atMost(1.25)),
+		spreadOf(ratios).measure(fmt.Sprintf("p99 with a sweep of %d rows by that without", e.sweepRows), times, benchkit.AtMost(1.25)),
 		spreadOf(baseline).measure("p99 without", milliseconds, nil),
 		spreadOf(swept).measure("p99 with", milliseconds, nil),
 		spreadOf(seconds).measure("the sweep took", "s", nil),

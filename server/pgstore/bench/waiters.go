@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -43,8 +44,8 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 		return nil, err
 	}
 	return []figure{
-		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: heard.measures(db, atMost(1), atMost(3))},
-		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: polled.measures(db, nil, atMost(10))},
+		{Name: "waiters, NOTIFY", Prototype: "0.27 / 0.72 ms; 2", Measures: heard.measures(db, benchkit.AtMost(1), benchkit.AtMost(3))},
+		{Name: "waiters, shared poller", Prototype: "p99 8.3 ms; 2", Measures: polled.measures(db, nil, benchkit.AtMost(10))},
 		{Name: "… at the owner's guard", Measures: near.times(nil, nil)},
 		{Name: "… bare", Measures: told.times(nil, nil)},
 	}, nil
@@ -55,7 +56,7 @@ func measureWaiters(ctx context.Context, l *lab, e effort) (_ []figure, err erro
 type waits struct{ p50, p99, sent []float64 }
 
 func (w waits) measures(db *database, p50, p99 *goal) []measure {
-	return append(w.times(p50, p99), db.statements("statements per waiter", w.sent, atMost(3))...)
+	return append(w.times(p50, p99), db.statements("statements per waiter", w.sent, benchkit.AtMost(3))...)
 }
 
 func (w waits) times(p50, p99 *goal) []measure {

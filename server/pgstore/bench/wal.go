@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -30,8 +31,8 @@ func measureWAL(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return []figure{
 		{Name: "wal", Prototype: "0.93–1.0; 99.9 %", Measures: []measure{
-			r.ratio(ours, base, (*cell).walEach).measure("WAL by base", times, atMost(1.02)),
-			number("HOT updates", hot, percent, atLeast(99)),
+			r.ratio(ours, base, (*cell).walEach).measure("WAL by base", times, benchkit.AtMost(1.02)),
+			number("HOT updates", hot, percent, benchkit.AtLeast(99)),
 		}},
 		{Name: "… " + oursAlone, Measures: []measure{
 			r.ratio(oursAlone, base, (*cell).walEach).measure("WAL by base", times, nil),

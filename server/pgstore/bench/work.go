@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanonce/fanonce/internal/benchkit"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -58,9 +59,9 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	ceiling := workers / workTime.Seconds()
 	return slices.Concat([]figure{
 		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
-			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).measure("of 256/20 ms", percent, atLeast(85)),
+			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).measure("of 256/20 ms", percent, benchkit.AtLeast(85)),
 			number("handlers took", took, milliseconds, nil),
-			number("connections held", float64(held), "", atMost(0)),
+			number("connections held", float64(held), "", benchkit.AtMost(0)),
 		}},
 	}, busy, []figure{r.describe(ours)}), nil
 }
