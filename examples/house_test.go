@@ -50,6 +50,7 @@ var rooms = []struct {
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
+	{"internal/benchkit", nil},
 	{"internal/pgkit", []string{pgx}},
 	{"internal/pgkittest", []string{"server/pgtest", pgx}},
 	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", pgx}},
