@@ -138,7 +138,7 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 	ends := []store.Settlement{
 		completion,
 		{State: store.StateReleased, MaybeRan: true},
-		{State: store.StateUnknown},
+		{State: store.StateInProgress}, // it counts as dead. An unknown key has a commit of its own
 		{State: store.StateCompleted, Answer: store.Answer{Status: 204}, ReplayFor: time.Hour, KeepAnswer: time.Minute},
 		completion,
 	}
@@ -175,7 +175,7 @@ func TestCombining_everyKindOfWrite(t *testing.T) {
 		require.Equal(t, end.State, r.State)
 		require.Equal(t, end.Answer, r.Answer)
 		require.Equal(t, end.MaybeRan, r.MaybeRan)
-		require.Equal(t, end.State == store.StateUnknown, r.LeaseLeft() <= 0)
+		require.Equal(t, end.State == store.StateInProgress, r.LeaseLeft() <= 0)
 		require.Equal(t, end.State == store.StateCompleted, !r.ReplayUntil.IsZero())
 		require.Equal(t, end.KeepAnswer > 0, !r.AnswerUntil.IsZero())
 		if end.KeepAnswer > 0 {

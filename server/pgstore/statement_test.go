@@ -44,7 +44,9 @@ func TestStatements_needNoSession(t *testing.T) {
 			require.True(t, strings.HasSuffix(call, ", true)"), "%s: %s outlives its transaction", file, call)
 		}
 		require.Truef(t, strings.HasPrefix(string(text), "-- "), "%s does not say what it does", file)
-		require.NotContains(t, sql, "on conflict (key) do update", "%s: a duplicate would write", file)
+		if !strings.Contains(sql, "insert into /*schema*/idempotency_attention ") { // which no duplicate is noted in
+			require.NotContains(t, sql, "on conflict (key) do update", "%s: a duplicate would write", file)
+		}
 	}
 }
 
