@@ -50,7 +50,7 @@ type bench struct {
 
 var benches = []bench{
 	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, cached,
-	waiting, notify, wal, sizes, sweep, partition, contested, rows, ledger,
+	waiting, notify, wal, sizes, sweep, partition, contested, rows, ledger, oneTrip,
 }
 
 // options are the flags, parsed and checked.
