@@ -3,6 +3,8 @@
 #
 #	./test.sh                    everything
 #	./test.sh -run Claim -v      any flags of go test
+#	DISTRIBUTED_URL=postgres://… ./test.sh -run Distributed
+#	                             the tests that need a Citus, on the one that is there; else they are skipped
 #
 # Postgres is the server of DATABASE_URL, else the binaries of this machine, else
 # what apt-get installs now, and so are PgBouncer and Redis, which one benchmark compares

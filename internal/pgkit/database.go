@@ -19,7 +19,7 @@ type Database struct {
 	Writer      *Writer
 	Combiner    *Combiner
 	LockTimeout string // of the Config, in Postgres' milliseconds
-	Briefly     string // BriefLockTimeout, or LockTimeout if that is less
+	Briefly     string // BriefLockTimeout, more for distributed tables, or LockTimeout if that is less
 
 	component   *Component
 	cfg         Config
@@ -48,7 +48,7 @@ func (c *Component) Database(pool *pgxpool.Pool, cfg Config, flush Query) (*Data
 	}
 	d := &Database{
 		Pool: pool, Writer: writer, component: c, cfg: cfg,
-		LockTimeout: Milliseconds(cfg.LockTimeout), Briefly: Milliseconds(min(BriefLockTimeout, cfg.LockTimeout)),
+		LockTimeout: Milliseconds(cfg.LockTimeout), Briefly: Milliseconds(min(flush.brief(), cfg.LockTimeout)),
 	}
 	combine := CombinerConfig{MaxFlushes: cfg.MaxFlushes, MaxQueued: cfg.MaxQueued, Separate: cfg.SeparateCommits}
 	if flush.takes("asynchronous") {

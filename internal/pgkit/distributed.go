@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,10 +55,27 @@ func distributedSettings(values pgx.NamedArgs) []string {
 // LockTimeoutSettings returns the statements that set the lock timeout of a transaction on all
 // servers of distributed tables. The timeout is as Postgres shows it.
 func LockTimeoutSettings(timeout string) []string {
-	return []string{
-		"set local citus.propagate_set_commands = 'local'",
-		"set local lock_timeout = '" + quoteLiteral(timeout) + "'",
+	return propagate("set local lock_timeout = '" + quoteLiteral(timeout) + "'")
+}
+
+// LockTimeoutReset returns the statements that give the session's lock timeout back to a transaction
+// on all servers.
+func LockTimeoutReset() []string { return propagate("set local lock_timeout to default") }
+
+// brief is how long a write waits for a lock where others wait for its connection. A commit on several
+// servers holds its locks for several round trips between them: a shorter wait would hardly ever see
+// its end.
+func (q Query) brief() time.Duration {
+	if q.distributed {
+		return 5 * BriefLockTimeout
 	}
+	return BriefLockTimeout
+}
+
+// propagate returns statements that have all servers carry out a SET LOCAL. Afterwards no SET LOCAL is
+// propagated any more: Citus would send the whole string that it is in, also a COMMIT behind it.
+func propagate(setting string) []string {
+	return []string{"set local citus.propagate_set_commands = 'local'", setting, "set local citus.propagate_set_commands to default"}
 }
 
 // quoteLiteral drops the characters that could end a literal: no timeout has them.

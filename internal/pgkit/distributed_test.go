@@ -52,7 +52,7 @@ func TestQuery_distributedSettings(t *testing.T) {
 	st := q.Bind(pgx.NamedArgs{"state": 2, "key": 3, "lock_timeout": "10"})
 	require.NoError(t, st.Err())
 	require.Equal(t, []any{2, 3}, st.Args)
-	require.Equal(t, []string{"set local citus.propagate_set_commands = 'local'", "set local lock_timeout = '10'"}, st.Settings())
+	require.Equal(t, []string{"set local citus.propagate_set_commands = 'local'", "set local lock_timeout = '10'", "set local citus.propagate_set_commands to default"}, st.Settings())
 	require.Empty(t, q.Bind(pgx.NamedArgs{"state": 2, "key": 3, "lock_timeout": nil}).Settings())
 	require.ErrorIs(t, q.Bind(pgx.NamedArgs{"state": 2, "lock_timeout": "10"}).Err(), pgkit.ErrStatement)
 }

@@ -64,8 +64,6 @@ var (
 
 // allShards are statements that may go to all shards: no request sends them.
 var allShards = []string{
-	"pgstore/channel", "pgstore/notify", "pgstore/drop_answers", "pgstore/list", "pgstore/list_opaque", "pgstore/list_children", "pgstore/list_attention",
-	"pgstore/count_attention", "pgstore/sweep_attention", "pgstore/find_attention", "pgstore/size", "pgstore/stats", "pgstore/sweep",
 	"pgjournal/claimable", "pgjournal/list", "pgjournal/owners", "pgjournal/stats", "pgjournal/sweep",
 }
 
@@ -83,29 +81,12 @@ const (
 
 // breaches are the statements that break a rule, and why. Remove the line with the breach.
 var breaches = map[string]map[string]string{
-	"pgjournal/append_results":        {ruleUnnest: oneStep},
-	"pgjournal/change":                {ruleWriteCTE: oneStep, ruleUnnest: oneStep},
-	"pgjournal/claim":                 {ruleVolatile: readsClock, ruleLocks: oneNode, ruleUnnest: oneNode, ruleWriteCTE: oneNode},
-	"pgjournal/end_leases":            {ruleUnnest: onEachNode},
-	"pgjournal/sweep":                 {ruleWriteCTE: oneBatch},
-	"pgjournal/wake":                  {ruleWriteCTE: oneStep},
-	"pgstore/claim_many":              {ruleUnnest: oneFlush},
-	"pgstore/claim_many_alike":        {ruleUnnest: oneFlush},
-	"pgstore/claim_many_contended":    {ruleUnnest: oneFlush},
-	"pgstore/drop_answers":            {ruleVolatile: savesRoundTrip, ruleWriteCTE: oneBatch, ruleLocks: oneBatch},
-	"pgstore/ended":                   {ruleUnnest: oneBatch},
-	"pgstore/expect":                  {ruleVolatile: savesRoundTrip, ruleWriteCTE: oneBatch, ruleLocks: oneBatch, ruleUnnest: oneBatch},
-	"pgstore/forget":                  {ruleWriteCTE: oneStep},
-	"pgstore/read_many":               {ruleUnnest: oneBatch},
-	"pgstore/read_many_partitioned":   {ruleUnnest: oneBatch},
-	"pgstore/resolve":                 {ruleWriteCTE: oneStep},
-	"pgstore/settle_many":             {ruleUnnest: oneFlush},
-	"pgstore/settle_many_alike":       {ruleUnnest: oneFlush},
-	"pgstore/settle_many_partitioned": {ruleUnnest: oneFlush, ruleWriteCTE: oneStep},
-	"pgstore/settle_partitioned":      {ruleWriteCTE: oneStep},
-	"pgstore/settle_tx":               {ruleWriteCTE: oneStep},
-	"pgstore/settle_tx_partitioned":   {ruleWriteCTE: oneStep},
-	"pgstore/sweep":                   {ruleVolatile: savesRoundTrip, ruleWriteCTE: oneBatch, ruleLocks: oneBatch},
+	"pgjournal/append_results": {ruleUnnest: oneStep},
+	"pgjournal/change":         {ruleWriteCTE: oneStep, ruleUnnest: oneStep},
+	"pgjournal/claim":          {ruleVolatile: readsClock, ruleLocks: oneNode, ruleUnnest: oneNode, ruleWriteCTE: oneNode},
+	"pgjournal/end_leases":     {ruleUnnest: onEachNode},
+	"pgjournal/sweep":          {ruleWriteCTE: oneBatch},
+	"pgjournal/wake":           {ruleWriteCTE: oneStep},
 }
 
 // A statement that breaks a rule is refused, unless it is listed with a reason. So is a line of
@@ -113,7 +94,7 @@ var breaches = map[string]map[string]string{
 func TestSQL_rules(t *testing.T) {
 	t.Parallel()
 	found := make(map[string]map[string]string)
-	for component, dir := range map[string]string{"pgstore": "../../server/pgstore", "pgjournal": "../../saga/pgjournal"} {
+	for component, dir := range map[string]string{"pgjournal": "../../saga/pgjournal"} {
 		for _, file := range statementFiles(t, dir) {
 			text, err := pgkit.DistributedText(os.DirFS(dir), "query/"+file)
 			require.NoError(t, err)

@@ -105,8 +105,10 @@ func (s *Store) settleOnce(ctx context.Context, end settlement, apart bool) (boo
 // then on answers go to their records, until the next look at the partitions.
 func (s *Store) lacksPartition(err error) bool {
 	var pgErr *pgconn.PgError
-	if errors.Is(err, pgkit.ErrFateUnknown) || !errors.As(err, &pgErr) ||
-		pgErr.Code != "23514" || pgErr.TableName != "idempotency_answer" || pgErr.ConstraintName != "" {
+	if errors.Is(err, pgkit.ErrFateUnknown) || !errors.As(err, &pgErr) || pgErr.Code != "23514" || pgErr.ConstraintName != "" {
+		return false
+	}
+	if pgErr.TableName != "idempotency_answer" && !ofWorker(pgErr) {
 		return false
 	}
 	s.partitioned.until.Store(0)
@@ -128,6 +130,13 @@ const answerWindow = 10
 // holds no other moment, the next begins where it began.
 const leastWindow = 1024
 
+// seen is a window of the records.
+type seen struct {
+	end                     pgtype.Timestamptz
+	count, dropped, waiting int64
+	needy                   int64 // keys that need a person
+}
+
 // dropAnswers drops at most limit of the answers that are past their time. It looks at a window of
 // the records, and the next call looks at the next window. No index could tell which answers are
 // due. Every completion would have to maintain such an index, and would cost more.
@@ -136,12 +145,13 @@ func (s *Store) dropAnswers(ctx context.Context, limit int) error {
 	defer s.answers.mu.Unlock()
 	window := max(int64(limit)*answerWindow, leastWindow)
 	st := s.query.dropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
-	type seen struct {
-		end                     pgtype.Timestamptz
-		count, dropped, waiting int64
-		needy                   int64 // keys that need a person
+	if s.query.distributed {
+		st = s.query.answerKeys.Bind(pgx.NamedArgs{"after": after(s.answers.after), "window": window})
 	}
 	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
+		if s.query.distributed {
+			return s.dropAnswersByKey(ctx, st, limit)
+		}
 		w, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (w seen, err error) {
 			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting, &w.needy)
 		})

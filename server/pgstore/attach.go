@@ -30,19 +30,38 @@ func inTheWay(err error) bool { return hasCode(err, "42P07", "42P17") }
 // other maintenance. Creating a table as a partition would lock out all statements.
 func (s *Store) attach(ctx context.Context, conn *pgx.Conn, missing []partition) error {
 	parent := s.named("idempotency_answer").String()
-	var statements strings.Builder
+	var statements []string
 	for _, p := range missing {
 		name := p.String()
-		statements.WriteString("create table " + name +
-			" (like " + parent + " including defaults including constraints including storage including compression);\n" +
-			withoutStatistics(p.table) + ";\n" +
-			"alter table " + parent + " attach partition " + name +
-			" for values from ('" + p.from.Format(catalogTime) + "') to ('" + p.to.Format(catalogTime) + "');\n")
+		statements = append(statements, "create table "+name+
+			" (like "+parent+" including defaults including constraints including storage including compression)",
+			withoutStatistics(p.table),
+			"alter table "+parent+" attach partition "+name+
+				" for values from ('"+p.from.Format(catalogTime)+"') to ('"+p.to.Format(catalogTime)+"')")
 	}
-	if err := again(ctx, conn, statements.String()); err != nil {
+	if err := s.define(ctx, conn, statements); err != nil {
 		return fmt.Errorf("make partitions %s to %s: %w", missing[0].name, missing[len(missing)-1].name, err)
 	}
 	return nil
+}
+
+// define executes statements in one commit, and in one round trip unless the tables are distributed:
+// Citus takes one such statement at a time.
+func (s *Store) define(ctx context.Context, conn *pgx.Conn, statements []string) error {
+	if !s.query.distributed {
+		return again(ctx, conn, strings.Join(statements, ";\n"))
+	}
+	_, err := pgkit.RetryConflict(ctx, func() (struct{}, error) {
+		return struct{}{}, pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			for _, statement := range statements {
+				if _, err := tx.Exec(ctx, statement); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return err
 }
 
 // withoutStatistics keeps ANALYZE from copying answers of a partition to the statistics, where
@@ -56,7 +75,11 @@ func withoutStatistics(t table) string {
 // detachment. Then the next call ends the detachment. It returns false if somebody else was faster.
 func (s *Store) detachPartition(ctx context.Context, conn *pgx.Conn, t table) (detached bool, err error) {
 	detach := "alter table " + s.named("idempotency_answer").String() + " detach partition " + t.String()
-	err = again(ctx, conn, detach+" concurrently")
+	if s.query.distributed { // Citus does not detach concurrently: the lock is held for a moment
+		err = again(ctx, conn, detach)
+	} else {
+		err = again(ctx, conn, detach+" concurrently")
+	}
 	if hasCode(err, "55000") { // begun before: by a process that died, or by us, in a deadlock
 		err = again(ctx, conn, detach+" finalize")
 	}
@@ -101,7 +124,7 @@ func (s *Store) dropDetached(ctx context.Context, conn *pgx.Conn, t table) error
 // are past their time. The query uses statement_timestamp, because clock_timestamp cannot be looked
 // up in the primary key.
 func (t table) over(ctx context.Context, tx pgx.Tx) (over bool, err error) {
-	err = tx.QueryRow(ctx, "select not c.relispartition and not exists (select from "+t.String()+" where kept_until > statement_timestamp())"+
+	err = tx.QueryRow(ctx, "select not c.relispartition and not exists (select 1 from "+t.String()+" where kept_until > statement_timestamp())"+
 		" from pg_class c where c.oid = $1 and c.oid = $2::regclass", pgx.QueryExecModeExec, t.oid, t.String()).Scan(&over)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

@@ -25,7 +25,11 @@ func needsAttention(end store.Settlement) bool {
 // stays in the record.
 func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		settled, err := pgkit.All(ctx, tx, s.query.settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly)), scanSettled)
+		st := s.query.settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly))
+		if err := sendSettings(ctx, tx, st); err != nil {
+			return false, err
+		}
+		settled, err := pgkit.All(ctx, tx, st, scanSettled)
 		if err != nil || len(settled) == 0 {
 			return false, err
 		}
@@ -69,6 +73,16 @@ func (s *Store) dropAttention(ctx context.Context, db executor, id store.ID) err
 	return execute(ctx, db, s.query.dropAttention.Bind(pgx.NamedArgs{"key": uuid(id)}))
 }
 
+// sendSettings sends the settings that st needs before it, mostly none.
+func sendSettings(ctx context.Context, db executor, st pgkit.Statement) error {
+	for _, setting := range st.Settings() {
+		if _, err := db.Exec(ctx, setting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func execute(ctx context.Context, db executor, st pgkit.Statement) error {
 	if err := st.Err(); err != nil {
 		return err
@@ -89,6 +103,9 @@ func (s *Store) moveWith(ctx context.Context, id store.ID, token store.Token, st
 }
 
 func moveIn(ctx context.Context, tx pgx.Tx, st pgkit.Statement, then func(context.Context, pgx.Tx, store.Record) error) (m moved, err error) {
+	if err := sendSettings(ctx, tx, st); err != nil {
+		return m, err
+	}
 	m.found, err = pgkit.One(ctx, tx, st, scanRecord)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return m, nil

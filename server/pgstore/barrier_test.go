@@ -44,7 +44,11 @@ func take(ctx context.Context, pool *pgxpool.Pool, req releaseRequest) (fate ser
 // forwards is a guard over the same tables. It leaves keys with every kind of outcome.
 func forwards(t *testing.T) (*server.Guard, *pgxpool.Pool) {
 	t.Helper()
-	pool := ledger(t)
+	return forwardsOn(t, ledger(t))
+}
+
+func forwardsOn(t *testing.T, pool *pgxpool.Pool) (*server.Guard, *pgxpool.Pool) {
+	t.Helper()
 	g, err := server.NewGuard(openOn(t, pool, pgstore.Config{}), server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	for key, run := range map[string]struct {
@@ -65,7 +69,12 @@ func forwards(t *testing.T) (*server.Guard, *pgxpool.Pool) {
 
 func TestBarrier(t *testing.T) {
 	t.Parallel()
-	g, pool := forwards(t)
+	testBarrier(t, ledger(t))
+}
+
+func testBarrier(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	g, pool := forwardsOn(t, pool)
 	for _, tt := range []struct {
 		forward string
 		want    server.Fate

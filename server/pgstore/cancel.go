@@ -56,7 +56,15 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 
 func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was string, err error) {
 	st := s.query.setLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": to})
-	return was, tx.QueryRow(ctx, st.SQL, st.Args...).Scan(&was, nil)
+	if err := tx.QueryRow(ctx, st.SQL, st.Args...).Scan(&was, nil); err != nil {
+		return was, err
+	}
+	for _, setting := range st.Settings() {
+		if _, err := tx.Exec(ctx, setting); err != nil {
+			return was, err
+		}
+	}
+	return was, nil
 }
 
 // lockOrInsert locks the record, or inserts a tombstone if there is no record. It looks again if a

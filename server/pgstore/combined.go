@@ -216,11 +216,7 @@ func addSettleArrays(args pgx.NamedArgs, all []settlement) {
 	replayFors, keepAnswers, leaseLefts := make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n), make(pgkit.Array[pgtype.Interval], n)
 	for i, s := range all {
 		states[i], maybeRans[i] = int16(s.end.State), s.end.MaybeRan
-		keepAnswers[i] = intervalOrNull(s.end.KeepAnswer)
-		if s.end.State == store.StateCompleted {
-			replayFors[i] = pgkit.Interval(s.end.ReplayFor)
-		}
-		leaseLefts[i].Valid = s.end.State == store.StateInProgress || s.end.State == store.StateUnknown // it ends now
+		replayFors[i], keepAnswers[i], leaseLefts[i] = replayFor(s.end), intervalOrNull(s.end.KeepAnswer), leaseLeft(s.end)
 	}
 	args["states"], args["maybe_rans"] = states, maybeRans
 	args["replay_fors"], args["keep_answers"], args["lease_lefts"] = replayFors, keepAnswers, leaseLefts

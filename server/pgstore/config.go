@@ -122,6 +122,11 @@ type Config struct {
 	// listens: then no store with these tables can have a Listen.
 	Isolation pgx.TxIsoLevel
 
+	// Distributed says that Citus distributes the tables, see [Distribute]. [Open] finds that out
+	// by itself. With [New] it must be set where it is so, or [Store.Check] returns an error wrapping [ErrConfig].
+	// Distributed tables allow no Listen: waiting callers are told by polls.
+	Distributed bool
+
 	// AllowNonDurable lets [Open] accept a server with fsync or
 	// synchronous_commit off, as tests use. A crash of such a server forgets
 	// claims and answers that were acknowledged.
@@ -157,6 +162,8 @@ func (c Config) filled() (Config, error) {
 		c.Isolation = pgx.ReadCommitted
 	}
 	switch {
+	case c.Distributed && c.Listen != nil:
+		return c, fmt.Errorf("%w: Listen with distributed tables", ErrConfig)
 	case c.ConfirmReplays > ConfirmNever:
 		return c, fmt.Errorf("%w: ConfirmReplays %d", ErrConfig, c.ConfirmReplays)
 	case c.Answers > AnswersLeaving:

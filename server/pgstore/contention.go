@@ -34,7 +34,16 @@ func (c *contention) lately() bool {
 // isTaken reports that err is an insert's of a key that there is.
 func isTaken(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "23505" && pgErr.TableName == "idempotency" && strings.HasPrefix(pgErr.ConstraintName, keyConstraint)
+	if !errors.As(err, &pgErr) || pgErr.Code != "23505" {
+		return false
+	}
+	return ofWorker(pgErr) || (pgErr.TableName == "idempotency" && strings.HasPrefix(pgErr.ConstraintName, keyConstraint))
+}
+
+// ofWorker reports that the error comes from a worker of Citus. The coordinator passes on its code and
+// text, and not the names of table and constraint.
+func ofWorker(err *pgconn.PgError) bool {
+	return err.Routine == "ReportResultError" && err.TableName == "" && err.ConstraintName == ""
 }
 
 // keyConstraint is the constraint that such an insert violates. It can also violate an index whose

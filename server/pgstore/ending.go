@@ -77,6 +77,9 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statemen
 	}
 	appendQueries(batch, e.queued)
 	work := batch.Len()
+	for _, setting := range st.Settings() {
+		batch.Queue(setting)
+	}
 	for _, note := range notes {
 		batch.Queue(note.SQL, note.Args...)
 	}
@@ -87,6 +90,7 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statemen
 	batch.Queue("commit")
 	results := conn.SendBatch(ctx, batch)
 	workErr := execAll(results, work)
+	_ = execAll(results, len(st.Settings())) // if one fails, the next statement fails too
 	for range notes {
 		_, _ = results.Exec() // as below
 	}

@@ -48,6 +48,8 @@ var (
 	// ErrSchemaNewer: the tables are newer than this program, and it cannot use them.
 	// Deploy a newer program. The text names the versions.
 	ErrSchemaNewer = pgkit.ErrSchemaNewer
+	// ErrNoCitus: [Distribute] finds no Citus in the database.
+	ErrNoCitus = errors.New("pgstore: the database has no extension citus")
 	// ErrPrivilege: the role may not write the tables. The text names the role, the
 	// table and the missing rights; see [Roles].
 	ErrPrivilege = pgkit.ErrPrivilege

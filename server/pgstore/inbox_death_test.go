@@ -87,6 +87,11 @@ func consume(url string) int {
 // is handled once, wherever the consumer died.
 func TestInbox_consumerDies(t *testing.T) {
 	t.Parallel()
+	testConsumerDies(t, func(t *testing.T) *pgxpool.Pool { t.Helper(); return pgtest.NewPool(t, pgstore.Migrate) })
+}
+
+func testConsumerDies(t *testing.T, tables func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	for _, tt := range []struct {
 		dies string
 		want inbox.Delivery
@@ -96,7 +101,7 @@ func TestInbox_consumerDies(t *testing.T) {
 	} {
 		t.Run(tt.dies, func(t *testing.T) {
 			t.Parallel()
-			look := pgtest.NewPool(t, pgstore.Migrate)
+			look := tables(t)
 			url := look.Config().ConnString()
 			exec(t, look, "create table shipments (what text)")
 			cmd := osexec.CommandContext(t.Context(), os.Args[0])

@@ -123,13 +123,21 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		return false, err
 	}
 	sent := new(pgx.Batch)
-	bound, unbound := p.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), p.query.unboundLocks.Bind(nil)
+	bound, unbound := s.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.unboundLocks.Bind(nil)
 	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
 		return false, wrap("once", err)
 	}
 	sent.Queue(bound.SQL, bound.Args...)
+	for _, setting := range bound.Settings() {
+		sent.Queue(setting)
+	}
 	if err := p.queue(sent); err != nil {
 		return false, err
+	}
+	if len(bound.Settings()) > 0 {
+		for _, setting := range pgkit.LockTimeoutReset() {
+			sent.Queue(setting)
+		}
 	}
 	sent.Queue(unbound.SQL)
 	sent.QueuedQueries = append(sent.QueuedQueries, batch.QueuedQueries...)

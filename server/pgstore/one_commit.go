@@ -189,8 +189,16 @@ func (s *Store) sendPlan(ctx context.Context, req store.ClaimRequest, end store.
 			batch.Queue(beginAt(s.cfg.Isolation))
 		}
 		batch.Queue(bound.SQL, bound.Args...)
+		for _, setting := range bound.Settings() {
+			batch.Queue(setting)
+		}
 		before := batch.Len()
 		batch.Queue(claim.SQL, claim.Args...)
+		if len(bound.Settings()) > 0 {
+			for _, setting := range pgkit.LockTimeoutReset() {
+				batch.Queue(setting)
+			}
+		}
 		batch.Queue(unbound.SQL)
 		appendQueries(batch, queued)
 		batch.Queue(pgkit.Hear)

@@ -94,13 +94,16 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 	args := pgx.NamedArgs{
 		"key": uuid(req.ID), "from": req.From, "to": int16(req.To), "token": uuid(req.Token),
 		"recovery_attempts": int32(req.RecoveryAttempts), "maybe_ran": req.MaybeRan, //nolint:gosec // checkResolve bounds it
-		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": req.ReplayFor, "keep": req.Keep,
+		"status": pgtype.Int4{}, "envelope": []byte(nil), "replay_for": pgtype.Interval{}, "keep": pgtype.Interval{},
 		"keep_answer": intervalOrNull(req.KeepAnswer),
 		"verb":        string(req.By.Verb), "actor": req.By.Actor, "reason": req.By.Reason, "lock_timeout": s.db.Briefly,
 	}
-	if req.To == store.StateCompleted {
+	switch req.To {
+	case store.StateCompleted:
 		args["status"] = pgtype.Int4{Int32: int32(req.Answer.Status), Valid: true} //nolint:gosec // checkResolve bounds it
-		args["envelope"] = req.Answer.Envelope
+		args["envelope"], args["replay_for"] = req.Answer.Envelope, interval(req.ReplayFor)
+	case store.StateCancelled:
+		args["keep"] = interval(req.Keep)
 	}
 	st := s.query.resolve.Bind(args)
 	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.unnoted) })

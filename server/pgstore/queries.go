@@ -23,6 +23,7 @@ type queries struct {
 	lock, cancelAbsent, cancel            pgkit.Query
 	setLockTimeout                        pgkit.Query
 	sweep, stats, size                    pgkit.Query
+	distributed                           bool
 	list, listOpaque, listChildren        pgkit.Query
 	auditLog                              pgkit.Query
 	resolve, forget, deferral             pgkit.Query
@@ -41,17 +42,37 @@ type queries struct {
 	intentsSweep                          pgkit.Query
 	ended, expect                         pgkit.Query
 	channel, notify                       pgkit.Query
+	sweepKeys, answerKeys, shards         pgkit.Query
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, readManyPartitioned   pgkit.Query
 	settleManyPartitioned                  pgkit.Query
 }
 
-var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
+var (
+	queriesBySchema     = pgkit.BySchema[*queries]{Load: loadQueries}
+	distributedBySchema = pgkit.BySchema[*queries]{Load: loadDistributedQueries}
+)
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
 	return q, pgkit.LoadQueries(queryFiles, schema, q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers())
+}
+
+// loadDistributedQueries loads the forms for distributed tables. Once and Barrier, which do not
+// know the tables, send statements that are the same in both forms.
+func loadDistributedQueries(schema string) (*queries, error) {
+	q := &queries{distributed: true}
+	return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers(), q.ofDistributed())
+}
+
+// ofDistributed are for distributed tables alone.
+func (q *queries) ofDistributed() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"sweep_keys":  &q.sweepKeys,
+		"answer_keys": &q.answerKeys,
+		"shards":      &q.shards,
+	}
 }
 
 // ofKeys are for claims, settlements, undos and waiting.

@@ -51,9 +51,10 @@ func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.Named
 		"state":        int16(s.State),
 		"status":       status,
 		"envelope":     envelope,
-		"replay_for":   s.ReplayFor,
+		"replay_for":   replayFor(s),
 		"keep_answer":  intervalOrNull(s.KeepAnswer),
 		"maybe_ran":    s.MaybeRan,
+		"lease_left":   leaseLeft(s),
 		"lock_timeout": lockTimeout,
 	}
 }
@@ -88,6 +89,24 @@ func memoOf(req store.ClaimRequest) []byte {
 		return nil
 	}
 	return req.Memo
+}
+
+// replayFor is null where no answer is to be replayed.
+func replayFor(s store.Settlement) pgtype.Interval {
+	if s.State != store.StateCompleted {
+		return pgtype.Interval{}
+	}
+	return interval(s.ReplayFor)
+}
+
+// leaseLeft is how much of a lease is left at most: nothing for a run that counts as dead or unknown, and
+// null where it does not matter.
+func leaseLeft(s store.Settlement) pgtype.Interval {
+	return pgtype.Interval{Valid: s.State == store.StateInProgress || s.State == store.StateUnknown}
+}
+
+func interval(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
 // intervalOrNull makes 0 a null.

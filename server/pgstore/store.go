@@ -62,7 +62,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	s, err := New(pool, cfg)
+	s, err := newOn(ctx, pool, cfg)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -79,6 +79,24 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	return s, nil
 }
 
+// newOn is New for tables that the server knows.
+func newOn(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Store, error) {
+	distributed, err := pgkit.Distributed(ctx, pool, cfg.Schema, component.Tables[0])
+	if err != nil {
+		return nil, wrap("open", err)
+	}
+	cfg.Distributed = distributed
+	return New(pool, cfg)
+}
+
+// queries returns the form of the statements that the tables need.
+func (c Config) queries() (*queries, error) {
+	if c.Distributed {
+		return distributedBySchema.For(c.Schema)
+	}
+	return queriesBySchema.For(c.Schema)
+}
+
 // New returns a store on a pool that the caller made and will close, after
 // [Store.Close]. Its configuration must have gone through [Prepare], else New
 // returns an error wrapping [ErrNotPrepared].
@@ -91,7 +109,7 @@ func newStore(component *pgkit.Component, pool *pgxpool.Pool, cfg Config) (*Stor
 	if err != nil {
 		return nil, err
 	}
-	query, err := queriesBySchema.For(cfg.Schema)
+	query, err := cfg.queries()
 	if err != nil {
 		return nil, wrap("new", err)
 	}
@@ -125,6 +143,9 @@ const maxDetachedRenewals = 2
 // were given. [store.Stats].AsyncStandbys shows the same at any time.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.db.Check(ctx)
+	if err == nil {
+		err = s.checkDistributed(ctx)
+	}
 	if err == nil && s.cfg.Answers == AnswersPartitioned {
 		_, err = s.lookAtPartitions(ctx, s.db.Pool)
 	}

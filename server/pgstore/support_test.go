@@ -167,7 +167,7 @@ func untilReported(tb testing.TB, look *pgxpool.Pool) {
 // that. The leases can be so long that on a slow machine no living run loses its own.
 func lapse(tb testing.TB, look *pgxpool.Pool) {
 	tb.Helper()
-	exec(tb, look, "update idempotency set lease_until = clock_timestamp() where state = 1")
+	exec(tb, look, "update idempotency set lease_until = statement_timestamp() where state = 1")
 }
 
 // waits reports whether some session of look's database waits, for a reason

@@ -43,15 +43,21 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return n, wrap("sweep", err)
 }
 
+// batch is the result of one step of a sweep.
+type batch struct {
+	count int
+	last  pgtype.Timestamptz // null: it deleted none
+	full  bool               // there may be more behind it, although it passed over some
+}
+
 // sweepFrom deletes at most limit records that expired at from or later. If these
 // are fewer the next call begins at the start.
 func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, error) {
-	type batch struct {
-		count int
-		last  pgtype.Timestamptz // null: it deleted none
-	}
 	st := s.query.sweep.Bind(pgx.NamedArgs{"after": after(from), "limit": int64(limit)})
 	b, err := pgkit.RetryConflict(ctx, func() (batch, error) {
+		if s.query.distributed {
+			return s.sweepByKey(ctx, from, limit)
+		}
 		b, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (b batch, err error) {
 			return b, row.Scan(&b.count, &b.last)
 		})
@@ -61,7 +67,7 @@ func (s *Store) sweepFrom(ctx context.Context, from time.Time, limit int) (int, 
 		return 0, err
 	}
 	next := time.Time{}
-	if b.count == limit {
+	if b.count == limit || b.full {
 		next = b.last.Time
 	}
 	s.swept.put(next)

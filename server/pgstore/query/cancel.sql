@@ -4,7 +4,7 @@
 -- its undo. Cancels are few, so it may cost the HOT update.
 update /*schema*/idempotency
 set token = @token, fence = fence + 1, state = 6,
-  recovery_attempts = recovery_attempts + case state when 1 then 1 else 0 end,
+  recovery_attempts = recovery_attempts + case when state = 1 then 1 else 0 end,
   maybe_ran = maybe_ran or (state = 1 and effect <> 1),
   expires_at = greatest(expires_at, statement_timestamp() + @keep::interval)
 where key = @key

@@ -4,11 +4,11 @@
 -- log. bound_locks.sql in front bounds the wait for a transaction that is about to write the same key.
 insert into /*schema*/idempotency (key, token, fence, state, effect, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope)
-select @key, @token,
+values (@key, @token,
   case when @first_sent::timestamptz is null or @first_sent >= statement_timestamp() - @window::interval then 1
     else ('fanonce: first sent before the window, nothing done at ' || statement_timestamp())::integer end,
   @state, @effect, @fingerprint_version, @fingerprint, @parent,
   statement_timestamp(), @first_sent, statement_timestamp() + @lease::interval, statement_timestamp() + @keep::interval,
-  case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
-  statement_timestamp() + @keep_answer::interval, @status, @envelope
+  case when @state::smallint = 2 then statement_timestamp() + @replay_for::interval end,
+  statement_timestamp() + @keep_answer::interval, @status, @envelope)
 returning created_at, lease_until, expires_at

@@ -1,6 +1,7 @@
 -- Quarantine takes a record in progress past its lease out of use, as unknown or poisoned. It
 -- returns the record if it did, and no row if it has moved on. The fence stays: the record has no
 -- new owner, and the dead owner finds the changed state.
+--distributed with moved as (
 update /*schema*/idempotency
 set state = @to, recovery_attempts = recovery_attempts + 1, maybe_ran = maybe_ran or effect <> 1,
   route = coalesce(nullif(@route::text, ''), route)
@@ -9,5 +10,8 @@ where s.lock_timeout is not null and -- plain
 --distributed where
   key = @key and fence = @from
   and state = 1 and lease_until <= statement_timestamp()
-returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
+returning -- plain
+--distributed returning *) select
+  key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
+--distributed from moved

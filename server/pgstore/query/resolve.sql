@@ -15,9 +15,9 @@ with old as (
   update /*schema*/idempotency i
   set token = @token, fence = fence + 1, state = @to, recovery_attempts = @recovery_attempts, maybe_ran = @maybe_ran,
     status = @status, envelope = @envelope,
-    replay_until = case @to::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    replay_until = statement_timestamp() + @replay_for::interval,
     answer_until = statement_timestamp() + @keep_answer::interval,
-    expires_at = case @to::smallint when 6 then greatest(expires_at, statement_timestamp() + @keep::interval) else expires_at end
+    expires_at = greatest(expires_at, statement_timestamp() + @keep::interval)
   from old
   where i.key = old.key
 --distributed and i.key = @key

@@ -7,10 +7,10 @@
 -- disk, and every other commit with a notification waits for the lock.
 update /*schema*/idempotency
 set state = @state, status = @status, envelope = @envelope,
-  replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+  replay_until = statement_timestamp() + @replay_for::interval,
   answer_until = statement_timestamp() + @keep_answer::interval,
   maybe_ran = maybe_ran or @maybe_ran,
-  lease_until = least(lease_until, case when @state::smallint in (1, 4) then statement_timestamp() end)
+  lease_until = least(lease_until, statement_timestamp() + @lease_left::interval)
 from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
 where s.settings is not null and -- plain
 --distributed where

@@ -14,7 +14,7 @@ from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unn
     unnest(@states::smallint[]) as state, unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope,
     unnest(@replay_fors::interval[]) as replay_for, unnest(@keep_answers::interval[]) as keep_answer,
     unnest(@maybe_rans::boolean[]) as maybe_ran, unnest(@lease_lefts::interval[]) as lease_left, unnest(@numbers::integer[]) as n) o
-where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
+where i.key = o.key and i.token = o.token and i.fence = o.fence and case when i.state = 1 then true end
 --distributed and i.key = any (@keys)
 returning o.n, case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified -- plain
 --distributed returning o.n, null::text as notified

@@ -7,7 +7,7 @@ set state = 2, status = o.status, envelope = o.envelope,
   maybe_ran = i.maybe_ran or @maybe_ran
 from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fences::bigint[]) as fence,
     unnest(@statuses::integer[]) as status, unnest(@envelopes::bytea[]) as envelope, unnest(@numbers::integer[]) as n) o
-where i.key = o.key and i.token = o.token and i.fence = o.fence and case i.state when 1 then true end
+where i.key = o.key and i.token = o.token and i.fence = o.fence and case when i.state = 1 then true end
 --distributed and i.key = any (@keys)
 returning o.n, case when i.waiters then pg_notify('fanonce_' || i.tableoid, i.key::text) end as notified -- plain
 --distributed returning o.n, null::text as notified

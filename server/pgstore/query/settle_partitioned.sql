@@ -3,12 +3,12 @@
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status,
-    replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    replay_until = statement_timestamp() + @replay_for::interval,
     answer_until = statement_timestamp() + @keep_answer::interval,
     answer_kept_until = greatest(statement_timestamp() + coalesce(@keep_answer::interval, @replay_for::interval),
       case when @keep_answer::interval is null then expires_at end),
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = least(lease_until, case when @state::smallint in (1, 4) then statement_timestamp() end)
+    lease_until = least(lease_until, statement_timestamp() + @lease_left::interval)
   from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
   where s.settings is not null and -- plain
 --distributed where

@@ -7,10 +7,10 @@
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,
-    replay_until = case @state::smallint when 2 then statement_timestamp() + @replay_for::interval end,
+    replay_until = statement_timestamp() + @replay_for::interval,
     answer_until = statement_timestamp() + @keep_answer::interval,
     maybe_ran = maybe_ran or @maybe_ran,
-    lease_until = least(lease_until, case when @state::smallint in (1, 4) then statement_timestamp() end)
+    lease_until = least(lease_until, statement_timestamp() + @lease_left::interval)
   from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout, -- plain
       set_config('client_min_messages', 'warning', true) as messages) s -- plain
   where s.lock_timeout is not null and s.messages is not null and -- plain
@@ -19,5 +19,5 @@ with settled as (
   returning key, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end -- plain
 --distributed returning key
 )
-select case count(*) when 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
+select case when count(*) = 1 then 1 else ('fanonce: lease lost, rolled back; owners found: ' || count(*))::integer end
 from settled

@@ -2,9 +2,10 @@
 -- lease. It returns the record if it won, and no row if the record has moved on, is gone, or was
 -- first sent too long ago. Only a dead owner counts as a death; only a transactional one left no
 -- effect. It clears the waiters' note, because they waited for the run before.
+--distributed with moved as (
 update /*schema*/idempotency
 set token = @token, fence = fence + 1, state = 1, effect = @effect,
-  recovery_attempts = recovery_attempts + case state when 1 then 1 else 0 end,
+  recovery_attempts = recovery_attempts + case when state = 1 then 1 else 0 end,
   maybe_ran = maybe_ran or (state = 1 and effect <> 1),
   lease_until = statement_timestamp() + @lease::interval, route = @route, memo = @memo, waiters = false
 from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
@@ -13,5 +14,8 @@ where s.settings is not null and -- plain
   key = @key and fence = @from
   and (state = 3 or (state = 1 and lease_until <= statement_timestamp()))
   and (first_sent is null or first_sent >= statement_timestamp() - @window::interval)
-returning key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
+returning -- plain
+--distributed returning *) select
+  key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
+--distributed from moved

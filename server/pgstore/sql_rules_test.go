@@ -1,0 +1,26 @@
+package pgstore_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
+)
+
+// Every statement that distributed tables get stays inside the SQL that Citus carries out.
+func TestSQL_rules(t *testing.T) {
+	t.Parallel()
+	pgkittest.SQLRules{
+		Files: os.DirFS("."), Text: pgkit.DistributedText, Key: "key", Keys: "keys",
+		Tables: []string{"idempotency", "idempotency_answer", "idempotency_audit", "idempotency_attention", "idempotency_intent"},
+		AllShards: []string{
+			"answer_keys", "audit_log", "channel", "count_attention", "find_attention", "intents_pending", "intents_sweep", "list", "list_attention", "list_children", "list_opaque",
+			"owns_answers", "partitions", "prune_audit", "shards", "size", "stats", "sweep_attention", "sweep_keys",
+		},
+		Elsewhere: map[string]string{
+			"expect": "only Config.Listen needs it, which distributed tables do not allow",
+			"notify": "only Config.Listen needs it, which distributed tables do not allow",
+		},
+	}.Require(t)
+}
