@@ -60,3 +60,15 @@ type Bytea []byte
 
 // BytesValue implements [pgtype.BytesValuer].
 func (b *Bytea) BytesValue() ([]byte, error) { return *b, nil }
+
+// registerArrays tells m which types of Postgres the arrays have. The exec modes that do not ask the
+// server go by the Go type.
+func registerArrays(m *pgtype.Map) {
+	m.RegisterDefaultPgType(Array[pgtype.UUID](nil), "_uuid")
+	m.RegisterDefaultPgType(Array[pgtype.Timestamptz](nil), "_timestamptz")
+	m.RegisterDefaultPgType(Array[pgtype.Interval](nil), "_interval")
+	m.RegisterDefaultPgType(Array[pgtype.Int2](nil), "_int2")
+	m.RegisterDefaultPgType(Array[pgtype.Int4](nil), "_int4")
+	m.RegisterDefaultPgType(Array[pgtype.Text](nil), "_text")
+	m.RegisterDefaultPgType(Array[Bytea](nil), "_bytea")
+}

@@ -215,6 +215,7 @@ func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(
 		if err := conn.QueryRow(ctx, ask, pgx.QueryExecModeExec).Scan(&level, &process, &citus); err != nil {
 			return fmt.Errorf("ask a new session: %w", err)
 		}
+		registerArrays(conn.TypeMap())
 		s := sessionOf(conn.PgConn())
 		s.citus = citus
 		s.readCommitted = level == string(pgx.ReadCommitted)

@@ -62,7 +62,10 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	if err != nil {
 		return nil, wrap("open", err)
 	}
-	s, err := newOn(ctx, pool, cfg)
+	s, err := New(pool, cfg)
+	if err == nil {
+		s, err = s.suited(ctx)
+	}
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -79,14 +82,19 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	return s, nil
 }
 
-// newOn is New for tables that the server knows.
-func newOn(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Store, error) {
-	distributed, err := pgkit.Distributed(ctx, pool, cfg.Schema, component.Tables[0])
+// suited returns s with the statements that the tables need. s has sent nothing.
+func (s *Store) suited(ctx context.Context) (*Store, error) {
+	cfg := s.cfg
+	distributed, err := pgkit.Distributed(ctx, s.db.Pool, cfg.Schema, component.Tables[0])
 	if err != nil {
 		return nil, wrap("open", err)
 	}
+	if distributed == cfg.Distributed {
+		return s, nil
+	}
 	cfg.Distributed = distributed
-	return New(pool, cfg)
+	s.Close()
+	return New(s.db.Pool, cfg)
 }
 
 // queries returns the form of the statements that the tables need.
