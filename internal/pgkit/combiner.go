@@ -123,10 +123,8 @@ func newCombiner(pool *pgxpool.Pool, cfg CombinerConfig) (*Combiner, error) {
 	case cfg.MaxQueued < 0:
 		return nil, fmt.Errorf("MaxQueued %d is negative", cfg.MaxQueued)
 	case cfg.Settings.Err() != nil:
-		//lint:ignore ST1005 the text begins with the name of the field
 		return nil, fmt.Errorf("Settings: %w", cfg.Settings.Err())
 	case cfg.AsynchronousSettings.Err() != nil:
-		//lint:ignore ST1005 as above
 		return nil, fmt.Errorf("AsynchronousSettings: %w", cfg.AsynchronousSettings.Err())
 	}
 	if cfg.MaxFlushes == 0 {

@@ -9,5 +9,4 @@ type (
 	goal    = benchkit.Goal
 	report  = benchkit.Report
 	section = benchkit.Section
-	machine = benchkit.Machine
 )
