@@ -130,10 +130,10 @@ func (g *Guard) checkRoute(r Route) error {
 	return nil
 }
 
-func (g *Guard) observe(e Event) {
-	g.logEvent(&e)
+func (g *Guard) observe(ctx context.Context, e Event) {
+	g.logEvent(ctx, &e)
 	if g.cfg.Observer != nil {
-		g.cfg.Observer.Observe(e)
+		g.cfg.Observer.Observe(ctx, e)
 	}
 }
 

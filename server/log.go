@@ -157,12 +157,12 @@ var personal = [eventKinds]string{
 }
 
 // logEvent logs the event if it needs a person.
-func (g *Guard) logEvent(e *Event) {
+func (g *Guard) logEvent(ctx context.Context, e *Event) {
 	message := personal[e.Kind]
 	if message == "" || e.Kind == EventReconcile && e.Err == nil {
 		return
 	}
-	g.log.write(context.Background(), logLine{
+	g.log.write(ctx, logLine{
 		level: slog.LevelWarn, message: message, route: e.Route, id: e.ID, err: e.Err,
 		perKey: e.Kind == EventUnknown || e.Kind == EventPoisoned,
 	})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type routeMetrics struct {
 func NewMetrics() *Metrics { return &Metrics{} }
 
 // Observe implements [Observer].
-func (m *Metrics) Observe(e Event) {
+func (m *Metrics) Observe(_ context.Context, e Event) {
 	if e.Kind >= eventKinds {
 		return
 	}

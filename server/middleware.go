@@ -55,7 +55,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		defer removeForm(attempt)
 		h.next.ServeHTTP(rec, attempt)
-		return rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(c))
+		return rec.finish(h.guard.headers, engine.From(ctx).Fate(), h.redactor(ctx, c))
 	}
 	if route.OnCommitError != nil {
 		c.OnCommitError = func(ctx context.Context, refused *store.TxError) (res engine.Result, err error) {

@@ -13,7 +13,12 @@ import (
 // An Observer gets the events of a guard; [Metrics] is one. Observe is called
 // synchronously and from many goroutines: it must be fast, safe for concurrent
 // use, and must not panic.
-type Observer interface{ Observe(Event) }
+//
+// ctx is the ctx of the call or the run that the event is about, with its values. An event about
+// several runs, or about no run, has a ctx without values of a call. ctx may have ended.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
 
 // An EventKind is the kind of an [Event].
 type EventKind uint8
@@ -44,6 +49,10 @@ const (
 	EventRedactError // Route.Redact failed, and the answer is not stored; Err says how
 	EventSweepError  // Guard.RunSweeper failed, and tries again; Err says how
 
+	// EventFailed: a run failed. Its handler answered with a 5xx or an error, or panicked; or its answer
+	// could not be recorded, and Err says why. A run that only asks for a retry, as with a 429, did not fail.
+	EventFailed
+
 	EventClaimed // a key was claimed; Duration is the time of the store
 	EventWaited  // a call waited for another's run; Duration is how long it took in all
 	EventSettled // a run was completed; Duration is how long the key was pending, since its first claim
@@ -58,7 +67,7 @@ var eventNames = [eventKinds]string{
 	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
 	EventPanic: "panic", EventCacheHit: "cache_hit",
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
-	EventRedactError: "redact_error", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
+	EventRedactError: "redact_error", EventFailed: "failed", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
 	EventSweepError: "sweep_error", EventSwept: "swept",
 }
 
@@ -92,6 +101,7 @@ var kinds = [...]EventKind{
 	engine.EventResolved: EventResolved, engine.EventForgotten: EventForgotten, engine.EventReconcile: EventReconcile,
 	engine.EventSealError: EventSealError, engine.EventSweepError: EventSweepError, engine.EventClaimed: EventClaimed,
 	engine.EventWaited: EventWaited, engine.EventSettled: EventSettled, engine.EventSwept: EventSwept,
+	engine.EventFailed: EventFailed,
 }
 
 // observeEngine observes an event of the engine.
@@ -99,5 +109,5 @@ func (g *Guard) observeEngine(ctx context.Context, e engine.Event) {
 	if e.Kind == engine.EventSweepError {
 		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", e.Err))
 	}
-	g.observe(Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Parent: e.Parent, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
+	g.observe(ctx, Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Parent: e.Parent, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
 }

@@ -55,7 +55,7 @@ type seenKinds struct {
 	kinds []server.EventKind
 }
 
-func (s *seenKinds) Observe(e server.Event) {
+func (s *seenKinds) Observe(_ context.Context, e server.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kinds = append(s.kinds, e.Kind)

@@ -228,7 +228,7 @@ func (g *Guard) remember(r *http.Request, c *call, body []byte) *outcome {
 	}
 	c.Token = engine.NewToken()
 	if c.Memo, err = g.sealer.SealMemo(c.ID, c.Token, memo); err != nil {
-		g.observe(Event{Kind: EventSealError, Route: c.Route.Name, ID: c.ID, Err: err})
+		g.observe(r.Context(), Event{Kind: EventSealError, Route: c.Route.Name, ID: c.ID, Err: err})
 		return &outcome{code: wire.StoreUnavailable, retryAfter: time.Second, err: err}
 	}
 	return nil

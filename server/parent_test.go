@@ -19,7 +19,7 @@ const callerID = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
 // claims are the parents of the calls that claimed a key, in one goroutine.
 type claims struct{ parents []store.ID }
 
-func (c *claims) Observe(e server.Event) {
+func (c *claims) Observe(_ context.Context, e server.Event) {
 	if e.Kind == server.EventClaimed {
 		c.parents = append(c.parents, e.Parent)
 	}

@@ -157,7 +157,7 @@ var errRedact = errors.New("server: Redact returned an error")
 // redactor returns the route's Redact for a call, observed, or nil. A panic of
 // Redact becomes an error, because the work is done: if the panic went on, the
 // next call would do the work again.
-func (h *guarded) redactor(c *call) func(Response) (Response, error) {
+func (h *guarded) redactor(ctx context.Context, c *call) func(Response) (Response, error) {
 	if h.route.Redact == nil {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (h *guarded) redactor(c *call) func(Response) (Response, error) {
 				err = panicked("Redact", v)
 			}
 			if err != nil {
-				h.guard.observe(Event{Kind: EventRedactError, Route: c.Route.Name, ID: c.ID, Err: err})
+				h.guard.observe(ctx, Event{Kind: EventRedactError, Route: c.Route.Name, ID: c.ID, Err: err})
 			}
 		}()
 		if stored, err = h.route.Redact(r); err != nil {
@@ -206,5 +206,5 @@ func (h *guarded) amend(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if len(answer.Body) > 0 {
 		_, _ = rec.Write(answer.Body) // the result of finish contains its error
 	}
-	return rec, rec.finish(h.guard.headers, 0, h.redactor(c)), nil
+	return rec, rec.finish(h.guard.headers, 0, h.redactor(ctx, c)), nil
 }

@@ -213,9 +213,9 @@ func TestRunSweeper_rounds(t *testing.T) {
 // both are two observers.
 type both [2]server.Observer
 
-func (b both) Observe(e server.Event) {
+func (b both) Observe(ctx context.Context, e server.Event) {
 	for _, o := range b {
-		o.Observe(e)
+		o.Observe(ctx, e)
 	}
 }
 

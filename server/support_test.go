@@ -95,7 +95,7 @@ type witness struct {
 	events []server.Event
 }
 
-func (w *witness) Observe(e server.Event) {
+func (w *witness) Observe(_ context.Context, e server.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -27,7 +28,7 @@ const codecVariable = "LEDGER_TEST_CODEC"
 
 type killer struct{}
 
-func (killer) Observe(e server.Event) {
+func (killer) Observe(_ context.Context, e server.Event) {
 	if e.Kind == server.EventSettled {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal ends the process, not this goroutine

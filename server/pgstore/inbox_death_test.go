@@ -55,7 +55,7 @@ func newConsumer(ctx context.Context, url string, observer server.Observer) (del
 
 type dieWhenSettled struct{}
 
-func (dieWhenSettled) Observe(e server.Event) {
+func (dieWhenSettled) Observe(_ context.Context, e server.Event) {
 	if e.Kind == server.EventSettled {
 		die()
 	}

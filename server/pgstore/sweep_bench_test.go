@@ -26,7 +26,7 @@ type deleted struct {
 	all  context.CancelFunc
 }
 
-func (d *deleted) Observe(e server.Event) {
+func (d *deleted) Observe(_ context.Context, e server.Event) {
 	if e.Kind == server.EventSwept && d.left.Add(-int64(e.Count)) <= 0 {
 		d.all()
 	}

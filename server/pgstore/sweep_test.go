@@ -178,7 +178,7 @@ func TestSweeper_underLoad(t *testing.T) {
 // failures fails the test on an event that must not occur. The function order checks the requests' answers.
 type failures struct{ t *testing.T }
 
-func (f failures) Observe(e server.Event) {
+func (f failures) Observe(_ context.Context, e server.Event) {
 	if e.Kind == server.EventSweepError {
 		f.t.Errorf("%v: %v", e.Kind, e.Err)
 	}

@@ -390,7 +390,7 @@ type lastOutcome struct {
 	last error
 }
 
-func (o *lastOutcome) Observe(e server.Event) {
+func (o *lastOutcome) Observe(_ context.Context, e server.Event) {
 	if e.Kind != server.EventRefused {
 		return
 	}

@@ -90,6 +90,7 @@ type Outcome struct {
 	Replay *store.Answer
 
 	Ran    bool
+	Failed bool // the handler failed
 	Again  bool // a retry of the run can run again
 	Asked  bool // the store was asked: the key was honoured
 	Waited bool // the call waited for another call's run

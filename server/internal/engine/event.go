@@ -40,6 +40,7 @@ const (
 	EventWaited
 	EventSettled
 	EventSwept
+	EventFailed
 )
 
 // An Event is one action of the engine. It holds no key, scope or body.
@@ -76,6 +77,25 @@ func (e *Engine) observeStoreError(ctx context.Context, c *Call, err error) {
 		return
 	}
 	e.observe(ctx, Event{Kind: EventStoreError, Route: c.Route.Name, ID: c.ID, Err: err})
+}
+
+// panicked observes that a function of the service panicked or ended its goroutine, and that its run failed.
+func (r *run) panicked() {
+	r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+	r.engine.observe(r.ctx, Event{Kind: EventFailed, Route: r.call.Route.Name, ID: r.owner.ID})
+}
+
+// observeFailure observes a run that failed without a panic.
+func (r *run) observeFailure(out Outcome) {
+	failed := out.Failed
+	switch out.Code {
+	case wire.LeaseLost, wire.NotStorable, wire.StoreUnavailable, wire.TransactionFailed:
+		failed = true
+	default:
+	}
+	if failed {
+		r.engine.observe(r.ctx, Event{Kind: EventFailed, Route: r.call.Route.Name, ID: r.owner.ID, Err: out.Err})
+	}
 }
 
 // observeOutcome observes how a call ended.

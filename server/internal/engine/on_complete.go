@@ -30,7 +30,7 @@ func (r *run) settleWithHooks(hooks []func(context.Context) error, s store.Settl
 	returned := false
 	defer func() {
 		if !returned { // a hook panicked
-			r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+			r.panicked()
 			r.release(true)
 		}
 	}()

@@ -47,25 +47,30 @@ func (o *oneCommit) claim(ctx context.Context, e *Engine, c *Call, m *member) (f
 	var refused *store.TxError
 	switch {
 	case errors.As(err, &refused):
-		out := r.refusedCommit(refused)
-		return finding{outcome: &out}, nil
+		return r.ended(r.refusedCommit(refused)), nil
 	case errors.Is(err, store.ErrConflict):
 		r.release(false)
-		out := r.tired(o.result)
-		return finding{outcome: &out}, nil
-	case err != nil || !first:
+		return r.ended(r.tired(o.result)), nil
+	case err != nil:
+		r.observeFailure(StoreRefusal(err))
 		return finding{record: rec}, err
+	case !first:
+		return finding{record: rec}, nil
 	}
 	took := time.Since(r.asked)
 	window.add(took)
 	e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: took})
 	r.record = rec
 	if o.end.State != store.StateCompleted {
-		out := o.attempt.served(o.result, true)
-		return finding{outcome: &out}, nil
+		return r.ended(o.attempt.served(o.result, true)), nil
 	}
-	out := r.completed(o.end, nil)
-	return finding{outcome: &out}, nil
+	return r.ended(r.completed(o.end, nil)), nil
+}
+
+// ended is the finding of a call that has run.
+func (r *run) ended(out Outcome) finding {
+	r.observeFailure(out)
+	return finding{outcome: &out}
 }
 
 // work runs the handler, and decides how its run ends.
@@ -74,7 +79,7 @@ func (o *oneCommit) work(ctx context.Context, e *Engine, c *Call, m *member) {
 	o.close = r.open(ctx)
 	a := &Attempt{run: r}
 	o.result = a.work(r.plan.NewContext(r.ctx), func() {
-		e.observe(r.ctx, Event{Kind: EventPanic, Route: c.Route.Name, ID: c.ID})
+		r.panicked()
 		r.release(false)
 	})
 	o.attempt = a

@@ -55,10 +55,14 @@ func (e *Engine) run(ctx context.Context, c *Call, m *member, f finding) Outcome
 		return e.closingRefusal()
 	}
 	m.running(f.record)
+	var out Outcome
 	if c.Route.Effect == store.Transactional {
-		return r.transact()
+		out = r.transact()
+	} else {
+		out = r.direct()
 	}
-	return r.direct()
+	r.observeFailure(out)
+	return out
 }
 
 // open makes the run's ctx and starts its heartbeat. The caller may hang up,
@@ -101,7 +105,7 @@ func (r *run) detached(timeout time.Duration) (context.Context, context.CancelFu
 func (r *run) direct() Outcome {
 	a := &Attempt{run: r}
 	res := a.work(r.ctx, func() {
-		r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.panicked()
 		r.fail()
 	})
 	switch a.disposition(res) {
@@ -146,7 +150,7 @@ func (a *Attempt) served(res Result, again bool) Outcome {
 	case a.run.taken, again && a.run.isLost():
 		return leaseLost()
 	default:
-		return Outcome{Ran: true, Again: again && !a.how.NotRetryable}
+		return Outcome{Ran: true, Again: again && !a.how.NotRetryable, Failed: a.disposition(res) == Fail}
 	}
 }
 

@@ -62,7 +62,7 @@ func (r *run) transaction() (out Outcome, failure error) {
 	a := &Attempt{run: r, tx: tx}
 	defer a.discard()
 	res := a.work(tx.NewContext(r.ctx), func() {
-		r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+		r.panicked()
 		a.discard()
 		r.release(false)
 	})
@@ -141,7 +141,7 @@ func (a *Attempt) discard() {
 // tired is the outcome of a run whose last attempt ended in a conflict.
 func (r *run) tired(res Result) Outcome {
 	if !res.Unfit && res.Disposition == Fail {
-		return Outcome{Ran: true, Again: true}
+		return Outcome{Ran: true, Again: true, Failed: true}
 	}
 	return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: store.ErrConflict}
 }

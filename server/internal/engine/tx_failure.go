@@ -62,7 +62,7 @@ func (r *run) amend(refused *store.TxError) (res Result, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			r.engine.observe(r.ctx, Event{Kind: EventPanic, Route: r.call.Route.Name, ID: r.owner.ID})
+			r.panicked()
 			r.release(false)
 		}
 	}()

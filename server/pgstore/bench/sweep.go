@@ -103,7 +103,7 @@ type sweepProgress struct {
 	done chan struct{}
 }
 
-func (p *sweepProgress) Observe(e server.Event) {
+func (p *sweepProgress) Observe(_ context.Context, e server.Event) {
 	if e.Kind != server.EventSwept {
 		return
 	}
