@@ -219,7 +219,7 @@ type Config struct {
 	// section 2.3): which requests need a key, and the form of a key. A caller also needs
 	// to know how long a retry gets the answer, and which answers are stored.
 	DocsURL string
-	// Observer gets every event. nil means no observer.
+	// Observer gets every event; a [Tracer] hears more. nil means no observer.
 	Observer Observer
 	// Logger gets warnings and errors about events that need a person. These
 	// are keys that became outcome-unknown or quarantined, refusals with 423

@@ -65,7 +65,7 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 		},
 		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, MinSweepPause: c.MinSweepPause, MaxSweepPause: c.MaxSweepPause,
 		Fingerprints: g.fingerprints, Sealer: g.sealer,
-		Observe: g.observeEngine,
+		Observe: g.observeEngine, Tracer: g.tracer(),
 		Log: func(ctx context.Context, l engine.Line) {
 			g.log.write(ctx, logLine{level: l.Level, message: l.Message, code: l.Code, route: l.Route, id: l.ID, err: l.Err, more: l.Attrs})
 		},

@@ -89,6 +89,7 @@ type Event struct {
 	Duration time.Duration // where the kind says so
 	Count    int           // where the kind says so
 	Err      error         // where the kind says so
+	Trace    string        // of an [EventHit]: [Tracer].Trace of the run whose answer is repeated; "" if it had none
 }
 
 // kinds are the engine's kinds of events, as an [Observer] sees them.
@@ -109,5 +110,5 @@ func (g *Guard) observeEngine(ctx context.Context, e engine.Event) {
 	if e.Kind == engine.EventSweepError {
 		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "sweep failed", slog.Any("error", e.Err))
 	}
-	g.observe(ctx, Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Parent: e.Parent, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err})
+	g.observe(ctx, Event{Kind: kinds[e.Kind], Route: e.Route, ID: e.ID, Parent: e.Parent, Code: e.Code, Duration: e.Duration, Count: e.Count, Err: e.Err, Trace: e.Trace})
 }

@@ -88,6 +88,7 @@ type Outcome struct {
 	Retryable  bool   // a retry can help, whatever the code says
 
 	Replay *store.Answer
+	Trace  string // of the run whose answer is repeated; "": none
 
 	Ran    bool
 	Failed bool // the handler failed

@@ -43,6 +43,8 @@ type Config struct {
 
 	// Observe is told every event, in the goroutine that it happens in.
 	Observe func(context.Context, Event)
+	// Tracer hears of calls and runs; nil: nobody does.
+	Tracer Tracer
 	// Log gets the failures of the service's own code.
 	Log func(context.Context, Line)
 }

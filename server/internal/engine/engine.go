@@ -18,6 +18,10 @@ func (e *Engine) Do(ctx context.Context, c *Call) (out Outcome) {
 		return e.closingRefusal()
 	}
 	defer e.drain.leave()
+	if t := e.cfg.Tracer; t != nil {
+		ctx = t.CallStarted(ctx, c)
+		defer t.CallEnded(ctx)
+	}
 	if out, ok := e.recall(ctx, c); ok {
 		e.observeOutcome(ctx, c, out)
 		return out
@@ -147,7 +151,7 @@ func (e *Engine) answered(ctx context.Context, c *Call, d decision, rec *store.R
 	case !c.CanRender && isReference(&answer):
 		return Outcome{Code: wire.ResponseGone}
 	}
-	return Outcome{Replay: &answer}
+	return Outcome{Replay: &answer, Trace: e.traceOf(&answer)}
 }
 
 func (e *Engine) closingRefusal() Outcome {

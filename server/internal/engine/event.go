@@ -53,6 +53,7 @@ type Event struct {
 	Duration time.Duration
 	Count    int
 	Err      error
+	Trace    string
 }
 
 // A Line is for the log: a failure of the service's own code. It holds no key, scope or
@@ -100,7 +101,7 @@ func (r *run) observeFailure(out Outcome) {
 
 // observeOutcome observes how a call ended.
 func (e *Engine) observeOutcome(ctx context.Context, c *Call, out Outcome) {
-	event := Event{Route: c.Route.Name, ID: c.ID, Code: out.Code, Err: out.Err}
+	event := Event{Route: c.Route.Name, ID: c.ID, Code: out.Code, Err: out.Err, Trace: out.Trace}
 	switch {
 	case out.Replay != nil:
 		event.Kind = EventHit

@@ -75,6 +75,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
+	ctx, ended := r.traced(ctx)
 	if r.plan == nil {
 		r.habit = r.engine.habitOf(r.call)
 	}
@@ -92,6 +93,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 		r.engine.heartbeat.remove(r)
 		r.cancel(nil)
 		stopTimer()
+		ended()
 	}
 }
 
@@ -176,7 +178,7 @@ func (r *run) completion(a *Attempt, res Result) store.Settlement {
 	if text := a.how.Reference; text != nil {
 		answer.Envelope = record.Reference(*text)
 	}
-	answer = r.engine.sealAnswer(r.ctx, r.call.Route.Name, r.owner, answer)
+	answer = r.engine.sealAnswer(r.ctx, r.call.Route.Name, r.owner, r.withTrace(answer))
 	return store.Settlement{
 		State: store.StateCompleted, Answer: answer, ReplayFor: r.engine.cfg.ReplayFor, KeepAnswer: r.engine.cfg.KeepAnswer,
 		DeadLetter: a.how.DeadLetter,

@@ -11,7 +11,7 @@ import (
 //
 //	version (1 byte, 1) | number of lines | per line: length, name, length, value | length, body
 //
-// Numbers are unsigned varints. The body ends the envelope.
+// Numbers are unsigned varints. The body ends the envelope. The first line may be a trace context, see [WithTrace].
 const (
 	envelopeVersion  = 1
 	maxHeaderLines   = 256
@@ -49,13 +49,18 @@ func EncodeEnvelope(lines []Line, body []byte) ([]byte, bool) {
 }
 
 // DecodeEnvelope is the inverse of [EncodeEnvelope]. It returns [ErrEnvelope] for other
-// bytes, and for nil. The body shares b's memory.
+// bytes, and for nil. The body shares b's memory. A trace context is not among the lines: [TraceOf] returns it.
 func DecodeEnvelope(b []byte) (lines []Line, body []byte, err error) {
 	d := envelopeReader{rest: b}
 	if version := d.bytes(1); d.bad || version[0] != envelopeVersion {
 		return nil, nil, ErrEnvelope
 	}
 	n := d.number()
+	if n > 0 {
+		if _, found := d.trace(); found {
+			n--
+		}
+	}
 	if d.bad || n > maxHeaderLines {
 		return nil, nil, ErrEnvelope
 	}
@@ -63,7 +68,7 @@ func DecodeEnvelope(b []byte) (lines []Line, body []byte, err error) {
 	lines = make([]Line, 0, n)
 	for range n {
 		l := Line{Name: string(d.field()), Value: string(d.field())}
-		if size += len(l.Name) + len(l.Value); d.bad || size > maxEnvelopeBytes || !validLine(l) {
+		if size += len(l.Name) + len(l.Value); d.bad || size > maxEnvelopeBytes || !validLine(l) || l.Name == traceName {
 			return nil, nil, ErrEnvelope
 		}
 		lines = append(lines, l)

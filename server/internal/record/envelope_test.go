@@ -12,6 +12,8 @@ import (
 func FuzzEnvelope(f *testing.F) {
 	good, _ := EncodeEnvelope([]Line{{"Link", "<a>, <b>"}, {"Link", ""}}, []byte("body"))
 	f.Add(good)
+	f.Add(WithTrace(good, "00-1-2-01"))
+	f.Add(WithTrace(WithTrace(good, "00-1-2-01")[:len(good)], "00-1-2-01"))
 	f.Add([]byte(nil))
 	f.Add([]byte{envelopeVersion})
 	f.Add(append(slices.Clone(good), 0))
