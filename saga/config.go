@@ -78,8 +78,8 @@ type Config struct {
 	// goroutine. [Engine.Close] waits for it. Nil means that no function is called. A process
 	// that dies before the call never makes it: page on [Engine.List] or [Engine.Stats] too.
 	OnStuck func(ctx context.Context, r journal.Record)
-	// Observer is told of every attempt, saga and take-over. Use [Metrics], or your own. Nil
-	// means no observer.
+	// Observer is told of every attempt, saga and take-over. Use [Metrics], or your own. A [Tracer] is told
+	// more. Nil means no observer.
 	Observer Observer
 	// Logger logs failures of attempts at debug level, and take-overs and compensated sagas at
 	// info. It logs parked sagas, journal errors and results that cannot be stored at warn. It

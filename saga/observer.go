@@ -91,12 +91,17 @@ func observing(cfg Config) func(context.Context, engine.Event) {
 		return nil
 	}
 	return func(ctx context.Context, e engine.Event) {
-		o.Observe(ctx, Event{
-			Kind: EventKind(e.Kind), ID: e.ID, Name: e.Name, Engine: e.Engine,
-			Step: e.Step, Undo: e.Undo, Attempt: e.Attempt, Outcome: e.Outcome, Status: e.Status, Code: e.Code, Wait: e.Wait,
-			From: e.From, To: e.To, Failure: e.Failure, Age: e.Age,
-			Count: e.Count, Elapsed: e.Elapsed, Err: e.Err,
-		})
+		o.Observe(ctx, eventOf(e))
+	}
+}
+
+// eventOf is an event of the engine, as an [Observer] sees it.
+func eventOf(e engine.Event) Event {
+	return Event{
+		Kind: EventKind(e.Kind), ID: e.ID, Name: e.Name, Engine: e.Engine,
+		Step: e.Step, Undo: e.Undo, Attempt: e.Attempt, Outcome: e.Outcome, Status: e.Status, Code: e.Code, Wait: e.Wait,
+		From: e.From, To: e.To, Failure: e.Failure, Age: e.Age,
+		Count: e.Count, Elapsed: e.Elapsed, Err: e.Err,
 	}
 }
 

@@ -41,7 +41,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 	c, err := engine.Open(ctx, j, engine.Config{
 		Plans: plans, Client: cfg.Client, Lease: cfg.Lease, Poll: cfg.Poll, Keep: cfg.Keep, SweepInterval: cfg.SweepInterval,
 		MaxActive: cfg.MaxActive, MaxRecoveryAttempts: cfg.MaxRecoveryAttempts, SweepBatch: cfg.SweepBatch, Backoff: cfg.Backoff,
-		OnStuck: cfg.OnStuck, Observe: observing(cfg), Rand: cfg.Rand, Child: childOf,
+		OnStuck: cfg.OnStuck, Observe: observing(cfg), Tracer: tracing(cfg), Rand: cfg.Rand, Child: childOf,
 	})
 	var changed *engine.PlanChanged
 	switch {

@@ -133,7 +133,11 @@ func (d *Definition[In, Out]) request(
 	if !e.core.Has(d.plan) {
 		return journal.StartRequest{}, fmt.Errorf("%w: %s version %d is not among the engine's Definitions", ErrNoDefinition, d.plan.Name, d.plan.Version)
 	}
-	return d.Request(key, in, options...)
+	req, err := d.Request(key, in, options...)
+	if err == nil {
+		req.Trace = e.core.Trace(ctx)
+	}
+	return req, err
 }
 
 var errNotDefined = fmt.Errorf("%w: the Definition was not made by Define", ErrNoDefinition)

@@ -13,6 +13,7 @@ const (
 	MaxInputBytes  = 256 << 10
 	MaxResultBytes = 256 << 10 // of a step and of the saga
 	MaxDetailBytes = 4 << 10
+	MaxTraceBytes  = 255
 	// MaxBodyBytes is the length of the longest body of a refusal that is kept. A longer body is
 	// left out as a whole: a part of it could not be decoded.
 	MaxBodyBytes = 8 << 10
@@ -68,6 +69,8 @@ type Record struct {
 	Plan      PlanHash
 	InputHash [32]byte // SHA-256 of the input as it was first given
 	Input     []byte
+	// Trace is that of the [StartRequest]. A list has it no more than the Input.
+	Trace string
 
 	Status Status
 	Engine EngineID // that executes the saga, or did last; zero: none

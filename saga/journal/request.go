@@ -24,6 +24,9 @@ type StartRequest struct {
 	InputHash [32]byte
 	Input     []byte
 	Engine    EngineID // zero: any engine may claim the saga
+	// Trace is the trace context of the call that starts the saga, of at most [MaxTraceBytes] visible
+	// ASCII characters; "": none.
+	Trace string
 }
 
 // A Write is the outcome of an owner's work. A zero field leaves the stored value, unless its

@@ -24,7 +24,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 	r := journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
-		InputHash: req.InputHash, Input: slices.Clone(req.Input),
+		InputHash: req.InputHash, Input: slices.Clone(req.Input), Trace: req.Trace,
 		Status: journal.Running, Engine: req.Engine, Revision: 1,
 		CreatedAt: now,
 	}

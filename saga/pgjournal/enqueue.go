@@ -21,6 +21,9 @@ type StartConfig struct {
 	Scope string
 	// Schema is as [Config].Schema.
 	Schema string
+	// Trace is the trace context of the call that starts the saga, as [saga.Tracer].Trace of the engine's
+	// observer returns it. Zero means none.
+	Trace string
 	// Codec is as [Config].Codec, and must be the codec of the journals whose engines run the
 	// saga. A transaction does not tell whether they have one. A saga that is started without it
 	// is stored as plain text. Journals with a codec refuse to execute such a saga, unless they
@@ -74,6 +77,7 @@ func enqueue[In, Out any](ctx context.Context, tx pgkit.UserTx, d *saga.Definiti
 	if err != nil {
 		return false, err
 	}
+	req.Trace = cfg.Trace
 	if err := checkStart(req); err != nil {
 		return false, err
 	}

@@ -59,7 +59,7 @@ func newRecord(req *journal.StartRequest, at time.Time) journal.Record {
 	r := journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key,
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
-		InputHash: req.InputHash, Input: slices.Clone(req.Input),
+		InputHash: req.InputHash, Input: slices.Clone(req.Input), Trace: req.Trace,
 		Status: journal.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
 		Now: at.UTC(), CreatedAt: at.UTC(),
 	}

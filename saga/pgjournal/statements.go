@@ -62,7 +62,7 @@ type starting struct {
 
 func (s sealer) starting(req journal.StartRequest) (sealed starting, err error) {
 	sealed.StartRequest = req
-	if sealed.input, err = s.seal(present(req.Input), kindInput, req.ID); err != nil {
+	if sealed.input, err = s.seal(traced(req.Trace, present(req.Input)), kindInput, req.ID); err != nil {
 		return sealed, err
 	}
 	sealed.inputHash, err = s.seal(req.InputHash[:], kindInputHash, req.ID)

@@ -85,6 +85,8 @@ func (c *columns) unpackInput(s *stored, found *damage) {
 	}
 	if s.Input, err = c.sealer.open(c.input, kindInput, s.ID); err != nil {
 		found.note(fmt.Errorf("input %w", err))
+	} else if s.Trace, s.Input, err = untraced(s.Input); err != nil {
+		found.note(err)
 	} else if len(hash) == len(s.InputHash) && sha256.Sum256(s.Input) != s.InputHash {
 		found.note(errors.New("input_hash is not that of the input"))
 	}

@@ -71,11 +71,12 @@ var startRules = []rule{
 
 func startIsRecorded(c *check) {
 	req := request(c.heartbeat(long))
+	req.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r, _, err := c.journal.Start(c.Context(), req)
 	c.must("Start", err)
 	c.wantSame("the new saga", r, journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan,
-		InputHash: req.InputHash, Input: req.Input, Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1,
+		InputHash: req.InputHash, Input: req.Input, Trace: req.Trace, Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1,
 		CreatedAt: r.CreatedAt, FirstClaimedAt: r.CreatedAt,
 	})
 	if age := r.Now.Sub(r.CreatedAt).Abs(); age > time.Second {

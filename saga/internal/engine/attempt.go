@@ -86,7 +86,7 @@ func (d *execution) ready(decision *decision) (bool, error) {
 func (d *execution) attempt(t task, known *Facts) attempt {
 	a := attempt{
 		task: t, known: known, resumed: d.progress.leg(t).maybe, first: d.firstSent(t), calls: d.progress.calls(t),
-		bound: d.bound(t),
+		bound: d.bound(t), number: d.progress.leg(t).attempts + 1,
 	}
 	if t.undo {
 		a.output = d.progress.forward[t.step.Index].result
@@ -160,12 +160,13 @@ type attempt struct {
 	tooOld  bool          // to be sent again
 	bound   time.Duration // of the attempt
 	calls   *retry.Calls
+	number  int // counts from 1
 }
 
 // carryOut makes the attempt, which was entered, and reports how it ended, also if it ends
 // the goroutine.
 func (d *execution) carryOut(a attempt) {
-	begun := time.Now()
+	begun, ctx := time.Now(), d.stepStarted(&a)
 	c := &Call{Client: d.engine.cfg.Client, Parent: d.parent, Step: a.step, Output: a.output, Calls: a.calls}
 	var result []byte
 	var err error
@@ -179,13 +180,14 @@ func (d *execution) carryOut(a attempt) {
 		end.finding.nothing = c.Nothing
 		d.consult(a, end.err, &end.finding)
 		end.elapsed = time.Since(begun)
+		d.stepEnded(ctx, &a, end)
 		d.engine.running.leave(d.callID(a.task), &end.finding)
 		d.endings <- end
 	}()
 	if a.tooOld {
 		err = tooOldError(a.step)
 	} else {
-		result, err = d.makeAttempt(a, c)
+		result, err = d.makeAttempt(ctx, a, c)
 	}
 	returned = true
 }
@@ -273,8 +275,8 @@ func tooOldError(s *Step) error {
 }
 
 // makeAttempt makes the attempt.
-func (d *execution) makeAttempt(a attempt, c *Call) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, a.bound)
+func (d *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
 	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: d.owner.ID, Allowance: -1})
 	ctx = context.WithValue(ctx, infoKey{}, info{

@@ -150,9 +150,11 @@ func (e *Engine) carry(d *execution) {
 		default:
 			d.err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
+		d.untraced()
 		e.release(d)
 		close(d.over)
 	}()
+	d.traced()
 	d.run()
 	returned = true
 }

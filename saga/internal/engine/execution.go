@@ -26,6 +26,7 @@ type execution struct {
 	// readable is the direction for which what others wrote was found readable; 0: none.
 	readable journal.Status
 	ctx      context.Context // of its calls
+	traces   bool            // a tracer's RunStarted was called, with RunEnded to come
 	// parent is the parent key of its calls. parentErr says why it has none, as a
 	// damaged record has.
 	parent    childkey.Key

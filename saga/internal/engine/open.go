@@ -31,6 +31,7 @@ type Config struct {
 	Backoff retry.Backoff
 	OnStuck func(context.Context, journal.Record) // nil: nobody is told
 	Observe func(context.Context, Event)          // nil: nobody listens
+	Tracer  Tracer                                // nil: nobody listens
 	Rand    func() float64
 	// Child returns the saga whose end an error is; false if it is another error.
 	Child func(error) (Child, bool)
