@@ -1,0 +1,237 @@
+package guardprom
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// The defaults of a [Config].
+const (
+	DefaultStatsEvery = 30 * time.Second
+	DefaultTimeout    = 2 * time.Second
+)
+
+// A Config configures a [Collector]. The zero Config is ready to use.
+type Config struct {
+	// Store is asked for its numbers when Prometheus scrapes. nil: the collector has the guard's events only.
+	Store store.Store
+	// StatsEvery is the least time between two calls of [store.Store].Stats, which may read the whole table.
+	// Between them a scrape gets the last numbers. The keys that need a person are counted at each scrape. Zero means
+	// [DefaultStatsEvery].
+	StatsEvery time.Duration
+	// Timeout bounds the store's part of a scrape. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// Buckets are the upper bounds of the histograms, in seconds, in growing order. nil means those of
+	// [server.Metrics].
+	Buckets []float64
+	// Exemplar returns the labels of an exemplar for an event with that ctx, such as trace_id; nil for none. nil
+	// makes no exemplars. prometheus.ExemplarMaxRunes bounds the labels, and longer ones are left out.
+	Exemplar func(ctx context.Context) prometheus.Labels
+	// Next gets every event too, such as a tracer's. If it is a [server.Tracer] wrap the collector in it instead:
+	// guardotel.Config has a Next too. nil means no further observer.
+	Next server.Observer
+}
+
+// A ConfigError reports a wrong field of a [Config].
+type ConfigError struct{ Field, Problem string }
+
+// Error implements error.
+func (e *ConfigError) Error() string { return "guardprom: " + e.Field + " " + e.Problem }
+
+func (cfg Config) withDefaults() (Config, error) {
+	if v := reflect.ValueOf(cfg.Store); v.IsValid() && v.Kind() == reflect.Pointer && v.IsNil() {
+		return cfg, &ConfigError{"Store", fmt.Sprintf("is a nil %T", cfg.Store)}
+	}
+	if _, ok := cfg.Next.(server.Tracer); ok {
+		return cfg, &ConfigError{"Next", "is a server.Tracer, which would not hear of calls: give it the collector as its Next"}
+	}
+	switch {
+	case cfg.StatsEvery < 0:
+		return cfg, &ConfigError{"StatsEvery", "is negative"}
+	case cfg.Timeout < 0:
+		return cfg, &ConfigError{"Timeout", "is negative"}
+	case !increasing(cfg.Buckets):
+		return cfg, &ConfigError{"Buckets", "are not in growing order"}
+	}
+	if cfg.StatsEvery == 0 {
+		cfg.StatsEvery = DefaultStatsEvery
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Buckets == nil {
+		cfg.Buckets = defaultBuckets
+	}
+	return cfg, nil
+}
+
+// increasing reports whether each bound is greater than the one before. It is false with a NaN.
+func increasing(bounds []float64) bool {
+	for i, bound := range bounds {
+		if bound != bound || i > 0 && !(bound > bounds[i-1]) { //nolint:staticcheck // NaN
+			return false
+		}
+	}
+	return true
+}
+
+var defaultBuckets = []float64{
+	.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
+}
+
+// A Collector is a [server.Observer] and a [prometheus.Collector]. Make one for each guard with [New]. It is safe
+// for concurrent use.
+type Collector struct {
+	cfg Config
+
+	events, refusals     *prometheus.CounterVec
+	claim, wait, pending *prometheus.HistogramVec
+	routes               sync.Map // string → *route
+
+	store *storeMetrics // nil: no store
+}
+
+// New returns a collector. A wrong field is a [*ConfigError].
+func New(cfg Config) (*Collector, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: slices.Clone(cfg.Buckets),
+		}, []string{labelRoute})
+	}
+	c := &Collector{
+		cfg: cfg,
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanonce_guard_events_total", Help: "Events of the guard, by kind. Of swept it counts records.",
+		}, []string{labelRoute, labelEvent}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fanonce_guard_refusals_total", Help: "Calls that were refused, by problem code.",
+		}, []string{labelRoute, labelCode}),
+		claim:   histogram("fanonce_guard_claim_duration_seconds", "Time of the store to claim a key."),
+		wait:    histogram("fanonce_guard_wait_duration_seconds", "Time that a call waited for the run of another call."),
+		pending: histogram("fanonce_guard_pending_duration_seconds", "Time from the first claim of a key to its answer."),
+	}
+	if cfg.Store != nil {
+		c.store = newStoreMetrics(cfg)
+	}
+	return c, nil
+}
+
+// The labels. They are OpenTelemetry's attributes, spelled as its exporter spells them.
+const (
+	labelRoute  = "fanonce_route"
+	labelEvent  = "fanonce_event"
+	labelCode   = "error_type"
+	labelState  = "fanonce_state"
+	labelReason = "fanonce_reason"
+)
+
+// A route has the metrics of one route, looked up once.
+type route struct {
+	claim, wait, pending prometheus.Observer
+	events               sync.Map // server.EventKind → prometheus.Counter
+}
+
+func (c *Collector) route(name string) *route {
+	if r, ok := c.routes.Load(name); ok {
+		return r.(*route) //nolint:errcheck // nothing else is stored
+	}
+	r, _ := c.routes.LoadOrStore(name, &route{
+		claim: c.claim.WithLabelValues(name), wait: c.wait.WithLabelValues(name), pending: c.pending.WithLabelValues(name),
+	})
+	return r.(*route) //nolint:errcheck // nothing else is stored
+}
+
+func (c *Collector) counter(r *route, name string, kind server.EventKind) prometheus.Counter {
+	if n, ok := r.events.Load(kind); ok {
+		return n.(prometheus.Counter) //nolint:errcheck // nothing else is stored
+	}
+	n, _ := r.events.LoadOrStore(kind, c.events.WithLabelValues(name, kind.String()))
+	return n.(prometheus.Counter) //nolint:errcheck // nothing else is stored
+}
+
+// Observe implements [server.Observer].
+func (c *Collector) Observe(ctx context.Context, e server.Event) {
+	r := c.route(e.Route)
+	n := c.counter(r, e.Route, e.Kind)
+	switch e.Kind {
+	case server.EventSwept:
+		n.Add(float64(e.Count))
+	case server.EventClaimed:
+		n.Inc()
+		c.time(ctx, r.claim, e.Duration)
+	case server.EventWaited:
+		n.Inc()
+		c.time(ctx, r.wait, e.Duration)
+	case server.EventSettled:
+		n.Inc()
+		c.time(ctx, r.pending, e.Duration)
+	default:
+		n.Inc()
+	}
+	if e.Code != "" {
+		c.refusals.WithLabelValues(e.Route, string(e.Code)).Inc()
+	}
+	if c.cfg.Next != nil {
+		c.cfg.Next.Observe(ctx, e)
+	}
+}
+
+// time observes a duration, with an exemplar if the event has one.
+func (c *Collector) time(ctx context.Context, h prometheus.Observer, d time.Duration) {
+	if c.cfg.Exemplar != nil {
+		labels := c.cfg.Exemplar(ctx)
+		if with, ok := h.(prometheus.ExemplarObserver); ok && len(labels) > 0 && fits(labels) {
+			with.ObserveWithExemplar(d.Seconds(), labels)
+			return
+		}
+	}
+	h.Observe(d.Seconds())
+}
+
+// fits reports whether client_golang takes the labels: it panics at others.
+func fits(labels prometheus.Labels) bool {
+	runes := 0
+	for name, value := range labels {
+		for range name + value {
+			runes++
+		}
+	}
+	return runes <= prometheus.ExemplarMaxRunes
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range c.metrics() {
+		m.Describe(to)
+	}
+	if c.store != nil {
+		c.store.describe(to)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for _, m := range c.metrics() {
+		m.Collect(to)
+	}
+	if c.store != nil {
+		c.store.collect(to)
+	}
+}
+
+func (c *Collector) metrics() []prometheus.Collector {
+	return []prometheus.Collector{c.events, c.refusals, c.claim, c.wait, c.pending}
+}
