@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -25,7 +26,8 @@ import (
 // The first call claims the key and runs work. The status of work's Response and the task's
 // effect class decide what is stored ([Effect] has the table). Every further call gets
 // the stored answer, with the headers that may be replayed ([Config.ReplayHeaders]), and
-// replayed true.
+// replayed true. An answer of 2xx to an undo that called [Barrier] carries the fate of the
+// forward call, in Idempotent-Forward.
 //
 // An error of work is answered as a typed handler's. A [*StatusError] is stored if its status is, and is returned to
 // every further call too, without its Err, beside the problem that was stored. After any other error nothing is
@@ -110,11 +112,30 @@ func (p *performance) run(ctx context.Context) engine.Result {
 		p.failure = settleBy(ctx, p.failure)
 		p.answer = failureAnswer(p.failure)
 	}
+	p.tell(engine.From(ctx).Fate())
 	res := resultOf(p.answer.Status)
 	if envelope, err := p.guard.envelope(p.answer); err == nil { // otherwise it is too large to store
 		res.Answer.Envelope = envelope
 	}
 	return res
+}
+
+// tell adds the fate of the forward call to an answer of success. The function's own value of that header is dropped.
+func (p *performance) tell(fate Fate) {
+	text := fateHeader(fate)
+	_, given := p.answer.Header[wire.HeaderForward]
+	if !given && (text == "" || p.answer.Status/100 != 2) {
+		return
+	}
+	header := maps.Clone(p.answer.Header) // the function may share it between calls
+	if header == nil {
+		header = make(http.Header)
+	}
+	delete(header, wire.HeaderForward)
+	if text != "" && p.answer.Status/100 == 2 {
+		header[wire.HeaderForward] = []string{text}
+	}
+	p.answer.Header = header
 }
 
 // failureAnswer is the answer of a function that returned err.

@@ -33,6 +33,9 @@ type Task struct {
 	// blocks at most for that time, and then returns in-progress. Zero means
 	// [Config.Wait]; negative means not at all.
 	Wait time.Duration
+	// Prefer has the lines of the caller's Prefer header, or of its metadata. Their wait=N replaces Wait, and is at most
+	// [Config.WaitCap]. Nil means that the caller has no wish.
+	Prefer []string
 	// Cancels is the forward key of an undo, as the forward call had it, for
 	// [Barrier] and [ForwardKey]. Zero if the task undoes nothing.
 	Cancels childkey.Key
@@ -117,7 +120,7 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 	}
 	c.Call = engine.Call{
 		Route: engine.Route{Name: t.Name, Effect: t.Effect}, Key: key, Forward: t.Cancels, FirstSent: t.FirstSent, Bytes: int64(len(input)),
-		Wait: g.taskWait(t.Wait), CountsAttempts: strings.HasPrefix(t.Namespace, inboxPrefix),
+		Wait: g.taskWait(t), CountsAttempts: strings.HasPrefix(t.Namespace, inboxPrefix),
 		Subject: record.Subject{
 			Scope: t.Scope, Namespace: g.namespaceOf(t), Key: key.String(),
 			Method: record.TaskMethod, Path: t.Name, MediaType: contract.ContentType, Cancels: t.Cancels.String(), Body: input,
@@ -128,11 +131,14 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 	return nil
 }
 
-func (g *Guard) taskWait(wait time.Duration) time.Duration {
-	if wait == 0 {
+func (g *Guard) taskWait(t *Task) time.Duration {
+	if wish, ok := wire.ParsePreferWait(t.Prefer); ok {
+		return min(wish, g.cfg.WaitCap)
+	}
+	if t.Wait == 0 {
 		return g.cfg.Wait
 	}
-	return max(wait, 0)
+	return max(t.Wait, 0)
 }
 
 func refusal(code wire.Code, err error) error { return &RefusedError{Code: code, Err: err} }
