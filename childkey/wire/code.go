@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // A Code names why the idempotency layer refused or could not replay a call.
 // It is the code member and the end of the type member of a [Problem]; callers
 // branch on it, never on the status alone.
@@ -80,4 +82,25 @@ func (c Code) Situation() (Situation, bool) {
 		}
 	}
 	return Situation{}, false
+}
+
+// ErrorDomain is the domain of the google.rpc.ErrorInfo that a refusal over gRPC carries. Its
+// reason is [Code.Reason].
+const ErrorDomain = "fanonce.dev"
+
+// Reason returns c as the reason of a google.rpc.ErrorInfo, which is in upper case (AIP-193):
+// "IN_PROGRESS" for in-progress.
+func (c Code) Reason() string {
+	return strings.ReplaceAll(strings.ToUpper(string(c)), "-", "_")
+}
+
+// CodeOfReason returns the code whose Reason that is; false if it is none of this package's.
+// The caller checks that the ErrorInfo has [ErrorDomain].
+func CodeOfReason(reason string) (Code, bool) {
+	for _, s := range situations {
+		if s.Code.Reason() == reason {
+			return s.Code, true
+		}
+	}
+	return "", false
 }

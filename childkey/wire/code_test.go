@@ -71,3 +71,18 @@ func TestCode_unknown(t *testing.T) {
 		require.Zero(t, s)
 	}
 }
+
+func TestCode_Reason(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "IN_PROGRESS", wire.InProgress.Reason())
+	for _, s := range wire.Situations() {
+		require.Regexp(t, `^[A-Z][A-Z0-9_]+[A-Z0-9]$`, s.Code.Reason(), "AIP-193")
+		code, ok := wire.CodeOfReason(s.Code.Reason())
+		require.True(t, ok, s.Code)
+		require.Equal(t, s.Code, code)
+	}
+	for _, foreign := range []string{"", "in-progress", "in_progress", "API_DISABLED"} {
+		_, ok := wire.CodeOfReason(foreign)
+		require.False(t, ok, foreign)
+	}
+}
