@@ -306,3 +306,104 @@ func nestedModules(t *testing.T) []string {
 	}
 	return files
 }
+
+// foreign are modules that only adapters need. No user of the core has one of them.
+var foreign = []string{
+	"google.golang.org/grpc", "connectrpc.com/connect", "google.golang.org/protobuf", "github.com/gin-gonic/gin", "go.opentelemetry.io/otel",
+	"github.com/prometheus/client_golang", "github.com/nats-io/nats.go", "github.com/twmb/franz-go", "github.com/segmentio/kafka-go",
+	"github.com/IBM/sarama", "github.com/rabbitmq/amqp091-go", "github.com/redis/go-redis",
+}
+
+// foreignWords are in the paths of such modules, whoever has made them.
+var foreignWords = []string{"grpc", "connectrpc", "gin-gonic", "opentelemetry", "prometheus", "nats", "kafka", "amqp", "redis"}
+
+const mostModules = 20 // in the list of a user of the core, besides the user's own
+
+// The core's users see its modules in go list -m all, and in every scanner. Each toy imports a
+// part of the core, as a user's module does.
+func TestHouse_usersListFewModules(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, imports := range [][]string{
+		{"childkey"}, {"retry"}, {"sdk"}, {"saga"}, {"server", "server/pgstore"},
+	} {
+		t.Run(strings.Join(imports, "+"), func(t *testing.T) {
+			t.Parallel()
+			modules := modulesOf(t, root, imports)
+			if !slices.Contains(modules, module) {
+				t.Fatalf("go list -m all = %v, want %s in it", modules, module)
+			}
+			if len(modules) > mostModules {
+				t.Errorf("go list -m all names %d modules, want at most %d: %v", len(modules), mostModules, modules)
+			}
+			for _, name := range modules {
+				if isForeign(name) {
+					t.Errorf("go list -m all names %s, which belongs in a nested module", name)
+				}
+			}
+		})
+	}
+}
+
+func TestIsForeign(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"google.golang.org/grpc": true, "go.opentelemetry.io/otel/trace": true, "github.com/nats-io/nats.go": true, "example.com/my-kafka": true,
+		"github.com/redis/go-redis/v9": true, pgx: false, retryablehttp: false, "golang.org/x/text": false,
+	} {
+		if got := isForeign(name); got != want {
+			t.Errorf("isForeign(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+func isForeign(name string) bool {
+	return slices.ContainsFunc(foreign, func(other string) bool { return within(name, other) }) ||
+		slices.ContainsFunc(foreignWords, func(word string) bool { return strings.Contains(strings.ToLower(name), word) })
+}
+
+// modulesOf returns what go list -m all names in a new module that imports these packages.
+func modulesOf(t *testing.T, root string, imports []string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var file strings.Builder
+	file.WriteString("package main\n\n")
+	for _, folder := range imports {
+		file.WriteString("import _ \"" + module + "/" + folder + "\"\n")
+	}
+	file.WriteString("\nfunc main() {}\n")
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"main.go": file.String(),
+		"go.mod":  "module toy\n\ngo 1.25.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
+		"go.sum":  string(sum), // what a go get would write
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goList(t, dir, "-mod=mod", "-deps", ".") // writes into go.mod what the imports need
+	modules := strings.Fields(goList(t, dir, "-mod=mod", "-m", "-f", "{{.Path}}", "all"))
+	return slices.DeleteFunc(modules, func(name string) bool { return name == "toy" })
+}
+
+// goList returns what go list prints in the folder of a module.
+func goList(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v\n%s", args, err, stderr.String())
+	}
+	return string(out)
+}
