@@ -33,9 +33,8 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A hop is one request of an attempt: its first, or where a redirect led. It
-// shares nothing with the next, nor with the exchange, since a transport may still hold
-// it then.
+// A hop is one request of an attempt: its first, or where a redirect led. It serves one
+// request only, since a transport may still hold that when the next one is sent.
 type hop struct {
 	seen    evidence
 	request http.Request
@@ -45,9 +44,17 @@ type hop struct {
 	answer  answer
 }
 
+// nextHop returns a hop that no request has used.
+func (x *exchange) nextHop() *hop {
+	if x.hop == nil {
+		return &x.first
+	}
+	return new(hop)
+}
+
 // sendHop sends one request of the attempt and reads its answer.
 func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.hop = nil, nil, new(hop)
+	x.answer, x.failed, x.hop = nil, nil, x.nextHop()
 	ctx, cancel := x.within(x.hop.seen.trace(x.attempting))
 	defer cancel()
 	out, err := x.outgoing(ctx, req)
@@ -179,7 +186,7 @@ func (x *exchange) told() wire.Inbound {
 // open the body again, because net/http could not even repeat a request that was never
 // written.
 func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
-	body := x.frozen.body // a copy, which GetBody keeps: the transport may hold that
+	body := &x.frozen.body
 	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
 	if out.ContentLength == 0 {
 		return nil
@@ -189,11 +196,10 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
-	left, each := x.left, x.spent
+	seen, attempts, each := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats, x.spent
 	out.GetBody = func() (io.ReadCloser, error) {
 		if written := seen.delivered(); written > 0 { // else nothing was delivered
-			if written >= attempts || !left.Take(each) {
+			if written >= attempts || !x.left.Take(each) {
 				return nil, errNoRepeat
 			}
 			seen.reserved.Add(1)

@@ -2,12 +2,15 @@ package retry_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/retry"
 )
@@ -16,7 +19,20 @@ import (
 // with 64 bytes.
 var benchBody = bytes.Repeat([]byte("x"), 256)
 
+// benchTransport asks of the request's context what net/http's transport asks.
 var benchTransport = roundTrip(func(req *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
+		trace.GetConn(req.URL.Host)
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.WroteHeaders()
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	default:
+	}
 	io.Copy(io.Discard, req.Body)
 	req.Body.Close()
 	return &http.Response{
@@ -25,89 +41,84 @@ var benchTransport = roundTrip(func(req *http.Request) (*http.Response, error) {
 	}, nil
 })
 
-// BenchmarkClient_Send is what the client adds to a request that succeeds at once.
-func BenchmarkClient_Send(b *testing.B) {
-	c := newClient(b, retry.Config{Transport: benchTransport, Profile: retry.Fanonce()})
+// benchSend makes a call that succeeds at once.
+func benchSend(tb testing.TB) func() {
+	c := newClient(tb, retry.Config{Transport: benchTransport, Profile: retry.Fanonce()})
 	call := post(stubURL)
 	call.Body = benchBody
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.Send(b.Context(), call); err != nil {
-			b.Fatal(err)
-		}
+	return func() {
+		_, err := c.Send(context.Background(), call)
+		require.NoError(tb, err)
 	}
 }
 
-// BenchmarkClient_Do is the same for code that has an http.Request with a key.
-func BenchmarkClient_Do(b *testing.B) {
-	c := newClient(b, retry.Config{Transport: benchTransport})
-	b.ReportAllocs()
-	for b.Loop() {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
-		if err != nil {
-			b.Fatal(err)
+// benchRequest has do send the same as an *http.Request, with the key unless it is "".
+func benchRequest(tb testing.TB, key string, do func(*http.Request) (*http.Response, error)) func() {
+	return func() {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
+		require.NoError(tb, err)
+		if key != "" {
+			req.Header["Idempotency-Key"] = []string{key}
 		}
-		req.Header["Idempotency-Key"] = []string{"k-1"}
-		resp, err := c.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		resp, err := do(req)
+		require.NoError(tb, err)
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
 }
 
-// BenchmarkClient_RoundTripper is what the client adds to a request that passes through.
-func BenchmarkClient_RoundTripper(b *testing.B) {
-	rt := newClient(b, retry.Config{Transport: benchTransport}).RoundTripper()
+func benchDo(tb testing.TB) func() {
+	return benchRequest(tb, "k-1", newClient(tb, retry.Config{Transport: benchTransport}).Do)
+}
+
+// benchPass passes through the client without a key.
+func benchPass(tb testing.TB) func() {
+	return benchRequest(tb, "", newClient(tb, retry.Config{Transport: benchTransport}).RoundTripper().RoundTrip)
+}
+
+func repeat(b *testing.B, do func()) {
 	b.ReportAllocs()
 	for b.Loop() {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
-		if err != nil {
-			b.Fatal(err)
-		}
-		resp, err := rt.RoundTrip(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
+		do()
 	}
 }
+
+func BenchmarkClient_Send(b *testing.B)         { repeat(b, benchSend(b)) }
+func BenchmarkClient_Do(b *testing.B)           { repeat(b, benchDo(b)) }
+func BenchmarkClient_RoundTripper(b *testing.B) { repeat(b, benchPass(b)) }
 
 // BenchmarkRetryableHTTP is the same request with go-retryablehttp alone.
 func BenchmarkRetryableHTTP(b *testing.B) {
 	c := retryablehttp.NewClient()
 	c.Logger, c.HTTPClient = nil, &http.Client{Transport: benchTransport}
-	b.ReportAllocs()
-	for b.Loop() {
+	repeat(b, func() {
 		req, err := retryablehttp.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, benchBody)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		resp, err := c.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-	}
+	})
 }
 
 // BenchmarkNetHTTP is the same request with net/http alone.
 func BenchmarkNetHTTP(b *testing.B) {
-	c := &http.Client{Transport: benchTransport}
-	b.ReportAllocs()
-	for b.Loop() {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, stubURL, bytes.NewReader(benchBody))
-		if err != nil {
-			b.Fatal(err)
+	repeat(b, benchRequest(b, "", (&http.Client{Transport: benchTransport}).Do))
+}
+
+// Not parallel: AllocsPerRun counts what the whole process allocates.
+func TestClient_allocations(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func()
+		want float64
+	}{
+		{"Send", benchSend(t), 32},
+		{"Do", benchDo(t), 42},
+		{"RoundTripper, without a key", benchPass(t), 22},
+	} {
+		if got := testing.AllocsPerRun(100, tt.do); got > tt.want {
+			t.Errorf("%s: %v allocations, want at most %v", tt.name, got, tt.want)
 		}
-		resp, err := c.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
 	}
 }

@@ -12,18 +12,21 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// An exchange is one call over HTTP while it is made: the run, and what
-// go-retryablehttp's hooks share with the transport below it. A transport may hold its
-// request when the call is over, so that request is the hop's, and so is the answer.
+// An exchange is one call over HTTP while it is made: the run, and what go-retryablehttp's
+// hooks share with the transport below it. Its first hop is in it, so a call that succeeds
+// at once takes one allocation for all of this. A transport may hold a request when its call
+// is over, so no exchange serves a second call.
 type exchange struct {
 	run
 	frozen   frozen
-	follow   bool // redirects
-	standard bool // net/http's response is wanted, whatever its status
+	looped   http.Request // what loop repeats
+	follow   bool         // redirects
+	standard bool         // net/http's response is wanted, whatever its status
 
 	repeats  int     // deliveries that net/http added to the attempt
 	reserved int     // the repeats whose retries were taken beforehand
-	hop      *hop    // the last hop of the attempt
+	first    hop     // of the call
+	hop      *hop    // the last one of the attempt; nil: none yet
 	answer   *answer // of the attempt; nil: not complete
 	failed   error   // why the attempt has no answer
 
@@ -135,11 +138,12 @@ var noHeader = http.Header{}
 // loop has the attempts of the call made. Its request has what net/http must know to follow
 // redirects, without body and headers, and x as its context.
 func (x *exchange) loop(call *Call, u *url.URL) {
-	req := &http.Request{
+	req := http.Request{
 		Method: call.Method, URL: u, Host: call.host, Header: noHeader,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	resp, _ := loop.Do(&retryablehttp.Request{Request: req.WithContext((*loopContext)(x))}) // check has seen the error
+	x.looped = *req.WithContext((*loopContext)(x))
+	resp, _ := loop.Do(&retryablehttp.Request{Request: &x.looped}) // check has seen the error
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}

@@ -116,11 +116,14 @@ func (c *Client) refuse(req *http.Request, call *Call, err error) *Error {
 
 // callOf reads req as a Call, and closes its body.
 func (c *Client) callOf(req *http.Request) (Call, error) {
-	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, host: req.Host, close: req.Close}
+	call := Call{Method: req.Method, Header: req.Header, owned: true, url: req.URL, close: req.Close}
 	call.Resumed = req.Response != nil // a redirect led here: somebody had the request before
 	fill(&call.Method, http.MethodGet)
 	if req.URL != nil { // without one, freeze refuses the call
 		call.Service = req.URL.Host
+	}
+	if req.Host != call.Service { // else net/http would copy the URL for it
+		call.host = req.Host
 	}
 	if err := call.takeHeader(req, &c.carrier); err != nil {
 		closeBody(req)

@@ -28,6 +28,7 @@ type run struct {
 	parent [16]byte // the record that the call is made for; zero: none
 
 	left *wire.Retries // retries that are left here and at the hops below
+	own  wire.Retries  // where left points, unless an inbound request has a number
 	free bool          // the next attempt takes none of them: nothing was sent yet
 	paid bool          // the running attempt took one of them
 
@@ -71,7 +72,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 	in, inbound := wire.FromContext(ctx)
 	r.parent = in.Parent
 	if r.left = in.Retries(); r.left == nil {
-		r.left = new(wire.Retries)
+		r.left = &r.own
 		r.left.Give(c.cfg.Allowance)
 	}
 	if at, ok := ctx.Deadline(); ok && at.Before(r.deadline) {
