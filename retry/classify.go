@@ -38,7 +38,7 @@ var byCode = map[wire.Code]Verdict{
 	wire.BodyTimeout:       row(Rejected, Retry, false, "refused before the claim: the body did not come in time"),
 	wire.BodyTooLarge:      row(Rejected, Stop, false, "refused before the claim: body too large"),
 	wire.KeyReused:         row(Rejected, Stop, true, "the key belongs to another payload"),
-	wire.KeyCancelled:      row(Rejected, Stop, true, "the key was cancelled before it ran"),
+	wire.KeyCancelled:      row(Rejected, Stop, true, "the key was cancelled before it ran, or undone"),
 	wire.ResponseGone:      row(Completed, Stop, true, "it finished; its answer is no longer kept"),
 	wire.InProgress:        row(Unknown, Wait, false, "the first run is still going"),
 	wire.LeaseLost:         row(Unknown, Wait, false, "the run lost its lease to another"),

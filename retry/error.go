@@ -109,7 +109,7 @@ var (
 	// ErrKeyExpired: the callee no longer knows whether the key ran. Find out
 	// by reading before the call is made anew.
 	ErrKeyExpired = errors.New("retry: the key is past the callee's retention")
-	// ErrKeyCancelled: an undo cancelled the key before it ran.
+	// ErrKeyCancelled: an undo cancelled the key before it ran, or undid it.
 	ErrKeyCancelled = errors.New("retry: the key was cancelled")
 )
 

@@ -133,7 +133,9 @@ func TestBarrier_fates(t *testing.T) {
 							t.Error("a cancelled call ran")
 						})
 						w := send(late, "k", "b")
-						if tt.name != "completed" && tt.name != "refused for good" {
+						if tt.name == "refused for good" {
+							require.Equal(t, "true", w.Header().Get(wire.HeaderReplayed)) // it had no effect to undo
+						} else {
 							requireCode(t, w, wire.KeyCancelled)
 							requireCode(t, send(late, "k", "other"), wire.KeyCancelled) // wins over key-reused
 						}
@@ -237,4 +239,72 @@ func TestBarrier_storeFails(t *testing.T) {
 	t.Parallel()
 	h := undoing(t, cancelFails{memstore.New()}, server.Keyed)
 	requireCode(t, send(h, "undo-1", "u", wire.HeaderCancels, "k"), wire.StoreUnavailable)
+}
+
+// The answer of an undone call is not replayed: the effect is gone. A caller that undid half of its calls and then
+// goes forward again would take the replay for a success.
+func TestBarrier_undoneCallIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		t.Run(effect.String(), func(t *testing.T) {
+			t.Parallel()
+			s := memstore.New()
+			forward := newRoute(t, newGuard(t, s, server.Config{CacheBytes: 1 << 20}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusCreated)
+			})
+			send(forward, "k", "b")
+			require.Equal(t, "true", send(forward, "k", "b").Header().Get(wire.HeaderReplayed))
+			require.Equal(t, "k ran", undo(undoing(t, s, effect)))
+			fresh := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(http.ResponseWriter, *http.Request) {
+				t.Error("an undone call ran again")
+			})
+			requireCode(t, send(fresh, "k", "b"), wire.KeyCancelled)
+			second := newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+				fate, err := server.Barrier(r.Context())
+				require.NoError(t, err)
+				require.Equal(t, server.Ran, fate)
+			})
+			require.Equal(t, http.StatusOK, send(second, "undo-2", "u", wire.HeaderCancels, `"k"`).Code)
+		})
+	}
+}
+
+// As long as the undo did not succeed, the call's effect is there, and so is its answer.
+func TestBarrier_failedUndoLeavesTheAnswer(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
+		for _, status := range []int{http.StatusConflict, http.StatusTooManyRequests, http.StatusBadGateway} {
+			t.Run(fmt.Sprint(effect, status), func(t *testing.T) {
+				t.Parallel()
+				s := memstore.New()
+				forward := newRoute(t, newGuard(t, s, server.Config{}), server.Keyed, func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusCreated)
+				})
+				send(forward, "k", "b")
+				refusing := newRoute(t, newGuard(t, s, server.Config{}), effect, func(w http.ResponseWriter, r *http.Request) {
+					_, err := server.Barrier(r.Context())
+					require.NoError(t, err)
+					w.WriteHeader(status)
+				})
+				require.Equal(t, status, send(refusing, "undo-1", "u", wire.HeaderCancels, `"k"`).Code)
+				requireAnswer(t, send(forward, "k", "b"), http.StatusCreated, "", true)
+			})
+		}
+	}
+}
+
+// The process that served the undo does not replay the undone call from its memory.
+func TestBarrier_undoneCallLeavesTheCache(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, memstore.New(), server.Config{CacheBytes: 1 << 20})
+	forward := newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) {})
+	send(forward, "k", "b")
+	require.Equal(t, "true", send(forward, "k", "b").Header().Get(wire.HeaderReplayed))
+	backward := newRoute(t, g, server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := server.Barrier(r.Context())
+		require.NoError(t, err)
+		require.Equal(t, "true", send(forward, "k", "b").Header().Get(wire.HeaderReplayed)) // not undone yet
+	})
+	require.Equal(t, http.StatusOK, send(backward, "undo-1", "u", wire.HeaderCancels, `"k"`).Code)
+	requireCode(t, send(forward, "k", "b"), wire.KeyCancelled)
 }

@@ -161,7 +161,8 @@ type Config struct {
 	// and half a KiB. Zero means no cache.
 	CacheBytes int64
 	// CacheFor is how long a cached record is used. For that time this process
-	// may not notice another process's [Guard.Forget] of a completed key. For
+	// may not notice that another process undid a completed key, or forgot it
+	// ([Barrier], [Guard.Forget]). For
 	// that time it may also replay an answer that the store lost in a failover.
 	// Zero means [DefaultCacheFor].
 	CacheFor time.Duration

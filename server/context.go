@@ -100,6 +100,10 @@ func fateHeader(f Fate) string {
 // completed it can never run after that: a late copy of it gets key-cancelled. Call Barrier
 // first; on [NeverRan] answer success.
 //
+// If the forward call completed, and the undo answers with a status below 400, the call is
+// undone. From then on a copy of it gets key-cancelled as well, and not the old answer: the
+// effect is no longer there. A further undo is still told [Ran].
+//
 // In a [Transactional] run Barrier is part of the transaction. The forward call cannot begin while the undo runs. An
 // undo that rolls back leaves no tombstone. In other runs the tombstone is durable when Barrier returns. A second
 // call in the same run returns the same fate. An answer of 2xx carries the fate to the caller, in Idempotent-Forward,

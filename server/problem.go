@@ -30,7 +30,7 @@ var details = map[wire.Code]string{
 	wire.InProgress:        "The first request with this key is still running. Send the same request with the same key again to get its answer.",
 	wire.KeyExpired:        "This request was first sent too long ago to run now. Find out whether an earlier attempt took effect before you use a new key.",
 	wire.ResponseGone:      "The request took effect, and its answer is not kept. Do not send it with a new key: look up its result instead.",
-	wire.KeyCancelled:      "The request was cancelled before it ran, and it never will run. Use a new key to make a new request.",
+	wire.KeyCancelled:      "The request was cancelled before it ran, or its effect was undone. It will not run again. Use a new key to make a new request.",
 	wire.OutcomeUnknown:    "Nobody knows whether this request took effect. The service's operators must settle it. Do not send it with a new key.",
 	wire.LeaseLost:         "Another process took this request over. Send the same request with the same key again to get its answer.",
 	wire.NotStorable:       "The service made an answer that cannot be stored. The request may have taken effect. Report the instance to the service.",

@@ -20,7 +20,7 @@ const (
 	InProgress        Code = "in-progress"        // 409: the first run is still going
 	KeyExpired        Code = "key-expired"        // 412: first sent before the retention window; never executed
 	ResponseGone      Code = "response-gone"      // 410: finished; the answer cannot be replayed
-	KeyCancelled      Code = "key-cancelled"      // 410: cancelled before it ran
+	KeyCancelled      Code = "key-cancelled"      // 410: cancelled before it ran, or undone
 	OutcomeUnknown    Code = "outcome-unknown"    // 423: opaque work died; nobody knows
 	LeaseLost         Code = "lease-lost"         // 409: this run's result was thrown away
 	BodyTooLarge      Code = "body-too-large"     // 413: request body over the cap
@@ -58,7 +58,7 @@ var situations = []Situation{
 	{InProgress, 409, "ABORTED", "The first run of this request is still going", true, true},
 	{KeyExpired, 412, "FAILED_PRECONDITION", "The request is older than the retention window", false, false},
 	{ResponseGone, 410, "FAILED_PRECONDITION", "The request finished; its answer is no longer kept", false, false},
-	{KeyCancelled, 410, "FAILED_PRECONDITION", "The request was cancelled before it ran", false, false},
+	{KeyCancelled, 410, "FAILED_PRECONDITION", "The request was cancelled or undone", false, false},
 	{OutcomeUnknown, 423, "FAILED_PRECONDITION", "The run died and its outcome is not known", false, false},
 	{LeaseLost, 409, "ABORTED", "This run lost its lease; its result was thrown away", true, true},
 	{BodyTooLarge, 413, "RESOURCE_EXHAUSTED", "The request body is too large", false, false},

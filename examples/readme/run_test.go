@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,8 +74,17 @@ func TestNewUser(t *testing.T) {
 	}
 	require.Equal(t, 2, holds())
 
-	start(t, bin("payment"), payment, database)
 	start(t, bin("checkout"), shop)
+	order := func() string {
+		return curl(t, shop, "/orders", "order-8", `{"Line":{"SKU":"gap"},"Payment":{"Cents":1300}}`)
+	}
+	stop := notFound(t, payment)
+	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 503 "), "the reservation is undone, the charge cannot be")
+	stop()
+	start(t, bin("payment"), payment, database)
+	require.True(t, strings.HasPrefix(order(), "HTTP/1.1 422 "), "half undone, it goes backward only")
+	require.Equal(t, 2, holds())
+
 	placed := curl(t, shop, "/orders", "order-3", `{"Line":{"SKU":"tea"},"Payment":{"Cents":1300}}`)
 	require.Contains(t, lastLine(placed), "receipt-")
 	require.Equal(t, lastLine(placed), lastLine(curl(t, shop, "/orders", "order-3", `{"Line":{"SKU":"tea"},"Payment":{"Cents":1300}}`)))
@@ -131,6 +141,20 @@ func build(t *testing.T, replace map[string]string, names ...string) (bin func(n
 		found, err := exec.LookPath(filepath.Join(dir, name))
 		require.NoError(t, err)
 		return found
+	}
+}
+
+// notFound answers 404 at address until stop is called, as a gateway does whose service is being deployed.
+func notFound(t *testing.T, address string) (stop func()) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	web := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	return func() {
+		require.NoError(t, web.Close())
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	}
 }
 

@@ -102,7 +102,7 @@ func cancel(r store.Record, exists bool, req store.CancelRequest, now time.Time)
 	switch {
 	case !exists:
 		return tombstone(req, now), true
-	case cancellable(r, now):
+	case cancellable(r, now), req.Undone && undoable(r):
 		return cancelled(r, req, now), true
 	default:
 		return r, false

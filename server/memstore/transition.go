@@ -141,6 +141,11 @@ func resolved(r store.Record, req store.ResolveRequest, now time.Time) store.Rec
 	return r
 }
 
+// undoable reports that r completed with an effect, so that it can have been undone.
+func undoable(r store.Record) bool {
+	return r.State == store.StateCompleted && r.Answer.Status < 400
+}
+
 // cancellable reports that no caller can have an answer, and no live owner runs r.
 func cancellable(r store.Record, now time.Time) bool {
 	switch r.State {
@@ -163,6 +168,9 @@ func cancelled(r store.Record, req store.CancelRequest, now time.Time) store.Rec
 	r.Fence++
 	if end := now.Add(req.Keep); end.After(r.ExpiresAt) {
 		r.ExpiresAt = end
+	}
+	if r.ReplayUntil.After(r.ExpiresAt) { // until then a completed key is kept, too
+		r.ExpiresAt = r.ReplayUntil
 	}
 	return r
 }

@@ -13,7 +13,7 @@ import (
 
 // Barrier is server.Barrier for an undo that has a transaction of its own and no guard. It returns
 // the fate of the forward call. As part of tx it also makes sure that an incomplete forward call
-// never runs.
+// never runs. A completed one is undone with tx, and its repeats get key-cancelled from then on.
 //
 //	fate, first, err := pgstore.Barrier(ctx, tx, forward, undo)
 //	if err != nil || !first || fate == store.NeverRan {
@@ -49,7 +49,7 @@ func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequ
 	}
 	s := &Store{query: query, db: &pgkit.Database{LockTimeout: pgkit.Milliseconds(DefaultLockTimeout)}}
 	b, err := s.cancel(ctx, tx, store.CancelRequest{
-		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep,
+		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep, Undone: true, // with tx
 	})
 	if err != nil {
 		return 0, false, wrap("barrier", conflict(err))

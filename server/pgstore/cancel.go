@@ -39,7 +39,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 	if err != nil {
 		return before{}, err
 	}
-	if b.existed && cancellable(b.record) {
+	if b.existed && (cancellable(b.record) || req.Undone && undoable(b.record)) {
 		st := s.query.cancel.Bind(pgx.NamedArgs{"key": uuid(req.ID), "token": uuid(req.Token), "keep": req.Keep})
 		if _, err := pgkit.One(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
@@ -91,6 +91,11 @@ func (s *Store) lockOrInsert(ctx context.Context, tx pgx.Tx, req store.CancelReq
 			return before{}, err
 		}
 	}
+}
+
+// undoable reports whether the run completed with an effect, so that it can have been undone.
+func undoable(r store.Record) bool {
+	return r.State == store.StateCompleted && r.Answer.Status < 400
 }
 
 // cancellable reports whether no caller has an answer, and no owner is at work.

@@ -164,14 +164,14 @@ func (b *bout) play(order []int) {
 }
 
 // final sends the request again until its answer is final, as a caller would.
-func (b *bout) final(undo bool) (status int) {
+func (b *bout) final(undo bool) (answer *httptest.ResponseRecorder) {
 	replica := 0
 	until(b.t, "an answer is final", func() bool {
 		replica = 1 - replica
-		status = b.send(b.t.Context(), replica, undo).Code
-		return status != http.StatusConflict && status < http.StatusInternalServerError
+		answer = b.send(b.t.Context(), replica, undo)
+		return answer.Code != http.StatusConflict && answer.Code < http.StatusInternalServerError
 	})
-	return status
+	return answer
 }
 
 // orders returns every order in which n deliveries arrive and end.
@@ -229,16 +229,13 @@ func TestBarrier_interleavings(t *testing.T) {
 
 func (b *bout) check(order []int) {
 	b.t.Helper()
-	require.Equal(b.t, http.StatusOK, b.final(true), "%v: the undo", order)
-	forward := b.final(false)
+	undo := b.final(true)
+	require.Equal(b.t, http.StatusOK, undo.Code, "%v: the undo", order)
+	require.Equal(b.t, http.StatusGone, b.final(false).Code, "%v: the forward call, once it is undone", order)
 	done := queryRow[int](b.t, b.look, "select count(*) from effect where what = $1", "do "+b.key)
 	undone := queryRow[int](b.t, b.look, "select count(*) from effect where what = $1", "undo "+b.key)
-	switch forward {
-	case http.StatusCreated:
-		require.Equal(b.t, [2]int{1, 1}, [2]int{done, undone}, "%v: it ran, and was undone", order)
-	case http.StatusGone:
-		require.Equal(b.t, [2]int{0, 0}, [2]int{done, undone}, "%v: it never ran", order)
-	default:
-		b.t.Errorf("%v: the forward call ended with %d", order, forward)
-	}
+	want := map[string]int{wire.ForwardRan: 1, wire.ForwardNeverRan: 0}
+	require.Contains(b.t, want, undo.Header().Get(wire.HeaderForward))
+	n := want[undo.Header().Get(wire.HeaderForward)]
+	require.Equal(b.t, [2]int{n, n}, [2]int{done, undone}, "%v: what was done and undone", order)
 }

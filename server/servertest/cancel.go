@@ -10,6 +10,7 @@ var cancelRules = []rule{
 	{"cancel: an absent key gets a tombstone, and never runs", cancelOfAbsent},
 	{"cancel: what each state becomes, and what it was", cancelOfEachState},
 	{"cancel: repeated after a lost answer it knows itself", cancelRepeats},
+	{"cancel: a completed key whose effect was undone", cancelOfUndone},
 	{"cancel: it or the first claim wins, never both", cancelRacesClaim},
 	{"cancel: it or the take-over wins, never both", cancelRacesTakeOver},
 	{"cancel: one of 32 makes the tombstone", oneCancelWins},
@@ -91,6 +92,37 @@ func cancelRepeats(c *check) {
 		want(c, "token that the repeated cancel sees", before.Token, req.Token)
 		c.wantUnchanged(first)
 	}
+}
+
+// cancelOfUndone: the key promises its effect to nobody any more, and a further undo still learns that the call ran.
+// A refusal had no effect, and stays.
+func cancelOfUndone(c *check) {
+	was := ended(completion(201, "ok"))(c)
+	req := store.CancelRequest{ID: was.ID, Token: newToken(), Keep: 2 * keep, Undone: true}
+	before, _, err := c.store.Cancel(c.Context(), req)
+	c.must("Cancel with Undone", err)
+	if diff := difference(before, was); diff != "" {
+		c.Errorf("record before the Cancel with Undone: %s", diff)
+	}
+	after := c.read(was.ID)
+	want(c, "state of an undone key", after.State, store.StateCancelled)
+	want(c, "fence of an undone key", after.Fence, was.Fence+1)
+	want(c, "status of an undone key", after.Answer.Status, 201)
+	if kept := after.ExpiresAt.Sub(before.Now); kept < req.Keep {
+		c.Errorf("the tombstone of an undone key is kept for %v, want %v", kept, req.Keep)
+	}
+	fate, err := store.FateOf(after, true)
+	c.must("FateOf an undone key", err)
+	want(c, "fate that a further undo is told", fate, store.Ran)
+	_, _, err = c.store.Cancel(c.Context(), req)
+	c.must("Cancel with Undone repeated", err)
+	c.wantUnchanged(after)
+	c.wantErr("Settle of an undone key", c.store.Settle(c.Context(), owner(was), completion(201, "ok")), store.ErrLeaseLost)
+
+	refusal := ended(completion(402, "no"))(c)
+	_, _, err = c.store.Cancel(c.Context(), store.CancelRequest{ID: refusal.ID, Token: newToken(), Keep: keep, Undone: true})
+	c.must("Cancel of a refusal with Undone", err)
+	c.wantUnchanged(refusal)
 }
 
 func cancelRacesClaim(c *check) {

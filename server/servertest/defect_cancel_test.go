@@ -33,6 +33,12 @@ var cancelDefects = []defect{
 		"cancel: it or the take-over wins, never both",
 		"cancel: what each state becomes, and what it was",
 	}},
+	{"does not hear that an effect was undone", func(m *mutant) {
+		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
+			req.Undone = false
+			return m.Store.Cancel(ctx, req)
+		}
+	}, []string{"cancel: a completed key whose effect was undone"}},
 	{"cancels nothing that is absent", func(m *mutant) {
 		m.cancel = func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 			r, err := m.Store.Read(ctx, req.ID)

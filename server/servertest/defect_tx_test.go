@@ -117,6 +117,7 @@ var txDefects = []defect{
 	}, []string{
 		"tx cancel: seen by nobody before the end, and a claim waits",
 		"tx cancel: it commits with the run that undoes",
+		"tx cancel: an undone key commits or rolls back with the undo",
 		"tx: a lost lease rolls everything back",
 		"tx: a rollback leaves nothing",
 	}},

@@ -104,12 +104,13 @@ func (m model) cancel(s step) (bool, error) {
 		return false, nil
 	}
 	live := k.State == store.StateInProgress && !k.dead
-	if live || k.State == store.StateCompleted || k.State == store.StateCancelled {
+	completed := k.State == store.StateCompleted
+	if live || k.State == store.StateCancelled || completed && !(s.undone && k.Answer.Status < 400) {
 		return true, nil
 	}
 	k.bereave()
 	k.State, k.Token, k.Fence = store.StateCancelled, s.token, k.Fence+1
-	k.expired = k.expired && s.keep == gone
+	k.expired = k.expired && s.keep == gone && (!completed || k.replayed)
 	return true, nil
 }
 

@@ -154,7 +154,7 @@ func (c *check) call(s step) (r store.Record, ok bool, err error) {
 	case "quarantine":
 		return c.store.Quarantine(ctx, store.QuarantineRequest{ID: s.id, From: s.fence, To: s.grave})
 	case "cancel":
-		return c.store.Cancel(ctx, store.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep})
+		return c.store.Cancel(ctx, store.CancelRequest{ID: s.id, Token: s.token, Keep: s.keep, Undone: s.undone})
 	case "settle":
 		err := c.store.Settle(ctx, s.owner(), s.end)
 		return r, err == nil, err

@@ -37,6 +37,7 @@ type step struct {
 	lease, keep time.Duration // the constant gone or long
 	firstSent   time.Time     // zero, old or now
 	parent      store.ID      // zero or another
+	undone      bool          // of a cancel
 	old         time.Time
 	window      time.Duration // shorter or longer than agedFor
 	grave       store.State
@@ -99,6 +100,7 @@ func (r *script) next(m model) step {
 		effect: pick(r.Rand, store.Transactional, store.Keyed, store.Opaque),
 		lease:  pick(r.Rand, gone, long),
 		keep:   pick(r.Rand, gone, long),
+		undone: pick(r.Rand, true, false),
 		old:    r.now.Add(-agedFor),
 		window: pick(r.Rand, agedFor/2, 2*agedFor, 2*agedFor),
 		grave:  pick(r.Rand, store.StateUnknown, store.StatePoisoned),

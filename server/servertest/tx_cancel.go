@@ -13,6 +13,7 @@ import (
 var txCancelRules = []rule{
 	{"tx cancel: it commits with the run that undoes", txCancelCommits},
 	{"tx cancel: what each state was and becomes", txCancelOfEachState},
+	{"tx cancel: an undone key commits or rolls back with the undo", txCancelOfUndone},
 	{"tx cancel: seen by nobody before the end, and a claim waits", txCancelHoldsClaim},
 	{"tx cancel: a take-over waits for its end", txCancelHoldsTakeOver},
 	{"tx cancel: a claim and a take-over hear of it soon", txCancelIsToldSoon},
@@ -58,6 +59,30 @@ func txCancelOfEachState(c *check) {
 		after := c.read(was.ID)
 		want(c, "state of a key "+s.name+" after the cancel", after.State, store.StateCancelled)
 		want(c, "fence of a key "+s.name+" after the cancel", after.Fence, was.Fence+1)
+	}
+}
+
+func txCancelOfUndone(c *check) {
+	for _, commit := range []bool{false, true} {
+		was, undo := ended(completion(200, "ok"))(c), c.claimNew()
+		tx := c.run(undo)
+		_, existed := c.txCancel(tx, was.ID) // the barrier, before the work
+		want(c, "Tx.Cancel of a completed key: existed", existed, true)
+		before, _, err := tx.Cancel(c.Context(), store.CancelRequest{ID: was.ID, Token: newToken(), Keep: keep, Undone: true})
+		c.must("Tx.Cancel with Undone", err)
+		if diff := difference(before, was); diff != "" {
+			c.Errorf("record before the Tx.Cancel with Undone: %s", diff)
+		}
+		c.wantUnchanged(was)
+		if !commit {
+			c.must("Tx.Rollback", tx.Rollback(c.Context()))
+			c.wantUnchanged(was)
+			continue
+		}
+		c.must("Tx.Settle", tx.Settle(c.Context(), owner(undo), completion(200, "")))
+		after := c.read(was.ID)
+		want(c, "state of an undone key", after.State, store.StateCancelled)
+		want(c, "fence of an undone key", after.Fence, was.Fence+1)
 	}
 }
 

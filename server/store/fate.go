@@ -6,7 +6,8 @@ import "errors"
 type Fate uint8
 
 const (
-	// Ran means that the forward call completed; undo it.
+	// Ran means that the forward call completed with a status below 400; undo it. An
+	// undo that was made before does not change that.
 	Ran Fate = iota + 1
 	// NeverRan means that the forward call had no effect and never will have one. Its key
 	// is a tombstone now, or it completed with a status of 400 or above and no earlier run
@@ -51,16 +52,23 @@ func FateOf(before Record, existed bool) (Fate, error) {
 	}
 }
 
+// hasEffect reports whether a run ended with a status below 400. Others are refusals.
+func (r *Record) hasEffect() bool { return r.Answer.Status > 0 && r.Answer.Status < 400 }
+
 // fateOf decides from the forward record as it was before the cancel. It is pure.
 func fateOf(before *Record) Fate {
 	maybe := before.MaybeRan
 	switch before.State {
 	case StateCompleted:
-		if before.Answer.Status < 400 {
+		if before.hasEffect() {
 			return Ran
 		}
 		// A refusal describes only its own run, and not an earlier run that failed.
-	case StateReleased, StateCancelled:
+	case StateCancelled:
+		if before.hasEffect() { // an earlier undo found it
+			return Ran
+		}
+	case StateReleased:
 	case StateInProgress, StatePoisoned: // dead
 		maybe = maybe || before.Effect != Transactional
 	default: // unknown, or written by a later version

@@ -49,6 +49,9 @@ type CancelRequest struct {
 	ID    ID
 	Token Token         // random: a cancel repeated after a lost answer finds its own tombstone
 	Keep  time.Duration // the tombstone's ExpiresAt is now + Keep, or the record's if that is later
+	// Undone says that the effects of the key have been undone. Then a record that is completed with a status below
+	// 400 becomes a tombstone, too. It keeps its answer's status, from which a further undo learns that the call ran.
+	Undone bool
 }
 
 // A Settlement ends a run.

@@ -61,7 +61,8 @@ type Store interface {
 	Settle(ctx context.Context, o Owner, s Settlement) error
 
 	// Cancel makes the key a tombstone unless it is completed, already
-	// cancelled, or in progress within its lease; then nothing changes. An
+	// cancelled, or in progress within its lease; then nothing changes. Undone
+	// of the request says which completed keys become tombstones, too. An
 	// absent key gets a new tombstone with fence 1. Any other key gets fence +
 	// 1, and a dead owner counts as in TakeOver. Cancel returns the record as
 	// it was before, and false if there was none. In a transaction

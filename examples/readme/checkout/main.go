@@ -26,7 +26,7 @@ func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.R
 	case sdk.Resumable(err): // 503 is not stored: a retry runs place again, with the same child keys
 		return receipt, &server.StatusError{Status: http.StatusServiceUnavailable, Err: err}
 	}
-	undo := s.client.Fanout(ctx) // one call was refused for good: undo both, then store the refusal
+	undo := s.client.Fanout(ctx) // one call was refused for good: undo both, then store the refusal.
 	line := contract.Undo[shopapi.Line, shopapi.Hold]{Input: order.Line}
 	payment := contract.Undo[shopapi.Payment, shopapi.Receipt]{Input: order.Payment}
 	sdk.AddUndo(undo, shopapi.Release, shopapi.Reserve, line)
@@ -40,7 +40,7 @@ func (s shop) place(ctx context.Context, order shopapi.Order) (receipt shopapi.R
 func main() {
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{
 		"inventory": {URL: "http://localhost:8080"}, "payment": {URL: "http://localhost:8081"},
-	}})
+	}}) // a Service has a HeaderFunc, for an Authorization
 	check(err)
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{Namespace: "shop"})
 	check(err)

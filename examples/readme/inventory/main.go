@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 
@@ -27,12 +28,12 @@ func main() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	check(err)
-	check(pgstore.Migrate(ctx, pool, ""))
+	check(pgstore.Migrate(ctx, pool, "")) // "": the default schema
 	_, err = pool.Exec(ctx, "create table if not exists holds (id serial, key text primary key, sku text)")
 	check(err)
 	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{})
 	check(err)
-	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "inventory"})
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "inventory", Logger: slog.Default()})
 	check(err)
 	go guard.RunSweeper(ctx) // deletes records past their retention
 	mux := http.NewServeMux()

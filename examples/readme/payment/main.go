@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -56,7 +57,7 @@ func main() {
 	check(pgstore.Migrate(ctx, pool, ""))
 	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{})
 	check(err)
-	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "payment"})
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Namespace: "payment", Logger: slog.Default()})
 	check(err)
 	go guard.RunSweeper(ctx)
 	mux := http.NewServeMux()

@@ -40,11 +40,15 @@ func main() {
 	engine, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})
 	check(err)
 	defer engine.Close(ctx)
-	key, cents := os.Args[1], os.Args[2]
-	order := shopapi.Order{Line: shopapi.Line{SKU: "tea"}}
-	order.Payment.Cents, err = strconv.Atoi(cents)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: sagas KEY CENTS")
+	}
+	key, err := childkey.Parse(os.Args[1])
 	check(err)
-	fmt.Println(checkout.Run(ctx, engine, childkey.MustParse(key), order))
+	order := shopapi.Order{Line: shopapi.Line{SKU: "tea"}}
+	order.Payment.Cents, err = strconv.Atoi(os.Args[2])
+	check(err)
+	fmt.Println(checkout.Run(ctx, engine, key, order))
 }
 
 func check(err error) {

@@ -21,14 +21,20 @@ func main() {
 	check(err)
 	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{Namespace: "payment"})
 	check(err)
-	stuck, err := guard.ListStuck(ctx, store.ListRequest{})
+	stuck, err := guard.ListStuck(ctx, store.ListRequest{Limit: 100}) // of all namespaces; After has the next page
 	check(err)
 	for _, record := range stuck {
-		log.Println(record.ID, record.State, record.Route)
-		if len(os.Args) > 1 && os.Args[1] == record.ID.String() { // somebody has asked the bank
+		if len(os.Args) == 1 {
+			log.Println(record.ID, record.State, record.Route)
+		} else if os.Args[1] == record.ID.String() { // somebody has asked the bank, or Happened(server.Response{…})
 			by := store.Audit{Actor: "ann", Reason: "the bank knows no such charge"}
 			check(guard.Resolve(ctx, record.ID, record.Fence, server.NeverHappened(), by))
+			log.Println("resolved")
+			return
 		}
+	}
+	if len(os.Args) > 1 {
+		log.Fatal("no such key among the first ", len(stuck))
 	}
 }
 

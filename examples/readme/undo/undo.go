@@ -17,10 +17,11 @@ func Handle(mux *http.ServeMux, guard *server.Guard) error {
 }
 
 func release(ctx context.Context, _ contract.Undo[shopapi.Line, shopapi.Hold]) (none struct{}, err error) {
-	fate, err := server.Barrier(ctx) // from now on a late copy of Reserve is refused
+	fate, err := server.Barrier(ctx) // a late copy of Reserve is refused from now on
 	if err != nil || fate == server.NeverRan {
 		return none, err
 	}
+	// Ran, or MaybeRan: delete what is there. Once it is, a repeat of Reserve is refused, too.
 	forward, _ := server.ForwardKey(ctx) // the key under which Reserve stored its row
 	_, err = pgstore.Tx(ctx).Exec(ctx, "delete from holds where key = $1", forward.String())
 	return none, err

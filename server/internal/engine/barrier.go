@@ -28,14 +28,18 @@ func Barrier(ctx context.Context) (store.Fate, error) {
 	return fate, err
 }
 
+// A canceller is the part of a store, or of its transaction, that an undo needs.
+type canceller interface {
+	Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error)
+}
+
 func (a *Attempt) cancelForward(ctx context.Context) {
 	c, e := a.run.call, a.run.engine
-	req := store.CancelRequest{ID: c.ForwardID, Token: NewToken(), Keep: e.cfg.Keep}
-	cancel := e.store.Cancel
+	var forward canceller = e.store
 	if a.tx != nil {
-		cancel = a.tx.Cancel
+		forward = a.tx
 	}
-	before, existed, err := cancel(ctx, req)
+	before, existed, err := forward.Cancel(ctx, a.run.cancelOf(false))
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		a.cause = err // the attempt is repeated
@@ -47,4 +51,22 @@ func (a *Attempt) cancelForward(ctx context.Context) {
 			a.refusal = wire.InProgress
 		}
 	}
+}
+
+func (r *run) cancelOf(undone bool) store.CancelRequest {
+	return store.CancelRequest{ID: r.call.ForwardID, Token: NewToken(), Keep: r.engine.cfg.Keep, Undone: undone}
+}
+
+// hasUndone reports whether the attempt undid a completed call: it asked, and answered that it succeeded. From now on
+// the forward key must not promise its effect to anybody. A caller that goes forward again after half of an undo is
+// told key-cancelled, and undoes the rest.
+func (a *Attempt) hasUndone(answer store.Answer) bool {
+	return a.Fate() == store.Ran && answer.Status < 400
+}
+
+// undone makes the forward key a tombstone, in the transaction of the undo or, outside one, when the undo is done and
+// before its answer is stored. A crash in between runs the undo again, and it is told the same fate.
+func (a *Attempt) undone(ctx context.Context, forward canceller) error {
+	_, _, err := forward.Cancel(ctx, a.run.cancelOf(true))
+	return err
 }

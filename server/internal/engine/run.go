@@ -160,17 +160,25 @@ func (a *Attempt) served(res Result, again bool) Outcome {
 // hooks.
 func (r *run) complete(a *Attempt, res Result) Outcome {
 	s := r.completion(a, res)
-	var err error
-	if len(a.hooks) == 0 {
-		err = r.settle(s)
-	} else {
-		err = r.settleWithHooks(a.hooks, s)
-	}
-	out := r.completed(s, err)
+	out := r.completed(s, r.finish(a, s))
 	if out.Ran && res.Dropped {
 		return Outcome{Code: wire.ResponseGone} // completed, but its answer was too large to keep in memory
 	}
 	return out
+}
+
+// finish stores the completion s of a Keyed or Opaque attempt.
+func (r *run) finish(a *Attempt, s store.Settlement) error {
+	if a.hasUndone(s.Answer) {
+		err := r.insist(func(ctx context.Context) error { return a.undone(ctx, r.engine.store) })
+		if err != nil {
+			return err
+		}
+	}
+	if len(a.hooks) == 0 {
+		return r.settle(s)
+	}
+	return r.settleWithHooks(a.hooks, s)
 }
 
 func (r *run) completion(a *Attempt, res Result) store.Settlement {
@@ -218,6 +226,9 @@ func (r *run) recorded(a store.Answer) {
 	rec.ReplayUntil = rec.Now.Add(r.engine.cfg.ReplayFor)
 	r.member.found(rec)
 	r.engine.cache.put(&rec)
+	if !r.call.Forward.IsZero() {
+		r.engine.cache.drop(r.call.ForwardID) // it may have been undone
+	}
 	r.engine.observe(r.ctx, Event{
 		Kind: EventSettled, Route: r.call.Route.Name, ID: r.owner.ID,
 		Duration: rec.Now.Sub(rec.CreatedAt),

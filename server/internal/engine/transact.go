@@ -96,8 +96,12 @@ func (r *run) commit(a *Attempt, res Result) (out Outcome, failure error) {
 	r.member.settling()
 	ctx, cancel := r.detached(r.engine.cfg.SettleTimeout)
 	defer cancel()
-	err := a.tx.Settle(ctx, r.owner, s)
-	if err != nil {
+	if a.hasUndone(s.Answer) {
+		if err := a.undone(ctx, a.tx); err != nil {
+			return r.notCommitted(a, s, err)
+		}
+	}
+	if err := a.tx.Settle(ctx, r.owner, s); err != nil {
 		return r.notCommitted(a, s, err)
 	}
 	a.committed = true

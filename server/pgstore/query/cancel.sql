@@ -6,6 +6,6 @@ update /*schema*/idempotency
 set token = @token, fence = fence + 1, state = 6,
   recovery_attempts = recovery_attempts + case when state = 1 then 1 else 0 end,
   maybe_ran = maybe_ran or (state = 1 and effect <> 1),
-  expires_at = greatest(expires_at, statement_timestamp() + @keep::interval)
+  expires_at = greatest(expires_at, replay_until, statement_timestamp() + @keep::interval)
 where key = @key
 returning true
