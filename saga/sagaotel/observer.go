@@ -1,0 +1,189 @@
+package sagaotel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/fanonce/fanonce/saga/sagaotel"
+
+// The attributes of spans and metrics. Those without "fanonce" are of the semantic conventions.
+const (
+	attrName    = attribute.Key("fanonce.saga.name")
+	attrID      = attribute.Key("fanonce.saga.id")
+	attrStatus  = attribute.Key("fanonce.saga.status")
+	attrStep    = attribute.Key("fanonce.saga.step")
+	attrUndo    = attribute.Key("fanonce.saga.undo")
+	attrAttempt = attribute.Key("fanonce.attempt")
+	attrFence   = attribute.Key("fanonce.fence")
+	attrOutcome = attribute.Key("fanonce.outcome")
+	attrEvent   = attribute.Key("fanonce.event")
+	attrHTTP    = attribute.Key("http.response.status_code")
+	attrError   = attribute.Key("error.type")
+)
+
+// A Config configures an [Observer]. The zero Config is ready to use.
+type Config struct {
+	// TracerProvider makes the spans. nil means otel.GetTracerProvider.
+	TracerProvider trace.TracerProvider
+	// MeterProvider makes the metrics. nil means otel.GetMeterProvider.
+	MeterProvider metric.MeterProvider
+	// Next gets every event too, such as [saga.Metrics]. It must not be a [saga.Tracer]. nil means no further
+	// observer.
+	Next saga.Observer
+}
+
+// A ConfigError reports a wrong field of a [Config], or a wrong argument.
+type ConfigError struct{ Field, Problem string }
+
+// Error implements error.
+func (e *ConfigError) Error() string { return "sagaotel: " + e.Field + " " + e.Problem }
+
+// An Observer is a [saga.Tracer]. Make one for each engine with [New]. It is safe for concurrent use.
+type Observer struct {
+	tracer trace.Tracer
+	meter  metric.Meter
+	next   saga.Observer
+	meters *meters
+
+	mu      sync.Mutex
+	unwatch []func() error
+}
+
+// New returns an observer. A wrong field is a [*ConfigError]. Another error is the MeterProvider's.
+func New(cfg Config) (*Observer, error) {
+	if _, ok := cfg.Next.(saga.Tracer); ok {
+		return nil, &ConfigError{"Next", "is a saga.Tracer: it would not hear of beginnings"}
+	}
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = otel.GetMeterProvider()
+	}
+	o := &Observer{tracer: cfg.TracerProvider.Tracer(scope), meter: cfg.MeterProvider.Meter(scope), next: cfg.Next}
+	var err error
+	o.meters, err = newMeters(o.meter)
+	return o, err
+}
+
+// Close ends the metrics of [Observer.Watch]. Call it before the journal is closed.
+func (o *Observer) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, unwatch := range o.unwatch {
+		errs = append(errs, unwatch())
+	}
+	o.unwatch = nil
+	return errors.Join(errs...)
+}
+
+// Trace implements [saga.Tracer]: it is the traceparent of the span in ctx, as the W3C defines it. It also
+// names a span that is not sampled, so that the saga is not sampled either.
+func (*Observer) Trace(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// RunStarted implements [saga.Tracer].
+func (o *Observer) RunStarted(ctx context.Context, e saga.RunEvent) context.Context {
+	if e.Trace != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.Trace})
+	}
+	ctx, span := o.tracer.Start(ctx, "saga "+e.Name)
+	if span.IsRecording() { // else nothing is computed
+		span.SetAttributes(attrName.String(e.Name), attrID.String(e.ID.String()), attrFence.Int64(e.Fence))
+	}
+	return ctx
+}
+
+// RunEnded implements [saga.Tracer].
+func (*Observer) RunEnded(ctx context.Context) { trace.SpanFromContext(ctx).End() }
+
+// StepStarted implements [saga.Tracer].
+func (o *Observer) StepStarted(ctx context.Context, e saga.Event) context.Context {
+	verb := "step "
+	if e.Undo {
+		verb = "undo "
+	}
+	ctx, span := o.tracer.Start(ctx, verb+e.Name+" "+e.Step)
+	if span.IsRecording() {
+		span.SetAttributes(attrName.String(e.Name), attrID.String(e.ID.String()), attrStep.String(e.Step), attrUndo.Bool(e.Undo),
+			attrAttempt.Int(e.Attempt))
+	}
+	return ctx
+}
+
+// StepEnded implements [saga.Tracer].
+func (*Observer) StepEnded(ctx context.Context, e saga.Event) {
+	span := trace.SpanFromContext(ctx)
+	if span.IsRecording() {
+		span.SetAttributes(attrOutcome.String(e.Outcome.String()))
+		if e.Status != 0 {
+			span.SetAttributes(attrHTTP.Int(e.Status))
+		}
+		if e.Err != nil { // its text may hold data
+			kind := errorType(e)
+			span.SetAttributes(attrError.String(kind))
+			span.SetStatus(codes.Error, kind)
+		}
+	}
+	span.End()
+}
+
+// errorType is the kind of an attempt's error, with few values: the problem code, else the outcome.
+func errorType(e saga.Event) string {
+	switch {
+	case e.Code != "":
+		return string(e.Code)
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(e.Err, retry.ErrKeyExpired):
+		return "key-expired"
+	default:
+		return e.Outcome.String()
+	}
+}
+
+// Observe implements [saga.Observer].
+func (o *Observer) Observe(ctx context.Context, e saga.Event) {
+	o.meters.count(ctx, e)
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		annotate(span, e)
+	}
+	if o.next != nil {
+		o.next.Observe(ctx, e)
+	}
+}
+
+// annotate notes an event in the span of its saga.
+func annotate(span trace.Span, e saga.Event) {
+	switch e.Kind {
+	case saga.EventAttempt: // it has a span of its own
+	case saga.EventMoved:
+		span.SetAttributes(attrStatus.String(e.To.String()))
+		if e.From != 0 && e.From != e.To {
+			span.AddEvent("fanonce.saga." + e.To.String())
+		}
+		if e.To == journal.Stuck {
+			span.SetStatus(codes.Error, e.To.String())
+		}
+	default:
+		span.AddEvent("fanonce.saga." + eventName(e.Kind))
+	}
+}
