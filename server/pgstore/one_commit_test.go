@@ -20,6 +20,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -79,22 +80,26 @@ func TestOneCommit_roundTrips(t *testing.T) {
 	}
 }
 
+// refuse returns a handler that queues a statement behind that of queueBob.
+func refuse(sql string, args ...any) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		must(pgstore.Queue(r.Context(), "insert into users (name) values ($1)", "bob"), pgstore.Queue(r.Context(), sql, args...))
+		rw.WriteHeader(http.StatusCreated)
+	}
+}
+
+// settled returns a handler that queues what queueBob does, and answers in another way.
+func settled(status int, opts ...server.SettleOption) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		must(pgstore.Queue(r.Context(), "insert into users (name) values ($1)", "bob"), server.Settle(r.Context(), opts...))
+		rw.WriteHeader(status)
+		fmt.Fprint(rw, "status ", status)
+	}
+}
+
 // Whatever its handler does, a route with OneCommit is like any other to its callers, and leaves the same records.
 func TestOneCommit_isLikeAnyRoute(t *testing.T) {
 	t.Parallel()
-	refuse := func(sql string, args ...any) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			must(pgstore.Queue(r.Context(), "insert into users (name) values ($1)", "bob"), pgstore.Queue(r.Context(), sql, args...))
-			rw.WriteHeader(http.StatusCreated)
-		}
-	}
-	settled := func(status int, opts ...server.SettleOption) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			must(pgstore.Queue(r.Context(), "insert into users (name) values ($1)", "bob"), server.Settle(r.Context(), opts...))
-			rw.WriteHeader(status)
-			fmt.Fprint(rw, "status ", status)
-		}
-	}
 	long := strings.Repeat("x", 2000)
 	for _, tt := range []struct {
 		name    string
@@ -131,15 +136,15 @@ func TestOneCommit_isLikeAnyRoute(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ordinary := observed(t, server.Route{Effect: server.Transactional}, tt.handler, tt.cfg, tt.headers)
-			require.Equal(t, ordinary, observed(t, oneCommit, tt.handler, tt.cfg, tt.headers))
+			ordinary := observed(t, users, server.Route{Effect: server.Transactional}, tt.handler, tt.cfg, tt.headers)
+			require.Equal(t, ordinary, observed(t, users, oneCommit, tt.handler, tt.cfg, tt.headers))
 		})
 	}
 }
 
 // observed is what callers and operators see of a route, with and without an OnCommitError: a call, the same call
-// again, another call with the key, and an undo.
-func observed(t *testing.T, route server.Route, handler http.HandlerFunc, cfg server.Config, headers []string) (seen []string) {
+// again, another call with the key, and an undo. users makes the guard and the tables.
+func observed(t *testing.T, users func(*testing.T, server.Config) (*server.Guard, *pgxpool.Pool), route server.Route, handler http.HandlerFunc, cfg server.Config, headers []string) (seen []string) {
 	t.Helper()
 	for _, answers := range []bool{false, true} {
 		if answers {
@@ -291,12 +296,17 @@ func TestOneCommit_panics(t *testing.T) {
 // The same calls come to two processes at once, many times each. Each key has one effect and one answer.
 func TestOneCommit_duplicates(t *testing.T) {
 	t.Parallel()
+	look := pgtest.NewPool(t, pgstore.Migrate)
+	exec(t, look, "create table effect (what text)")
+	testDuplicatesOfOneCommit(t, look)
+}
+
+func testDuplicatesOfOneCommit(t *testing.T, look *pgxpool.Pool) {
+	t.Helper()
 	const keys, processes, callers = 40, 2, 4
-	s, look := open(t, pgstore.Config{})
-	exec(t, look, "create table effect (key text)")
 	var handlers []http.Handler
-	for _, st := range []*pgstore.Store{s, openOn(t, look, pgstore.Config{})}[:processes] {
-		g, err := server.NewGuard(st, server.Unscoped, server.Config{})
+	for range processes {
+		g, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, server.Config{})
 		require.NoError(t, err)
 		handlers = append(handlers, routeOn(t, g, oneCommit, func(rw http.ResponseWriter, r *http.Request) {
 			must(pgstore.Queue(r.Context(), "insert into effect values ($1)", r.Header.Get(wire.HeaderKey)))
@@ -325,7 +335,7 @@ func TestOneCommit_duplicates(t *testing.T) {
 			require.Equal(t, all[0], a, n)
 		}
 	}
-	require.Equal(t, []int{keys, keys}, []int{queryRow[int](t, look, "select count(*) from effect"), queryRow[int](t, look, "select count(distinct key) from effect")})
+	require.Equal(t, []int{keys, keys}, []int{queryRow[int](t, look, "select count(*) from effect"), queryRow[int](t, look, "select count(distinct what) from effect")})
 }
 
 // stalled is a route whose first write waits for a row that the test holds.
