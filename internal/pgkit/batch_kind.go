@@ -1,6 +1,7 @@
 package pgkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ type BatchKindConfig[Q, A any] struct {
 	ScanOne pgx.RowToFunc[A]
 
 	// Many returns one statement, with arrays for arguments, that does the work of One for all of
-	// qs. It also returns a function that reads a row of the result: the index in qs that the row
-	// answers, and the answer. A q without a row has no answer. Two of qs can mean the same row,
-	// for example when a caller asks again. Each must get the answer that it would get if they came
-	// one after the other.
+	// qs. These are of one shard if there is a Place. It also returns a function that reads a row
+	// of the result: the index in qs that the row answers, and the answer. A q without a row has no
+	// answer. Two of qs can mean the same row, for example when a caller asks again. Each must get
+	// the answer that it would get if they came one after the other.
 	//
 	// The statement must lock rows in an order that is the same for all processes; the order of qs
 	// is the easiest. It must not wait long for a lock: the writes behind it wait as well. If it
@@ -42,6 +43,11 @@ type BatchKindConfig[Q, A any] struct {
 	// came. With nil all of them stay in that order. Sorting them costs the server several times as
 	// much.
 	Compare func(a, b Q) int
+
+	// Place says where the row of q is. A flush has the writes of one node, and each shard has a
+	// statement of its own. All kinds of a combiner have the same shards. nil means that it is not
+	// known, and all writes go together.
+	Place func(q Q) Place
 
 	// Again is told how a flush of several writes, some of this kind, failed and changed nothing.
 	// If Again returns true, all writes of the flush come once more, as if they were new, before
@@ -165,6 +171,9 @@ func (k *BatchKind[Q, A]) request(q Q) *request[Q, A] {
 	if k.cfg.Bytes != nil {
 		r.bytes = k.cfg.Bytes(q)
 	}
+	if k.cfg.Place != nil {
+		r.place = k.cfg.Place(q)
+	}
 	return r
 }
 
@@ -181,7 +190,7 @@ type request[Q, A any] struct {
 // A flusher is a [BatchKind] of whatever types.
 type flusher interface {
 	one(e *entry, asynchronous bool) part
-	many(entries []*entry) part
+	many(entries []*entry) []part
 	again(err error) bool
 	asynchronous(e *entry) bool
 }
@@ -219,10 +228,29 @@ func (k *BatchKind[Q, A]) asynchronous(e *entry) bool {
 
 func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
 
-// many may sort entries.
-func (k *BatchKind[Q, A]) many(entries []*entry) part {
-	if compare := k.cfg.Compare; compare != nil {
-		slices.SortStableFunc(entries, func(a, b *entry) int { return compare(k.of(a).q, k.of(b).q) })
+// many returns a statement for each shard. It may sort entries.
+func (k *BatchKind[Q, A]) many(entries []*entry) (parts []part) {
+	slices.SortStableFunc(entries, func(a, b *entry) int {
+		if c := cmp.Compare(a.place.Shard, b.place.Shard); c != 0 || k.cfg.Compare == nil {
+			return c
+		}
+		return k.cfg.Compare(k.of(a).q, k.of(b).q)
+	})
+	for len(entries) > 0 {
+		n := 1
+		for n < len(entries) && entries[n].place.Shard == entries[0].place.Shard {
+			n++
+		}
+		parts = append(parts, k.ofShard(entries[:n:n]))
+		entries = entries[n:]
+	}
+	return parts
+}
+
+// ofShard returns the statement for entries, all of one shard.
+func (k *BatchKind[Q, A]) ofShard(entries []*entry) part {
+	if len(entries) == 1 && entries[0].place != (Place{}) {
+		return k.one(entries[0], false)
 	}
 	qs := make([]Q, len(entries))
 	for i, e := range entries {

@@ -33,3 +33,15 @@ func (c *Combiner) Singles() (underWay, queued int) {
 	defer c.mu.Unlock()
 	return c.singles.underWay, len(c.singles.queue)
 }
+
+// HashUUID is the hash by which a [Placement] finds a shard.
+func HashUUID(key [16]byte) int32 { return hashUUID(key) }
+
+// Set says that the shards of a table end with these hashes. They are on the nodes 1, 2, …
+func (p *Placement) Set(lasts ...int32) {
+	shards := make([]shard, len(lasts))
+	for i, last := range lasts {
+		shards[i] = shard{last, i + 1}
+	}
+	p.shards.Store(&shards)
+}

@@ -71,20 +71,14 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 	return f, nil
 }
 
-// fill takes the queued writes into f, as far as there is room.
+// fill takes the queued writes of the leader's node into f, as far as there is room.
 func (c *Combiner) fill(f *flush) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dials.connected()
 	if !f.leader.alone {
-		bytes, n := f.leader.bytes, 0
-		for n < len(c.queue) && n+1 < maxEntries && bytes+c.queue[n].bytes <= maxBytes {
-			bytes += c.queue[n].bytes
-			n++
-		}
-		f.entries = append(f.entries, c.queue[:n]...)
-		c.limiter.carried += n
-		c.queue = slices.Delete(c.queue, 0, n)
+		c.queue = slices.DeleteFunc(c.queue, f.takes())
+		c.limiter.carried += len(f.entries) - 1
 	}
 	for _, e := range f.entries {
 		e.stage, e.flush = stageSent, f
@@ -92,6 +86,22 @@ func (c *Combiner) fill(f *flush) {
 	f.writes = len(f.entries)
 	f.live = f.writes
 	c.watch(f)
+}
+
+// takes returns a function that takes an entry of the queue into f, unless it is of another node or f is full.
+func (f *flush) takes() func(*entry) bool {
+	bytes, full := f.leader.bytes, false
+	return func(e *entry) bool {
+		if full || e.place.Node != f.leader.place.Node {
+			return false
+		}
+		if full = len(f.entries) == maxEntries || bytes+e.bytes > maxBytes; full {
+			return false
+		}
+		bytes += e.bytes
+		f.entries = append(f.entries, e)
+		return true
+	}
 }
 
 // stall lets others go on where f has had no answer for a while, and bounds how long it waits for
@@ -207,7 +217,7 @@ func (c *Combiner) compose(f *flush) error {
 	if settings.SQL != "" {
 		f.parts = append(f.parts, part{settings, skip})
 	}
-	f.entries = c.inOrder(f.entries, func(entries []*entry) { f.parts = append(f.parts, entries[0].kind.many(entries)) })
+	f.entries = c.inOrder(f.entries, func(entries []*entry) { f.parts = append(f.parts, entries[0].kind.many(entries)...) })
 	return nil
 }
 
@@ -247,20 +257,27 @@ func (c *Combiner) send(ctx context.Context, conn *pgx.Conn, f *flush) (err erro
 	return err
 }
 
-// readParts sends statements that change nothing, one after the other.
+// readParts sends statements that change nothing in one round trip.
 func readParts(ctx context.Context, conn *pgx.Conn, parts []part) error {
-	for _, p := range parts {
+	if len(parts) == 1 {
+		return readPart(ctx, conn, parts[0])
+	}
+	batch, statements := new(pgx.Batch), make([]string, len(parts))
+	for i, p := range parts {
 		if err := p.Err(); err != nil {
 			return err
 		}
-		if err := readPart(ctx, conn, p); err != nil {
-			return err
-		}
+		statements[i] = p.SQL
+		batch.Queue(p.SQL, p.Args...).Query(p.read)
 	}
-	return nil
+	_, err := named(ctx, conn, func() (none struct{}, err error) { return none, conn.SendBatch(ctx, batch).Close() }, statements...)
+	return err
 }
 
 func readPart(ctx context.Context, conn *pgx.Conn, p part) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
 	_, err := named(ctx, conn, func() (none struct{}, err error) {
 		rows, err := conn.Query(ctx, p.SQL, p.Args...)
 		if err == nil {

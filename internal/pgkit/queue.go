@@ -20,6 +20,7 @@ type entry struct {
 	kind  flusher
 	of    any // the request that the entry is part of
 	bytes int
+	place Place
 	again bool // it has been in a flush before
 	alone bool // it goes in no flush with others
 	// wake is of size 1: its stage is leading, or ended. It is nil if the caller learns that without it.

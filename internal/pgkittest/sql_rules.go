@@ -19,7 +19,7 @@ const (
 	RuleNotify   = "a notification is a statement of its own"
 	RuleWriteCTE = "a CTE writes the rows of one key, and each table in it names the key"
 	RuleLocks    = "a row is locked by its key, and none is skipped"
-	RuleUnnest   = "unnest feeds an INSERT, or stands beside a list of the keys"
+	RuleUnnest   = "unnest stands beside a list of the keys, and feeds no INSERT"
 	RuleKey      = "a statement on a distributed table names the key"
 )
 
@@ -105,7 +105,7 @@ func (r SQLRules) Broken(name, text string) (rules []string) {
 	check(RuleNotify, writes && strings.Contains(sql, "pg_notify("))
 	check(RuleWriteCTE, sqlWriteCTE.MatchString(sql) && !r.eachNames(sql))
 	check(RuleLocks, strings.Contains(sql, "skip locked") || (sqlRowLock.MatchString(sql) && !r.byOne().MatchString(sql)))
-	check(RuleUnnest, strings.Contains(sql, "unnest(") && !r.feedsInsert(sql) && !r.byMany().MatchString(sql))
+	check(RuleUnnest, strings.Contains(sql, "unnest(") && !r.byMany().MatchString(sql))
 	check(RuleKey, r.onTable().MatchString(sql) && !r.insertsKey().MatchString(sql) && !r.byOne().MatchString(sql) &&
 		!r.byMany().MatchString(sql) && !slices.Contains(r.AllShards, name))
 	slices.Sort(rules)
@@ -145,5 +145,3 @@ func (r SQLRules) eachNames(sql string) bool {
 	inserts := len(regexp.MustCompile(`insert into `+r.tables()).FindAllString(sql, -1))
 	return named >= changes && len(r.insertsKey().FindAllString(sql, -1)) == inserts
 }
-
-func (r SQLRules) feedsInsert(sql string) bool { return r.insertsKey().MatchString(sql) }

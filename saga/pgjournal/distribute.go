@@ -58,5 +58,13 @@ func (j *Journal) checkDistributed(ctx context.Context) error {
 	case !distributed && j.cfg.Distributed:
 		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", ErrConfig)
 	}
-	return nil
+	return j.findShards(ctx)
+}
+
+// findShards looks where the shards are, on which the flushes depend. A rebalance moves them.
+func (j *Journal) findShards(ctx context.Context) error {
+	if !j.cfg.Distributed {
+		return nil
+	}
+	return j.placement.Load(ctx, j.db.Pool, j.cfg.Schema, component.Tables[0])
 }

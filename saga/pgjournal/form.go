@@ -11,7 +11,10 @@ import (
 
 // A form is a statement on rows that the caller sends: start.sql and append.sql. The file has the
 // form for a lone row, whose values and settings are in a subquery.
-type form struct{ one, many pgkit.Query }
+type form struct {
+	one, many pgkit.Query
+	rows      *pgkit.RowsQuery // instead of many, for rows that distributed tables get; or nil
+}
 
 var (
 	rowValue    = regexp.MustCompile(`@(\w+)::(\w+) as`)
@@ -53,8 +56,12 @@ var forms = []struct {
 	{"finish_many", "append", func(q *queries) *pgkit.Query { return &q.finish.many }, func(text string) string { return manyRows(finishing(text)) }},
 }
 
-// parseDistributed leaves out the settings of a lone row, see [pgkit.DistributedText].
+// parseDistributed leaves out the settings of a lone row, see [pgkit.DistributedText]. An update of
+// several rows gets a list of their keys, by which Citus finds the shard.
 func parseDistributed(name, text, schema string) (pgkit.Query, error) {
+	if strings.HasSuffix(name, "_many") {
+		text = strings.Replace(text, "where i.id = o.id", "where i.id = any (@id) and i.id = o.id", 1)
+	}
 	return pgkit.ParseDistributedQuery(name, without(text), schema)
 }
 
@@ -108,6 +115,13 @@ func values[Row any](columns []column[Row], rows []Row) pgx.NamedArgs {
 
 // bind returns the statement for the rows. A lone row sets the lock timeout itself.
 func bind[Row any](f form, columns []column[Row], rows []Row, lockTimeout string) pgkit.Statement {
+	if len(rows) > 1 && f.rows != nil {
+		each := make([]pgx.NamedArgs, len(rows))
+		for i := range rows {
+			each[i] = values(columns, rows[i:i+1])
+		}
+		return f.rows.Bind(each)
+	}
 	args := values(columns, rows)
 	if len(rows) > 1 {
 		return f.many.Bind(args)

@@ -18,6 +18,8 @@ type Journal struct {
 	sealer   sealer
 	query    *queries
 	ownsPool bool
+
+	placement pgkit.Placement // of distributed tables
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -109,7 +111,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{db: db, cfg: cfg, query: query, sealer: cfg.sealer()}
-	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout)
+	j.rows = newCombined(db.Combiner, statements{query, db.Briefly}, cfg.LockTimeout, &j.placement)
 	return j, nil
 }
 

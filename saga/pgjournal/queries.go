@@ -44,12 +44,16 @@ func loadDistributedQueries(schema string) (*queries, error) {
 	if err := q.loadForms(parseDistributed, schema); err != nil {
 		return nil, err
 	}
-	return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.files(), map[string]*pgkit.Query{
+	err := pgkit.LoadDistributedQueries(queryFiles, schema, q.files(), map[string]*pgkit.Query{
 		"start":      &q.start.one,
 		"enroll":     &q.enroll,
 		"owners":     &q.owners,
 		"end_leases": &q.endLeases,
 	})
+	if err == nil {
+		q.start.rows, err = q.start.one.Rows()
+	}
+	return q, err
 }
 
 // queries returns the statements that the tables need.

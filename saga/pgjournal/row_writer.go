@@ -36,12 +36,13 @@ type combined struct {
 	appends     *pgkit.BatchKind[owned, bool]
 }
 
-func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *combined {
+func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration, placement *pgkit.Placement) *combined {
 	return &combined{
 		lockTimeout: lockTimeout,
 		starts: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[starting, time.Time]{
 			One: func(req starting) pgkit.Statement { return s.start(req) }, ScanOne: scanOne(scanStarted), Many: s.startMany,
 			Compare: func(a, b starting) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Place:   func(req starting) pgkit.Place { return placement.Of(req.ID) },
 			Bytes:   func(req starting) int { return len(req.input) },
 		}),
 		appends: pgkit.NewBatchKind(c, pgkit.BatchKindConfig[owned, bool]{
@@ -50,6 +51,7 @@ func newCombined(c *pgkit.Combiner, s statements, lockTimeout time.Duration) *co
 				return s.append(all...), scanAppended
 			},
 			Compare: func(a, b owned) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+			Place:   func(w owned) pgkit.Place { return placement.Of(w.ID) },
 			Bytes:   func(w owned) int { return len(w.log) + len(w.stored.result) },
 		}),
 	}

@@ -41,6 +41,9 @@ func (j *Journal) Sweep(ctx context.Context, limit int) (int, error) {
 			return pgkit.Exec(ctx, j.db.Writer, j.query.sweepEngines.Bind(pgx.NamedArgs{"age": forgotten}))
 		})
 	}
+	if err == nil {
+		err = j.findShards(ctx)
+	}
 	return int(n), wrap("sweep", err)
 }
 

@@ -35,6 +35,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Asynchronous: s.asynchronous,
 		Many:         w.claimMany,
 		Compare:      func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
+		Place:        func(req store.ClaimRequest) pgkit.Place { return s.placement.Of(req.ID) },
 		Again:        w.collided,
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
@@ -45,6 +46,9 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 
 // claim inserts the record, and returns false if it did not.
 func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTimes, bool, error) {
+	if w.store.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
+		return w.claims.Alone(ctx, req) // it is too old, by this clock, and would fail the others too
+	}
 	return watch(ctx, &w.locked, w.claims, req.ID, req)
 }
 
@@ -71,6 +75,9 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		index[reqs[i].ID] = i
 		first = append(first, &reqs[i])
 	}
+	if w.store.query.distributed {
+		return w.claimRows(first), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+	}
 	args := claimArrays(first)
 	contended := w.contention.lately()
 	if !contended && alike(first, claimsAlike) {
@@ -86,12 +93,24 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 	if contended {
 		query = w.store.query.claimManyContended
 	}
-	return query.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
-		var key pgtype.UUID
-		var t claimTimes
-		err := row.Scan(&key, &t.created, &t.leaseUntil, &t.expires)
-		return indexOf(index, key), t, err
+	return query.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
+}
+
+// claimRows makes the statement for several claims of distributed tables.
+func (w *combined) claimRows(reqs []*store.ClaimRequest) pgkit.Statement {
+	rows := make([]pgx.NamedArgs, len(reqs))
+	for i, req := range reqs {
+		rows[i] = claimArgs(w.store.db.Briefly, *req, false)
 	}
+	return w.store.query.claimRows.Bind(rows)
+}
+
+// scanClaim reads a row of claim_many.sql.
+func scanClaim(row pgx.CollectableRow, index map[store.ID]int) (int, claimTimes, error) {
+	var key pgtype.UUID
+	var t claimTimes
+	err := row.Scan(&key, &t.created, &t.leaseUntil, &t.expires)
+	return indexOf(index, key), t, err
 }
 
 // alike reports whether all rows are like the first.
@@ -173,6 +192,7 @@ func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Quer
 			return w.settleMany(many, manyAlike, all), scanNumber
 		},
 		Compare: func(a, b settlement) int { return bytes.Compare(a.owner.ID[:], b.owner.ID[:]) },
+		Place:   func(s settlement) pgkit.Place { return w.store.placement.Of(s.owner.ID) },
 		Bytes:   func(s settlement) int { return len(s.end.Answer.Envelope) },
 	})
 }

@@ -148,7 +148,15 @@ func (s *Store) checkDistributed(ctx context.Context) error {
 	case !distributed && s.query.distributed:
 		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", ErrConfig)
 	}
-	return nil
+	return s.findShards(ctx)
+}
+
+// findShards looks where the shards are, on which the flushes depend. A rebalance moves them.
+func (s *Store) findShards(ctx context.Context) error {
+	if !s.query.distributed {
+		return nil
+	}
+	return s.placement.Load(ctx, s.db.Pool, s.cfg.Schema, component.Tables[0])
 }
 
 // isNull reports that a column that must not be null was.

@@ -42,7 +42,8 @@ type queries struct {
 	intentsSweep                          pgkit.Query
 	ended, expect                         pgkit.Query
 	channel, notify                       pgkit.Query
-	sweepKeys, answerKeys, shards         pgkit.Query
+	sweepKeys, answerKeys                 pgkit.Query
+	claimRows                             *pgkit.RowsQuery // claimMany
 	// of Config.Answers
 	settlePartitioned, settleTxPartitioned pgkit.Query
 	readPartitioned, readManyPartitioned   pgkit.Query
@@ -63,7 +64,11 @@ func loadQueries(schema string) (*queries, error) {
 // know the tables, send statements that are the same in both forms.
 func loadDistributedQueries(schema string) (*queries, error) {
 	q := &queries{distributed: true}
-	return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers(), q.ofDistributed())
+	err := pgkit.LoadDistributedQueries(queryFiles, schema, q.ofKeys(), q.ofOperators(), q.ofOnces(), q.ofAnswers(), q.ofDistributed())
+	if err == nil {
+		q.claimRows, err = q.claimMany.Rows()
+	}
+	return q, err
 }
 
 // ofDistributed are for distributed tables alone.
@@ -71,7 +76,6 @@ func (q *queries) ofDistributed() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
 		"sweep_keys":  &q.sweepKeys,
 		"answer_keys": &q.answerKeys,
-		"shards":      &q.shards,
 	}
 }
 

@@ -20,7 +20,11 @@ type settlement struct {
 }
 
 func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchronous bool) pgkit.Statement {
-	return q.claim.Bind(pgx.NamedArgs{
+	return q.claim.Bind(claimArgs(lockTimeout, req, asynchronous))
+}
+
+func claimArgs(lockTimeout string, req store.ClaimRequest, asynchronous bool) pgx.NamedArgs {
+	return pgx.NamedArgs{
 		"key":                 uuid(req.ID),
 		"token":               uuid(req.Token),
 		"effect":              int16(req.Effect),
@@ -35,7 +39,7 @@ func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchrono
 		"route":               routeOf(req),
 		"memo":                memoOf(req),
 		"asynchronous":        asynchronous,
-	})
+	}
 }
 
 func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {

@@ -16,11 +16,13 @@ func TestSQL_rules(t *testing.T) {
 		Tables: []string{"idempotency", "idempotency_answer", "idempotency_audit", "idempotency_attention", "idempotency_intent"},
 		AllShards: []string{
 			"answer_keys", "audit_log", "channel", "count_attention", "find_attention", "intents_pending", "intents_sweep", "list", "list_attention", "list_children", "list_opaque",
-			"owns_answers", "partitions", "prune_audit", "shards", "size", "stats", "sweep_attention", "sweep_keys",
+			"owns_answers", "partitions", "prune_audit", "size", "stats", "sweep_attention", "sweep_keys",
 		},
 		Elsewhere: map[string]string{
-			"expect": "only Config.Listen needs it, which distributed tables do not allow",
-			"notify": "only Config.Listen needs it, which distributed tables do not allow",
+			"claim_many_alike":     "claim_many has the rows of distributed tables",
+			"claim_many_contended": "claim_many has the rows of distributed tables",
+			"expect":               "only Config.Listen needs it, which distributed tables do not allow",
+			"notify":               "only Config.Listen needs it, which distributed tables do not allow",
 		},
 	}.Require(t)
 }

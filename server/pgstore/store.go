@@ -23,8 +23,9 @@ type Store struct {
 	reads       *pgkit.BatchKind[store.ID, found]
 	poller      *poller
 	query       *queries
-	repeats     contention // among keys of OnceFunc
-	planned     contention // among keys of plans
+	placement   pgkit.Placement // of distributed tables
+	repeats     contention      // among keys of OnceFunc
+	planned     contention      // among keys of plans
 	ownsPool    bool
 	partitioned partitioned
 	swept       position

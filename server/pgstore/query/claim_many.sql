@@ -15,6 +15,5 @@ from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unn
     unnest(@parents::uuid[]) as parent, unnest(@first_sents::timestamptz[]) as first_sent, unnest(@leases::interval[]) as lease, unnest(@keeps::interval[]) as keep,
     unnest(@windows::interval[]) as "window", unnest(@routes::text[]) as route, unnest(@memos::bytea[]) as memo) c
 where (c.first_sent is null or c.first_sent >= statement_timestamp() - c."window")
-  and not exists (select from /*schema*/idempotency i where i.key = c.key) -- plain
---distributed on conflict (key) do nothing
+  and not exists (select from /*schema*/idempotency i where i.key = c.key)
 returning key, created_at, lease_until, expires_at

@@ -8,6 +8,5 @@ select c.key, c.token, 1, 1, @effect::smallint, @fingerprint_version::smallint, 
 from (select unnest(@keys::uuid[]) as key, unnest(@tokens::uuid[]) as token, unnest(@fingerprints::bytea[]) as fingerprint,
     unnest(@parents::uuid[]) as parent, unnest(@first_sents::timestamptz[]) as first_sent) c
 where (c.first_sent is null or c.first_sent >= statement_timestamp() - @window::interval)
-  and not exists (select from /*schema*/idempotency i where i.key = c.key) -- plain
---distributed on conflict (key) do nothing
+  and not exists (select from /*schema*/idempotency i where i.key = c.key)
 returning key, created_at
