@@ -83,6 +83,16 @@ func (op Operation[In, Out]) refuse(err error) Operation[In, Out] {
 	return op
 }
 
+// Invalid returns the operation with err as its [Operation.Err], unless it has one. It is for
+// packages that declare operations of another protocol, and find a mistake that this one cannot
+// see. A nil err changes nothing.
+func (op Operation[In, Out]) Invalid(err error) Operation[In, Out] {
+	if err == nil {
+		return op
+	}
+	return op.refuse(err)
+}
+
 // Service returns the name of the service.
 func (op Operation[In, Out]) Service() string { return op.service }
 

@@ -82,6 +82,16 @@ func TestOperation_zero(t *testing.T) {
 	require.ErrorIs(t, err, contract.ErrInvalid)
 }
 
+func TestOperation_Invalid(t *testing.T) {
+	t.Parallel()
+	streams := errors.New("it streams")
+	o := post("/x").Invalid(streams)
+	require.ErrorIs(t, o.Err(), streams)
+	require.ErrorIs(t, o.Err(), contract.ErrInvalid)
+	require.ErrorIs(t, o.Invalid(errors.New("later")).For("d").Err(), streams, "the first error stays")
+	require.NoError(t, post("/x").Invalid(nil).Err())
+}
+
 func TestOperation_For(t *testing.T) {
 	t.Parallel()
 	ds := []string{"sku", "\x00\xff"}

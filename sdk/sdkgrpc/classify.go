@@ -1,0 +1,225 @@
+package sdkgrpc
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/retry"
+)
+
+// The headers of an answer that say what an HTTP status cannot.
+const (
+	headerStatus   = "Grpc-Status"            // the number of the code
+	headerNotSent  = "Grpc-Not-Sent"          // true: the call did not leave
+	headerPushback = "Grpc-Retry-Pushback-Ms" // gRFC A6; as it came
+)
+
+// A problem is a status as the body of an answer over HTTP.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Code   string `json:"code,omitempty"`
+	// GRPCStatus is the google.rpc.Status, in base64.
+	GRPCStatus string `json:"grpc_status"`
+}
+
+// refusal adds to header what the status says, and returns the status and the body over HTTP.
+func (a *answer) refusal(header http.Header) (int, []byte) {
+	name := code.Code(a.status.GetCode()).String()
+	p := problem{Title: name, Status: httpStatus(a.status.GetCode()), Detail: a.status.GetMessage()}
+	header.Set(headerStatus, strconv.Itoa(int(a.status.GetCode())))
+	if a.notSent {
+		header.Set(headerNotSent, "true")
+	}
+	details(a.status, header, &p)
+	data, _ := proto.Marshal(a.status) // it came as one
+	p.GRPCStatus = base64.StdEncoding.EncodeToString(data)
+	body, _ := json.Marshal(p) // strings and a number always encode
+	header.Set("Content-Type", wire.ProblemContentType)
+	return p.Status, body
+}
+
+// details takes what callers act on from the details of a status. A gateway may have lost the metadata.
+func details(s *spb.Status, header http.Header, p *problem) {
+	for _, packed := range s.GetDetails() {
+		switch packed.MessageName() {
+		case "google.rpc.ErrorInfo":
+			var info errdetails.ErrorInfo
+			if packed.UnmarshalTo(&info) != nil {
+				continue
+			}
+			ours, ok := wire.CodeOfReason(info.GetReason())
+			switch {
+			case info.GetDomain() != wire.ErrorDomain:
+				p.Code = info.GetReason()
+			case ok && header.Get(wire.HeaderCode) == "":
+				header.Set(wire.HeaderCode, string(ours))
+			}
+		case "google.rpc.RetryInfo":
+			var info errdetails.RetryInfo
+			if packed.UnmarshalTo(&info) == nil && header.Get(wire.HeaderRetryAfterMs) == "" && info.GetRetryDelay().AsDuration() > 0 {
+				wire.SetRetryAfter(header, info.GetRetryDelay().AsDuration())
+			}
+		default:
+		}
+	}
+}
+
+// httpStatus returns the HTTP status that people expect for a code, as google.api.http has it.
+func httpStatus(grpcCode int32) int {
+	switch code.Code(grpcCode) {
+	case code.Code_INVALID_ARGUMENT, code.Code_OUT_OF_RANGE, code.Code_FAILED_PRECONDITION:
+		return http.StatusBadRequest
+	case code.Code_UNAUTHENTICATED:
+		return http.StatusUnauthorized
+	case code.Code_PERMISSION_DENIED:
+		return http.StatusForbidden
+	case code.Code_NOT_FOUND:
+		return http.StatusNotFound
+	case code.Code_ALREADY_EXISTS, code.Code_ABORTED:
+		return http.StatusConflict
+	case code.Code_RESOURCE_EXHAUSTED:
+		return http.StatusTooManyRequests
+	case code.Code_CANCELLED:
+		return 499
+	case code.Code_UNIMPLEMENTED:
+		return http.StatusNotImplemented
+	case code.Code_UNAVAILABLE:
+		return http.StatusServiceUnavailable
+	case code.Code_DEADLINE_EXCEEDED:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// classify is the Profile.Classify of a service over gRPC.
+func classify(a retry.Answer) (retry.Verdict, bool) {
+	number, err := strconv.ParseInt(a.Header.Get(headerStatus), 10, 32)
+	if err != nil {
+		return retry.Verdict{}, false
+	}
+	return verdict(code.Code(number).String(), a), true
+}
+
+// verdict returns the row of a code. The callee's words about the key and about retries change the row.
+func verdict(name string, a retry.Answer) retry.Verdict {
+	notSent := a.Header.Get(headerNotSent) == "true"
+	wait, _ := wire.RetryAfter(a.Header, time.Now())
+	v := retry.GRPCVerdict(name, notSent, wait, pushbackOf(a.Header.Values(headerPushback)))
+	switch {
+	case notSent:
+		v.Outcome = retry.NotSent
+	case !a.Honoured:
+	case v.Outcome == retry.Rejected && (a.Replayed || !released[name]):
+		v.Proven, v.Evidence = true, "the callee's stored answer"
+	case a.Replayed:
+		v.Action, v.Evidence = retry.Stop, "a stored "+name // the same answer again, for ever
+	}
+	return v
+}
+
+// released are the codes that a guarded service does not store: they prove nothing about other
+// attempts.
+var released = map[string]bool{"UNAUTHENTICATED": true, "PERMISSION_DENIED": true, "RESOURCE_EXHAUSTED": true}
+
+// pushbackOf reads gRFC A6's trailer; nil if there is none. A text that is not a number forbids retries.
+func pushbackOf(values []string) *time.Duration {
+	if len(values) == 0 {
+		return nil
+	}
+	never := time.Duration(-1)
+	ms, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || ms < 0 || len(values) > 1 || ms > int64(math.MaxInt64/time.Millisecond) {
+		return &never
+	}
+	wait := time.Duration(ms) * time.Millisecond
+	return &wait
+}
+
+// A connectError is the body of a unary error of connect.
+type connectError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Details []struct {
+		Type  string `json:"type"`
+		Value string `json:"value"` // base64 without padding
+	} `json:"details"`
+}
+
+// readConnect reads the body of an answer as an error of connect.
+func readConnect(body []byte) (*spb.Status, bool) {
+	var e connectError
+	if json.Unmarshal(body, &e) != nil || e.Code == "" {
+		return nil, false
+	}
+	name := strings.ToUpper(e.Code)
+	if name == "CANCELED" { // connect's spelling
+		name = "CANCELLED"
+	}
+	number, ok := code.Code_value[name]
+	if !ok || number == 0 {
+		return nil, false
+	}
+	s := &spb.Status{Code: number, Message: e.Message}
+	for _, d := range e.Details {
+		if value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "=")); err == nil {
+			s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type, Value: value})
+		}
+	}
+	return s, true
+}
+
+// classifyConnect is the Profile.Classify of a service over connect.
+func classifyConnect(a retry.Answer) (retry.Verdict, bool) {
+	s, ok := readConnect(a.Body)
+	if !ok {
+		return retry.Verdict{}, false // of a proxy
+	}
+	a.Header = a.Header.Clone()
+	details(s, a.Header, new(problem))
+	if ours, ok := retry.CodeVerdict(wire.Code(a.Header.Get(wire.HeaderCode))); ok { // the header was lost on the way
+		return ours, true
+	}
+	return verdict(code.Code(s.GetCode()).String(), a), true
+}
+
+// Status returns the status that a call ended with, with its details. err is the error of a call of
+// this package, of sdk.Call over it, or of a fan-out. It returns nil if no attempt ended with a status.
+func Status(err error) *status.Status {
+	var own *Error
+	if errors.As(err, &own) {
+		return own.status
+	}
+	var failed *retry.Error
+	if !errors.As(err, &failed) {
+		return nil
+	}
+	var p problem
+	if json.Unmarshal(failed.Body, &p) == nil && p.GRPCStatus != "" {
+		var s spb.Status
+		data, err := base64.StdEncoding.DecodeString(p.GRPCStatus)
+		if err == nil && proto.Unmarshal(data, &s) == nil {
+			return status.FromProto(&s)
+		}
+	}
+	if s, ok := readConnect(failed.Body); ok {
+		return status.FromProto(s)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package sdkgrpc
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// ConnectInterceptor is [UnaryClientInterceptor] for the clients that connect-go generates, in any
+// of its protocols. Calls of handlers pass.
+//
+// An error is the last [*connect.Error] as well as an [*Error]: errors.As finds both.
+func ConnectInterceptor(client *sdk.Client, service string) (connect.Interceptor, error) {
+	c, err := newCaller(client, service)
+	if err != nil {
+		return nil, err
+	}
+	return &connectInterceptor{c}, nil
+}
+
+type connectInterceptor struct{ caller *caller }
+
+// WrapUnary implements connect.Interceptor.
+func (i *connectInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if !req.Spec().IsClient {
+			return next(ctx, req)
+		}
+		v := &connectStub{next: next, req: req}
+		effects := req.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects
+		if err := i.caller.call(ctx, req.Spec().Procedure, req.Any(), effects, v); err != nil {
+			var own *Error
+			if v.failed != nil && errors.As(err, &own) {
+				return nil, &connectFailure{own: own, failed: v.failed}
+			}
+			return nil, err
+		}
+		return v.resp, nil
+	}
+}
+
+// A connectFailure is an Error, with the last error of connect.
+type connectFailure struct {
+	own    *Error
+	failed *connect.Error
+}
+
+func (e *connectFailure) Error() string { return e.own.Error() }
+
+// Unwrap returns both.
+func (e *connectFailure) Unwrap() []error { return []error{e.failed, e.own} }
+
+// WrapStreamingClient implements connect.Interceptor.
+func (i *connectInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (i *connectInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// A connectStub is the invocation of a client of connect.
+type connectStub struct {
+	last
+	next   connect.UnaryFunc
+	req    connect.AnyRequest
+	resp   connect.AnyResponse
+	failed *connect.Error // of the last attempt
+}
+
+// invoke makes one attempt. ctx carries hooks, by which net/http tells package retry whether it was sent.
+func (s *connectStub) invoke(ctx context.Context, header http.Header) (answer, error) {
+	for name, values := range header {
+		if !framing[name] {
+			s.req.Header()[name] = values
+		}
+	}
+	var err error
+	s.resp, err = s.next(ctx, s.req)
+	s.failed = nil
+	if err == nil {
+		a := answer{header: incoming(s.resp.Header(), s.resp.Trailer())}
+		s.note(&a, nil)
+		return a, nil
+	}
+	a, err := s.end(ctx, err)
+	s.note(&a, err)
+	return a, err
+}
+
+// end returns how an attempt ended that failed with err. Only an error of the callee's is an answer.
+func (s *connectStub) end(ctx context.Context, err error) (answer, error) {
+	if ctx.Err() != nil {
+		return answer{}, context.Cause(ctx)
+	}
+	failed := new(connect.Error)
+	if !errors.As(err, &failed) {
+		return answer{}, err
+	}
+	s.failed = failed
+	if !connect.IsWireError(failed) {
+		if cause := failed.Unwrap(); cause != nil {
+			return answer{}, cause // of the network, as package retry knows it
+		}
+		return answer{}, err
+	}
+	p := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()} //nolint:gosec // codes are small
+	for _, d := range failed.Details() {
+		p.Details = append(p.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+	}
+	return answer{status: p, header: incoming(failed.Meta())}, nil
+}

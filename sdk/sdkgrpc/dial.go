@@ -1,0 +1,85 @@
+package sdkgrpc
+
+import (
+	"context"
+	"net/http/httptrace"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// DialOptions returns the options for the connections that this package uses. They disable gRPC's
+// own retries, since two layers of retries multiply. And they show whether a call was sent at all:
+// a connection without them makes every failure Unknown, where it could be NotSent.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithDisableRetry(), grpc.WithStatsHandler(watcher{}), grpc.WithChainUnaryInterceptor(watch)}
+}
+
+// An evidence is what one attempt let be seen of its way. It speaks in the hooks by which package
+// retry learns the same of a request over HTTP.
+type evidence struct {
+	method  string                 // of an operation; "" for a generated client's call
+	trace   *httptrace.ClientTrace // nil: nobody listens
+	watched atomic.Bool            // the connection has our DialOptions
+	sent    atomic.Bool            // the headers were written, or nobody can know
+}
+
+type evidenceKey struct{}
+
+func evidenceFrom(ctx context.Context) *evidence {
+	e, _ := ctx.Value(evidenceKey{}).(*evidence)
+	return e
+}
+
+// begin says that the attempt looks for a connection.
+func (e *evidence) begin() {
+	if e.trace != nil && e.trace.GetConn != nil {
+		e.trace.GetConn("grpc")
+	}
+}
+
+// delivered says that the headers of the call were written. gRPC itself may deliver a call again that
+// its server did not process.
+func (e *evidence) delivered() {
+	e.sent.Store(true)
+	if e.trace != nil && e.trace.GotConn != nil {
+		e.trace.GotConn(httptrace.GotConnInfo{})
+	}
+}
+
+// end counts a call as sent if nobody has watched it.
+func (e *evidence) end() {
+	if !e.watched.Load() {
+		e.delivered()
+	}
+}
+
+// watch is the interceptor that is nearest to the connection.
+func watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if e := evidenceFrom(ctx); e != nil {
+		e.watched.Store(true)
+	}
+	return invoker(ctx, method, req, reply, cc, opts...)
+}
+
+// A watcher sees the headers of calls leave.
+type watcher struct{}
+
+// TagRPC implements stats.Handler.
+func (watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC implements stats.Handler.
+func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if out, ok := s.(*stats.OutHeader); ok && out.Client {
+		if e := evidenceFrom(ctx); e != nil {
+			e.delivered()
+		}
+	}
+}
+
+// TagConn implements stats.Handler.
+func (watcher) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (watcher) HandleConn(context.Context, stats.ConnStats) {}

@@ -1,0 +1,56 @@
+package sdkgrpc
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/sdk"
+)
+
+// ErrConfig is wrapped by the errors of the constructors of this package: an argument is wrong.
+var ErrConfig = errors.New("sdkgrpc: bad argument")
+
+// serviceURL stands where a service over HTTP has its address. No call goes there.
+const serviceURL = "http://grpc.invalid"
+
+// Service returns a callee of [sdk.Config] that is called over conn. Dial conn with [DialOptions]. A
+// nil conn serves the interceptors of this package alone: they have connections of their own.
+//
+// policy is how attempts are made. Its Transport must be nil. Without a Profile it gets
+// [retry.Fanonce]. Without a Classify the profile gets the table of gRPC's codes
+// ([retry.GRPCVerdict]). The Header and the HeaderFunc of the result may be set: they are metadata. The
+// error wraps [ErrConfig].
+func Service(conn grpc.ClientConnInterface, policy retry.Config) (sdk.Service, error) {
+	if policy.Transport != nil {
+		return sdk.Service{}, fmt.Errorf("%w: Transport: the calls go over conn", ErrConfig)
+	}
+	policy.Transport = &transport{conn: conn}
+	policy.Profile = withClassify(policy.Profile, classify)
+	return sdk.Service{URL: serviceURL, Retry: &policy}, nil
+}
+
+// ConnectService returns a callee of [sdk.Config] that is called in the unary protocol of connect,
+// at url, which is all that comes before "/stock.v1.Stock/Reserve". Its requests are plain HTTP, so
+// policy may have a Transport. Everything else is as in [Service].
+func ConnectService(url string, policy retry.Config) (sdk.Service, error) {
+	if url == "" {
+		return sdk.Service{}, fmt.Errorf("%w: url: empty", ErrConfig)
+	}
+	policy.Profile = withClassify(policy.Profile, classifyConnect)
+	return sdk.Service{URL: url, Retry: &policy, Header: http.Header{"Connect-Protocol-Version": {"1"}}}, nil
+}
+
+func withClassify(given *retry.Profile, classify func(retry.Answer) (retry.Verdict, bool)) *retry.Profile {
+	if given == nil {
+		given = retry.Fanonce()
+	}
+	profile := *given
+	if profile.Classify == nil {
+		profile.Classify = classify
+	}
+	return &profile
+}
