@@ -1,0 +1,233 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/retry/retryotel"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagaotel"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/guardotel"
+	"github.com/fanonce/fanonce/server/guardprom"
+	"github.com/fanonce/fanonce/server/memstore"
+)
+
+// A registry gathers the names of a real run: metric → labels.
+type registry struct {
+	*prometheus.Registry
+	provider *sdkmetric.MeterProvider // exports to it
+}
+
+func newRegistry(t *testing.T) *registry {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	exporter, err := otelprom.New(otelprom.WithRegisterer(r))
+	require.NoError(t, err)
+	return &registry{r, sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))}
+}
+
+// exported returns the names that a query can use: a histogram has several.
+func (r *registry) exported(t *testing.T) map[string][]string {
+	t.Helper()
+	families, err := r.Gather()
+	require.NoError(t, err)
+	names := make(map[string][]string)
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "fanonce_") {
+			continue
+		}
+		var labels []string
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if !strings.HasPrefix(l.GetName(), "otel_") && !slices.Contains(labels, l.GetName()) {
+					labels = append(labels, l.GetName())
+				}
+			}
+		}
+		slices.Sort(labels)
+		if f.GetMetric()[0].GetHistogram() != nil {
+			for _, part := range []string{"_bucket", "_count", "_sum"} {
+				names[f.GetName()+part] = labels
+			}
+			continue
+		}
+		names[f.GetName()] = labels
+	}
+	return names
+}
+
+var charge = contract.Post[int, int]("payment", "charge", "/charges")
+
+// pay makes the calls of a service: a run, a replay, a mismatch and a wait, over a real socket.
+func pay(t *testing.T, observer server.Observer, store *memstore.Store, client retry.Config) *sdk.Client {
+	t.Helper()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{Observer: observer})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	require.NoError(t, server.Handle(mux, guard, charge, server.Keyed, func(_ context.Context, cents int) (int, error) {
+		time.Sleep(50 * time.Millisecond)
+		return cents, nil
+	}))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	c, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"payment": {URL: s.URL}}, Retry: client})
+	require.NoError(t, err)
+	ctx := childkey.NewContext(t.Context(), childkey.MustParse("order-1"))
+	waits := make(chan error)
+	go func() {
+		_, err := sdk.Call(ctx, c, charge, 1300)
+		waits <- err
+	}()
+	_, err = sdk.Call(ctx, c, charge, 1300)
+	require.NoError(t, err)
+	require.NoError(t, <-waits)
+	for _, body := range []string{"13", "1"} { // the second is refused with key-reused
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/charges", strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Idempotency-Key", "order-3")
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := s.Client().Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	return c
+}
+
+// realRun returns the names that the OpenTelemetry modules export to Prometheus in a run of all of them.
+func realRun(t *testing.T) map[string][]string {
+	t.Helper()
+	r, store := newRegistry(t), memstore.New()
+	guard, err := guardotel.New(guardotel.Config{MeterProvider: r.provider, Store: store})
+	require.NoError(t, err)
+	calls, err := retryotel.New(retryotel.Config{MeterProvider: r.provider})
+	require.NoError(t, err)
+	client := pay(t, guard, store, retry.Config{Observer: calls, Prepare: calls.Prepare})
+	sagas, err := sagaotel.New(sagaotel.Config{MeterProvider: r.provider})
+	require.NoError(t, err)
+	checkout := saga.MustDefine("checkout", 1, func(b *saga.Builder[int, int]) {
+		saga.Return(b, saga.Step(b, charge, b.Input()).Output())
+	})
+	engine, err := saga.Open(t.Context(), memjournal.New(), saga.Config{
+		Definitions: []saga.AnyDefinition{checkout}, Client: client, Observer: sagas,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close(context.Background()) })
+	require.NoError(t, sagas.Watch(engine))
+	_, err = checkout.Run(t.Context(), engine, childkey.MustParse("order-2"), 1300)
+	require.NoError(t, err)
+	return r.exported(t)
+}
+
+// guardprom exports the names and labels that guardotel has behind the exporter: one dashboard serves both.
+func TestNames_agree(t *testing.T) {
+	t.Parallel()
+	r, store := newRegistry(t), memstore.New()
+	metrics, err := guardprom.New(guardprom.Config{Store: store})
+	require.NoError(t, err)
+	r.MustRegister(metrics)
+	pay(t, metrics, store, retry.Config{})
+	direct, exporter := r.exported(t), realRun(t)
+	require.NotEmpty(t, direct)
+	for name, labels := range direct {
+		require.Equal(t, exporter[name], labels, name)
+	}
+	for name := range exporter {
+		if strings.HasPrefix(name, "fanonce_guard_") || strings.HasPrefix(name, "fanonce_store_") {
+			require.Contains(t, direct, name)
+		}
+	}
+}
+
+var (
+	metricName = regexp.MustCompile(`\bfanonce_(?:guard|store|saga|retry)_[a-z_0-9]+\b`)
+	labelName  = regexp.MustCompile(`\b(fanonce_[a-z_]+|error_type)\s*(?:=~|=|!=)"|\{\{\s*(?:\$labels\.)?(fanonce_[a-z_]+|error_type)\s*\}\}`)
+	grouping   = regexp.MustCompile(`by \(([^)]*)\)`)
+	recorded   = regexp.MustCompile(`(?m)^\s*- record: (\S+)`)
+)
+
+// queries are the texts of the dashboard and the alerts.
+func queries(t *testing.T) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	for _, file := range []string{"dashboard.json", "alerts.yml"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		texts[file] = strings.ReplaceAll(string(text), `\"`, `"`)
+	}
+	return texts
+}
+
+// Each metric and label that the dashboard and the alerts use is exported by a real run.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	exported := realRun(t)
+	labels := []string{"le"}
+	for _, of := range exported {
+		labels = append(labels, of...)
+	}
+	for file, text := range queries(t) {
+		used := 0
+		for _, name := range metricName.FindAllString(text, -1) {
+			if slices.Contains(labels, name) {
+				continue
+			}
+			used++
+			require.Contains(t, exported, name, file)
+		}
+		require.Greater(t, used, 10, "metrics in %s", file)
+		for _, m := range labelName.FindAllStringSubmatch(text, -1) {
+			require.Contains(t, labels, m[1]+m[2], file)
+		}
+		for _, m := range grouping.FindAllStringSubmatch(text, -1) {
+			for label := range strings.SplitSeq(m[1], ",") {
+				require.Contains(t, labels, strings.TrimSpace(label), file)
+			}
+		}
+	}
+}
+
+// Grafana reads the dashboard: it is JSON, and its panels have numbers and queries of their own.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var board struct {
+		Title  string
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &board))
+	require.Equal(t, "fanonce", board.Title)
+	seen := make(map[int]bool)
+	for _, p := range board.Panels {
+		require.False(t, seen[p.ID], "panel %q has the number of another", p.Title)
+		seen[p.ID] = true
+		require.NotEmpty(t, p.Targets, p.Title)
+		for _, target := range p.Targets {
+			require.NotEmpty(t, target.Expr, p.Title)
+		}
+	}
+	require.NotEmpty(t, recorded.FindAllString(queries(t)["alerts.yml"], -1))
+}

@@ -1,0 +1,89 @@
+package observe
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// promtool returns Prometheus' tool. It installs the tool where that needs no question. Without it a test is skipped
+// with a word, and fails in CI.
+func promtool(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("promtool"); err == nil {
+		return path
+	}
+	if os.Getuid() == 0 {
+		install := exec.CommandContext(t.Context(), "apt-get", "install", "-y", "-qq", "--no-install-recommends", "prometheus")
+		install.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1") // the server is not started
+		if err := install.Run(); err == nil {
+			if path, err := exec.LookPath("promtool"); err == nil {
+				return path
+			}
+		}
+	}
+	const without = "promtool is not there, and cannot be installed: the alerts are not tested (Debian package prometheus)"
+	if os.Getenv("CI") != "" {
+		t.Fatal(without)
+	}
+	t.Skip(without)
+	return ""
+}
+
+// The alerts are valid, and fire when they should, and only then.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// Each alert has a unit test.
+func TestAlerts_areTested(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("alerts.yml")
+	require.NoError(t, err)
+	tests, err := os.ReadFile("alerts_test.yml")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`- alert: (\S+)`).FindAllStringSubmatch(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		require.Contains(t, string(tests), "alertname: "+alert[1], alert[1])
+	}
+}
+
+// variables are Grafana's, with values.
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$route", ".*")
+
+// The queries of the dashboard are valid: promtool reads them as rules.
+func TestDashboard_queries(t *testing.T) {
+	t.Parallel()
+	tool := promtool(t)
+	text, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var board struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	require.NoError(t, json.Unmarshal(text, &board))
+	var rules strings.Builder
+	rules.WriteString("groups:\n  - name: dashboard\n    rules:\n")
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			expr, err := json.Marshal(variables.Replace(target.Expr))
+			require.NoError(t, err)
+			rules.WriteString("      - record: panel:query\n        expr: " + string(expr) + "\n")
+		}
+	}
+	file := filepath.Join(t.TempDir(), "dashboard.yml")
+	require.NoError(t, os.WriteFile(file, []byte(rules.String()), 0o600))
+	out, err := exec.CommandContext(t.Context(), tool, "check", "rules", "--lint=none", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
