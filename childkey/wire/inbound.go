@@ -43,13 +43,22 @@ type Inbound struct {
 	// never a claimed run.
 	Deadline time.Time
 
+	// Confirm makes the claim durable; nil means that it is. It is for a callee that may begin
+	// a run before its claim is durable. A call that left such a run would tell the next hop
+	// of a claim that a crash can undo. Each client calls [FromContext] before a call leaves.
+	// The first FromContext of a ctx calls Confirm, and all of them return, without Confirm,
+	// when it has returned. If it returns false, they return Rerun and no FirstSent: the claim
+	// may be lost, and an earlier run may have made the same call. Then the callee also ends
+	// ctx, so that no call is sent.
+	Confirm func() bool
+
 	retries *Retries // nil: none was said, or Allowance alone
 	read    int      // Allowance as it was read from a ctx
 }
 
 // ParseInbound reads Parent, Attempt, Allowance and Deadline from the headers of a request.
-// The caller sets FirstSent and Rerun, which ParseInbound does not read. values returns the lines of one
-// header: the Values method of an http.Header, or Get of gRPC metadata.
+// The caller sets the other fields. values returns the lines of one header: the Values
+// method of an http.Header, or Get of gRPC metadata.
 //
 // No header is an error here. A [HeaderRetryAttempt] that is not one number from 1 to
 // [MaxRetryCount] counts as absent. A broken [HeaderRetryAllowance] allows no retry. A
@@ -109,23 +118,20 @@ type inboundKey struct{}
 // NewContext returns ctx carrying in. If in comes from [FromContext], and its
 // Allowance was not changed, both draw on the same [Retries]; else these are new.
 func NewContext(ctx context.Context, in Inbound) context.Context {
-	return context.WithValue(ctx, inboundKey{}, in.counted())
+	in = in.counted()
+	if in.Confirm == nil {
+		return context.WithValue(ctx, inboundKey{}, in)
+	}
+	return context.WithValue(ctx, inboundKey{}, sync.OnceValue(in.confirmed))
 }
 
-// NewContextFunc is [NewContext] for a callee that may begin a run before its claim is durable. A
-// call that leaves such a run would tell the next hop about a claim that a crash can undo. Each
-// client calls [FromContext] before a call leaves. The first FromContext of the ctx calls confirm,
-// which makes the claim durable, and all of them return when confirm has returned. If confirm
-// returns false, they return in with Rerun and without FirstSent: the claim may be lost, and an
-// earlier run may have made the same call. Then the callee also ends ctx, so that no call is sent.
-func NewContextFunc(ctx context.Context, in Inbound, confirm func() bool) context.Context {
-	in = in.counted()
-	return context.WithValue(ctx, inboundKey{}, sync.OnceValue(func() Inbound {
-		if !confirm() {
-			in.FirstSent, in.Rerun = time.Time{}, true
-		}
-		return in
-	}))
+// confirmed returns in as it is once its Confirm has returned.
+func (in Inbound) confirmed() Inbound {
+	if !in.Confirm() {
+		in.FirstSent, in.Rerun = time.Time{}, true
+	}
+	in.Confirm = nil
+	return in
 }
 
 // counted returns in with the Retries that its Allowance asks for.
@@ -140,8 +146,8 @@ func (in Inbound) counted() Inbound {
 }
 
 // FromContext returns the Inbound that ctx carries. Without one it returns
-// false and an Inbound that says nothing (Allowance -1). It does not block, except once for a ctx
-// of [NewContextFunc].
+// false and an Inbound that says nothing (Allowance -1). It blocks only while the Confirm of
+// the Inbound runs.
 func FromContext(ctx context.Context) (Inbound, bool) {
 	var in Inbound
 	switch carried := ctx.Value(inboundKey{}).(type) {

@@ -28,16 +28,16 @@ func TestInbound(t *testing.T) {
 }
 
 // The first FromContext asks once whether the claim is durable, and all of them get the answer.
-func TestNewContextFunc(t *testing.T) {
+func TestInbound_confirm(t *testing.T) {
 	t.Parallel()
 	for _, confirmed := range []bool{true, false} {
 		t.Run(fmt.Sprint(confirmed), func(t *testing.T) {
 			t.Parallel()
 			claimed, asked := time.Now(), 0
-			ctx := wire.NewContextFunc(t.Context(), wire.Inbound{FirstSent: claimed, Attempt: 1, Allowance: 3}, func() bool {
+			ctx := wire.NewContext(t.Context(), wire.Inbound{FirstSent: claimed, Attempt: 1, Allowance: 3, Confirm: func() bool {
 				asked++
 				return confirmed
-			})
+			}})
 			require.Zero(t, asked)
 			want := wire.Inbound{FirstSent: claimed}
 			if !confirmed {
@@ -47,7 +47,7 @@ func TestNewContextFunc(t *testing.T) {
 			for range 3 {
 				all.Go(func() {
 					in, ok := wire.FromContext(ctx)
-					if !ok || !in.FirstSent.Equal(want.FirstSent) || in.Rerun != want.Rerun || in.Attempt != 1 {
+					if !ok || !in.FirstSent.Equal(want.FirstSent) || in.Rerun != want.Rerun || in.Attempt != 1 || in.Confirm != nil {
 						t.Errorf("FromContext = %+v, %v, want %+v", in, ok, want)
 					}
 					in.Retries().Take(1)

@@ -80,10 +80,9 @@ func (r *run) open(ctx context.Context) (stop func()) {
 		r.habit = r.engine.habitOf(r.call)
 	}
 	if r.habit != nil {
-		r.beyond = wire.NewContextFunc(ctx, in, r.handOut)
-	} else {
-		r.beyond = wire.NewContext(ctx, in)
+		in.Confirm = r.handOut
 	}
+	r.beyond = wire.NewContext(ctx, in)
 	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	if r.plan == nil {
