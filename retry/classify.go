@@ -2,7 +2,15 @@ package retry
 
 import (
 	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -103,16 +111,6 @@ var byStatus = map[int]Verdict{
 // attempt can show it.
 var unclear = row(Unknown, Retry, false, "409 without a code: an earlier attempt is running, or the callee refused")
 
-// conflictVerdict returns what a 409 to a call with a key means by the service's
-// [Profile.Conflict].
-func conflictVerdict(profile Verdict) Verdict {
-	if profile == (Verdict{}) {
-		return unclear
-	}
-	profile.Evidence = cmp.Or(profile.Evidence, "409, by the callee's profile")
-	return profile
-}
-
 // released are the 4xx that a guarded service does not store. It releases the claim, so an
 // earlier attempt that is still on its way can run after it. They prove nothing about other
 // attempts of the key.
@@ -188,25 +186,24 @@ func (x *exchange) classify(a *answer) Verdict {
 // [Profile.Conflict] says, unless the callee says that it honoured the key.
 func (a Answer) Verdict() Verdict {
 	v := StatusVerdict(a.Status)
-	if a.Keyed && a.Status == http.StatusConflict {
-		v = conflictVerdict(a.conflict)
-	}
-	return keyed(v, a.Status, a.Replayed, a.Honoured)
-}
-
-// keyed returns the verdict v of a status, given what the callee says of the
-// key: whether it honoured it, and whether the answer is a replay.
-func keyed(v Verdict, status int, replayed, honoured bool) Verdict {
 	switch {
-	case !honoured:
-	case status/100 == 3:
+	case !a.Keyed || a.Status != http.StatusConflict:
+	case a.conflict == Verdict{}:
+		v = unclear
+	default:
+		v = a.conflict
+		v.Evidence = cmp.Or(v.Evidence, "409, by the callee's profile")
+	}
+	switch {
+	case !a.Honoured:
+	case a.Status/100 == 3:
 		// The handler ran and its answer was stored, redirect or not.
 		return Verdict{Outcome: Completed, Proven: true, Evidence: "redirected after it ran"}
-	case status/100 == 4 && (replayed || !released[status]):
+	case a.Status/100 == 4 && (a.Replayed || !released[a.Status]):
 		return Verdict{Outcome: Rejected, Proven: true, Evidence: "the callee's stored answer"}
-	case status/100 == 5 && replayed:
+	case a.Status/100 == 5 && a.Replayed:
 		v.Action = Stop // the same answer again, for ever
-		v.Evidence = "a stored " + http.StatusText(status)
+		v.Evidence = "a stored " + http.StatusText(a.Status)
 	}
 	return v
 }
@@ -271,4 +268,106 @@ var byGRPC = map[string]Verdict{
 	"UNAVAILABLE":         row(Unknown, Retry, false, "failed with UNAVAILABLE"),
 	"DATA_LOSS":           row(Unknown, Stop, false, "failed with DATA_LOSS"),
 	"UNAUTHENTICATED":     row(Rejected, Stop, false, "refused with UNAUTHENTICATED"),
+}
+
+// A failure is one row of the table for attempts that ended without a complete
+// answer: the first row that matches decides what follows. Whether anything was
+// sent is decided by evidence; unsent says that the error itself proves that its
+// delivery was not made, for transports that give no evidence.
+type failure struct {
+	evidence string
+	match    func(err error, seen *evidence) bool
+	action   Action
+	unsent   bool
+}
+
+var failures = []failure{
+	{"the payload changed", is(ErrPayloadChanged), Stop, true},
+	{"the attempt could not be prepared", as[*prepareError](), Stop, true},
+	{"the body could not be read", as[*streamError](), Stop, true},
+	{"the answer was cut off", is(ErrTruncated), Retry, false},
+	{"no such host", noSuchHost, Stop, true},
+	{"the host name could not be looked up", as[*net.DNSError](), Retry, true},
+	{"the certificate is not trusted", certificate, Stop, true},
+	{"the server does not speak TLS", notTLS, Stop, true},
+	{"no connection could be made", dial, Retry, true},
+	{"the server refused the stream unprocessed", refusedStream, Retry, true},
+	{"the attempt timed out", timedOut, Retry, false},
+	{"the connection was reset", is(syscall.ECONNRESET), Retry, false},
+	{"the connection was closed before an answer came", closed, Retry, false},
+	// The rows before have the network's failures. Another attempt would fail of the same.
+	{"the TLS handshake was refused", func(_ error, seen *evidence) bool { return seen.handshake.Load() }, Stop, false},
+	{"the connection failed", func(error, *evidence) bool { return true }, Retry, false},
+}
+
+// verdictOf returns what an attempt that ended in err means.
+func verdictOf(err error, seen *evidence) Verdict {
+	i := slices.IndexFunc(failures, func(f failure) bool { return f.match(err, seen) }) // the last row matches everything
+	f := failures[i]
+	v := Verdict{Outcome: Unknown, Action: f.action, Evidence: f.evidence}
+	// Where there was a connection, net/http may have delivered the request over
+	// it before the delivery that failed so. Only a refused stream excludes
+	// that: HTTP/2 repeats nothing that was processed.
+	if seen.nothingSent() || f.unsent && (seen.got.Load() == 0 || refusedStream(err, seen)) {
+		v.Outcome = NotSent
+		if seen.unwritten.Load() {
+			v.Evidence += " before the request was written"
+		}
+	}
+	return v
+}
+
+func is(target error) func(error, *evidence) bool {
+	return func(err error, _ *evidence) bool { return errors.Is(err, target) }
+}
+
+func as[T error]() func(error, *evidence) bool {
+	return func(err error, _ *evidence) bool { var target T; return errors.As(err, &target) }
+}
+
+func noSuchHost(err error, _ *evidence) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+func certificate(err error, seen *evidence) bool {
+	return as[*tls.CertificateVerificationError]()(err, seen) || as[x509.UnknownAuthorityError]()(err, seen) ||
+		as[x509.HostnameError]()(err, seen) || as[x509.CertificateInvalidError]()(err, seen)
+}
+
+func notTLS(err error, seen *evidence) bool {
+	return as[tls.RecordHeaderError]()(err, seen) || errors.Is(err, http.ErrSchemeMismatch)
+}
+
+func dial(err error, _ *evidence) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+func timedOut(err error, _ *evidence) bool {
+	var timeout net.Error
+	return errors.Is(err, ErrAttemptTimeout) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func closed(err error, _ *evidence) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// An http2Error has the fields of the HTTP/2 stream error that net/http keeps
+// to itself and lets errors.As copy into any struct that has the same.
+type http2Error struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (http2Error) Error() string { return "stream error" }
+
+// codeRefusedStream: the server did nothing with the stream (RFC 9113 section 8.7).
+const codeRefusedStream = 7
+
+func refusedStream(err error, _ *evidence) bool {
+	var e http2Error
+	return errors.As(err, &e) && e.Code == codeRefusedStream
 }

@@ -138,7 +138,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Transport = NewTransport()
 	}
 	if cfg.Rand == nil {
-		cfg.Rand = defaultRand
+		cfg.Rand = rand.Float64
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -155,27 +155,19 @@ func (cfg Config) withDefaults() (Config, error) {
 func (cfg *Config) check() error {
 	for _, f := range []struct {
 		name  string
-		value int64
+		value any
+		bad   bool
 	}{
-		{"MaxAttempts", int64(cfg.MaxAttempts)},
-		{"MaxPolls", int64(cfg.MaxPolls)},
-		{"Allowance", int64(cfg.Allowance)},
-		{"MaxResponseBytes", cfg.MaxResponseBytes},
+		{"MaxAttempts", cfg.MaxAttempts, cfg.MaxAttempts < 0},
+		{"MaxPolls", cfg.MaxPolls, cfg.MaxPolls < 0},
+		{"Allowance", cfg.Allowance, cfg.Allowance < 0},
+		{"MaxResponseBytes", cfg.MaxResponseBytes, cfg.MaxResponseBytes < 0},
+		{"RetryAfterCap", cfg.RetryAfterCap, cfg.RetryAfterCap < 0},
+		{"Timeout", cfg.Timeout, cfg.Timeout < 0},
+		{"AttemptTimeout", cfg.AttemptTimeout, cfg.AttemptTimeout < 0},
+		{"TimeoutMargin", cfg.TimeoutMargin, cfg.TimeoutMargin < 0},
 	} {
-		if f.value < 0 {
-			return fmt.Errorf("%w: %s: %d is negative", ErrConfig, f.name, f.value)
-		}
-	}
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"RetryAfterCap", cfg.RetryAfterCap},
-		{"Timeout", cfg.Timeout},
-		{"AttemptTimeout", cfg.AttemptTimeout},
-		{"TimeoutMargin", cfg.TimeoutMargin},
-	} {
-		if f.value < 0 {
+		if f.bad {
 			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
 		}
 	}
@@ -275,5 +267,3 @@ func part(d time.Duration, fraction float64) time.Duration {
 	}
 	return min(time.Duration(float64(d)*min(fraction, 1)), d)
 }
-
-func defaultRand() float64 { return rand.Float64() }

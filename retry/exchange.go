@@ -76,7 +76,10 @@ func (x *exchange) check(err error) bool {
 		x.failed = err // net/http refused the request before the transport saw it
 	}
 	v := x.verdict()
-	cause := x.lastError()
+	cause := x.failed
+	if x.answer != nil {
+		cause = x.answer.err()
+	}
 	wait, again, stop := x.end(v, 1+x.repeats, x.reserved, cause)
 	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
 	switch {
@@ -93,14 +96,6 @@ func (x *exchange) check(err error) bool {
 	return false
 }
 
-// lastError returns the attempt's end as an error; nil after a usable answer.
-func (x *exchange) lastError() error {
-	if x.answer != nil {
-		return x.answer.err()
-	}
-	return x.failed
-}
-
 // fail sets the call's error, with the last complete answer in it.
 func (x *exchange) fail(err, stop error) {
 	e := x.run.fail(err, stop)
@@ -112,11 +107,6 @@ func (x *exchange) fail(err, stop error) {
 		}
 	}
 	x.err = e
-}
-
-func (x *exchange) response() *Response {
-	a := x.last
-	return &Response{Status: a.status, Header: a.header, Body: a.body, Replayed: a.replayed, Attempts: x.attempts}
 }
 
 // loop runs the attempts of every call. Its policy belongs to a client and ours

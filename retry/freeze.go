@@ -1,7 +1,9 @@
 package retry
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -61,7 +64,12 @@ func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
 func (f *frozen) freezeBody(call *Call) error {
 	switch {
 	case f.carrier.bodyField != "" && !call.Key.IsZero() && (call.size() > 0 || !idempotent(call.Method)):
-		return f.freezeKeyedBody(call)
+		if call.Stream != nil {
+			return fmt.Errorf("%w: a Stream cannot carry the key in %q", ErrInvalid, f.carrier.bodyField)
+		}
+		body, err := withKey(call.Body, f.carrier.bodyField, call.Key)
+		f.body = bytesPayload(body)
+		return err
 	case call.Stream == nil && call.owned:
 		f.body = bytesPayload(call.Body)
 	case call.Stream == nil:
@@ -76,14 +84,27 @@ func (f *frozen) freezeBody(call *Call) error {
 	return nil
 }
 
-// freezeKeyedBody puts the key into the body.
-func (f *frozen) freezeKeyedBody(call *Call) error {
-	if call.Stream != nil {
-		return fmt.Errorf("%w: a Stream cannot carry the key in %q", ErrInvalid, f.carrier.bodyField)
+// withKey returns body with the key as the member of that name. It puts the key in front of
+// the caller's bytes, and does not encode those anew: the order of members and the spelling
+// of numbers are the caller's. The error wraps ErrInvalid.
+func withKey(body []byte, name string, key childkey.Key) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("%w: Body: not a JSON object, it cannot carry the key", ErrInvalid)
 	}
-	body, err := withKey(call.Body, f.carrier.bodyField, call.Key)
-	f.body = bytesPayload(body)
-	return err
+	if _, given := members[name]; given {
+		return nil, fmt.Errorf("%w: Body: there is a member %q already", ErrInvalid, name)
+	}
+	field, err := json.Marshal(map[string]string{name: key.String()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: Body: %w", ErrInvalid, err)
+	}
+	rest := bytes.TrimSpace(body)[1:]
+	field = field[:len(field)-1]
+	if len(members) > 0 {
+		field = append(field, ',')
+	}
+	return append(field, rest...), nil
 }
 
 // freezeHeader checks the caller's header and copies it, names in one spelling. Without a

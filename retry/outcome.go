@@ -1,7 +1,17 @@
 package retry
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"time"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // An Outcome is what is known of a call's effect when the caller stops.
@@ -131,4 +141,208 @@ type Verdict struct {
 	// the call stops, whatever Action is, and its error wraps [ErrNotRetryable], which
 	// belongs passed up.
 	NotRetryable bool
+}
+
+// An Error is the end of a call without a usable 2xx answer. It always says what is known
+// of the effect.
+type Error struct {
+	Outcome  Outcome
+	Evidence string // why Outcome: what was seen, for people
+
+	Service, Operation string
+	Key                childkey.Key
+	Attempts           int // 0: no attempt was begun
+
+	// Status and the fields to RetryAfter are those of the last complete answer; else zero.
+	Status int
+	// Code is the code of the refusal. One of package wire is the idempotency layer's, from
+	// Idempotency-Code or the body. Any other code is the service's own, such as
+	// "card-declined". It is read from a problem (RFC 9457), or from other JSON: from a
+	// member code of the whole, of the member error or of the first of errors, or from
+	// OAuth's error. It is "" for an answer without a code, and for a service's own code
+	// that could be taken for one of package wire.
+	Code wire.Code
+	// Detail is what the same answer says for people, as its detail or message, or a text
+	// that is not JSON: UTF-8 without control characters, cut to 1 KiB. It is not in the
+	// error's text.
+	Detail     string
+	Header     http.Header   // nil if there was no answer
+	Body       []byte        // its first 64 KiB; see [Error.Decode]
+	RetryAfter time.Duration // what the callee asked for; 0: nothing
+
+	// Retryable says that the same call with the same key can end better
+	// later: what ran out was attempts, time, budget or allowance. It is false
+	// after an answer that another attempt cannot change, and after an answer that forbids it
+	// (Idempotency-Should-Retry: false), which belongs passed up.
+	Retryable bool
+
+	Err error // the cause; never nil
+
+	calls *Calls // that noted the call; nil: none
+}
+
+// The sentinels that an [Error] matches with errors.Is, by its outcome and its cause.
+var (
+	ErrNotSent   = errors.New("retry: not sent")
+	ErrRejected  = errors.New("retry: rejected")
+	ErrUnknown   = errors.New("retry: outcome unknown")
+	ErrCompleted = errors.New("retry: completed without a usable answer")
+)
+
+// The sentinels for causes on the client's side.
+var (
+	// ErrConfig: [New] rejects a field of its configuration, or a call
+	// was asked of a [Client] that New did not make.
+	ErrConfig = errors.New("retry: bad config")
+	// ErrProfile: [New] rejects a field of [Config.Profile], which contradicts another one
+	// or itself. It wraps ErrConfig.
+	ErrProfile = fmt.Errorf("%w: Profile", ErrConfig)
+	// ErrInvalid: a [Call] cannot be sent as it is. It was not sent.
+	ErrInvalid = errors.New("retry: invalid call")
+	// ErrPayloadChanged: an attempt would have had another method, URL, key or body than
+	// the call. That attempt was not sent.
+	ErrPayloadChanged = errors.New("retry: payload changed between attempts")
+	// ErrDeadline: the call's time is up, or would be before the next attempt.
+	// It matches [context.DeadlineExceeded] too.
+	ErrDeadline = fmt.Errorf("retry: no time left: %w", context.DeadlineExceeded)
+	// ErrAttemptTimeout: one attempt took longer than [Config.AttemptTimeout].
+	ErrAttemptTimeout = errors.New("retry: attempt timed out")
+	// ErrBudgetExhausted: this client has made too many retries to the service
+	// of late, and makes no more until calls succeed again. The service did not
+	// say so; its last answer is in the [Error].
+	ErrBudgetExhausted = errors.New("retry: this client's retry budget for the service is exhausted")
+	// ErrAllowance: the retries of [Config.Allowance], or of the inbound request in ctx, are
+	// used up.
+	ErrAllowance = errors.New("retry: the retry allowance is used up")
+	// ErrStillInProgress: the callee was still running the call after
+	// [Config.MaxPolls] questions.
+	ErrStillInProgress = errors.New("retry: still in progress")
+	// ErrRetryAfter: the callee asks to wait longer than [Config.RetryAfterCap].
+	// The [Error] has the value.
+	ErrRetryAfter = errors.New("retry: the callee asks for too long a wait")
+	// ErrNotRetryable: the callee says that retrying cannot help. It wraps
+	// [wire.ErrNotRetryable], which a guarded handler that returns it passes up.
+	ErrNotRetryable = fmt.Errorf("retry: the callee says so: %w", wire.ErrNotRetryable)
+	// ErrTruncated: an answer ended before its end.
+	ErrTruncated = errors.New("retry: answer cut off")
+	// ErrResponseTooLarge: an answer is longer than [Config.MaxResponseBytes].
+	ErrResponseTooLarge = errors.New("retry: answer too large")
+)
+
+// The sentinels for answers of the callee's idempotency layer.
+var (
+	// ErrKeyReused: the callee knows the key with another payload. That is a
+	// mistake in the caller, or a body that was not rebuilt byte for byte;
+	// neither a retry nor a new key is the remedy.
+	ErrKeyReused = errors.New("retry: the key was used with another payload")
+	// ErrKeyExpired: the callee no longer knows whether the key ran. Find out
+	// by reading before the call is made anew.
+	ErrKeyExpired = errors.New("retry: the key is past the callee's retention")
+	// ErrKeyCancelled: an undo cancelled the key before it ran, or undid it.
+	ErrKeyCancelled = errors.New("retry: the key was cancelled")
+)
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Decode decodes Body into v, as [json.Unmarshal] does, whatever the status and the media
+// type of the answer. So callers read what their service says beside a code and a detail:
+//
+//	var declined struct {
+//		Error struct {
+//			DeclineCode string `json:"decline_code"`
+//		}
+//	}
+//	err := failed.Decode(&declined)
+//
+// The error wraps [contract.ErrBody]: the body is empty, is not JSON, was cut or does not
+// fit v.
+func (e *Error) Decode(v any) error {
+	if len(e.Body) == 0 {
+		return fmt.Errorf("%w: the error has none", contract.ErrBody)
+	}
+	if err := json.Unmarshal(e.Body, v); err != nil {
+		return fmt.Errorf("%w: %w", contract.ErrBody, err)
+	}
+	return nil
+}
+
+// Timeout reports whether the cause is that time ran out. [net/url.Error] asks for it.
+func (e *Error) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
+// Is matches the sentinel of the error's outcome, and of its code.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrNotSent:
+		return e.Outcome == NotSent
+	case ErrRejected:
+		return e.Outcome == Rejected
+	case ErrUnknown:
+		return e.Outcome == Unknown
+	case ErrCompleted:
+		return e.Outcome == Completed
+	case ErrKeyReused:
+		return e.Code == wire.KeyReused
+	case ErrKeyExpired:
+		return e.Code == wire.KeyExpired
+	case ErrKeyCancelled:
+		return e.Code == wire.KeyCancelled
+	default:
+		return false
+	}
+}
+
+// Error names the call, the outcome, the attempts and the cause; the key only
+// as its digest.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("retry: ")
+	if name := callName(e.Service, e.Operation); name != "" {
+		b.WriteString(name + ": ")
+	}
+	fmt.Fprintf(&b, "%s after %s", e.Outcome, plural(e.Attempts, "attempt"))
+	if e.Evidence != "" {
+		b.WriteString(" (" + e.Evidence + ")")
+	}
+	if e.Err != nil {
+		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "retry: ", ""))
+	}
+	if !e.Key.IsZero() {
+		b.WriteString(", key digest " + e.Key.Digest())
+	}
+	return b.String()
+}
+
+func callName(service, operation string) string {
+	if service == "" || operation == "" {
+		return service + operation
+	}
+	return service + "." + operation
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// An answerError is a complete answer as the cause of an [Error].
+type answerError struct {
+	status int
+	code   wire.Code
+}
+
+func (e *answerError) Error() string {
+	text := fmt.Sprintf("status %d", e.status)
+	if name := http.StatusText(e.status); name != "" {
+		text += " " + name
+	}
+	if e.code != "" {
+		text += ", " + string(e.code)
+	}
+	return text
 }

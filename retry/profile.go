@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func (p *Profile) check(timeout time.Duration) error {
 
 // checkForm checks what is said of the text of keys.
 func (p *Profile) checkForm() error {
-	longest := p.longestKey()
+	longest := cmp.Or(p.MaxKeyBytes, childkey.MaxKeyBytes)
 	switch {
 	case p.MaxKeyBytes < 0 || p.MaxKeyBytes > childkey.MaxKeyBytes:
 		return profileError("MaxKeyBytes", "%d is not in 0..%d", p.MaxKeyBytes, childkey.MaxKeyBytes)
@@ -162,13 +163,6 @@ var errZeroKeyed = errors.New("zero; use childkey.NewKeyed")
 
 // notInKeys reports whether no key has the character.
 func notInKeys(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`",\`, c) }
-
-func (p *Profile) longestKey() int {
-	if p.MaxKeyBytes == 0 {
-		return childkey.MaxKeyBytes
-	}
-	return p.MaxKeyBytes
-}
 
 // checkHeaders checks that each of Headers is one of ours, besides the key's, and there once.
 func (p *Profile) checkHeaders() error {
@@ -258,5 +252,81 @@ func UUIDOnly() *Profile {
 	return &Profile{
 		Bare: true, Encoding: childkey.UUIDv4, MaxKeyBytes: 36, Charset: "0123456789abcdef-",
 		Retention: 24 * time.Hour,
+	}
+}
+
+// A carrier is how the requests of a client carry keys: its Profile, as calls use it. It is
+// read only.
+type carrier struct {
+	profile Profile
+	asGiven bool // without a Profile: a request with a key keeps its headers as they are
+
+	keyHeader string // in the spelling of net/http, also where the key is in the body
+	bare      bool
+	bodyField string // "": the key is in a header
+
+	// the other headers of this library that the service gets
+	firstSent, cancels, parent, attempt, allowance, timeout bool
+
+	replayed func(http.Header) (replayed, honoured bool)
+}
+
+// newCarrier returns the carrier of p; p is nil without a Profile. Without one
+// Idempotency-Key is quoted in a Call, and the service gets what the Call itself asks for.
+func newCarrier(p *Profile) carrier {
+	if p == nil {
+		return carrier{asGiven: true, keyHeader: wire.HeaderKey, firstSent: true, cancels: true, replayed: replayedHeader}
+	}
+	c := carrier{profile: *p, keyHeader: wire.HeaderKey, bare: p.Bare, bodyField: p.BodyField, replayed: p.Replayed}
+	c.profile.Headers = slices.Clone(p.Headers)
+	if p.KeyHeader != "" {
+		c.keyHeader = http.CanonicalHeaderKey(p.KeyHeader)
+	}
+	if c.replayed == nil {
+		c.replayed = replayedHeader
+	}
+	for _, name := range p.Headers {
+		switch http.CanonicalHeaderKey(name) {
+		case wire.HeaderFirstSent:
+			c.firstSent = true
+		case wire.HeaderCancels:
+			c.cancels = true
+		case wire.HeaderParent:
+			c.parent = true
+		case wire.HeaderRetryAttempt:
+			c.attempt = true
+		case wire.HeaderRetryAllowance:
+			c.allowance = true
+		case wire.HeaderRequestTimeout:
+			c.timeout = true
+		}
+	}
+	return c
+}
+
+// check returns an error wrapping ErrInvalid if the service does not take the key.
+func (c *carrier) check(key childkey.Key) error {
+	if key.IsZero() {
+		return nil
+	}
+	text := key.String()
+	switch longest := c.profile.MaxKeyBytes; {
+	case longest > 0 && len(text) > longest:
+		return fmt.Errorf("%w: Key: %d bytes, the service takes at most %d", ErrInvalid, len(text), longest)
+	case c.profile.Charset != "" && strings.Trim(text, c.profile.Charset) != "":
+		return fmt.Errorf("%w: Key: it has characters that the service does not take", ErrInvalid)
+	}
+	return nil
+}
+
+// expire has the call end when the service may have forgotten its key, where the call
+// itself does not say when that is. Reading again does no harm.
+func (c *carrier) expire(call *Call) {
+	if !call.Expires.IsZero() || call.FirstSent.IsZero() || call.Key.IsZero() || safe(call.Method) {
+		return
+	}
+	call.Expires = c.profile.Expires(call.FirstSent)
+	if !call.Expires.IsZero() && !time.Now().Before(call.Expires) {
+		call.Resumed = true // somebody sent it before
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
@@ -228,4 +231,62 @@ func (c *Client) Exchange(req *http.Request, name func(*Call) error) (*http.Resp
 		return nil, x.err
 	}
 	return x.answer.standard(req, x.err), x.err
+}
+
+// ownLines are the lines of a request's header that the client reads, in whatever spellings
+// their names are there.
+type ownLines struct {
+	key       []string // of Idempotency-Key
+	service   []string // of the service's own header for keys, if that is another
+	cancels   []string
+	firstSent []string
+}
+
+// lines finds the lines in one pass over the header.
+func (c *carrier) lines(header http.Header) (own ownLines) {
+	for name, values := range header {
+		switch {
+		case sameName(name, wire.HeaderKey):
+			own.key = join(own.key, values)
+		case sameName(name, wire.HeaderCancels):
+			own.cancels = join(own.cancels, values)
+		case sameName(name, wire.HeaderFirstSent):
+			own.firstSent = join(own.firstSent, values)
+		case sameName(name, c.keyHeader):
+			own.service = join(own.service, values)
+		}
+	}
+	return own
+}
+
+func sameName(name, canonical string) bool {
+	return len(name) == len(canonical) && strings.EqualFold(name, canonical)
+}
+
+// join copies only if there are two spellings.
+func join(lines, more []string) []string {
+	if len(lines) == 0 {
+		return more
+	}
+	return append(slices.Clip(lines), more...)
+}
+
+// key returns the key of a request: from the service's own header, or from Idempotency-Key.
+// The zero Key means that there is none.
+func (c *carrier) key(own ownLines) (childkey.Key, error) {
+	key, _, err := wire.ParseKeyHeader(own.key)
+	if err != nil || len(own.service) == 0 {
+		return key, err
+	}
+	theirs, _, err := wire.ParseKeyHeader(own.service)
+	if err == nil && !key.IsZero() && key != theirs {
+		err = fmt.Errorf("%s and %s have different keys", wire.HeaderKey, c.keyHeader)
+	}
+	return theirs, err
+}
+
+// present reports whether a request with the header is under a key, or cancels one.
+func (c *carrier) present(header http.Header) bool {
+	own := c.lines(header)
+	return len(own.key) > 0 || len(own.service) > 0 || len(own.cancels) > 0
 }

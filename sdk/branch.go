@@ -37,9 +37,6 @@ type sent struct {
 	outcome retry.Outcome // of the latest run
 }
 
-// effects reports whether the call took effect, or may have.
-func (s sent) effects() bool { return s.outcome == retry.Completed || s.outcome == retry.Unknown }
-
 func newBranch(f *Fanout, name string) *branch {
 	b := &branch{fan: f, name: name, calls: make(map[childkey.Key]sent)}
 	b.attempt = newAttempt(b)
@@ -116,22 +113,16 @@ func (b *branch) own(key childkey.Key) error {
 	return nil
 }
 
-// earlier returns what the branch knows of a call from an earlier run; false
-// if it made none.
-func (b *branch) earlier(key childkey.Key) (sent, bool) {
+// earlier returns when an earlier run sent the call that took effect, or may have; false
+// if there is none.
+func (b *branch) earlier(key childkey.Key) (first time.Time, ok bool) {
 	if b == nil {
-		return sent{}, false
+		return time.Time{}, false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok := b.calls[key]
-	return s, ok
-}
-
-// effected reports whether an earlier run of the call took effect, or may have.
-func (b *branch) effected(key childkey.Key) bool {
-	s, ok := b.earlier(key)
-	return ok && s.effects()
+	return s.first, ok && (s.outcome == retry.Completed || s.outcome == retry.Unknown)
 }
 
 // note records how a call of the branch ended.

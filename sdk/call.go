@@ -60,11 +60,11 @@ func Call[In, Out any](ctx context.Context, c *Client, op contract.Operation[In,
 }
 
 func composeOp[In, Out any](ctx context.Context, c *Client, op contract.Operation[In, Out], in In, options []CallOption) (*outgoing, error) {
+	var body []byte
 	path, err := op.Path()
-	if err != nil {
-		return nil, c.refuse(ctx, retry.Task{Service: op.Service(), Operation: op.Name()}, err)
+	if err == nil {
+		body, err = op.Encode(in)
 	}
-	body, err := op.Encode(in)
 	if err != nil {
 		return nil, c.refuse(ctx, retry.Task{Service: op.Service(), Operation: op.Name()}, err)
 	}

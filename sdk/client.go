@@ -1,14 +1,35 @@
+// Package sdk calls the operations of package contract, each under a child key of the request
+// that it serves. Start with [New]. [Call] makes one call. [Client.Fanout] and [Add] make many
+// at the same time.
+//
+// The ctx carries the parent key. A guarded handler's ctx has one. Elsewhere [Begin] makes one
+// from a business id. The same code under the same parent key sends the same keys and bodies in
+// every process. To resume after a crash, run the code again.
+//
+// The error of a call is a [*retry.Error] with a retry.Outcome. [Resumable] reports whether
+// running the code again can help. [CallUndo] and [AddUndo] undo a call.
+//
+// [Client.Send] makes calls that no operation describes. [Client.RoundTripper] gives keys to
+// the calls of a generated client. [Service].Profile is for services of other vendors.
+//
+// The package imports no server and no store. The callees remember the calls.
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -107,4 +128,208 @@ func New(cfg Config) (*Client, error) {
 		c.services[name] = s
 	}
 	return c, nil
+}
+
+// A Service is one callee.
+type Service struct {
+	// URL is where the service is, with its base path if it has one:
+	// "https://inventory.internal/v1". Required; http or https, without user
+	// information, query and fragment. An operation's path is appended.
+	URL string
+	// Profile says how the service takes keys, and which of this library's headers it
+	// gets. Nil means that of the service's [retry.Config], or [retry.Fanonce] if there is
+	// none. [New] copies it, and refuses one beside that of Retry.
+	Profile *retry.Profile
+	// Header is sent with every call; nil means none. [New] copies it.
+	Header http.Header
+	// HeaderFunc adds headers to a call, such as an Authorization for the user that ctx
+	// names. It is called once for each call, and every attempt sends its headers. A later
+	// run of the same call asks again. The headers may differ then, because they are no
+	// part of the key or of the payload. If it returns an error, the call ends with
+	// [ErrHeaderFunc] and nothing is sent. It is called concurrently. Nil adds nothing.
+	// To sign each attempt, use retry.Config.Prepare.
+	HeaderFunc func(ctx context.Context, header http.Header) error
+	// Templates are the path templates of the service's operations, for
+	// [Client.RoundTripper], as [http.ServeMux] takes them: "POST /bookings/{id}/cancel".
+	// They begin behind the path of URL. The operation is the method and the template:
+	// "POST/bookings/id/cancel". A request that no template matches is an [ErrRequest].
+	// Nil means that there are none: then the operation is the method alone. Templates are
+	// part of the contract with the service: other templates give calls other keys.
+	Templates []string
+	// OperationFunc names the call that a request through [Client.RoundTripper] makes,
+	// instead of Templates. It returns the operation and its [Request.Discriminators]. For
+	// the same call it must return the same after a restart. With the operation "" the
+	// request gets no key, and passes through. Its error is the call's, and nothing is sent.
+	// req comes without its Body and must not be changed. It is called concurrently. Nil
+	// means that Templates name the calls. [New] refuses both together.
+	OperationFunc func(req *http.Request) (operation string, discriminators []string, err error)
+	// Retry replaces [Config.Retry] for this service: its timeouts, attempts
+	// and transport. Nil means that one.
+	Retry *retry.Config
+}
+
+// service is a Service that was checked.
+type service struct {
+	name       string
+	host       string // of its URL
+	origin     string // scheme and host of its URL
+	prefix     string // of the URLs of its operations
+	profile    *retry.Profile
+	plain      http.Header // of calls that bring none; nobody changes it
+	json       http.Header // the same, with a body of JSON
+	headerFunc func(ctx context.Context, header http.Header) error
+	sender     sender
+	through    http.RoundTripper // for requests without a key
+	close      func()            // closes the idle connections that are ours
+	now        func() time.Time
+
+	templates *http.ServeMux // nil: none
+	operation func(*http.Request) (string, []string, error)
+}
+
+// A sharedPolicyError is what is wrong with [Config.Retry], and not with a service.
+type sharedPolicyError struct{ err error }
+
+func (e *sharedPolicyError) Error() string { return e.err.Error() }
+
+// newService checks cfg; its errors start with the name of the field, but for a
+// sharedPolicyError.
+func newService(name string, cfg Service, policy retry.Config) (*service, error) {
+	base, err := parseBase(cfg.URL)
+	if err != nil {
+		return nil, field("URL", err)
+	}
+	client, policy, err := newSender(cfg, policy)
+	if err != nil {
+		return nil, err
+	}
+	profile := *policy.Profile
+	if err := checkHeader(cfg.Header, &profile); err != nil {
+		return nil, field("Header", err)
+	}
+	s := &service{
+		name: name, host: base.Host, origin: base.Scheme + "://" + base.Host,
+		profile: &profile, plain: canonical(cfg.Header), headerFunc: cfg.HeaderFunc, operation: cfg.OperationFunc,
+		sender: client, through: client.RoundTripper(), close: client.Close, now: policy.Now,
+	}
+	s.prefix = s.origin + strings.TrimSuffix(base.EscapedPath(), "/")
+	if s.templates, err = newTemplates(cfg.Templates); err != nil {
+		return nil, field("Templates", err)
+	}
+	if s.templates != nil && s.operation != nil {
+		return nil, field("OperationFunc", errors.New("there are Templates too"))
+	}
+	if err := s.reaches(s.prefix + "/"); err != nil {
+		return nil, field("URL", err)
+	}
+	s.json = s.plain.Clone()
+	s.json.Set("Content-Type", contract.ContentType)
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s, nil
+}
+
+// newSender returns the client of a service, and its policy with a Profile.
+func newSender(cfg Service, policy retry.Config) (*retry.Client, retry.Config, error) {
+	if cfg.Retry != nil {
+		policy = *cfg.Retry
+	}
+	switch {
+	case cfg.Profile != nil && cfg.Retry != nil && cfg.Retry.Profile != nil:
+		return nil, policy, field("Retry.Profile", errors.New("there is a Profile of the Service too"))
+	case cfg.Profile != nil:
+		policy.Profile = cfg.Profile
+	case policy.Profile == nil:
+		policy.Profile = retry.Fanonce()
+	}
+	client, err := retry.New(policy)
+	switch {
+	case err == nil:
+		return client, policy, nil
+	case cfg.Retry != nil:
+		return nil, policy, field("Retry", err)
+	case cfg.Profile != nil && errors.Is(err, retry.ErrProfile):
+		return nil, policy, field("Profile", err)
+	}
+	return nil, policy, &sharedPolicyError{err}
+}
+
+// parseBase never repeats text in its errors: it may hold a password.
+func parseBase(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, errors.New("empty")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, err
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("scheme %q, want http or https", u.Scheme)
+	case u.Hostname() == "":
+		return nil, errors.New("no host")
+	case !validPort(u.Port()):
+		return nil, fmt.Errorf("port %s", u.Port())
+	case u.User != nil:
+		return nil, errors.New("has user information; use Header or HeaderFunc")
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, errors.New("has a query")
+	case u.Fragment != "" || strings.Contains(text, "#"):
+		return nil, errors.New("has a fragment")
+	}
+	return u, nil
+}
+
+// validPort reports whether the port is empty or can be dialed.
+func validPort(port string) bool {
+	_, err := strconv.ParseUint(cmp.Or(port, "80"), 10, 16)
+	return err == nil
+}
+
+// resolve returns the URL of an operation's path, which is escaped already.
+func (s *service) resolve(path string) (string, error) {
+	if !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("%w: path %q does not start with /", ErrRequest, path)
+	}
+	text := s.prefix + path
+	if plain(path) {
+		return text, nil
+	}
+	if strings.Contains(path, "#") {
+		return "", fmt.Errorf("%w: path %q has a fragment", ErrRequest, path)
+	}
+	if err := s.reaches(text); err != nil {
+		return "", fmt.Errorf("%w: path %q: %w", ErrRequest, path, err)
+	}
+	return text, nil
+}
+
+// reaches returns an error unless text is a URL at the service's host.
+func (s *service) reaches(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return err
+	case u.Host != s.host:
+		return errors.New("changes the host")
+	}
+	return nil
+}
+
+// plain reports whether the path has nothing in it that a URL could stumble over, as
+// nearly all have: unreserved characters (RFC 3986 section 2.3) and slashes.
+func plain(path string) bool {
+	for i := range len(path) {
+		c := path[i]
+		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !alnum && strings.IndexByte("/-._~", c) < 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -48,7 +48,8 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 		}
 	}()
 	if !safe(call.Method) { // else there is nothing that an earlier one can have done
-		resumed = resumed || before.effects() || b.effected(call.Key)
+		_, effected := b.earlier(call.Key)
+		resumed = resumed || before.effects() || effected
 		if err := o.withinRetention(call, now, d.first); err != nil {
 			return d, err
 		}
@@ -76,8 +77,8 @@ func (o *outgoing) firstSent(b *branch, before history, now time.Time) time.Time
 	if before.effects() {
 		first = before.first
 	}
-	if s, ok := b.earlier(o.call.Key); ok && s.effects() && s.first.Before(first) {
-		first = s.first
+	if at, ok := b.earlier(o.call.Key); ok && at.Before(first) {
+		first = at
 	}
 	if at := o.call.FirstSent; !at.IsZero() && at.Before(first) && !o.firstRun {
 		first = at

@@ -51,13 +51,7 @@ func NewProblem(code Code, detail string) Problem {
 // package's, or if the type does not belong to the code. Then the service itself answered,
 // or a proxy.
 func ParseProblem(contentType string, body []byte) (p Problem, ok bool) {
-	if len(body) > MaxProblemBytes {
-		return Problem{}, false
-	}
-	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != ProblemContentType {
-		return Problem{}, false
-	}
-	if err := json.Unmarshal(body, &p); err != nil {
+	if !mayBeProblem(contentType, body) || json.Unmarshal(body, &p) != nil {
 		return Problem{}, false
 	}
 	if _, known := p.Code.Situation(); !known || p.Type != TypePrefix+string(p.Code) {
@@ -75,11 +69,8 @@ func ReadProblem(contentType string, body []byte) (p Problem, ok bool) {
 	if p, ok := ParseProblem(contentType, body); ok {
 		return p, true
 	}
-	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != ProblemContentType || len(body) > MaxProblemBytes {
-		return Problem{}, false
-	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+	if !mayBeProblem(contentType, body) || json.Unmarshal(body, &members) != nil || members == nil {
 		return Problem{}, false
 	}
 	for name, into := range map[string]any{
@@ -88,6 +79,11 @@ func ReadProblem(contentType string, body []byte) (p Problem, ok bool) {
 		_ = json.Unmarshal(members[name], into) // of another type, or not there
 	}
 	return p, true
+}
+
+func mayBeProblem(contentType string, body []byte) bool {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == ProblemContentType && len(body) <= MaxProblemBytes
 }
 
 // JSON returns p as it goes into the body of an answer.
