@@ -186,18 +186,15 @@ type Response struct {
 
 // A Task names a call that [Do] makes.
 type Task struct {
-	// Service and Operation name the callee in errors and events, and Service
-	// its retry budget. Both may be empty.
+	// Service and Operation are as in a [Call].
 	Service, Operation string
 	// Key is the call's idempotency key. The zero Key makes the call un-keyed. Then it
 	// gets a second attempt in two cases only. Either nothing was sent, or the attempt was
 	// Rejected with the action Retry.
 	Key childkey.Key
-	// Resumed says that an earlier process may have made the call: it starts as Unknown. A
-	// ctx with the rerun of an inbound request ([wire.Inbound.Rerun]) says so too.
+	// Resumed is as in a [Call], whatever the call does.
 	Resumed bool
-	// Expires is when the callee may have forgotten the key, by this process's clock:
-	// no attempt begins then, and the call ends with [ErrKeyExpired]. Zero: never.
+	// Expires is as in a [Call]. Zero means never.
 	Expires time.Time
 }
 

@@ -18,9 +18,7 @@ import (
 // request's Idempotency-Key, quoted or bare, or the key in [Profile.KeyHeader]; without
 // one the call is un-keyed. A key that childkey.Parse refuses is an [ErrInvalid].
 //
-// Without [Config.Profile] the request leaves with the header that it came with. With one,
-// its key is sent as the Profile says, and of this library's headers those that the Profile
-// names.
+// [Config.Profile] says which headers leave, and what is sent without a Profile.
 //
 // The service of the call, in events, errors and the budget, is the host of its URL.
 // The body is read into memory first, but for one of more than a mebibyte that
