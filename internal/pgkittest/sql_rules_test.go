@@ -19,6 +19,7 @@ func TestSQLRules(t *testing.T) {
 		{pgkittest.RuleTime, "update /*schema*/item set until = coalesce(until, statement_timestamp()) where key = @key"},
 		{pgkittest.RuleTime, "update /*schema*/item set state = 1 where key = @key returning key, statement_timestamp() as now"},
 		{pgkittest.RuleCase, "update /*schema*/item set tries = case state when 1 then 1 else 0 end where key = @key"},
+		{pgkittest.RuleUpsert, "insert into /*schema*/item as e (key) values (@key) on conflict (key) do update set until = statement_timestamp()"},
 		{pgkittest.RuleNotify, "delete from /*schema*/item where key = @key returning pg_notify('c', key::text)"},
 		{pgkittest.RuleWriteCTE, "with gone as ( delete from /*schema*/item where key = @key returning key ) delete from /*schema*/item_log l using gone where l.key = gone.key"},
 		{pgkittest.RuleLocks, "select from /*schema*/item where key = @key for update skip locked"},
@@ -33,6 +34,7 @@ func TestSQLRules(t *testing.T) {
 	for _, sql := range []string{
 		"update /*schema*/item set until = statement_timestamp() where key = @key returning key -- not clock_timestamp()",
 		"insert into /*schema*/item (key, token) values (@key, @token) on conflict (key) do nothing returning key",
+		"insert into /*schema*/item as e (key) values (@key) on conflict (key) do update set until = excluded.until",
 		"update /*schema*/item i set state = o.state from (select unnest(@keys::uuid[]) as key) o where i.key = o.key and i.key = any (@keys)",
 		"with done as ( update /*schema*/item set state = 3 where key = @key returning key ) insert into /*schema*/item_log (verb, key) select 'x', key from done",
 		"select state, clock_timestamp() from /*schema*/item where key = @key for update",

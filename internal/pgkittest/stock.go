@@ -21,9 +21,9 @@ const emptyTimeout = 30 * time.Second
 // to make and drop a database than to empty one; on a disk it takes ten times as long. Make a Stock
 // with [NewStock]. It is safe for concurrent use.
 type Stock struct {
-	owner   testing.TB
-	migrate func(ctx context.Context, pool *pgxpool.Pool, schema string) error
-	empty   string
+	owner testing.TB
+	open  func() *pgxpool.Pool // a new one, which goes when owner ends
+	empty string
 
 	mu   sync.Mutex
 	free []*pgxpool.Pool
@@ -33,15 +33,32 @@ type Stock struct {
 // migrate, and they go when owner ends. The argument tables names the tables to empty, each as
 // truncate takes it. Without tables nothing is emptied. Other changes of a test stay.
 func NewStock(owner testing.TB, migrate func(ctx context.Context, pool *pgxpool.Pool, schema string) error, tables ...string) *Stock {
-	s := &Stock{owner: owner, migrate: migrate}
-	if len(tables) > 0 {
-		quoted := make([]string, len(tables))
-		for i, table := range tables {
-			quoted[i] = pgx.Identifier(strings.Split(table, ".")).Sanitize()
+	return &Stock{owner: owner, empty: truncate(tables), open: func() *pgxpool.Pool { return pgtest.NewPool(owner, migrate) }}
+}
+
+// NewCitusStock is [NewStock] with the schemas of [NewCitusPool]. The function setUp makes and
+// distributes the tables of a new schema.
+func NewCitusStock(owner testing.TB, setUp func(ctx context.Context, pool *pgxpool.Pool, schema string) error, tables ...string) *Stock {
+	CitusURL(owner) // not in a subtest: there it could not skip the owner
+	return &Stock{owner: owner, empty: truncate(tables), open: func() *pgxpool.Pool {
+		pool := NewCitusPool(owner)
+		if err := setUp(owner.Context(), pool, ""); err != nil {
+			owner.Fatalf("pgkittest: set up a schema: %v", err)
 		}
-		s.empty = "truncate " + strings.Join(quoted, ", ")
+		return pool
+	}}
+}
+
+// truncate returns the statement that empties the tables; "" without tables.
+func truncate(tables []string) string {
+	if len(tables) == 0 {
+		return ""
 	}
-	return s
+	quoted := make([]string, len(tables))
+	for i, table := range tables {
+		quoted[i] = pgx.Identifier(strings.Split(table, ".")).Sanitize()
+	}
+	return "truncate " + strings.Join(quoted, ", ")
 }
 
 // Lend returns a pool on a database that belongs to tb until tb ends. tb is a subtest of the owner,
@@ -51,7 +68,7 @@ func (s *Stock) Lend(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	pool := s.take()
 	if pool == nil {
-		pool = pgtest.NewPool(s.owner, s.migrate)
+		pool = s.open()
 	}
 	if tb == s.owner { // what it cleans up may need the tables
 		return pool

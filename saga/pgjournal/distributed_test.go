@@ -1,6 +1,7 @@
 package pgjournal_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,25 +10,44 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
+// newCitusStock lends distributed tables to the rules of one test.
+func newCitusStock(owner *testing.T) stock {
+	return stock{pgkittest.NewCitusStock(owner, setUpDistributed, tables...)}
+}
+
+// distributedTables returns a pool on distributed tables in a schema of tb's own.
+func distributedTables(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	look := pgkittest.NewCitusPool(tb)
+	require.NoError(tb, setUpDistributed(tb.Context(), look, ""))
+	return look
+}
+
+func setUpDistributed(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := pgjournal.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	return pgjournal.Distribute(ctx, pool, schema)
+}
+
 func TestDistributed_journal(t *testing.T) {
 	t.Parallel()
-	tables := &distributedStock{owner: t}
-	tables.lend(t) // it skips where there is no Citus
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return openOn(tb, tables.lend(tb), pgjournal.Config{}) })
+	databases := newCitusStock(t)
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return openOn(tb, databases.lend(tb), pgjournal.Config{}) })
 }
 
 func TestDistributed_combiningOff(t *testing.T) {
 	t.Parallel()
-	tables := &distributedStock{owner: t}
-	tables.lend(t)
+	databases := newCitusStock(t)
 	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		return openOn(tb, tables.lend(tb), pgjournal.Config{SeparateCommits: true, Confirm: pgjournal.ConfirmAlways})
+		return openOn(tb, databases.lend(tb), pgjournal.Config{SeparateCommits: true, Confirm: pgjournal.ConfirmAlways})
 	})
 }
 
@@ -89,7 +109,7 @@ func TestDistribute(t *testing.T) {
 // Sagas that are there are moved with all that belongs to them.
 func TestDistribute_rows(t *testing.T) {
 	t.Parallel()
-	look := citus(t)
+	look := pgkittest.NewCitusPool(t)
 	require.NoError(t, pgjournal.Migrate(t.Context(), look, ""))
 	plain := openOn(t, look, pgjournal.Config{})
 	r := start(t, plain, beat(t, plain, time.Hour))
@@ -120,7 +140,7 @@ func TestDistribute_refuses(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(j.Close)
 	require.ErrorIs(t, j.Check(t.Context()), pgjournal.ErrConfig, "the tables are not distributed")
-	require.ErrorIs(t, pgjournal.Distribute(t.Context(), citus(t), ""), pgjournal.ErrSchemaMissing)
+	require.ErrorIs(t, pgjournal.Distribute(t.Context(), pgkittest.NewCitusPool(t), ""), pgjournal.ErrSchemaMissing)
 }
 
 func prepared(cfg *pgxpool.Config) *pgxpool.Config {

@@ -36,8 +36,11 @@ func TestJournal_combiningOff(t *testing.T) {
 // A stock lends databases to the rules of one test.
 type stock struct{ *pgkittest.Stock }
 
+// tables are those that a test fills.
+var tables = []string{"saga", "saga_result", "saga_engine", "saga_plan", "saga_audit"}
+
 func newStock(owner *testing.T) stock {
-	return stock{pgkittest.NewStock(owner, pgjournal.Migrate, "saga", "saga_result", "saga_engine", "saga_plan", "saga_audit")}
+	return stock{pgkittest.NewStock(owner, pgjournal.Migrate, tables...)}
 }
 
 func (s stock) lend(tb testing.TB) *pgxpool.Pool {

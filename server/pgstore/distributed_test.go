@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
@@ -14,21 +15,19 @@ import (
 
 func TestDistributed_store(t *testing.T) {
 	t.Parallel()
-	tables := &distributedStock{owner: t}
-	tables.lend(t) // it skips without a Citus
-	servertest.TestStore(t, func(tb testing.TB) store.Store { return tables.open(tb, pgstore.Config{}) })
+	databases := newCitusStock(t)
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}) })
 }
 
 func TestDistributed_combiningOff(t *testing.T) {
 	t.Parallel()
-	tables := &distributedStock{owner: t}
-	tables.lend(t)
-	servertest.TestStore(t, func(tb testing.TB) store.Store { return tables.open(tb, pgstore.Config{SeparateCommits: true}) })
+	databases := newCitusStock(t)
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{SeparateCommits: true}) })
 }
 
 func TestDistributed_txStore(t *testing.T) {
 	t.Parallel()
-	citus(t)
+	pgkittest.CitusURL(t)
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
 		look := distributedPool(tb)
 		exec(tb, look, "create table effect (id uuid not null)")
@@ -41,7 +40,7 @@ func TestDistributed_tables(t *testing.T) {
 	t.Parallel()
 	look := distributedPool(t)
 	require.NoError(t, pgstore.Distribute(t.Context(), look, ""), "a second time")
-	require.ErrorIs(t, pgstore.Distribute(t.Context(), citus(t), ""), pgstore.ErrSchemaMissing)
+	require.ErrorIs(t, pgstore.Distribute(t.Context(), pgkittest.NewCitusPool(t), ""), pgstore.ErrSchemaMissing)
 	const together = `select count(distinct colocationid) from pg_dist_partition
 		where logicalrelid = any (array['idempotency', 'idempotency_answer', 'idempotency_audit']::regclass[])`
 	require.Equal(t, 1, queryRow[int](t, look, together))
@@ -68,7 +67,7 @@ func TestDistributed_tables(t *testing.T) {
 // Rows that are there are moved.
 func TestDistributed_rows(t *testing.T) {
 	t.Parallel()
-	look := citus(t)
+	look := pgkittest.NewCitusPool(t)
 	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
 	plain := openOn(t, look, pgstore.Config{})
 	o := claim(t, plain)

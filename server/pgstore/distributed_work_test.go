@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -31,7 +32,7 @@ func TestDistributed_barrier(t *testing.T) {
 
 func TestDistributed_inbox(t *testing.T) {
 	t.Parallel()
-	citus(t)
+	pgkittest.CitusURL(t)
 	testConsumerDies(t, func(t *testing.T) *pgxpool.Pool { t.Helper(); return distributedPool(t) })
 }
 

@@ -12,8 +12,7 @@ import (
 func TestSQL_rules(t *testing.T) {
 	t.Parallel()
 	pgkittest.SQLRules{
-		Files: os.DirFS("."), Text: pgkit.DistributedText, Key: "key", Keys: "keys",
-		Tables: []string{"idempotency", "idempotency_answer", "idempotency_audit", "idempotency_attention", "idempotency_intent"},
+		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: tables, Key: "key", Keys: "keys",
 		AllShards: []string{
 			"answer_keys", "audit_log", "channel", "count_attention", "find_attention", "intents_pending", "intents_sweep", "list", "list_attention", "list_children", "list_opaque",
 			"owns_answers", "partitions", "prune_audit", "size", "stats", "sweep_attention", "sweep_keys",

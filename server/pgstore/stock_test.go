@@ -1,10 +1,12 @@
 package pgstore_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
@@ -19,7 +21,30 @@ type stock struct {
 }
 
 func newStock(owner *testing.T, runtime func(look *pgxpool.Pool) string) *stock {
-	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, "idempotency", "idempotency_answer", "idempotency_attention", "idempotency_audit", "idempotency_intent"), runtime: runtime}
+	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, tables...), runtime: runtime}
+}
+
+// tables are those that a test fills.
+var tables = []string{"idempotency", "idempotency_answer", "idempotency_attention", "idempotency_audit", "idempotency_intent"}
+
+// newCitusStock is newStock with distributed tables.
+func newCitusStock(owner *testing.T) *stock {
+	return &stock{Stock: pgkittest.NewCitusStock(owner, setUpDistributed, tables...)}
+}
+
+// distributedPool returns a pool on distributed tables in a schema of tb's own.
+func distributedPool(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	look := pgkittest.NewCitusPool(tb)
+	require.NoError(tb, setUpDistributed(tb.Context(), look, ""))
+	return look
+}
+
+func setUpDistributed(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	return pgstore.Distribute(ctx, pool, schema)
 }
 
 // lend returns a database, and what makes connections those of its role.

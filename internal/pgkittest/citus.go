@@ -1,0 +1,63 @@
+package pgkittest
+
+import (
+	"context"
+	"encoding/hex"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+// dropTimeout bounds how long the schema of a test is dropped.
+const dropTimeout = time.Minute
+
+// CitusURL returns the environment's DISTRIBUTED_URL: the database of a Citus that is there
+// already. Without it tb is skipped.
+func CitusURL(tb testing.TB) string {
+	tb.Helper()
+	address := os.Getenv("DISTRIBUTED_URL")
+	if address == "" {
+		tb.Skip("DISTRIBUTED_URL is not set: there is no Citus to test with")
+	}
+	return address
+}
+
+// NewCitusPool returns a pool on an empty schema of tb's own, in the database of [CitusURL]. The
+// pool's URL names the schema, so that other processes find the same tables.
+func NewCitusPool(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	id := uuid.New()
+	schema := "fanonce_test_" + hex.EncodeToString(id[:6])
+	pool, err := pgxpool.NewWithConfig(tb.Context(), citusConfig(tb, schema))
+	require.NoError(tb, err)
+	tb.Cleanup(pool.Close)
+	_, err = pool.Exec(tb.Context(), "create schema "+pgx.Identifier{schema}.Sanitize())
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout) // tb's own is over
+		defer cancel()
+		_, err := pool.Exec(ctx, "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade")
+		require.NoError(tb, err)
+	})
+	return pool
+}
+
+func citusConfig(tb testing.TB, schema string) *pgxpool.Config {
+	tb.Helper()
+	u, err := url.Parse(CitusURL(tb))
+	require.NoError(tb, err)
+	query := u.Query()
+	query.Set("search_path", schema)
+	query.Set("citus.shard_count", "8")
+	u.RawQuery = query.Encode()
+	cfg, err := pgxpool.ParseConfig(u.String())
+	require.NoError(tb, err)
+	cfg.MaxConns = max(cfg.MaxConns, 16)
+	return cfg
+}

@@ -1,0 +1,26 @@
+package pgjournal_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
+)
+
+const oneNode = "one saga is named by its ID, and its node has all leases: that node carries out the whole statement"
+
+// Every statement that distributed tables get stays inside the SQL that Citus carries out.
+func TestSQL_rules(t *testing.T) {
+	t.Parallel()
+	pgkittest.SQLRules{
+		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_audit"}, Key: "id|saga", Keys: "ids",
+		AllShards: []string{"claimable", "list", "owners", "prune_audit", "stats", "sweep"},
+		Breaches: map[string]map[string]string{
+			"append":     {pgkittest.RuleKey: "the row that it joins has the ID"},
+			"claim":      {pgkittest.RuleVolatile: "the clock is read behind the write, in a select of its own", pgkittest.RuleLocks: oneNode, pgkittest.RuleUnnest: oneNode},
+			"end_leases": {pgkittest.RuleUnnest: "the table of leases is on every node, and is not distributed"},
+			"sweep":      {pgkittest.RuleWriteCTE: "the rows of a batch are locked and changed in one statement"},
+		},
+	}.Require(t)
+}
