@@ -60,7 +60,7 @@ func measureDerive(_ context.Context, e effort) ([]figure, error) {
 		for _, op := range operations {
 			s := all[op.name]
 			f := figure{Name: fmt.Sprintf("%s, goroutines: %d", op.name, goroutines), Measures: []measure{
-				s.time().measure("time", "ns", nil),
+				s.time().Measure("time", "ns", nil),
 				{Name: "allocations", Value: s.allocs()},
 			}}
 			if op.name != nameFormula {

@@ -7,6 +7,10 @@ type (
 	figure  = benchkit.Figure
 	measure = benchkit.Measure
 	goal    = benchkit.Goal
-	report  = benchkit.Report
-	section = benchkit.Section
+	spread  = benchkit.Spread
+)
+
+var (
+	spreadOf       = benchkit.SpreadOf
+	inMilliseconds = benchkit.Milliseconds
 )

@@ -205,7 +205,7 @@ func overheadFigures(ctx context.Context, e effort, stub stubTransport) ([]figur
 	for _, op := range operations {
 		s := all[op.name]
 		f := figure{Name: op.name, Measures: []measure{
-			s.time().measure("time", "ns", nil),
+			s.time().Measure("time", "ns", nil),
 			{Name: "allocations", Value: s.allocs()},
 		}}
 		if op.name == nameSend {

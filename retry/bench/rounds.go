@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
 )
 
 // An operation is one thing that contenders do alike, to be compared by time
@@ -22,9 +23,6 @@ type series struct {
 	nanoseconds []float64 // per operation
 	allocations []float64
 }
-
-// A spread is the middle of several values, with the least and the greatest.
-type spread struct{ median, low, high float64 }
 
 // contest lets the operations take turns, each once in every round. Other work of the
 // machine then slows all of them alike, so a ratio within a round says more than a ratio of
@@ -101,7 +99,7 @@ func repeat(n int, do func() error) error {
 }
 
 func (s *series) time() spread    { return spreadOf(s.nanoseconds) }
-func (s *series) allocs() float64 { return spreadOf(s.allocations).median }
+func (s *series) allocs() float64 { return spreadOf(s.allocations).Median }
 
 // ratio is the time of s in parts of other's, round by round.
 func (s *series) ratio(other *series) spread {
@@ -117,32 +115,13 @@ func (s *series) ratio(other *series) spread {
 // common, which the least turns of many rounds need not have.
 func (s *series) times(what string, other *series, goal *goal) []measure {
 	return []measure{
-		s.ratio(other).measure("time by "+what, "x", goal),
-		{Name: "least time by " + what, Value: s.time().low / other.time().low, Unit: "x"},
+		s.ratio(other).Measure("time by "+what, "x", goal),
+		{Name: "least time by " + what, Value: s.time().Low / other.time().Low, Unit: "x"},
 	}
 }
 
-func spreadOf(values []float64) spread {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return spread{}
-	}
-	return spread{sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1]}
-}
-
-func (s spread) measure(name, unit string, goal *goal) measure {
-	return measure{Name: name, Value: s.median, Unit: unit, Low: s.low, High: s.high, Goal: goal}
-}
-
-// percentile returns the value that the given part of the durations, in [0, 1],
-// does not exceed, in milliseconds.
+// percentile returns the value that the given part of the durations, in [0, 1], does not exceed, in
+// milliseconds; 0 if there are none.
 func percentile(durations []time.Duration, part float64) float64 {
-	if len(durations) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(durations))
-	i := min(int(part*float64(len(sorted))), len(sorted)-1)
-	return inMilliseconds(sorted[i])
+	return inMilliseconds(benchkit.Percentile(durations, part))
 }
-
-func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -46,9 +46,9 @@ func measureCosts(ctx context.Context, c *cluster, e effort) ([]figure, error) {
 		}
 		goals := goalsOf(contender)
 		figures = append(figures, figure{Name: contender.name, Measures: []measure{
-			spreadOf(rounds, sample.ofStatements).measure("statements", "", goals.statements),
-			spreadOf(rounds, sample.ofTransactions).measure("commits that write", "", goals.transactions),
-			spreadOf(rounds, sample.ofWAL).measure("WAL", "bytes", goals.wal),
+			spreadOf(rounds, sample.ofStatements).Measure("statements", "", goals.statements),
+			spreadOf(rounds, sample.ofTransactions).Measure("commits that write", "", goals.transactions),
+			spreadOf(rounds, sample.ofWAL).Measure("WAL", "bytes", goals.wal),
 		}})
 	}
 	return figures, nil

@@ -7,7 +7,7 @@ type (
 	figure  = benchkit.Figure
 	measure = benchkit.Measure
 	goal    = benchkit.Goal
-	report  = benchkit.Report
-	section = benchkit.Section
-	machine = benchkit.Machine
+	spread  = benchkit.Spread
 )
+
+var inMilliseconds = benchkit.Milliseconds

@@ -61,14 +61,14 @@ func rateFigures(entrants []*entrant, laps map[string][]lap, callers int) []figu
 	for _, each := range entrants {
 		mine := laps[each.name]
 		f := figure{Name: fmt.Sprintf("%s, callers: %d", each.name, callers), Measures: []measure{
-			spreadOf(mine, lap.perSecond).measure("rate", "/s", nil),
-			spreadOf(mine, lap.waiting).measure("wait", "ms", nil),
-			spreadOf(mine, lap.clientCPU).measure("CPU here", "ms", nil),
-			spreadOf(mine, lap.serverCPU).measure("CPU of the server", "ms", nil),
+			spreadOf(mine, lap.perSecond).Measure("rate", "/s", nil),
+			spreadOf(mine, lap.waiting).Measure("wait", "ms", nil),
+			spreadOf(mine, lap.clientCPU).Measure("CPU here", "ms", nil),
+			spreadOf(mine, lap.serverCPU).Measure("CPU of the server", "ms", nil),
 		}}
 		if each.name != dbosSteps.name {
 			parts := ratios(mine, others, lap.perSecond)
-			f.Measures = append(f.Measures, parts.measure("by DBOS", "x", rateGoals[each.name][callers]))
+			f.Measures = append(f.Measures, parts.Measure("by DBOS", "x", rateGoals[each.name][callers]))
 		}
 		figures = append(figures, f)
 	}
@@ -125,7 +125,7 @@ func turn(ctx context.Context, e *entrant, callers int, length time.Duration) (l
 	all := slices.Concat(waits...)
 	n := time.Duration(len(all))
 	return lap{
-		rate: float64(n) / took.Seconds(), wait: median(all),
+		rate: float64(n) / took.Seconds(), wait: benchkit.Percentile(all, 0.5),
 		client: (after.client - before.client) / n, server: (after.server - before.server) / n,
 	}, errors.Join(errors.Join(errs...), err)
 }

@@ -45,10 +45,10 @@ func measureAlone(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return slices.Concat([]figure{
 		{Name: "alone", Prototype: "1.14 plain, 1.31 combiner", Measures: []measure{
-			r.ratio(ours, bareCommits, (*cell).p50).measure("p50 by two bare commits of pgbench", times, benchkit.AtMost(1.20)),
-			r.ratio(oursAlone, bareCommits, (*cell).p50).measure("combining off", times, nil),
-			r.ratio(ours, pgxCommits, (*cell).p50).measure("by those of pgx", times, nil),
-			r.ratio(oursAlone, pgxCommits, (*cell).p50).measure("combining off", times, nil),
+			r.ratio(ours, bareCommits, (*cell).p50).Measure("p50 by two bare commits of pgbench", times, benchkit.AtMost(1.20)),
+			r.ratio(oursAlone, bareCommits, (*cell).p50).Measure("combining off", times, nil),
+			r.ratio(ours, pgxCommits, (*cell).p50).Measure("by those of pgx", times, nil),
+			r.ratio(oursAlone, pgxCommits, (*cell).p50).Measure("combining off", times, nil),
 		}},
 	}, busy, []figure{r.describe(ours), r.describe(oursAlone), r.describe(bareCommits), r.describe(pgxCommits)}), nil
 }

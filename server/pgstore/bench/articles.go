@@ -31,14 +31,14 @@ func measureArticles(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	best, others := articles[0].name, []figure{r.describe(ours)}
 	for _, a := range articles {
-		if r.of(a.name, (*cell).rate).median > r.of(best, (*cell).rate).median {
+		if r.of(a.name, (*cell).rate).Median > r.of(best, (*cell).rate).Median {
 			best = a.name
 		}
 		others = append(others, r.describe(a.name, ours))
 	}
 	others = append(others, r.describe(singleStatements.name, ours))
 	return append([]figure{{Name: "articles", Prototype: "2.8", Measures: []measure{
-		r.ratio(ours, best, (*cell).rate).measure("rate by the best ("+best+")", times, benchkit.AtLeast(3)),
-		r.ratio(ours, best, (*cell).p99).measure("p99 by its", times, nil),
+		r.ratio(ours, best, (*cell).rate).Measure("rate by the best ("+best+")", times, benchkit.AtLeast(3)),
+		r.ratio(ours, best, (*cell).p99).Measure("p99 by its", times, nil),
 	}}}, others...), nil
 }

@@ -64,7 +64,7 @@ func measureCache(ctx context.Context, l *lab, e effort) (_ []figure, err error)
 	if err != nil {
 		return nil, err
 	}
-	measures := []measure{spreadOf(each).measure("replay", microseconds, benchkit.AtMost(1)), spreadOf(cpu).measure("CPU", microseconds, nil)}
+	measures := []measure{spreadOf(each).Measure("replay", microseconds, benchkit.AtMost(1)), spreadOf(cpu).Measure("CPU", microseconds, nil)}
 	return []figure{{Name: "cache", Prototype: "0.4 µs (the cache alone)", Measures: append(
 		measures, db.statements("statements", []float64{after - before}, benchkit.AtMost(0))...,
 	)}, costs}, nil

@@ -54,8 +54,8 @@ func measureCombined64(ctx context.Context, l *lab, e effort) ([]figure, error) 
 	}
 	return slices.Concat([]figure{
 		{Name: "combined64", Prototype: "3.2–3.4; 4.8–5.5", Measures: []measure{
-			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, benchkit.AtLeast(3.5)),
-			r.ratio(ours, base, (*cell).perCPU).measure("by CPU-second", times, benchkit.AtLeast(5)),
+			r.ratio(ours, base, (*cell).rate).Measure("rate by base", times, benchkit.AtLeast(3.5)),
+			r.ratio(ours, base, (*cell).perCPU).Measure("by CPU-second", times, benchkit.AtLeast(5)),
 		}},
 		counts,
 	}, busy, []figure{
@@ -103,9 +103,9 @@ func measureCombined256(ctx context.Context, l *lab, e effort) ([]figure, error)
 	}
 	return slices.Concat([]figure{
 		{Name: "combined256", Prototype: "5.1; 1.16; 0.55", Measures: []measure{
-			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, benchkit.AtLeast(6)),
-			r.ratio(ours, memoryRedis, (*cell).rate).measure("by Redis in memory", times, benchkit.AtLeast(1.2)),
-			r.ratio(ours, limit, (*cell).rate).measure("by the batch limit", times, benchkit.AtLeast(0.65)),
+			r.ratio(ours, base, (*cell).rate).Measure("rate by base", times, benchkit.AtLeast(6)),
+			r.ratio(ours, memoryRedis, (*cell).rate).Measure("by Redis in memory", times, benchkit.AtLeast(1.2)),
+			r.ratio(ours, limit, (*cell).rate).Measure("by the batch limit", times, benchkit.AtLeast(0.65)),
 		}},
 		counts,
 	}, busy, []figure{r.describe(ours, base), r.describe(base), r.describe(memoryRedis, base), r.describe(limit, base)}), nil

@@ -82,7 +82,7 @@ func (d *database) statements(name string, counts []float64, goal *goal) []measu
 		d.server.missed = true
 		return nil
 	}
-	return []measure{spreadOf(counts).measure(name, "", goal)}
+	return []measure{spreadOf(counts).Measure(name, "", goal)}
 }
 
 // commits returns how many transactions were committed in the database. Sessions

@@ -57,10 +57,10 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		return nil, err
 	}
 	p50Of := func(name string) measure {
-		return one.ratio(name, businessAlone, (*cell).p50).measure(name, times, nil)
+		return one.ratio(name, businessAlone, (*cell).p50).Measure(name, times, nil)
 	}
 	goalOf := func(name string, least float64) measure {
-		return r.ratio(name, businessAlone, (*cell).rate).measure(name, times, benchkit.AtLeast(least))
+		return r.ratio(name, businessAlone, (*cell).rate).Measure(name, times, benchkit.AtLeast(least))
 	}
 	return slices.Concat([]figure{
 		{Name: "joined", Prototype: "two-phase uncombined 0.27; 0.71; 1.02", Measures: []measure{
@@ -70,7 +70,7 @@ func measureJoined(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}, busy, []figure{
 		r.describe(onceInteractive), r.describe(onceWithin, businessAlone), r.describe(oncePipelined), r.describe(barrierRow, businessAlone),
 		{Name: "… p50 of one caller", Measures: []measure{
-			p50Of(transactional), p50Of(onceInteractive), one.of(businessAlone, (*cell).p50).measure(businessAlone, microseconds, nil),
+			p50Of(transactional), p50Of(onceInteractive), one.of(businessAlone, (*cell).p50).Measure(businessAlone, microseconds, nil),
 		}},
 	}), nil
 }

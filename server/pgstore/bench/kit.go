@@ -1,6 +1,10 @@
 package main
 
-import "github.com/fanonce/fanonce/internal/benchkit"
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/internal/benchkit"
+)
 
 // The parts of a report.
 type (
@@ -9,5 +13,12 @@ type (
 	goal    = benchkit.Goal
 	report  = benchkit.Report
 	section = benchkit.Section
+	spread  = benchkit.Spread
 	machine = benchkit.Machine
+)
+
+var (
+	spreadOf       = benchkit.SpreadOf
+	percentile     = benchkit.Percentile[time.Duration]
+	inMilliseconds = benchkit.Milliseconds
 )

@@ -54,7 +54,7 @@ func measureLedger(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	}
 	return []figure{
 		{Name: "ledger", Prototype: "–", Measures: []measure{
-			r.ratio(guardedCallee, unguardedCallee, (*cell).rate).measure("rate by that of the same handler unguarded", times, benchkit.AtLeast(0.8)),
+			r.ratio(guardedCallee, unguardedCallee, (*cell).rate).Measure("rate by that of the same handler unguarded", times, benchkit.AtLeast(0.8)),
 		}},
 		r.describe(guardedCallee), r.describe(unguardedCallee),
 	}, nil

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 
 	"github.com/fanonce/fanonce/internal/benchkit"
 )
@@ -55,59 +54,36 @@ var benches = []bench{
 
 // options are the flags, parsed and checked.
 type options struct {
-	only  *regexp.Regexp // names of benches
-	short bool
-	json  bool
+	benchkit.Options
+
 	// profiles is the folder for the profiles of this process; "" means none.
 	profiles string
 }
 
-func parseOptions(args []string, stderr io.Writer) (options, error) {
-	var o options
-	var only string
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar(&only, "run", "", "a regular expression that names what to run, such as combined64|alone (default: all)")
-	flags.BoolVar(&o.short, "short", false, "do a little of everything, and judge nothing")
-	flags.BoolVar(&o.json, "json", false, "print JSON in place of Markdown")
-	flags.StringVar(&o.profiles, "profiles", "", "a folder, which is there, for the profiles of this process, for go tool pprof (default: they are only summed up)")
-	if err := flags.Parse(args); err != nil {
+func parseOptions(args []string, stderr io.Writer) (o options, err error) {
+	var names []string
+	for _, b := range benches {
+		names = append(names, b.name)
+	}
+	o.Options, err = benchkit.ParseOptions(args, names, stderr, func(flags *flag.FlagSet) {
+		flags.StringVar(&o.profiles, "profiles", "", "a folder, which is there, for the profiles of this process, for go tool pprof (default: they are only summed up)")
+	})
+	if err != nil || o.profiles == "" {
 		return o, err
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("bench: %q is not a flag", flags.Arg(0))
-	}
-	var err error
-	if o.only, err = regexp.Compile(only); err != nil {
-		return o, fmt.Errorf("bench: -run: %w", err)
-	}
-	if len(o.chosen()) == 0 {
-		return o, fmt.Errorf("bench: -run: nothing matches %q", only)
-	}
-	if o.profiles != "" {
-		if info, err := os.Stat(o.profiles); err != nil {
-			return o, fmt.Errorf("bench: -profiles: %w", err)
-		} else if !info.IsDir() {
-			return o, fmt.Errorf("bench: -profiles: %q is not a folder", o.profiles)
-		}
+	if info, err := os.Stat(o.profiles); err != nil {
+		return o, fmt.Errorf("bench: -profiles: %w", err)
+	} else if !info.IsDir() {
+		return o, fmt.Errorf("bench: -profiles: %q is not a folder", o.profiles)
 	}
 	return o, nil
 }
 
 func (o options) effort() effort {
-	if o.short {
+	if o.Short {
 		return brief
 	}
 	return full
-}
-
-func (o options) chosen() (chosen []bench) {
-	for _, b := range benches {
-		if o.only.MatchString(b.name) {
-			chosen = append(chosen, b)
-		}
-	}
-	return chosen
 }
 
 // run is the program without the process around it: it returns the exit code.
@@ -117,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return benchkit.BadFlags(err, stderr)
 	}
 	r, err := measureAll(ctx, opts, opts.effort(), stderr)
-	return r.Finish(err, stdout, stderr, opts.json)
+	return r.Finish(err, stdout, stderr, opts.JSON)
 }
 
 // errTooLong: what was to be brief was not.
@@ -129,10 +105,13 @@ func measureAll(ctx context.Context, opts options, amount effort, progress io.Wr
 		ctx, cancel = context.WithTimeoutCause(ctx, amount.limit, fmt.Errorf("%w: %v", errTooLong, amount.limit))
 		defer cancel()
 	}
-	r = report{Machine: benchkit.ThisMachine(), Judged: !opts.short, Rounds: amount.String()}
+	r = report{Machine: benchkit.ThisMachine(), Judged: !opts.Short, Rounds: amount.String()}
 	l := lab{log: amount.log, profiler: profiler{folder: opts.profiles}}
 	defer func() { err = errors.Join(err, l.close()) }()
-	for _, b := range opts.chosen() {
+	for _, b := range benches {
+		if !opts.Only.MatchString(b.name) {
+			continue
+		}
 		_, _ = fmt.Fprintln(progress, "bench:", b.name)
 		err := add(ctx, &r, &l, b, amount)
 		if errors.Is(err, errNoRedis) || errors.Is(err, errNotBuilt) {

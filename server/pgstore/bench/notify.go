@@ -58,8 +58,8 @@ func measureNotify(ctx context.Context, l *lab, e effort) ([]figure, error) {
 			return nil, err
 		}
 		figures = append(figures, figure{Name: disk.name, Prototype: disk.prototype, Measures: []measure{
-			r.ratio(waitersOnSome, waitersPoll, (*cell).rate).measure("rate by that without notifications", times, benchkit.AtLeast(0.97)),
-			r.ratio(waitersOnSome, nobodyWaits, (*cell).rate).measure("by that without waiters", times, nil),
+			r.ratio(waitersOnSome, waitersPoll, (*cell).rate).Measure("rate by that without notifications", times, benchkit.AtLeast(0.97)),
+			r.ratio(waitersOnSome, nobodyWaits, (*cell).rate).Measure("by that without waiters", times, nil),
 			number("keys noted", noted, percent, nil),
 		}}, r.describe(waitersOnSome).At(disk.name), r.describe(waitersPoll).At(disk.name), r.describe(nobodyWaits).At(disk.name))
 	}

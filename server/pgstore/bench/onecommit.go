@@ -51,15 +51,15 @@ func measureOneCommit(ctx context.Context, l *lab, e effort) ([]figure, error) {
 		return nil, err
 	}
 	p50Of := func(name string) measure {
-		return one.ratio(name, plainRoute, (*cell).p50).measure(name, times, nil)
+		return one.ratio(name, plainRoute, (*cell).p50).Measure(name, times, nil)
 	}
 	return []figure{
 		{Name: "onecommit", Prototype: "1.02", Measures: []measure{
-			many.ratio(oneCommitRoute, plainRoute, (*cell).rate).measure("rate by that of the same statements unguarded", times, benchkit.AtLeast(0.85)),
+			many.ratio(oneCommitRoute, plainRoute, (*cell).rate).Measure("rate by that of the same statements unguarded", times, benchkit.AtLeast(0.85)),
 		}},
 		many.describe(plainRoute), many.describe(oneCommitRoute), many.describe(queuedRoute, plainRoute),
 		{Name: "… p50 of one caller", Measures: []measure{
-			p50Of(oneCommitRoute), p50Of(queuedRoute), one.of(plainRoute, (*cell).p50).measure(plainRoute, microseconds, nil),
+			p50Of(oneCommitRoute), p50Of(queuedRoute), one.of(plainRoute, (*cell).p50).Measure(plainRoute, microseconds, nil),
 		}},
 	}, nil
 }

@@ -54,9 +54,9 @@ func measurePartition(ctx context.Context, l *lab, e effort) (_ []figure, err er
 		}
 	}
 	return []figure{{Name: "partition", Prototype: "0.06 s for 150,000", Measures: []measure{
-		spreadOf(took).measure(fmt.Sprintf("dropping %d answers", e.partitionRows), "s", benchkit.AtMost(0.1)),
-		spreadOf(tookFew).measure(fmt.Sprintf("dropping %d", few), "s", nil),
-		spreadOf(idle).measure("with nothing to drop", "s", nil),
+		spreadOf(took).Measure(fmt.Sprintf("dropping %d answers", e.partitionRows), "s", benchkit.AtMost(0.1)),
+		spreadOf(tookFew).Measure(fmt.Sprintf("dropping %d", few), "s", nil),
+		spreadOf(idle).Measure("with nothing to drop", "s", nil),
 	}}}, nil
 }
 

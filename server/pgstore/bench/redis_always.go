@@ -31,7 +31,7 @@ func measureRedisAlways(ctx context.Context, l *lab, e effort) ([]figure, error)
 	}
 	return []figure{
 		{Name: "redis-always", Prototype: "1.9", Measures: []measure{
-			r.ratio(ours, alwaysRedis, (*cell).rate).measure("rate by Redis, appendfsync always", times, benchkit.AtLeast(2)),
+			r.ratio(ours, alwaysRedis, (*cell).rate).Measure("rate by Redis, appendfsync always", times, benchkit.AtLeast(2)),
 		}},
 		r.describe(ours), r.describe(alwaysRedis),
 	}, nil

@@ -65,15 +65,15 @@ func measureReplay(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	}
 	figures := []figure{
 		{Name: "replay, 1 caller", Prototype: "3.5 (function), select by key 1.95", Measures: []measure{
-			one.ratio(replays, selectOne, (*cell).p50).measure("p50 by SELECT 1", times, benchkit.AtMost(2.2)),
-			one.ratio(replays, selectByKey, (*cell).p50).measure("by SELECT by key", times, nil),
-			one.ratio(unexpected, selectOne, (*cell).p50).measure("a duplicate's by SELECT 1", times, nil),
+			one.ratio(replays, selectOne, (*cell).p50).Measure("p50 by SELECT 1", times, benchkit.AtMost(2.2)),
+			one.ratio(replays, selectByKey, (*cell).p50).Measure("by SELECT by key", times, nil),
+			one.ratio(unexpected, selectOne, (*cell).p50).Measure("a duplicate's by SELECT 1", times, nil),
 		}},
 		{Name: "replay, what it writes", Prototype: "0", Measures: writes},
 		{Name: "replay, 64 callers", Prototype: "0.7", Measures: []measure{
-			many.ratio(replays, selectOne, (*cell).rate).measure("rate by SELECT 1", times, benchkit.AtLeast(0.9)),
-			many.ratio(replays, selectByKey, (*cell).rate).measure("by SELECT by key", times, nil),
-			many.ratio(unexpected, selectOne, (*cell).rate).measure("a duplicate's by SELECT 1", times, nil),
+			many.ratio(replays, selectOne, (*cell).rate).Measure("rate by SELECT 1", times, benchkit.AtLeast(0.9)),
+			many.ratio(replays, selectByKey, (*cell).rate).Measure("by SELECT by key", times, nil),
+			many.ratio(unexpected, selectOne, (*cell).rate).Measure("a duplicate's by SELECT 1", times, nil),
 		}},
 	}
 	figures = append(figures, costs.At("1 caller"))

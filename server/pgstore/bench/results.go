@@ -63,22 +63,22 @@ func (r results) ratio(name, other string, value func(*cell) float64) spread {
 // describe is a figure that says how a variant did, without a goal; by another's
 // rate if there is one.
 func (r results) describe(name string, other ...string) figure {
-	f := figure{Name: "… " + name, Measures: []measure{r.of(name, (*cell).rate).measure("rate", perSecond, nil)}}
+	f := figure{Name: "… " + name, Measures: []measure{r.of(name, (*cell).rate).Measure("rate", perSecond, nil)}}
 	for _, o := range other {
-		f.Measures = append(f.Measures, r.ratio(name, o, (*cell).rate).measure("by "+o, times, nil))
+		f.Measures = append(f.Measures, r.ratio(name, o, (*cell).rate).Measure("by "+o, times, nil))
 	}
 	if r[name][0].waits != nil {
-		f.Measures = append(f.Measures, r.of(name, (*cell).p50).measure("p50", microseconds, nil), r.of(name, (*cell).p99).measure("p99", microseconds, nil))
+		f.Measures = append(f.Measures, r.of(name, (*cell).p50).Measure("p50", microseconds, nil), r.of(name, (*cell).p99).Measure("p99", microseconds, nil))
 	}
-	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).measure("CPU", microseconds, nil))
+	f.Measures = append(f.Measures, r.of(name, (*cell).cpuEach).Measure("CPU", microseconds, nil))
 	if r[name][0].waits != nil { // else this process only watches
-		f.Measures = append(f.Measures, r.of(name, (*cell).hereEach).measure("of it here", microseconds, nil))
+		f.Measures = append(f.Measures, r.of(name, (*cell).hereEach).Measure("of it here", microseconds, nil))
 	}
 	if n := r[name][0].connections; n > 0 {
 		f.Measures = append(f.Measures, number("connections", float64(n), "", nil))
 	}
 	if r[name][0].wal > 0 {
-		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).measure("WAL", byteCount, nil))
+		f.Measures = append(f.Measures, r.of(name, (*cell).walEach).Measure("WAL", byteCount, nil))
 	}
 	return f
 }

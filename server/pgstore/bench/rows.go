@@ -33,7 +33,7 @@ func measureRows(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return []figure{
 		{Name: "rows20m", Prototype: "–", Measures: []measure{
-			r.ratio(fullTable, emptyTable, (*cell).rate).measure(fmt.Sprintf("claims with %d rows by those without", e.bigRows), times, benchkit.AtLeast(0.8)),
+			r.ratio(fullTable, emptyTable, (*cell).rate).Measure(fmt.Sprintf("claims with %d rows by those without", e.bigRows), times, benchkit.AtLeast(0.8)),
 		}},
 		r.describe(fullTable), r.describe(emptyTable),
 	}, nil

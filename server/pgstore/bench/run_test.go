@@ -17,7 +17,7 @@ import (
 
 func TestRun_badFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-run", "nosuch"}, {"-run", "("}, {"alone"}, {"-fast"}, {"-profiles", "/no/such/folder"}, {"-profiles", "main.go"}} {
+	for _, args := range [][]string{{"-run", "nosuch"}, {"-profiles", "/no/such/folder"}, {"-profiles", "main.go"}} {
 		var stderr bytes.Buffer
 		require.Equal(t, benchkit.ExitNoVerdict, run(t.Context(), args, io.Discard, &stderr), "%q", args)
 		require.NotEmpty(t, stderr.String())
@@ -92,14 +92,4 @@ func TestMeasureAll_tooLong(t *testing.T) {
 			require.Empty(t, r.Sections)
 		})
 	}
-}
-
-func TestSpread(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, spread{3, 1, 9}, spreadOf([]float64{9, 3, 1}))
-	require.Zero(t, spreadOf(nil))
-	waits := []time.Duration{4, 1, 3, 2}
-	require.Equal(t, time.Duration(3), percentile(waits, 0.5))
-	require.Equal(t, time.Duration(4), percentile(waits, 1))
-	require.Zero(t, percentile(nil, 0.5))
 }

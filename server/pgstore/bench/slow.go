@@ -38,12 +38,12 @@ func measureSlow(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return slices.Concat([]figure{
 		{Name: "slow256", Prototype: "5.2", Measures: []measure{
-			r.ratio(ours, base, (*cell).rate).measure("rate by base", times, benchkit.AtLeast(5.5)),
+			r.ratio(ours, base, (*cell).rate).Measure("rate by base", times, benchkit.AtLeast(5.5)),
 		}},
-		{Name: "… by base with 32 connections", Measures: []measure{r.ratio(ours, base32, (*cell).rate).measure("rate", times, nil)}},
+		{Name: "… by base with 32 connections", Measures: []measure{r.ratio(ours, base32, (*cell).rate).Measure("rate", times, nil)}},
 		{Name: "… 64 callers", Measures: []measure{
-			r.ratio(few, base, (*cell).rate).measure("rate by base", times, nil),
-			r.ratio(few, base, (*cell).perCPU).measure("by CPU-second", times, nil),
+			r.ratio(few, base, (*cell).rate).Measure("rate by base", times, nil),
+			r.ratio(few, base, (*cell).perCPU).Measure("by CPU-second", times, nil),
 		}},
 	}, busy, []figure{
 		r.describe(ours), r.describe(few), r.describe(singleStatements.name, base), r.describe(base), r.describe(base32),

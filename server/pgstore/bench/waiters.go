@@ -61,8 +61,8 @@ func (w waits) measures(db *database, p50, p99 *goal) []measure {
 
 func (w waits) times(p50, p99 *goal) []measure {
 	return []measure{
-		spreadOf(w.p50).measure("p50", milliseconds, p50),
-		spreadOf(w.p99).measure("p99", milliseconds, p99),
+		spreadOf(w.p50).Measure("p50", milliseconds, p50),
+		spreadOf(w.p99).Measure("p99", milliseconds, p99),
 	}
 }
 

@@ -31,11 +31,11 @@ func measureWAL(ctx context.Context, l *lab, e effort) ([]figure, error) {
 	}
 	return []figure{
 		{Name: "wal", Prototype: "0.93–1.0; 99.9 %", Measures: []measure{
-			r.ratio(ours, base, (*cell).walEach).measure("WAL by base", times, benchkit.AtMost(1.02)),
+			r.ratio(ours, base, (*cell).walEach).Measure("WAL by base", times, benchkit.AtMost(1.02)),
 			number("HOT updates", hot, percent, benchkit.AtLeast(99)),
 		}},
 		{Name: "… " + oursAlone, Measures: []measure{
-			r.ratio(oursAlone, base, (*cell).walEach).measure("WAL by base", times, nil),
+			r.ratio(oursAlone, base, (*cell).walEach).Measure("WAL by base", times, nil),
 			number("HOT updates", hotAlone, percent, nil),
 		}},
 		r.describe(ours), r.describe(base),

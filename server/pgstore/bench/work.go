@@ -59,7 +59,7 @@ func measureWork(ctx context.Context, l *lab, e effort) (_ []figure, err error) 
 	ceiling := workers / workTime.Seconds()
 	return slices.Concat([]figure{
 		{Name: "work20ms", Prototype: "82 %", Measures: []measure{
-			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).measure("of 256/20 ms", percent, benchkit.AtLeast(85)),
+			r.of(ours, func(c *cell) float64 { return 100 * c.steady(workers) / ceiling }).Measure("of 256/20 ms", percent, benchkit.AtLeast(85)),
 			number("handlers took", took, milliseconds, nil),
 			number("connections held", float64(held), "", benchkit.AtMost(0)),
 		}},
