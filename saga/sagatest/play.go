@@ -25,17 +25,7 @@ var exploreKey = childkey.MustParse("explore")
 
 // inBubble plays a scenario with two processes, and checks how it ended.
 func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
-	services := NewServices()
-	for step, body := range x.answers {
-		services.Answer(step, body)
-	}
-	for step, faults := range s.faults {
-		services.Script(step, faults...)
-	}
-	for step, faults := range s.undoFaults {
-		services.ScriptUndo(step, faults...)
-	}
-	services.setTwice(s.twice)
+	services := x.scripted(s)
 	var j journal.Journal = memjournal.New()
 	if x.breakJournal != nil {
 		j = x.breakJournal(j)
@@ -59,13 +49,7 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 	if s.disturbance == cancelHere {
 		desk = first
 	}
-	first.cancel = func() {
-		time.Sleep(time.Millisecond) // calls that have begun are sent
-		r, err := desk.engine.Cancel(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"})
-		if err == nil { // else it was over, past its pivot, or not there yet
-			watch.cancelled(r)
-		}
-	}
+	first.cancel = func() { desk.cancelSaga(ctx, watch) }
 	err = x.run(ctx, first, second)
 	r, readErr := j.Read(ctx, watch.id)
 	close(end)
@@ -86,6 +70,31 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		}
 	}
 	return o
+}
+
+// scripted returns the services of a scenario, with its faults.
+func (x *explorer) scripted(s scenario) *Services {
+	services := NewServices()
+	for step, body := range x.answers {
+		services.Answer(step, body)
+	}
+	for step, faults := range s.faults {
+		services.Script(step, faults...)
+	}
+	for step, faults := range s.undoFaults {
+		services.ScriptUndo(step, faults...)
+	}
+	services.setTwice(s.twice)
+	return services
+}
+
+// cancelSaga cancels the saga, once the calls that have begun are sent.
+func (l *living) cancelSaga(ctx context.Context, watch *monitor) {
+	time.Sleep(time.Millisecond)
+	r, err := l.engine.Cancel(ctx, watch.id, journal.Audit{Actor: "sagatest", Reason: "a scenario"})
+	if err == nil { // else it was over, past its pivot, or not there yet
+		watch.cancelled(r)
+	}
 }
 
 // A living is a process with its engine.
