@@ -68,7 +68,7 @@ func TestRun_leavesAFunctionThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// The saga's time is up while its only call is running. The turn is in the journal at that time,
+// The saga's time is up while its only call is running. The failure is in the journal at that time,
 // and not only at the end of the call.
 func TestDeadline_duringTheOnlyCall(t *testing.T) {
 	t.Parallel()

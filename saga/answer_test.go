@@ -74,11 +74,11 @@ func TestError_bodyAfterATakeOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		s.services.Script("payment.charge", sagatest.RejectWith(402, noFunds))
-		turned := dead(s.journal, func(method string, _ int) bool {
+		failed := dead(s.journal, func(method string, _ int) bool {
 			isUndo := func(d sagatest.Delivery) bool { return d.Undo }
 			return method == "Append" && slices.ContainsFunc(s.services.Deliveries(), isUndo)
 		})
-		_, err := checkout.Start(s.Context(), s.openOn(turned, checkout), key(s.T, "k"), basket)
+		_, err := checkout.Start(s.Context(), s.openOn(failed, checkout), key(s.T, "k"), basket)
 		require.NoError(s, err)
 		_, err = checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		requireNoFunds(s, err, "payment.charge")

@@ -82,7 +82,7 @@ type Config struct {
 	// more. Nil means no observer.
 	Observer Observer
 	// Logger logs failures of attempts at debug level, and take-overs and compensated sagas at
-	// info. It logs parked sagas, journal errors and results that cannot be stored at warn. It
+	// info. It logs deferred sagas, journal errors and results that cannot be stored at warn. It
 	// logs stuck sagas and panics, with their stacks, at error. Nil is silent. Sagas are logged
 	// by their ID, and never their key, input or results.
 	Logger *slog.Logger

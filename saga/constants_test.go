@@ -21,7 +21,7 @@ func TestConstants_areTheEngines(t *testing.T) {
 		engine.EventMoved:        saga.EventMoved,
 		engine.EventTookOver:     saga.EventTookOver,
 		engine.EventLeaseLost:    saga.EventLeaseLost,
-		engine.EventParked:       saga.EventParked,
+		engine.EventDeferred:     saga.EventDeferred,
 		engine.EventLeftToNewer:  saga.EventLeftToNewer,
 		engine.EventWriteRefused: saga.EventWriteRefused,
 		engine.EventJournalError: saga.EventJournalError,

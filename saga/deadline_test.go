@@ -72,7 +72,7 @@ func TestDeadline_countsFromTheFirstClaim(t *testing.T) {
 		s.open(d)
 		r := s.until("k", journal.Compensated)
 		require.Equal(s, journal.ReasonTimeout, r.Cause.Reason)
-		require.InDelta(s, time.Hour, r.Turned.Sub(begun), float64(time.Second))
+		require.InDelta(s, time.Hour, r.FailedAt.Sub(begun), float64(time.Second))
 	})
 }
 

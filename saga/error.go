@@ -90,7 +90,7 @@ func failureError(f *journal.Failure) error {
 		return fmt.Errorf("%w: %s", journal.ErrCorrupt, f.Detail)
 	case journal.ReasonNewer:
 		return fmt.Errorf("%w: %s", journal.ErrNewer, f.Detail)
-	case journal.ReasonPoisoned, journal.ReasonPanic:
+	case journal.ReasonRecoveryAttempts, journal.ReasonPanic:
 		return errors.New(f.Detail)
 	case journal.ReasonStep: // as a timeout of a step
 	}

@@ -99,9 +99,9 @@ func TestTakeOver_otherTypes(t *testing.T) {
 			time.Sleep(saga.DefaultLease) // it dies
 			sent := len(s.services.Deliveries())
 			second := s.open(tt.other)
-			r := s.untilParked("k")
-			require.Equal(s, journal.ReasonNewer, r.Parked.Reason, tt.name)
-			require.Contains(s, r.Parked.Detail, tt.text, tt.name)
+			r := s.untilDeferred("k")
+			require.Equal(s, journal.ReasonNewer, r.Deferred.Reason, tt.name)
+			require.Contains(s, r.Deferred.Detail, tt.text, tt.name)
 			require.Len(s, s.services.Deliveries(), sent+tt.more, tt.name)
 			require.NoError(s, second.Close(s.Context()))
 
@@ -181,7 +181,7 @@ func TestForceOK_otherTypes(t *testing.T) {
 		require.ErrorIs(s, err, saga.ErrEncode)
 		_, err = e.ForceOK(s.Context(), s.id("k"), "mail.receipt", nothing{}, someone)
 		require.NoError(s, err)
-		s.untilParked("k")
+		s.untilDeferred("k")
 		require.NoError(s, e.Close(s.Context()))
 
 		e = s.open(first)
@@ -219,7 +219,7 @@ func TestRun_enqueuedWithAnotherType(t *testing.T) {
 	inBubble(t, func(s *stage) {
 		enqueue(s, shape(orderOf, idOf, receiptOf), "k", basket)
 		s.open(otherInput())
-		require.Equal(s, journal.ReasonNewer, s.untilParked("k").Parked.Reason)
+		require.Equal(s, journal.ReasonNewer, s.untilDeferred("k").Deferred.Reason)
 		require.Empty(s, s.services.Deliveries())
 	})
 }
@@ -261,11 +261,11 @@ func TestCompensate_otherTypes(t *testing.T) {
 	otherInput := aisle[renamedOrder](func(l level) string { return l.Level })
 	otherOutput := aisle[order](func(l otherLevel) string { return l.Height })
 	tests := []struct {
-		name    string
-		by      saga.AnyDefinition
-		entries []journal.Entry
-		undone  []string
-		parked  string // the reason; "": the saga is compensated
+		name     string
+		by       saga.AnyDefinition
+		entries  []journal.Entry
+		undone   []string
+		deferred string // the reason; "": the saga is compensated
 	}{
 		{"the reader never ran", otherOutput, []journal.Entry{looked, kept}, []string{"b.keep"}, ""},
 		{"the reader was refused", otherOutput, []journal.Entry{looked, kept, {Step: "c.take", Outcome: retry.Rejected}}, []string{"b.keep"}, ""},
@@ -289,10 +289,10 @@ func TestCompensate_otherTypes(t *testing.T) {
 				Revision: 2, Status: journal.Compensating, Entries: tt.entries, Cause: &journal.Failure{Reason: journal.ReasonCancel},
 			}))
 			s.open(tt.by)
-			if tt.parked != "" {
-				r := s.untilParked("k")
-				require.Equal(s, journal.ReasonNewer, r.Parked.Reason, tt.name)
-				require.Contains(s, r.Parked.Detail, tt.parked, tt.name)
+			if tt.deferred != "" {
+				r := s.untilDeferred("k")
+				require.Equal(s, journal.ReasonNewer, r.Deferred.Reason, tt.name)
+				require.Contains(s, r.Deferred.Detail, tt.deferred, tt.name)
 			} else {
 				s.until("k", journal.Compensated)
 			}

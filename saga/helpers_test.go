@@ -120,16 +120,16 @@ func (s *stage) until(text string, status journal.Status) journal.Record {
 	return journal.Record{}
 }
 
-// untilParked waits until a build has parked the saga, and left it.
-func (s *stage) untilParked(text string) journal.Record {
+// untilDeferred waits until a build has deferred the saga, and left it.
+func (s *stage) untilDeferred(text string) journal.Record {
 	s.Helper()
 	for range 10_000 {
-		if r := s.read(text); r.Parked != nil {
+		if r := s.read(text); r.Deferred != nil {
 			return r
 		}
 		time.Sleep(time.Second)
 	}
-	s.Fatalf("saga is %v and not parked", s.read(text).Status)
+	s.Fatalf("saga is %v and not deferred", s.read(text).Status)
 	return journal.Record{}
 }
 

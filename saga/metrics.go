@@ -22,11 +22,11 @@ import (
 type Metrics struct {
 	sagas sync.Map // string → *sagaMetrics
 
-	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, parked, leftToNewer, swept, sweepErrors atomic.Int64
+	tookOver, leasesLost, writesRefused, journalErrors, noResults, panics, deferred, leftToNewer, swept, sweepErrors atomic.Int64
 }
 
 type sagaMetrics struct {
-	started, turned, completed, compensated, stuck, resumed, abandoned atomic.Int64
+	started, failed, completed, compensated, stuck, resumed, abandoned atomic.Int64
 	attempts, unknownAttempts                                          atomic.Int64
 }
 
@@ -48,8 +48,8 @@ func (m *Metrics) Observe(_ context.Context, e Event) {
 		m.tookOver.Add(int64(e.Count))
 	case EventLeaseLost:
 		m.leasesLost.Add(1)
-	case EventParked:
-		m.parked.Store(int64(e.Count))
+	case EventDeferred:
+		m.deferred.Store(int64(e.Count))
 	case EventLeftToNewer:
 		m.leftToNewer.Add(1)
 	case EventWriteRefused:
@@ -84,7 +84,7 @@ func (s *sagaMetrics) moved(e Event) {
 	case e.From == journal.Stuck:
 		s.resumed.Add(1)
 	case e.To == journal.Compensating:
-		s.turned.Add(1)
+		s.failed.Add(1)
 	}
 }
 
@@ -106,19 +106,19 @@ type Snapshot struct {
 	JournalErrors int64 `json:"journal_errors"`
 	NoResults     int64 `json:"no_results"` // completed sagas without a result
 	Panics        int64 `json:"panics"`     // in functions of plans, of observers, and of the engine
-	// LeftToNewer counts how often the engine parked a saga that has a part unknown to it.
+	// LeftToNewer counts how often the engine deferred a saga that has a part unknown to it.
 	LeftToNewer int64 `json:"left_to_newer"`
 	Swept       int64 `json:"swept"` // sagas that [Engine.RunSweeper] deleted
 	SweepErrors int64 `json:"sweep_errors"`
-	// Parked is a gauge and not a counter. It is the number of sagas, at the last look, that wait
+	// Deferred is a gauge and not a counter. It is the number of sagas, at the last look, that wait
 	// for a definition or a part that this engine does not have.
-	Parked int64 `json:"parked"`
+	Deferred int64 `json:"deferred"`
 }
 
 // Counts are those of the sagas of one name.
 type Counts struct {
 	Started     int64 `json:"started"` // includes enqueued sagas, when they are first claimed
-	Turned      int64 `json:"turned"`  // from running to compensating
+	Failed      int64 `json:"failed"`  // from running to compensating
 	Completed   int64 `json:"completed"`
 	Compensated int64 `json:"compensated"`
 	Stuck       int64 `json:"stuck"`
@@ -135,7 +135,7 @@ func (m *Metrics) Snapshot() Snapshot {
 	s := Snapshot{
 		Sagas:    make(map[string]Counts),
 		TookOver: m.tookOver.Load(), LeasesLost: m.leasesLost.Load(), WritesRefused: m.writesRefused.Load(),
-		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Parked: m.parked.Load(),
+		JournalErrors: m.journalErrors.Load(), NoResults: m.noResults.Load(), Panics: m.panics.Load(), Deferred: m.deferred.Load(),
 		LeftToNewer: m.leftToNewer.Load(),
 		Swept:       m.swept.Load(), SweepErrors: m.sweepErrors.Load(),
 	}
@@ -148,7 +148,7 @@ func (m *Metrics) Snapshot() Snapshot {
 
 func (s *sagaMetrics) snapshot() Counts {
 	return Counts{
-		Started: s.started.Load(), Turned: s.turned.Load(), Completed: s.completed.Load(), Compensated: s.compensated.Load(),
+		Started: s.started.Load(), Failed: s.failed.Load(), Completed: s.completed.Load(), Compensated: s.compensated.Load(),
 		Stuck: s.stuck.Load(), Resumed: s.resumed.Load(), Abandoned: s.abandoned.Load(),
 		Attempts: s.attempts.Load(), UnknownAttempts: s.unknownAttempts.Load(),
 	}

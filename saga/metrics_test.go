@@ -51,7 +51,7 @@ func TestMetrics_sagas(t *testing.T) {
 		tries := counts.Attempts
 		counts.Attempts = 0
 		require.Equal(s, saga.Counts{
-			Started: 6, Turned: 3, Completed: 3, Compensated: 2, Stuck: 2, Resumed: 1, Abandoned: 1, UnknownAttempts: 1,
+			Started: 6, Failed: 3, Completed: 3, Compensated: 2, Stuck: 2, Resumed: 1, Abandoned: 1, UnknownAttempts: 1,
 		}, counts)
 		require.Greater(s, tries, counts.UnknownAttempts)
 		require.Len(s, got.Sagas, 1)
@@ -112,8 +112,8 @@ func TestMetrics_writesRefused(t *testing.T) {
 	})
 }
 
-// The number of parked sagas is a gauge: it falls again.
-func TestMetrics_parked(t *testing.T) {
+// The number of deferred sagas is a gauge: it falls again.
+func TestMetrics_deferred(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		enqueue(s, checkout, "old", basket)
@@ -121,11 +121,11 @@ func TestMetrics_parked(t *testing.T) {
 		metrics := saga.NewMetrics()
 		s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{next}, Observer: metrics})
 		time.Sleep(5 * time.Minute)
-		require.EqualValues(s, 1, metrics.Snapshot().Parked)
+		require.EqualValues(s, 1, metrics.Snapshot().Deferred)
 		s.open(checkout, next)
 		s.until("old", journal.Completed)
 		time.Sleep(5 * time.Minute)
-		require.Zero(s, metrics.Snapshot().Parked)
+		require.Zero(s, metrics.Snapshot().Deferred)
 	})
 }
 

@@ -39,10 +39,10 @@ const (
 	EventTookOver EventKind = "took over"
 	// EventLeaseLost: the engine's own lease ended. The engine goes on under another ID.
 	EventLeaseLost EventKind = "lease lost"
-	// EventParked: Count sagas wait for another build, the first because of Err. Count is 0
+	// EventDeferred: Count sagas wait for another build, the first because of Err. Count is 0
 	// once that is over.
-	EventParked EventKind = "parked"
-	// EventLeftToNewer: the engine parked the saga. Err says which part it does not know.
+	EventDeferred EventKind = "deferred"
+	// EventLeftToNewer: the engine deferred the saga. Err says which part it does not know.
 	EventLeftToNewer EventKind = "left to newer"
 	// EventWriteRefused: the saga has another owner by now.
 	EventWriteRefused EventKind = "write refused"
@@ -192,7 +192,7 @@ func (l logObserver) engine(ctx context.Context, e Event) {
 		level = slog.LevelInfo
 	case EventSwept:
 		level = slog.LevelDebug
-	case EventParked:
+	case EventDeferred:
 		if e.Count == 0 {
 			level = slog.LevelInfo
 		}
@@ -207,7 +207,7 @@ func (l logObserver) engine(ctx context.Context, e Event) {
 	if e.ID != (journal.ID{}) {
 		attrs = append(attrs, slog.String("id", e.ID.String()))
 	}
-	if e.Count > 0 || e.Kind == EventParked {
+	if e.Count > 0 || e.Kind == EventDeferred {
 		attrs = append(attrs, slog.Int("count", e.Count))
 	}
 	if e.Elapsed > 0 {

@@ -65,7 +65,7 @@ func TestCancel_beforeTheFirstOwner(t *testing.T) {
 		for _, move := range s.events.moves {
 			metrics.Observe(s.Context(), move)
 		}
-		require.Equal(s, saga.Counts{Started: 1, Turned: 1, Compensated: 1}, metrics.Snapshot().Sagas["checkout"])
+		require.Equal(s, saga.Counts{Started: 1, Failed: 1, Compensated: 1}, metrics.Snapshot().Sagas["checkout"])
 	})
 }
 

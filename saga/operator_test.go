@@ -188,7 +188,7 @@ func downUndo(s *stage, e *saga.Engine) {
 
 // direction is where a stuck saga went.
 func direction(r journal.Record) journal.Status {
-	if r.Turned.IsZero() {
+	if r.FailedAt.IsZero() {
 		return journal.Running
 	}
 	return journal.Compensating
@@ -240,7 +240,7 @@ func TestForceRejected(t *testing.T) {
 			"inventory.reserve": {0, 0}, "payment.charge": {0, 0}, "shipping.book": {0, 0},
 		}, "inventory.reserve"},
 		// Engines died under it, so that nothing is written of any call.
-		{"it is poisoned", func(s *stage, e *saga.Engine) {
+		{"it is quarantined", func(s *stage, e *saga.Engine) {
 			require.NoError(s, e.Close(s.Context()))
 			enqueue(s, checkout, "k", basket)
 			s.die(6, checkout.Plan().Hash, 1)
@@ -304,7 +304,7 @@ func TestForceRejected_isKept(t *testing.T) {
 		s.until("k", journal.Compensated)
 		require.Equal(s, sent, s.sent("shipping.book"))
 	})
-	// It gets stuck again before any engine has turned it.
+	// It gets stuck again before any engine has compensated it.
 	inBubble(t, func(s *stage) {
 		e := s.openSlow(checkout)
 		stuckPivot(s, e)

@@ -167,7 +167,7 @@ func TestObserver_panics(t *testing.T) {
 			})
 			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
 			require.ErrorIs(s, err, saga.ErrCompensated, in)
-			_, err = e.Abandon(s.Context(), enqueue(s, checkout, "parked", basket), someone)
+			_, err = e.Abandon(s.Context(), enqueue(s, checkout, "deferred", basket), someone)
 			require.NoError(s, err)
 			text := log.String()
 			require.Contains(s, text, `msg="saga: engine panic" id=`+s.id("k").String()+` err="observer: sdk: panic: touchy"`, in)

@@ -118,7 +118,7 @@ func TestRetryPolicy_oneAttempt(t *testing.T) {
 	})
 }
 
-// Attempts count on across owners, and across the turn of the saga.
+// Attempts count on across owners, and across the failure of the saga.
 func TestRetryPolicy_countsAcrossOwners(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {

@@ -187,7 +187,7 @@ func (f *forest) runCancelled(s *stage, d *saga.Definition[int, nothing]) (cance
 func TestRun_randomGraphs(t *testing.T) {
 	t.Parallel()
 	completed, compensated := make(map[kind]int), make(map[kind]int)
-	var turned, late int // sagas that were cancelled, and that had gone too far for it
+	var stopped, late int // sagas that were cancelled, and that had gone too far for it
 	for seed := range uint64(800) {
 		inBubble(t, func(s *stage) {
 			f := plant(rand.New(rand.NewPCG(seed, 1)))
@@ -198,7 +198,7 @@ func TestRun_randomGraphs(t *testing.T) {
 			} else {
 				var cancelled bool
 				if cancelled, err = f.runCancelled(s, d); cancelled && err != nil {
-					turned++
+					stopped++
 				} else {
 					late++
 				}
@@ -220,7 +220,7 @@ func TestRun_randomGraphs(t *testing.T) {
 			}
 		})
 	}
-	require.NotZero(t, turned)
+	require.NotZero(t, stopped)
 	require.NotZero(t, late)
 	for k := undoable; k <= retriable; k++ {
 		require.NotZero(t, completed[k], "kind %d", k)

@@ -169,7 +169,7 @@ func entryOf(r journal.Record, step string) journal.Entry {
 }
 
 // Cancel wakes a saga that sleeps. A call that was never sent is not undone. A deadline that
-// passes while the saga sleeps turns it in time.
+// passes while the saga sleeps fails it in time.
 func TestSleep_cancelled(t *testing.T) {
 	t.Parallel()
 	const timeout = 10 * time.Minute

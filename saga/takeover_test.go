@@ -498,7 +498,7 @@ func TestClose_cutsOff(t *testing.T) {
 	})
 }
 
-// Sagas of a version that nobody has are parked: not failed, not guessed at.
+// Sagas of a version that nobody has are deferred: not failed, not guessed at.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -512,7 +512,7 @@ func TestVersions(t *testing.T) {
 		second := s.open(next)
 		time.Sleep(5 * time.Minute)
 		require.Equal(s, journal.Running, s.read("old").Status)
-		require.Positive(s, s.events.count(saga.EventParked))
+		require.Positive(s, s.events.count(saga.EventDeferred))
 		_, err = next.Run(s.Context(), second, key(s.T, "old"), basket)
 		require.ErrorIs(s, err, saga.ErrNoDefinition)
 		_, err = next.Run(s.Context(), second, key(s.T, "new"), basket)
@@ -562,7 +562,7 @@ func TestPoison(t *testing.T) {
 		_, err := checkout.Run(s.Context(), e, key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrStuck)
 		require.Empty(s, s.services.Deliveries())
-		require.Equal(s, journal.ReasonPoisoned, (<-told).StuckOn.Reason)
+		require.Equal(s, journal.ReasonRecoveryAttempts, (<-told).StuckOn.Reason)
 		_, err = checkout.Run(s.Context(), e, key(s.T, "other"), basket)
 		require.NoError(s, err)
 		_, err = e.Retry(s.Context(), s.id("k"), someone)

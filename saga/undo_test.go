@@ -15,7 +15,7 @@ import (
 	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
-// An undo was first sent when the saga turned, whenever its call was.
+// An undo was first sent when the saga failed, whenever its call was.
 func TestUndo_firstSent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
@@ -24,12 +24,12 @@ func TestUndo_firstSent(t *testing.T) {
 		_, err := checkout.Run(s.Context(), s.open(checkout), key(s.T, "k"), basket)
 		require.ErrorIs(s, err, saga.ErrCompensated)
 		r := s.read("k")
-		require.Equal(s, 10*time.Second, r.Turned.Sub(r.CreatedAt))
+		require.Equal(s, 10*time.Second, r.FailedAt.Sub(r.CreatedAt))
 		undos := 0
 		for _, d := range s.services.Deliveries() {
 			want := r.CreatedAt
 			if d.Undo {
-				want = r.Turned
+				want = r.FailedAt
 				undos++
 			}
 			first, _, err := wire.ParseFirstSent(d.Header.Values(wire.HeaderFirstSent))

@@ -396,7 +396,7 @@ var places = []place{
 		_, won, err := s.store.TakeOver(s.t.Context(), claim, found.Fence)
 		require.True(s.t, won && err == nil)
 		time.Sleep(time.Second)
-		_, quarantined, err := s.store.Quarantine(s.t.Context(), store.QuarantineRequest{ID: found.ID, From: found.Fence + 1, To: server.StatePoisoned})
+		_, quarantined, err := s.store.Quarantine(s.t.Context(), store.QuarantineRequest{ID: found.ID, From: found.Fence + 1, To: server.StateQuarantined})
 		require.True(s.t, quarantined && err == nil)
 		s.store.swallow("Resolve")
 		_, err = b.Handle(s.t.Context(), message, func(context.Context, []byte) error { return nil })

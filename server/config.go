@@ -129,8 +129,8 @@ type Config struct {
 	MaxServedBytes int64
 	// MinKeyBytes is the length of the shortest key accepted. Zero means 1.
 	MinKeyBytes int
-	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined
-	// as poisoned. Zero means [DefaultMaxRecoveryAttempts].
+	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined.
+	// Zero means [DefaultMaxRecoveryAttempts].
 	MaxRecoveryAttempts int
 	// SweepBatch is how many records one statement of [Guard.Sweep] deletes, and
 	// at most one of [Guard.RunSweeper]. Zero means [DefaultSweepBatch].

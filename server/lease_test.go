@@ -354,7 +354,7 @@ func TestDeath_opaqueIsUnknown(t *testing.T) {
 	})
 }
 
-func TestDeath_poisonedAfterTooMany(t *testing.T) {
+func TestDeath_quarantinedAfterTooMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
@@ -369,7 +369,7 @@ func TestDeath_poisonedAfterTooMany(t *testing.T) {
 		requireCode(t, send(h, "k", "b"), wire.Poisoned)
 		requireCode(t, send(h, "k", "other"), wire.KeyReused)
 		requireAnswer(t, send(h, "k-2", "b"), http.StatusOK, "1", false)
-		require.Equal(t, 1, seen.count(server.EventPoisoned))
+		require.Equal(t, 1, seen.count(server.EventQuarantined))
 	})
 }
 

@@ -150,7 +150,7 @@ func (b *logbook) release(cause logCause) {
 // logged where they are answered.
 var personal = [eventKinds]string{
 	EventUnknown:     "key became outcome-unknown: settle it with Guard.Resolve",
-	EventPoisoned:    "key was quarantined: settle it with Guard.Resolve",
+	EventQuarantined: "key was quarantined: settle it with Guard.Resolve",
 	EventSealError:   "answer or memo could not be sealed or opened",
 	EventRedactError: "Redact failed: the answer is not stored",
 	EventReconcile:   "Reconcile failed: the key stays outcome-unknown",
@@ -164,6 +164,6 @@ func (g *Guard) logEvent(ctx context.Context, e *Event) {
 	}
 	g.log.write(ctx, logLine{
 		level: slog.LevelWarn, message: message, route: e.Route, id: e.ID, err: e.Err,
-		perKey: e.Kind == EventUnknown || e.Kind == EventPoisoned,
+		perKey: e.Kind == EventUnknown || e.Kind == EventQuarantined,
 	})
 }

@@ -116,7 +116,7 @@ type lookupDocument struct {
 //
 // The answer is a JSON object. Its members are id, state, fence, created_at, lease_until, replay_until and
 // expires_at, and for a completed key status and replayable. The state is in_progress, completed, released, unknown,
-// poisoned or cancelled. With the query answer=1 a replayable answer is sent as a retry would get it. A key without a
+// quarantined or cancelled. With the query answer=1 a replayable answer is sent as a retry would get it. A key without a
 // record is refused with key-not-found (404), and so is a key of another scope: the scope comes from the guard's
 // [ScopeFunc]. Other methods are refused with method-not-allowed (405). Bad requests are refused as a guarded route
 // would.

@@ -29,12 +29,12 @@ const (
 
 // The states of a key.
 const (
-	StateInProgress = store.StateInProgress // an owner holds the key until its lease ends
-	StateCompleted  = store.StateCompleted  // the outcome is recorded and final
-	StateReleased   = store.StateReleased   // the next call runs
-	StateUnknown    = store.StateUnknown    // the outcome of an Opaque run is unknown
-	StatePoisoned   = store.StatePoisoned   // too many owners died; the key is quarantined
-	StateCancelled  = store.StateCancelled  // the key will never run (again)
+	StateInProgress  = store.StateInProgress  // an owner holds the key until its lease ends
+	StateCompleted   = store.StateCompleted   // the outcome is recorded and final
+	StateReleased    = store.StateReleased    // the next call runs
+	StateUnknown     = store.StateUnknown     // the outcome of an Opaque run is unknown
+	StateQuarantined = store.StateQuarantined // too many owners died; the key is quarantined
+	StateCancelled   = store.StateCancelled   // the key will never run (again)
 )
 
 // The fates of a forward call.

@@ -36,7 +36,7 @@ const (
 	EventLeaseLost   // a run lost its lease, as far as it knows
 	EventUnknown     // a key became outcome-unknown
 	EventTombstone   // a key completed without an answer that can be replayed
-	EventPoisoned    // a key was quarantined
+	EventQuarantined // a key was quarantined
 	EventStoreError  // a call to the store failed; Err says how
 	EventConflict    // a transaction was rolled back by a conflict and is repeated
 	EventSettleRetry // an outcome could not be recorded and is sent again
@@ -64,7 +64,7 @@ const (
 var eventNames = [eventKinds]string{
 	EventMiss: "miss", EventHit: "hit", EventMismatch: "mismatch", EventInProgress: "in_progress", EventRefused: "refused",
 	EventWaitTimeout: "wait_timeout", EventTakeOver: "take_over", EventLeaseLost: "lease_lost", EventUnknown: "unknown",
-	EventTombstone: "tombstone", EventPoisoned: "poisoned", EventStoreError: "store_error", EventConflict: "conflict",
+	EventTombstone: "tombstone", EventQuarantined: "quarantined", EventStoreError: "store_error", EventConflict: "conflict",
 	EventPanic: "panic", EventCacheHit: "cache_hit",
 	EventSettleRetry: "settle_retry", EventResolved: "resolved", EventForgotten: "forgotten", EventReconcile: "reconcile", EventSealError: "seal_error",
 	EventRedactError: "redact_error", EventFailed: "failed", EventClaimed: "claimed", EventWaited: "waited", EventSettled: "settled",
@@ -97,7 +97,7 @@ var kinds = [...]EventKind{
 	engine.EventMiss: EventMiss, engine.EventHit: EventHit, engine.EventMismatch: EventMismatch, engine.EventInProgress: EventInProgress,
 	engine.EventRefused: EventRefused, engine.EventWaitTimeout: EventWaitTimeout, engine.EventTakeOver: EventTakeOver,
 	engine.EventLeaseLost: EventLeaseLost, engine.EventUnknown: EventUnknown, engine.EventTombstone: EventTombstone,
-	engine.EventPoisoned: EventPoisoned, engine.EventStoreError: EventStoreError, engine.EventConflict: EventConflict,
+	engine.EventQuarantined: EventQuarantined, engine.EventStoreError: EventStoreError, engine.EventConflict: EventConflict,
 	engine.EventSettleRetry: EventSettleRetry, engine.EventPanic: EventPanic, engine.EventCacheHit: EventCacheHit,
 	engine.EventResolved: EventResolved, engine.EventForgotten: EventForgotten, engine.EventReconcile: EventReconcile,
 	engine.EventSealError: EventSealError, engine.EventSweepError: EventSweepError, engine.EventClaimed: EventClaimed,

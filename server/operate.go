@@ -47,7 +47,7 @@ func named(a store.Audit, verb store.Verb) (store.Audit, error) {
 	return store.Audit{Verb: verb, Actor: a.Actor, Reason: a.Reason}, nil
 }
 
-// Resolve carries out r for a key that is unknown or poisoned, or whose owner is dead. The decision was made for a
+// Resolve carries out r for a key that is unknown or quarantined, or whose owner is dead. The decision was made for a
 // record ([Guard.ListStuck], [Guard.Lookup]); fence is the fence of that record. If the record has moved on, Resolve
 // returns a [*MovedOnError] and changes nothing. Other errors wrap [ErrArgument], [ErrNotFound], or are the store's.
 //
@@ -73,14 +73,14 @@ func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolut
 	return g.resolve(ctx, &rec, r, 0, audit)
 }
 
-// resolve applies r to a record as it was read. deaths is the record's count of dead
+// resolve applies r to a record as it was read. recoveryAttempts is the record's count of dead
 // owners from now on.
-func (g *Guard) resolve(ctx context.Context, rec *store.Record, r Resolution, deaths int, audit store.Audit) error {
+func (g *Guard) resolve(ctx context.Context, rec *store.Record, r Resolution, recoveryAttempts int, audit store.Audit) error {
 	decided, err := g.resolution(r)
 	if err != nil {
 		return err
 	}
-	now, resolved, err := g.engine.Resolve(ctx, rec, decided, deaths, audit)
+	now, resolved, err := g.engine.Resolve(ctx, rec, decided, recoveryAttempts, audit)
 	return movedOn(rec.ID, &now, resolved, err)
 }
 
@@ -139,7 +139,7 @@ const stuckLimit = 100
 // Dead letters are no part of the zero request: ask for them by req.DeadLetters.
 //
 // The records have their memos, opened, and no answers. ListStuck may read the
-// store's whole table, unless req asks for unknown or poisoned keys, or for dead letters, alone: a ctx with a deadline gives it more time than
+// store's whole table, unless req asks for unknown or quarantined keys, or for dead letters, alone: a ctx with a deadline gives it more time than
 // [Config.StoreTimeout], or less. Bad input is an error wrapping [ErrArgument].
 func (g *Guard) ListStuck(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if err := checkList(req); err != nil {

@@ -130,7 +130,7 @@ func TestResolve_whatAnUndoIsTold(t *testing.T) {
 
 // A quarantined key is refused until a person releases it. Then its recovery
 // attempts count from zero.
-func TestResolve_poisoned(t *testing.T) {
+func TestResolve_quarantined(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
@@ -144,7 +144,7 @@ func TestResolve_poisoned(t *testing.T) {
 		requireCode(t, send(h, "k", "b"), wire.Poisoned)
 		stuck, err := g.ListStuck(t.Context(), store.ListRequest{})
 		require.NoError(t, err)
-		require.Equal(t, server.StatePoisoned, stuck[0].State)
+		require.Equal(t, server.StateQuarantined, stuck[0].State)
 		require.Equal(t, 2, stuck[0].RecoveryAttempts)
 		require.Equal(t, "default", stuck[0].Route, "of the call that found it dead")
 		require.NoError(t, g.Resolve(t.Context(), stuck[0].ID, stuck[0].Fence, server.RunAgain(), ann))
@@ -208,7 +208,7 @@ func TestListStuck_filters(t *testing.T) {
 	}{
 		{"anything", store.ListRequest{}, 1},
 		{"of its state", store.ListRequest{States: []server.State{server.StateUnknown, server.StateReleased}}, 1},
-		{"of another state", store.ListRequest{States: []server.State{server.StatePoisoned}}, 0},
+		{"of another state", store.ListRequest{States: []server.State{server.StateQuarantined}}, 0},
 		{"of its effect", store.ListRequest{Effect: server.Opaque}, 1},
 		{"of another effect", store.ListRequest{Effect: server.Keyed}, 0},
 		{"of its route", store.ListRequest{Route: "default"}, 1},

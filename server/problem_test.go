@@ -47,7 +47,7 @@ func TestRefusals_sayWhatToDo(t *testing.T) {
 	for code, w := range map[wire.Code]*httptest.ResponseRecorder{
 		wire.InProgress:       send(recordIn(t, func(*store.Record) {}, server.Config{}, server.Route{}), "k", "b", now...),
 		wire.OutcomeUnknown:   send(recordIn(t, at(server.StateUnknown), server.Config{}, server.Route{}), "k", "b"),
-		wire.Poisoned:         send(recordIn(t, at(server.StatePoisoned), server.Config{}, server.Route{}), "k", "b"),
+		wire.Poisoned:         send(recordIn(t, at(server.StateQuarantined), server.Config{}, server.Route{}), "k", "b"),
 		wire.KeyCancelled:     send(recordIn(t, at(server.StateCancelled), server.Config{}, server.Route{}), "k", "b"),
 		wire.ResponseGone:     send(recordIn(t, at(server.StateCompleted), server.Config{}, server.Route{}), "k", "b"),
 		wire.RecordUnreadable: send(recordIn(t, at(99), server.Config{}, server.Route{}), "k", "b"),
@@ -198,7 +198,7 @@ func TestRoute_inProgressStatus(t *testing.T) {
 		require.Equal(t, "true", w.Header().Get(wire.HeaderShouldRetry))
 		require.NotEmpty(t, w.Header().Get(wire.HeaderRetryAfter))
 		// Another code keeps its status.
-		w = send(recordIn(t, func(r *store.Record) { r.State = server.StatePoisoned }, server.Config{}, server.Route{InProgressStatus: status}), "k", "b")
+		w = send(recordIn(t, func(r *store.Record) { r.State = server.StateQuarantined }, server.Config{}, server.Route{InProgressStatus: status}), "k", "b")
 		requireCode(t, w, wire.Poisoned)
 	}
 	_, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{Effect: server.Keyed, InProgressStatus: 200}, http.NotFoundHandler())

@@ -296,7 +296,7 @@ func TestReconcile_race(t *testing.T) {
 // A key whose every run dies is quarantined, although its reconciler would let
 // it run each time. Both the next call and the sweep quarantine it. A person
 // can release it.
-func TestReconcile_poison(t *testing.T) {
+func TestReconcile_quarantine(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -325,7 +325,7 @@ func TestReconcile_poison(t *testing.T) {
 				require.Equal(t, 2, b.calls())
 				tt.look(t, g, h)
 				require.Equal(t, 2, b.calls(), "it had its chances")
-				require.Equal(t, 1, seen.count(server.EventPoisoned))
+				require.Equal(t, 1, seen.count(server.EventQuarantined))
 				requireCode(t, send(h, "k", "b"), wire.Poisoned)
 				require.Zero(t, runs.Load())
 

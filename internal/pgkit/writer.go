@@ -71,8 +71,8 @@ type write struct {
 	sent  time.Time
 	left  bool        // no caller waits for it any more
 	late  *time.Timer // which breaks its connection; nil: not yet
-	// suspect: its time is nearly up. The next look decides.
-	suspect bool
+	// looked: its time is nearly up. The next look decides.
+	looked bool
 }
 
 const (
@@ -383,12 +383,12 @@ func (w *Writer) breakNow(wr *write) {
 	s := sessionOf(wr.conn.Conn().PgConn())
 	quiet, enough := time.Since(time.Unix(0, s.heard.Load())), max(w.patience, w.answer)-w.lookAgain()
 	if quiet < enough { // it has several round trips
-		wr.suspect = false
+		wr.looked = false
 		wr.late.Reset(enough - quiet)
 		return
 	}
-	if !wr.suspect {
-		wr.suspect = true
+	if !wr.looked {
+		wr.looked = true
 		wr.late.Reset(w.lookAgain())
 		return
 	}

@@ -21,8 +21,8 @@ var (
 	// say it of the one that it is true of; see [Record].Corrupt.
 	ErrCorrupt = errors.New("saga: corrupt record")
 	// ErrNewer: what is stored has a part that this build does not know, as a
-	// field of a newer build. An engine parks such a saga: it leaves it to builds
-	// that know the part. A sealed saga whose key the process lacks is parked in the
+	// field of a newer build. An engine defers such a saga: it leaves it to builds
+	// that know the part. A sealed saga whose key the process lacks is deferred in the
 	// same way. To this build the record is corrupt, so that ErrNewer
 	// matches [ErrCorrupt] too.
 	ErrNewer error = newerError{}

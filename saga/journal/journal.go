@@ -69,8 +69,8 @@ type Journal interface {
 	// together do not come back together.
 	//
 	// Each unowned saga goes to one of several concurrent claims. No claim waits for another
-	// one, nor for a write: a saga that is being written may be passed over. A parked saga is
-	// claimed only if its plan is among req.Parked. Then it is not parked any more, and not
+	// one, nor for a write: a saga that is being written may be passed over. A deferred saga is
+	// claimed only if its plan is among req.Deferred. Then it is not deferred any more, and not
 	// Clean. Claim returns [ErrLeaseLost] if the engine itself has no lease.
 	Claim(ctx context.Context, req ClaimRequest) ([]Record, error)
 
@@ -95,7 +95,7 @@ type OperatorJournal interface {
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
 	// Change applies c to a saga that is still at revision c.Revision, takes it from its owner,
-	// and returns it. The saga's Engine, RecoveryAttempts, StuckOn and Parked are then zero. Its fence and
+	// and returns it. The saga's Engine, RecoveryAttempts, StuckOn and Deferred are then zero. Its fence and
 	// revision have grown by one, and ResumedAt is now. If it is Running or Compensating its
 	// WakeAt is now: the change wakes a saga that sleeps. Clean stays as it is. A fence of 0
 	// stays 0: no engine had the saga yet, and its first engine must know that.

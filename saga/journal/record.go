@@ -87,22 +87,22 @@ type Record struct {
 	Clean bool
 
 	Entries []Entry // at most one per step and direction
-	// Turned is when Running became Compensating; zero: never.
-	Turned time.Time
-	// Cancel says that a person wants the saga compensated. Its next owner turns it, unless the
+	// FailedAt is when Running became Compensating; zero: never.
+	FailedAt time.Time
+	// Cancel says that a person wants the saga compensated. Its next owner compensates it, unless the
 	// saga is past its pivot.
 	Cancel  bool
-	Cause   *Failure // why the saga was turned; nil: never turned
+	Cause   *Failure // why the saga failed; nil: it did not
 	StuckOn *Failure // why the saga is stuck; nil: not stuck
 	Result  []byte   // of a completed saga; nil: not stored
-	// Parked says why the last build that took the saga left it to other builds: the saga has a
-	// part unknown to that build. nil: the saga is not parked.
-	Parked *Failure
+	// Deferred says why the last build that took the saga left it to other builds: the saga has a
+	// part unknown to that build. nil: the saga is not deferred.
+	Deferred *Failure
 
 	// WakeAt is when a saga without an engine may be claimed. A saga sleeps until then. Zero
 	// means that the saga has an engine, or is over or stuck.
 	WakeAt time.Time
-	// DeadlineAt is when a Running saga turns. A saga that must succeed, or goes back, gets stuck
+	// DeadlineAt is when a Running saga fails. A saga that must succeed, or goes back, gets stuck
 	// then. Zero means that none is stored yet: the definition's Timeout, if it has one, counts
 	// from FirstClaimedAt.
 	DeadlineAt time.Time
@@ -119,7 +119,7 @@ type Record struct {
 	// Corrupt is an [ErrCorrupt] that names the parts that cannot be read. nil means that all
 	// parts can be read. If it is not nil, the other fields are the readable ones, and Status is
 	// 0 if the stored one is unknown. Entries are incomplete, and Status may be wrong. So no call
-	// is sent for the saga. Its owner makes it stuck, or parks it if Corrupt is an [ErrNewer].
+	// is sent for the saga. Its owner makes it stuck, or defers it if Corrupt is an [ErrNewer].
 	Corrupt error
 }
 
@@ -161,16 +161,16 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonStep     Reason = "step"     // a step or its undo failed
-	ReasonTimeout  Reason = "timeout"  // the saga's time was up
-	ReasonCancel   Reason = "cancel"   // a person cancelled the saga
-	ReasonPoisoned Reason = "poisoned" // too many engines died under the saga
-	ReasonCorrupt  Reason = "corrupt"  // the record cannot be read
-	ReasonPanic    Reason = "panic"    // the engine failed on it
-	ReasonNewer    Reason = "newer"    // the saga has a part that the build does not know
+	ReasonStep             Reason = "step"              // a step or its undo failed
+	ReasonTimeout          Reason = "timeout"           // the saga's time was up
+	ReasonCancel           Reason = "cancel"            // a person cancelled the saga
+	ReasonRecoveryAttempts Reason = "recovery_attempts" // too many engines died under the saga
+	ReasonCorrupt          Reason = "corrupt"           // the record cannot be read
+	ReasonPanic            Reason = "panic"             // the engine failed on it
+	ReasonNewer            Reason = "newer"             // the saga has a part that the build does not know
 )
 
-// A Failure says why a saga was turned, or is stuck.
+// A Failure says why a saga failed, or is stuck.
 type Failure struct {
 	Reason  Reason
 	Step    string // that failed; "": no step failed

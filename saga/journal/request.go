@@ -37,7 +37,7 @@ type Write struct {
 	// Entries replace the entries of the same step and direction. New ones follow the others.
 	// With any entries, RecoveryAttempts becomes 0.
 	Entries []Entry
-	// Status is the new one; 0 leaves it. Compensating sets Turned, a final one
+	// Status is the new one; 0 leaves it. Compensating sets FailedAt, a final one
 	// or Stuck sets FinishedAt.
 	Status Status
 	// Cause and StuckOn are the saga's from now on.
@@ -53,17 +53,17 @@ type Write struct {
 	Result []byte
 	// Keep: ExpiresAt = now + Keep; for a final status.
 	Keep time.Duration
-	// Park leaves the saga to another build. From then on the saga is without an engine, and Park
-	// is its Parked. All other fields but Revision must be zero.
-	Park *Failure
+	// Defer leaves the saga to another build. From then on the saga is without an engine, and Defer
+	// is its Deferred. All other fields but Revision must be zero.
+	Defer *Failure
 }
 
 // A ClaimRequest asks for unowned sagas.
 type ClaimRequest struct {
-	Engine EngineID
-	Plans  []PlanHash // that the engine can execute; without any, Claim returns no saga
-	Parked []PlanHash // the ones of Plans whose parked sagas it wants too
-	Limit  int        // at least 1
+	Engine   EngineID
+	Plans    []PlanHash // that the engine can execute; without any, Claim returns no saga
+	Deferred []PlanHash // the ones of Plans whose deferred sagas it wants too
+	Limit    int        // at least 1
 	// PerPlan is the greatest number of sagas of one plan. Zero means Limit.
 	PerPlan int
 	// Backoff is the least wait after the second death under a saga; see
@@ -82,8 +82,8 @@ type ListRequest struct {
 	// Unowned lists Running and Compensating sagas that no engine with a lease
 	// executes, whatever their WakeAt.
 	Unowned bool
-	// Parked lists the sagas that are parked.
-	Parked bool
+	// Deferred lists the sagas that are deferred.
+	Deferred bool
 	// After is the end of the previous page. The zero Cursor means the first page.
 	After Cursor
 	Limit int // at least 1

@@ -11,8 +11,8 @@ type Stats struct {
 	// Unowned counts the sagas that are Running or Compensating, that no engine with a
 	// lease executes, and that are past their WakeAt. They wait for an engine.
 	Unowned int64
-	// Parked are those of Unowned that a build left to another one.
-	Parked int64
+	// Deferred are those of Unowned that a build left to another one.
+	Deferred int64
 	// UnownedOf counts the others by plan. A plan that has none is missing.
 	UnownedOf map[PlanHash]int64
 	// Asleep counts the sagas that are Running or Compensating, and that nobody may claim

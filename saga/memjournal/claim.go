@@ -50,8 +50,8 @@ func (j *Journal) claimable(req journal.ClaimRequest, now time.Time) []candidate
 	var found []candidate
 	for _, r := range j.sagas {
 		plans := req.Plans
-		if r.Parked != nil {
-			plans = req.Parked
+		if r.Deferred != nil {
+			plans = req.Deferred
 		}
 		if !j.unowned(r, now) || !slices.Contains(plans, r.Plan) {
 			continue
@@ -79,7 +79,7 @@ func (j *Journal) claimable(req journal.ClaimRequest, now time.Time) []candidate
 // saga yet.
 func (j *Journal) since(r journal.Record, backoff time.Duration, now time.Time) (time.Time, bool) {
 	switch {
-	case r.Parked != nil:
+	case r.Deferred != nil:
 		return r.CreatedAt, true
 	case r.Engine.IsZero():
 		return r.WakeAt, !now.Before(r.WakeAt)
@@ -115,7 +115,7 @@ func (j *Journal) take(r journal.Record, engine journal.EngineID, now time.Time)
 	if r.RecoveryAttempts == 0 {
 		delete(j.lapsed, r.ID)
 	}
-	r.Engine, r.WakeAt, r.Clean, r.Parked = engine, time.Time{}, false, nil
+	r.Engine, r.WakeAt, r.Clean, r.Deferred = engine, time.Time{}, false, nil
 	r.Fence++
 	r.Revision++
 	if r.FirstClaimedAt.IsZero() {

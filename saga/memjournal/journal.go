@@ -200,8 +200,8 @@ func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 			st.Asleep++
 		default:
 			st.Unowned++
-			if r.Parked != nil {
-				st.Parked++
+			if r.Deferred != nil {
+				st.Deferred++
 			} else {
 				st.UnownedOf[r.Plan]++
 			}
@@ -213,7 +213,7 @@ func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 	for plan, n := range st.UnownedOf {
 		st.UnownedOf[plan] = min(n, journal.StatsLimit)
 	}
-	for _, n := range []*int64{&st.Unowned, &st.Parked, &st.Asleep} {
+	for _, n := range []*int64{&st.Unowned, &st.Deferred, &st.Asleep} {
 		*n = min(*n, journal.StatsLimit)
 	}
 	return st, nil

@@ -40,7 +40,7 @@ func (j *Journal) listed(r journal.Record, req journal.ListRequest, now time.Tim
 		(req.Name == "" || req.Name == r.Name) &&
 		(req.Engine.IsZero() || req.Engine == r.Engine && r.Status.Active()) &&
 		(!req.Unowned || j.unowned(r, now)) &&
-		(!req.Parked || r.Parked != nil) &&
+		(!req.Deferred || r.Deferred != nil) &&
 		compare(cursor(r), req.After) > 0
 }
 
@@ -82,7 +82,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	from := r.Status
 	r.Entries = merged(r.Entries, c.Entries)
 	r.Cancel = r.Cancel || c.Cancel
-	r.Engine, r.RecoveryAttempts, r.WakeAt, r.StuckOn, r.Parked = journal.EngineID{}, 0, time.Time{}, nil, nil
+	r.Engine, r.RecoveryAttempts, r.WakeAt, r.StuckOn, r.Deferred = journal.EngineID{}, 0, time.Time{}, nil, nil
 	if c.Status.Active() {
 		r.WakeAt = now
 	}

@@ -47,23 +47,23 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 	}
 	defer j.mu.Unlock()
 	after := o.Engine
-	if !w.WakeAt.IsZero() || w.Park != nil {
+	if !w.WakeAt.IsZero() || w.Defer != nil {
 		after = journal.EngineID{} // the write gives the saga up
 	}
 	r, ok := j.sagas[o.ID]
 	switch {
 	case !ok || r.Fence != o.Fence:
 		return journal.ErrLeaseLost
-	case r.Engine == after && (r.Parked != nil) == (w.Park != nil) && r.Revision == w.Revision && w.Revision > 1:
+	case r.Engine == after && (r.Deferred != nil) == (w.Defer != nil) && r.Revision == w.Revision && w.Revision > 1:
 		return nil // it is there already, and its answer was lost
 	case r.Engine != o.Engine || r.Revision != w.Revision-1 || !r.Status.Active():
 		return journal.ErrLeaseLost
 	}
 	now := j.clock()
-	r.Revision, r.Engine, r.Parked = w.Revision, after, copied(w.Park)
+	r.Revision, r.Engine, r.Deferred = w.Revision, after, copied(w.Defer)
 	r.Clean = !w.WakeAt.IsZero()
 	switch {
-	case w.Park != nil || w.Status != 0 && !w.Status.Active():
+	case w.Defer != nil || w.Status != 0 && !w.Status.Active():
 		r.WakeAt = time.Time{}
 	case r.WakeAt.IsZero(): // else a person woke it, and it is due when its owner gives it up
 		r.WakeAt = w.WakeAt
@@ -85,8 +85,8 @@ func (j *Journal) Append(ctx context.Context, o journal.Owner, w journal.Write) 
 // moved returns r in the given status; 0 leaves it.
 func moved(r journal.Record, to journal.Status, keep time.Duration, now time.Time) journal.Record {
 	r.Status = cmp.Or(to, r.Status)
-	if r.Status == journal.Compensating && r.Turned.IsZero() {
-		r.Turned = now
+	if r.Status == journal.Compensating && r.FailedAt.IsZero() {
+		r.FailedAt = now
 	}
 	switch {
 	case r.Status.Active():
@@ -129,7 +129,7 @@ func shown(r journal.Record, now time.Time) journal.Record {
 		e := &r.Entries[i]
 		e.Result, e.Body = slices.Clone(e.Result), slices.Clone(e.Body)
 	}
-	r.Cause, r.StuckOn, r.Parked = copied(r.Cause), copied(r.StuckOn), copied(r.Parked)
+	r.Cause, r.StuckOn, r.Deferred = copied(r.Cause), copied(r.StuckOn), copied(r.Deferred)
 	return r
 }
 

@@ -41,8 +41,8 @@ func (j *Journal) append(ctx context.Context, w owned) error {
 
 func (j *Journal) appendOnce(ctx context.Context, w owned) (bool, error) {
 	switch s := (statements{j.query, j.db.LockTimeout}); {
-	case w.Park != nil:
-		_, ok, err := pgkit.Row(ctx, j.db.Writer, s.park(w), pgx.RowTo[bool])
+	case w.Defer != nil:
+		_, ok, err := pgkit.Row(ctx, j.db.Writer, s.deferSaga(w), pgx.RowTo[bool])
 		return ok, err
 	case len(w.large) > 0:
 		return j.appendLarge(ctx, s.append(w), s.appendResults(w))
@@ -74,14 +74,14 @@ func (j *Journal) appendLarge(ctx context.Context, write, results pgkit.Statemen
 // full means that the write's entries do not fit into the log.
 func (j *Journal) refused(ctx context.Context, w owned) (full bool, err error) {
 	after := w.Engine
-	if !w.WakeAt.IsZero() || w.Park != nil {
+	if !w.WakeAt.IsZero() || w.Defer != nil {
 		after = journal.EngineID{} // it gave the saga up
 	}
 	repeated := func(r journal.Record) bool {
 		if r.Fence != w.Fence || r.Revision != w.Revision || w.Revision <= 1 {
 			return false
 		}
-		return r.Engine == after && (r.Parked != nil) == (w.Park != nil)
+		return r.Engine == after && (r.Deferred != nil) == (w.Defer != nil)
 	}
 	// An owner that repeats a write continues from the record that look returns.
 	r, err := j.look(ctx, w.ID, repeated)

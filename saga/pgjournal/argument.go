@@ -36,8 +36,8 @@ func checkWrite(w journal.Write) error {
 	if w.Status > journal.Abandoned {
 		return fmt.Errorf("%w: Status %d", ErrArgument, w.Status)
 	}
-	if w.Park != nil && !reflect.DeepEqual(w, journal.Write{Revision: w.Revision, Park: w.Park}) {
-		return fmt.Errorf("%w: Park beside another field", ErrArgument)
+	if w.Defer != nil && !reflect.DeepEqual(w, journal.Write{Revision: w.Revision, Defer: w.Defer}) {
+		return fmt.Errorf("%w: Defer beside another field", ErrArgument)
 	}
 	if !w.WakeAt.IsZero() && w.Status != 0 && !w.Status.Active() {
 		return fmt.Errorf("%w: WakeAt with Status %v", ErrArgument, w.Status)

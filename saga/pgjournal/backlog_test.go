@@ -91,7 +91,7 @@ func TestPlans_ofABacklog(t *testing.T) {
 			engine := beat(t, j, time.Hour)
 			s.sent = nil
 			_, err := j.Claim(t.Context(), journal.ClaimRequest{
-				Engine: engine, Plans: []journal.PlanHash{aPlan, other}, Parked: []journal.PlanHash{aPlan}, Limit: 100, Backoff: time.Minute,
+				Engine: engine, Plans: []journal.PlanHash{aPlan, other}, Deferred: []journal.PlanHash{aPlan}, Limit: 100, Backoff: time.Minute,
 			})
 			require.NoError(t, err)
 			_, err = j.Stats(t.Context())
@@ -138,7 +138,7 @@ func BenchmarkBacklog(b *testing.B) {
 	for _, kind := range []struct {
 		name, wakeAt string
 		plan         journal.PlanHash
-	}{{"due", due, aPlan}, {"asleep", sleeping, aPlan}, {"parked", due, journal.PlanHash{1}}, {"stranded", due, journal.PlanHash{1}}} {
+	}{{"due", due, aPlan}, {"asleep", sleeping, aPlan}, {"deferred", due, journal.PlanHash{1}}, {"stranded", due, journal.PlanHash{1}}} {
 		for _, analyzed := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/analyzed=%v", kind.name, analyzed), func(b *testing.B) {
 				j, look := open(b, pgjournal.Config{})

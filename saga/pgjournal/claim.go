@@ -79,15 +79,15 @@ func remaining(req journal.ClaimRequest, claimed []stored) journal.ClaimRequest 
 	}
 	next := req
 	next.Limit -= len(claimed)
-	next.Plans, next.Parked = nil, nil
+	next.Plans, next.Deferred = nil, nil
 	for _, plan := range req.Plans {
 		left := req.PerPlan - got[plan]
 		if left <= 0 {
 			continue
 		}
 		next.Plans, next.PerPlan = append(next.Plans, plan), min(next.PerPlan, left)
-		if slices.Contains(req.Parked, plan) {
-			next.Parked = append(next.Parked, plan)
+		if slices.Contains(req.Deferred, plan) {
+			next.Deferred = append(next.Deferred, plan)
 		}
 	}
 	return next
@@ -124,7 +124,7 @@ type candidate struct {
 
 func (j *Journal) claimableOf(ctx context.Context, req journal.ClaimRequest, passed []pgtype.UUID) ([]candidate, error) {
 	st := j.query.claimable.Bind(pgx.NamedArgs{
-		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "parked": hashes(req.Parked), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
+		"engine": uuid(req.Engine), "plans": hashes(req.Plans), "deferred": hashes(req.Deferred), "limit": int64(req.Limit), "per_plan": int64(req.PerPlan),
 		"backoff": req.Backoff, "passed": passed,
 	})
 	return pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c candidate, err error) {

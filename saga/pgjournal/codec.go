@@ -18,7 +18,7 @@ import (
 // is not the value that Seal was given.
 //
 // Inputs and their hashes, results, and entries (with steps, outcomes, error details and the
-// bodies of refusals) are sealed. So are causes of failures, why a saga is stuck or parked, and the reasons in the
+// bodies of refusals) are sealed. So are causes of failures, why a saga is stuck or deferred, and the reasons in the
 // audit log. Each is bound to the ID of its saga, which is made from scope, definition and key, and to
 // its kind. A large result is also
 // bound to its step and its write, and a reason to its verb, step and actor. So Open refuses
@@ -31,9 +31,9 @@ import (
 // If Seal fails nothing is stored. A start then returns an [ErrSeal]. An engine tries a write
 // again, as where the database is away. If Open fails the saga is damaged
 // ([journal.Record].Corrupt). An engine makes it stuck, without a call. An error of Open that
-// matches [errors.ErrUnsupported] says that the key is not there. Then the saga is parked for
-// processes with the key: Record.Parked has the error. So a saga whose key ID is damaged is parked,
-// too, and a person abandons it. A process without a codec parks it too. A panic counts as an error.
+// matches [errors.ErrUnsupported] says that the key is not there. Then the saga is deferred for
+// processes with the key: Record.Deferred has the error. So a saga whose key ID is damaged is deferred,
+// too, and a person abandons it. A process without a codec defers it too. A panic counts as an error.
 // The errors are stored and logged: they must hold no content.
 type Codec interface {
 	Seal(plain, associated []byte) ([]byte, error)
@@ -65,7 +65,7 @@ const (
 	kindLarge     kind = 'r' // a step's result in the side table
 	kindCause     kind = 'c'
 	kindStuckOn   kind = 's'
-	kindParked    kind = 'p'
+	kindDeferred  kind = 'p'
 	kindReason    kind = 'n' // in the audit log
 )
 

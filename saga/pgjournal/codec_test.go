@@ -325,7 +325,7 @@ func TestCodec_badConfig(t *testing.T) {
 
 // An engine executes sealed sagas, one that a transaction stored with the journal's codec as
 // well. One that was stored without it, or with another saga's input, gets stuck, before a
-// call. A process without the codec parks sealed sagas, and harms none.
+// call. A process without the codec defers sealed sagas, and harms none.
 func TestCodec_underAnEngine(t *testing.T) {
 	t.Parallel()
 	codec := aesGCM(t, "k1")
@@ -355,15 +355,15 @@ func TestCodec_underAnEngine(t *testing.T) {
 	without := openOn(t, look, pgjournal.Config{}, func(cfg *pgxpool.Config) { cfg.MaxConns = 8 })
 	e := engineOn(t, without, c)
 	for _, id := range sealed {
-		until(t, "it is parked", func() bool {
+		until(t, "it is deferred", func() bool {
 			r, err := without.Read(t.Context(), id)
 			require.NoError(t, err)
-			return r.Parked != nil
+			return r.Deferred != nil
 		})
 		r, err := j.Read(t.Context(), id)
 		require.NoError(t, err)
 		require.NoError(t, r.Corrupt)
-		require.Contains(t, r.Parked.Detail, "the journal has no codec")
+		require.Contains(t, r.Deferred.Detail, "the journal has no codec")
 	}
 	require.NoError(t, e.Close(t.Context()))
 	plain := enqueued(starters[0], "plain", pgjournal.StartConfig{})

@@ -234,9 +234,9 @@ func contenders(t *testing.T, j *pgjournal.Journal, look *pgxpool.Pool) []conten
 			require.Equal(t, wake, r.DeadlineAt)
 			require.Equal(t, journal.Running, r.Status)
 		}),
-		written("a turn", journal.Write{Status: journal.Compensating, Cause: &cause}, func(t *testing.T, r journal.Record) {
+		written("a failure", journal.Write{Status: journal.Compensating, Cause: &cause}, func(t *testing.T, r journal.Record) {
 			require.Equal(t, journal.Compensating, r.Status)
-			require.False(t, r.Turned.IsZero())
+			require.False(t, r.FailedAt.IsZero())
 			require.True(t, r.FinishedAt.IsZero())
 			require.Equal(t, &cause, r.Cause)
 		}),

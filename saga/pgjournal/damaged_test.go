@@ -20,7 +20,7 @@ var damages = []struct{ name, set, says string }{
 	{"created at infinity", `created_at = 'infinity'`, "created_at is infinity"},
 	{"first claimed at infinity", `first_claimed_at = 'infinity'`, "first_claimed_at is infinity"},
 	{"a deadline at -infinity", `deadline_at = '-infinity'`, "deadline_at is -infinity"},
-	{"turned at infinity", `turned_at = 'infinity'`, "turned_at is infinity"},
+	{"failed at infinity", `failed_at = 'infinity'`, "failed_at is infinity"},
 	{"resumed at -infinity", `resumed_at = '-infinity'`, "resumed_at is -infinity"},
 	{"asleep for ever", `wake_at = 'infinity', engine = '00000000-0000-0000-0000-000000000000'`, "wake_at is infinity"},
 	{"awake since -infinity", `wake_at = '-infinity', engine = '00000000-0000-0000-0000-000000000000'`, "wake_at is -infinity"},

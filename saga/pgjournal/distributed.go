@@ -27,7 +27,7 @@ func (j *Journal) claimableByPlan(ctx context.Context, req journal.ClaimRequest,
 	var all []ranked
 	for _, plan := range req.Plans {
 		st := j.query.claimable.Bind(pgx.NamedArgs{
-			"engine": uuid(req.Engine), "plan": plan[:], "parked": slices.Contains(req.Parked, plan),
+			"engine": uuid(req.Engine), "plan": plan[:], "deferred": slices.Contains(req.Deferred, plan),
 			"limit": int64(min(req.PerPlan, req.Limit)), "backoff": req.Backoff, "passed": passed,
 		})
 		found, err := pgkit.All(ctx, j.db.Pool, st, func(row pgx.CollectableRow) (c ranked, err error) {

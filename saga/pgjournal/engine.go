@@ -51,7 +51,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 	if engine.IsZero() || lease < time.Microsecond || lease > longest {
 		return fmt.Errorf("%w: engine %v, lease %v", ErrArgument, engine, lease)
 	}
-	st := j.query.beat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
+	st := j.query.heartbeat.Bind(pgx.NamedArgs{"engine": uuid(engine), "lease": lease})
 	ok, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, j.db.Writer, st, pgx.RowTo[bool])
 		if err == nil && !ok && j.cfg.Distributed {
@@ -62,7 +62,7 @@ func (j *Journal) Heartbeat(ctx context.Context, engine journal.EngineID, lease 
 	if err == nil && !ok {
 		err = journal.ErrLeaseLost
 	}
-	return wrap("beat", err)
+	return wrap("heartbeat", err)
 }
 
 // Leave implements [journal.Journal], in one statement.

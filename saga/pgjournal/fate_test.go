@@ -120,7 +120,7 @@ func waitsCanceledByAnother(t *testing.T, look *pgxpool.Pool, messages string) {
 	canceled("append, repeated", step)
 	last := journal.Write{Revision: 3, Status: journal.Completed, Keep: time.Hour}
 	canceled("finish", func() error { return j.Append(t.Context(), ownerOf(r), last) })
-	canceled("beat", func() error { return j.Heartbeat(t.Context(), engine, time.Hour) })
+	canceled("heartbeat", func() error { return j.Heartbeat(t.Context(), engine, time.Hour) })
 	start(t, local, journal.EngineID{})
 	canceled("claim", func() error {
 		_, err := j.Claim(t.Context(), journal.ClaimRequest{Engine: engine, Plans: []journal.PlanHash{aPlan}, Limit: 1})

@@ -35,10 +35,10 @@ func TestFinish_isAppend(t *testing.T) {
 	}{
 		{name: "new", entries: []byte("entry"), result: []byte("{}")},
 		{name: "without entries or result", before: "recovery_attempts = 2", entries: []byte{}},
-		{name: "with much behind it", before: "recovery_attempts = 2, entries = 'one', turned_at = now(), cause = 'c', stuck_on = 's', cancel = true", entries: []byte("two")},
+		{name: "with much behind it", before: "recovery_attempts = 2, entries = 'one', failed_at = now(), cause = 'c', stuck_on = 's', cancel = true", entries: []byte("two")},
 		{name: "with an empty result", before: "result = 'r'", entries: []byte{}, result: []byte{}},
 		{name: "with a result", before: "result = 'r'", entries: []byte{}},
-		{name: "turned", before: "status = 2", entries: []byte("entry")},
+		{name: "failed", before: "status = 2", entries: []byte("entry")},
 		{name: "stuck", before: "status = 5", entries: []byte("entry"), refused: true},
 		{name: "over", before: "status = 3, expires_at = now()", entries: []byte("entry"), refused: true},
 		{name: "written meanwhile", before: "revision = 2", entries: []byte("entry"), refused: true},
@@ -72,8 +72,8 @@ func TestFinish_isAppend(t *testing.T) {
 // leftBy is a saga's row without what differs between any two of them.
 func leftBy(t *testing.T, look *pgxpool.Pool, id journal.ID) string {
 	t.Helper()
-	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, first_claimed_at, deadline_at, wake_at, turned_at, finished_at, expires_at}'::text[]
-		|| jsonb_build_object('sleeps', wake_at is not null, 'has turned', turned_at is not null, 'is over', finished_at is not null, 'kept', expires_at - finished_at))::text
+	return queryRow[string](t, look, `select (to_jsonb(s) - '{id, key, created_at, first_claimed_at, deadline_at, wake_at, failed_at, finished_at, expires_at}'::text[]
+		|| jsonb_build_object('sleeps', wake_at is not null, 'has failed', failed_at is not null, 'is over', finished_at is not null, 'kept', expires_at - finished_at))::text
 		from saga s where id = $1`, [16]byte(id))
 }
 
@@ -88,7 +88,7 @@ func finishBy(t *testing.T, look *pgxpool.Pool, form string, o journal.Owner, en
 	}
 	if strings.HasPrefix(form, "append") {
 		args["status"], args["deadline_at"], args["wake_at"], args["cause"], args["stuck_on"] = status, none, none, []byte(nil), []byte(nil)
-		args["turns"], args["ends"] = pgtype.Interval{}, pgtype.Interval{Valid: true}
+		args["fails"], args["ends"] = pgtype.Interval{}, pgtype.Interval{Valid: true}
 	}
 	if strings.HasSuffix(form, "_many") {
 		for name, value := range args {

@@ -20,7 +20,7 @@ var (
 	rowValue    = regexp.MustCompile(`@(\w+)::(\w+) as`)
 	rowSettings = regexp.MustCompile(`(?m)^\s*where set_config\(.*\n`)
 	// A saga that completes changes none of these columns but the status.
-	unfinished = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|turns)::(\w+) as`)
+	unfinished = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|fails)::(\w+) as`)
 	finished   = strings.NewReplacer("@status::smallint as", "3::smallint as", "@ends::interval as", "interval '0' as")
 )
 

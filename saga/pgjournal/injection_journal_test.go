@@ -59,7 +59,7 @@ var operations = []operation{
 		w := journal.Write{Revision: 2, Status: journal.Completed, Result: []byte("1"), Keep: time.Hour}
 		return r.ID, func(ctx context.Context) error { return j.Append(ctx, ownerOf(r), w) }
 	}, at(journal.Completed, 2)},
-	{"beat", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
+	{"heartbeat", func(t *testing.T, j journal.Journal) (journal.ID, func(context.Context) error) {
 		r := start(t, j, beat(t, j, time.Hour))
 		return r.ID, func(ctx context.Context) error { return j.Heartbeat(ctx, r.Engine, time.Hour) }
 	}, at(journal.Running, 1)},

@@ -187,7 +187,7 @@ func TestPoison(t *testing.T) {
 			})
 			p.end(t)
 			require.LessOrEqual(t, deaths, todo.MaxRecoveryAttempts, "processes that died")
-			require.Equal(t, journal.ReasonPoisoned, r.StuckOn.Reason)
+			require.Equal(t, journal.ReasonRecoveryAttempts, r.StuckOn.Reason)
 			break
 		}
 		require.ErrorContains(t, err, "killed", "%s", &p.out)

@@ -27,7 +27,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 	engine := uuid(req.Engine)
 	engine.Valid = !req.Engine.IsZero()
 	st := j.query.list.Bind(pgx.NamedArgs{
-		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "parked": req.Parked,
+		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "deferred": req.Deferred,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
 	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanStored)

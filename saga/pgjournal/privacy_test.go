@@ -24,7 +24,7 @@ import (
 
 var canaries = []string{
 	"canary-input", "canary-result", "canary-large", "canary-detail", "canary-problem", "canary-cause",
-	"canary-stuck", "canary-forced", "canary-reason", "canary-out", "canary-parked", "canary-woken", "canary-why",
+	"canary-stuck", "canary-forced", "canary-reason", "canary-out", "canary-deferred", "canary-woken", "canary-why",
 	"canary-body", "canary-body-cause", "canary-body-stuck",
 }
 
@@ -63,9 +63,9 @@ func sagasOfAllKinds(t *testing.T, j journal.Journal) (running, over journal.Rec
 	require.NoError(t, err)
 	require.True(t, won)
 	write(t, j, put("stays stuck"), journal.Write{Status: journal.Stuck, StuckOn: obstacle})
-	parked := put("parked")
-	require.NoError(t, j.Append(t.Context(), ownerOf(parked), journal.Write{
-		Revision: parked.Revision + 1, Park: &journal.Failure{Reason: journal.ReasonNewer, Detail: "canary-parked"},
+	deferred := put("deferred")
+	require.NoError(t, j.Append(t.Context(), ownerOf(deferred), journal.Write{
+		Revision: deferred.Revision + 1, Defer: &journal.Failure{Reason: journal.ReasonNewer, Detail: "canary-deferred"},
 	}))
 	waits := put("waits")
 	_, won, err = j.Change(t.Context(), journal.Change{
@@ -114,11 +114,11 @@ func TestPrivacy_dumpOfTheTables(t *testing.T) {
 				require.Equal(t, "canary-why", audit[0].Reason)
 				require.Equal(t, "canary-reason", audit[1].Reason)
 				require.NoError(t, errors.Join(audit[0].Corrupt, audit[1].Corrupt))
-				parked, err := j.List(t.Context(), journal.ListRequest{Parked: true, Limit: 10})
+				deferred, err := j.List(t.Context(), journal.ListRequest{Deferred: true, Limit: 10})
 				require.NoError(t, err)
-				require.Len(t, parked, 1)
-				require.NoError(t, parked[0].Corrupt)
-				require.Equal(t, "canary-parked", parked[0].Parked.Detail)
+				require.Len(t, deferred, 1)
+				require.NoError(t, deferred[0].Corrupt)
+				require.Equal(t, "canary-deferred", deferred[0].Deferred.Detail)
 			})
 		}
 	}

@@ -11,19 +11,19 @@ var queryFiles embed.FS
 
 // queries are the files of query/, ready for one schema.
 type queries struct {
-	plan, readPlan                  pgkit.Query
-	beat, leave                     pgkit.Query
-	start, append, finish           form
-	startTx, started                pgkit.Query
-	appendResults, compact, park    pgkit.Query
-	flush                           pgkit.Query
-	read, confirm, results, entries pgkit.Query
-	byIndex, claimable, claim       pgkit.Query
-	list, stats                     pgkit.Query
-	change, wake                    pgkit.Query
-	auditLog, pruneAudit            pgkit.Query
-	sweep, sweepEngines             pgkit.Query
-	enroll, owners, endLeases       pgkit.Query // for distributed tables alone
+	plan, readPlan                    pgkit.Query
+	heartbeat, leave                  pgkit.Query
+	start, append, finish             form
+	startTx, started                  pgkit.Query
+	appendResults, compact, deferSaga pgkit.Query
+	flush                             pgkit.Query
+	read, confirm, results, entries   pgkit.Query
+	byIndex, claimable, claim         pgkit.Query
+	list, stats                       pgkit.Query
+	change, wake                      pgkit.Query
+	auditLog, pruneAudit              pgkit.Query
+	sweep, sweepEngines               pgkit.Query
+	enroll, owners, endLeases         pgkit.Query // for distributed tables alone
 }
 
 var (
@@ -69,12 +69,12 @@ func (q *queries) files() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
 		"plan":           &q.plan,
 		"read_plan":      &q.readPlan,
-		"beat":           &q.beat,
+		"heartbeat":      &q.heartbeat,
 		"leave":          &q.leave,
 		"started":        &q.started,
 		"append_results": &q.appendResults,
 		"compact":        &q.compact,
-		"park":           &q.park,
+		"defer":          &q.deferSaga,
 		"flush":          &q.flush,
 		"read":           &q.read,
 		"confirm":        &q.confirm,

@@ -44,8 +44,8 @@ func (s sealer) scanFound(row pgx.CollectableRow) (f found, err error) {
 	return f, nil
 }
 
-// parkedEngine stands in the rows of parked sagas for the engine.
-var parkedEngine = journal.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+// deferredEngine stands in the rows of deferred sagas for the engine.
+var deferredEngine = journal.EngineID{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 
 // columns takes one row.
 type columns struct {
@@ -60,7 +60,7 @@ type columns struct {
 	recoveryAttempts                                                                int32
 	cancel, clean                                                                   bool
 	now                                                                             time.Time
-	createdAt, firstClaimed, deadline, turned, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
+	createdAt, firstClaimed, deadline, failed, resumed, wake, finishedAt, expiresAt pgtype.Timestamptz
 	entries, cause, stuckOn, result                                                 []byte
 }
 
@@ -68,7 +68,7 @@ func (c *columns) targets() []any {
 	return []any{
 		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
 		&c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
-		&c.createdAt, &c.firstClaimed, &c.deadline, &c.turned, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
+		&c.createdAt, &c.firstClaimed, &c.deadline, &c.failed, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
 		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
 	}
 }
@@ -79,7 +79,7 @@ func (c *columns) stored() stored {
 	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
-		Turned: fromTimestamp(c.turned), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
+		FailedAt: fromTimestamp(c.failed), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
 		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
 	}}

@@ -43,7 +43,7 @@ func TestStatements_needNoSession(t *testing.T) {
 			require.True(t, strings.HasSuffix(call, ", true)"), "%s: %s outlives its transaction", file, call)
 		}
 		require.Truef(t, strings.HasPrefix(string(text), "-- "), "%s does not say what it does", file)
-		if !strings.Contains(file, "beat") && !strings.Contains(file, "leave") {
+		if !strings.Contains(file, "heartbeat") && !strings.Contains(file, "leave") {
 			require.NotContains(t, sql, "do update", "%s: a duplicate would write", file)
 		}
 	}
@@ -111,7 +111,7 @@ func TestStatementsPerMethod(t *testing.T) {
 		return j.Append(t.Context(), ownerOf(r), w)
 	})
 	count(1, "read", func() error { _, err := j.Read(t.Context(), r.ID); return err })
-	count(1, "beat", func() error { return j.Heartbeat(t.Context(), engine, time.Minute) })
+	count(1, "heartbeat", func() error { return j.Heartbeat(t.Context(), engine, time.Minute) })
 	for range 20 {
 		start(t, j, journal.EngineID{})
 	}
@@ -134,7 +134,7 @@ func TestStatementsPerMethod(t *testing.T) {
 }
 
 // Writes of steps and of undos change no indexed column. They find room on their page, even if
-// many sagas are written at once. All writes but the turn and the last write of each saga are
+// many sagas are written at once. All writes but the failure and the last write of each saga are
 // HOT. The server is this test's own: a transaction in another database, too, keeps dead rows in
 // their place.
 func TestWritesAreHOT(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWritesAreHOT(t *testing.T) {
 	const steps = sagas * (writes - 2)
 	require.GreaterOrEqual(t, hot, steps*90/100, "HOT updates of %d; an index on what one of them changes would leave three quarters", steps)
 	t.Logf("%d of %d are HOT, %d bytes of the table a saga", hot, steps, queryRow[int64](t, look, "select pg_relation_size('saga')")/sagas)
-	require.LessOrEqual(t, hot, steps, "the turn and the last one change an index")
+	require.LessOrEqual(t, hot, steps, "the failure and the last one change an index")
 }
 
 // No other index than these six; none may come to name a column that the writes of

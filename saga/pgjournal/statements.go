@@ -24,7 +24,7 @@ type owned struct {
 
 	log    []byte
 	large  [][]byte // results for the side table
-	stored struct{ cause, stuckOn, park, result []byte }
+	stored struct{ cause, stuckOn, deferred, result []byte }
 }
 
 func (s sealer) owned(o journal.Owner, w journal.Write) (owned, error) {
@@ -43,7 +43,7 @@ func (s sealer) owned(o journal.Owner, w journal.Write) (owned, error) {
 	}{
 		{&sealed.stored.cause, packFailure(w.Cause), kindCause},
 		{&sealed.stored.stuckOn, packFailure(w.StuckOn), kindStuckOn},
-		{&sealed.stored.park, packFailure(w.Park), kindParked},
+		{&sealed.stored.deferred, packFailure(w.Defer), kindDeferred},
 		{&sealed.stored.result, w.Result, kindResult},
 	} {
 		if *f.into, err = s.seal(f.plain, f.kind, o.ID); err != nil {
@@ -126,7 +126,7 @@ var appendColumns = append([]column[owned]{
 	col("wake_at", func(w *owned) pgtype.Timestamptz { return timestamp(w.WakeAt) }),
 	col("cause", func(w *owned) []byte { return w.stored.cause }),
 	col("stuck_on", func(w *owned) []byte { return w.stored.stuckOn }),
-	col("turns", func(w *owned) pgtype.Interval { return fromNow(0, w.Status == journal.Compensating) }),
+	col("fails", func(w *owned) pgtype.Interval { return fromNow(0, w.Status == journal.Compensating) }),
 	col("ends", func(w *owned) pgtype.Interval { return fromNow(0, w.Status > journal.Compensating) }),
 }, finishColumns...)
 
@@ -148,10 +148,10 @@ func (s statements) appendResults(w owned) pgkit.Statement {
 	return s.query.appendResults.Bind(pgx.NamedArgs{"id": uuid(w.ID), "fence": w.Fence, "revision": w.Revision, "large": w.large})
 }
 
-func (s statements) park(w owned) pgkit.Statement {
-	return s.query.park.Bind(pgx.NamedArgs{
+func (s statements) deferSaga(w owned) pgkit.Statement {
+	return s.query.deferSaga.Bind(pgx.NamedArgs{
 		"id": uuid(w.ID), "engine": uuid(w.Engine), "fence": w.Fence, "revision": w.Revision,
-		"park": w.stored.park, "lock_timeout": s.lockTimeout,
+		"deferred": w.stored.deferred, "lock_timeout": s.lockTimeout,
 	})
 }
 

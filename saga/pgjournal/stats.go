@@ -44,8 +44,8 @@ func (c count) addTo(stats *journal.Stats) {
 		return
 	}
 	switch c.of {
-	case "parked":
-		stats.Parked = c.n
+	case "deferred":
+		stats.Deferred = c.n
 		stats.Unowned = min(stats.Unowned+c.n, journal.StatsLimit)
 		return
 	case "asleep":

@@ -102,7 +102,7 @@ func (c *columns) unpackStanding(s *stored, found *damage) {
 			found.note(fmt.Errorf("expires_at of a saga that is %v", s.Status))
 		}
 	}
-	unowned := s.Engine.IsZero() || s.Engine == parkedEngine
+	unowned := s.Engine.IsZero() || s.Engine == deferredEngine
 	if c.version < 0 || c.fence < 0 || c.fence == 0 && !unowned || c.revision < 1 || c.recoveryAttempts < 0 {
 		found.note(fmt.Errorf("version %d, fence %d, revision %d, recovery_attempts %d", c.version, c.fence, c.revision, c.recoveryAttempts))
 	}
@@ -114,7 +114,7 @@ func (c *columns) checkTimes(found *damage) {
 		column string
 		at     pgtype.Timestamptz
 	}{
-		{"created_at", c.createdAt}, {"first_claimed_at", c.firstClaimed}, {"deadline_at", c.deadline}, {"turned_at", c.turned},
+		{"created_at", c.createdAt}, {"first_claimed_at", c.firstClaimed}, {"deadline_at", c.deadline}, {"failed_at", c.failed},
 		{"resumed_at", c.resumed}, {"wake_at", c.wake}, {"finished_at", c.finishedAt}, {"expires_at", c.expiresAt},
 	} {
 		if t.at.Valid && t.at.InfinityModifier != pgtype.Finite {
@@ -128,20 +128,20 @@ func (c *columns) unpackFailures(s *stored, found *damage) {
 	if s.Cause, err = c.sealer.failure(s.ID, c.cause, kindCause); err != nil {
 		found.note(fmt.Errorf("cause %w", err))
 	}
-	if s.Engine != parkedEngine {
+	if s.Engine != deferredEngine {
 		if s.StuckOn, err = c.sealer.failure(s.ID, c.stuckOn, kindStuckOn); err != nil {
 			found.note(fmt.Errorf("stuck_on %w", err))
 		}
 		return
 	}
-	// A process without the codec parks sealed sagas, with a reason that is not sealed.
+	// A process without the codec defers sealed sagas, with a reason that is not sealed.
 	s.Engine = journal.EngineID{}
 	reason := c.sealer
 	reason.acceptPlain = true
-	if s.Parked, err = reason.failure(s.ID, c.stuckOn, kindParked); err != nil {
+	if s.Deferred, err = reason.failure(s.ID, c.stuckOn, kindDeferred); err != nil {
 		found.note(fmt.Errorf("stuck_on %w", err))
 	}
-	s.Parked = cmp.Or(s.Parked, &journal.Failure{Reason: journal.ReasonNewer})
+	s.Deferred = cmp.Or(s.Deferred, &journal.Failure{Reason: journal.ReasonNewer})
 }
 
 // failure opens a failure and reads it.

@@ -36,7 +36,7 @@ func TestZombie(t *testing.T) {
 			{false, killPoint{When: atStepBoundary, N: 4}, saga.EventLeaseLost}, // after it
 			{false, killPoint{When: beforeWrite, N: 2}, saga.EventWriteRefused},
 			{false, killPoint{When: beforeWrite, N: 3}, saga.EventWriteRefused}, // with the end
-			{true, killPoint{When: beforeWrite, N: 3}, saga.EventWriteRefused},  // with the turn
+			{true, killPoint{When: beforeWrite, N: 3}, saga.EventWriteRefused},  // with the failure
 			{true, killPoint{When: duringCall, N: 4}, saga.EventLeaseLost},      // the first undo
 			{true, killPoint{When: beforeWrite, N: 4}, saga.EventWriteRefused},
 		} {

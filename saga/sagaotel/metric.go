@@ -65,7 +65,7 @@ func (m *meters) count(ctx context.Context, e saga.Event) {
 		if e.To.Final() || e.To == journal.Stuck {
 			m.sagas.Record(ctx, e.Age.Seconds(), options.record...)
 		}
-	case saga.EventParked: // a gauge has the number
+	case saga.EventDeferred: // a gauge has the number
 	case saga.EventSwept, saga.EventTookOver:
 		m.events.Add(ctx, int64(e.Count), metric.WithAttributes(attrEvent.String(eventName(e.Kind))))
 	default:
@@ -114,8 +114,8 @@ var statuses = []journal.Status{
 
 // gauges are the instruments of a journal.
 type gauges struct {
-	up, sagas, unowned, parked, asleep metric.Int64ObservableGauge
-	oldest                             metric.Float64ObservableGauge
+	up, sagas, unowned, deferred, asleep metric.Int64ObservableGauge
+	oldest                               metric.Float64ObservableGauge
 }
 
 // Watch adds the journal's numbers to the metrics, until [Observer.Close]. The journal is asked at each reading: one
@@ -130,11 +130,11 @@ func (o *Observer) Watch(s Source) error {
 		return i
 	}
 	g := &gauges{
-		up:      count(&errs[0], "fanonce.saga.journal.up", "", "1 if the journal answered, else 0."),
-		sagas:   count(&errs[1], "fanonce.saga.sagas", "{saga}", "Sagas by status."),
-		unowned: count(&errs[2], "fanonce.saga.unowned", "{saga}", "Sagas that wait for an engine."),
-		parked:  count(&errs[3], "fanonce.saga.parked", "{saga}", "Sagas that wait for another build."),
-		asleep:  count(&errs[4], "fanonce.saga.asleep", "{saga}", "Sagas that nobody may claim yet."),
+		up:       count(&errs[0], "fanonce.saga.journal.up", "", "1 if the journal answered, else 0."),
+		sagas:    count(&errs[1], "fanonce.saga.sagas", "{saga}", "Sagas by status."),
+		unowned:  count(&errs[2], "fanonce.saga.unowned", "{saga}", "Sagas that wait for an engine."),
+		deferred: count(&errs[3], "fanonce.saga.deferred", "{saga}", "Sagas that wait for another build."),
+		asleep:   count(&errs[4], "fanonce.saga.asleep", "{saga}", "Sagas that nobody may claim yet."),
 	}
 	g.oldest, errs[5] = o.meter.Float64ObservableGauge("fanonce.saga.oldest_unfinished", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest saga that is not over; 0 if there is none."))
@@ -144,7 +144,7 @@ func (o *Observer) Watch(s Source) error {
 	registration, err := o.meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
 		g.read(ctx, s, to)
 		return nil // an error would be logged at each reading, and up says it
-	}, g.up, g.sagas, g.unowned, g.parked, g.asleep, g.oldest)
+	}, g.up, g.sagas, g.unowned, g.deferred, g.asleep, g.oldest)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (g *gauges) read(ctx context.Context, s Source, to metric.Observer) {
 		to.ObserveInt64(g.sagas, stats.ByStatus[status], metric.WithAttributes(attrStatus.String(status.String())))
 	}
 	to.ObserveInt64(g.unowned, stats.Unowned)
-	to.ObserveInt64(g.parked, stats.Parked)
+	to.ObserveInt64(g.deferred, stats.Deferred)
 	to.ObserveInt64(g.asleep, stats.Asleep)
 	to.ObserveFloat64(g.oldest, stats.OldestUnfinished.Seconds())
 }

@@ -29,7 +29,7 @@ import (
 //   - a call takes effect twice,
 //   - a completed saga lacks an effect, or has one undone,
 //   - a compensated saga has an effect that is not undone, or comes late,
-//   - something is undone past the pivot, before the saga turned, or although
+//   - something is undone past the pivot, before the saga failed, or although
 //     it was refused,
 //   - a step is undone before one that ran after it,
 //   - a step begins after Cancel has returned, or in a saga that goes back,

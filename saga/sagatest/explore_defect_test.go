@@ -162,7 +162,7 @@ var plantedDefects = []planted{
 		}
 	})},
 	{"does not name the forward key", "inventory.reserve is refused", requests(func(_ int32, header http.Header) { header.Del(wire.HeaderCancels) })},
-	{"does not write the turn", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
+	{"does not write the failure", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
 		if w.Status == journal.Compensating {
 			w.Status, w.Cause = 0, nil
 		}
@@ -254,7 +254,7 @@ var plantedDefects = []planted{
 			return claimed, err
 		}
 	})},
-	{"says compensated when it turns", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
+	{"says compensated when it fails", "inventory.reserve is refused", writes(func(_ journal.Record, w *journal.Write) {
 		if w.Status == journal.Compensating {
 			w.Status, w.Keep = journal.Compensated, time.Hour
 		}

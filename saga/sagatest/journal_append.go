@@ -64,7 +64,7 @@ func finished(status journal.Status) func(c *check) journal.Record {
 
 var appendRules = []rule{
 	{"append: what is written is there, and nothing else changes", appendIsRecorded},
-	{"append: an outcome and the turn are one write", appendTurns},
+	{"append: an outcome and the failure are one write", appendFails},
 	{"append: how a saga ends", appendEnds},
 	{"append: with WakeAt it gives the saga up", appendGivesUp},
 	{"append: repeated after a lost answer it knows itself", appendRepeated},
@@ -100,19 +100,19 @@ func appendIsRecorded(c *check) {
 	c.wantSame("after an empty write", c.append(got, journal.Write{}), want3)
 }
 
-func appendTurns(c *check) {
+func appendFails(c *check) {
 	r := c.started()
 	entry := journal.Entry{Step: "c.d", Outcome: retry.Rejected, Attempts: 1, Status: 402}
 	got := c.append(r, journal.Write{
 		Entries: []journal.Entry{entry}, Status: journal.Compensating, Cause: &failed, DeadlineAt: r.Now.Add(24 * time.Hour),
 	})
 	expect := r
-	expect.Revision, expect.Status, expect.Turned = 2, journal.Compensating, got.Turned
+	expect.Revision, expect.Status, expect.FailedAt = 2, journal.Compensating, got.FailedAt
 	expect.Cause, expect.DeadlineAt, expect.Entries = &failed, r.Now.Add(24*time.Hour), []journal.Entry{entry}
-	c.wantSame("the turned saga", got, expect)
-	c.wantDuring("Turned", got.Turned, r, got)
+	c.wantSame("the failed saga", got, expect)
+	c.wantDuring("FailedAt", got.FailedAt, r, got)
 	later := c.append(got, journal.Write{Entries: []journal.Entry{ok("a.b")}})
-	want(c, "Turned is the first turn", later.Turned.Sub(got.Turned).Abs() < time.Microsecond, true)
+	want(c, "FailedAt is the first failure", later.FailedAt.Sub(got.FailedAt).Abs() < time.Microsecond, true)
 	c.wantFailure("Cause", later.Cause, failed)
 }
 
@@ -248,7 +248,7 @@ func appendBodies(c *check) {
 	for range 2 {
 		refused.Body, cause.Body, obstacle.Body = body(journal.MaxBodyBytes), body(journal.MaxBodyBytes), body(8)
 		expect := was
-		expect.Revision, expect.Status, expect.Turned = 2, journal.Compensating, r.Turned
+		expect.Revision, expect.Status, expect.FailedAt = 2, journal.Compensating, r.FailedAt
 		expect.Entries, expect.Cause, expect.StuckOn = []journal.Entry{refused, tooLong}, &cause, &obstacle
 		c.wantSame("the saga", r, expect)
 		clear(r.Entries[0].Body)

@@ -36,7 +36,7 @@ func claimWaitsForTheLease(c *check) {
 	})
 	want(c, "claimed", claimed[0].ID, r.ID)
 	if held := claimed[0].Now.Sub(before); held < brief-5*time.Millisecond {
-		c.Fatalf("claimed %v after the beat at the latest, before the lease of %v ended", held, brief)
+		c.Fatalf("claimed %v after the heartbeat at the latest, before the lease of %v ended", held, brief)
 	}
 	want(c, "RecoveryAttempts", claimed[0].RecoveryAttempts, 1)
 	c.started()

@@ -25,7 +25,7 @@ var defects = []defect{
 			_ = m.Journal.Heartbeat(ctx, engine, lease)
 			return ctx.Err()
 		}
-	}, []string{"beat: a lease that ended is not given again"}},
+	}, []string{"heartbeat: a lease that ended is not given again"}},
 	{"extends no lease", func(m *mutant) {
 		seen := make(map[journal.EngineID]bool)
 		m.beat = func(ctx context.Context, engine journal.EngineID, lease time.Duration) error {
@@ -35,7 +35,7 @@ var defects = []defect{
 			seen[engine] = true
 			return m.Journal.Heartbeat(ctx, engine, lease)
 		}
-	}, []string{"beat: it extends a lease"}},
+	}, []string{"heartbeat: it extends a lease"}},
 	{"lets nobody leave", func(m *mutant) {
 		m.leave = func(context.Context, journal.EngineID) error { return nil }
 	}, []string{"leave: its sagas are unowned at once, and nobody died", "claim: not without a lease"}},
@@ -117,7 +117,7 @@ var defects = []defect{
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
-	}, []string{"append: bodies of refusals survive", "append: an outcome and the turn are one write", "append: how a saga ends"}},
+	}, []string{"append: bodies of refusals survive", "append: an outcome and the failure are one write", "append: how a saga ends"}},
 	{"holds the writer's bodies", func(m *mutant) {
 		var held []journal.Entry
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
@@ -157,14 +157,14 @@ var defects = []defect{
 			return err
 		}
 	}, []string{"append: with WakeAt it gives the saga up"}},
-	{"does not keep the turn", func(m *mutant) {
+	{"does not keep the failure", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			if w.Status == journal.Compensating {
 				w.Status = 0
 			}
 			return m.Journal.Append(ctx, o, w)
 		}
-	}, []string{"append: an outcome and the turn are one write"}},
+	}, []string{"append: an outcome and the failure are one write"}},
 	{"loses why a saga is stuck", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.StuckOn = nil
@@ -433,27 +433,27 @@ var defects = []defect{
 			return st, err
 		}
 	}, []string{"stats: they count"}},
-	{"keeps the engine of a parked saga", func(m *mutant) {
+	{"keeps the engine of a deferred saga", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
-			w.Park = nil
+			w.Defer = nil
 			return m.Journal.Append(ctx, o, w)
 		}
 	}, []string{
-		"park: the saga has no engine, and says why", "park: only a claim that asks for parked sagas gets one",
+		"defer: the saga has no engine, and says why", "defer: only a claim that asks for deferred sagas gets one",
 	}},
-	{"claims parked sagas as any other", func(m *mutant) {
+	{"claims deferred sagas as any other", func(m *mutant) {
 		m.claim = func(ctx context.Context, req journal.ClaimRequest) ([]journal.Record, error) {
-			req.Parked = req.Plans
+			req.Deferred = req.Plans
 			return m.Journal.Claim(ctx, req)
 		}
-	}, []string{"park: only a claim that asks for parked sagas gets one"}},
-	{"keeps a saga parked that somebody changed", func(m *mutant) {
+	}, []string{"defer: only a claim that asks for deferred sagas gets one"}},
+	{"keeps a saga deferred that somebody changed", func(m *mutant) {
 		m.change = func(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 			r, won, err := m.Journal.Change(ctx, c)
-			r.Parked = &newer
+			r.Deferred = &newer
 			return r, won, err
 		}
-	}, []string{"park: a change of the saga ends it"}},
+	}, []string{"defer: a change of the saga ends it"}},
 	{"sweeps what it should keep", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.Keep = gone

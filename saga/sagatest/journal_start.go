@@ -11,8 +11,8 @@ import (
 
 var leaseRules = []rule{
 	{"plan: the first is kept", firstPlanIsKept},
-	{"beat: a lease that ended is not given again", endedLeaseStaysEnded},
-	{"beat: it extends a lease", beatExtends},
+	{"heartbeat: a lease that ended is not given again", endedLeaseStaysEnded},
+	{"heartbeat: it extends a lease", heartbeatExtends},
 	{"leave: its sagas are unowned at once, and nobody died", leaveMakesUnowned},
 }
 
@@ -43,7 +43,7 @@ func endedLeaseStaysEnded(c *check) {
 	c.wantErr("Heartbeat after Leave", c.journal.Heartbeat(c.Context(), engine, long), journal.ErrLeaseLost)
 }
 
-func beatExtends(c *check) {
+func heartbeatExtends(c *check) {
 	engine := c.heartbeat(time.Second)
 	r := c.start(engine)
 	c.must("Heartbeat again", c.journal.Heartbeat(c.Context(), engine, long))

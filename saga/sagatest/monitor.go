@@ -20,7 +20,7 @@ type monitor struct {
 	network  roundTripper
 	services *Services
 	id       journal.ID    // of the saga
-	unseen   time.Duration // time after the turn; then a step of unknown outcome may be undone
+	unseen   time.Duration // time after the failure; then a step of unknown outcome may be undone
 	steps    []saga.StepInfo
 	edges    bool // only the beginning and the end of the saga are in the journal
 
@@ -149,7 +149,7 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 		m.violation("%s was called before the plan was stored", info.Step)
-	case undo && r.Turned.IsZero():
+	case undo && r.FailedAt.IsZero():
 		m.violation("%s is undone, and the journal says that the saga goes on", info.Step)
 	case undo:
 		m.resolved(info.Step, r)
@@ -181,7 +181,7 @@ func (m *monitor) resolved(step string, r journal.Record) {
 		if e.Step != step || e.Undo {
 			continue
 		}
-		if e.Pending && r.Now.Sub(r.Turned) < m.unseen && !m.spent(e, r) {
+		if e.Pending && r.Now.Sub(r.FailedAt) < m.unseen && !m.spent(e, r) {
 			m.violation("%s is undone before it is known how its call ended", step)
 		}
 		return

@@ -104,7 +104,7 @@ func (m *meters) count(ctx context.Context, r *route, e server.Event) {
 
 // states are the states of records, so that each has a number, even if it is 0.
 var states = []store.State{
-	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StatePoisoned, store.StateCancelled,
+	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateQuarantined, store.StateCancelled,
 }
 
 // gauges are the instruments of the store.
@@ -145,7 +145,7 @@ func watch(meter metric.Meter, s store.Store) (metric.Registration, error) {
 func (g *gauges) read(ctx context.Context, s store.Store, to metric.Observer) {
 	need, errNeed := s.Attention(ctx)
 	if errNeed == nil {
-		for reason, n := range map[string]int64{"unknown": need.Unknown, "poisoned": need.Poisoned, "dead_letter": need.DeadLetters} {
+		for reason, n := range map[string]int64{"unknown": need.Unknown, "quarantined": need.Quarantined, "dead_letter": need.DeadLetters} {
 			to.ObserveInt64(g.attention, n, metric.WithAttributes(attrReason.String(reason)))
 		}
 		to.ObserveFloat64(g.oldestAttention, need.Oldest.Seconds())

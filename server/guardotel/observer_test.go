@@ -216,7 +216,7 @@ func TestMetrics(t *testing.T) {
 		"fanonce.store.attention{fanonce.reason=unknown}":                         1,
 		"fanonce.store.records{fanonce.state=completed}":                          1,
 		"fanonce.store.records{fanonce.state=unknown}":                            1,
-		"fanonce.store.records{fanonce.state=poisoned}":                           0,
+		"fanonce.store.records{fanonce.state=quarantined}":                        0,
 		"fanonce.store.async_standbys{}":                                          0,
 		"fanonce.store.up{}":                                                      1,
 	} {

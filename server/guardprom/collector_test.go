@@ -75,14 +75,14 @@ fanonce_guard_events_total{fanonce_event="unknown",fanonce_route="orders"} 1
 # HELP fanonce_store_attention Keys that need a person, by reason.
 # TYPE fanonce_store_attention gauge
 fanonce_store_attention{fanonce_reason="dead_letter"} 0
-fanonce_store_attention{fanonce_reason="poisoned"} 0
+fanonce_store_attention{fanonce_reason="quarantined"} 0
 fanonce_store_attention{fanonce_reason="unknown"} 1
 # HELP fanonce_store_records Records by state.
 # TYPE fanonce_store_records gauge
 fanonce_store_records{fanonce_state="cancelled"} 0
 fanonce_store_records{fanonce_state="completed"} 1
 fanonce_store_records{fanonce_state="in_progress"} 0
-fanonce_store_records{fanonce_state="poisoned"} 0
+fanonce_store_records{fanonce_state="quarantined"} 0
 fanonce_store_records{fanonce_state="released"} 0
 fanonce_store_records{fanonce_state="unknown"} 1
 # HELP fanonce_store_up 1 if the store answered this scrape, else 0.

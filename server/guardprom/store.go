@@ -48,7 +48,7 @@ func (m *storeMetrics) describe(to chan<- *prometheus.Desc) {
 
 // states are the states of records, so that each has a number, even if it is 0.
 var states = []store.State{
-	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StatePoisoned, store.StateCancelled,
+	store.StateInProgress, store.StateCompleted, store.StateReleased, store.StateUnknown, store.StateQuarantined, store.StateCancelled,
 }
 
 func (m *storeMetrics) collect(to chan<- prometheus.Metric) {
@@ -62,7 +62,7 @@ func (m *storeMetrics) collect(to chan<- prometheus.Metric) {
 	}
 	if err == nil {
 		gauge(m.attention, float64(need.Unknown), "unknown")
-		gauge(m.attention, float64(need.Poisoned), "poisoned")
+		gauge(m.attention, float64(need.Quarantined), "quarantined")
 		gauge(m.attention, float64(need.DeadLetters), "dead_letter")
 		gauge(m.oldestAttention, need.Oldest.Seconds())
 	}

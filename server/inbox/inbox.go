@@ -61,7 +61,7 @@ type Config struct {
 	// record; the rows of the attempts are rolled back. It is called at least once. After its error the broker must
 	// deliver the message again. nil: the message is recorded as dead, and nothing else happens.
 	//
-	// A message that cannot run at all (poisoned, reused, cancelled or of unknown outcome) has its dead letter in a
+	// A message that cannot run at all (quarantined, reused, cancelled or of unknown outcome) has its dead letter in a
 	// run with a key of its own. The letter is written once for one payload. An Opaque inbox writes it like a Keyed
 	// one.
 	DeadLetter func(ctx context.Context, m Message, cause error) error

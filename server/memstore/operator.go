@@ -42,7 +42,7 @@ func listed(r store.Record, req store.ListRequest, deadLetter bool, now time.Tim
 	case req.DeadLetters:
 		states = []store.State{store.StateCompleted}
 	case len(states) == 0 && !children:
-		states = []store.State{store.StateUnknown, store.StatePoisoned, store.StateInProgress}
+		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
 	}
 	long := children || req.Running > 0 && !now.Before(r.CreatedAt.Add(req.Running))
 	return (len(states) == 0 || slices.Contains(states, r.State)) &&
@@ -66,8 +66,8 @@ func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
 		switch {
 		case r.State == store.StateUnknown:
 			a.Unknown++
-		case r.State == store.StatePoisoned:
-			a.Poisoned++
+		case r.State == store.StateQuarantined:
+			a.Quarantined++
 		case s.dead[id]:
 			a.DeadLetters++
 		default:

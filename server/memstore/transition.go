@@ -119,7 +119,7 @@ func stale(r store.Record, now time.Time) bool {
 
 // resolvable reports that no request can move r on, and no live owner runs it.
 func resolvable(r store.Record, now time.Time) bool {
-	return r.State == store.StateUnknown || r.State == store.StatePoisoned || dead(r, now)
+	return r.State == store.StateUnknown || r.State == store.StateQuarantined || dead(r, now)
 }
 
 // resolved is r after a person's or reconciler's resolution.

@@ -134,7 +134,7 @@ func TestLock_timeout(t *testing.T) {
 			return err
 		}},
 		{"Quarantine", func(ctx context.Context, s *memstore.Store) error {
-			_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: store.ID{1}, From: 1, To: store.StatePoisoned})
+			_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: store.ID{1}, From: 1, To: store.StateQuarantined})
 			return err
 		}},
 		{"Settle", func(ctx context.Context, s *memstore.Store) error {

@@ -42,7 +42,7 @@ func checkLease(lease time.Duration) error {
 }
 
 func checkQuarantine(to store.State) error {
-	if to != store.StateUnknown && to != store.StatePoisoned {
+	if to != store.StateUnknown && to != store.StateQuarantined {
 		return fmt.Errorf("%w: cannot quarantine to State %d", ErrArgument, to)
 	}
 	return nil

@@ -133,7 +133,7 @@ func hasNotes(req store.ListRequest) bool {
 		return false
 	}
 	return req.DeadLetters || len(req.States) > 0 && !slices.ContainsFunc(req.States, func(state store.State) bool {
-		return state != store.StateUnknown && state != store.StatePoisoned
+		return state != store.StateUnknown && state != store.StateQuarantined
 	})
 }
 
@@ -154,8 +154,8 @@ func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
 		switch c.state {
 		case int16(store.StateUnknown):
 			a.Unknown = c.count
-		case int16(store.StatePoisoned):
-			a.Poisoned = c.count
+		case int16(store.StateQuarantined):
+			a.Quarantined = c.count
 		default:
 			a.DeadLetters = c.count
 		}

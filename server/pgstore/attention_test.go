@@ -18,7 +18,7 @@ import (
 
 var (
 	givenUp    = store.Settlement{State: store.StateUnknown, MaybeRan: true}
-	needPerson = []store.State{store.StateUnknown, store.StatePoisoned}
+	needPerson = []store.State{store.StateUnknown, store.StateQuarantined}
 )
 
 // version1 opens a program of version 1 on the tables of look.

@@ -44,7 +44,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 		if _, err := pgkit.One(ctx, tx, st, pgx.RowTo[bool]); err != nil {
 			return before{}, err
 		}
-		if b.record.State == store.StateUnknown || b.record.State == store.StatePoisoned {
+		if b.record.State == store.StateUnknown || b.record.State == store.StateQuarantined {
 			if err := s.dropAttention(ctx, tx, req.ID); err != nil {
 				return before{}, err
 			}

@@ -76,7 +76,7 @@ func TestHearing_everyWrite(t *testing.T) {
 		"quarantine": func() func(context.Context, *pgstore.Store) error {
 			o := inState(store.StateInProgress)
 			return func(ctx context.Context, s *pgstore.Store) error {
-				_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: o.Fence, To: store.StatePoisoned})
+				_, _, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: o.Fence, To: store.StateQuarantined})
 				return err
 			}
 		},

@@ -124,7 +124,7 @@ func TestLockedKeys_everyWayToBegin(t *testing.T) {
 		"read of a completed key":  func() error { _, err := s.Read(t.Context(), completed.ID); return err },
 		"take-over of a released":  func() error { _, _, err := s.TakeOver(t.Context(), claimOf(released.ID), 1); return err },
 		"quarantine of a dead one": func() error {
-			_, _, err := s.Quarantine(t.Context(), store.QuarantineRequest{ID: dead.ID, From: 1, To: server.StatePoisoned})
+			_, _, err := s.Quarantine(t.Context(), store.QuarantineRequest{ID: dead.ID, From: 1, To: server.StateQuarantined})
 			return err
 		},
 		"claim, each by itself": func() error {

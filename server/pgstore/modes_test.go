@@ -59,7 +59,7 @@ func everyOperation(t *testing.T, s *pgstore.Store) {
 	r, won, err = s.TakeOver(ctx, claimOf(o.ID), 1)
 	require.NoError(t, err)
 	require.True(t, won)
-	_, quarantined, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: r.Fence, To: store.StatePoisoned})
+	_, quarantined, err := s.Quarantine(ctx, store.QuarantineRequest{ID: o.ID, From: r.Fence, To: store.StateQuarantined})
 	require.NoError(t, err)
 	require.False(t, quarantined, "its lease is not over")
 

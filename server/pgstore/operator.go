@@ -14,7 +14,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// List implements [store.OperatorStore]. Unknown and poisoned keys and dead letters have notes in a
+// List implements [store.OperatorStore]. Unknown and quarantined keys and dead letters have notes in a
 // table of their own, and opaque records have an index. For all other requests List reads the whole
 // table. With a Parent it also does, unless the index of children was made (DESIGN.md).
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
@@ -65,10 +65,10 @@ func states(req store.ListRequest) []int16 {
 	case req.Parent != store.ID{}:
 		of = []store.State{
 			store.StateInProgress, store.StateCompleted, store.StateReleased,
-			store.StateUnknown, store.StatePoisoned, store.StateCancelled,
+			store.StateUnknown, store.StateQuarantined, store.StateCancelled,
 		}
 	default:
-		of = []store.State{store.StateUnknown, store.StatePoisoned, store.StateInProgress}
+		of = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
 	}
 	n := make([]int16, len(of))
 	for i, state := range of {

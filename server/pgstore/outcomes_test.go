@@ -263,7 +263,7 @@ func (s *failingService) post() (w *httptest.ResponseRecorder) {
 
 func (s *failingService) record(t *testing.T) string {
 	t.Helper()
-	states := map[int]string{1: "in progress", 2: "completed", 3: "released", 4: "unknown", 5: "poisoned"}
+	states := map[int]string{1: "in progress", 2: "completed", 3: "released", 4: "unknown", 5: "quarantined"}
 	text := states[queryRow[int](t, s.look, "select state from idempotency")]
 	if text == "in progress" && queryRow[bool](t, s.look, "select lease_until <= clock_timestamp() from idempotency") {
 		text = "dead"

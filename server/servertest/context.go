@@ -26,7 +26,7 @@ func doneContextDoesNothing(c *check) {
 	}{
 		{"Claim", func() error { _, _, err := c.store.Claim(ctx, request(absent)); return err }},
 		{"TakeOver", func() error { _, _, err := c.store.TakeOver(ctx, request(dead.ID), 1); return err }},
-		{"Quarantine", func() error { _, _, err := c.store.Quarantine(ctx, grave(dead, store.StatePoisoned)); return err }},
+		{"Quarantine", func() error { _, _, err := c.store.Quarantine(ctx, grave(dead, store.StateQuarantined)); return err }},
 		{"Renew", func() error { _, err := c.store.Renew(ctx, []store.Owner{owner(live)}, 2*long); return err }},
 		{"Settle", func() error { return c.store.Settle(ctx, owner(live), completion(200, "")) }},
 		{"Cancel", func() error {

@@ -23,7 +23,7 @@ var operatorDefects = []defect{
 			a, err := m.Store.Attention(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			most.Unknown, most.Poisoned = max(most.Unknown, a.Unknown), max(most.Poisoned, a.Poisoned)
+			most.Unknown, most.Quarantined = max(most.Unknown, a.Unknown), max(most.Quarantined, a.Quarantined)
 			most.DeadLetters, most.Oldest = max(most.DeadLetters, a.DeadLetters), max(most.Oldest, a.Oldest)
 			return most, err
 		}
@@ -51,7 +51,7 @@ var operatorDefects = []defect{
 	{"lists only the children that need somebody", func(m *mutant) {
 		m.list = func(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 			if len(req.States) == 0 {
-				req.States = []store.State{store.StateUnknown, store.StatePoisoned}
+				req.States = []store.State{store.StateUnknown, store.StateQuarantined}
 			}
 			return m.Store.List(ctx, req)
 		}

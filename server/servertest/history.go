@@ -80,7 +80,7 @@ func (a *actor) act() {
 		before, _, err := a.c.store.Cancel(ctx, store.CancelRequest{ID: id, Token: newToken(), Keep: keep})
 		a.see(before, err)
 	case 1:
-		r, _, err := a.c.store.Quarantine(ctx, grave(r, store.StatePoisoned))
+		r, _, err := a.c.store.Quarantine(ctx, grave(r, store.StateQuarantined))
 		a.see(r, err)
 	default:
 		a.own(a.c.store.TakeOver(ctx, req, r.Fence))

@@ -131,7 +131,7 @@ func (m model) resolve(s step) (bool, error) {
 	if k == nil {
 		return false, store.ErrNotFound
 	}
-	stuck := k.State == store.StateUnknown || k.State == store.StatePoisoned || k.isDead()
+	stuck := k.State == store.StateUnknown || k.State == store.StateQuarantined || k.isDead()
 	if k.Fence != s.fence || !stuck {
 		return k.Token == s.token && k.Fence == s.fence+1, nil
 	}

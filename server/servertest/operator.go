@@ -53,7 +53,7 @@ func (c *check) resolve(req store.ResolveRequest) store.Record {
 }
 
 func stuck(r store.Record, s situation) bool {
-	return s.dead || r.State == store.StateUnknown || r.State == store.StatePoisoned
+	return s.dead || r.State == store.StateUnknown || r.State == store.StateQuarantined
 }
 
 func resolveTheStuck(c *check) {
@@ -247,7 +247,7 @@ func listWhatNeedsSomebody(c *check) {
 		}
 	}
 	charge := c.claimDead(store.Keyed)
-	quarantine := grave(charge, store.StatePoisoned)
+	quarantine := grave(charge, store.StateQuarantined)
 	quarantine.Route = "POST /charges"
 	charge = c.quarantine(quarantine)
 	needy = append(needy, charge)
@@ -266,9 +266,9 @@ func listWhatNeedsSomebody(c *check) {
 		{"running for long", store.ListRequest{Running: gone}, append([]store.Record{running}, needy...)},
 		{"running for longer", store.ListRequest{Running: long}, needy},
 		{"unknown", store.ListRequest{States: []store.State{store.StateUnknown}}, inState(needy, store.StateUnknown)},
-		{"unknown or poisoned", store.ListRequest{States: []store.State{store.StatePoisoned, store.StateUnknown}}, inState(needy, store.StateUnknown, store.StatePoisoned)},
-		{"poisoned, of a route", store.ListRequest{States: []store.State{store.StatePoisoned}, Route: "POST /charges"}, []store.Record{charge}},
-		{"poisoned, opaque", store.ListRequest{States: []store.State{store.StatePoisoned}, Effect: store.Opaque}, nil},
+		{"unknown or quarantined", store.ListRequest{States: []store.State{store.StateQuarantined, store.StateUnknown}}, inState(needy, store.StateUnknown, store.StateQuarantined)},
+		{"quarantined, of a route", store.ListRequest{States: []store.State{store.StateQuarantined}, Route: "POST /charges"}, []store.Record{charge}},
+		{"quarantined, opaque", store.ListRequest{States: []store.State{store.StateQuarantined}, Effect: store.Opaque}, nil},
 		{"completed", store.ListRequest{States: []store.State{store.StateCompleted}}, completed},
 	} {
 		tt.req.Limit = 100
@@ -325,14 +325,14 @@ func inState(records []store.Record, states ...store.State) []store.Record {
 }
 
 // wantAttention checks the counts of the keys that need a person, and the lists of these keys.
-func (c *check) wantAttention(when string, unknown, poisoned, deadLetters []store.ID) {
+func (c *check) wantAttention(when string, unknown, quarantined, deadLetters []store.ID) {
 	c.Helper()
 	a, err := c.store.Attention(c.Context())
 	c.must("Attention", err)
 	want(c, when+": unknown keys", a.Unknown, int64(len(unknown)))
-	want(c, when+": poisoned keys", a.Poisoned, int64(len(poisoned)))
+	want(c, when+": quarantined keys", a.Quarantined, int64(len(quarantined)))
 	want(c, when+": dead letters", a.DeadLetters, int64(len(deadLetters)))
-	if none := len(unknown)+len(poisoned)+len(deadLetters) == 0; a.Oldest < 0 || none && a.Oldest > 0 {
+	if none := len(unknown)+len(quarantined)+len(deadLetters) == 0; a.Oldest < 0 || none && a.Oldest > 0 {
 		c.Errorf("%s: the oldest has waited for %v", when, a.Oldest)
 	}
 	for _, tt := range []struct {
@@ -340,7 +340,7 @@ func (c *check) wantAttention(when string, unknown, poisoned, deadLetters []stor
 		want []store.ID
 	}{
 		{store.ListRequest{States: []store.State{store.StateUnknown}}, unknown},
-		{store.ListRequest{States: []store.State{store.StatePoisoned}}, poisoned},
+		{store.ListRequest{States: []store.State{store.StateQuarantined}}, quarantined},
 		{store.ListRequest{DeadLetters: true}, deadLetters},
 	} {
 		tt.req.Limit = 100
@@ -360,36 +360,36 @@ func (c *check) wantAttention(when string, unknown, poisoned, deadLetters []stor
 func attentionFollowsKeys(c *check) {
 	for _, s := range everyState {
 		r := s.put(c)
-		if r.State == store.StateUnknown || r.State == store.StatePoisoned {
+		if r.State == store.StateUnknown || r.State == store.StateQuarantined {
 			_, _, err := c.store.Forget(c.Context(), r.ID, r.Fence, someone)
 			c.must("Forget", err)
 		}
 	}
 	c.wantAttention("after keys in every other state", nil, nil, nil)
-	var unknown, poisoned []store.ID
+	var unknown, quarantined []store.ID
 	for range 3 {
 		gaveUp, died, killed := ended(giveUp)(c), c.claimDead(store.Opaque), c.claimDead(store.Keyed)
 		c.quarantine(grave(died, store.StateUnknown))
-		c.quarantine(grave(killed, store.StatePoisoned))
-		unknown, poisoned = append(unknown, gaveUp.ID, died.ID), append(poisoned, killed.ID)
+		c.quarantine(grave(killed, store.StateQuarantined))
+		unknown, quarantined = append(unknown, gaveUp.ID, died.ID), append(quarantined, killed.ID)
 	}
-	c.wantAttention("after six unknown and three poisoned keys", slices.Clone(unknown), slices.Clone(poisoned), nil)
+	c.wantAttention("after six unknown and three quarantined keys", slices.Clone(unknown), slices.Clone(quarantined), nil)
 	a, err := c.store.Attention(c.Context())
 	c.must("Attention", err)
 	want(c, "the oldest has waited since a run died", a.Oldest > 0, true)
 
 	c.resolve(resolution(c.read(unknown[0]), store.StateCompleted))
 	c.resolve(resolution(c.read(unknown[1]), store.StateReleased))
-	c.resolve(resolution(c.read(poisoned[0]), store.StateCancelled))
+	c.resolve(resolution(c.read(quarantined[0]), store.StateCancelled))
 	c.cancel(unknown[2])
-	_, _, err = c.store.Forget(c.Context(), poisoned[1], c.read(poisoned[1]).Fence, someone)
+	_, _, err = c.store.Forget(c.Context(), quarantined[1], c.read(quarantined[1]).Fence, someone)
 	c.must("Forget", err)
-	c.wantAttention("after all but four moved on", unknown[3:], poisoned[2:], nil)
+	c.wantAttention("after all but four moved on", unknown[3:], quarantined[2:], nil)
 
 	again := c.takeOver(request(unknown[1]), c.read(unknown[1]).Fence)
 	c.settle(owner(again), giveUp)
-	c.claim(request(poisoned[1]))
-	c.wantAttention("after one is unknown again", append([]store.ID{unknown[1]}, unknown[3:]...), poisoned[2:], nil)
+	c.claim(request(quarantined[1]))
+	c.wantAttention("after one is unknown again", append([]store.ID{unknown[1]}, unknown[3:]...), quarantined[2:], nil)
 }
 
 // deadLetter completes a run that gave the work up.
@@ -425,7 +425,7 @@ func oldestFirst(a, b store.Record) int {
 func listByPages(c *check) {
 	var all []store.Record
 	for range 7 {
-		all = append(all, poisoned(c))
+		all = append(all, quarantined(c))
 	}
 	var got []store.Record
 	var after store.Cursor

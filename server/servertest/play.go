@@ -36,20 +36,20 @@ func (c *check) againstModel(seed uint64, steps int) {
 // compareAttention checks how many keys need a person.
 func (c *check) compareAttention(m model) {
 	c.Helper()
-	var unknown, poisoned int64
+	var unknown, quarantined int64
 	for _, k := range m {
 		switch k.State {
 		case store.StateUnknown:
 			unknown++
-		case store.StatePoisoned:
-			poisoned++
+		case store.StateQuarantined:
+			quarantined++
 		default:
 		}
 	}
 	got, err := c.store.Attention(c.Context())
 	c.must("Attention", err)
 	want(c, "unknown keys", got.Unknown, unknown)
-	want(c, "poisoned keys", got.Poisoned, poisoned)
+	want(c, "quarantined keys", got.Quarantined, quarantined)
 }
 
 // sweptNow reads the store's clock and leaves no record behind.

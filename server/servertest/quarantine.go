@@ -21,8 +21,8 @@ func quarantineTheDead(c *check) {
 		maybeRan bool
 	}{
 		{store.Opaque, store.StateUnknown, true},
-		{store.Keyed, store.StatePoisoned, true},
-		{store.Transactional, store.StatePoisoned, false},
+		{store.Keyed, store.StateQuarantined, true},
+		{store.Transactional, store.StateQuarantined, false},
 	} {
 		dead := c.claimDead(tt.effect)
 		r := c.quarantine(grave(dead, tt.to))
@@ -43,7 +43,7 @@ func quarantineRecordsTheRoute(c *check) {
 			req.Effect, req.Route, req.Lease = effect, "POST /orders", gone
 			dead := c.claim(req)
 			c.untilDead(dead.ID)
-			quarantine := grave(dead, store.StatePoisoned)
+			quarantine := grave(dead, store.StateQuarantined)
 			quarantine.Route = route
 			expect := route
 			if route == "" && effect == store.Opaque {
@@ -88,7 +88,7 @@ func quarantineRacesTakeOver(c *check) {
 			var won bool
 			var err error
 			if i%2 == 0 {
-				_, won, err = c.store.Quarantine(c.Context(), grave(dead, store.StatePoisoned))
+				_, won, err = c.store.Quarantine(c.Context(), grave(dead, store.StateQuarantined))
 			} else {
 				_, won, err = c.store.TakeOver(c.Context(), request(dead.ID), 1)
 			}

@@ -103,7 +103,7 @@ func (r *script) next(m model) step {
 		undone: pick(r.Rand, true, false),
 		old:    r.now.Add(-agedFor),
 		window: pick(r.Rand, agedFor/2, 2*agedFor, 2*agedFor),
-		grave:  pick(r.Rand, store.StateUnknown, store.StatePoisoned),
+		grave:  pick(r.Rand, store.StateUnknown, store.StateQuarantined),
 		deaths: r.IntN(3),
 	}
 	s.fingerprint = store.Fingerprint{Version: 1, Sum: [32]byte{byte(r.Uint32())}}

@@ -84,7 +84,7 @@ func zombiesChangeNothing(c *check) {
 		{"taken over", func(z store.Record) { c.takeOver(request(z.ID), 1) }},
 		{"taken over and completed", func(z store.Record) { c.settle(owner(c.takeOver(request(z.ID), 1)), completion(200, "successor")) }},
 		{"taken over and released", func(z store.Record) { c.settle(owner(c.takeOver(request(z.ID), 1)), release) }},
-		{"quarantined", func(z store.Record) { c.quarantine(grave(z, store.StatePoisoned)) }},
+		{"quarantined", func(z store.Record) { c.quarantine(grave(z, store.StateQuarantined)) }},
 		{"cancelled", func(z store.Record) { c.cancel(z.ID) }},
 	} {
 		zombie := c.claimDead(store.Keyed)
@@ -210,5 +210,5 @@ func settleDies(c *check) {
 	}
 	r := c.claimNew()
 	c.settle(owner(r), death)
-	c.quarantine(grave(r, store.StatePoisoned))
+	c.quarantine(grave(r, store.StateQuarantined))
 }

@@ -23,7 +23,7 @@ var everyState = []situation{
 	{name: "released", put: ended(release), cancellable: true},
 	{name: "released after it may have run", put: ended(store.Settlement{State: store.StateReleased, MaybeRan: true}), cancellable: true},
 	{name: "unknown", put: ended(giveUp), cancellable: true},
-	{name: "poisoned", put: poisoned, cancellable: true},
+	{name: "quarantined", put: quarantined, cancellable: true},
 	{name: "cancelled", put: cancelledFirst},
 	{name: "cancelled after a release", put: cancelledLater},
 }
@@ -43,9 +43,9 @@ func ended(s store.Settlement) func(c *check) store.Record {
 	}
 }
 
-func poisoned(c *check) store.Record {
+func quarantined(c *check) store.Record {
 	r := c.claimDead(store.Keyed)
-	return c.quarantine(grave(r, store.StatePoisoned))
+	return c.quarantine(grave(r, store.StateQuarantined))
 }
 
 func cancelledFirst(c *check) store.Record {

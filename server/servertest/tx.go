@@ -118,7 +118,7 @@ func txLeftOpen(c *check) {
 			next := c.takeOver(request(z.ID), 1)
 			c.must("Tx.Settle of the successor", c.run(next).Settle(c.Context(), owner(next), completion(200, "successor")))
 		},
-		func(z store.Record) { c.quarantine(grave(z, store.StatePoisoned)) },
+		func(z store.Record) { c.quarantine(grave(z, store.StateQuarantined)) },
 		func(z store.Record) { c.cancel(z.ID) },
 	} {
 		zombie := c.claimDead(store.Transactional)

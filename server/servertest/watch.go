@@ -50,7 +50,7 @@ func watchTellsEachEnd(c *check) {
 		{"released", live, settle(release)},
 		{"unknown", live, settle(giveUp)},
 		{"taken over", dead, func(r store.Record) { c.takeOver(request(r.ID), r.Fence) }},
-		{"quarantined", dead, func(r store.Record) { c.quarantine(grave(r, store.StatePoisoned)) }},
+		{"quarantined", dead, func(r store.Record) { c.quarantine(grave(r, store.StateQuarantined)) }},
 		{"cancelled", dead, func(r store.Record) { c.cancel(r.ID) }},
 		{"resolved", dead, func(r store.Record) { c.resolve(resolution(r, store.StateReleased)) }},
 		{"forgotten", dead, func(r store.Record) {

@@ -69,7 +69,7 @@ func fateOf(before *Record) Fate {
 			return Ran
 		}
 	case StateReleased:
-	case StateInProgress, StatePoisoned: // dead
+	case StateInProgress, StateQuarantined: // dead
 		maybe = maybe || before.Effect != Transactional
 	default: // unknown, or written by a later version
 		maybe = true

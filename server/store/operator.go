@@ -11,7 +11,7 @@ import (
 // written to the audit log in the same transaction.
 type OperatorStore interface {
 	// List returns at most req.Limit records that match, by CreatedAt and then ID, without their
-	// answers. A list of unknown or poisoned keys, or of dead letters, reads these keys and no
+	// answers. A list of unknown or quarantined keys, or of dead letters, reads these keys and no
 	// others. Any other list may read the whole table.
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
@@ -19,7 +19,7 @@ type OperatorStore interface {
 	// many there are, so that an alarm may ask often.
 	Attention(ctx context.Context) (Attention, error)
 
-	// Resolve moves a record that is still at fence req.From to req.To. The record must be unknown, poisoned, or in
+	// Resolve moves a record that is still at fence req.From to req.To. The record must be unknown, quarantined, or in
 	// progress past its lease. Its fence grows by one, and it gets the RecoveryAttempts and MaybeRan of req. If the
 	// record has moved on, Resolve returns the present record, and false; [ErrNotFound] if it is gone.
 	Resolve(ctx context.Context, req ResolveRequest) (Record, bool, error)
@@ -40,7 +40,7 @@ type OperatorStore interface {
 
 // A ListRequest says which records [OperatorStore].List returns.
 type ListRequest struct {
-	// States are the states to list; none means unknown, poisoned and in
+	// States are the states to list; none means unknown, quarantined and in
 	// progress.
 	States []State
 	// DeadLetters lists the completed keys of dead letters ([Settlement].DeadLetter) until they
@@ -67,8 +67,8 @@ type ListRequest struct {
 
 // Attention is the number of keys that need a person, by the reason.
 type Attention struct {
-	Unknown, Poisoned, DeadLetters int64
-	Oldest                         time.Duration // since CreatedAt of the oldest of them; 0 if there is none
+	Unknown, Quarantined, DeadLetters int64
+	Oldest                            time.Duration // since CreatedAt of the oldest of them; 0 if there is none
 }
 
 // A Cursor is a place in the order of a list.

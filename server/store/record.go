@@ -28,15 +28,15 @@ const (
 	// StateUnknown means that an Opaque run died or failed, and its effect is
 	// unknown. Only an operator, a reconciler or a cancel moves it on.
 	StateUnknown
-	// StatePoisoned means that too many owners died; the key is quarantined.
-	StatePoisoned
+	// StateQuarantined means that too many owners died; the key is quarantined.
+	StateQuarantined
 	// StateCancelled is a tombstone: the key will never run (again).
 	StateCancelled
 )
 
 var stateNames = map[State]string{
 	StateInProgress: "in_progress", StateCompleted: "completed", StateReleased: "released",
-	StateUnknown: "unknown", StatePoisoned: "poisoned", StateCancelled: "cancelled",
+	StateUnknown: "unknown", StateQuarantined: "quarantined", StateCancelled: "cancelled",
 }
 
 // String returns the name of the state, as server.Guard.LookupHandler shows it.

@@ -38,7 +38,7 @@ type ClaimRequest struct {
 type QuarantineRequest struct {
 	ID   ID
 	From int64 // the dead owner's fence
-	To   State // StateUnknown or StatePoisoned
+	To   State // StateUnknown or StateQuarantined
 	// Route becomes the record's Route, so that a person who lists the key sees
 	// its purpose. Empty does not change the record's Route.
 	Route string

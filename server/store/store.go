@@ -74,7 +74,7 @@ type Store interface {
 
 	// Sweep deletes at most limit records that are past ExpiresAt and not needed any more. Such a record is completed
 	// past ReplayUntil, cancelled, released, or in progress past its lease and not Opaque. It returns how many it
-	// deleted. Live, unknown and poisoned records stay, and so does a dead Opaque run. It also drops some envelopes
+	// deleted. Live, unknown and quarantined records stay, and so does a dead Opaque run. It also drops some envelopes
 	// that are past AnswerUntil, and does not count them. Repeated calls drop all of them.
 	Sweep(ctx context.Context, limit int) (int, error)
 

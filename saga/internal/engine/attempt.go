@@ -252,7 +252,7 @@ func (d *execution) tellOf(a attempt, err error) {
 // It is the same for every attempt, by any owner.
 func (d *execution) firstSent(t task) time.Time {
 	if t.undo {
-		return d.progress.turned
+		return d.progress.failedAt
 	}
 	return d.progress.claimed
 }

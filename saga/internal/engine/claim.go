@@ -63,7 +63,7 @@ func (e *Engine) claimAll(ctx context.Context, l *lease) (sure bool) {
 			return true
 		}
 		req.Engine, req.Backoff = l.id, e.cfg.Lease
-		req.Parked = e.unparkable(req.Plans, more)
+		req.Deferred = e.claimableDeferred(req.Plans, more)
 		asked := time.Now()
 		claimed, err := e.journal.Claim(ctx, req)
 		switch {

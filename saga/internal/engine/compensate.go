@@ -54,7 +54,7 @@ func (g *progress) holdsUp(s *Step) bool {
 // resolveUntil is when a saga stops finding out the outcomes of its calls, and undoes them
 // without these. A call that fails each time must not keep its undo from being tried while time
 // is left. Most steps are spent before.
-func (g *progress) resolveUntil() time.Time { return g.turned.Add(g.plan.UndoBudget / 4) }
+func (g *progress) resolveUntil() time.Time { return g.failedAt.Add(g.plan.UndoBudget / 4) }
 
 // openStanding is the standing of a step that may have been sent. To find out its outcome the
 // step is sent again. So it needs the input that it had when it was first sent.

@@ -28,20 +28,20 @@ type Engine struct {
 	backing chan struct{} // tells heed that a saga waits for a later attempt
 	wakes   wakes
 
-	running running       // calls
-	closing chan struct{} // closed by Close
-	loops   sync.WaitGroup
-	parked  int            // sagas, when the reconcile loop looked last; its own
-	work    sync.WaitGroup // executions, their calls, and hooks
+	running  running       // calls
+	closing  chan struct{} // closed by Close
+	loops    sync.WaitGroup
+	deferred int            // sagas, when the reconcile loop looked last; its own
+	work     sync.WaitGroup // executions, their calls, and hooks
 
 	mu         sync.Mutex
 	lease      *lease
 	executions map[journal.ID]*execution
-	// parkings has the plans of which this build parked sagas.
-	parkings map[journal.PlanHash]parking
-	bells    map[journal.ID]*bell     // rung when an execution of the saga begins
-	sought   map[journal.ID]time.Time // sagas whose start has an unknown fate, and until when to look for them
-	closed   bool
+	// deferrals has the plans of which this build deferred sagas.
+	deferrals map[journal.PlanHash]deferral
+	bells     map[journal.ID]*bell     // rung when an execution of the saga begins
+	sought    map[journal.ID]time.Time // sagas whose start has an unknown fate, and until when to look for them
+	closed    bool
 }
 
 // Close ends the engine. A second Close returns errClosed.

@@ -15,7 +15,7 @@ const (
 	EventMoved        = "moved"
 	EventTookOver     = "took over"
 	EventLeaseLost    = "lease lost"
-	EventParked       = "parked"
+	EventDeferred     = "deferred"
 	EventLeftToNewer  = "left to newer"
 	EventWriteRefused = "write refused"
 	EventJournalError = "journal error"

@@ -35,7 +35,7 @@ type execution struct {
 	seen     time.Time // when, by this process's clock, the record was read
 	revision int64
 	progress *progress
-	cause    *journal.Failure // why the saga was turned
+	cause    *journal.Failure // why the saga failed
 	deadline time.Time        // that the journal has, or gets with the running write
 
 	endings chan *ending  // of calls
@@ -45,10 +45,10 @@ type execution struct {
 	woken   atomic.Pointer[time.Time]
 	over    chan struct{} // closed when the execution has ended, and is the engine's no more
 
-	earlier *execution // of the saga in this process; nil: none, or of no use any more
-	gate    sync.Mutex
-	evicted bool          // no further call may begin
-	gone    chan struct{} // closed by evict
+	earlier  *execution // of the saga in this process; nil: none, or of no use any more
+	evicting sync.Mutex
+	evicted  bool          // no further call may begin
+	gone     chan struct{} // closed by evict
 	// heir is closed when another execution of the saga replaces this one. It is nil as long as
 	// this one does not wait for that. The engine's mu guards the field.
 	heir chan struct{}
@@ -134,7 +134,7 @@ func (d *execution) announce() {
 
 func (d *execution) execute() error {
 	if d.record.RecoveryAttempts >= d.engine.cfg.MaxRecoveryAttempts {
-		return d.quarantine(journal.ReasonPoisoned, fmt.Errorf("saga: %d engines died under it", d.record.RecoveryAttempts))
+		return d.quarantine(journal.ReasonRecoveryAttempts, fmt.Errorf("saga: %d engines died under it", d.record.RecoveryAttempts))
 	}
 	if d.parentErr != nil {
 		return d.quarantine(journal.ReasonCorrupt, d.parentErr)

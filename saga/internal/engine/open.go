@@ -62,7 +62,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 		backing: make(chan struct{}, 1), closing: make(chan struct{}),
 		running:    running{calls: make(map[callID]*runningCall)},
 		executions: make(map[journal.ID]*execution), bells: make(map[journal.ID]*bell), sought: make(map[journal.ID]time.Time),
-		parkings: make(map[journal.PlanHash]parking),
+		deferrals: make(map[journal.PlanHash]deferral),
 	}
 	e.observe, e.onChange = cfg.Observe, e.changed
 	e.ctx, e.stop = context.WithCancel(context.Background())

@@ -119,7 +119,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 		}
 		l, undo := &g.forward[s.Index], &g.undo[s.Index]
 		switch {
-		case r.Turned.IsZero() && g.committed():
+		case r.FailedAt.IsZero() && g.committed():
 			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
 		case l.completed():
 			return journal.Change{}, wrong(r, step+" completed")
@@ -145,7 +145,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 // unstuck returns a stuck saga in the direction that it had.
 func unstuck(r journal.Record) journal.Record {
 	r.Status = journal.Running
-	if !r.Turned.IsZero() {
+	if !r.FailedAt.IsZero() {
 		r.Status = journal.Compensating
 	}
 	return r
@@ -161,7 +161,7 @@ func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 		}
 		undo := find(r.Entries, step, true)
 		switch {
-		case r.Status != journal.Stuck || r.Turned.IsZero():
+		case r.Status != journal.Stuck || r.FailedAt.IsZero():
 			return journal.Change{}, wrong(r, "only what a stuck saga undoes can be forced")
 		case s.Undo == nil || find(r.Entries, step, false).Step == "":
 			return journal.Change{}, wrong(r, step+" needs no undo")
@@ -187,7 +187,7 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 		switch {
 		case p == nil:
 			return journal.Change{}, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
-		case r.Status.Final() || !r.Turned.IsZero() || r.Cancel:
+		case r.Status.Final() || !r.FailedAt.IsZero() || r.Cancel:
 			return journal.Change{}, wrong(r, "it is over, or undone already")
 		}
 		g, err := p.load(r, false)
@@ -262,23 +262,23 @@ func (o *Operator) again(r journal.Record, entries []journal.Entry) journal.Chan
 	if p := o.plans[r.Plan]; p != nil {
 		c.Deadline = p.UndoBudget
 	}
-	turned := !r.Turned.IsZero()
+	compensating := !r.FailedAt.IsZero()
 	for i, entry := range entries {
 		// A person's decision stays.
 		failed := !entry.Pending && entry.Outcome != retry.Completed && entry.Forced == ""
 		// In a saga that goes back only undos are tried anew: the outcomes of calls are settled.
-		if failed && (entry.Undo || !turned) {
+		if failed && (entry.Undo || !compensating) {
 			entry.Pending = true
 		}
 		if entry.Pending {
 			entry.Attempts, entry.RetryAt = 0, time.Time{}
-			if entry.Undo || !turned {
+			if entry.Undo || !compensating {
 				entry.Code = "" // else a forgotten key would not be sent again
 			}
 		}
 		c.Entries[i] = entry
 	}
-	if p := o.plans[r.Plan]; p != nil && !turned {
+	if p := o.plans[r.Plan]; p != nil && !compensating {
 		c.Deadline = p.resumedFor(r, c)
 	}
 	return c

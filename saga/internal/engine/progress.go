@@ -19,7 +19,7 @@ type progress struct {
 	cancel   bool
 	claimed  time.Time // when the first engine got the saga
 	begun    time.Time // the same, or when a verb resumed the saga
-	turned   time.Time // zero: not turned
+	failedAt time.Time // zero: it did not fail
 	deadline time.Time // zero: none
 	renewed  bool      // the journal does not have the deadline yet
 	forward  []leg     // by index of the step
@@ -72,7 +72,7 @@ func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
 	}
 	g := &progress{
 		plan: p, status: r.Status, cancel: r.Cancel,
-		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), turned: r.Turned, deadline: r.DeadlineAt,
+		claimed: r.FirstClaimedAt, begun: later(r.FirstClaimedAt, r.ResumedAt), failedAt: r.FailedAt, deadline: r.DeadlineAt,
 		forward: make([]leg, len(p.Steps)), undo: make([]leg, len(p.Steps)),
 	}
 	if g.deadline.IsZero() {
@@ -117,7 +117,7 @@ func (g *progress) doubt() {
 		if f := &g.forward[i]; !f.final {
 			f.maybe = g.status == journal.Running && g.plan.Steps[i] != g.plan.pivot && g.reachable(i) || f.known
 		}
-		// The turn is written before an undo is sent, with an entry for each call that may
+		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
 		if u := &g.undo[i]; !u.final {
 			f := &g.forward[i]
@@ -289,10 +289,10 @@ func (g *progress) committed() bool {
 	return true
 }
 
-// turn makes the saga go back. It returns the entries of the calls to resolve first: running
+// fail makes the saga go back. It returns the entries of the calls to resolve first: running
 // calls, and calls that may have been sent.
-func (g *progress) turn(now time.Time) []journal.Entry {
-	g.status, g.turned = journal.Compensating, now
+func (g *progress) fail(now time.Time) []journal.Entry {
+	g.status, g.failedAt = journal.Compensating, now
 	g.renew(now)
 	var entries []journal.Entry
 	for _, s := range g.plan.Steps {

@@ -33,7 +33,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 		}
 		next, err := e.lookForOwn(ctx, l, seen)
 		if err == nil && len(seen) == 0 {
-			err = e.countParked(ctx, l)
+			err = e.countDeferred(ctx, l)
 		}
 		if err != nil && ctx.Err() == nil {
 			e.tell(Event{Kind: EventJournalError, Engine: l.id, Err: err})
@@ -102,38 +102,38 @@ func (e *Engine) lookForOwn(ctx context.Context, l *lease, seen map[journal.ID]s
 	return next, err
 }
 
-// countParked counts the unowned sagas without a definition in this engine.
-func (e *Engine) countParked(ctx context.Context, l *lease) error {
+// countDeferred counts the unowned sagas without a definition in this engine.
+func (e *Engine) countDeferred(ctx context.Context, l *lease) error {
 	st, err := e.journal.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	parked, why := int(st.Parked), error(nil)
-	if parked > 0 {
-		left, err := e.journal.List(ctx, journal.ListRequest{Parked: true, Limit: 1})
+	deferred, why := int(st.Deferred), error(nil)
+	if deferred > 0 {
+		left, err := e.journal.List(ctx, journal.ListRequest{Deferred: true, Limit: 1})
 		if err != nil {
 			return err
 		}
 		for _, r := range left {
-			why = fmt.Errorf("%w: %s", journal.ErrNewer, r.Parked.Detail)
+			why = fmt.Errorf("%w: %s", journal.ErrNewer, r.Deferred.Detail)
 		}
 	}
 	for plan, n := range st.UnownedOf {
 		if e.plans[plan] == nil {
-			parked, why = parked+int(n), cmp.Or(why, ErrNoDefinition)
+			deferred, why = deferred+int(n), cmp.Or(why, ErrNoDefinition)
 		}
 	}
-	e.tellParked(l, parked, why)
+	e.tellDeferred(l, deferred, why)
 	return nil
 }
 
-// tellParked reports the number of parked sagas each time, and reports once that none is left.
-func (e *Engine) tellParked(l *lease, n int, why error) {
-	event := Event{Kind: EventParked, Engine: l.id, Count: n, Err: why}
-	if n > 0 || e.parked > 0 {
+// tellDeferred reports the number of deferred sagas each time, and reports once that none is left.
+func (e *Engine) tellDeferred(l *lease, n int, why error) {
+	event := Event{Kind: EventDeferred, Engine: l.id, Count: n, Err: why}
+	if n > 0 || e.deferred > 0 {
 		e.tell(event)
 	}
-	e.parked = n
+	e.deferred = n
 }
 
 // each calls fn with every saga that matches.

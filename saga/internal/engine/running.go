@@ -83,8 +83,8 @@ func (d *execution) callID(t task) callID { return callID{d.owner.ID, t.step.Ind
 // evict makes the execution begin no further call. When it returns, none begins. Running calls
 // continue.
 func (d *execution) evict() {
-	d.gate.Lock()
-	defer d.gate.Unlock()
+	d.evicting.Lock()
+	defer d.evicting.Unlock()
 	if !d.evicted {
 		d.evicted = true
 		close(d.gone)
@@ -102,8 +102,8 @@ func (d *execution) isGone() bool {
 
 // enter records a call of the execution as running, unless the execution was evicted.
 func (d *execution) enter(t task) (c *runningCall, mine bool, err error) {
-	d.gate.Lock()
-	defer d.gate.Unlock()
+	d.evicting.Lock()
+	defer d.evicting.Unlock()
 	if d.evicted {
 		return nil, false, journal.ErrLeaseLost
 	}

@@ -26,7 +26,7 @@ func (d *execution) settle(decision decision) error {
 	from := g.status
 	switch decision.status {
 	case journal.Compensating:
-		w.Entries = g.turn(now)
+		w.Entries = g.fail(now)
 	case journal.Completed:
 		w.Result, w.Keep = d.result(), d.engine.cfg.Keep
 	case journal.Compensated:
@@ -152,7 +152,7 @@ func (d *execution) moved(from journal.Status, w journal.Write) {
 	r.Cause, r.StuckOn, r.Result = d.cause, w.StuckOn, w.Result
 	r.Now, r.FinishedAt = now, now
 	if d.progress != nil {
-		r.Turned, r.DeadlineAt = d.progress.turned, d.deadline
+		r.FailedAt, r.DeadlineAt = d.progress.failedAt, d.deadline
 	}
 	if w.Status == journal.Stuck && d.engine.cfg.OnStuck != nil {
 		d.engine.work.Go(d.callHook)

@@ -136,7 +136,7 @@ func (e *Engine) mayWait(r journal.Record) error {
 		return nil
 	}
 	if e.plans[r.Plan] == nil {
-		return fmt.Errorf("%w: saga %s version %d is parked, or executed elsewhere", ErrNoDefinition, r.Name, r.Version)
+		return fmt.Errorf("%w: saga %s version %d is deferred, or executed elsewhere", ErrNoDefinition, r.Name, r.Version)
 	}
 	select {
 	case <-e.closing:

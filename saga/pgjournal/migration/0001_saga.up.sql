@@ -18,7 +18,7 @@ create table saga (
   engine      uuid        not null,
   first_claimed_at timestamptz,
   deadline_at timestamptz,
-  turned_at   timestamptz,
+  failed_at   timestamptz,
   resumed_at  timestamptz,
   cause       bytea,
   stuck_on    bytea,
@@ -54,8 +54,8 @@ create index saga_due on saga (plan, wake_at)
 -- For claims of sagas whose engine has no lease.
 create index saga_owned on saga (engine, plan, created_at)
   where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000';
--- For claims of parked sagas by builds that can read them.
-create index saga_parked on saga (plan, created_at)
+-- For claims of deferred sagas by builds that can read them.
+create index saga_deferred on saga (plan, created_at)
   where status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 -- For lists and counts of unfinished sagas.
 create index saga_unfinished on saga (status, created_at) where expires_at is null;

@@ -6,14 +6,14 @@
 -- the owner gives the saga up. The saga is then due at that time, even if the owner names a later
 -- time. form.go has further forms, for several writes and for a saga that completes. If two
 -- writes of a flush name one saga, the statement carries out one of them.
--- Citus refuses a time in a case expression of columns. So @turns and @ends are 0 if the write turns
--- or ends the saga, and null otherwise.
+-- Citus refuses a time in a case expression of columns. So @fails and @ends are 0 if the saga fails
+-- or ends with the write, and null otherwise.
 update /*schema*/saga i
 set revision = o.revision,
   entries = i.entries || o.entries,
   recovery_attempts = case when octet_length(o.entries) = 0 then i.recovery_attempts else 0 end,
   status = coalesce(o.status, i.status),
-  turned_at = least(i.turned_at, statement_timestamp() + o.turns),
+  failed_at = least(i.failed_at, statement_timestamp() + o.fails),
   finished_at = statement_timestamp() + o.ends,
   expires_at = statement_timestamp() + o.keep,
   deadline_at = coalesce(o.deadline_at, i.deadline_at),
@@ -24,7 +24,7 @@ from (
   select @id::uuid as id, @engine::uuid as engine, @fence::bigint as fence, @revision::bigint as revision,
     @entries::bytea as entries, @status::smallint as status, @deadline_at::timestamptz as deadline_at,
     @wake_at::timestamptz as wake_at, @cause::bytea as cause, @stuck_on::bytea as stuck_on,
-    @result::bytea as result, @turns::interval as turns,
+    @result::bytea as result, @fails::interval as fails,
     @ends::interval as ends, @keep::interval as keep, @n::integer as n
   where set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) is not null -- plain
 ) o

@@ -20,7 +20,7 @@ with old as (
     entries = i.entries || @entries, status = @status, cancel = i.cancel or @cancel,
     recovery_attempts = 0, wake_at = case when @status::smallint in (1, 2) then old.now end, stuck_on = null, resumed_at = old.now,
     deadline_at = case when @deadline::interval > interval '0' then old.deadline_at else i.deadline_at end,
-    turned_at = case when @status::smallint = 2 then coalesce(i.turned_at, old.now) else i.turned_at end,
+    failed_at = case when @status::smallint = 2 then coalesce(i.failed_at, old.now) else i.failed_at end,
     finished_at = case when @status::smallint > 2 then old.now end,
     expires_at = case when @status::smallint in (3, 4, 6) then old.expires_at end
   from old
@@ -37,5 +37,5 @@ with old as (
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
+  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from changed

@@ -1,7 +1,7 @@
 -- Claimable returns unowned sagas that claim.sql may take, after by_index.sql, in the order of Claim.
 -- It locks nothing. It returns at least one row. The first column tells whether the engine has a
--- lease. The other columns are null if there are no such sagas. Parked sagas belong to the engine
--- ffffffff…, and the caller names their plans in @parked. The statement does not read sagas with
+-- lease. The other columns are null if there are no such sagas. Deferred sagas belong to the engine
+-- ffffffff…, and the caller names their plans in @deferred. The statement does not read sagas with
 -- a living engine, sagas that sleep, or sagas of other plans. @passed lists sagas that an earlier
 -- call returned and that another transaction held. A damaged wake_at is for people: a claim would
 -- overwrite it.
@@ -42,9 +42,9 @@ with due as (
           where not exists (select from /*schema*/saga_engine b where b.id = l.id and b.has_left)) d))
     order by s.created_at
     limit @per_plan) o
-), parked as (
+), deferred as (
   select o.id, o.revision, p.plan, o.created_at as since, o.created_at
-  from unnest(@parked::bytea[]) as p (plan)
+  from unnest(@deferred::bytea[]) as p (plan)
   cross join lateral (
     select s.id, s.revision, s.created_at
     from /*schema*/saga s
@@ -54,7 +54,7 @@ with due as (
     limit @per_plan) o
 ), ranked as (
   select *, row_number() over (partition by plan order by since, created_at, id) as place
-  from (select * from due union all select * from lapsed union all select * from parked) o
+  from (select * from due union all select * from lapsed union all select * from deferred) o
 )
 select me.has_lease, o.id, o.revision
 from (

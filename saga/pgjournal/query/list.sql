@@ -2,7 +2,7 @@
 -- it reads their index; else it reads the whole table. A saga with an unknown status needs a
 -- person, so it is listed with the stuck sagas.
 select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
+  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
 from /*schema*/saga s
 where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not between 1 and 6))
   and (@any::boolean or expires_at is null)
@@ -11,7 +11,7 @@ where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not
   and (not @unowned::boolean or (status in (1, 2) and expires_at is null and not exists (
     select from /*schema*/saga_engine e
     where e.id = s.engine and not e.has_left and e.lease_until > clock_timestamp())))
-  and (not @parked::boolean or (status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+  and (not @deferred::boolean or (status in (1, 2) and engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
   and (created_at, id) > (@after_created_at::timestamptz, @after_id::uuid)
 order by created_at, id
 limit @limit

@@ -63,7 +63,7 @@ union all
  where e.has_left or e.lease_until <= statement_timestamp()
  group by o.plan)
 union all
-select 'parked', null, null, (
+select 'deferred', null, null, (
     select count(*)
     from (
       select

@@ -10,6 +10,6 @@ insert into /*schema*/saga_engine (id, lease_until)
 select distinct engine, '-infinity'::timestamptz
 from /*schema*/saga s
 where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000'
-  and engine <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- of parked sagas
+  and engine <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- of deferred sagas
   and not exists (select from /*schema*/saga_engine e where e.id = s.engine)
 on conflict (id) do nothing

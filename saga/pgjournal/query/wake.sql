@@ -6,7 +6,7 @@
 with woken as (
   update /*schema*/saga i
   set entries = i.entries || @entries, wake_at = case
-      when i.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then i.wake_at -- parked
+      when i.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then i.wake_at -- deferred
       when i.engine = '00000000-0000-0000-0000-000000000000' and i.wake_at <= n.now then i.wake_at
       else n.now end
   from (select statement_timestamp() as now) n
@@ -20,5 +20,5 @@ with woken as (
   select id, @verb, @step, @actor, @reason, status, status, fence from woken
 )
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
+  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
 from woken

@@ -22,7 +22,7 @@ type Attempt struct {
 	how     Settling
 	hooks   []func(context.Context) error
 	fate    store.Fate // Barrier's finding
-	refusal wire.Code  // Barrier's verdict on this run
+	refusal wire.Code  // by which Barrier ended this run
 	cause   error
 }
 

@@ -61,13 +61,13 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 			break
 		}
 		f.decision = decide(&f.record, e.fingerprintFor(c, &f.record), e.cfg.MaxRecoveryAttempts)
-		if f.verdict != verdictTakeOver && f.verdict != verdictQuarantine {
+		if f.action != actionTakeOver && f.action != actionQuarantine {
 			break
 		}
 		f, err = e.move(ctx, c, f)
 	}
-	if err == nil && !f.mine && f.outcome == nil && f.verdict != verdictReplay && f.verdict != verdictRefuse {
-		f.decision = decision{verdict: verdictWait} // alive, or contended: another caller has the key
+	if err == nil && !f.mine && f.outcome == nil && f.action != actionReplay && f.action != actionRefuse {
+		f.decision = decision{action: actionWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {
 		took := time.Since(started)
@@ -109,7 +109,7 @@ func (e *Engine) read(ctx context.Context, c *Call) (finding, error) {
 func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) {
 	next := finding{asked: time.Now()}
 	from := f.record.Fence
-	if f.verdict == verdictQuarantine {
+	if f.action == actionQuarantine {
 		rec, quarantined, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: c.ID, From: from, To: f.to, Route: e.StoredRoute(c.Route.Name)})
 		if quarantined {
 			e.observeQuarantine(ctx, c.Route.Name, c.ID, f.to)
@@ -131,7 +131,7 @@ func (e *Engine) move(ctx context.Context, c *Call, f finding) (finding, error) 
 }
 
 func (e *Engine) observeQuarantine(ctx context.Context, route string, id store.ID, to store.State) {
-	kind := EventPoisoned
+	kind := EventQuarantined
 	if to == store.StateUnknown {
 		kind = EventUnknown
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// A verdict is what a request does next, given the record of its key.
-type verdict uint8
+// An action is what a request does next, given the record of its key.
+type action uint8
 
 const (
-	verdictReplay     verdict = iota + 1 // answer with the record's answer
-	verdictRefuse                        // answer with the decision's code
-	verdictWait                          // a live owner runs: wait or refuse with in-progress
-	verdictTakeOver                      // become the owner, from the record's fence
-	verdictQuarantine                    // move the dead owner's record to the decision's state
+	actionReplay     action = iota + 1 // answer with the record's answer
+	actionRefuse                       // answer with the decision's code
+	actionWait                         // a live owner runs: wait or refuse with in-progress
+	actionTakeOver                     // become the owner, from the record's fence
+	actionQuarantine                   // move the dead owner's record to the decision's state
 )
 
 type decision struct {
-	verdict verdict
-	code    wire.Code
-	to      store.State
+	action action
+	code   wire.Code
+	to     store.State
 }
 
-func refused(code wire.Code) decision { return decision{verdict: verdictRefuse, code: code} }
+func refused(code wire.Code) decision { return decision{action: actionRefuse, code: code} }
 
 // decide is the state machine from a request's side. It is pure: the record
 // has the store's clock in it.
@@ -46,12 +46,12 @@ func decide(rec *store.Record, fp store.Fingerprint, maxRecoveryAttempts int) de
 		if rec.Answer.Envelope == nil || !rec.Now.Before(rec.ReplayUntil) {
 			return refused(wire.ResponseGone)
 		}
-		return decision{verdict: verdictReplay}
+		return decision{action: actionReplay}
 	case store.StateReleased:
-		return decision{verdict: verdictTakeOver}
+		return decision{action: actionTakeOver}
 	case store.StateUnknown:
 		return refused(wire.OutcomeUnknown)
-	case store.StatePoisoned:
+	case store.StateQuarantined:
 		return refused(wire.Poisoned)
 	case store.StateInProgress:
 		return decideInProgress(rec, maxRecoveryAttempts)
@@ -63,13 +63,13 @@ func decide(rec *store.Record, fp store.Fingerprint, maxRecoveryAttempts int) de
 func decideInProgress(rec *store.Record, maxRecoveryAttempts int) decision {
 	switch {
 	case rec.LeaseLeft() > 0:
-		return decision{verdict: verdictWait}
+		return decision{action: actionWait}
 	case rec.RecoveryAttempts >= maxRecoveryAttempts: // an Opaque run too: its reconciler could let it run again
-		return decision{verdict: verdictQuarantine, to: store.StatePoisoned}
+		return decision{action: actionQuarantine, to: store.StateQuarantined}
 	case rec.Effect == store.Opaque: // of the run that died, whatever the route is now
-		return decision{verdict: verdictQuarantine, to: store.StateUnknown}
+		return decision{action: actionQuarantine, to: store.StateUnknown}
 	default:
-		return decision{verdict: verdictTakeOver}
+		return decision{action: actionTakeOver}
 	}
 }
 

@@ -20,7 +20,7 @@ func TestDecide(t *testing.T) {
 	newer := store.Fingerprint{Version: 2, Sum: mine.Sum}
 	now := time.Now()
 	stored := store.Answer{Status: 200, Envelope: []byte{}}
-	wait, takeOver, replay := decision{verdict: verdictWait}, decision{verdict: verdictTakeOver}, decision{verdict: verdictReplay}
+	wait, takeOver, replay := decision{action: actionWait}, decision{action: actionTakeOver}, decision{action: actionReplay}
 	for _, tt := range []struct {
 		name string
 		rec  store.Record
@@ -30,16 +30,16 @@ func TestDecide(t *testing.T) {
 		{"alive, opaque", store.Record{State: store.StateInProgress, Effect: store.Opaque, LeaseUntil: now.Add(1)}, wait},
 		{"dead at the instant", store.Record{State: store.StateInProgress, Effect: store.Keyed, LeaseUntil: now}, takeOver},
 		{"dead, transactional", store.Record{State: store.StateInProgress, Effect: store.Transactional}, takeOver},
-		{"dead, opaque", store.Record{State: store.StateInProgress, Effect: store.Opaque}, decision{verdict: verdictQuarantine, to: store.StateUnknown}},
-		{"dead too often, opaque", store.Record{State: store.StateInProgress, Effect: store.Opaque, RecoveryAttempts: 5}, decision{verdict: verdictQuarantine, to: store.StatePoisoned}},
+		{"dead, opaque", store.Record{State: store.StateInProgress, Effect: store.Opaque}, decision{action: actionQuarantine, to: store.StateUnknown}},
+		{"dead too often, opaque", store.Record{State: store.StateInProgress, Effect: store.Opaque, RecoveryAttempts: 5}, decision{action: actionQuarantine, to: store.StateQuarantined}},
 		{"dead once less than too often", store.Record{State: store.StateInProgress, Effect: store.Keyed, RecoveryAttempts: 4}, takeOver},
-		{"dead too often", store.Record{State: store.StateInProgress, Effect: store.Keyed, RecoveryAttempts: 5}, decision{verdict: verdictQuarantine, to: store.StatePoisoned}},
+		{"dead too often", store.Record{State: store.StateInProgress, Effect: store.Keyed, RecoveryAttempts: 5}, decision{action: actionQuarantine, to: store.StateQuarantined}},
 		{"completed", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now.Add(1)}, replay},
 		{"completed, past retention", store.Record{State: store.StateCompleted, Answer: stored, ReplayUntil: now}, refused(wire.ResponseGone)},
 		{"completed, tombstone", store.Record{State: store.StateCompleted, ReplayUntil: now.Add(1)}, refused(wire.ResponseGone)},
 		{"released", store.Record{State: store.StateReleased, RecoveryAttempts: 9}, takeOver},
 		{"unknown", store.Record{State: store.StateUnknown}, refused(wire.OutcomeUnknown)},
-		{"poisoned", store.Record{State: store.StatePoisoned}, refused(wire.Poisoned)},
+		{"quarantined", store.Record{State: store.StateQuarantined}, refused(wire.Poisoned)},
 		{"of a later version", store.Record{State: 99}, refused(wire.RecordUnreadable)},
 	} {
 		tt.rec.Now, tt.rec.Fingerprint = now, mine
@@ -73,7 +73,7 @@ func TestNextStep_neverStale(t *testing.T) {
 		}
 		step, d := nextStep(v, fp, 5)
 		switch {
-		case step == stepWait && v.phase != phaseRunning && (!v.fresh || d.verdict != verdictWait):
+		case step == stepWait && v.phase != phaseRunning && (!v.fresh || d.action != actionWait):
 			t.Fatalf("seed %d: in-progress from %+v", seed, v)
 		case v.phase == phaseSettling && step != stepHold:
 			t.Fatalf("seed %d: did not wait for the settlement: %+v", seed, v)

@@ -121,7 +121,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 		if e.settledByReconciler(ctx, c, m, &f) {
 			continue
 		}
-		if f.verdict != verdictWait {
+		if f.action != actionWait {
 			return e.answered(ctx, c, f.decision, &f.record)
 		}
 		busy := e.busyRefusal(&f.record)
@@ -137,7 +137,7 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 // answered is the outcome of a decision that needs no further step.
 func (e *Engine) answered(ctx context.Context, c *Call, d decision, rec *store.Record) Outcome {
 	switch {
-	case d.verdict == verdictReplay:
+	case d.action == actionReplay:
 	case d.code == wire.OutcomeUnknown && c.Route.Reconcile != nil: // not decided yet
 		return Outcome{Code: d.code, Retryable: true, RetryAfter: max(rec.LeaseLeft(), time.Second)}
 	default:

@@ -25,7 +25,7 @@ const (
 	EventLeaseLost
 	EventUnknown
 	EventTombstone
-	EventPoisoned
+	EventQuarantined
 	EventStoreError
 	EventConflict
 	EventSettleRetry

@@ -35,13 +35,13 @@ func nextStep(v view, fp store.Fingerprint, maxRecoveryAttempts int) (step, deci
 		return stepHold, d
 	case v.phase == phaseContended:
 		return stepWait, d
-	case v.phase == phaseRunning && d.verdict == verdictRefuse:
+	case v.phase == phaseRunning && d.action == actionRefuse:
 		return stepAnswer, d // another fingerprint than the run's
 	case v.phase == phaseRunning:
 		return stepWait, d
-	case v.fresh && (d.verdict == verdictRefuse || d.verdict == verdictReplay):
+	case v.fresh && (d.action == actionRefuse || d.action == actionReplay):
 		return stepAnswer, d
-	case v.fresh && d.verdict == verdictWait:
+	case v.fresh && d.action == actionWait:
 		return stepWait, d
 	case !v.led:
 		return stepLead, d

@@ -124,7 +124,7 @@ func (e *Engine) reconcileListed(ctx context.Context, rec *store.Record) (resolv
 	rec.Route = route
 	if rec.State == store.StateInProgress {
 		d := decideInProgress(rec, e.cfg.MaxRecoveryAttempts)
-		if d.verdict != verdictQuarantine {
+		if d.action != actionQuarantine {
 			return false, nil
 		}
 		quarantined, ok, err := e.store.Quarantine(ctx, store.QuarantineRequest{ID: rec.ID, From: rec.Fence, To: d.to})

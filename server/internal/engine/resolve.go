@@ -17,14 +17,14 @@ type Resolution struct {
 	Text     string // for the audit log
 }
 
-// Resolve applies r to a record as it was read. deaths is the record's count of dead owners from now on. A person
+// Resolve applies r to a record as it was read. recoveryAttempts is the record's count of dead owners from now on. A person
 // starts again at 0. A reconciler keeps the count: otherwise a key whose every run dies would never be quarantined.
 //
 // If the record has moved on, Resolve returns it as it stands, and false.
-func (e *Engine) Resolve(ctx context.Context, rec *store.Record, r Resolution, deaths int, by store.Audit) (store.Record, bool, error) {
+func (e *Engine) Resolve(ctx context.Context, rec *store.Record, r Resolution, recoveryAttempts int, by store.Audit) (store.Record, bool, error) {
 	req := store.ResolveRequest{
 		ID: rec.ID, From: rec.Fence, To: r.To, Token: NewToken(), ReplayFor: e.cfg.ReplayFor, KeepAnswer: e.cfg.KeepAnswer, Keep: e.cfg.Keep,
-		RecoveryAttempts: deaths, MaybeRan: r.MaybeRan || (r.Keeps && mayHaveRun(rec)), By: by,
+		RecoveryAttempts: recoveryAttempts, MaybeRan: r.MaybeRan || (r.Keeps && mayHaveRun(rec)), By: by,
 	}
 	if r.To == store.StateCompleted {
 		owner := store.Owner{ID: rec.ID, Token: req.Token, Fence: req.From + 1}

@@ -1,4 +1,4 @@
--- The keys that need a person: unknown, poisoned, and of dead letters. Such keys are few, and the
+-- The keys that need a person: unknown, quarantined, and of dead letters. Such keys are few, and the
 -- records are many: a list of them by the state of the records would read the whole table, because
 -- no index may name a column that changes.
 --
@@ -9,7 +9,7 @@ create table idempotency_attention (
   noted_at   timestamptz not null,
   fence      bigint      not null,
   key        uuid        not null primary key,
-  -- 4: unknown, 5: poisoned, 2: completed as a dead letter.
+  -- 4: unknown, 5: quarantined, 2: completed as a dead letter.
   state      smallint    not null
 );
 

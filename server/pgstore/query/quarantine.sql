@@ -1,4 +1,4 @@
--- Quarantine takes a record in progress past its lease out of use, as unknown or poisoned. It
+-- Quarantine takes a record in progress past its lease out of use, as unknown or quarantined. It
 -- returns the record if it did, and no row if it has moved on. The fence stays: the record has no
 -- new owner, and the dead owner finds the changed state.
 --distributed with moved as (

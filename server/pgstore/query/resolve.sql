@@ -1,4 +1,4 @@
--- Resolve moves an unknown, poisoned or dead record on, as a person decided, and writes down the
+-- Resolve moves an unknown, quarantined or dead record on, as a person decided, and writes down the
 -- person. It returns the record if it did, and no row if the record has moved on.
 with old as (
   select i.key, i.state

@@ -1,6 +1,6 @@
 -- Sweep deletes at most @limit records that expire at @after or later, are past their time, and are
 -- not needed any more. It returns one row: how many it deleted, and when the last of them expired
--- (null: there was none). Live, unknown and poisoned records stay. A dead opaque run stays too: it
+-- (null: there was none). Live, unknown and quarantined records stay. A dead opaque run stays too: it
 -- is the only trace of effects that may have happened. The time is statement_timestamp(), one
 -- instant for the whole statement, so that the index is searched up to it and no further. Locked
 -- rows are left to the next sweep. Its commit does not wait for the disk, nor for a standby: the

@@ -23,5 +23,5 @@ with held as (
   returning s.*, h.clean as was_clean
 )
 select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, was_clean,
-  created_at, first_claimed_at, deadline_at, turned_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now
+  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now
 from claimed

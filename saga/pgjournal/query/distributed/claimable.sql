@@ -1,5 +1,5 @@
 -- Claimable is claimable.sql for the sagas of one plan in a distributed table. Each node finds its
--- own by its index, and the coordinator takes the first. @parked tells whether parked sagas count.
+-- own by its index, and the coordinator takes the first. @deferred tells whether deferred sagas count.
 -- The last two columns are the order of Claim.
 select me.has_lease, o.id, o.revision, o.since, o.created_at
 from (
@@ -31,7 +31,7 @@ left join (
   union all
   (select s.id, s.revision, s.created_at as since, s.created_at
    from /*schema*/saga s
-   where @parked and s.status in (1, 2) and s.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' and s.plan = @plan
+   where @deferred and s.status in (1, 2) and s.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff' and s.plan = @plan
      and s.id <> all (@passed::uuid[])
    order by s.created_at
    limit @limit)) o on true

@@ -2,4 +2,4 @@
 select distinct engine
 from /*schema*/saga
 where status in (1, 2) and engine <> '00000000-0000-0000-0000-000000000000'
-  and engine <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- of parked sagas
+  and engine <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- of deferred sagas

@@ -28,6 +28,6 @@ where s.status in (1, 2) and s.engine <> '00000000-0000-0000-0000-000000000000'
   and (e.has_left or e.lease_until <= statement_timestamp())
 group by s.plan
 union all
-select 'parked', null, null, least(count(*), @most), null
+select 'deferred', null, null, least(count(*), @most), null
 from /*schema*/saga s
 where s.status in (1, 2) and s.engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'

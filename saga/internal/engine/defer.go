@@ -9,52 +9,52 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// The waits of an engine after it parked a saga, before it claims parked sagas of that
+// The waits of an engine after it deferred a saga, before it claims deferred sagas of that
 // plan again. The wait doubles each time.
 const (
-	shortestParking = 5 * time.Second
-	longestParking  = time.Minute
+	shortestDeferral = 5 * time.Second
+	longestDeferral  = time.Minute
 )
 
-// A parking says when an engine may claim the parked sagas of a plan again. A build that
-// knows what is stored never parks, and so claims parked sagas at once.
-type parking struct {
+// A deferral says when an engine may claim the deferred sagas of a plan again. A build that
+// knows what is stored never defers, and so claims deferred sagas at once.
+type deferral struct {
 	until time.Time
 	wait  time.Duration
 }
 
-// parkedOne books that the engine could not read a saga of the plan.
-func (e *Engine) parkedOne(plan journal.PlanHash) {
+// deferredOne books that the engine could not read a saga of the plan.
+func (e *Engine) deferredOne(plan journal.PlanHash) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	p, ok := e.parkings[plan]
+	p, ok := e.deferrals[plan]
 	switch {
-	case ok && now.Before(p.until): // the same claim returned another parked saga
+	case ok && now.Before(p.until): // the same claim returned another deferred saga
 		return
 	case ok:
-		p.wait = min(2*p.wait, longestParking)
+		p.wait = min(2*p.wait, longestDeferral)
 	default:
-		p.wait = shortestParking
+		p.wait = shortestDeferral
 	}
 	p.until = now.Add(p.wait)
-	e.parkings[plan] = p
+	e.deferrals[plan] = p
 }
 
-// unparkable returns the plans whose parked sagas the engine may claim now. If it parked sagas of
+// claimableDeferred returns the plans whose deferred sagas the engine may claim now. If it deferred sagas of
 // a plan, it claims one batch of that plan. more says that this is not the first batch.
-func (e *Engine) unparkable(plans []journal.PlanHash, more bool) []journal.PlanHash {
+func (e *Engine) claimableDeferred(plans []journal.PlanHash, more bool) []journal.PlanHash {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
 	return slices.DeleteFunc(slices.Clone(plans), func(plan journal.PlanHash) bool {
-		p, parked := e.parkings[plan]
-		return parked && (more || now.Before(p.until))
+		p, deferred := e.deferrals[plan]
+		return deferred && (more || now.Before(p.until))
 	})
 }
 
 // unknown returns an error if the saga has a part that this build needs and does not know. Then
-// another build must handle its deadlines too. Any build turns a cancelled saga, since its undos
+// another build must handle its deadlines too. Any build compensates a cancelled saga, since its undos
 // may need less.
 func (d *execution) unknown() error {
 	if d.progress.status == journal.Running && d.progress.cancel {
@@ -87,11 +87,11 @@ func (d *execution) setAside(cause error) error {
 	if !errors.Is(cause, journal.ErrNewer) {
 		return d.quarantine(journal.ReasonCorrupt, cause)
 	}
-	park := &journal.Failure{Reason: journal.ReasonNewer, Detail: detail(cause)}
-	if err := d.append(journal.Write{Revision: d.revision + 1, Park: park}); err != nil {
+	deferral := &journal.Failure{Reason: journal.ReasonNewer, Detail: detail(cause)}
+	if err := d.append(journal.Write{Revision: d.revision + 1, Defer: deferral}); err != nil {
 		return err
 	}
-	d.engine.parkedOne(d.plan.Record.Hash)
+	d.engine.deferredOne(d.plan.Record.Hash)
 	d.engine.tell(Event{Kind: EventLeftToNewer, Engine: d.owner.Engine, ID: d.owner.ID, Err: cause})
-	return fmt.Errorf("saga: parked: %w", cause)
+	return fmt.Errorf("saga: deferred: %w", cause)
 }

@@ -18,7 +18,7 @@ var ofLaterBuilds = []string{`\x0401802000`, `\x020400`}
 
 // An engine leaves a saga whose entries are of a later build to that build, and executes the
 // others. Another engine that can read the entries takes the saga over at once.
-func TestParked_entriesOfALaterBuild(t *testing.T) {
+func TestDeferred_entriesOfALaterBuild(t *testing.T) {
 	t.Parallel()
 	for _, entries := range ofLaterBuilds {
 		t.Run(entries, func(t *testing.T) {
@@ -30,37 +30,37 @@ func TestParked_entriesOfALaterBuild(t *testing.T) {
 			for i := range 3 {
 				ids = append(ids, startTrip(t, j, dead, journey{Trip: fmt.Sprint(i)}).ID)
 			}
-			parked := [16]byte(ids[1])
-			exec(t, look, `update saga set entries = $1::text::bytea where id = $2`, entries, parked)
+			deferred := [16]byte(ids[1])
+			exec(t, look, `update saga set entries = $1::text::bytea where id = $2`, entries, deferred)
 			require.NoError(t, j.Leave(t.Context(), dead))
 			older := engineOn(t, j, c)
 			require.Equal(t, journal.Completed, ended(t, j, ids[0]).Status)
 			require.Equal(t, journal.Completed, ended(t, j, ids[2]).Status)
-			until(t, "it is parked", func() bool {
+			until(t, "it is deferred", func() bool {
 				r, err := j.Read(t.Context(), ids[1])
 				require.NoError(t, err)
-				return r.Parked != nil
+				return r.Deferred != nil
 			})
 			listed, err := older.List(t.Context(), journal.ListRequest{Limit: 10})
 			require.NoError(t, err)
 			require.Len(t, listed, 1)
 			require.ErrorIs(t, listed[0].Corrupt, journal.ErrNewer)
 			require.ErrorIs(t, listed[0].Corrupt, journal.ErrCorrupt)
-			require.Equal(t, journal.ReasonNewer, listed[0].Parked.Reason)
-			require.Contains(t, listed[0].Parked.Detail, "a part that this build does not know")
+			require.Equal(t, journal.ReasonNewer, listed[0].Deferred.Reason)
+			require.Contains(t, listed[0].Deferred.Detail, "a part that this build does not know")
 			st, err := older.Stats(t.Context())
 			require.NoError(t, err)
-			require.EqualValues(t, 1, st.Parked)
+			require.EqualValues(t, 1, st.Deferred)
 			_, err = j.Sweep(t.Context(), 10)
 			require.NoError(t, err)
 			require.Zero(t, queryRow[int](t, look, `select count(*) from saga_engine where id = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`),
-				"the engine of parked sagas has a lease that could end")
+				"the engine of deferred sagas has a lease that could end")
 
-			exec(t, look, `update saga set entries = '' where id = $1`, parked) // as the build that knows them reads them
+			exec(t, look, `update saga set entries = '' where id = $1`, deferred) // as the build that knows them reads them
 			engineOn(t, j, c)
 			r := ended(t, j, ids[1])
 			require.Equal(t, journal.Completed, r.Status)
-			require.Nil(t, r.Parked)
+			require.Nil(t, r.Deferred)
 			require.Zero(t, r.RecoveryAttempts)
 		})
 	}

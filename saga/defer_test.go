@@ -34,7 +34,7 @@ func (c *claims) Claim(ctx context.Context, req journal.ClaimRequest) ([]journal
 // An older build leaves a saga with a field that it does not know to builds that know the
 // field. It sends nothing, and a newer build takes the saga over within a poll. Neither
 // the deadline of the saga nor that of its undos passes meanwhile.
-func TestParked_untilANewerBuildComes(t *testing.T) {
+func TestDeferred_untilANewerBuildComes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		older, newer := shape(orderOf, idOf, receiptOf), newerShape()
@@ -42,18 +42,18 @@ func TestParked_untilANewerBuildComes(t *testing.T) {
 		for range 3 {
 			s.open(older)
 		}
-		r := s.untilParked("k")
+		r := s.untilDeferred("k")
 		require.Equal(s, journal.Running, r.Status)
 		require.True(s, r.Engine.IsZero())
-		require.Equal(s, journal.ReasonNewer, r.Parked.Reason)
-		require.Contains(s, r.Parked.Detail, `has no member "note"`)
+		require.Equal(s, journal.ReasonNewer, r.Deferred.Reason)
+		require.Contains(s, r.Deferred.Detail, `has no member "note"`)
 		time.Sleep(30 * time.Hour)
 		require.Empty(s, s.services.Deliveries())
 		require.Equal(s, journal.Running, s.read("k").Status)
 
 		begun := time.Now()
 		s.open(newer)
-		for s.read("k").Parked != nil {
+		for s.read("k").Deferred != nil {
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.LessOrEqual(s, time.Since(begun), 2*saga.DefaultPoll)
@@ -62,7 +62,7 @@ func TestParked_untilANewerBuildComes(t *testing.T) {
 
 // Many sagas of a newer build do not keep an older one busy: it claims each once, and
 // then a batch a minute. Its own sagas run as ever.
-func TestParked_noHotLoop(t *testing.T) {
+func TestDeferred_noHotLoop(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		const sagas, engines = 120, 2
@@ -87,7 +87,7 @@ func TestParked_noHotLoop(t *testing.T) {
 		require.LessOrEqual(s, j.n.Load()-before, int64(engines*3*100), "claims in 3 minutes")
 		st, err := s.journal.Stats(s.Context())
 		require.NoError(s, err)
-		require.EqualValues(s, sagas, st.Parked)
+		require.EqualValues(s, sagas, st.Deferred)
 	})
 }
 
@@ -102,36 +102,36 @@ func (m measured) Observe(ctx context.Context, e saga.Event) {
 	m.metrics.Observe(ctx, e)
 }
 
-// An operator sees what is parked and why: in events and metrics, in Stats and in List.
-func TestParked_isVisible(t *testing.T) {
+// An operator sees what is deferred and why: in events and metrics, in Stats and in List.
+func TestDeferred_isVisible(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		older, newer := shape(orderOf, idOf, receiptOf), newerShape()
 		metrics := saga.NewMetrics()
 		id := enqueue(s, newer, "k", boxed)
 		e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{older}, Observer: measured{s.events, metrics}})
-		s.untilParked("k")
+		s.untilDeferred("k")
 		time.Sleep(6 * saga.DefaultLease)
 		left := s.events.first(saga.EventLeftToNewer)
 		require.Equal(s, id, left.ID)
 		require.ErrorIs(s, left.Err, saga.ErrNewer)
-		parked := s.events.first(saga.EventParked)
-		require.Equal(s, 1, parked.Count)
-		require.ErrorIs(s, parked.Err, saga.ErrNewer)
-		require.ErrorContains(s, parked.Err, `has no member "note"`)
-		require.EqualValues(s, 1, metrics.Snapshot().Parked)
+		deferred := s.events.first(saga.EventDeferred)
+		require.Equal(s, 1, deferred.Count)
+		require.ErrorIs(s, deferred.Err, saga.ErrNewer)
+		require.ErrorContains(s, deferred.Err, `has no member "note"`)
+		require.EqualValues(s, 1, metrics.Snapshot().Deferred)
 		require.Positive(s, metrics.Snapshot().LeftToNewer)
 		st, err := e.Stats(s.Context())
 		require.NoError(s, err)
-		require.EqualValues(s, 1, st.Parked)
+		require.EqualValues(s, 1, st.Deferred)
 		require.EqualValues(s, 1, st.Unowned)
 		listed, err := e.List(s.Context(), journal.ListRequest{Limit: 10})
 		require.NoError(s, err)
-		require.Contains(s, listed[0].Parked.Detail, `has no member "note"`)
+		require.Contains(s, listed[0].Deferred.Detail, `has no member "note"`)
 
 		r, err := e.Abandon(s.Context(), id, someone)
 		require.NoError(s, err)
-		require.Nil(s, r.Parked)
+		require.Nil(s, r.Deferred)
 	})
 }
 
@@ -146,8 +146,8 @@ func wide[Held any]() *saga.Definition[order, nothing] {
 }
 
 // A saga whose undo meets an unknown field waits for the running calls and writes their outcomes.
-// Then it is parked.
-func TestParked_afterCallsUnderWay(t *testing.T) {
+// Then it is deferred.
+func TestDeferred_afterCallsUnderWay(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		older, newer := wide[hold](), wide[grownHold]()
@@ -163,11 +163,11 @@ func TestParked_afterCallsUnderWay(t *testing.T) {
 		s.services.Script("shipping.book", sagatest.Reject(409))
 
 		s.open(older)
-		r := s.untilParked("k")
+		r := s.untilDeferred("k")
 		require.Equal(s, journal.Compensating, r.Status)
 		require.Len(s, r.Entries, 3)
 		for _, entry := range r.Entries {
-			require.False(s, entry.Pending, "%s was under way when the saga was parked", entry.Step)
+			require.False(s, entry.Pending, "%s was under way when the saga was deferred", entry.Step)
 		}
 		s.wantEffects("payment.charge", 1, 0)
 		s.open(newer)
