@@ -57,8 +57,7 @@ func (s Status) Final() bool { return s == Completed || s == Compensated || s ==
 // Active reports whether an engine has work to do in that status.
 func (s Status) Active() bool { return s == Running || s == Compensating }
 
-// A Record is what a journal knows of one saga. All times are by the journal's
-// clock.
+// A Record is what a journal knows of one saga.
 type Record struct {
 	ID    ID
 	Scope string
@@ -86,9 +85,9 @@ type Record struct {
 	// trusts them. Clean is false if an owner may have begun calls that are not in Entries.
 	Clean bool
 
+	Times
+
 	Entries []Entry // at most one per step and direction
-	// FailedAt is when Running became Compensating; zero: never.
-	FailedAt time.Time
 	// Cancel says that a person wants the saga compensated. Its next owner compensates it, unless the
 	// saga is past its pivot.
 	Cancel  bool
@@ -99,6 +98,25 @@ type Record struct {
 	// part unknown to that build. nil: the saga is not deferred.
 	Deferred *Failure
 
+	// Corrupt is an [ErrCorrupt] that names the parts that cannot be read. nil means that all
+	// parts can be read. If it is not nil, the other fields are the readable ones, and Status is
+	// 0 if the stored one is unknown. Entries are incomplete, and Status may be wrong. So no call
+	// is sent for the saga. Its owner makes it stuck, or defers it if Corrupt is an [ErrNewer].
+	Corrupt error
+}
+
+// Times are the times of a saga, by the journal's clock.
+type Times struct {
+	Now       time.Time // when the journal read the record
+	CreatedAt time.Time // when the saga was stored
+	// FirstClaimedAt is when the first engine got the saga, before any call was sent.
+	// Zero means that no engine had it yet. It does not change any more.
+	FirstClaimedAt time.Time
+	FailedAt       time.Time // when Running became Compensating; zero: never
+	ResumedAt      time.Time // when a verb last resumed the saga; zero: never
+	FinishedAt     time.Time // when its status became final or Stuck; zero: not yet
+	ExpiresAt      time.Time // a final saga is swept after it; zero: not final
+
 	// WakeAt is when a saga without an engine may be claimed. A saga sleeps until then. Zero
 	// means that the saga has an engine, or is over or stuck.
 	WakeAt time.Time
@@ -106,21 +124,6 @@ type Record struct {
 	// then. Zero means that none is stored yet: the definition's Timeout, if it has one, counts
 	// from FirstClaimedAt.
 	DeadlineAt time.Time
-
-	Now       time.Time // the journal's clock as it read this record
-	CreatedAt time.Time // when the saga was stored
-	// FirstClaimedAt is when the first engine got the saga, before any call was sent.
-	// Zero means that no engine had it yet. It does not change any more.
-	FirstClaimedAt time.Time
-	ResumedAt      time.Time // when a verb last resumed the saga; zero: never
-	FinishedAt     time.Time // when its status became final or Stuck; zero: not yet
-	ExpiresAt      time.Time // a final saga is swept after it; zero: not final
-
-	// Corrupt is an [ErrCorrupt] that names the parts that cannot be read. nil means that all
-	// parts can be read. If it is not nil, the other fields are the readable ones, and Status is
-	// 0 if the stored one is unknown. Entries are incomplete, and Status may be wrong. So no call
-	// is sent for the saga. Its owner makes it stuck, or defers it if Corrupt is an [ErrNewer].
-	Corrupt error
 }
 
 // An Entry is the record of one call of a saga: the call of a step, or of its undo.

@@ -26,7 +26,7 @@ func (j *Journal) Start(ctx context.Context, req journal.StartRequest) (journal.
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input), Trace: req.Trace,
 		Status: journal.Running, Engine: req.Engine, Revision: 1,
-		CreatedAt: now,
+		Times: journal.Times{CreatedAt: now},
 	}
 	if req.Engine.IsZero() {
 		r.Clean, r.WakeAt = true, now

@@ -79,9 +79,11 @@ func (c *columns) stored() stored {
 	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
-		FailedAt: fromTimestamp(c.failed), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
-		Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed), ResumedAt: fromTimestamp(c.resumed),
-		FinishedAt: fromTimestamp(c.finishedAt), ExpiresAt: fromTimestamp(c.expiresAt),
+		Times: journal.Times{
+			Now: c.now.UTC(), CreatedAt: fromTimestamp(c.createdAt), FirstClaimedAt: fromTimestamp(c.firstClaimed),
+			FailedAt: fromTimestamp(c.failed), ResumedAt: fromTimestamp(c.resumed), FinishedAt: fromTimestamp(c.finishedAt),
+			ExpiresAt: fromTimestamp(c.expiresAt), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
+		},
 	}}
 	c.unpack(&s)
 	if !s.Engine.IsZero() {

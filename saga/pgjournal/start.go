@@ -61,7 +61,7 @@ func newRecord(req *journal.StartRequest, at time.Time) journal.Record {
 		Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: slices.Clone(req.Input), Trace: req.Trace,
 		Status: journal.Running, Engine: req.Engine, Fence: firstFence(*req), Revision: 1,
-		Now: at.UTC(), CreatedAt: at.UTC(),
+		Times: journal.Times{Now: at.UTC(), CreatedAt: at.UTC()},
 	}
 	if req.Engine.IsZero() {
 		r.Clean, r.WakeAt = true, r.CreatedAt

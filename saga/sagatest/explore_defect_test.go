@@ -229,7 +229,8 @@ var plantedDefects = []planted{
 			now := time.Now()
 			return journal.Record{
 				ID: req.ID, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan, InputHash: req.InputHash, Input: req.Input,
-				Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1, Now: now, CreatedAt: now, FirstClaimedAt: now,
+				Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1,
+				Times: journal.Times{Now: now, CreatedAt: now, FirstClaimedAt: now},
 			}, true, nil
 		}
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {

@@ -218,7 +218,11 @@ func difference(path string, got, want reflect.Value) string {
 		}
 	case got.Kind() == reflect.Struct && got.Type() != reflect.TypeFor[childkey.Key]():
 		for i := range got.NumField() {
-			if diff := difference(path+"."+got.Type().Field(i).Name, got.Field(i), want.Field(i)); diff != "" {
+			at := path
+			if field := got.Type().Field(i); !field.Anonymous {
+				at += "." + field.Name
+			}
+			if diff := difference(at, got.Field(i), want.Field(i)); diff != "" {
 				return diff
 			}
 		}

@@ -77,7 +77,7 @@ func startIsRecorded(c *check) {
 	c.wantSame("the new saga", r, journal.Record{
 		ID: req.ID, Scope: req.Scope, Key: req.Key, Name: req.Name, Version: req.Version, Plan: req.Plan,
 		InputHash: req.InputHash, Input: req.Input, Trace: req.Trace, Status: journal.Running, Engine: req.Engine, Fence: 1, Revision: 1,
-		CreatedAt: r.CreatedAt, FirstClaimedAt: r.CreatedAt,
+		Times: journal.Times{CreatedAt: r.CreatedAt, FirstClaimedAt: r.CreatedAt},
 	})
 	if age := r.Now.Sub(r.CreatedAt).Abs(); age > time.Second {
 		c.Fatalf("CreatedAt is %v from the journal's clock", age)
