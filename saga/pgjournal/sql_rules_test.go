@@ -8,7 +8,10 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkittest"
 )
 
-const oneNode = "one saga is named by its ID, and its node has all leases: that node carries out the whole statement"
+const (
+	oneSaga = "the rows are one saga's, which the statement names: they come from its node and stay there"
+	oneNode = "one saga is named by its ID, and its node has all leases: that node carries out the whole statement"
+)
 
 // Every statement that distributed tables get stays inside the SQL that Citus carries out.
 func TestSQL_rules(t *testing.T) {
@@ -17,10 +20,12 @@ func TestSQL_rules(t *testing.T) {
 		Files: os.DirFS("."), Text: pgkit.DistributedText, Tables: []string{"saga", "saga_result", "saga_audit"}, Key: "id|saga", Keys: "ids",
 		AllShards: []string{"claimable", "list", "owners", "prune_audit", "stats", "sweep"},
 		Breaches: map[string]map[string]string{
-			"append":     {pgkittest.RuleKey: "the row that it joins has the ID"},
-			"claim":      {pgkittest.RuleVolatile: "the clock is read behind the write, in a select of its own", pgkittest.RuleLocks: oneNode, pgkittest.RuleUnnest: oneNode},
-			"end_leases": {pgkittest.RuleUnnest: "the table of leases is on every node, and is not distributed"},
-			"sweep":      {pgkittest.RuleWriteCTE: "the rows of a batch are locked and changed in one statement"},
+			"append_results": {pgkittest.RuleUnnest: oneSaga},
+			"change":         {pgkittest.RuleUnnest: oneSaga},
+			"append":         {pgkittest.RuleKey: "the row that it joins has the ID"},
+			"claim":          {pgkittest.RuleVolatile: "the clock is read behind the write, in a select of its own", pgkittest.RuleLocks: oneNode, pgkittest.RuleUnnest: oneNode},
+			"end_leases":     {pgkittest.RuleUnnest: "the table of leases is on every node, and is not distributed"},
+			"sweep":          {pgkittest.RuleWriteCTE: "the rows of a batch are locked and changed in one statement"},
 		},
 	}.Require(t)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
@@ -32,7 +33,7 @@ func distributedUsers(t *testing.T, cfg server.Config) (*server.Guard, *pgxpool.
 // nodes the rows are.
 func TestDistributed_oneCommit(t *testing.T) {
 	t.Parallel()
-	citus(t)
+	pgkittest.CitusURL(t)
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
