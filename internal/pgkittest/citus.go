@@ -2,16 +2,15 @@ package pgkittest
 
 import (
 	"context"
-	"encoding/hex"
+	"crypto/rand"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/stretchr/testify/require"
 )
 
 // dropTimeout bounds how long the schema of a test is dropped.
@@ -32,18 +31,21 @@ func CitusURL(tb testing.TB) string {
 // pool's URL names the schema, so that other processes find the same tables.
 func NewCitusPool(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
-	id := uuid.New()
-	schema := "fanonce_test_" + hex.EncodeToString(id[:6])
+	schema := "fanonce_test_" + strings.ToLower(rand.Text())
 	pool, err := pgxpool.NewWithConfig(tb.Context(), citusConfig(tb, schema))
-	require.NoError(tb, err)
+	if err != nil {
+		tb.Fatalf("pgkittest: open a pool on a Citus: %v", err)
+	}
 	tb.Cleanup(pool.Close)
-	_, err = pool.Exec(tb.Context(), "create schema "+pgx.Identifier{schema}.Sanitize())
-	require.NoError(tb, err)
+	if _, err := pool.Exec(tb.Context(), "create schema "+pgx.Identifier{schema}.Sanitize()); err != nil {
+		tb.Fatalf("pgkittest: make a schema: %v", err)
+	}
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout) // tb's own is over
 		defer cancel()
-		_, err := pool.Exec(ctx, "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade")
-		require.NoError(tb, err)
+		if _, err := pool.Exec(ctx, "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade"); err != nil {
+			tb.Errorf("pgkittest: drop a schema: %v", err)
+		}
 	})
 	return pool
 }
@@ -51,13 +53,17 @@ func NewCitusPool(tb testing.TB) *pgxpool.Pool {
 func citusConfig(tb testing.TB, schema string) *pgxpool.Config {
 	tb.Helper()
 	u, err := url.Parse(CitusURL(tb))
-	require.NoError(tb, err)
+	if err != nil {
+		tb.Fatalf("pgkittest: DISTRIBUTED_URL: %v", err)
+	}
 	query := u.Query()
 	query.Set("search_path", schema)
 	query.Set("citus.shard_count", "8")
 	u.RawQuery = query.Encode()
 	cfg, err := pgxpool.ParseConfig(u.String())
-	require.NoError(tb, err)
+	if err != nil {
+		tb.Fatalf("pgkittest: DISTRIBUTED_URL: %v", err)
+	}
 	cfg.MaxConns = max(cfg.MaxConns, 16)
 	return cfg
 }
