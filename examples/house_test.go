@@ -47,6 +47,7 @@ var rooms = []struct {
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
+	{"server/outbox", []string{"childkey", "server/pgstore", "internal/pgkit", pgx}},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},

@@ -1,0 +1,36 @@
+package outbox
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+)
+
+//go:embed migration/*.sql
+var embedded embed.FS
+
+// MigrationFiles are the tables in numbered steps, NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name
+// no schema. Another migration tool can run them instead of [Migrate].
+var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
+
+// ErrConfig is wrapped by the errors of [New], [Outbox.NewRelay] and [Migrate] for a configuration that cannot work.
+var ErrConfig = errors.New("outbox: bad configuration")
+
+var component = &pgkit.Component{
+	Package: "outbox", ErrConfig: ErrConfig, Tables: []string{"outbox", "outbox_relay", "outbox_lane"},
+	Migrations: pgkit.Migrations{Component: "outbox", Files: MigrationFiles},
+}
+
+// Migrate creates the tables in a Postgres schema, or brings them to the version that this package knows. An empty
+// schema means the first one of the search_path. It may run in several processes at once. The tables are in the
+// database of the work, because a message is part of its transaction.
+//
+// It returns an error wrapping [ErrConfig] for a name that no schema can have, and the server's error.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	return component.Migrate(ctx, pool, schema)
+}
