@@ -16,13 +16,13 @@ func TestScale_arithmetic(t *testing.T) {
 	const a, keep, between, handler = 200.0, 86_400.0, 1_800.0, 0.01
 	rates, processes := []float64{1_000, 30_000, 300_000}, []float64{4, 16, 64}
 	x := between * 8192 / (keep * 54)
-	small, pages := 1060+2*a, 5900*(1-math.Exp(-x))/x
+	small, pages := 1010+2*a, 5900*(1-math.Exp(-x))/x
 	formulas := map[string]func(r, p float64) float64{
 		"r·R":             func(r, _ float64) float64 { return r * keep },
-		"r·R·(320+A)":     func(r, _ float64) float64 { return r * keep * (320 + a) },
+		"r·R·(340+A)":     func(r, _ float64) float64 { return r * keep * (340 + a) },
 		"r·R·54":          func(r, _ float64) float64 { return r * keep * 54 },
 		"T·8192/(R·54)":   func(float64, float64) float64 { return x },
-		"1060+2·A":        func(float64, float64) float64 { return small },
+		"1010+2·A":        func(float64, float64) float64 { return small },
 		"5900·(1-e^-x)/x": func(float64, float64) float64 { return pages },
 		"r·log":           func(r, _ float64) float64 { return r * (small + pages) },
 		"r·0.0001":        func(r, _ float64) float64 { return r * 0.0001 },
