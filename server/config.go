@@ -28,9 +28,8 @@ const (
 	DefaultMaxWaitingBytes     = 64 << 20
 	DefaultMaxBufferedBytes    = 256 << 20
 	DefaultMaxRecoveryAttempts = 5
-	DefaultSweepBatch          = 1000
-	DefaultMinSweepPause       = 5 * time.Millisecond
-	DefaultMaxSweepPause       = time.Second
+	DefaultSweepBatch          = 100
+	DefaultSweepPause          = 5 * time.Millisecond
 	DefaultSweepInterval       = time.Minute
 	DefaultMaxWaitersPerKey    = 256
 	DefaultMaxWaiters          = 4096
@@ -132,14 +131,13 @@ type Config struct {
 	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined.
 	// Zero means [DefaultMaxRecoveryAttempts].
 	MaxRecoveryAttempts int
-	// SweepBatch is how many records one statement of [Guard.Sweep] deletes, and
-	// at most one of [Guard.RunSweeper]. Zero means [DefaultSweepBatch].
+	// SweepBatch is how many records one statement of [Guard.Sweep] or
+	// [Guard.RunSweeper] deletes. Zero means [DefaultSweepBatch].
 	SweepBatch int
-	// MinSweepPause and MaxSweepPause bound the pauses between batches of [Guard.RunSweeper], give or take a quarter.
-	// Within them a pause is as long as the batch before it took, and longer if sweeps slow requests. The sweeper
-	// deletes at most SweepBatch records for each MinSweepPause: a service with more claims falls behind. Zero means
-	// [DefaultMinSweepPause] and [DefaultMaxSweepPause].
-	MinSweepPause, MaxSweepPause time.Duration
+	// SweepPause is the shortest pause between two full batches of [Guard.RunSweeper], give or take a quarter. The
+	// pause after a batch is at least as long as the batch took. RunSweeper deletes at most SweepBatch records for
+	// each SweepPause: a service with more claims falls behind. Zero means [DefaultSweepPause].
+	SweepPause time.Duration
 	// SweepInterval is the time from the beginning of one round of
 	// [Guard.RunSweeper] to the beginning of the next, give or take a quarter.
 	// Zero means [DefaultSweepInterval].

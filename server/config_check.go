@@ -85,11 +85,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MinKeyBytes, 1)
 	orDefault(&c.MaxRecoveryAttempts, DefaultMaxRecoveryAttempts)
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
-	if c.MaxSweepPause > 0 {
-		orDefault(&c.MinSweepPause, min(DefaultMinSweepPause, c.MaxSweepPause))
-	}
-	orDefault(&c.MinSweepPause, DefaultMinSweepPause)
-	orDefault(&c.MaxSweepPause, max(DefaultMaxSweepPause, c.MinSweepPause))
+	orDefault(&c.SweepPause, DefaultSweepPause)
 	orDefault(&c.SweepInterval, DefaultSweepInterval)
 	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
 	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
@@ -129,8 +125,7 @@ func (c Config) check() error {
 		{"MinKeyBytes", int64(c.MinKeyBytes)},
 		{"MaxRecoveryAttempts", int64(c.MaxRecoveryAttempts)},
 		{"SweepBatch", int64(c.SweepBatch)},
-		{"MinSweepPause", int64(c.MinSweepPause)},
-		{"MaxSweepPause", int64(c.MaxSweepPause)},
+		{"SweepPause", int64(c.SweepPause)},
 		{"SweepInterval", int64(c.SweepInterval)},
 		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
@@ -167,8 +162,6 @@ func (c Config) checkTimes() error {
 		return reject("Config.AuditRetention", c.AuditRetention, fmt.Sprintf("must not be shorter than Retention, %v", c.Retention))
 	case c.BodyRetention != 0 && (c.BodyRetention < c.Lease || c.BodyRetention > c.Retention):
 		return reject("Config.BodyRetention", c.BodyRetention, fmt.Sprintf("must be 0, or Lease to Retention, %v to %v", c.Lease, c.Retention))
-	case c.MinSweepPause > c.MaxSweepPause:
-		return reject("Config.MinSweepPause", c.MinSweepPause, fmt.Sprintf("must not be longer than MaxSweepPause, %v", c.MaxSweepPause))
 	case c.window() <= 0:
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
 	case c.Wait > c.WaitCap:

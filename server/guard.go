@@ -63,7 +63,7 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 		Waiters: engine.WaiterLimits{
 			PerKey: c.MaxWaitersPerKey, Places: int64(c.MaxWaiters), Bytes: c.MaxWaitingBytes, LeastBytes: c.MaxRequestBytes,
 		},
-		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, MinSweepPause: c.MinSweepPause, MaxSweepPause: c.MaxSweepPause,
+		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, SweepPause: c.SweepPause,
 		Fingerprints: g.fingerprints, Sealer: g.sealer,
 		Observe: g.observeEngine, Tracer: g.tracer(),
 		Log: func(ctx context.Context, l engine.Line) {
@@ -182,11 +182,8 @@ func (g *Guard) Shutdown(ctx context.Context) error {
 // deletes expired records, drops answers past BodyRetention, maintains the partitions of a
 // [store.PartitionStore], and calls [Guard.Reconcile].
 //
-// It begins a round about every [Config.SweepInterval]. A round sweeps in batches of at most [Config.SweepBatch],
-// with pauses, until nothing is left. While this guard's claims take longer beside a batch, the batches get smaller
-// and the pauses longer. Otherwise the batches grow and the pauses shrink. [Config.MinSweepPause] and
-// [Config.MaxSweepPause] are the limits. RunSweeper deletes at least twice as many records as claims come, so it does
-// not fall behind. Run it in a process that serves requests: a process without requests sweeps at full speed.
+// It begins a round about every [Config.SweepInterval]. A round sweeps in batches of [Config.SweepBatch] until nothing
+// is left. After each batch it pauses for [Config.SweepPause], and at least as long as the batch took.
 //
 // A failure is logged and is an [EventSweepError]. The sweep is repeated, less and less often, but at least about
 // once in a round. One sweeper for a store is enough. Several sweepers, in one process or in several, share the work.

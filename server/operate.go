@@ -269,7 +269,7 @@ func (g *Guard) resolution(r Resolution) (engine.Resolution, error) {
 }
 
 // Reconcile asks the routes' Reconcile about the Opaque runs that died or failed and are
-// due, one after the other. One call asks about at most [Config.SweepBatch] runs. The next
+// due, one after the other. One call asks about at most 1,000 runs. The next
 // call goes on where this one ended, also if ctx ended it.
 //
 // It returns the number of resolved runs, also with an error. The error joins the failures of single runs: these stay

@@ -44,7 +44,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 		ctx = bounded
 		claim = func() (finding, error) { return e.claim(ctx, c) }
 	}
-	started, window := time.Now(), e.claimWatch.now()
+	started := time.Now()
 	var f finding
 	var err error
 	if known {
@@ -70,9 +70,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 		f.decision = decision{action: actionWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {
-		took := time.Since(started)
-		window.add(took)
-		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: took})
+		e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: time.Since(started)})
 	}
 	return f, err
 }

@@ -34,9 +34,9 @@ type Config struct {
 
 	Waiters WaiterLimits
 
-	SweepBatch                   int
-	SweepInterval                time.Duration
-	MinSweepPause, MaxSweepPause time.Duration
+	SweepBatch    int
+	SweepInterval time.Duration
+	SweepPause    time.Duration
 
 	Fingerprints record.Fingerprinter
 	Sealer       record.Sealer
@@ -64,7 +64,6 @@ type Engine struct {
 	reconcilers reconcilers
 	drain       *drain
 	heartbeat   *heartbeat
-	claimWatch  claimWatch
 	habits      habits
 }
 

@@ -42,7 +42,6 @@ func (o *oneCommit) claim(ctx context.Context, e *Engine, c *Call, m *member) (f
 	}
 	r := o.attempt.run
 	r.asked = time.Now()
-	window := e.claimWatch.now()
 	rec, first, err := r.commitPlan(o.end)
 	var refused *store.TxError
 	switch {
@@ -58,7 +57,6 @@ func (o *oneCommit) claim(ctx context.Context, e *Engine, c *Call, m *member) (f
 		return finding{record: rec}, nil
 	}
 	took := time.Since(r.asked)
-	window.add(took)
 	e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: took})
 	r.record = rec
 	if o.end.State != store.StateCompleted {

@@ -11,8 +11,12 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// maxReconcilePause is the longest pause between two questions about a run.
-const maxReconcilePause = time.Hour
+const (
+	// maxReconcilePause is the longest pause between two questions about a run.
+	maxReconcilePause = time.Hour
+	// reconcileBatch is how many runs one call of Reconcile asks about.
+	reconcileBatch = 1000
+)
 
 // A Reconcile finds out the outcome of an unknown run. The record's memo is opened.
 type Reconcile func(context.Context, store.Record) (Resolution, error)
@@ -100,7 +104,7 @@ func (e *Engine) Reconcile(ctx context.Context) (int, error) {
 			return resolved, errors.Join(append(failures, context.Cause(ctx))...)
 		}
 	}
-	if len(page) < e.cfg.SweepBatch {
+	if len(page) < reconcileBatch {
 		e.reconcilers.setCursor(store.Cursor{}) // from the start again
 	}
 	return resolved, errors.Join(failures...)
@@ -111,7 +115,7 @@ func (e *Engine) reconcilable(ctx context.Context) ([]store.Record, error) {
 	ctx, cancel := bound(ctx, e.cfg.StoreTimeout)
 	defer cancel()
 	return e.store.List(ctx, store.ListRequest{
-		States: []store.State{store.StateInProgress, store.StateUnknown}, Effect: store.Opaque, After: e.reconcilers.cursor(), Limit: e.cfg.SweepBatch,
+		States: []store.State{store.StateInProgress, store.StateUnknown}, Effect: store.Opaque, After: e.reconcilers.cursor(), Limit: reconcileBatch,
 	})
 }
 

@@ -9,13 +9,6 @@ import (
 )
 
 const (
-	// sweepStretch is how long Guard.RunSweeper sweeps before it looks at the
-	// durations of claims. sweepListen is how long it then pauses, to learn
-	// their durations without a sweep.
-	sweepStretch = time.Second
-	sweepListen  = 250 * time.Millisecond
-	// quietWindows is the number of latest pauses that count: the load changes.
-	quietWindows = 4
 	// answerPause is the longest rest if answers are deleted before their
 	// records. A batch reports how many records it deleted, not how many
 	// answers wait.
@@ -44,10 +37,8 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 			return err
 		})
 	})
-	s := &sweeper{engine: e, rate: newSweepRate(&e.cfg)}
-	defer e.claimWatch.stop()
 	e.inRounds(ctx, func(end time.Time) error {
-		return errors.Join(s.maintain(ctx), s.sweep(ctx, end))
+		return errors.Join(e.maintain(ctx), e.sweep(ctx, end))
 	})
 }
 
@@ -90,70 +81,37 @@ func (e *Engine) inRounds(ctx context.Context, round func(end time.Time) error) 
 	}
 }
 
-// A sweeper is the state of one Guard.RunSweeper.
-type sweeper struct {
-	engine *Engine
-	rate   sweepRate
-	quiet  []*claimTimes // windows in which nothing was swept, the latest last
-}
-
-func (s *sweeper) maintain(ctx context.Context) error {
-	if s.engine.partitions == nil {
+func (e *Engine) maintain(ctx context.Context) error {
+	if e.partitions == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maintainTimeout)
 	defer cancel()
-	return s.engine.partitions.MaintainPartitions(ctx, s.engine.cfg.KeepPartitions)
+	return e.partitions.MaintainPartitions(ctx, e.cfg.KeepPartitions)
 }
 
-// sweep deletes until nothing is left, or the round is over.
-func (s *sweeper) sweep(ctx context.Context, end time.Time) error {
-	s.quiet = nil // of another time
+// sweep deletes until nothing is left, or the round is over. It rests for at least as long as each
+// batch took: it takes at most half of a server that is slow for any reason.
+func (e *Engine) sweep(ctx context.Context, end time.Time) error {
 	for ctx.Err() == nil && time.Now().Before(end) {
-		s.listen(ctx)
-		busy := s.engine.claimWatch.open()
-		more, err := s.stretch(ctx)
+		began := time.Now()
+		n, err := e.store.Sweep(ctx, e.cfg.SweepBatch)
+		took := time.Since(began)
+		if n > 0 {
+			e.observe(ctx, Event{Kind: EventSwept, Count: n, Duration: took})
+		}
 		switch {
 		case err != nil:
-			s.rate = s.rate.stumbled()
 			return err
-		case more:
-			s.rate = s.rate.after(busy, s.quiet)
-		case s.engine.cfg.KeepAnswer == 0:
+		case n == e.cfg.SweepBatch:
+			sleep(ctx, jittered(max(took, e.cfg.SweepPause)))
+		case e.cfg.KeepAnswer == 0:
 			return nil
 		default:
 			sleep(ctx, min(jittered(answerPause), time.Until(end)))
 		}
 	}
 	return nil
-}
-
-// listen learns the durations of claims while nothing is swept.
-func (s *sweeper) listen(ctx context.Context) {
-	s.quiet = append(s.quiet, s.engine.claimWatch.open())
-	s.quiet = s.quiet[max(len(s.quiet)-quietWindows, 0):]
-	sleep(ctx, jittered(sweepListen))
-}
-
-// stretch sweeps for a while. It reports whether there is more to do.
-func (s *sweeper) stretch(ctx context.Context) (more bool, err error) {
-	for end := time.Now().Add(sweepStretch); ctx.Err() == nil && time.Now().Before(end); {
-		began := time.Now()
-		n, err := s.batch(ctx)
-		took := time.Since(began)
-		if n > 0 {
-			s.engine.observe(ctx, Event{Kind: EventSwept, Count: n, Duration: took})
-		}
-		if err != nil || n < s.rate.limit() {
-			return false, err
-		}
-		sleep(ctx, jittered(s.rate.pause(took)))
-	}
-	return true, nil
-}
-
-func (s *sweeper) batch(ctx context.Context) (int, error) {
-	return s.engine.store.Sweep(ctx, s.rate.limit())
 }
 
 // jittered is d, give or take a quarter. Processes that started together then
