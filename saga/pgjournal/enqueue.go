@@ -49,7 +49,7 @@ func (j *Journal) StartConfig() StartConfig {
 // Another transaction with the same key waits for this one to end, for as long as
 // its lock_timeout lets it.
 //
-// Start returns an error wrapping [ErrArgument] without a tx, [saga.ErrInvalidKey],
+// Start returns an error wrapping [ErrArgument] without a tx or for a Trace that is malformed, [saga.ErrInvalidKey],
 // [saga.ErrEncode], [ErrConfig] for a nil pointer as Codec, or [ErrSeal]. Then it has stored no
 // saga. It returns an error wrapping [saga.ErrKeyReused] if the key belongs to a saga that was
 // started with another input. In a REPEATABLE READ or SERIALIZABLE transaction it can fail with

@@ -76,7 +76,7 @@ func TestStart_inTransaction(t *testing.T) {
 			exec(t, look, "create table orders (id text)")
 			key, in := childkey.MustNew(), journey{Trip: "t-1"}
 			do := func(in journey, commit bool) (bool, error) {
-				return s.start(t.Context(), look, key, in, pgjournal.StartConfig{Scope: "tenant"}, commit)
+				return s.start(t.Context(), look, key, in, pgjournal.StartConfig{Scope: "tenant", Trace: "00-1-2-01"}, commit)
 			}
 			created, err := do(in, false)
 			require.ErrorIs(t, err, errRollback)
@@ -103,6 +103,7 @@ func TestStart_inTransaction(t *testing.T) {
 			require.Equal(t, journal.Completed, r.Status)
 			require.WithinDuration(t, r.FinishedAt, r.FirstClaimedAt, time.Minute)
 			require.EqualValues(t, 1, r.Fence)
+			require.Equal(t, "00-1-2-01", r.Trace)
 			c.check(t, "t-1", r.Status, "started in a transaction")
 		})
 	}
@@ -175,6 +176,12 @@ func TestStart_refuses(t *testing.T) {
 		{"a scope that is no text", func() (bool, error) {
 			return pgjournal.Start(t.Context(), tx, trip, key, journey{}, pgjournal.StartConfig{Scope: "a\x00b"})
 		}, saga.ErrInvalidKey},
+		{"a trace context that is none", func() (bool, error) {
+			return pgjournal.Start(t.Context(), tx, trip, key, journey{}, pgjournal.StartConfig{Trace: "a b"})
+		}, pgjournal.ErrArgument},
+		{"a trace context that is too long", func() (bool, error) {
+			return pgjournal.Start(t.Context(), tx, trip, key, journey{}, pgjournal.StartConfig{Trace: strings.Repeat("x", journal.MaxTraceBytes+1)})
+		}, pgjournal.ErrArgument},
 		{"an input that is too long", func() (bool, error) {
 			return pgjournal.Start(t.Context(), tx, trip, key, journey{Trip: strings.Repeat("x", journal.MaxInputBytes)}, pgjournal.StartConfig{})
 		}, saga.ErrEncode},
