@@ -60,12 +60,7 @@ func readWhole(ctx context.Context, body io.ReadCloser, announced int64) (b []by
 }
 
 // size is the length of the body.
-func (c *Call) size() int64 {
-	if c.Stream != nil {
-		return c.Stream.Size()
-	}
-	return int64(len(c.Body))
-}
+func (c *Call) size() int64 { return payload{bytes: c.Body, stream: c.Stream}.size() }
 
 // within returns what read returns, which reads body. If ctx ends first, within closes
 // body and returns the cause of that end at once. The goroutine of read then ends when

@@ -43,16 +43,7 @@ func (o Outcome) sure() Outcome {
 
 // String returns the outcome's name.
 func (o Outcome) String() string {
-	switch o {
-	case NotSent:
-		return "NotSent"
-	case Rejected:
-		return "Rejected"
-	case Completed:
-		return "Completed"
-	default:
-		return "Unknown"
-	}
+	return [...]string{Unknown: "Unknown", NotSent: "NotSent", Rejected: "Rejected", Completed: "Completed"}[o.sure()]
 }
 
 // A tally is what the attempts of one call say together. The zero tally has
