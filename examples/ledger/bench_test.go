@@ -80,7 +80,7 @@ func benchService(b *testing.B) (address string) {
 			hosting.WriteError(w, err)
 			return
 		}
-		s.write(w, r, key, s.database.Pool)
+		s.write(w, r, key, 0, s.database.Pool)
 	})))
 	web := httptest.NewServer(s)
 	b.Cleanup(web.Close)

@@ -31,8 +31,10 @@ func createEffects(ctx context.Context, pool *pgxpool.Pool, _ string) error {
 // from happening twice.
 type effect struct {
 	Tenant, Key, Service, FP, ID string
-	Fence                        int64
-	Saga, Kind                   string
+	// Fence is the run's fence where the row is not committed with the run's record. Elsewhere it is 0: a run that
+	// asks for its fence waits for its claim to be durable.
+	Fence      int64
+	Saga, Kind string
 }
 
 // The kinds of effects: a forward call's, and what takes it back.
@@ -90,8 +92,7 @@ func newEffect(r *http.Request, key childkey.Key, service string, in input) (eff
 		return effect{}, err
 	}
 	return effect{
-		Tenant: owner, Key: key.String(), Service: service, FP: in.FP, ID: id.String(),
-		Fence: server.Fence(r.Context()), Saga: in.Saga, Kind: kindDo,
+		Tenant: owner, Key: key.String(), Service: service, FP: in.FP, ID: id.String(), Saga: in.Saga, Kind: kindDo,
 	}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 // together or not at all. The answer needs nothing from the statement, so the
 // statement is queued, and goes with them in one round trip.
 func (s *service) effect(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, inboundKey(r), queue{})
+	s.write(w, r, inboundKey(r), 0, queue{})
 }
 
 // A queue sends statements with COMMIT.
@@ -30,12 +30,13 @@ func (queue) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 }
 
 // effectOpaque writes its row on a connection of its own, as work does that
-// the store's transaction cannot hold.
+// the store's transaction cannot hold. The row has the run's fence: nothing else
+// shows which of two owners wrote it.
 func (s *service) effectOpaque(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, inboundKey(r), s.database.Pool)
+	s.write(w, r, inboundKey(r), server.Fence(r.Context()), s.database.Pool)
 }
 
-func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key, db execer) {
+func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key, fence int64, db execer) {
 	in, err := s.receive(r)
 	if err != nil {
 		hosting.WriteError(w, err)
@@ -47,6 +48,7 @@ func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key
 	}
 	e, err := newEffect(r, key, s.cfg.service, in)
 	if err == nil {
+		e.Fence = fence
 		err = e.insert(r.Context(), db)
 	}
 	if err != nil {
