@@ -170,8 +170,8 @@ func (t *tx) failure() error { return fmt.Errorf("%w: %w", ErrTxFailed, t.cause)
 
 // options are those of BEGIN on conn. A level that conn has anyway is not said: at the
 // end of a transaction that set something the server looks through all its settings.
-func (t *tx) options(conn *pgx.Conn) pgx.TxOptions {
-	level := t.store.cfg.Isolation
+func (s *Store) options(conn *pgx.Conn) pgx.TxOptions {
+	level := s.cfg.Isolation
 	if level == pgx.ReadCommitted && pgkit.ReadsCommitted(conn) {
 		level = ""
 	}
@@ -181,7 +181,7 @@ func (t *tx) options(conn *pgx.Conn) pgx.TxOptions {
 // begin sends BEGIN alone.
 func (t *tx) begin(ctx context.Context) func(*pgx.Conn) (pgx.Tx, error) {
 	return func(conn *pgx.Conn) (pgx.Tx, error) {
-		tx, err := conn.BeginTx(ctx, t.options(conn))
+		tx, err := conn.BeginTx(ctx, t.store.options(conn))
 		return tx, wrap("begin", err)
 	}
 }
@@ -194,7 +194,7 @@ func (t *tx) beginWith(ctx context.Context, queries ...*pgx.QueuedQuery) (result
 			return nil, err
 		}
 		batch := new(pgx.Batch)
-		batch.BeginTx(t.options(conn))
+		batch.BeginTx(t.store.options(conn))
 		batch.QueuedQueries = append(batch.QueuedQueries, queries...)
 		results = conn.SendBatch(ctx, batch)
 		if _, err := results.Exec(); err != nil {

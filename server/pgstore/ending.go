@@ -14,7 +14,8 @@ import (
 
 // An ending is what goes in a transaction's last round trip in front of the settlement.
 type ending struct {
-	begin  string             // "": the transaction has begun
+	begun  bool               // the transaction has begun
+	bare   bool               // the round trip is a transaction without BEGIN and COMMIT; set with the settlement
 	queued []*pgx.QueuedQuery // of the handler
 }
 
@@ -31,6 +32,7 @@ func beginAt(level pgx.TxIsoLevel) string {
 // second round trip. It reports whether the COMMIT may have been sent.
 func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, end settlement, e ending) (sent bool, err error) {
 	apart := s.apart(end.end)
+	e.bare = !e.begun && !apart && !s.needsBlock(conn, e.queued)
 	sent, err = s.settleAs(ctx, conn, end, apart, e)
 	if !apart || !s.lacksPartition(err) {
 		return sent, err
@@ -38,7 +40,7 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, end settlem
 	if _, err := conn.Exec(ctx, "rollback to savepoint "+beforeAnswer); err != nil {
 		return false, err
 	}
-	return s.settleAs(ctx, conn, end, false, ending{})
+	return s.settleAs(ctx, conn, end, false, ending{begun: true})
 }
 
 // beforeAnswer is where a transaction goes back to if its answer finds no partition.
@@ -65,15 +67,19 @@ func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, ap
 	if err != nil {
 		return false, err
 	}
-	err = e.send(ctx, conn, notes, st, apart)
+	begin := ""
+	if !e.begun && !e.bare {
+		begin = beginAt(s.options(conn).IsoLevel)
+	}
+	err = e.send(ctx, conn, begin, notes, st, apart)
 	return !pgkit.IsUnsent(err) || errors.As(err, new(*store.TxError)), err
 }
 
 // send sends the ending, the notes, the settlement and COMMIT.
-func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statement, st pgkit.Statement, apart bool) error {
+func (e ending) send(ctx context.Context, conn *pgx.Conn, begin string, notes []pgkit.Statement, st pgkit.Statement, apart bool) error {
 	batch := new(pgx.Batch)
-	if e.begin != "" {
-		batch.Queue(e.begin)
+	if begin != "" {
+		batch.Queue(begin)
 	}
 	appendQueries(batch, e.queued)
 	work := batch.Len()
@@ -87,7 +93,9 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statemen
 		batch.Queue("savepoint " + beforeAnswer)
 	}
 	batch.Queue(st.SQL, st.Args...)
-	batch.Queue("commit")
+	if !e.bare {
+		batch.Queue("commit")
+	}
 	results := conn.SendBatch(ctx, batch)
 	workErr := execAll(results, work)
 	_ = execAll(results, len(st.Settings())) // if one fails, the next statement fails too
@@ -98,7 +106,7 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statemen
 		_, _ = results.Exec() // if it fails, the next statement fails too
 	}
 	_, settleErr := results.Exec()
-	tag, err := results.Exec()
+	tag, err := e.committed(results)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -109,10 +117,20 @@ func (e ending) send(ctx context.Context, conn *pgx.Conn, notes []pgkit.Statemen
 		return store.ErrLeaseLost
 	case settleErr != nil:
 		return settleErr
-	case err == nil && tag.String() != "COMMIT":
+	case err == nil && tag != "COMMIT":
 		return fmt.Errorf("%w: COMMIT answered %s", ErrTxFailed, tag)
 	}
 	return commitRefused(err)
+}
+
+// committed returns the server's answer to COMMIT. Without a block the server answers a commit that it refuses with an
+// error, which the end of results has.
+func (e ending) committed(results pgx.BatchResults) (tag string, err error) {
+	if e.bare {
+		return "COMMIT", nil
+	}
+	answer, err := results.Exec()
+	return answer.String(), err
 }
 
 // appendQueries copies queries to batch: pgx changes the queries that it sends.

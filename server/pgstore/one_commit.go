@@ -166,21 +166,19 @@ func planUnsent(err error) error {
 
 // sendPlan sends the claim with its settlement, the queued statements and the commit, in one round trip.
 func (s *Store) sendPlan(ctx context.Context, req store.ClaimRequest, end store.Settlement, queued []*pgx.QueuedQuery) (claimTimes, error) {
-	bound := s.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.Briefly})
-	claim := s.query.claimSettled.Bind(claimSettledArgs(req, end))
-	unbound := s.query.unboundLocks.Bind(nil)
-	if err := errors.Join(bound.Err(), claim.Err(), unbound.Err()); err != nil {
+	steps, err := s.claimSteps(req, end)
+	if err != nil {
 		return claimTimes{}, err
 	}
 	if err := s.db.Writer.Admit(ctx); err != nil {
 		return claimTimes{}, err
 	}
-	conn, err := s.hold(ctx)
+	conn, err := s.take(ctx)
 	if err != nil {
 		return claimTimes{}, err
 	}
 	return pgkit.Finish(ctx, s.db.Writer, conn, func(ctx context.Context, conn *pgx.Conn) (times claimTimes, err error) {
-		if err := cmp.Or(pgkit.NameQueries(ctx, conn, queued), pgkit.Name(ctx, conn, bound.SQL, claim.SQL, unbound.SQL, pgkit.Hear)); err != nil {
+		if err := cmp.Or(pgkit.NameQueries(ctx, conn, queued), steps.name(ctx, conn)); err != nil {
 			return times, planUnsent(err)
 		}
 		batch := new(pgx.Batch)
@@ -188,18 +186,7 @@ func (s *Store) sendPlan(ctx context.Context, req store.ClaimRequest, end store.
 		if block {
 			batch.Queue(beginAt(s.cfg.Isolation))
 		}
-		batch.Queue(bound.SQL, bound.Args...)
-		for _, setting := range bound.Settings() {
-			batch.Queue(setting)
-		}
-		before := batch.Len()
-		batch.Queue(claim.SQL, claim.Args...)
-		if len(bound.Settings()) > 0 {
-			for _, setting := range pgkit.LockTimeoutReset() {
-				batch.Queue(setting)
-			}
-		}
-		batch.Queue(unbound.SQL)
+		before := steps.queue(batch)
 		appendQueries(batch, queued)
 		batch.Queue(pgkit.Hear)
 		after := batch.Len() - before - 1
@@ -210,18 +197,69 @@ func (s *Store) sendPlan(ctx context.Context, req store.ClaimRequest, end store.
 	})
 }
 
-// needsBlock reports whether the pipeline needs BEGIN and COMMIT. Without them the server takes it for one transaction
-// at the session's level. But then a procedure or DO block among the queued statements could commit in the middle.
+// claimSteps are the statements with which a plan's pipeline begins: the claim, with its wait for a lock bounded. The
+// statement does that by itself. For distributed tables further statements stand around it.
+type claimSteps struct {
+	claim          pgkit.Statement
+	bound, unbound pgkit.Statement // zero: none
+}
+
+func (s *Store) claimSteps(req store.ClaimRequest, end store.Settlement) (claimSteps, error) {
+	args := claimSettledArgs(req, end)
+	args["lock_timeout"] = s.db.Briefly
+	steps := claimSteps{claim: s.query.claimSettled.Bind(args)}
+	if s.query.distributed {
+		steps.bound = s.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.Briefly})
+		steps.unbound = s.query.unboundLocks.Bind(nil)
+	}
+	return steps, errors.Join(steps.bound.Err(), steps.claim.Err(), steps.unbound.Err())
+}
+
+// name prepares the statements on conn, where names can last.
+func (c claimSteps) name(ctx context.Context, conn *pgx.Conn) error {
+	if c.bound.SQL == "" {
+		return pgkit.Name(ctx, conn, c.claim.SQL, pgkit.Hear)
+	}
+	return pgkit.Name(ctx, conn, c.bound.SQL, c.claim.SQL, c.unbound.SQL, pgkit.Hear)
+}
+
+// queue adds the statements to batch. It returns how many results come before that of the claim and after BEGIN.
+func (c claimSteps) queue(batch *pgx.Batch) (before int) {
+	if c.bound.SQL == "" {
+		before = batch.Len()
+		batch.Queue(c.claim.SQL, c.claim.Args...)
+		return before
+	}
+	batch.Queue(c.bound.SQL, c.bound.Args...)
+	for _, setting := range c.bound.Settings() {
+		batch.Queue(setting)
+	}
+	before = batch.Len()
+	batch.Queue(c.claim.SQL, c.claim.Args...)
+	for _, setting := range pgkit.LockTimeoutReset() {
+		batch.Queue(setting)
+	}
+	batch.Queue(c.unbound.SQL)
+	return before
+}
+
+// needsBlock reports whether a pipeline with these statements needs BEGIN and COMMIT. Without them the server takes it
+// for one transaction at the session's level. But then some statements could commit in the middle, such as a procedure.
 func (s *Store) needsBlock(conn *pgx.Conn, queued []*pgx.QueuedQuery) bool {
 	if s.cfg.Isolation != pgx.ReadCommitted || pgkit.NeedsBlock(conn) {
 		return true
 	}
 	for _, q := range queued {
-		if word := firstWord(q.SQL); word == "call" || word == "do" {
+		if !neverCommits[firstWord(q.SQL)] {
 			return true
 		}
 	}
 	return false
+}
+
+// neverCommits has the first words of statements that cannot end a transaction.
+var neverCommits = map[string]bool{
+	"insert": true, "update": true, "delete": true, "merge": true, "select": true, "with": true, "values": true,
 }
 
 // readPlan reads the results of a plan's pipeline: of some statements before the claim, of the claim, and of some
@@ -229,7 +267,7 @@ func (s *Store) needsBlock(conn *pgx.Conn, queued []*pgx.QueuedQuery) bool {
 func readPlan(results pgx.BatchResults, before, after int, block bool) (times claimTimes, err error) {
 	keyErr := execAll(results, before)
 	if keyErr == nil {
-		keyErr = results.QueryRow().Scan(&times.created, &times.leaseUntil, &times.expires)
+		keyErr = results.QueryRow().Scan(&times.created, &times.leaseUntil, &times.expires, nil)
 	}
 	if keyErr != nil {
 		_ = results.Close() // says the same

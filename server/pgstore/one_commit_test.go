@@ -97,6 +97,27 @@ func settled(status int, opts ...server.SettleOption) http.HandlerFunc {
 	}
 }
 
+// The bound on the claim's wait for a lock is not that of the work, nor of whatever comes after it on the connection.
+func TestOneCommit_lockTimeoutOfTheSession(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) {
+		cfg.MaxConns = 1
+		cfg.ConnConfig.RuntimeParams["lock_timeout"] = "7s"
+	})
+	exec(t, look, "create table seen (lock_timeout text)")
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	const note = "insert into seen select current_setting('lock_timeout')"
+	queued := func(_ http.ResponseWriter, r *http.Request) { must(pgstore.Queue(r.Context(), note)) }
+	require.Equal(t, http.StatusOK, postTo(routeOn(t, g, oneCommit, queued), "k").Code)
+	sent := func(_ http.ResponseWriter, r *http.Request) {
+		_, err := pgstore.Tx(r.Context()).Exec(r.Context(), note)
+		must(err)
+	}
+	require.Equal(t, http.StatusOK, postTo(routeOn(t, g, server.Route{Effect: server.Transactional}, sent), "l").Code)
+	require.Equal(t, "7s 7s", queryRow[string](t, look, "select string_agg(lock_timeout, ' ') from seen"))
+}
+
 // Whatever its handler does, a route with OneCommit is like any other to its callers, and leaves the same records.
 func TestOneCommit_isLikeAnyRoute(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ var (
 	// Notifications take one lock for the whole server at commit. So a
 	// statement may notify only if the record says that somebody waits.
 	notifyIfAwaited = regexp.MustCompile(`case when (i\.)?waiters then pg_notify\('fanonce_' \|\| (i\.)?tableoid, (i\.)?key::text\) end`)
-	localSetting    = regexp.MustCompile(`set_config\([^)]*\)`)
+	localSetting    = regexp.MustCompile(`set_config\(([^()]|\([^()]*\))*\)`)
 )
 
 func TestStatements_needNoSession(t *testing.T) {

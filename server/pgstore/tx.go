@@ -109,8 +109,8 @@ func (t *tx) closeSQL(from stage) {
 }
 
 // Settle implements [store.Tx]: the queued statements, the settlement and COMMIT, in one round trip. If the transaction
-// was never used, the settlement is the same as that of any other run. If it has only queued statements, BEGIN is in
-// that round trip, too.
+// was never used, the settlement is the same as that of any other run. If it has only queued statements, the round trip
+// is a transaction by itself.
 //
 // A [*store.TxError] matches [ErrTxFailed], [ErrTxBusy] or [ErrTxOwned]: what the
 // handler did to the transaction, or the COMMIT that was refused. No row is committed
@@ -140,17 +140,24 @@ func (t *tx) Settle(ctx context.Context, o store.Owner, end store.Settlement) er
 
 func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Settlement) error {
 	queued := t.queue.close()
-	if from != stageBegun {
-		if len(queued) == 0 {
-			return t.store.settleUnused(ctx, o, end)
-		}
-		if err := t.takeConn(ctx); err != nil {
-			return err
-		}
+	if from == stageBegun {
+		return t.finish(ctx, t.conn, settlement{o, end}, ending{begun: true, queued: queued})
 	}
+	if len(queued) == 0 {
+		return t.store.settleUnused(ctx, o, end)
+	}
+	conn, err := t.store.take(ctx)
+	if err != nil {
+		return err
+	}
+	return t.finish(ctx, conn, settlement{o, end}, ending{queued: queued})
+}
+
+// finish sends the last round trip on conn, and releases it.
+func (t *tx) finish(ctx context.Context, conn pgkit.Held, end settlement, e ending) error {
 	unsent := false
-	_, err := pgkit.Finish(ctx, t.store.db.Writer, t.conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
-		sent, err := t.store.settleAndCommit(ctx, conn, settlement{o, end}, ending{begin: t.beginSQL(from, conn), queued: queued})
+	_, err := pgkit.Finish(ctx, t.store.db.Writer, conn, func(ctx context.Context, conn *pgx.Conn) (struct{}, error) {
+		sent, err := t.store.settleAndCommit(ctx, conn, end, e)
 		unsent = !sent && conn.IsClosed()
 		return struct{}{}, err
 	})
@@ -162,24 +169,6 @@ func (t *tx) settle(ctx context.Context, from stage, o store.Owner, end store.Se
 		return fmt.Errorf("%w: %w", store.ErrTxLost, err)
 	}
 	return err
-}
-
-// takeConn takes a connection for a transaction whose only statements are queued.
-func (t *tx) takeConn(ctx context.Context) error {
-	conn, err := t.store.hold(ctx)
-	if err != nil {
-		return err
-	}
-	t.conn = conn
-	return nil
-}
-
-// beginSQL returns the BEGIN that conn still needs, or "".
-func (t *tx) beginSQL(from stage, conn *pgx.Conn) string {
-	if from == stageBegun {
-		return ""
-	}
-	return beginAt(t.options(conn).IsoLevel)
 }
 
 // settleUnused settles a run whose transaction was never begun.

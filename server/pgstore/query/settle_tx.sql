@@ -3,7 +3,8 @@
 -- where settle.sql returns none: the server then passes over the COMMIT. The text that is not a
 -- number appears in the server's log. The text depends on the count, so that it is not evaluated
 -- while planning. COMMIT warns where the wait for a standby was canceled, whatever the handler
--- chose to hear.
+-- chose to hear. The settings are made when the row was found, before it is locked. A subquery for them
+-- would make the server set up a join at each call.
 with settled as (
   update /*schema*/idempotency
   set state = @state, status = @status, envelope = @envelope,
@@ -11,11 +12,9 @@ with settled as (
     answer_until = statement_timestamp() + @keep_answer::interval,
     maybe_ran = maybe_ran or @maybe_ran,
     lease_until = least(lease_until, statement_timestamp() + @lease_left::interval)
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout, -- plain
-      set_config('client_min_messages', 'warning', true) as messages) s -- plain
-  where s.lock_timeout is not null and s.messages is not null and -- plain
---distributed where
-    key = @key and token = @token and fence = @fence and state = 1
+  where key = @key and token = @token and fence = @fence and state = 1
+    and set_config('lock_timeout', @lock_timeout, true) is not null -- plain
+    and set_config('client_min_messages', 'warning', true) is not null -- plain
   returning key, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end -- plain
 --distributed returning key
 )

@@ -8,11 +8,9 @@ with settled as (
       case when @keep_answer::interval is null then expires_at end),
     maybe_ran = maybe_ran or @maybe_ran,
     lease_until = least(lease_until, statement_timestamp() + @lease_left::interval)
-  from (select set_config('lock_timeout', @lock_timeout, true) as lock_timeout, -- plain
-      set_config('client_min_messages', 'warning', true) as messages) s -- plain
-  where s.lock_timeout is not null and s.messages is not null and -- plain
---distributed where
-    key = @key and token = @token and fence = @fence and state = 1
+  where key = @key and token = @token and fence = @fence and state = 1
+    and set_config('lock_timeout', @lock_timeout, true) is not null -- plain
+    and set_config('client_min_messages', 'warning', true) is not null -- plain
   returning key, answer_kept_until, case when waiters then pg_notify('fanonce_' || tableoid, key::text) end -- plain
 --distributed returning key, answer_kept_until
 ), kept as (
