@@ -17,7 +17,8 @@ import (
 
 // effect writes its row in the run's own transaction: row and answer commit
 // together or not at all. The answer needs nothing from the statement, so the
-// statement is queued, and goes with them in one round trip.
+// statement is queued, and goes with them in one round trip. On the route with
+// OneCommit the claim is in that round trip, too: then the handler runs before it.
 func (s *service) effect(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, inboundKey(r), 0, queue{})
 }

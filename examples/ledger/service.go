@@ -54,18 +54,20 @@ func open(ctx context.Context, cfg config) (_ *service, err error) {
 func (s *service) routes() error {
 	s.Handle("GET /healthz", s.database.Healthz())
 	err := errors.Join(
-		s.handle("/v1/effect", server.Transactional, s.effect),
-		s.handle("/v1/effect-opaque", server.Opaque, s.effectOpaque),
-		s.handle("/v1/undo", server.Transactional, s.undo),
+		s.handle("/v1/effect", server.Route{Effect: server.Transactional}, s.effect),
+		s.handle("/v1/effect-one-commit", server.Route{Effect: server.Transactional, OneCommit: true}, s.effect),
+		s.handle("/v1/effect-opaque", server.Route{Effect: server.Opaque}, s.effectOpaque),
+		s.handle("/v1/undo", server.Route{Effect: server.Transactional}, s.undo),
 	)
 	if s.sink != nil {
-		err = errors.Join(err, s.handle("/v1/effect-keyed", server.Keyed, s.effectKeyed))
+		err = errors.Join(err, s.handle("/v1/effect-keyed", server.Route{Effect: server.Keyed}, s.effectKeyed))
 	}
 	return err
 }
 
-func (s *service) handle(path string, effect server.Effect, handler http.HandlerFunc) error {
-	guarded, err := s.guard.Route(server.Route{Effect: effect, Fingerprint: hosting.Storable}, handler)
+func (s *service) handle(path string, route server.Route, handler http.HandlerFunc) error {
+	route.Fingerprint = hosting.Storable
+	guarded, err := s.guard.Route(route, handler)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
