@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -280,7 +279,7 @@ func hasTrailer(h http.Header) bool {
 	if len(h["Trailer"]) > 0 {
 		return true
 	}
-	for name := range maps.Keys(h) {
+	for name := range h {
 		if len(name) > len(http.TrailerPrefix) && name[:len(http.TrailerPrefix)] == http.TrailerPrefix {
 			return true
 		}

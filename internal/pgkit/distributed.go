@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -44,12 +43,12 @@ func LoadDistributedQueries(files fs.FS, schema string, groups ...map[string]*Qu
 // distributedSettings are the settings that a statement for distributed tables needs. A worker
 // hears of a setting only by SET LOCAL, and in a transaction block. So the argument lock_timeout
 // of a statement becomes a statement in front of it.
-func distributedSettings(values pgx.NamedArgs) []string {
-	timeout, ok := values["lock_timeout"].(string)
+func distributedSettings(timeout any) []string {
+	text, ok := timeout.(string)
 	if !ok {
 		return nil
 	}
-	return LockTimeoutSettings(timeout)
+	return LockTimeoutSettings(text)
 }
 
 // LockTimeoutSettings returns the statements that set the lock timeout of a transaction on all

@@ -25,7 +25,7 @@ func needsAttention(end store.Settlement) bool {
 // stays in the record.
 func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		st := s.query.settle.Bind(settleArgs(end.owner, end.end, s.db.Briefly))
+		st := s.query.settle.BindFunc(settleArgs(end.owner, end.end, s.db.Briefly))
 		if err := sendSettings(ctx, tx, st); err != nil {
 			return false, err
 		}

@@ -185,7 +185,7 @@ func (w *combined) collided(err error) bool {
 func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Query) *pgkit.BatchKind[settlement, bool] {
 	return pgkit.NewBatchKind(c, pgkit.BatchKindConfig[settlement, bool]{
 		One: func(s settlement) pgkit.Statement {
-			return one.Bind(settleArgs(s.owner, s.end, w.store.db.Briefly))
+			return one.BindFunc(settleArgs(s.owner, s.end, w.store.db.Briefly))
 		},
 		ScanOne: scanSettled,
 		Many: func(all []settlement) (pgkit.Statement, func(pgx.CollectableRow) (int, bool, error)) {

@@ -205,9 +205,7 @@ type claimSteps struct {
 }
 
 func (s *Store) claimSteps(req store.ClaimRequest, end store.Settlement) (claimSteps, error) {
-	args := claimSettledArgs(req, end)
-	args["lock_timeout"] = s.db.Briefly
-	steps := claimSteps{claim: s.query.claimSettled.Bind(args)}
+	steps := claimSteps{claim: s.query.claimSettled.BindFunc(claimSettledArgs(req, end, s.db.Briefly))}
 	if s.query.distributed {
 		steps.bound = s.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.Briefly})
 		steps.unbound = s.query.unboundLocks.Bind(nil)
@@ -289,24 +287,30 @@ func readPlan(results pgx.BatchResults, before, after int, block bool) (times cl
 	return times, nil
 }
 
-func claimSettledArgs(req store.ClaimRequest, end store.Settlement) pgx.NamedArgs {
-	status, envelope := answerOf(end)
-	return pgx.NamedArgs{
-		"key":                 uuid(req.ID),
-		"token":               uuid(req.Token),
-		"state":               int16(end.State),
-		"effect":              int16(req.Effect),
-		"fingerprint_version": int16(req.Fingerprint.Version),
-		"fingerprint":         req.Fingerprint.Sum[:],
-		"parent":              callerOf(req),
-		"first_sent":          timestamp(req.FirstSent),
-		"window":              req.Window,
-		"lease":               req.Lease,
-		"keep":                req.Keep,
-		"replay_for":          end.ReplayFor,
-		"keep_answer":         intervalOrNull(end.KeepAnswer),
-		"status":              status,
-		"envelope":            envelope,
+// claimSettledArgs returns the arguments of claim_settled.sql by name.
+func claimSettledArgs(req store.ClaimRequest, end store.Settlement, lockTimeout string) func(name string) (any, bool) {
+	settled := settleArgs(store.Owner{ID: req.ID, Token: req.Token, Fence: 1}, end, lockTimeout)
+	return func(name string) (any, bool) {
+		switch name {
+		case "effect":
+			return int16(req.Effect), true
+		case "fingerprint_version":
+			return int16(req.Fingerprint.Version), true
+		case "fingerprint":
+			return req.Fingerprint.Sum[:], true
+		case "parent":
+			return callerOf(req), true
+		case "first_sent":
+			return timestamp(req.FirstSent), true
+		case "window":
+			return req.Window, true
+		case "lease":
+			return req.Lease, true
+		case "keep":
+			return req.Keep, true
+		default:
+			return settled(name)
+		}
 	}
 }
 

@@ -46,20 +46,37 @@ func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
 	return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
 }
 
-func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) pgx.NamedArgs {
-	status, envelope := answerOf(s)
-	return pgx.NamedArgs{
-		"key":          uuid(o.ID),
-		"token":        uuid(o.Token),
-		"fence":        o.Fence,
-		"state":        int16(s.State),
-		"status":       status,
-		"envelope":     envelope,
-		"replay_for":   replayFor(s),
-		"keep_answer":  intervalOrNull(s.KeepAnswer),
-		"maybe_ran":    s.MaybeRan,
-		"lease_left":   leaseLeft(s),
-		"lock_timeout": lockTimeout,
+// settleArgs returns the arguments of a settlement's statement by name.
+func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) func(name string) (any, bool) {
+	return func(name string) (any, bool) {
+		switch name {
+		case "key":
+			return uuid(o.ID), true
+		case "token":
+			return uuid(o.Token), true
+		case "fence":
+			return o.Fence, true
+		case "state":
+			return int16(s.State), true
+		case "status":
+			status, _ := answerOf(s)
+			return status, true
+		case "envelope":
+			_, envelope := answerOf(s)
+			return envelope, true
+		case "replay_for":
+			return replayFor(s), true
+		case "keep_answer":
+			return intervalOrNull(s.KeepAnswer), true
+		case "maybe_ran":
+			return s.MaybeRan, true
+		case "lease_left":
+			return leaseLeft(s), true
+		case "lock_timeout":
+			return lockTimeout, true
+		default:
+			return nil, false
+		}
 	}
 }
 
