@@ -186,6 +186,25 @@ func TestDoors_notSent(t *testing.T) {
 	}
 }
 
+// A server that accepts connections and says nothing gets no call: the handshake never ends.
+func TestDoors_handshakeNeverEnds(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close() //nolint:errcheck // a test
+	impatient := func() retry.Config {
+		c := four()
+		c.AttemptTimeout = 100 * time.Millisecond
+		return c
+	}
+	all := doors(t, l.Addr().String(), l.Addr().String(), impatient)
+	for _, i := range []int{0, 2} {
+		_, err := all[i].call(under(t.Context(), "k"), line("tea"))
+		require.ErrorIs(t, err, retry.ErrNotSent, all[i].name)
+		require.ErrorIs(t, err, retry.ErrAttemptTimeout, all[i].name)
+	}
+}
+
 // Without DialOptions nobody sees whether the call left: then it counts as sent.
 func TestService_withoutDialOptions(t *testing.T) {
 	t.Parallel()
