@@ -43,9 +43,11 @@ func TestFanout(t *testing.T) {
 			hold, err := tea.Get(ctx)
 			require.NoError(t, err)
 			require.Equal(t, d.name+" tea", hold.GetSku())
-
+		}
+		for range 2 {
 			undo := d.client.Fanout(ctx)
-			sdk.AddUndo(undo, release, reserve.For("line-1"), contract.Undo[*stockpb.ReserveRequest, *stockpb.Hold]{Input: line(d.name + " tea"), Output: &hold})
+			in := contract.Undo[*stockpb.ReserveRequest, *stockpb.Hold]{Input: line(d.name + " tea")}
+			sdk.AddUndo(undo, release, reserve.For("line-1"), in)
 			require.NoError(t, undo.Wait())
 		}
 		s.requireOnce(t, 2*(i+1))
