@@ -25,7 +25,7 @@ const (
 	DefaultBackoffCap          = 5 * time.Minute
 
 	DefaultSweepInterval = time.Minute
-	DefaultSweepBatch    = 1000
+	DefaultSweepBatch    = 100
 )
 
 // Config configures an [Engine].
@@ -65,8 +65,8 @@ type Config struct {
 	// SweepInterval is how long after the beginning of a round [Engine.RunSweeper]
 	// begins another, give or take a quarter. Zero means [DefaultSweepInterval].
 	SweepInterval time.Duration
-	// SweepBatch is how many sagas [Engine.RunSweeper] deletes at most in one
-	// statement. Zero means [DefaultSweepBatch].
+	// SweepBatch is how many sagas one statement of [Engine.RunSweeper] deletes.
+	// Zero means [DefaultSweepBatch].
 	SweepBatch int
 	// Backoff is the wait before a call is tried again, on top of the attempts
 	// that the client makes of one attempt. Its zero fields mean 1 s, doubled up to

@@ -26,9 +26,9 @@ func (e *Engine) Close(ctx context.Context) error { return e.core.Close(ctx) }
 // RunSweeper deletes sagas that are final for longer than [Config].Keep, until ctx ends or
 // [Engine.Close] is called, which waits for it. Call it in a goroutine of its own.
 //
-// It begins a round about every [Config].SweepInterval, and deletes in batches of at most
+// It begins a round about every [Config].SweepInterval, and deletes in batches of
 // [Config].SweepBatch until nothing is left. Between two batches it rests four times as long as
-// the last one took, and slow batches get smaller: so the engine's own writes hardly feel it.
+// the last one took, at most a second: so the engine's own writes hardly feel it.
 // Each batch that deleted sagas is an [EventSwept].
 //
 // A failure is an [EventSweepError]. RunSweeper tries again, ever more rarely, but about once a

@@ -11,15 +11,10 @@ const (
 	sweepRetry = time.Second
 	// sweepTimeout ends a batch that hangs. The next batch goes on.
 	sweepTimeout = 30 * time.Second
-	// sweepQuick is how long a batch may take. A slower one halves the size of the next
-	// one: a long statement delays the writes of sagas more than several short ones.
-	sweepQuick = 50 * time.Millisecond
 	// sweepRest is how many times as long as a batch the pause after it is, and sweepRestMax
 	// the longest pause.
 	sweepRest    = 4
 	sweepRestMax = time.Second
-	// sweepLeast is the smallest batch that slowness leads to.
-	sweepLeast = 10
 )
 
 // RunSweeper deletes sagas that are final for longer than Keep, until ctx ends or the engine
@@ -30,11 +25,9 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 		return
 	}
 	defer leave()
-	batch := e.cfg.SweepBatch
 	for failures := 0; ctx.Err() == nil; {
 		end := time.Now().Add(e.jittered(e.cfg.SweepInterval))
-		var err error
-		batch, err = e.sweepRound(ctx, batch)
+		err := e.sweepRound(ctx)
 		if ctx.Err() != nil {
 			return // what ctx interrupted is not a failure
 		}
@@ -69,38 +62,25 @@ func (e *Engine) untilClosing(ctx context.Context) (_ context.Context, leave fun
 	return ctx, func() { cancel(); e.work.Done() }
 }
 
-// sweepRound deletes until nothing is left. It returns the size of the next round's first batch.
-func (e *Engine) sweepRound(ctx context.Context, batch int) (int, error) {
+// sweepRound deletes until nothing is left.
+func (e *Engine) sweepRound(ctx context.Context) error {
 	for {
 		begun := time.Now()
-		n, err := e.sweepBatch(ctx, batch)
+		n, err := e.sweepBatch(ctx)
 		took := time.Since(begun)
 		if n > 0 {
 			e.tell(Event{Kind: EventSwept, Engine: e.current().id, Count: n, Elapsed: took})
 		}
-		asked := batch
-		batch = e.nextBatch(batch, took)
-		if err != nil || n < asked {
-			return batch, err
-		}
-		if !pause(ctx, min(sweepRest*took, sweepRestMax)) {
-			return batch, nil
+		if err != nil || n < e.cfg.SweepBatch || !pause(ctx, min(sweepRest*took, sweepRestMax)) {
+			return err
 		}
 	}
 }
 
-func (e *Engine) sweepBatch(ctx context.Context, limit int) (int, error) {
+func (e *Engine) sweepBatch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	return e.journal.Sweep(ctx, limit)
-}
-
-// nextBatch returns how large a batch may be after one of that size which took so long.
-func (e *Engine) nextBatch(batch int, took time.Duration) int {
-	if took > sweepQuick {
-		return max(batch/2, min(sweepLeast, e.cfg.SweepBatch))
-	}
-	return min(batch+max(batch/4, 1), e.cfg.SweepBatch)
+	return e.journal.Sweep(ctx, e.cfg.SweepBatch)
 }
 
 // jittered is d give or take a quarter, so that processes which started together do not stay
