@@ -54,6 +54,13 @@ func (e *StatusError) Error() string {
 // Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
 
+// A Router takes handlers by patterns as those of [http.ServeMux], "POST /orders/{id}". *http.ServeMux and chi's routers
+// are Routers, and guardgin makes one of a gin router. A router whose handlers do not find the values of a pattern with
+// [http.Request.PathValue] has no path values for [PathValue].
+type Router interface {
+	Handle(pattern string, handler http.Handler)
+}
+
 // Handle serves op on mux, guarded by g. It decodes the body into In, calls fn, and
 // answers 200 with Out, both by op's codec. An error of fn is answered as [StatusError]
 // says. The error's text never leaves the process.
@@ -68,7 +75,7 @@ func (e *StatusError) Unwrap() error { return e.Err }
 //
 // The route is named by op's method and path. Handle returns a [ConfigError],
 // or the error of op; also if mux has the pattern already.
-func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], effect Effect,
+func Handle[In, Out any](mux Router, g *Guard, op contract.Operation[In, Out], effect Effect,
 	fn func(context.Context, In) (Out, error),
 ) error {
 	return HandleRoute(mux, g, op, Route{Effect: effect}, fn)
@@ -76,12 +83,12 @@ func Handle[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In,
 
 // HandleRoute is [Handle] for a route with more settings than its effect class.
 // Its zero Name means op's method and path.
-func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operation[In, Out], route Route,
+func HandleRoute[In, Out any](mux Router, g *Guard, op contract.Operation[In, Out], route Route,
 	fn func(context.Context, In) (Out, error),
 ) (err error) {
 	switch {
-	case mux == nil:
-		return reject("mux", "nil", "a ServeMux is required")
+	case mux == nil || mux == Router((*http.ServeMux)(nil)):
+		return reject("mux", "nil", "a router is required")
 	case g == nil:
 		return reject("guard", "nil", "a Guard is required")
 	case fn == nil:
@@ -98,7 +105,7 @@ func HandleRoute[In, Out any](mux *http.ServeMux, g *Guard, op contract.Operatio
 		return err
 	}
 	defer func() {
-		if v := recover(); v != nil { // a ServeMux panics if it has the pattern already
+		if v := recover(); v != nil { // a router panics if it has the pattern already
 			err = reject("pattern", pattern, fmt.Sprint(v))
 		}
 	}()

@@ -1,0 +1,14 @@
+// Package guardgin guards routes of gin with a [server.Guard].
+//
+//	guarded, err := guardgin.Middleware(guard, server.Route{Effect: server.Transactional})
+//	…
+//	engine.POST("/orders", guarded, placeOrder)
+//
+// The handler works with gin's context as always. c.Request.Context() is the run's ctx: pgstore.Tx, sdk.Call and the
+// other functions that take it work. A typed operation of package contract needs no middleware:
+//
+//	err := server.Handle(guardgin.Router(engine), guard, api.Place, server.Transactional, place)
+//
+// Put the guard behind everything that decides about the request, such as authentication, and directly before the
+// handler. The guard stores what the handlers behind it write. Middlewares before it see replays like first answers.
+package guardgin
