@@ -22,6 +22,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/retry/retryotel"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/sagaotel"
 	"github.com/fanonce/fanonce/sdk"
@@ -203,6 +204,48 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
+}
+
+var matched = regexp.MustCompile(`\b(fanonce_event|fanonce_reason|fanonce_saga_status)=~?"([^"$]*)"`)
+
+// Each value that a query selects by is one that the library exports. An alert on another value would never fire.
+func TestNames_values(t *testing.T) {
+	t.Parallel()
+	exported := map[string][]string{"fanonce_reason": reasons(t)}
+	for kind := server.EventMiss; kind.String() != "event"; kind++ {
+		exported["fanonce_event"] = append(exported["fanonce_event"], kind.String())
+	}
+	for status := journal.Running; !slices.Contains(exported["fanonce_saga_status"], status.String()) && status < 64; status++ {
+		exported["fanonce_saga_status"] = append(exported["fanonce_saga_status"], status.String())
+	}
+	for file, text := range queries(t) {
+		selections := matched.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, selections, file)
+		for _, m := range selections {
+			for value := range strings.SplitSeq(m[2], "|") {
+				require.Contains(t, exported[m[1]], value, "%s: %s", file, m[0])
+			}
+		}
+	}
+}
+
+// reasons are the values of the gauge of keys that need a person.
+func reasons(t *testing.T) (values []string) {
+	t.Helper()
+	r := newRegistry(t)
+	metrics, err := guardprom.New(guardprom.Config{Store: memstore.New()})
+	require.NoError(t, err)
+	r.MustRegister(metrics)
+	families, err := r.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "fanonce_store_attention" {
+			for _, m := range f.GetMetric() {
+				values = append(values, m.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	return values
 }
 
 // Grafana reads the dashboard: it is JSON, and its panels have numbers and queries of their own.
