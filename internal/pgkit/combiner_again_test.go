@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
@@ -24,6 +25,7 @@ func TestCombiner_again(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, 1, pgkit.CombinerConfig{})
 			failures := 0
+			taken := make(chan *pgxpool.Conn, 1)
 			late := pgkit.NewBatchKind(b.combiner, pgkit.BatchKindConfig[int, bool]{ // its statement follows that of puts
 				One:     func(id int) pgkit.Statement { return pgkit.Statement{SQL: "select $1 > 0", Args: []any{id}} },
 				ScanOne: pgx.RowTo[bool],
@@ -46,7 +48,17 @@ func TestCombiner_again(t *testing.T) {
 					if !errors.As(err, &pgErr) || pgErr.Code != "22012" {
 						t.Errorf("told of %v", err) // not by require, which would end the flush's goroutine
 					}
-					failures++
+					if failures++; failures == 1 {
+						// The writes come back one by one. On a slow machine each would find nobody before it, and go
+						// alone: somebody else takes the connection until several of them wait.
+						go func() {
+							conn, err := b.pool.Acquire(context.WithoutCancel(t.Context()))
+							if err != nil {
+								t.Error(err)
+							}
+							taken <- conn
+						}()
+					}
 					_, err = b.look.Exec(t.Context(), "insert into t values (5, 0, 'meanwhile') on conflict do nothing")
 					return err == nil && failures < 10
 				},
@@ -65,6 +77,10 @@ func TestCombiner_again(t *testing.T) {
 			}
 			until(t, "all wait", func() bool { return b.combiner.Queued() == 10 })
 			release()
+			conn := <-taken
+			require.NotNil(t, conn)
+			until(t, "several wait again", func() bool { return b.combiner.Queued() >= 4 })
+			conn.Release()
 			for i, p := range puts(9) {
 				got := <-done[i]
 				require.NoError(t, got.err)
