@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/sdk"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // onMemory is the value of -database that asks for none.

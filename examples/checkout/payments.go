@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
 	"github.com/fanonce/fanonce/examples/checkout/internal/node"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // payments keeps a payment service alive, and kills it.

@@ -11,11 +11,11 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/checkout/internal/checkout"
 	"github.com/fanonce/fanonce/examples/checkout/internal/checkoutapi"
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
 	"github.com/fanonce/fanonce/examples/checkout/internal/inventoryapi"
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
 	"github.com/fanonce/fanonce/examples/checkout/internal/paymentapi"
 	"github.com/fanonce/fanonce/examples/checkout/internal/report"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 )

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/checkout"
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
 	"github.com/fanonce/fanonce/examples/checkout/internal/inventory"
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
 	"github.com/fanonce/fanonce/examples/checkout/internal/node"
 	"github.com/fanonce/fanonce/examples/checkout/internal/notification"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
 )

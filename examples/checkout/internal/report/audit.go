@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/checkoutapi"
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // A Finding is a service to be audited.

@@ -5,7 +5,7 @@ package report
 import (
 	"time"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // Memory is the Storage of a run without a database.

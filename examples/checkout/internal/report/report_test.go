@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/examples/checkout/internal/checkoutapi"
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
 	"github.com/fanonce/fanonce/examples/checkout/internal/ledger"
 	"github.com/fanonce/fanonce/examples/checkout/internal/report"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // shown is how many orders a report lists one by one.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"sync/atomic"
+	"time"
 )
 
 // maxMessageBytes bounds what an edge holds of one request or answer.
@@ -33,8 +34,26 @@ type answer struct {
 	body   []byte
 }
 
-// send delivers msg and waits for the answer.
+// send delivers msg and waits for the answer, or until the edge's patience ends.
 func (e *Edge) send(ctx context.Context, msg message) answer {
+	if e.patience == 0 {
+		return e.deliver(ctx, msg)
+	}
+	answered := make(chan answer, 1)
+	e.messages.wait.Go(func() { answered <- e.deliver(ctx, msg) })
+	timer := time.NewTimer(e.patience)
+	defer timer.Stop()
+	select {
+	case got := <-answered:
+		return got
+	case <-timer.C:
+		e.counts.add(func(c *Counts) { c.TimedOut++ })
+		return answer{status: http.StatusGatewayTimeout}
+	}
+}
+
+// deliver sends msg and waits for the answer.
+func (e *Edge) deliver(ctx context.Context, msg message) answer {
 	ctx, free := e.messages.context(ctx)
 	defer free()
 	var delivered atomic.Bool

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/examples/checkout/internal/faultnet"
+	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
 
 // A callee answers every request with the body it got, and counts.
@@ -217,6 +217,23 @@ func TestEdge_callerHangsUp(t *testing.T) {
 	require.Zero(t, edge.InFlight())
 }
 
+// A gateway gives up on a slow callee, which works on: the caller's retry meets a run in progress.
+func TestEdge_answerTimeout(t *testing.T) {
+	t.Parallel()
+	to := &callee{wait: make(chan struct{})}
+	edge := listen(t, faultnet.Profile{AnswerTimeout: 20 * time.Millisecond}, to)
+	status, _, err := post(t, edge, "slow")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusGatewayTimeout, status)
+	require.Eventually(t, func() bool { return len(to.requests()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 1, edge.InFlight(), "the callee works on")
+	close(to.wait)
+	require.NoError(t, edge.Close(t.Context()), "it waits for the callee")
+	require.Zero(t, edge.InFlight())
+	counts := edge.Counts()
+	require.Equal(t, []int{1, 1, 0}, []int{counts.TimedOut, counts.Delivered, counts.Unanswered})
+}
+
 func TestEdge_closeIsBounded(t *testing.T) {
 	t.Parallel()
 	to := &callee{wait: make(chan struct{})}
@@ -250,6 +267,7 @@ func TestListen_badConfig(t *testing.T) {
 		{"sum above one", faultnet.Config{Name: "x", Profile: faultnet.Profile{Rates: map[faultnet.Kind]float64{
 			faultnet.Delay: 0.6, faultnet.Duplicate: 0.6,
 		}}}},
+		{"negative timeout", faultnet.Config{Name: "x", Profile: faultnet.Profile{AnswerTimeout: -1}}},
 		{"negative wait", faultnet.Config{Name: "x", Profile: faultnet.Profile{MaxWait: -1}}},
 	}
 	for _, tt := range tests {

@@ -16,6 +16,9 @@ type Profile struct {
 	Rates map[Kind]float64
 	// MaxWait is the longest that a delayed message or a late copy is held.
 	MaxWait time.Duration
+	// AnswerTimeout is how long the edge waits for an answer. Then the caller gets a 504, and the callee works on.
+	// Zero means that it waits as long as the callee works.
+	AnswerTimeout time.Duration
 }
 
 // Named returns the profile called name: none, normal or brutal.
@@ -55,6 +58,8 @@ func (p Profile) check() error {
 		return fmt.Errorf("%w: Rates: their sum is %v", ErrInvalid, sum)
 	case p.MaxWait < 0:
 		return fmt.Errorf("%w: MaxWait: %v", ErrInvalid, p.MaxWait)
+	case p.AnswerTimeout < 0:
+		return fmt.Errorf("%w: AnswerTimeout: %v", ErrInvalid, p.AnswerTimeout)
 	}
 	return nil
 }

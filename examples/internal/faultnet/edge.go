@@ -27,6 +27,7 @@ type Edge struct {
 	target   atomic.Pointer[string]
 	fates    fates
 	counts   counter
+	patience time.Duration // 0: without end
 	inFlight atomic.Int64
 
 	listener net.Listener
@@ -54,6 +55,7 @@ func Listen(cfg Config) (*Edge, error) {
 	e := &Edge{
 		fates:    fates{seed: cfg.Seed, edge: cfg.Name, profile: cfg.Profile, seen: make(map[[32]byte]uint64)},
 		counts:   counter{Counts: Counts{Faults: make(map[Kind]int)}},
+		patience: cfg.Profile.AnswerTimeout,
 		listener: listener,
 		// A new connection for each message: net/http resends a request by
 		// itself when a kept connection turns out dead, uncounted.

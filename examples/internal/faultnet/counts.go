@@ -15,6 +15,8 @@ type Counts struct {
 	Unanswered int
 	// Refused are the requests that met no callee: its process was dead.
 	Refused int
+	// TimedOut are the delivered messages that the callee answered after AnswerTimeout, or never.
+	TimedOut int
 	// Faults are the requests that the edge harmed, by kind.
 	Faults map[Kind]int
 }
