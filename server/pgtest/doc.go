@@ -18,7 +18,8 @@
 //     then; it is never skipped.
 //
 // [PooledURL] returns a database of a test behind PgBouncer in transaction mode. Its binary is
-// pgbouncer on PATH or in a folder for servers, or the file that PGTEST_PGBOUNCER names.
+// pgbouncer on PATH or in a folder for servers, or the file that PGTEST_PGBOUNCER names. Without PgBouncer
+// the test is skipped. It fails if PGTEST_PGBOUNCER names a file that is not there.
 //
 // # What is left behind
 //

@@ -67,8 +67,11 @@ func startPooler(ctx context.Context, url string, connections int) (*pooler, err
 	return p, nil
 }
 
-// findPooler returns the file of PgBouncer. Debian puts it in a folder that is
-// not on a user's PATH.
+// poolerFiles are the places where PgBouncer may be. Debian puts it in a folder
+// that is not on a user's PATH.
+var poolerFiles = []string{"pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"}
+
+// findPooler returns the file of PgBouncer.
 func findPooler() (string, error) {
 	if file := os.Getenv(EnvPgBouncer); file != "" {
 		if _, err := exec.LookPath(file); err != nil {
@@ -76,7 +79,7 @@ func findPooler() (string, error) {
 		}
 		return file, nil
 	}
-	for _, file := range []string{"pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"} {
+	for _, file := range poolerFiles {
 		if found, err := exec.LookPath(file); err == nil {
 			return found, nil
 		}
@@ -188,10 +191,17 @@ var sharedPooler = sync.OnceValues(func() (*pooler, error) {
 
 // PooledURL returns an address of url's database behind a PgBouncer in
 // transaction mode. The database is on the cluster that all tests of this
-// binary share, and they share the PgBouncer as well. PooledURL fails tb at
-// once if PgBouncer is not available.
+// binary share, and they share the PgBouncer as well.
+//
+// PooledURL skips tb on a machine without PgBouncer. If [EnvPgBouncer] is set,
+// PooledURL fails tb instead: set it where these tests have to run.
 func PooledURL(tb testing.TB, url string) string {
 	tb.Helper()
+	if _, err := findPooler(); err != nil && os.Getenv(EnvPgBouncer) == "" {
+		tb.Skip(err)
+	} else if err != nil {
+		tb.Fatal(err)
+	}
 	p, err := sharedPooler()
 	if err != nil {
 		tb.Fatal(err)

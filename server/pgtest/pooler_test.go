@@ -1,6 +1,9 @@
 package pgtest
 
 import (
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +26,7 @@ func connectThrough(t *testing.T, url string) *pgx.Conn {
 func TestPooler_sharesSessions(t *testing.T) {
 	t.Parallel()
 	url := URL(t)
+	PooledURL(t, url) // skips where there is none
 	p, err := startPooler(t.Context(), url, 1)
 	require.NoError(t, err)
 	cfg, err := pgx.ParseConfig(url)
@@ -45,4 +49,37 @@ func TestPooler_missing(t *testing.T) { // not parallel: it sets the environment
 	require.ErrorContains(t, err, "install it")
 	_, err = startPooler(t.Context(), "://", 1)
 	require.Error(t, err)
+}
+
+// A tbStub notes how a test ends.
+type tbStub struct {
+	testing.TB
+	ended string
+}
+
+func (s *tbStub) Helper() {}
+
+func (s *tbStub) Skip(args ...any) { s.end("skipped", args) }
+
+func (s *tbStub) Fatal(args ...any) { s.end("failed", args) }
+
+func (s *tbStub) end(how string, args []any) {
+	s.ended = how + ": " + fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+// Without PgBouncer a test is skipped. Where somebody names its file, the file has to work.
+func TestPooledURL_withoutPgBouncer(t *testing.T) { // not parallel: it sets the environment
+	for _, tt := range []struct{ file, want string }{{"", "skipped"}, {"/nowhere/pgbouncer", "failed"}} {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Setenv(EnvPgBouncer, tt.file)
+			t.Cleanup(func(files []string) func() { return func() { poolerFiles = files } }(poolerFiles))
+			poolerFiles = []string{"/nowhere/pgbouncer"}
+			stub := &tbStub{TB: t}
+			var wg sync.WaitGroup
+			wg.Go(func() { PooledURL(stub, "postgres://127.0.0.1/x") })
+			wg.Wait()
+			require.Contains(t, stub.ended, tt.want+": pgtest: no PgBouncer to be had: install it")
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os/exec"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // each other's.
 func TestRedisVariant_connections(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip(errNoRedis)
+	}
 	l := newLab(t)
 	r, err := l.redisAlways(t.Context())
 	require.NoError(t, err)
