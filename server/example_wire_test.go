@@ -90,8 +90,9 @@ func ExampleRoute_keyInAnotherHeader() {
 	// 200 {"payment":1} true
 }
 
-// The clients of this service expect errors in the shape of Stripe's API. Such clients treat any JSON without an
-// "error" member as a success, and obey Stripe-Should-Retry.
+// The clients of this service expect errors in the shape of Stripe's API. stripe-node treats any JSON without an
+// "error" member as a success, and obeys Stripe-Should-Retry. stripe-go retries an answer with an "error" member only
+// if it is a 429 with the code lock_timeout. The folder examples/clients tests such clients.
 func ExampleConfig_renderProblem() {
 	type apiError struct {
 		Type    string `json:"type"`
@@ -100,18 +101,21 @@ func ExampleConfig_renderProblem() {
 	}
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{
 		RenderProblem: func(_ *http.Request, p wire.Problem) server.Response {
-			kind := "api_error"
+			kind, code, status := "api_error", string(p.Code), p.Status
+			_, ofGuard := p.Code.Situation() // a typed handler's error must keep its status
 			switch {
+			case p.Retryable && ofGuard:
+				code, status = "lock_timeout", http.StatusTooManyRequests
 			case p.Code == wire.KeyReused:
 				kind = "idempotency_error"
 			case p.Status < http.StatusInternalServerError:
 				kind = "invalid_request_error"
 			}
-			body, err := json.Marshal(map[string]apiError{"error": {Type: kind, Code: string(p.Code), Message: p.Detail}})
+			body, err := json.Marshal(map[string]apiError{"error": {Type: kind, Code: code, Message: p.Detail}})
 			if err != nil {
 				return server.Response{} // answered with 500, and logged
 			}
-			return server.Response{Status: p.Status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
+			return server.Response{Status: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 		},
 		ShouldRetryHeaders: []string{"Stripe-Should-Retry"},
 	})
