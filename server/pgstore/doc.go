@@ -13,9 +13,9 @@
 // a statement to its last round trip, which has the answer and COMMIT. If all statements are known
 // beforehand, OneCommit of the [server.Route] puts the claim there as well. In a
 // Keyed handler, [OnComplete] adds statements to the transaction that stores the answer.
-// Handlers that use database/sql have [SQLTx]. [Once] and [Barrier] work in a transaction of
-// your own, without a guard. [Store.OnceFunc] begins one. [Roles] splits the rights on the
-// tables.
+// Handlers that use database/sql have [SQLTx]: the folder examples/sqltools joins sqlc, GORM and ent with it.
+// [Once] and [Barrier] work in a transaction of your own, without a guard. [Store.OnceFunc] begins one.
+// [Roles] splits the rights on the tables.
 //
 // # Connections
 //

@@ -23,6 +23,10 @@ import (
 // handler returns, and use it and [Tx] one after the other: they share a connection. After the run
 // its methods return [sql.ErrTxDone].
 //
+// For a savepoint send the statements "savepoint name" and "rollback to savepoint name". A [sql.Stmt]
+// that was prepared on another pool does not work in it. The folder examples/sqltools joins sqlc, GORM
+// and ent.
+//
 // It returns [ErrNoTx] where ctx carries no transaction, and [ErrTxEnded] after
 // the run. It sends nothing: the first statement begins the transaction, as with
 // [Tx], in its own round trip if it is an Exec with arguments.
