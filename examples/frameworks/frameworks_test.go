@@ -32,22 +32,25 @@ var frameworks = map[string]func(t *testing.T, guarded http.Handler) (url string
 	},
 	"chi": func(t *testing.T, guarded http.Handler) string {
 		r := chi.NewRouter()
-		r.Route("/v1", func(r chi.Router) { r.Method(http.MethodPost, "/orders", guarded) })
+		r.Route("/v1", func(v1 chi.Router) { v1.Method(http.MethodPost, "/orders", guarded) })
 		return serve(t, r)
 	},
 	"gorilla": func(t *testing.T, guarded http.Handler) string {
 		r := mux.NewRouter()
-		r.PathPrefix("/v1").Subrouter().Handle("/orders", guarded).Methods(http.MethodPost)
+		v1 := r.PathPrefix("/v1").Subrouter()
+		v1.Handle("/orders", guarded).Methods(http.MethodPost)
 		return serve(t, r)
 	},
 	"echo": func(t *testing.T, guarded http.Handler) string {
 		e := echo.New()
-		e.Group("/v1").POST("/orders", echo.WrapHandler(guarded))
+		v1 := e.Group("/v1")
+		v1.POST("/orders", echo.WrapHandler(guarded))
 		return serve(t, e)
 	},
 	"fiber": func(t *testing.T, guarded http.Handler) string {
 		app := fiber.New(fiber.Config{DisableStartupMessage: true})
-		app.Group("/v1").Post("/orders", adaptor.HTTPHandler(guarded))
+		v1 := app.Group("/v1")
+		v1.Post("/orders", adaptor.HTTPHandler(guarded))
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		served := make(chan error, 1)

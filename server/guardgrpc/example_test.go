@@ -35,8 +35,8 @@ func (s *shelf) Reserve(ctx context.Context, in *stockpb.ReserveRequest) (*stock
 	return &stockpb.Hold{Id: s.reserved + 1}, memstore.Tx(ctx).Do(func() { s.reserved++ })
 }
 
-// guarded guards the shelf's methods.
-func guarded() *guardgrpc.Interceptor {
+// guardShelf guards the shelf's methods.
+func guardShelf() *guardgrpc.Interceptor {
 	guard, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{})
 	if err != nil {
 		log.Fatal(err)
@@ -55,7 +55,8 @@ func guarded() *guardgrpc.Interceptor {
 }
 
 func ExampleInterceptor_ServerOptions() {
-	srv := grpc.NewServer(guarded().ServerOptions()...)
+	guarded := guardShelf()
+	srv := grpc.NewServer(guarded.ServerOptions()...)
 	stockpb.RegisterStockServer(srv, new(shelf))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,8 +87,9 @@ func ExampleInterceptor_ServerOptions() {
 
 // An AIP-155 request_id is a key.
 func ExampleMethod_keyField() {
+	guarded := guardShelf()
 	mux := http.NewServeMux()
-	mux.Handle(stockpbconnect.NewStockHandler(connectShelf{shelf: new(shelf)}, connect.WithInterceptors(guarded())))
+	mux.Handle(stockpbconnect.NewStockHandler(connectShelf{shelf: new(shelf)}, connect.WithInterceptors(guarded)))
 	web := httptest.NewServer(mux)
 	defer web.Close()
 

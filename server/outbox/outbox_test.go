@@ -31,7 +31,9 @@ func TestWrite_withTheRun(t *testing.T) {
 		guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
 		require.NoError(t, err)
 		route, err := guard.Route(server.Route{Effect: server.Transactional, OneCommit: oneCommit}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := box.Write(r.Context(), outbox.Message{Topic: "orders", Aggregate: "o-1", Payload: []byte(r.Header.Get("X-Text"))})
+			payload := []byte(r.Header.Get("X-Text"))
+			order := outbox.Message{Topic: "orders", Aggregate: "o-1", Payload: payload}
+			_, err := box.Write(r.Context(), order)
 			if err != nil || r.Header.Get("X-Text") == "fail" {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
