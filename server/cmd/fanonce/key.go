@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+func newKey(a *app) *cobra.Command {
+	key := group(&cobra.Command{Use: "key", Short: "Make, derive and check keys; needs no database"})
+	key.AddCommand(newKeyNew(a), newKeyDerive(a), newKeyHop(a), newKeyID(a), newKeyVerify(a))
+	return key
+}
+
+// keyOut is the JSON of a command that prints one key.
+type keyOut struct {
+	Key string `json:"key"`
+}
+
+// keysOut is the JSON of key new.
+type keysOut struct {
+	Keys []string `json:"keys"`
+}
+
+func (a *app) printKey(key childkey.Key) error {
+	if a.json {
+		return writeJSON(a.stdout, keyOut{key.String()})
+	}
+	_, err := fmt.Fprintln(a.stdout, key)
+	return err
+}
+
+const maxNewKeys = 10_000
+
+func newKeyNew(a *app) *cobra.Command {
+	var v7 bool
+	var count int
+	cmd := &cobra.Command{
+		Use: "new", Short: "Print a new random key", Args: takes(0, 0),
+		Example: "  fanonce key new\n  fanonce key new --v7 --count 3",
+		RunE: func(*cobra.Command, []string) error {
+			if count < 1 || count > maxNewKeys {
+				return fmt.Errorf("--count %d is not between 1 and %d", count, maxNewKeys)
+			}
+			create := childkey.New
+			if v7 {
+				create = childkey.NewV7
+			}
+			out := keysOut{Keys: make([]string, count)}
+			for i := range count {
+				key, err := create()
+				if err != nil {
+					return err
+				}
+				out.Keys[i] = key.String()
+			}
+			if a.json {
+				return writeJSON(a.stdout, out)
+			}
+			_, err := fmt.Fprintln(a.stdout, strings.Join(out.Keys, "\n"))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&v7, "v7", false, "a UUIDv7, which has the time in it, instead of a UUIDv4")
+	cmd.Flags().IntVar(&count, "count", 1, "how many")
+	return cmd
+}
+
+// A derivation is how a child key is made.
+type derivation struct {
+	encoding, scope, namespace string
+	legacy                     bool
+}
+
+func (d *derivation) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&d.encoding, "encoding", childkey.Hex32.String(), "text form: "+strings.Join(encodingNames(), ", "))
+	f.BoolVar(&d.legacy, "legacy", false, "SHA-256 of parent:service:operation, first 32 hex digits")
+	f.StringVar(&d.scope, "scope", "", "PARENT is an inbound key of this scope: derive from its hop key, as a handler does")
+	f.StringVar(&d.namespace, "namespace", "", "the guard's namespace, with --scope")
+	_ = cmd.RegisterFlagCompletionFunc("encoding", cobra.FixedCompletions(encodingNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func encodingNames() []string {
+	var names []string
+	for _, e := range childkey.Encodings() {
+		names = append(names, e.String())
+	}
+	return names
+}
+
+// parent returns the key that children are derived from.
+func (d *derivation) parent(key childkey.Key) (childkey.Key, error) {
+	if d.scope == "" {
+		if d.namespace != "" {
+			return childkey.Key{}, errors.New("--namespace needs --scope")
+		}
+		return key, nil
+	}
+	return childkey.Hop(d.scope, d.namespace, key)
+}
+
+func (d *derivation) child(parent childkey.Key, service, operation string, more []string) (childkey.Key, error) {
+	encodings := childkey.Encodings()
+	at := slices.Index(encodingNames(), d.encoding)
+	if at < 0 {
+		return childkey.Key{}, fmt.Errorf("--encoding %q is none of %s", d.encoding, strings.Join(encodingNames(), ", "))
+	}
+	parent, err := d.parent(parent)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	if d.legacy {
+		if len(more) > 0 || encodings[at] != childkey.Hex32 {
+			return childkey.Key{}, errors.New("--legacy has neither discriminators nor an --encoding")
+		}
+		return childkey.Legacy(parent, service, operation)
+	}
+	sum, err := childkey.Sum(parent, service, operation, more...)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return encodings[at].Key(sum)
+}
+
+func (a *app) key(arg string) (childkey.Key, error) {
+	text, err := a.word(arg)
+	if err != nil {
+		return childkey.Key{}, err
+	}
+	return childkey.Parse(text)
+}
+
+func newKeyDerive(a *app) *cobra.Command {
+	var d derivation
+	cmd := &cobra.Command{
+		Use: "derive PARENT SERVICE OPERATION [DISCRIMINATOR]...", Short: "Print the key of a downstream call", Args: takes(3, -1),
+		Long: `Print the key under which the work of PARENT calls OPERATION of SERVICE.
+
+PARENT is the parent key of the work. A guarded handler's parent key is the hop key of the request: give --scope
+and --namespace with an inbound key, and its hop key is used.`,
+		Example: "  fanonce key derive order-42 payment charge\n" +
+			"  fanonce key derive --scope tenant-7 --namespace shop order-42 payment charge",
+		RunE: func(_ *cobra.Command, args []string) error {
+			parent, err := a.key(args[0])
+			if err != nil {
+				return fmt.Errorf("PARENT: %w", err)
+			}
+			child, err := d.child(parent, args[1], args[2], args[3:])
+			if err != nil {
+				return err
+			}
+			return a.printKey(child)
+		},
+	}
+	d.flags(cmd)
+	return cmd
+}
+
+func newKeyHop(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "hop SCOPE NAMESPACE KEY", Short: "Print the parent key that a guarded handler has", Args: takes(3, 3),
+		Long: `Print the hop key: the parent key of the work that a guard does for KEY.
+
+SCOPE is what the guard's ScopeFunc returned for the request. NAMESPACE is the guard's, "" for none; of an inbox
+it is inbox/CONSUMER, of a saga saga/DEFINITION.`,
+		Example: `  fanonce key hop tenant-7 shop order-42`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := a.key(args[2])
+			if err != nil {
+				return fmt.Errorf("KEY: %w", err)
+			}
+			hop, err := childkey.Hop(args[0], args[1], key)
+			if err != nil {
+				return err
+			}
+			return a.printKey(hop)
+		},
+	}
+}
+
+// idOut is the JSON of key id.
+type idOut struct {
+	ID string `json:"id"`
+}
+
+func newKeyID(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "id SCOPE NAMESPACE KEY", Short: "Print the ID that stores, logs and the keys commands know a key by", Args: takes(3, 3),
+		Example: "  fanonce keys show \"$(fanonce key id tenant-7 shop order-42)\"",
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := a.key(args[2])
+			if err != nil {
+				return fmt.Errorf("KEY: %w", err)
+			}
+			if err := childkey.CheckScope(args[0]); err != nil {
+				return err
+			}
+			id := store.NewID(args[0], args[1], key)
+			if a.json {
+				return writeJSON(a.stdout, idOut{id.String()})
+			}
+			_, err = fmt.Fprintln(a.stdout, id)
+			return err
+		},
+	}
+}

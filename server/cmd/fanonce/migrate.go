@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+)
+
+func newMigrate(a *app) *cobra.Command {
+	migrate := group(&cobra.Command{
+		Use: "migrate", Short: "Make the tables, and bring them to this program's version",
+		Long: `Make the tables, and bring them to this program's version.
+
+The components are keys (server/pgstore), sagas (saga/pgjournal) and outbox (server/outbox). Migrate before the
+first new process of a deploy starts: processes of the previous version go on beside the new tables.`,
+	})
+	migrate.AddCommand(newMigrateUp(a), newMigrateStatus(a), newMigratePrint(a))
+	return migrate
+}
+
+func componentFlag(cmd *cobra.Command, names *[]string, otherwise string) {
+	cmd.Flags().StringSliceVar(names, "component", nil, "keys, sagas, outbox: one or more, comma separated; default: "+otherwise)
+	_ = cmd.RegisterFlagCompletionFunc("component", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// migrationOut is one component in the JSON of migrate up and migrate status.
+type migrationOut struct {
+	Component string `json:"component"`
+	Version   int    `json:"version"` // 0: there are no tables
+	Latest    int    `json:"latest"`
+	State     string `json:"state"` // missing, old, current, ahead or newer
+}
+
+type migrationsOut struct {
+	Components []migrationOut `json:"components"`
+	DryRun     bool           `json:"dry_run,omitempty"`
+}
+
+func (a *app) printMigrations(rows []migrationOut, dryRun bool) error {
+	if a.json {
+		return writeJSON(a.stdout, migrationsOut{rows, dryRun})
+	}
+	t := newTable(a.stdout, "COMPONENT", "VERSION", "LATEST", "STATE")
+	for _, r := range rows {
+		t.row(r.Component, r.Version, r.Latest, r.State)
+	}
+	return t.flush()
+}
+
+func newMigrateStatus(a *app) *cobra.Command {
+	var names []string
+	cmd := &cobra.Command{
+		Use: "status", Short: "Say which version the tables have; exit code 1 if this program cannot use them", Args: takes(0, 0),
+		Long: `Say which version the tables of each component have.
+
+The states are missing, old, current, ahead (newer, and this program can use them) and newer. The exit code is 1 if
+a component is old or newer, if one that --component names is missing, or if all are.`,
+		Example: "  fanonce migrate status --component keys --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			picked, err := chosen(names)
+			if err != nil {
+				return err
+			}
+			if len(picked) == 0 {
+				picked = components
+			}
+			pool, err := a.pool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.migrateStatus(cmd.Context(), pool, picked, len(names) > 0)
+		},
+	}
+	componentFlag(cmd, &names, "all")
+	return cmd
+}
+
+func (a *app) migrateStatus(ctx context.Context, pool *pgxpool.Pool, picked []component, named bool) error {
+	var rows []migrationOut
+	ready, some := true, false
+	for _, c := range picked {
+		v, err := a.version(ctx, pool, &c)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, migrationOut{c.name, v.have, v.want, v.state()})
+		some = some || v.usable()
+		ready = ready && (v.usable() || v.have == 0 && !named)
+	}
+	if err := a.printMigrations(rows, false); err != nil {
+		return err
+	}
+	if !ready || !some {
+		return no("")
+	}
+	return nil
+}
+
+const defaultMigrationWait = 10 * time.Minute
+
+func newMigrateUp(a *app) *cobra.Command {
+	var names []string
+	var dryRun bool
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "up", Short: "Bring the tables to this program's version", Args: takes(0, 0),
+		Long: `Bring the tables to this program's version. Each component migrates in one transaction: interrupted, it has changed
+nothing. Without --component the components migrate whose tables are there. Where no table is there, name what to make.
+
+A migration waits for a table's lock only briefly, and tries again until --wait is over: requests do not queue
+behind it. --schema makes that schema, too, if it is missing.`,
+		Example: "  fanonce migrate up --component keys,sagas\n  fanonce migrate up --dry-run",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			picked, err := chosen(names)
+			if err != nil {
+				return err
+			}
+			if wait <= 0 {
+				return fmt.Errorf("--wait %v is not positive", wait)
+			}
+			a.timeout = max(a.timeout, wait) // one statement of a migration may read a large table
+			return a.migrateUp(cmd.Context(), picked, wait, dryRun)
+		},
+	}
+	componentFlag(cmd, &names, "those whose tables are there")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().DurationVar(&wait, "wait", defaultMigrationWait, "how long to wait for locks, and for the migration itself")
+	return cmd
+}
+
+func (a *app) migrateUp(ctx context.Context, picked []component, wait time.Duration, dryRun bool) error {
+	pool, err := a.pool(ctx)
+	if err != nil {
+		return err
+	}
+	if len(picked) == 0 {
+		if picked, err = a.present(ctx, pool); err != nil {
+			return err
+		}
+		if len(picked) == 0 {
+			return errors.New("no tables to migrate: name what to make, as in fanonce migrate up --component keys,sagas,outbox")
+		}
+	}
+	var rows []migrationOut
+	for _, c := range picked {
+		before, err := a.version(ctx, pool, &c)
+		if err != nil {
+			return err
+		}
+		if before.state() == stateNewer {
+			return no("the tables of %s have version %d, and this program knows %d: use a newer fanonce", c.name, before.have, before.want)
+		}
+		if !dryRun && before.have < before.want {
+			if err := a.migrateOne(ctx, pool, &c, wait); err != nil {
+				return undone(err, rows)
+			}
+		}
+		rows = append(rows, migrationOut{c.name, before.have, before.want, moved(before, dryRun)})
+	}
+	return a.printMigrations(rows, dryRun)
+}
+
+// moved says what became of a component.
+func moved(before version, dryRun bool) string {
+	switch {
+	case before.have >= before.want:
+		return before.state()
+	case dryRun:
+		return "would migrate"
+	default:
+		return "migrated"
+	}
+}
+
+func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	p := a.progress()
+	p.say("migrating %s …", c.name)
+	defer p.end()
+	if err := c.up(ctx, pool, a.schema); err != nil {
+		return fmt.Errorf("%s: nothing of it was changed: %w", c.name, err)
+	}
+	return nil
+}
+
+// undone adds which components were migrated before the one that failed.
+func undone(err error, rows []migrationOut) error {
+	for _, r := range rows {
+		if r.State == "migrated" {
+			err = fmt.Errorf("%w; %s is at version %d", err, r.Component, r.Latest)
+		}
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package main_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/outbox"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// everything makes the tables of all components.
+func everything(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	if err := pgjournal.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	return outbox.Migrate(ctx, pool, schema)
+}
+
+type migrations struct {
+	Components []struct {
+		Component       string
+		Version, Latest int
+		State           string
+	}
+	DryRun bool `json:"dry_run"`
+}
+
+func (m migrations) states() map[string]string {
+	out := map[string]string{}
+	for _, c := range m.Components {
+		out[c.Component] = c.State
+	}
+	return out
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	on(t, url, "migrate", "status").requireCode(t, 1)
+	require.Contains(t, on(t, url, "migrate", "up").requireCode(t, 2).stderr, "name what to make")
+
+	dry := parse[migrations](t, on(t, url, "migrate", "up", "--component", "outbox,keys", "--dry-run", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"keys": "would migrate", "outbox": "would migrate"}, dry.states())
+	require.True(t, dry.DryRun)
+	on(t, url, "migrate", "status").requireCode(t, 1)
+
+	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "outbox,keys", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"keys": "migrated", "outbox": "migrated"}, done.states())
+	r := on(t, url, "migrate", "status").requireCode(t, 0)
+	golden(t, "migrate_status.txt", r.stdout)
+	on(t, url, "migrate", "status", "--component", "sagas").requireCode(t, 1)
+	golden(t, "migrate_up.txt", on(t, url, "migrate", "up").requireCode(t, 0).stdout)
+	on(t, url, "migrate", "up", "--component", "sagas", "--schema", "audit").requireCode(t, 0)
+	on(t, url, "migrate", "status", "--component", "sagas", "--schema", "audit").requireCode(t, 0)
+}
+
+func TestMigrate_otherVersions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	on(t, url, "migrate", "up", "--component", "keys").requireCode(t, 0)
+	execute(t, url, "insert into idempotency_version (version, oldest) values (100, 1)")
+	require.Equal(t, "ahead", parse[migrations](t, on(t, url, "migrate", "status", "--json").requireCode(t, 0)).states()["keys"])
+	on(t, url, "migrate", "up").requireCode(t, 0)
+	execute(t, url, "update idempotency_version set oldest = 100 where version = 100")
+	require.Equal(t, "newer", parse[migrations](t, on(t, url, "migrate", "status", "--json").requireCode(t, 1)).states()["keys"])
+	require.Contains(t, on(t, url, "migrate", "up").requireCode(t, 1).stderr, "use a newer fanonce")
+}
+
+// What print writes makes the tables that up makes, and the way back leaves none.
+func TestMigratePrint(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	execute(t, url, fanonce(t, "migrate", "print", "--schema", "audit").requireCode(t, 0).stdout)
+	on(t, url, "migrate", "status", "--component", "keys,sagas,outbox", "--schema", "audit").requireCode(t, 0)
+	execute(t, url, fanonce(t, "migrate", "print", "--down", "--schema", "audit").requireCode(t, 0).stdout)
+	on(t, url, "migrate", "status", "--schema", "audit").requireCode(t, 1)
+	var tables int
+	require.NoError(t, dial(t, url).QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'audit'").Scan(&tables))
+	require.Zero(t, tables)
+
+	steps := parse[[]struct {
+		Component, Name, SQL string
+		Version              int
+	}](t, fanonce(t, "migrate", "print", "--component", "keys", "--from", "1", "--json").requireCode(t, 0))
+	require.Equal(t, 2, steps[0].Version)
+	require.Contains(t, steps[0].SQL, "idempotency_attention")
+	require.Contains(t, fanonce(t, "migrate", "print", "--component", "keys", "--roles").stdout, "create role fanonce_runtime")
+}
+
+// A migration that waits for a lock and is interrupted has changed nothing, and says so.
+func TestMigrateUp_interrupted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	execute(t, url, fanonce(t, "migrate", "print", "--component", "keys").stdout,
+		"drop table idempotency_attention", "delete from idempotency_version where version = 2")
+	holder := dial(t, url)
+	_, err := holder.Exec(t.Context(), "begin; lock table idempotency in access exclusive mode")
+	require.NoError(t, err)
+
+	cmd, stdout, stderr := call{database: url, args: []string{"migrate", "up"}}.command(t.Context())
+	require.NoError(t, cmd.Start())
+	watch := dial(t, url)
+	require.Eventually(t, func() bool {
+		var waits int
+		err := watch.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()").Scan(&waits)
+		return err == nil && waits > 0
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Equal(t, 130, exit.ExitCode(), stderr.String())
+	require.NotEqual(t, syscall.SIGINT, exit.Sys().(syscall.WaitStatus).Signal())
+	require.Empty(t, stdout.String())
+	require.Contains(t, stderr.String(), "keys: nothing of it was changed")
+	_, err = holder.Exec(t.Context(), "commit")
+	require.NoError(t, err)
+	require.Equal(t, "old", parse[migrations](t, on(t, url, "migrate", "status", "--json").requireCode(t, 1)).states()["keys"])
+	on(t, url, "migrate", "up").requireCode(t, 0)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// table writes aligned columns: no colour, no frame, so that grep and cut work on it.
+type table struct {
+	w *tabwriter.Writer
+}
+
+func newTable(w io.Writer, heads ...string) *table {
+	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.row(toAny(heads)...)
+	return t
+}
+
+func toAny(words []string) []any {
+	out := make([]any, len(words))
+	for i, word := range words {
+		out[i] = word
+	}
+	return out
+}
+
+func (t *table) row(cells ...any) {
+	words := make([]string, len(cells))
+	for i, cell := range cells {
+		words[i] = printable(fmt.Sprint(cell))
+		if words[i] == "" {
+			words[i] = "-"
+		}
+	}
+	_, _ = fmt.Fprintln(t.w, strings.Join(words, "\t"))
+}
+
+func (t *table) flush() error { return t.w.Flush() }
+
+// printable replaces control characters: stored text must not steer a person's terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '�'
+		}
+		return r
+	}, text)
+}
+
+// writeJSON writes one document.
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// ago is how long a time is past, to two units: 3d4h, 2m5s.
+func ago(d time.Duration) string {
+	if d < 0 {
+		return "-" + ago(-d)
+	}
+	switch {
+	case d >= 24*time.Hour:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+// stamp is a time in UTC, or "" for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// A progress is one line on stderr that a long verb writes over. It is silent where stderr is no terminal.
+type progress struct {
+	w    io.Writer // nil: silent
+	last time.Time
+}
+
+func (a *app) progress() *progress {
+	if !isTerminal(a.stderr) {
+		return &progress{}
+	}
+	return &progress{w: a.stderr}
+}
+
+const progressEvery = 100 * time.Millisecond
+
+func (p *progress) say(format string, args ...any) {
+	if p.w == nil || time.Since(p.last) < progressEvery {
+		return
+	}
+	p.last = time.Now()
+	_, _ = fmt.Fprintf(p.w, "\r\x1b[K"+format, args...)
+}
+
+// end removes the line.
+func (p *progress) end() {
+	if p.w != nil {
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,56 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each bad input gets one clear line on stderr, nothing on stdout, and the code 2.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	const nowhere = "postgres://ann:secret@127.0.0.1:1/orders?connect_timeout=2"
+	for _, tt := range []struct {
+		name     string
+		database string
+		args     string
+		want     string
+	}{
+		{"no such command", "", "nope", `fanonce has no command "nope"`},
+		{"no such command of a group", "", "key nope", `fanonce key has no command "nope"`},
+		{"no such flag", "", "key new --nope", "unknown flag: --nope"},
+		{"a flag without its value", "", "key new --count", "flag needs an argument"},
+		{"no number", "", "key new --count many", `invalid argument "many"`},
+		{"too many keys", "", "key new --count 10001", "not between 1 and 10000"},
+		{"no keys", "", "key new --count 0", "not between 1 and 10000"},
+		{"arguments too few", "", "key derive parent service", "got 2 arguments: usage is fanonce key derive PARENT"},
+		{"arguments too many", "", "key new x", "got 1 arguments"},
+		{"verify with half a call", "", "key verify k parent service", "got 3 arguments"},
+		{"no key", "", `key derive a,b service operation`, "PARENT: childkey: bad key"},
+		{"no service", "", "key derive parent a:b operation", "childkey"},
+		{"encoding", "", "key derive parent service operation --encoding rot13", `--encoding "rot13" is none of hex32`},
+		{"legacy with more", "", "key derive parent service operation one --legacy", "--legacy has neither"},
+		{"namespace alone", "", "key derive parent service operation --namespace shop", "--namespace needs --scope"},
+		{"two from stdin", "", "key verify - - service operation", `only one argument can be "-"`},
+		{"no database", "", "migrate status", "no database: set DATABASE_URL"},
+		{"no address", "postgres://ann:se%zzcret@h:port/x", "migrate status", "the database's address is malformed"},
+		{"no server", nowhere, "migrate status", "cannot reach the database"},
+		{"schema", nowhere, "migrate status --schema pg_x", `--schema "pg_x" is not a name`},
+		{"quoted schema", nowhere, "migrate status --schema a\"b", "is not a name"},
+		{"timeout", nowhere, "migrate status --timeout 0s", "--timeout 0s is not between"},
+		{"component", nowhere, "migrate up --component nope", `--component "nope" is none of keys, sagas, outbox`},
+		{"wait", nowhere, "migrate up --wait -1s", "--wait -1s is not positive"},
+		{"from of many", "", "migrate print --from 1", "give one --component"},
+		{"from too far", "", "migrate print --from 9 --component sagas", "sagas has the versions 0 to"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := call{database: tt.database, stdin: "k\n", args: strings.Fields(tt.args)}.run(t).requireCode(t, 2)
+			require.Empty(t, r.stdout)
+			require.Contains(t, r.stderr, tt.want)
+			require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
+			require.NotContains(t, r.stderr, "cret", "a password")
+		})
+	}
+}
