@@ -51,6 +51,7 @@ var rooms = []struct {
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
+	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/benchkit", nil},
 	{"internal/pgkit", []string{pgx}},
 	{"internal/pgkittest", []string{"server/pgtest", pgx}},

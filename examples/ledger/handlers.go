@@ -47,6 +47,10 @@ func (s *service) write(w http.ResponseWriter, r *http.Request, key childkey.Key
 		hosting.WriteJSON(w, http.StatusPaymentRequired, map[string]string{"error": "rejected as asked"})
 		return
 	}
+	if in.Fail {
+		hosting.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": "failed as asked"})
+		return
+	}
 	e, err := newEffect(r, key, s.cfg.service, in)
 	if err == nil {
 		e.Fence = fence

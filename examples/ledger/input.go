@@ -11,8 +11,9 @@ import (
 type input struct {
 	FP     string `json:"fp"`
 	Saga   string `json:"saga,omitempty"`
-	Kind   string `json:"kind,omitempty"` // of a forward call: do, or nothing
-	Reject bool   `json:"reject,omitempty"`
+	Kind   string `json:"kind,omitempty"`   // of a forward call: do, or nothing
+	Reject bool   `json:"reject,omitempty"` // refuse the call with 402
+	Fail   bool   `json:"fail,omitempty"`   // fail the call with 500
 }
 
 // readForward reads the body of a forward call.
