@@ -1,0 +1,82 @@
+package natsstore_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/natsstore"
+	"github.com/fanonce/fanonce/server/natsstore/natstest"
+	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+var buckets atomic.Int64
+
+// newStore opens a store on a bucket of its own.
+func newStore(tb testing.TB, conn *nats.Conn, replicas int) *natsstore.Store {
+	tb.Helper()
+	cfg := natsstore.Config{
+		Bucket: fmt.Sprintf("b%d", buckets.Add(1)), Replicas: replicas, Durability: natsstore.FlushPeriodically, Timeout: time.Minute,
+	}
+	var s *natsstore.Store
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // a killed server must be back first
+		err := natsstore.Create(tb.Context(), conn, cfg)
+		if err == nil {
+			s, err = natsstore.Open(tb.Context(), conn, cfg)
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(func() {
+		s.Close()
+		_, _ = conn.Request("$JS.API.STREAM.DELETE.KV_"+cfg.Bucket, nil, 5*time.Second) // the servers have less to do
+	})
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	conn := natstest.Start(t, natstest.Config{}).Connect(t)
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return newStore(tb, conn, 1) })
+}
+
+// The law holds on a cluster, while its servers are killed one after the other, and restarted.
+func TestStore_clusterUnderKills(t *testing.T) {
+	servers := natstest.Start(t, natstest.Config{Nodes: 3})
+	conn := servers.Connect(t)
+	done, ended := make(chan struct{}), make(chan int)
+	go func() { ended <- killInTurn(t, servers, done) }()
+	t.Run("law", func(t *testing.T) {
+		servertest.TestStore(t, func(tb testing.TB) store.Store { return newStore(tb, conn, 3) })
+	})
+	close(done)
+	kills := <-ended
+	t.Logf("%d servers were killed", kills)
+	require.Positive(t, kills)
+}
+
+// killInTurn kills a server and restarts it, then the next one, until done. It returns the number of kills.
+func killInTurn(t *testing.T, servers *natstest.Servers, done <-chan struct{}) (kills int) {
+	for ; ; kills++ {
+		for _, step := range []func(){
+			func() { servers.Kill(kills % 3) },
+			func() { servers.Restart(t, kills%3) },
+		} {
+			select {
+			case <-done:
+				return kills
+			case <-time.After(3 * time.Second):
+				step()
+			}
+		}
+	}
+}
