@@ -40,6 +40,7 @@ optional() {
 		pgbouncer PGTEST_PGBOUNCER pgbouncer pgbouncer stores and journal behind PgBouncer
 		redis-server - redis-server redis server/pgstore/bench: the comparison with Redis
 		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
+		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
 	END
 }
 

@@ -1,110 +1,147 @@
-package consumer
+package main
 
 import (
 	"bufio"
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
+	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server/outbox"
-	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 var (
 	messages = flag.Int("consumer.messages", 600, "payments of each test")
-	kills    = flag.Int("consumer.kills", 4, "consumers that each test kills")
+	kills    = flag.Int("consumer.kills", 4, "processes that each test kills, of each kind")
 )
 
-// lease is short, so that what a killed consumer held is free soon.
-const lease = 500 * time.Millisecond
+// lease is short, so that the messages of a killed process are free soon.
+const lease = 600 * time.Millisecond
 
-// Payments go through outbox, broker and inbox. One message in ten is published twice, consumers are killed, and two
-// messages are no payments. Each payment is booked once, none is lost, and the two are dead letters. The full figures:
-//
-//	go test -run TestConsumers -consumer.messages 10000 -consumer.kills 20
-func TestConsumers(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) (address string, publish func(context.Context, []outbox.Message) []error){
-		"nats": startNATS, "kafka": startKafka,
-	} {
+const processEnv = "CONSUMER_TEST_PROCESS"
+
+// TestMain is the program where a test starts it, to kill it.
+func TestMain(m *testing.M) {
+	if os.Getenv(processEnv) != "" {
+		main()
+	}
+	flag.Parse()
+	status := m.Run()
+	stopRabbitMQ()
+	if status == 0 {
+		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/fanonce/fanonce/server/pgtest.launch.func1")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	os.Exit(status)
+}
+
+// eachBroker runs test against each of the brokers, with a topic and a database of its own.
+func eachBroker(t *testing.T, test func(t *testing.T, at *place)) {
+	t.Helper()
+	for name, start := range map[string]func(*testing.T, *place){"nats": startNATS, "kafka": startKafka, "rabbitmq": startRabbitMQ} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := newLedger(t)
-			address, publish := start(t)
-			write(t, pool)
-			relay(t, pool, twice(publish))
-			var consumers [2]*exec.Cmd
-			for i := range consumers {
-				consumers[i] = startConsumer(t, pool, name+" "+address)
-			}
-			for k := range *kills {
-				until(t, pool, "some more are booked", func(n int) bool { return n >= min((k+1)**messages/(*kills+2), *messages-1) })
-				victim := consumers[k%len(consumers)]
-				require.NoError(t, victim.Process.Kill())
-				_ = victim.Wait()
-				consumers[k%len(consumers)] = startConsumer(t, pool, name+" "+address)
-			}
-			until(t, pool, "all are booked", func(n int) bool { return n >= *messages })
-			require.Eventually(t, func() bool { return count(t, pool, "select count(*) from dead_letter") == 2 }, time.Minute, 10*time.Millisecond)
-			for _, c := range consumers { // what they still have in hand may not book twice
-				require.NoError(t, c.Process.Signal(os.Interrupt))
-				require.NoError(t, c.Wait())
-			}
-			require.Equal(t, *messages, count(t, pool, "select count(distinct cents) from entry"), "lost")
-			require.Equal(t, *messages, count(t, pool, "select count(*) from entry"), "booked twice")
-			require.Equal(t, 2, count(t, pool, "select count(*) from dead_letter"))
+			at := newPlace(t)
+			start(t, at)
+			test(t, at)
 		})
 	}
 }
 
-func newLedger(t *testing.T) *pgxpool.Pool {
+func newPlace(t *testing.T) *place {
 	t.Helper()
-	return pgtest.NewPool(t, migrate)
+	return &place{pool: pgtest.NewPool(t, createTables), topic: "payments-" + strings.ToLower(crand.Text()[:8])}
 }
 
-func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{pgstore.Migrate, outbox.Migrate} {
-		if err := step(ctx, pool, schema); err != nil {
-			return err
+// Payments go through outbox, broker and inbox. One message in ten is published twice, ledgers are killed and their
+// connections cut, and two messages are no payments. Each payment is booked once, none is lost, and the two are where
+// the broker has its dead letters. The full figures:
+//
+//	go test -run TestLedger_killed -consumer.messages 10000 -consumer.kills 20 -timeout 30m
+func TestLedger_killed(t *testing.T) {
+	t.Parallel()
+	eachBroker(t, func(t *testing.T, at *place) {
+		began := time.Now()
+		write(t, at)
+		copies := relay(t, at)
+		var ledgers [2]*process
+		for i := range ledgers {
+			ledgers[i] = at.start(t, "ledger")
 		}
-	}
-	if _, err := pool.Exec(ctx, "create table dead_letter (payload text, cause text)"); err != nil {
-		return err
-	}
-	return CreateTables(ctx, pool)
+		for k := range *kills {
+			at.untilBooked(t, min((k+1)**messages/(*kills+2), *messages-1))
+			ledgers[k%len(ledgers)].kill(t)
+			at.cut()
+			ledgers[k%len(ledgers)] = at.start(t, "ledger")
+		}
+		at.untilBooked(t, *messages)
+		requireDead(t, at, "no payment 0", "no payment 1")
+		for _, l := range ledgers { // what they still have in hand may not book twice
+			l.stop(t)
+		}
+		requireOnce(t, at)
+		require.Zero(t, at.waiting(t), "messages that are not acknowledged")
+		require.Equal(t, 2, count(t, at.pool, "select count(*) from dead_letter"))
+		t.Logf("%d payments, %d copies, %d ledgers killed, in %v", *messages, copies.Load(), *kills, time.Since(began).Round(100*time.Millisecond))
+	})
 }
 
-// write commits the payments, of 1 cent, 2 cents and so on, and two messages that are none.
-func write(t *testing.T, pool *pgxpool.Pool) {
+// requireOnce fails if a payment is lost, or booked twice.
+func requireOnce(t *testing.T, at *place) {
+	t.Helper()
+	const not = "select count(*) from payment left join (select payment, count(*) n from entry group by 1) e on e.payment = id where n is distinct from 1"
+	require.Equal(t, *messages, count(t, at.pool, "select count(*) from payment"))
+	require.Zero(t, count(t, at.pool, not), "lost, or booked twice")
+	require.Equal(t, *messages, count(t, at.pool, "select count(*) from entry"))
+}
+
+// requireDead waits until these are the broker's dead letters. The broker may have copies of them.
+func requireDead(t *testing.T, at *place, want ...string) {
+	t.Helper()
+	got := make(map[string]bool)
+	require.Eventually(t, func() bool {
+		for _, payload := range at.dead(t) {
+			got[payload] = true
+		}
+		return len(got) >= len(want)
+	}, time.Minute, 20*time.Millisecond, "dead letters")
+	for _, payload := range want {
+		require.Contains(t, got, payload)
+	}
+	require.Len(t, got, len(want))
+}
+
+// write commits payments, and two messages that are none.
+func write(t *testing.T, at *place) {
 	t.Helper()
 	box, err := outbox.New(outbox.Config{})
 	require.NoError(t, err)
-	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		for i := range *messages + 2 {
-			payload, err := json.Marshal(Payment{Account: fmt.Sprint("a", i%20), Cents: int64(i + 1)})
-			if i >= *messages {
-				payload = []byte("no payment")
+	require.NoError(t, pgx.BeginFunc(t.Context(), at.pool, func(tx pgx.Tx) error {
+		for i := range *messages {
+			if err := writePayment(t.Context(), tx, box, at.topic, i); err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = box.WriteTx(t.Context(), tx, outbox.Message{Topic: topic, Aggregate: fmt.Sprint("a", i%20), Payload: payload})
-			}
-			if err != nil {
+		}
+		for i := range 2 {
+			m := outbox.Message{Topic: at.topic, Aggregate: fmt.Sprint("a", i), Payload: fmt.Append(nil, "no payment ", i)}
+			if _, err := box.WriteTx(t.Context(), tx, m); err != nil {
 				return err
 			}
 		}
@@ -112,12 +149,33 @@ func write(t *testing.T, pool *pgxpool.Pool) {
 	}))
 }
 
-// relay publishes until the test ends.
-func relay(t *testing.T, pool *pgxpool.Pool, publish func(context.Context, []outbox.Message) []error) {
+func writePayment(ctx context.Context, tx pgx.Tx, box *outbox.Outbox, topic string, i int) error {
+	id, err := childkey.NewV7()
+	if err != nil {
+		return err
+	}
+	p := Payment{ID: id.String(), Account: fmt.Sprint("a", i%20), Cents: int64(i + 1)}
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "insert into payment values ($1, $2, $3)", p.ID, p.Account, p.Cents); err != nil {
+		return err
+	}
+	_, err = box.WriteTx(ctx, tx, outbox.Message{Key: id, Topic: topic, Aggregate: p.Account, Payload: payload})
+	return err
+}
+
+// relay publishes until the test ends, one message in ten twice. It returns how many copies it sent.
+func relay(t *testing.T, at *place) *atomic.Int64 {
 	t.Helper()
+	to, err := at.options().connect(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(to.close)
 	box, err := outbox.New(outbox.Config{})
 	require.NoError(t, err)
-	r, err := box.NewRelay(pool, outbox.RelayConfig{Publish: publish, PollInterval: 10 * time.Millisecond})
+	copies := new(atomic.Int64)
+	r, err := box.NewRelay(at.pool, outbox.RelayConfig{Publish: twice(to.publish, copies), PollInterval: 10 * time.Millisecond})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
@@ -129,74 +187,58 @@ func relay(t *testing.T, pool *pgxpool.Pool, publish func(context.Context, []out
 		cancel()
 		<-done
 	})
+	return copies
 }
 
-// twice loses the acknowledgements of one message in ten: the relay publishes it again.
-func twice(publish func(context.Context, []outbox.Message) []error) func(context.Context, []outbox.Message) []error {
+// twice sends copies of one message in ten. Half of the copies go with their messages, so that ledgers have both at the
+// same time. The others go later, as after a lost confirmation.
+func twice(publish func(context.Context, []outbox.Message) []error, copies *atomic.Int64) func(context.Context, []outbox.Message) []error {
 	return func(ctx context.Context, batch []outbox.Message) []error {
-		failures := publish(ctx, batch)
+		sent := append([]outbox.Message(nil), batch...)
+		for _, m := range batch {
+			if m.Attempts == 0 && rand.IntN(20) == 0 {
+				sent = append(sent, m)
+				copies.Add(1)
+			}
+		}
+		failures := publish(ctx, sent)[:len(batch)]
 		for i := range failures {
-			if failures[i] == nil && batch[i].Attempts == 0 && rand.IntN(10) == 0 {
+			if failures[i] == nil && batch[i].Attempts == 0 && rand.IntN(20) == 0 {
 				failures[i] = context.DeadlineExceeded
+				copies.Add(1)
 			}
 		}
 		return failures
 	}
 }
 
-// startNATS starts a JetStream server in this process. Its stream drops no copies, so that the consumers have to.
-func startNATS(t *testing.T) (string, func(context.Context, []outbox.Message) []error) {
+func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	require.True(t, s.ReadyForConnections(time.Minute))
-	conn, err := nats.Connect(s.ClientURL())
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Duplicates: 100 * time.Millisecond})
-	require.NoError(t, err)
-	_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "ledger", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second})
-	require.NoError(t, err)
-	return s.ClientURL(), PublishNATS(js)
-}
-
-// startKafka starts a Kafka in this process.
-func startKafka(t *testing.T) (string, func(context.Context, []outbox.Message) []error) {
-	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, topic))
-	require.NoError(t, err)
-	t.Cleanup(cluster.Close)
-	address := cluster.ListenAddrs()[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return address, PublishKafka(client)
-}
-
-func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
-	t.Helper()
-	require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
+	require.NoError(t, pool.QueryRow(t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
-// until waits until enough payments are booked.
-func until(t *testing.T, pool *pgxpool.Pool, what string, enough func(n int) bool) {
+func (at *place) untilBooked(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return enough(count(t, pool, "select count(*) from entry")) }, 3*time.Minute, 10*time.Millisecond, what)
+	require.Eventually(t, func() bool { return count(t, at.pool, "select count(*) from entry") >= n },
+		3*time.Minute, 10*time.Millisecond, "%d are booked", n)
 }
 
-// startConsumer starts a process with a consumer, and waits until it is ready.
-func startConsumer(t *testing.T, pool *pgxpool.Pool, broker string) *exec.Cmd {
+// A process is this program.
+type process struct {
+	cmd   *exec.Cmd
+	ready string
+}
+
+// start starts a process, and waits until it is ready.
+func (at *place) start(t *testing.T, command string, more ...string) *process {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
-	cmd.Env = append(os.Environ(), databaseEnv+"="+pool.Config().ConnString(), brokerEnv+"="+broker)
+	o := at.options()
+	args := append([]string{
+		command, "-database", o.database, "-broker", o.broker, "-topic", o.topic, "-lease", o.lease.String(), "-ack-wait", o.ackWait.String(), "-non-durable",
+	}, more...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), processEnv+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -207,6 +249,19 @@ func startConsumer(t *testing.T, pool *pgxpool.Pool, broker string) *exec.Cmd {
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "ready\n", line)
-	return cmd
+	require.True(t, strings.HasPrefix(line, "ready"), line)
+	return &process{cmd, strings.TrimSpace(line)}
+}
+
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
+}
+
+// stop stops a process as a platform does.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, p.cmd.Wait())
 }

@@ -1,8 +1,7 @@
-package consumer
+package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -16,21 +15,48 @@ import (
 // keyHeader is the header in which a Kafka record carries its message's key.
 const keyHeader = "Idempotency-Key"
 
-// Kafka books the records of a client of a consumer group until ctx ends. The client must not commit by itself
-// (kgo.DisableAutoCommit). Each partition is handled in its order, and the partitions at the same time. An offset is
-// committed when the rows before it are. Kafka returns ctx's error, or the broker's.
-func Kafka(ctx context.Context, client *kgo.Client, box *inbox.Inbox) error {
+// connectKafka returns a broker whose topics are there, or are made by the first record.
+func connectKafka(seeds []string, o *options) (*broker, error) {
+	producer, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.AllowAutoTopicCreation())
+	if err != nil {
+		return nil, err
+	}
+	return &broker{
+		publish: publishKafka(producer),
+		consume: func(ctx context.Context, box *inbox.Inbox) error {
+			client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(o.topic), kgo.DisableAutoCommit(),
+				kgo.SessionTimeout(o.ackWait), kgo.HeartbeatInterval(o.ackWait/12), kgo.RebalanceTimeout(max(o.ackWait, 10*time.Second)))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return (&kafkaLedger{client: client, producer: producer, box: box, o: o}).run(ctx)
+		},
+		close: producer.Close,
+	}, nil
+}
+
+// A kafkaLedger books the records of a consumer group's partitions.
+type kafkaLedger struct {
+	client, producer *kgo.Client
+	box              *inbox.Inbox
+	o                *options
+}
+
+// run books records until ctx ends. Each partition is handled in its order, and the partitions at the same time. An
+// offset is committed when the rows before it are. The client joins the group again after an error.
+func (l *kafkaLedger) run(ctx context.Context) error {
 	for {
-		fetches := client.PollFetches(ctx)
+		fetches := l.client.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := fetches.Err0(); err != nil {
-			return fmt.Errorf("consumer: poll: %w", err)
-		}
+		fetches.EachError(func(topic string, partition int32, err error) {
+			l.o.log.Warn("kafka: the client tries again", "topic", topic, "partition", partition, "error", err)
+		})
 		var partitions sync.WaitGroup
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			partitions.Go(func() { handlePartition(ctx, client, p.Records, box) })
+			partitions.Go(func() { l.handlePartition(ctx, p.Records) })
 		})
 		partitions.Wait()
 	}
@@ -38,21 +64,32 @@ func Kafka(ctx context.Context, client *kgo.Client, box *inbox.Inbox) error {
 
 // handlePartition books records in order. Kafka has no refusal of one record: a record that failed is tried again
 // here, until it is booked or a dead letter.
-func handlePartition(ctx context.Context, client *kgo.Client, records []*kgo.Record, box *inbox.Inbox) {
-	for _, r := range records {
-		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-			delivery, _ := box.Handle(context.WithoutCancel(ctx), kafkaMessage(r), Book) // the guard logs its errors
-			if delivery.Ack() {
+func (l *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record) {
+	for i, r := range records {
+		v, cause := insist(ctx, l.box, kafkaMessage(r))
+		for v == dead {
+			if err := l.bury(ctx, r, cause); err == nil {
 				break
 			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return // not committed: another consumer gets it
+			if !sleep(ctx, time.Second) {
+				v = again
 			}
 		}
+		if v == again { // ctx has ended; another ledger gets this record, and those behind it
+			records = records[:i]
+			break
+		}
 	}
-	_ = client.CommitRecords(context.WithoutCancel(ctx), records...) // a lost commit brings them again
+	if len(records) > 0 {
+		_ = l.client.CommitRecords(context.WithoutCancel(ctx), records...) // a lost commit brings them again
+	}
+}
+
+// bury writes a record into the topic of dead letters. There may be copies of it, with the same key.
+func (l *kafkaLedger) bury(ctx context.Context, r *kgo.Record, cause error) error {
+	letter := &kgo.Record{Topic: r.Topic + deadSuffix, Key: r.Key, Value: r.Value}
+	letter.Headers = append(append(letter.Headers, r.Headers...), kgo.RecordHeader{Key: causeHeader, Value: []byte(causeOf(cause))})
+	return l.producer.ProduceSync(context.WithoutCancel(ctx), letter).FirstErr()
 }
 
 // kafkaMessage names a record by its producer's key, which is the same in a copy. Without one it is the record's place.
@@ -66,9 +103,9 @@ func kafkaMessage(r *kgo.Record) inbox.Message {
 	return inbox.Message{Source: r.Topic, ID: id, Payload: r.Value}
 }
 
-// PublishKafka is an [outbox.RelayConfig].Publish for Kafka. The aggregate is the record's key: records of one aggregate
-// are in one partition, in order.
-func PublishKafka(client *kgo.Client) func(ctx context.Context, batch []outbox.Message) []error {
+// publishKafka returns a Publish for Kafka. The aggregate is the record's key: records of one aggregate are in one
+// partition, in order.
+func publishKafka(client *kgo.Client) func(ctx context.Context, batch []outbox.Message) []error {
 	return func(ctx context.Context, batch []outbox.Message) []error {
 		failures := make([]error, len(batch))
 		var acks sync.WaitGroup

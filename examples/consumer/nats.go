@@ -1,4 +1,4 @@
-package consumer
+package main
 
 import (
 	"context"
@@ -15,44 +15,97 @@ import (
 	"github.com/fanonce/fanonce/server/outbox"
 )
 
-// natsWorkers is how many messages are handled at the same time.
-const natsWorkers = 16
-
-// NATS books the messages of a JetStream consumer until ctx ends. The consumer acknowledges explicitly (AckExplicit).
-// It returns ctx's error, or the broker's.
-func NATS(ctx context.Context, from jetstream.Consumer, box *inbox.Inbox) error {
-	messages, err := from.Messages(jetstream.PullMaxMessages(2 * natsWorkers))
+// connectNATS makes the streams of payments and of dead letters, if they are missing, and the ledger's consumer.
+func connectNATS(ctx context.Context, o *options) (*broker, error) {
+	conn, err := nats.Connect(o.broker, nats.MaxReconnects(-1), nats.Name("consumer"))
 	if err != nil {
-		return fmt.Errorf("consumer: messages: %w", err)
+		return nil, err
+	}
+	js, from, err := streamsOf(ctx, conn, o)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &broker{
+		publish: publishNATS(js),
+		consume: func(ctx context.Context, box *inbox.Inbox) error { return consumeNATS(ctx, js, from, box) },
+		close:   conn.Close,
+	}, nil
+}
+
+func streamsOf(ctx context.Context, conn *nats.Conn, o *options) (jetstream.JetStream, jetstream.Consumer, error) {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	for name, subject := range map[string]string{o.topic: o.topic, o.topic + "-dead": o.topic + deadSuffix} {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{subject}})
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // one that is there stays as it is
+			return nil, nil, err
+		}
+	}
+	from, err := js.CreateOrUpdateConsumer(ctx, o.topic, jetstream.ConsumerConfig{
+		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: o.ackWait,
+		MaxDeliver: -1, // the inbox counts the attempts
+	})
+	return js, from, err
+}
+
+// consumeNATS books messages until ctx ends, several at the same time. JetStream keeps no order among them.
+func consumeNATS(ctx context.Context, js jetstream.JetStream, from jetstream.Consumer, box *inbox.Inbox) error {
+	messages, err := from.Messages(jetstream.PullMaxMessages(2 * workers))
+	if err != nil {
+		return fmt.Errorf("messages: %w", err)
 	}
 	stop := context.AfterFunc(ctx, messages.Stop)
 	defer stop()
 	defer messages.Stop()
 	var running sync.WaitGroup
 	defer running.Wait()
-	free := make(chan struct{}, natsWorkers)
+	free := make(chan struct{}, workers)
 	for {
 		m, err := messages.Next()
-		if err != nil {
-			return errors.Join(ctx.Err(), err)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
 		}
 		free <- struct{}{}
 		running.Go(func() {
 			defer func() { <-free }()
-			handleNATS(ctx, m, box)
+			handleNATS(ctx, js, m, box)
 		})
 	}
 }
 
 // handleNATS books one message. The broker hears of it only when the row is committed. A lost acknowledgement brings the
 // message again, and the inbox knows it.
-func handleNATS(ctx context.Context, m jetstream.Msg, box *inbox.Inbox) {
-	delivery, _ := box.Handle(context.WithoutCancel(ctx), natsMessage(m), Book) // the guard logs its errors
-	if delivery.Ack() {
-		_ = m.Ack()
-		return
+func handleNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, box *inbox.Inbox) {
+	v, cause := handle(ctx, box, natsMessage(m))
+	if v == dead && buryNATS(ctx, js, m, cause) != nil {
+		v = again
 	}
-	_ = m.NakWithDelay(100 * time.Millisecond)
+	switch v {
+	case done:
+		_ = m.Ack()
+	case dead:
+		_ = m.TermWithReason("dead letter")
+	default:
+		_ = m.NakWithDelay(100 * time.Millisecond)
+	}
+}
+
+// buryNATS publishes a dead letter. The stream of dead letters drops copies by the message's ID.
+func buryNATS(ctx context.Context, js jetstream.JetStream, m jetstream.Msg, cause error) error {
+	letter := &nats.Msg{Subject: m.Subject() + deadSuffix, Data: m.Data(), Header: nats.Header{}}
+	for name, values := range m.Headers() {
+		letter.Header[name] = values
+	}
+	letter.Header.Set(jetstream.MsgIDHeader, natsMessage(m).ID)
+	letter.Header.Set(causeHeader, causeOf(cause))
+	_, err := js.PublishMsg(context.WithoutCancel(ctx), letter)
+	return err
 }
 
 // natsMessage names a message by its producer's ID, which survives a republication. Without one it is the sequence
@@ -65,9 +118,9 @@ func natsMessage(m jetstream.Msg) inbox.Message {
 	return inbox.Message{Source: m.Subject(), ID: id, Payload: m.Data()}
 }
 
-// PublishNATS is an [outbox.RelayConfig].Publish for JetStream: it sends the batch at once, and waits for each
-// acknowledgement. The stream drops a copy by its Nats-Msg-Id within its duplicate window; after that the consumer does.
-func PublishNATS(js jetstream.JetStream) func(ctx context.Context, batch []outbox.Message) []error {
+// publishNATS sends a batch at once, and waits for each acknowledgement. The stream drops a copy by its Nats-Msg-Id
+// within its duplicate window; after that the ledger does.
+func publishNATS(js jetstream.JetStream) func(ctx context.Context, batch []outbox.Message) []error {
 	return func(ctx context.Context, batch []outbox.Message) []error {
 		failures, acks := make([]error, len(batch)), make([]jetstream.PubAckFuture, len(batch))
 		for i, m := range batch {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A place is a database and a topic of a broker.
+type place struct {
+	pool    *pgxpool.Pool
+	topic   string
+	url     string // of the broker
+	ackWait time.Duration
+
+	mute    func(bool)                  // the broker does not hear that a message is done
+	cut     func()                      // connections of ledgers, from outside
+	dead    func(t *testing.T) []string // payloads of the dead letters
+	waiting func(t *testing.T) int      // messages that no ledger has acknowledged. All ledgers are stopped
+	copies  time.Duration               // the least time between copies that the broker does not drop by itself
+}
+
+func (at *place) options() *options {
+	return &options{
+		database: at.pool.Config().ConnString(), broker: at.url, topic: at.topic, lease: lease, ackWait: at.ackWait, nonDurable: true,
+		log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// startNATS starts a JetStream server in this process. Its stream drops copies for the shortest time that it can.
+func startNATS(t *testing.T, at *place) {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	require.True(t, s.ReadyForConnections(time.Minute))
+	conn, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	at.copies = 100 * time.Millisecond
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: at.topic, Subjects: []string{at.topic}, Duplicates: at.copies})
+	require.NoError(t, err)
+	p := startProxy(t, s.Addr().String())
+	at.url, at.ackWait, at.mute, at.cut = "nats://"+p.address, time.Second, p.mute.Store, p.cut
+	at.waiting = func(t *testing.T) int {
+		t.Helper()
+		from, err := stream.Consumer(t.Context(), group)
+		require.NoError(t, err)
+		info, err := from.Info(t.Context())
+		require.NoError(t, err)
+		return int(info.NumPending) + info.NumAckPending //nolint:gosec // few
+	}
+	at.dead = func(t *testing.T) (payloads []string) {
+		t.Helper()
+		letters, err := js.Stream(t.Context(), at.topic+"-dead")
+		require.NoError(t, err)
+		info, err := letters.Info(t.Context())
+		require.NoError(t, err)
+		for i := info.State.FirstSeq; i > 0 && i <= info.State.LastSeq; i++ {
+			m, err := letters.GetMsg(t.Context(), i)
+			require.NoError(t, err)
+			payloads = append(payloads, string(m.Data))
+		}
+		return payloads
+	}
+}
+
+// startKafka starts a Kafka in this process.
+func startKafka(t *testing.T, at *place) {
+	t.Helper()
+	const partitions = 4
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, at.topic, at.topic+deadSuffix),
+		kfake.GroupMinSessionTimeout(time.Second))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	at.url, at.ackWait = "kafka://"+cluster.ListenAddrs()[0], 2*time.Second
+	at.cut = func() {} // the client knows brokers by the addresses that they announce, and would pass by a proxy
+	var muted atomic.Bool
+	at.mute = muted.Store
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // its signature
+		cluster.KeepControl()
+		return nil, nil, muted.Load()
+	})
+	at.waiting = func(t *testing.T) (n int) {
+		t.Helper()
+		for _, p := range cluster.PartitionInfos(at.topic) {
+			n += int(p.HighWatermark)
+			if info := cluster.GroupInfo(group); info != nil && p.HighWatermark > 0 {
+				n -= int(max(info.Commits[at.topic][p.Partition].Offset, 0))
+			}
+		}
+		return n
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(at.topic+deadSuffix))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	at.dead = func(t *testing.T) (payloads []string) { // each letter once
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { payloads = append(payloads, string(r.Value)) })
+		return payloads
+	}
+}

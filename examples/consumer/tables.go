@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server/outbox"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+// migrate makes the tables of both halves. A real shop and a real ledger have a database each.
+func migrate(ctx context.Context, o *options) error {
+	pool, err := pgxpool.New(ctx, o.database)
+	if err != nil {
+		return fmt.Errorf("-database: %w", err)
+	}
+	defer pool.Close()
+	return createTables(ctx, pool, "")
+}
+
+// tables are of the business. No unique constraint keeps a payment from being booked twice: the inbox does.
+const tables = `
+	create table if not exists payment (id text primary key, account text not null, cents bigint not null);
+	create table if not exists entry (payment text not null, account text not null, cents bigint not null);
+	create table if not exists dead_letter (source text not null, id text not null, cause text not null, at timestamptz not null default now())`
+
+func createTables(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{pgstore.Migrate, outbox.Migrate} {
+		if err := step(ctx, pool, schema); err != nil {
+			return err
+		}
+	}
+	_, err := pool.Exec(ctx, tables)
+	return err
+}
