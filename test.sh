@@ -41,6 +41,9 @@ optional() {
 		redis-server - redis-server redis server/pgstore/bench: the comparison with Redis
 		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
+		curl - curl curl examples/clients: the calls of curl
+		node - nodejs node examples/clients: the clients of npm
+		npm - npm node examples/clients: the clients of npm
 	END
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // SlowRun is how long three of ten charges take; the others take no time.
-const SlowRun = 2 * time.Second
+const SlowRun = 3 * time.Second
 
 // CreateTables creates the table of the charges. Nothing in it keeps a key from being charged twice: that is the
 // guard's work.

@@ -95,6 +95,19 @@ func (l *requests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (l *requests) refusedInProgress() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inProgress
+}
+
+func (l *requests) has(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.first[key]
+	return ok
+}
+
 // again sends the request of a key once more, as a client does that is more patient than the one that gave up. It
 // returns the charge's ID, and "" if no request with the key ever arrived.
 func (l *requests) again(t *testing.T, addr, key string) (id string) {

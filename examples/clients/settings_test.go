@@ -28,12 +28,24 @@ import (
 type setting struct {
 	client, name string
 	recommended  bool
+	programs     []string   // that it needs
+	keyless      bool       // sends no key, so that all calls are refused
 	render       renderFunc // of the service; nil: problems as JSON
 	call         runFunc
 }
 
 // A runFunc makes one call for each key and returns how they ended. The n-th call charges 100 + n.
 type runFunc func(t *testing.T, url string, keys []string) []outcome
+
+// need skips a test where one of the programs is missing. test.sh says so at its end.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("no %s on PATH: this client is not tested", program)
+		}
+	}
+}
 
 // An outcome is what a client says of one call.
 type outcome struct {
@@ -44,7 +56,7 @@ type outcome struct {
 }
 
 // atOnce is how many calls of one client run at the same time.
-const atOnce = 25
+const atOnce = 50
 
 // each makes a runFunc of a client that runs in this process.
 func each[C any](newClient func(url string) C, call func(ctx context.Context, client C, url, key string, amount int) outcome) runFunc {
@@ -79,10 +91,10 @@ func goSettings() []setting {
 		{client: "resty", name: "its defaults (no retries)", call: each(func(string) *resty.Client { return silent(resty.New()) }, callResty)},
 		{client: "resty", name: "SetRetryCount(3)", call: each(func(string) *resty.Client { return silent(resty.New()).SetRetryCount(3) }, callResty)},
 		{client: "resty", name: recommended, recommended: true, call: each(func(string) *resty.Client { return silent(NewResty()) }, callResty)},
-		{client: "curl", name: "--fail --retry 3", call: curl(func(url, key, body, file string) []string {
+		{client: "curl", name: "--fail --retry 3", programs: []string{"curl"}, call: curl(func(url, key, body, file string) []string {
 			return []string{"-sS", "--fail", "--retry", "3", "-H", "Idempotency-Key: " + key, "--json", body, "-o", file, url}
 		})},
-		{client: "curl", name: recommended, recommended: true, call: curl(CurlArgs)},
+		{client: "curl", name: recommended, recommended: true, programs: []string{"curl"}, call: curl(CurlArgs)},
 	}
 }
 
