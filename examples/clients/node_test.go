@@ -71,7 +71,7 @@ func scripts(t *testing.T) string {
 }
 
 // packages returns the folder of the packages that the lock file names. npm installs them once for each lock file, into
-// the user's cache: nothing of it enters the tree.
+// the user's cache. No file of a package enters the tree.
 var packages = sync.OnceValues(func() (string, error) {
 	lock, err := os.ReadFile("node/package-lock.json")
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 // SlowRun is how long three of ten charges take; the others take no time.
 const SlowRun = 3 * time.Second
 
-// CreateTables creates the table of the charges. Nothing in it keeps a key from being charged twice: that is the
-// guard's work.
+// CreateTables creates the table of the charges. The table has no unique key: the guard alone prevents a second charge.
 func CreateTables(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := pool.Exec(ctx, "create table charge (id bigint generated always as identity, key text not null)")
 	return err

@@ -26,7 +26,7 @@ const wait = 250 * time.Millisecond
 // A renderFunc is a [server.Config.RenderProblem].
 type renderFunc func(*http.Request, wire.Problem) server.Response
 
-// startService serves charges over the store. It returns the service's address, and a log of what it got.
+// startService serves charges over the store. It returns the service's address, and a log of its requests.
 func startService(t *testing.T, store *pgstore.Store, render renderFunc) (addr string, log *requests) {
 	t.Helper()
 	cfg := server.Config{Wait: wait, RenderProblem: render}
