@@ -111,3 +111,16 @@ var Flushes = flushes
 
 // ConfigOf returns the configuration that opened s.
 func ConfigOf(s *Store) Config { return s.cfg }
+
+// PollOnly lets further waiters poll.
+func PollOnly(s *Store) { s.waits.most = 0 }
+
+// Waits returns how many runs have waiters.
+func Waits(s *Store) int {
+	s.waits.mu.Lock()
+	defer s.waits.mu.Unlock()
+	return len(s.waits.runs)
+}
+
+// SubjectOf returns the subject of the key's record.
+func SubjectOf(s *Store, id store.ID) string { return s.stream.bucket.of(keySpace, id) }

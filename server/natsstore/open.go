@@ -45,7 +45,7 @@ func start(ctx context.Context, conn *nats.Conn, cfg Config) (*Store, error) {
 		cfg:    cfg,
 		stop:   stop,
 	}
-	s.waits = &waits{store: s, ctx: alive, runs: make(map[waited]*wait)}
+	s.waits = &waits{store: s, ctx: alive, most: mostSubscriptions, runs: make(map[waited]*wait)}
 	s.clock = &clock{ctx: alive, probe: func(ctx context.Context) (time.Time, error) {
 		st, err := s.stream.state(ctx)
 		return st.Now, err

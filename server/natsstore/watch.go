@@ -26,6 +26,7 @@ const (
 type waits struct {
 	store *Store
 	ctx   context.Context // ends with the store
+	most  int             // mostSubscriptions, but in tests
 
 	mu     sync.Mutex
 	runs   map[waited]*wait
@@ -64,7 +65,7 @@ func (w *waits) add(run waited) (ended <-chan struct{}, stop func()) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		it = &wait{ended: make(chan struct{}), stop: cancel}
 		w.runs[run] = it
-		subscribe := len(w.runs) <= mostSubscriptions
+		subscribe := len(w.runs) <= w.most
 		w.wg.Go(func() { w.follow(ctx, run, it, subscribe) })
 	}
 	it.waiters++

@@ -205,11 +205,13 @@ func (s *Servers) Kill(i int) {
 	}
 }
 
-// Restart starts server i again, on its files. It waits until the server takes requests.
-func (s *Servers) Restart(tb TB, i int) {
+// Restart starts killed servers again, on their files, and waits until they take requests. Of a cluster most must run.
+func (s *Servers) Restart(tb TB, numbers ...int) {
 	tb.Helper()
-	if s.running[i] == nil {
-		s.launch(tb, i)
+	for _, i := range numbers {
+		if s.running[i] == nil {
+			s.launch(tb, i)
+		}
 	}
 	s.ready(tb)
 }
