@@ -1,0 +1,31 @@
+// Package redisstore keeps the records of a guard in Redis, from version 6.2 on, in Valkey, or in a cluster of either,
+// with go-redis.
+//
+// [Open] opens the store. It refuses servers that would lose what they acknowledged.
+//
+//	options, err := redisstore.ParseURL(os.Getenv("REDIS_URL"))
+//	…
+//	store, err := redisstore.Open(ctx, options, redisstore.Config{Replicas: 1})
+//	…
+//	defer store.Close()
+//
+// # When to choose it
+//
+// Choose it for Keyed and Opaque routes of a service that has Redis and no Postgres. It passes the conformance suite of
+// servertest. With Postgres, choose pgstore: there a Transactional handler's rows commit together with the answer.
+// Redis cannot do that, so this store has no transactions and no completion hooks, and a guard refuses Transactional
+// routes when they are made.
+//
+// Redis acknowledges before it is safe, unless the settings say otherwise. A lost claim lets a second run begin beside
+// the first one or after it. A Keyed route converges, because the next services repeat their answers under the same child
+// keys. An Opaque route has its effect twice.
+//
+// # Operations
+//
+// server.Guard.RunSweeper must run in one process at least: it deletes records. Redis deletes by itself what nobody has
+// swept for an hour, but not unknown or quarantined keys, nor runs of Opaque handlers. A job of yours calls
+// [Store.PruneAudit]. Leases are by the clock of the server that has the key. After a failover that is another
+// machine's: keep the clocks together within a small part of a lease (NTP).
+//
+// DESIGN.md has the data, the scripts, and more about failovers.
+package redisstore

@@ -1,0 +1,95 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+var (
+	// ErrConfig means that a field of [Config], an option or a URL has a value that does not work.
+	ErrConfig = errors.New("redisstore: bad config")
+	// ErrSetting means that a server would lose what it acknowledged. A [*SettingError] says which setting.
+	ErrSetting = errors.New("redisstore: unsafe setting")
+	// ErrUnreadableSetting means that the server does not show its settings: see [Config].Unverified.
+	ErrUnreadableSetting = errors.New("redisstore: the server does not show its settings")
+	// ErrArgument means that a request is invalid. Nothing changed.
+	ErrArgument = fmt.Errorf("redisstore: %w", store.ErrArgument)
+	// ErrClosed means that [Store.Close] was called.
+	ErrClosed = errors.New("redisstore: store is closed")
+	// ErrQueueFull means that [Config].MaxQueued calls wait for the server already. Nothing changed.
+	ErrQueueFull = errors.New("redisstore: too many calls wait for the server")
+	// ErrUnconfirmed means that fewer replicas than [Config].Replicas confirmed a write in time. The write may be
+	// lost by a failover.
+	ErrUnconfirmed = errors.New("redisstore: too few replicas confirmed")
+
+	errReply = errors.New("redisstore: unexpected reply")
+)
+
+// A SettingError is returned by [Open] for a server whose settings can lose what it acknowledged. It matches
+// [ErrSetting].
+type SettingError struct {
+	Node    string // the address
+	Setting string // the name in redis.conf
+	Value   string
+	Want    string // for a person
+}
+
+// Error implements error.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("redisstore: %s: %s is %q, want %s", e.Node, e.Setting, e.Value, e.Want)
+}
+
+// Is reports whether target is [ErrSetting].
+func (e *SettingError) Is(target error) bool { return target == ErrSetting }
+
+// A verdict says what an error of one call means.
+type verdict uint8
+
+const (
+	refused  verdict = iota // the server executed nothing, and said so, or was not reached
+	noScript                // it does not know the script
+	elsewhere
+	asking  // the slot is moving: another node has the key
+	later   // it cannot do it at this moment
+	unknown // the connection was lost: it may have executed the call
+)
+
+// judge says what err means. A server answers before it executes a script, or after the whole of it.
+func judge(err error) verdict {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+			return refused
+		}
+		return unknown
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	switch word {
+	case "NOSCRIPT":
+		return noScript
+	case "MOVED":
+		return elsewhere
+	case "ASK":
+		return asking
+	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN":
+		return later
+	default:
+		return refused
+	}
+}
+
+// refusal wraps an error of a server that executed nothing.
+func refusal(name string, err error) error {
+	var answer redis.Error
+	if errors.As(err, &answer) && (strings.Contains(answer.Error(), "UNREADABLE") || strings.HasPrefix(answer.Error(), "WRONGTYPE")) {
+		return fmt.Errorf("redisstore: %s: %w: %w", name, store.ErrRecordUnreadable, err)
+	}
+	return fmt.Errorf("redisstore: %s: %w", name, err)
+}

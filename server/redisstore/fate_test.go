@@ -1,0 +1,130 @@
+package redisstore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/redisstore"
+	"github.com/fanonce/fanonce/server/redisstore/redistest"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A claim that too few replicas confirm is not won: a failover could forget it. Its token finds it later.
+func TestStore_unconfirmedClaimIsNotWon(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	s := open(t, redisstore.Config{Replicas: 1, WaitTimeout: 10 * time.Millisecond}, primary.Addr())
+	req := request(store.Keyed)
+	_, won, err := s.Claim(t.Context(), req)
+	require.ErrorIs(t, err, store.ErrFateUnknown)
+	require.ErrorIs(t, err, redisstore.ErrUnconfirmed)
+	require.False(t, won)
+	_, err = s.Read(t.Context(), req.ID)
+	require.ErrorIs(t, err, redisstore.ErrUnconfirmed, "an answer must not be replayed that a failover forgets")
+	require.NotErrorIs(t, err, store.ErrFateUnknown)
+	require.ErrorIs(t, s.Settle(t.Context(), store.Owner{ID: req.ID, Token: req.Token, Fence: 1}, completion), store.ErrFateUnknown)
+
+	redistest.Start(t, "--replicaof", "127.0.0.1 "+port(primary))
+	eventually(t, "a replica confirms the completion", func() bool {
+		return s.Settle(t.Context(), store.Owner{ID: req.ID, Token: req.Token, Fence: 1}, completion) == nil
+	})
+	r, err := s.Read(t.Context(), req.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.StateCompleted, r.State)
+}
+
+// The server gets the claim and does not answer in time.
+func TestStore_lostAnswer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, redisstore.Config{}, srv.Addr())
+	req := request(store.Keyed)
+	claim(t, s, request(store.Keyed)) // a connection is there
+	require.NoError(t, srv.Suspend())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err := s.Claim(ctx, req)
+	require.ErrorIs(t, err, store.ErrFateUnknown)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, srv.Resume())
+	claim(t, s, req) // whether it arrived or not
+}
+
+// A call that waits behind the batch of a silent server has not been sent: nothing happens when its time is up.
+func TestStore_withdrawn(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, redisstore.Config{MaxFlushes: 1}, srv.Addr())
+	claim(t, s, request(store.Keyed))
+	require.NoError(t, srv.Suspend())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var sent sync.WaitGroup
+	sent.Go(func() { _, _ = s.Read(ctx, newID()) })
+	<-time.After(20 * time.Millisecond) // the read is on its way; if it is not, the test shows less
+	req := request(store.Keyed)
+	_, _, err := s.Claim(ctx, req)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, store.ErrFateUnknown)
+	sent.Wait()
+	require.NoError(t, srv.Resume())
+	eventually(t, "the server answers", func() bool {
+		_, err := s.Read(t.Context(), req.ID)
+		return err != nil && context.Cause(t.Context()) == nil && isNotFound(err)
+	})
+}
+
+// A server that is not there has executed nothing.
+func TestStore_refusedConnection(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, redisstore.Config{}, srv.Addr())
+	o := claim(t, s, request(store.Keyed))
+	require.NoError(t, srv.Kill())
+	eventually(t, "connections are refused", func() bool {
+		err := s.Settle(t.Context(), o, completion)
+		require.Error(t, err)
+		return !isUnknown(err)
+	})
+	require.NoError(t, srv.Restart())
+	r, err := s.Read(t.Context(), o.ID)
+	require.NoError(t, err, "the acknowledged claim is gone")
+	require.Equal(t, o.Token, r.Token)
+	require.NoError(t, s.Settle(t.Context(), o, completion))
+}
+
+func TestStore_queueIsBounded(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, redisstore.Config{MaxFlushes: 1, MaxQueued: 4}, srv.Addr())
+	claim(t, s, request(store.Keyed))
+	require.NoError(t, srv.Suspend())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	full := make(chan error, 32)
+	var wg sync.WaitGroup
+	for range cap(full) {
+		wg.Go(func() {
+			_, err := s.Read(ctx, newID())
+			full <- err
+		})
+	}
+	wg.Wait()
+	close(full)
+	refused := 0
+	for err := range full {
+		if isFull(err) {
+			refused++
+		}
+	}
+	require.Positive(t, refused)
+	require.NoError(t, srv.Resume())
+	eventually(t, "the store goes on", func() bool {
+		_, err := s.Read(t.Context(), newID())
+		return isNotFound(err)
+	})
+}

@@ -1,0 +1,272 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A call is one script on its way to a server.
+type call struct {
+	script *script
+	bucket *bucket
+	keys   []string
+	args   []any
+
+	state atomic.Int32 // waiting, sent or withdrawn
+	tries int
+	done  chan struct{} // closed when value and err are set
+	value any
+	err   error
+}
+
+const (
+	waiting int32 = iota
+	sent
+	withdrawn
+)
+
+func (c *call) finish(value any, err error) {
+	c.value, c.err = value, err
+	close(c.done)
+}
+
+// maxBatch bounds a pipeline: longer ones add latency and win nothing more.
+const maxBatch = 256
+
+// nextFlight is how many waiting calls open a further pipeline beside one that is on its way.
+const nextFlight = 8
+
+// A lane combines the calls for one server that come at the same time: they are one pipeline, and one WAIT. A call
+// that is alone is sent at once, without a timer.
+type lane struct {
+	store  *Store
+	client atomic.Pointer[redis.Client]
+
+	mu      sync.Mutex
+	queue   []*call
+	flights int
+}
+
+// add queues a call and sees to it that it is sent.
+func (l *lane) add(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= l.store.cfg.MaxQueued {
+		c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ErrQueueFull))
+		return
+	}
+	l.queue = append(l.queue, c)
+	if l.flights == 0 || l.flights < l.store.cfg.MaxFlushes && len(l.queue) >= nextFlight*l.flights {
+		l.flights++
+		l.store.work.Go(l.fly)
+	}
+}
+
+// fly sends batches until nothing waits.
+func (l *lane) fly() {
+	for {
+		batch := l.take()
+		if len(batch) == 0 {
+			return
+		}
+		l.send(batch)
+	}
+}
+
+func (l *lane) take() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.queue), maxBatch)
+	if n == 0 {
+		l.flights--
+		l.queue = nil
+		return nil
+	}
+	batch := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	return batch
+}
+
+// send makes one pipeline of the calls that nobody has withdrawn, and finishes them or sends them again.
+func (l *lane) send(batch []*call) {
+	calls := batch[:0]
+	confirm := false
+	for _, c := range batch {
+		if c.state.CompareAndSwap(waiting, sent) {
+			calls = append(calls, c)
+			confirm = confirm || c.script.confirmed && l.store.cfg.Replicas > 0
+		}
+	}
+	if len(calls) == 0 {
+		return
+	}
+	client := l.client.Load()
+	pipe := client.Pipeline()
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = pipe.EvalSha(context.Background(), c.script.sha, c.keys, c.args...)
+	}
+	var wait *redis.IntCmd
+	if confirm {
+		wait = l.store.addWait(pipe)
+	}
+	_, _ = pipe.Exec(context.Background()) // each reply has its own error
+	unconfirmed := confirmation(wait, l.store.cfg.Replicas)
+	for i, c := range calls {
+		value, err := replies[i].Result()
+		switch {
+		case err != nil && err != redis.Nil:
+			l.store.failed(c, l, err)
+		case unconfirmed != nil && c.script.confirmed:
+			c.finish(nil, unconfirmedError(c.script, unconfirmed))
+		default:
+			c.finish(value, nil)
+		}
+	}
+}
+
+// addWait makes the server answer the pipeline when enough replicas have what the connection has written and seen.
+func (s *Store) addWait(pipe redis.Pipeliner) *redis.IntCmd {
+	wait := redis.NewIntCmd(context.Background(), "wait", s.cfg.Replicas, s.cfg.WaitTimeout.Milliseconds())
+	_ = pipe.Process(context.Background(), wait) // only queued
+	return wait
+}
+
+// confirmation returns why the replies of a batch may be lost by a failover, or nil.
+func confirmation(wait *redis.IntCmd, replicas int) error {
+	if wait == nil {
+		return nil
+	}
+	n, err := wait.Result()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	case n < int64(replicas):
+		return fmt.Errorf("%w: %d of %d", ErrUnconfirmed, n, replicas)
+	}
+	return nil
+}
+
+// unconfirmedError is that of a call which the server executed. A write may still reach the replicas, and a repeat of
+// the call asks for that again.
+func unconfirmedError(s *script, err error) error {
+	if s.writes {
+		return fmt.Errorf("redisstore: %s: %w: %w", s.name, store.ErrFateUnknown, err)
+	}
+	return fmt.Errorf("redisstore: %s: %w", s.name, err)
+}
+
+// maxTries bounds how often a call is sent that a server refused without executing it.
+const maxTries = 8
+
+// failed finishes a call after an error of the connection or the server, or sends it again where nothing happened.
+func (s *Store) failed(c *call, l *lane, err error) {
+	verdict := judge(err)
+	if c.tries++; c.tries > maxTries && verdict != unknown {
+		verdict = refused
+	}
+	switch verdict {
+	case noScript:
+		s.teach(c, l)
+	case elsewhere, later:
+		s.nodes.reload()
+		s.again(c)
+	case asking:
+		s.ask(c, err)
+	case unknown:
+		s.nodes.reload()
+		if c.script.writes {
+			err = fmt.Errorf("%w: %w", store.ErrFateUnknown, err)
+		}
+		c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, err))
+	default:
+		s.nodes.reload()
+		c.finish(nil, refusal(c.script.name, err))
+	}
+}
+
+// teach sends the text of the call's script to the server, and the call again.
+func (s *Store) teach(c *call, l *lane) {
+	if err := l.client.Load().ScriptLoad(context.Background(), c.script.text).Err(); err != nil {
+		c.finish(nil, refusal(c.script.name, err))
+		return
+	}
+	c.state.CompareAndSwap(sent, waiting)
+	s.requeue(c)
+}
+
+// again sends a call later, to the server that then has its slot. The pause grows to a third of a second.
+func (s *Store) again(c *call) {
+	pause := time.Duration(min(10<<c.tries, 320)) * time.Millisecond
+	c.state.CompareAndSwap(sent, waiting) // its caller may withdraw it now
+	timer := time.NewTimer(pause)
+	s.work.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			s.requeue(c)
+		case <-s.closing:
+			c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ErrClosed))
+		}
+	})
+}
+
+func (s *Store) requeue(c *call) {
+	l, err := s.nodes.lane(context.Background(), c.bucket)
+	if err != nil {
+		c.finish(nil, refusal(c.script.name, err))
+		return
+	}
+	l.add(c)
+}
+
+// do sends a script and waits for its reply. If ctx ends before the call is sent, nothing happens.
+func (s *Store) do(ctx context.Context, script *script, b *bucket, keys []string, args ...any) (any, error) {
+	c, err := s.begin(ctx, script, b, keys, args...)
+	if err != nil {
+		return nil, err
+	}
+	return s.end(ctx, c)
+}
+
+// begin sends a script.
+func (s *Store) begin(ctx context.Context, script *script, b *bucket, keys []string, args ...any) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !s.enter() {
+		return nil, fmt.Errorf("redisstore: %s: %w", script.name, ErrClosed)
+	}
+	defer s.work.Done()
+	l, err := s.nodes.lane(ctx, b)
+	if err != nil {
+		return nil, refusal(script.name, err)
+	}
+	c := &call{script: script, bucket: b, keys: keys, args: args, done: make(chan struct{})}
+	l.add(c)
+	return c, nil
+}
+
+// end waits for the reply of a call.
+func (s *Store) end(ctx context.Context, c *call) (any, error) {
+	select {
+	case <-c.done:
+		return c.value, c.err
+	case <-ctx.Done():
+	}
+	switch {
+	case c.state.CompareAndSwap(waiting, withdrawn):
+		return nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ctx.Err())
+	case c.script.writes:
+		return nil, fmt.Errorf("redisstore: %s: %w: %w", c.script.name, store.ErrFateUnknown, ctx.Err())
+	default:
+		return nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ctx.Err())
+	}
+}

@@ -1,0 +1,16 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/fanonce/fanonce/server/redisstore"
+	"github.com/fanonce/fanonce/server/redisstore/redistest"
+	"github.com/fanonce/fanonce/server/servertest"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	servertest.TestStore(t, func(tb testing.TB) store.Store { return open(tb, redisstore.Config{}, server.Addr()) })
+}

@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// List implements [store.OperatorStore]. A list of unknown or quarantined keys, of dead letters, of runs, or of
+// released or cancelled keys reads these keys in the order of their index. A list of completed keys, or of the
+// children of a record in any state, reads all records.
+func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	if err := first(checkLimit(req.Limit), ctx.Err()); err != nil {
+		return nil, err
+	}
+	states := req.States
+	switch {
+	case req.DeadLetters:
+		return s.listInOrder(ctx, req, []func(*bucket) string{func(b *bucket) string { return b.letters }})
+	case len(states) == 0 && req.Parent != store.ID{}:
+		return s.listAll(ctx, req, indexes(everyState))
+	case len(states) == 0:
+		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
+	case slices.Contains(states, store.StateCompleted):
+		return s.listAll(ctx, req, indexes(states))
+	}
+	return s.listInOrder(ctx, req, indexes(states))
+}
+
+var everyState = []store.State{store.StateInProgress, store.StateUnknown, store.StateQuarantined, store.StateCompleted}
+
+// indexes returns the indexes that have all keys in these states, without repetition.
+func indexes(states []store.State) []func(*bucket) string {
+	completed := slices.Contains(states, store.StateCompleted)
+	var found []func(*bucket) string
+	add := func(of func(*bucket) string, states_ ...store.State) {
+		if slices.ContainsFunc(states_, func(s store.State) bool { return slices.Contains(states, s) }) {
+			found = append(found, of)
+		}
+	}
+	add(func(b *bucket) string { return b.active }, store.StateInProgress)
+	add(func(b *bucket) string { return b.unknown }, store.StateUnknown)
+	add(func(b *bucket) string { return b.quarantined }, store.StateQuarantined)
+	add(func(b *bucket) string { return b.final }, store.StateCompleted)
+	if !completed { // else they are in final
+		add(func(b *bucket) string { return b.released }, store.StateReleased)
+		add(func(b *bucket) string { return b.cancelled }, store.StateCancelled)
+	}
+	return found
+}
+
+// listed reports whether the record is on the list.
+func listed(r *store.Record, req store.ListRequest, letter bool) bool {
+	states, children := req.States, req.Parent != store.ID{}
+	switch {
+	case req.DeadLetters && !letter:
+		return false
+	case req.DeadLetters:
+		states = []store.State{store.StateCompleted}
+	case len(states) == 0 && !children:
+		states = []store.State{store.StateUnknown, store.StateQuarantined, store.StateInProgress}
+	}
+	long := children || req.Running > 0 && !r.Now.Before(r.CreatedAt.Add(req.Running))
+	return (len(states) == 0 || slices.Contains(states, r.State)) &&
+		(!children || r.Parent == req.Parent) &&
+		(req.Effect == 0 || req.Effect == r.Effect) &&
+		(req.Route == "" || req.Route == r.Route) &&
+		(r.State != store.StateInProgress || r.LeaseLeft() <= 0 || long) &&
+		compare(cursor(r), req.After) > 0
+}
+
+func cursor(r *store.Record) store.Cursor { return store.Cursor{CreatedAt: r.CreatedAt, ID: r.ID} }
+
+func compare(a, b store.Cursor) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// listHead is how many bytes of a record a list reads at first: route and memo are mostly within them.
+const listHead = 1024
+
+// fetch reads records of a list, without their answers, and appends those that are listed.
+func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID, found []store.Record) ([]store.Record, error) {
+	calls := make([]*call, len(ids))
+	for i, id := range ids {
+		b := s.bucketOf(id)
+		var err error
+		if calls[i], err = s.begin(ctx, listScript, b, []string{b.record(id)}, listHead-1); err != nil {
+			return nil, err
+		}
+	}
+	for i, c := range calls {
+		value, err := s.end(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		l := list(value)
+		raw := text(l, 2)
+		if len(raw) >= headBytes && len(raw) < envelopeAt(raw) { // a long memo
+			b := s.bucketOf(ids[i])
+			if value, err = s.do(ctx, listScript, b, []string{b.record(ids[i])}, envelopeAt(raw)-1); err != nil {
+				return nil, err
+			}
+			l = list(value)
+			raw = text(l, 2)
+		}
+		if raw == "" {
+			continue // gone meanwhile
+		}
+		now, err := clock(l, 0)
+		if err != nil {
+			return nil, err
+		}
+		r, err := decode(ids[i], raw, now)
+		if err != nil {
+			return nil, err
+		}
+		r.Answer = store.Answer{}
+		if listed(&r, req, raw[atLetter] == 1) {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+// listAll reads every record of the indexes, bucket by bucket.
+func (s *Store) listAll(ctx context.Context, req store.ListRequest, of []func(*bucket) string) ([]store.Record, error) {
+	var found []store.Record
+	for i := range s.buckets {
+		for _, index := range of {
+			members, err := s.client.ZRange(ctx, index(&s.buckets[i]), 0, -1).Result()
+			if err != nil {
+				return nil, refusal("list", err)
+			}
+			for part := range slices.Chunk(members, maxBatch) {
+				ids, err := parseIDs(part)
+				if err != nil {
+					return nil, err
+				}
+				if found, err = s.fetch(ctx, req, ids, found); err != nil {
+					return nil, err
+				}
+			}
+		}
+		slices.SortFunc(found, func(a, b store.Record) int { return compare(cursor(&a), cursor(&b)) })
+		found = slices.CompactFunc(found, func(a, b store.Record) bool { return a.ID == b.ID }) // moved meanwhile
+		found = found[:min(len(found), req.Limit)]
+	}
+	return found, nil
+}
+
+func parseIDs(members []string) ([]store.ID, error) {
+	ids := make([]store.ID, len(members))
+	for i, m := range members {
+		if len(m) != len(store.ID{}) {
+			return nil, errReply
+		}
+		ids[i] = store.ID([]byte(m))
+	}
+	return ids, nil
+}
+
+// timeOf is the time of a score.
+func timeOf(score float64) time.Time { return time.UnixMicro(int64(score)).UTC() }

@@ -1,0 +1,8 @@
+-- Settle ends the owner's run without an answer. complete.lua records answers.
+-- ARGV: fence, token, to state, '1' if the run may have had effects
+if not r or r.state ~= IN_PROGRESS or r.token ~= ARGV[5] or r.fence ~= tonumber(ARGV[4]) then return reply(0) end
+r.state = tonumber(ARGV[6])
+if ARGV[7] == '1' then r.maybe = 1 end
+if r.state ~= RELEASED then r.lease = now end
+save(r, IN_PROGRESS, r.fence)
+return reply(1)
