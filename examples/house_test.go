@@ -59,8 +59,8 @@ var rooms = []struct {
 	{"server/pgtest", []string{pgx}},
 	// The examples show the library as its users have it: without its internal packages.
 	{"examples", []string{
-		"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal", "saga/pgjournal", "server", "server/memstore", "server/store",
-		"server/pgstore", "server/pgtest", pgx, uuid,
+		"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal", "saga/pgjournal", "server", "server/memstore", "server/outbox",
+		"server/store", "server/pgstore", "server/pgtest", pgx, uuid,
 	}},
 }
 

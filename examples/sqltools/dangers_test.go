@@ -55,7 +55,7 @@ func TestHandlerFails(t *testing.T) {
 	})
 }
 
-// A statement fails, and the handler does not look at its error. Nothing is committed, and no success is answered.
+// A statement fails, and the handler does not look at its error. The guard commits no row and answers 500.
 func TestStatementFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, pool *pgxpool.Pool, l library) {
@@ -79,7 +79,7 @@ func TestStatementFails(t *testing.T) {
 	})
 }
 
-// The library's own transaction in a run is a savepoint. What it took back is not there, and the rest is.
+// The library's own transaction in a run is a savepoint. A rolled back savepoint leaves no rows, and the other rows stay.
 func TestNestedTransaction(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, pool *pgxpool.Pool, l library) {
@@ -106,7 +106,7 @@ func TestNestedTransaction(t *testing.T) {
 	})
 }
 
-// Nobody but the guard commits: a handler that tries gets an error. If the run fails afterwards there is no row.
+// Only the guard commits: a handler that tries gets an error. A run that fails afterwards leaves no row.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, pool *pgxpool.Pool, l library) {
@@ -175,7 +175,7 @@ func TestDeadlock(t *testing.T) {
 		go func() { other <- send(t, url, "k1", sqltools.Booking{Account: "ann", Cents: 5}) }()
 		require.Equal(t, http.StatusOK, send(t, url, "k2", sqltools.Booking{Account: "bob", Cents: 7}).status)
 		require.Equal(t, http.StatusOK, (<-other).status)
-		require.Equal(t, int32(3), runs.Load())
+		require.GreaterOrEqual(t, runs.Load(), int32(3)) // the repeated run can lose again
 		var ann, bob, entries int64
 		require.NoError(t, pool.QueryRow(t.Context(), `select (select cents from account where name = 'ann'),
 			(select cents from account where name = 'bob'), count(*) from entry`).Scan(&ann, &bob, &entries))

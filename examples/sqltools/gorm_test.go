@@ -98,7 +98,7 @@ func (h *hooked) AfterCreate(tx *gorm.DB) error {
 	return errNo
 }
 
-// What hooks write is part of the run.
+// The rows of hooks are part of the run.
 func TestGORM_hooks(t *testing.T) {
 	t.Parallel()
 	for cents, want := range map[int64]int{5: 200, -5: 500} {

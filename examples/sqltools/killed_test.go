@@ -22,7 +22,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
-// Of a service that a test starts as a process, to kill it.
+// The environment of a service that a test starts as a process, to kill it.
 const (
 	databaseEnv = "SQLTOOLS_TEST_DATABASE"
 	libraryEnv  = "SQLTOOLS_TEST_LIBRARY"
@@ -83,7 +83,7 @@ func process(ctx context.Context, url, name string) error {
 	return fmt.Errorf("answered %d", w.Code)
 }
 
-// A process is killed after its last statement, and before COMMIT. There is no row. The next call runs, and books once.
+// A process is killed after its last statement, and before COMMIT. The rows are gone. The next call runs, and books once.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, pool *pgxpool.Pool, l library) {

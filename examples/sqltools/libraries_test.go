@@ -80,7 +80,7 @@ func joinSQL(ctx context.Context) (insert, error) {
 var sqlcSQL = library{
 	book: sqlcledger.BookSQL,
 	join: joinSQL,
-	nested: func(ctx context.Context, body func(insert) error) error { // database/sql has no savepoints
+	nested: func(ctx context.Context, body func(insert) error) error { // database/sql knows no savepoints
 		tx, err := pgstore.SQLTx(ctx)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ var withEnt = library{
 		}
 		return tx.Commit()
 	},
-	commit: func(ctx context.Context) error { // ent's client has no Commit: what lies under it has
+	commit: func(ctx context.Context) error { // only the transaction below ent's client has a Commit
 		tx, err := pgstore.SQLTx(ctx)
 		if err != nil {
 			return err

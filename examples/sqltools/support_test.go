@@ -82,7 +82,7 @@ func send(tb testing.TB, url, key string, in sqltools.Booking) answer {
 	return a
 }
 
-// requireLedger compares the entries of an account, and its balance, with what they should be.
+// requireLedger compares the entries of an account, and its balance, with the wanted ones.
 func requireLedger(tb testing.TB, pool *pgxpool.Pool, account string, balance int64, entries ...int64) {
 	tb.Helper()
 	var gotBalance int64

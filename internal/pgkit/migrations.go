@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"regexp"
 	"strconv"
@@ -214,23 +213,14 @@ func (m Migrations) attempt(ctx context.Context, pool *pgxpool.Pool, schema stri
 	})
 }
 
-// exclude waits for others who migrate the same tables. The lock is the same whether they
-// name the schema or leave it to the search_path.
-func (m Migrations) exclude(ctx context.Context, tx pgx.Tx, schema string) error {
-	var found string // empty where the search_path names no schema that exists
-	const first = "select coalesce(nullif($1, ''), current_schema(), '')"
-	if err := tx.QueryRow(ctx, first, schema).Scan(&found); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, "select set_config('lock_timeout', '0', true), pg_advisory_xact_lock($1::bigint)", m.lock(found))
-	return err
-}
+// migrationLock waits for others who migrate the same tables, whether they name the schema or leave it
+// to the search_path. Migration files for other tools take the same lock, see examples/migrations.
+const migrationLock = `select set_config('lock_timeout', '0', true), pg_advisory_xact_lock(hashtextextended(
+	'fanonce migration ' || $1::text || ' ' || coalesce(nullif($2::text, ''), current_schema()::text, ''), 0))`
 
-// lock returns the same number for all processes that migrate the same tables.
-func (m Migrations) lock(schema string) int64 {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "fanonce migration\x00%s\x00%s", m.Component, schema)
-	return int64(h.Sum64()) //nolint:gosec // any bits will do
+func (m Migrations) exclude(ctx context.Context, tx pgx.Tx, schema string) error {
+	_, err := tx.Exec(ctx, migrationLock, m.Component, schema)
+	return err
 }
 
 func enterSchema(ctx context.Context, tx pgx.Tx, schema string) error {

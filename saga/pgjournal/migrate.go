@@ -14,8 +14,9 @@ import (
 var embedded embed.FS
 
 // MigrationFiles are the journal's tables in numbered steps, in the root of the file system:
-// NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name no schema. Another
-// migration tool can run them instead of [Migrate].
+// NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name no schema. Another migration
+// tool can run them instead of [Migrate]: the command examples/migrations writes them in the forms of
+// tern, goose and golang-migrate.
 var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
 
 var component = &pgkit.Component{

@@ -15,7 +15,8 @@ import (
 var embedded embed.FS
 
 // MigrationFiles are the tables in numbered steps, NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name
-// no schema. Another migration tool can run them instead of [Migrate].
+// no schema. Another migration tool can run them instead of [Migrate]: the command examples/migrations writes them in the
+// forms of tern, goose and golang-migrate.
 var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
 
 // ErrConfig is wrapped by the errors of [New], [Outbox.NewRelay] and [Migrate] for a configuration that cannot work.

@@ -15,7 +15,8 @@ var embedded embed.FS
 
 // MigrationFiles are the store's tables in numbered steps, in the root of the file system:
 // NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name no schema. Another migration
-// tool can run them instead of [Migrate].
+// tool can run them instead of [Migrate]: the command examples/migrations writes them in the forms of
+// tern, goose and golang-migrate.
 var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
 
 var component = &pgkit.Component{
