@@ -41,6 +41,8 @@ func TestUsage(t *testing.T) {
 		{"timeout", nowhere, "migrate status --timeout 0s", "--timeout 0s is not between"},
 		{"component", nowhere, "migrate up --component nope", `--component "nope" is none of keys, sagas, outbox`},
 		{"wait", nowhere, "migrate up --wait -1s", "--wait -1s is not positive"},
+		{"finding", nowhere, "doctor --ignore nope", `--ignore "nope" is no finding`},
+		{"limit", nowhere, "doctor --long 0s", "must be positive"},
 		{"from of many", "", "migrate print --from 1", "give one --component"},
 		{"from too far", "", "migrate print --from 9 --component sagas", "sagas has the versions 0 to"},
 	} {

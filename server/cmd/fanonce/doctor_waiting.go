@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/outbox"
+	"github.com/fanonce/fanonce/server/pgstore"
+)
+
+func checkAttention(ctx context.Context, p *patient) ([]finding, error) {
+	if !p.has("keys") {
+		return nil, nil
+	}
+	s, err := pgstore.New(p.db, pgstore.Config{Schema: p.schema})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	at, err := s.Attention(ctx)
+	if err != nil || at.Unknown+at.Quarantined+at.DeadLetters == 0 {
+		return nil, err
+	}
+	return []finding{found("keys-attention", "", fmt.Sprintf("%d keys are unknown, %d are quarantined, %d are dead letters; the oldest is %s old",
+		at.Unknown, at.Quarantined, at.DeadLetters, ago(at.Oldest)), "list them with Guard.ListStuck, and settle each with Guard.Resolve")}, nil
+}
+
+func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
+	if !p.has("sagas") {
+		return nil, nil
+	}
+	j, err := pgjournal.New(p.db, pgjournal.Config{Schema: p.schema})
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	s, err := j.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []finding
+	if n := s.ByStatus[journal.Stuck]; n > 0 {
+		out = append(out, found("sagas-stuck", "", counted(n)+" sagas are stuck", "list them with Operator.List, and settle each with its verbs"))
+	}
+	if s.Deferred > 0 {
+		out = append(out, found("sagas-deferred", "", counted(s.Deferred)+" sagas are deferred", "deploy the build that started them, or the newest"))
+	}
+	if s.Unowned > 0 {
+		var engines int
+		err = p.db.QueryRow(ctx, "select count(*) from "+qualified(p.schema, "saga_engine")+
+			" where lease_until >= clock_timestamp() and not has_left").Scan(&engines)
+		if err == nil && engines == 0 {
+			out = append(out, found("sagas-no-engine", "", counted(s.Unowned)+" sagas are due, and no engine has a lease",
+				"start a service that calls saga.Open with the definitions of these sagas"))
+		}
+	}
+	return out, err
+}
+
+func checkOutbox(ctx context.Context, p *patient) ([]finding, error) {
+	if !p.has("outbox") {
+		return nil, nil
+	}
+	box, err := outbox.New(outbox.Config{Schema: p.schema})
+	if err != nil {
+		return nil, err
+	}
+	s, err := box.Stats(ctx, p.db)
+	if err != nil {
+		return nil, err
+	}
+	var out []finding
+	if s.Waiting > 0 && s.Relays == 0 {
+		out = append(out, found("outbox-no-relay", "", fmt.Sprintf("%d messages wait, the oldest for %s, and no relay has a lease", s.Waiting, ago(s.Oldest)),
+			"start a service that runs Outbox.NewRelay and Relay.Run"))
+	}
+	if s.Failing > 0 {
+		out = append(out, found("outbox-failing", "", fmt.Sprintf("the broker refused %d of %d messages at least once", s.Failing, s.Waiting),
+			"select topic, attempts, last_error from "+qualified(p.schema, "outbox")+" where attempts > 0 limit 20; look at the broker"))
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/sdk"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/outbox"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// openPool opens a pool that stores and journals can use, and that ends with the test.
+func openPool(tb testing.TB, url string) *pgxpool.Pool {
+	tb.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	require.NoError(tb, err)
+	pgstore.Prepare(cfg)
+	pool, err := pgxpool.NewWithConfig(tb.Context(), cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+func newStore(tb testing.TB, url string) *pgstore.Store {
+	tb.Helper()
+	s, err := pgstore.New(openPool(tb, url), pgstore.Config{})
+	require.NoError(tb, err)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+const (
+	tenant    = "tenant-7"
+	namespace = "shop"
+	secret    = "4111-1111" // a body that no output may show
+)
+
+// unknownKeys leaves keys whose outcome nobody knows: an Opaque handler failed. It returns their IDs.
+func unknownKeys(tb testing.TB, url string, keys ...string) []string {
+	tb.Helper()
+	guard, err := server.NewGuard(newStore(tb, url), func(*http.Request) (string, error) { return tenant, nil }, server.Config{Namespace: namespace})
+	require.NoError(tb, err)
+	failing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	h, err := guard.Route(server.Route{Name: "charge", Effect: server.Opaque}, failing)
+	require.NoError(tb, err)
+	var ids []string
+	for _, key := range keys {
+		r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/charges", strings.NewReader(secret))
+		r.Header.Set(wire.HeaderKey, key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(tb, http.StatusInternalServerError, w.Code)
+		ids = append(ids, store.NewID(tenant, namespace, childkey.MustParse(key)).String())
+	}
+	return ids
+}
+
+type none struct{}
+
+// fragile has one step, which must succeed and is refused for good: it ends stuck.
+var fragile = saga.MustDefine("fragile", 1, func(b *saga.Builder[none, none]) {
+	step := saga.StepFunc(b, "shipping.book", b.Input(), func(context.Context, saga.Call[none]) (none, error) {
+		return none{}, saga.Rejected(errors.New("no such address"))
+	}).Retriable()
+	saga.Return(b, step.Output())
+})
+
+// stuckSagas runs sagas until they are stuck. It returns their IDs.
+func stuckSagas(tb testing.TB, url string, keys ...string) []string {
+	tb.Helper()
+	j, err := pgjournal.New(openPool(tb, url), pgjournal.Config{})
+	require.NoError(tb, err)
+	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"shipping": {URL: "http://localhost:1"}}})
+	require.NoError(tb, err)
+	engine, err := saga.Open(tb.Context(), j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{fragile}, Lease: time.Second})
+	require.NoError(tb, err)
+	var ids []string
+	for _, key := range keys {
+		_, err = fragile.Run(tb.Context(), engine, childkey.MustParse(key), none{})
+		require.ErrorIs(tb, err, saga.ErrStuck)
+		ids = append(ids, journal.IDOf("", "fragile", childkey.MustParse(key)).String())
+	}
+	require.NoError(tb, engine.Close(tb.Context()))
+	j.Close()
+	return ids
+}
+
+// startedSaga stores a saga that no engine has. It returns its ID.
+func startedSaga(tb testing.TB, url, key string) string {
+	tb.Helper()
+	pool := openPool(tb, url)
+	require.NoError(tb, pgx.BeginFunc(tb.Context(), pool, func(tx pgx.Tx) error {
+		_, err := pgjournal.Start(tb.Context(), tx, fragile, childkey.MustParse(key), none{}, pgjournal.StartConfig{})
+		return err
+	}))
+	return journal.IDOf("", "fragile", childkey.MustParse(key)).String()
+}
+
+// messages writes messages to the outbox.
+func messages(tb testing.TB, url string, topics ...string) {
+	tb.Helper()
+	box, err := outbox.New(outbox.Config{})
+	require.NoError(tb, err)
+	require.NoError(tb, pgx.BeginFunc(tb.Context(), openPool(tb, url), func(tx pgx.Tx) error {
+		for _, topic := range topics {
+			if _, err := box.WriteTx(tb.Context(), tx, outbox.Message{Topic: topic, Aggregate: "order-1", Payload: []byte(secret)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
