@@ -3,6 +3,7 @@ package pgkittest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -43,11 +45,21 @@ func NewCitusPool(tb testing.TB) *pgxpool.Pool {
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout) // tb's own is over
 		defer cancel()
-		if _, err := pool.Exec(ctx, "drop schema "+pgx.Identifier{schema}.Sanitize()+" cascade"); err != nil {
+		drop := "drop schema " + pgx.Identifier{schema}.Sanitize() + " cascade"
+		_, err := pool.Exec(ctx, drop)
+		for deadlocked(err) { // with the drop of another test
+			_, err = pool.Exec(ctx, drop)
+		}
+		if err != nil {
 			tb.Errorf("pgkittest: drop a schema: %v", err)
 		}
 	})
 	return pool
+}
+
+func deadlocked(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "40P01"
 }
 
 func citusConfig(tb testing.TB, schema string) *pgxpool.Config {

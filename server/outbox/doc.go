@@ -7,7 +7,7 @@
 //	…
 //	err = box.Write(ctx, outbox.Message{Topic: "orders", Aggregate: order.ID, Payload: payload}) // in a guarded handler
 //
-// [Migrate] creates the tables. A service runs a [Relay] beside its handlers, or in processes of its own. Relays share
+// [Migrate] creates the tables, also on the coordinator of a Citus ([Distribute]). A service runs a [Relay] beside its handlers, or in processes of its own. Relays share
 // the work: each has a lease on some of 32 lanes, and an aggregate is always in the same lane.
 //
 //	relay, err := box.NewRelay(pool, outbox.RelayConfig{Publish: publish})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 //go:embed migration/*.sql
@@ -29,9 +31,19 @@ var component = &pgkit.Component{
 
 // Migrate creates the tables in a Postgres schema, or brings them to the version that this package knows. An empty
 // schema means the first one of the search_path. It may run in several processes at once. The tables are in the
-// database of the work, because a message is part of its transaction.
+// database of the work, because a message is part of its transaction. On the coordinator of a Citus, Migrate also does
+// what [Distribute] does.
 //
-// It returns an error wrapping [ErrConfig] for a name that no schema can have, and the server's error.
+// It returns an error wrapping [ErrConfig] for a name that no schema can have or without a pool, and the server's error.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	return component.Migrate(ctx, pool, schema)
+	if pool == nil {
+		return fmt.Errorf("%w: nil pool", ErrConfig)
+	}
+	if err := component.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	if err := Distribute(ctx, pool, schema); !errors.Is(err, pgstore.ErrNoCitus) {
+		return err
+	}
+	return nil
 }

@@ -22,9 +22,17 @@ import (
 // A message exists if the run that wrote it is stored, and a replay does not write it again.
 func TestWrite_withTheRun(t *testing.T) {
 	t.Parallel()
+	testWriteWithTheRun(t, newPool)
+}
+
+func testWriteWithTheRun(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	for _, oneCommit := range []bool{false, true} {
 		pool, box := newPool(t), newBox(t)
 		require.NoError(t, pgstore.Migrate(t.Context(), pool, ""))
+		if err := pgstore.Distribute(t.Context(), pool, ""); !errors.Is(err, pgstore.ErrNoCitus) {
+			require.NoError(t, err)
+		}
 		store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{AllowNonDurable: true})
 		require.NoError(t, err)
 		defer store.Close()
@@ -73,6 +81,11 @@ func stats(t *testing.T, box *outbox.Outbox, pool *pgxpool.Pool) outbox.Stats {
 // What is written comes out as it was, also through database/sql.
 func TestWrite_roundTrip(t *testing.T) {
 	t.Parallel()
+	testWriteRoundTrip(t, newPool)
+}
+
+func testWriteRoundTrip(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	pool, box := newPool(t), newBox(t)
 	key := childkey.MustNew()
 	want := outbox.Message{
@@ -132,6 +145,11 @@ func TestWrite_badInput(t *testing.T) {
 // Two transactions of one aggregate that are open at once commit in the order of their positions: the second waits.
 func TestWrite_ordersCommits(t *testing.T) {
 	t.Parallel()
+	testWriteOrdersCommits(t, newPool)
+}
+
+func testWriteOrdersCommits(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	pool, box := newPool(t), newBox(t)
 	first, err := pool.Begin(t.Context())
 	require.NoError(t, err)

@@ -23,6 +23,11 @@ import (
 // A message that the broker does not take holds back its aggregate, and nothing else. Its order holds afterwards.
 func TestRelay_failingAggregate(t *testing.T) {
 	t.Parallel()
+	testRelayFailingAggregate(t, newPool)
+}
+
+func testRelayFailingAggregate(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	pool, box := newPool(t), newBox(t)
 	var mu sync.Mutex
 	up, most := false, 0
@@ -90,6 +95,11 @@ func TestRelay_wrongNumberOfErrors(t *testing.T) {
 // Relays share the lanes, and what one leaves the others take at once, although its lease goes on.
 func TestRelay_share(t *testing.T) {
 	t.Parallel()
+	testRelayShare(t, newPool)
+}
+
+func testRelayShare(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	pool, box := newPool(t), newBox(t)
 	shares := func() (n []int) {
 		rows, err := pool.Query(t.Context(), "select count(*) from outbox_lane where relay is not null group by relay order by 1")
@@ -181,6 +191,11 @@ func relayProcess(url string) int {
 //	go test ./server/outbox -run TestRelay_killed -outbox.messages 10000 -outbox.kills 20
 func TestRelay_killed(t *testing.T) {
 	t.Parallel()
+	testRelayKilled(t, newPool)
+}
+
+func testRelayKilled(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
+	t.Helper()
 	pool, box := newPool(t), newBox(t)
 	_, err := pool.Exec(t.Context(), "create table broker (seq bigserial, key text, aggregate text, n int); create table counter (aggregate text primary key, n int)")
 	require.NoError(t, err)

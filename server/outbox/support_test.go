@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -28,11 +29,10 @@ func newBox(t *testing.T) *outbox.Outbox {
 // write commits one message.
 func write(t *testing.T, pool *pgxpool.Pool, box *outbox.Outbox, m outbox.Message) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = box.WriteTx(t.Context(), tx, m)
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := box.WriteTx(t.Context(), tx, m)
+		return err
+	}))
 }
 
 // A broker keeps what was published, in order. refuse says which messages it does not take; nil takes all.
