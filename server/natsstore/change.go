@@ -57,7 +57,8 @@ type transition struct {
 	id    store.ID
 	move  move
 	by    *store.Audit
-	sent  bool // some write may be stored, or may still be stored
+	data  []byte // the message of the attempt
+	sent  bool   // some write may be stored, or may still be stored
 }
 
 // uncertain adds to an error that a write of the transition may have been stored.
@@ -93,7 +94,7 @@ func (t *transition) attempt(ctx context.Context, known *entry) (c change, done 
 }
 
 // prepare makes the writes that come before the record's: a crash after them leaves nothing wrong.
-func (t *transition) prepare(ctx context.Context, c *change) error {
+func (t *transition) prepare(ctx context.Context, c *change) (err error) {
 	s, after := t.store, &c.after
 	if c.before.audit != "" { // its evidence goes with the entry
 		if err := s.confirm(ctx, t.id, c.before.audit); err != nil {
@@ -108,30 +109,19 @@ func (t *transition) prepare(ctx context.Context, c *change) error {
 			return err
 		}
 	}
-	if after.deleted {
-		return nil
-	}
-	probe := *after
-	probe.rev = max(probe.rev, 1)
-	if probe.needsPerson() && !c.before.needsPerson() {
+	if after.present().needsPerson() && !c.before.needsPerson() {
 		if err := s.mark(ctx, t.id, c.before.rev); err != nil {
 			return err
 		}
 	}
-	return s.split(ctx, after, c.now)
+	t.data, err = s.split(ctx, after, c.now)
+	return err
 }
 
 // put sends the write until its fate is known. It returns true if the write is stored.
 func (t *transition) put(ctx context.Context, c *change) (bool, error) {
 	s, after := t.store, &c.after
-	data, err := encode(after)
-	if err != nil {
-		return false, err
-	}
-	if after.ref == "" && !after.deleted {
-		data = append(data, after.Answer.Envelope...)
-	}
-	w := write{subject: s.stream.bucket.of(keySpace, t.id), expect: c.before.rev, data: data, deleted: after.deleted, ttl: after.ttl(c.now)}
+	w := write{subject: s.stream.bucket.of(keySpace, t.id), expect: c.before.rev, data: t.data, deleted: after.deleted, ttl: after.ttl(c.now)}
 	for n := 0; ; n++ {
 		rev, f, err := s.stream.publish(ctx, w)
 		switch f {

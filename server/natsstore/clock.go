@@ -60,7 +60,7 @@ func (c *clock) now() time.Time {
 		c.probing = true
 		c.wg.Go(c.renew)
 	}
-	t := c.base.Add(age).UTC()
+	t := c.base.Add(age).UTC().Truncate(time.Microsecond) // the precision of a stored record
 	if t.Before(c.last) && c.last.Sub(t) < stepBack {
 		return c.last
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fanonce/fanonce/server/store"
@@ -26,6 +28,13 @@ type entry struct {
 
 // exists reports that the key has a record.
 func (e *entry) exists() bool { return e.rev > 0 && !e.deleted }
+
+// present is e as it is once its message is stored.
+func (e *entry) present() *entry {
+	stored := *e
+	stored.rev = max(e.rev, 1)
+	return &stored
+}
 
 // needsPerson reports that the key is among those that [Store.Attention] counts.
 func (e *entry) needsPerson() bool {
@@ -49,33 +58,60 @@ const version = 1
 
 // A stored is the first line of a message, in JSON. The bytes behind it are the answer's envelope.
 type stored struct {
-	Version     int       `json:"v"`
-	Nonce       string    `json:"nonce"`
-	Prev        string    `json:"prev,omitempty"`
-	Audit       string    `json:"audit,omitempty"`
-	Deleted     bool      `json:"deleted,omitempty"`
-	State       string    `json:"state,omitempty"`
-	Effect      string    `json:"effect,omitempty"`
-	Algorithm   uint8     `json:"fingerprint_version,omitempty"`
-	Fingerprint []byte    `json:"fingerprint,omitempty"`
-	Token       []byte    `json:"token,omitempty"`
-	Fence       int64     `json:"fence,omitempty"`
-	Parent      []byte    `json:"parent,omitempty"`
-	Recovery    int       `json:"recovery_attempts,omitempty"`
-	MaybeRan    bool      `json:"maybe_ran,omitempty"`
-	DeadLetter  bool      `json:"dead_letter,omitempty"`
-	CreatedAt   time.Time `json:"created_at,omitzero"`
-	FirstSent   time.Time `json:"first_sent,omitzero"`
-	LeaseUntil  time.Time `json:"lease_until,omitzero"`
-	ExpiresAt   time.Time `json:"expires_at,omitzero"`
-	ReplayUntil time.Time `json:"replay_until,omitzero"`
-	AnswerUntil time.Time `json:"answer_until,omitzero"`
-	Status      int       `json:"status,omitempty"`
-	Envelope    bool      `json:"envelope,omitempty"` // false: there is none, not even an empty one
-	Ref         string    `json:"ref,omitempty"`
-	Parts       int       `json:"parts,omitempty"`
-	Route       string    `json:"route,omitempty"`
-	Memo        []byte    `json:"memo,omitempty"`
+	Version     int    `json:"v"`
+	Nonce       string `json:"nonce"`
+	Prev        string `json:"prev,omitempty"`
+	Audit       string `json:"audit,omitempty"`
+	Deleted     bool   `json:"deleted,omitempty"`
+	State       string `json:"state,omitempty"`
+	Effect      string `json:"effect,omitempty"`
+	Algorithm   uint8  `json:"fingerprint_version,omitempty"`
+	Fingerprint []byte `json:"fingerprint,omitempty"`
+	Token       []byte `json:"token,omitempty"`
+	Fence       int64  `json:"fence,omitempty"`
+	Parent      []byte `json:"parent,omitempty"`
+	Recovery    int    `json:"recovery_attempts,omitempty"`
+	MaybeRan    bool   `json:"maybe_ran,omitempty"`
+	DeadLetter  bool   `json:"dead_letter,omitempty"`
+	CreatedAt   stamp  `json:"created_at,omitzero"`
+	FirstSent   stamp  `json:"first_sent,omitzero"`
+	LeaseUntil  stamp  `json:"lease_until,omitzero"`
+	ExpiresAt   stamp  `json:"expires_at,omitzero"`
+	ReplayUntil stamp  `json:"replay_until,omitzero"`
+	AnswerUntil stamp  `json:"answer_until,omitzero"`
+	Status      int    `json:"status,omitempty"`
+	Envelope    bool   `json:"envelope,omitempty"` // false: there is none, not even an empty one
+	Ref         string `json:"ref,omitempty"`
+	Parts       int    `json:"parts,omitempty"`
+	Route       string `json:"route,omitempty"`
+	Memo        []byte `json:"memo,omitempty"`
+}
+
+// A stamp is a time as a decimal number of seconds since 1970, to the microsecond. Empty means none.
+type stamp string
+
+func stampOf(t time.Time) stamp {
+	if t.IsZero() {
+		return ""
+	}
+	b := strconv.AppendInt(make([]byte, 0, 24), t.Unix(), 10)
+	b = append(b, '.')
+	micros := strconv.Itoa(1_000_000 + t.Nanosecond()/1000)
+	return stamp(append(b, micros[1:]...))
+}
+
+// time is the inverse of stampOf. Other text is a damaged record.
+func (s stamp) time(damaged *bool) time.Time {
+	if s == "" {
+		return time.Time{}
+	}
+	whole, micros, found := strings.Cut(string(s), ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	fraction, err2 := strconv.ParseUint(micros, 10, 32)
+	if !found || len(micros) != 6 || err != nil || err2 != nil {
+		*damaged = true
+	}
+	return time.Unix(seconds, int64(fraction)*1000).UTC()
 }
 
 var (
@@ -107,13 +143,13 @@ func encode(e *entry) ([]byte, error) {
 			s.Parent = e.Parent[:]
 		}
 		s.Recovery, s.MaybeRan, s.DeadLetter = e.RecoveryAttempts, e.MaybeRan, e.deadLetter
-		s.CreatedAt, s.FirstSent, s.LeaseUntil = e.CreatedAt, e.FirstSent, e.LeaseUntil
-		s.ExpiresAt, s.ReplayUntil, s.AnswerUntil = e.ExpiresAt, e.ReplayUntil, e.AnswerUntil
+		s.CreatedAt, s.FirstSent, s.LeaseUntil = stampOf(e.CreatedAt), stampOf(e.FirstSent), stampOf(e.LeaseUntil)
+		s.ExpiresAt, s.ReplayUntil, s.AnswerUntil = stampOf(e.ExpiresAt), stampOf(e.ReplayUntil), stampOf(e.AnswerUntil)
 		s.Status, s.Envelope, s.Ref, s.Parts = e.Answer.Status, e.Answer.Envelope != nil, e.ref, e.parts
 		s.Route, s.Memo = e.Route, e.Memo
 	}
 	line, err := json.Marshal(s)
-	if err != nil { // a time outside the years that JSON can hold
+	if err != nil {
 		return nil, argument("%v", err)
 	}
 	return append(line, '\n'), nil
@@ -138,12 +174,13 @@ func decode(id store.ID, rev uint64, data []byte) (entry, error) {
 	e.State, known = states[s.State]
 	e.Effect, ofEffect = effects[s.Effect]
 	whole := fill(e.Token[:], s.Token, false) && fill(e.Fingerprint.Sum[:], s.Fingerprint, true) && fill(e.Parent[:], s.Parent, true)
-	if !known || !ofEffect && s.Effect != "" || !whole || s.Parts < 0 {
+	damaged := !known || !ofEffect && s.Effect != "" || !whole || s.Parts < 0
+	e.CreatedAt, e.FirstSent, e.LeaseUntil = s.CreatedAt.time(&damaged), s.FirstSent.time(&damaged), s.LeaseUntil.time(&damaged)
+	e.ExpiresAt, e.ReplayUntil, e.AnswerUntil = s.ExpiresAt.time(&damaged), s.ReplayUntil.time(&damaged), s.AnswerUntil.time(&damaged)
+	if damaged {
 		return entry{}, unreadable(id, "damaged")
 	}
 	e.Fingerprint.Version, e.Fence, e.RecoveryAttempts, e.MaybeRan = s.Algorithm, s.Fence, s.Recovery, s.MaybeRan
-	e.CreatedAt, e.FirstSent, e.LeaseUntil = s.CreatedAt, s.FirstSent, s.LeaseUntil
-	e.ExpiresAt, e.ReplayUntil, e.AnswerUntil = s.ExpiresAt, s.ReplayUntil, s.AnswerUntil
 	e.Route, e.Memo, e.Answer.Status = s.Route, s.Memo, s.Status
 	if s.Envelope {
 		e.Answer.Envelope = append([]byte{}, envelope...)

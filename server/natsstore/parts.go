@@ -13,17 +13,20 @@ const (
 	joinAttempts = 5
 )
 
-// split writes the parts of an answer that is too large for the record's message.
-func (s *Store) split(ctx context.Context, e *entry, now time.Time) error {
+// split returns the entry's message. It writes the parts of an answer that is too large for it.
+func (s *Store) split(ctx context.Context, e *entry, now time.Time) ([]byte, error) {
 	meta, err := encode(e)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(meta)+headroom > s.limit {
-		return argument("a record of %d bytes without its answer; the server takes messages of %d", len(meta), s.limit)
+		return nil, argument("a record of %d bytes without its answer; the server takes messages of %d", len(meta), s.limit)
 	}
-	if e.ref != "" || len(meta)+len(e.Answer.Envelope)+headroom <= s.limit {
-		return nil
+	if e.ref != "" || e.deleted {
+		return meta, nil
+	}
+	if len(meta)+len(e.Answer.Envelope)+headroom <= s.limit {
+		return append(meta, e.Answer.Envelope...), nil
 	}
 	e.ref, e.parts = e.nonce, 0
 	for rest := e.Answer.Envelope; len(rest) > 0; e.parts++ {
@@ -34,11 +37,11 @@ func (s *Store) split(ctx context.Context, e *entry, now time.Time) error {
 		}
 		w := write{subject: s.stream.bucket.part(e.ID, e.ref, e.parts), data: rest[:n], ttl: ttl}
 		if err := s.insist(ctx, w); err != nil {
-			return err
+			return nil, err
 		}
 		rest = rest[n:]
 	}
-	return nil
+	return encode(e)
 }
 
 // insist stores a message of a subject that no other write uses.
