@@ -211,9 +211,9 @@ var (
 	// ErrRetryAfter: the callee asks to wait longer than [Config.RetryAfterCap].
 	// The [Error] has the value.
 	ErrRetryAfter = errors.New("retry: the callee asks for too long a wait")
-	// ErrNotRetryable: the callee says that retrying cannot help. It wraps
+	// ErrNotRetryable: the callee says that retrying cannot help now. It wraps
 	// [wire.ErrNotRetryable], which a guarded handler that returns it passes up.
-	ErrNotRetryable = fmt.Errorf("retry: the callee says so: %w", wire.ErrNotRetryable)
+	ErrNotRetryable = fmt.Errorf("retry: %w", wire.ErrNotRetryable)
 	// ErrTruncated: an answer ended before its end.
 	ErrTruncated = errors.New("retry: answer cut off")
 	// ErrResponseTooLarge: an answer is longer than [Config.MaxResponseBytes].

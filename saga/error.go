@@ -39,8 +39,9 @@ type Error struct {
 	// StuckOn is the failure that a person must resolve in a stuck saga. It is nil if the saga is
 	// not stuck.
 	StuckOn *journal.Failure
-	// Cause is the reason: a [*retry.Error] rebuilt from the stored record, without key, attempts
-	// and header, or [ErrTimeout] or [ErrCancelled].
+	// Cause is the reason: a [*retry.Error] rebuilt from the stored record, without key and
+	// header, or [ErrTimeout] or [ErrCancelled]. Its Attempts are the saga's attempts of the step.
+	// One of them may be several requests of the client.
 	Cause error
 
 	detail string // instead of the cause's text; "": that one
@@ -54,7 +55,7 @@ func newError(r journal.Record) *Error {
 		failure = r.StuckOn
 	}
 	if failure != nil {
-		e.FailedStep, e.Outcome, e.Cause = failure.Step, failure.Outcome, failureError(failure)
+		e.FailedStep, e.Outcome, e.Cause = failure.Step, failure.Outcome, failureError(failure, attemptsOf(r, failure))
 		e.HTTPStatus, e.Code, e.Detail = failure.Status, failure.Code, failure.Problem
 		e.Body, e.BodyTooLong = slices.Clone(failure.Body), failure.BodyTooLong
 		if failure.Step != "" && failure.Detail != "" {
@@ -77,8 +78,18 @@ func newError(r journal.Record) *Error {
 	return e
 }
 
+// attemptsOf returns how often the call that failed was made. The journal counts the attempts that ended; a call
+// whose time was up may have one more.
+func attemptsOf(r journal.Record, f *journal.Failure) int {
+	i := slices.IndexFunc(r.Entries, func(e journal.Entry) bool { return e.Step == f.Step && e.Undo == f.Undo })
+	if i < 0 {
+		return 0
+	}
+	return r.Entries[i].Attempts
+}
+
 // failureError returns a failure as an error.
-func failureError(f *journal.Failure) error {
+func failureError(f *journal.Failure, attempts int) error {
 	switch f.Reason {
 	case journal.ReasonCancel:
 		return ErrCancelled
@@ -96,7 +107,7 @@ func failureError(f *journal.Failure) error {
 	}
 	service, operation, _ := strings.Cut(f.Step, ".")
 	failed := &retry.Error{
-		Outcome: f.Outcome, Service: service, Operation: operation,
+		Outcome: f.Outcome, Service: service, Operation: operation, Attempts: attempts,
 		Status: f.Status, Code: f.Code, Detail: f.Problem, Body: slices.Clone(f.Body), Err: errors.New(f.Detail),
 	}
 	if f.Reason == journal.ReasonTimeout {

@@ -11,6 +11,11 @@ import (
 // it takes effect only on the saga as it stands, or as the actor saw it
 // ([journal.Audit].Revision), and is in the audit log with actor and reason.
 //
+// A callee that stored a refusal repeats it under the same key: no handler runs, and the saga is
+// stuck again. So Retry cannot finish an undo that its service refused with a stored 4xx. Do by
+// hand what the undo should have done, and call [Operator.ForceUndone]. An undo handler that a
+// person can help answers 5xx or 429 instead: guards store neither.
+//
 // The verbs' errors are [ErrReasonRequired], [ErrConflict], [journal.ErrNotFound],
 // [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. It is an
 // [journal.ErrCorrupt] if the saga cannot be read, but with [Operator.Abandon]. They

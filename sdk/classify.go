@@ -188,7 +188,8 @@ var passing = []error{context.Canceled, context.DeadlineExceeded, ErrIntentStore
 //
 //   - a call that was NotSent: no connection, no time, no budget left, or a failed
 //     [Service.HeaderFunc];
-//   - a call whose outcome is Unknown: its callee may know by then;
+//   - a call whose outcome is Unknown: its callee may know by then. That holds even if the
+//     callee asks for no retry, as after the failure of an Opaque handler: a person decides;
 //   - a call that was Rejected for now: [retry.Error.Retryable], and 401, since the next run
 //     has other credentials;
 //   - the end of a ctx, and [ErrIntentStore];

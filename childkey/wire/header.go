@@ -46,7 +46,8 @@ func ParseFlag(values []string) (flag, ok bool) {
 	}
 }
 
-// ErrNotRetryable means that a callee said that no retry can help ([HeaderShouldRetry]:
-// false). The caller's errors wrap it. A callee whose handler returns such an error says
+// ErrNotRetryable means that a callee asked for no retry ([HeaderShouldRetry]: false): none can
+// help now. After an unknown outcome a later run can help, when a person has decided.
+// The caller's errors wrap it. A callee whose handler returns such an error says
 // the same to its own caller, so it reaches the hop that would retry.
-var ErrNotRetryable = errors.New("no retry can help")
+var ErrNotRetryable = errors.New("the service asks for no more retries")
