@@ -1,0 +1,35 @@
+module github.com/fanonce/fanonce/examples/stores
+
+go 1.25.0
+
+replace github.com/fanonce/fanonce => ../..
+
+replace github.com/fanonce/fanonce/server/natsstore => ../../server/natsstore
+
+replace github.com/fanonce/fanonce/server/natsstore/natstest => ../../server/natsstore/natstest
+
+require (
+	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
+	github.com/fanonce/fanonce/server/natsstore v0.0.0-00010101000000-000000000000
+	github.com/fanonce/fanonce/server/natsstore/natstest v0.0.0-00010101000000-000000000000
+	github.com/nats-io/nats.go v1.48.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/antithesishq/antithesis-sdk-go v0.5.0-default-no-op // indirect
+	github.com/google/go-tpm v0.9.7 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	github.com/klauspost/compress v1.18.2 // indirect
+	github.com/minio/highwayhash v1.0.4-0.20251030100505-070ab1a87a76 // indirect
+	github.com/nats-io/jwt/v2 v2.8.0 // indirect
+	github.com/nats-io/nats-server/v2 v2.12.3 // indirect
+	github.com/nats-io/nkeys v0.4.12 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/crypto v0.46.0 // indirect
+	golang.org/x/sys v0.39.0 // indirect
+	golang.org/x/time v0.14.0 // indirect
+)

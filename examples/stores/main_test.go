@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/natsstore/natstest"
+)
+
+func TestMain(m *testing.M) {
+	natstest.Main()
+	os.Exit(m.Run())
+}
+
+// serve serves the routes on a store, and returns the address.
+func serve(t *testing.T, address string, env map[string]string) string {
+	t.Helper()
+	keys, err := openStore(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(keys.close)
+	guard, err := server.NewGuard(keys, tenant, server.Config{})
+	require.NoError(t, err)
+	handler, err := routes(guard, func(name string) string { return env[name] })
+	require.NoError(t, err)
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// unseen are the rows of the wire contract that this service cannot show.
+var unseen = map[string]bool{"replay/dropped": true, "reuse/method": true}
+
+// The service speaks the wire contract on each store.
+func TestConformance(t *testing.T) {
+	command := filepath.Join(t.TempDir(), "wire")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", command, "github.com/fanonce/fanonce/server/servertest/wire")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	nats := natstest.Start(t, natstest.Config{}).URL() + "/?replicas=1&flush=periodically"
+	for name, address := range map[string]string{"memory": "memory://", "nats": nats} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sink := serve(t, "memory://", nil)
+			url := serve(t, address, map[string]string{"SINK_URL": sink, "WORK": "400ms"})
+			cmd := exec.CommandContext(t.Context(), command, "-url", url, "-path", "/v1/effect-keyed", "-other-path", "/v1/effect-opaque",
+				"-json", "-opaque", "/v1/effect-opaque", "-body", `{"fp":"a"}`, "-refused", `{"fp":"a","reject":true}`,
+				"-failing", `{"fp":"a","fail":true}`, "-slow", `{"fp":"slow"}`, "-auth", "Authorization: Bearer t1", "-other-auth", "Authorization: Bearer t2")
+			out, err := cmd.Output()
+			var report struct {
+				Passed int
+				Rows   []struct{ ID, Status, Want, Detail string }
+			}
+			require.NoError(t, json.Unmarshal(out, &report), "%v: %s", err, out)
+			for _, row := range report.Rows {
+				if unseen[row.ID] || row.Status == "skip" && row.Detail == "needs -undo" {
+					continue
+				}
+				require.Equal(t, "pass", row.Status, "%s: %s; want %s", row.ID, row.Detail, row.Want)
+			}
+			require.NoError(t, err)
+			require.Greater(t, report.Passed, 50)
+		})
+	}
+}
+
+func TestOpenStore_badAddress(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "mysql://x", "nats://127.0.0.1:1", "nats://127.0.0.1:1?flush=sometimes", "nats://127.0.0.1:1?flush=always&replicas=x", "::"} {
+		_, err := openStore(t.Context(), address)
+		require.Error(t, err, address)
+	}
+}
