@@ -44,7 +44,7 @@ func tern(number int64, title, head, warning, up, down string) []file {
 	return []file{{fmt.Sprintf("%03d_%s.sql", number, title), strings.ReplaceAll(text, "{{", "{{`{{`}}")}}
 }
 
-// goose takes a file for both directions. It cuts what has no markers at its semicolons.
+// goose takes a file for both directions. Without markers goose cuts the text at its semicolons.
 func goose(number int64, title, head, warning, up, down string) []file {
 	const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
 	return []file{{

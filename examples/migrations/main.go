@@ -65,7 +65,7 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// create writes a new file. What is there may have been run already, and stays.
+// create writes a new file. It keeps a file that exists, because a database may have run it.
 func create(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

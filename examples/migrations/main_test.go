@@ -88,7 +88,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Tern reads a file as a template. What looks like one in SQL stays what it is.
+// Tern reads a file as a template. Braces in the SQL come out unchanged.
 func TestTern_braces(t *testing.T) {
 	t.Parallel()
 	const sql = "select '{{ . }}', '{{', '}}', '{1}'::int[];\n"
