@@ -165,7 +165,7 @@ func checkSweep(ctx context.Context, p *patient) ([]finding, error) {
 		}
 		if n > 0 {
 			out = append(out, found("sweep-lag", c.name, fmt.Sprintf("%s %s are past their time for more than %s", counted(n), c.name, ago(sweepLate)),
-				"run Guard.RunSweeper and Engine.RunSweeper in a service"))
+				"fanonce sweep; and run Guard.RunSweeper and Engine.RunSweeper in a service"))
 		}
 	}
 	return out, nil

@@ -24,7 +24,7 @@ func checkAttention(ctx context.Context, p *patient) ([]finding, error) {
 		return nil, err
 	}
 	return []finding{found("keys-attention", "", fmt.Sprintf("%d keys are unknown, %d are quarantined, %d are dead letters; the oldest is %s old",
-		at.Unknown, at.Quarantined, at.DeadLetters, ago(at.Oldest)), "list them with Guard.ListStuck, and settle each with Guard.Resolve")}, nil
+		at.Unknown, at.Quarantined, at.DeadLetters, ago(at.Oldest)), "fanonce keys list; then fanonce keys resolve --as … --reason … ID")}, nil
 }
 
 func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
@@ -42,7 +42,7 @@ func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
 	}
 	var out []finding
 	if n := s.ByStatus[journal.Stuck]; n > 0 {
-		out = append(out, found("sagas-stuck", "", counted(n)+" sagas are stuck", "list them with Operator.List, and settle each with its verbs"))
+		out = append(out, found("sagas-stuck", "", counted(n)+" sagas are stuck", "fanonce saga list; then fanonce saga retry --reason … ID, or another verb"))
 	}
 	if s.Deferred > 0 {
 		out = append(out, found("sagas-deferred", "", counted(s.Deferred)+" sagas are deferred", "deploy the build that started them, or the newest"))
@@ -78,7 +78,7 @@ func checkOutbox(ctx context.Context, p *patient) ([]finding, error) {
 	}
 	if s.Failing > 0 {
 		out = append(out, found("outbox-failing", "", fmt.Sprintf("the broker refused %d of %d messages at least once", s.Failing, s.Waiting),
-			"select topic, attempts, last_error from "+qualified(p.schema, "outbox")+" where attempts > 0 limit 20; look at the broker"))
+			"fanonce outbox list --failing; look at the broker"))
 	}
 	return out, nil
 }

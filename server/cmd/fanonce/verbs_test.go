@@ -1,0 +1,208 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/pgtest"
+)
+
+// database makes a database with the tables of all components.
+func database(t *testing.T) string {
+	t.Helper()
+	return pgtest.NewPool(t, everything).Config().ConnString()
+}
+
+type keyList struct {
+	Keys []map[string]any
+	Next string
+}
+
+type verdict struct {
+	Verb, Actor   string
+	DryRun        bool `json:"dry_run"`
+	Matched, Done int
+	Refused       []string
+}
+
+type auditLog struct {
+	Audit []struct {
+		At, ID, Verb, Step, Actor, Reason, From, To string
+		Fence                                       int64
+	}
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	ids := unknownKeys(t, url, "order-41", "order-42", "order-43")
+	var listed []string
+	for after := ""; ; {
+		page := parse[keyList](t, on(t, url, "keys", "list", "--json", "--limit", "2", "--after", after).requireCode(t, 0))
+		for _, key := range page.Keys {
+			require.Equal(t, "unknown", key["state"])
+			require.Equal(t, "shop:charge", key["route"])
+			listed = append(listed, text(key["id"]))
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	require.ElementsMatch(t, ids, listed)
+	require.Empty(t, parse[keyList](t, on(t, url, "keys", "list", "--json", "--state", "quarantined").requireCode(t, 0)).Keys)
+
+	resolve := []string{"keys", "resolve", "--as", "never-happened", "--reason", "not in the portal", "--json"}
+	dry := parse[verdict](t, on(t, url, append(resolve, "--dry-run", "--all")...).requireCode(t, 0))
+	require.Equal(t, verdict{Verb: "resolve", Actor: dry.Actor, DryRun: true, Matched: 3, Refused: []string{}}, dry)
+	require.Regexp(t, "^ann@.", dry.Actor)
+	r := on(t, url, append(resolve, ids[0])...).requireCode(t, 2)
+	require.Contains(t, r.stderr, "add --yes")
+	r = on(t, url, append(resolve, "--yes", "--fence", "7", ids[0])...).requireCode(t, 1)
+	require.Len(t, parse[verdict](t, r).Refused, 1)
+	require.Len(t, parse[keyList](t, on(t, url, "keys", "list", "--json")).Keys, 3, "a refused or unconfirmed verb changed a key")
+
+	done := parse[verdict](t, on(t, url, append(resolve, "--yes", "--actor", "bob", ids[0])...).requireCode(t, 0))
+	require.Equal(t, 1, done.Done)
+	shown := parse[struct {
+		Key   map[string]any
+		Audit []map[string]any
+	}](t, on(t, url, "keys", "show", ids[0], "--json").requireCode(t, 0))
+	require.Equal(t, "released", shown.Key["state"])
+	require.Equal(t, "bob", shown.Audit[0]["actor"])
+	done = parse[verdict](t, on(t, url, append(resolve, "--yes", "--all", "--route", "shop:charge")...).requireCode(t, 0))
+	require.Equal(t, 2, done.Done)
+	forgotten := parse[verdict](t, on(t, url, "keys", "forget", "--yes", "--reason", "a test", "--json", ids[1]).requireCode(t, 0))
+	require.Equal(t, 1, forgotten.Done)
+	require.Contains(t, on(t, url, "keys", "show", ids[1]).requireCode(t, 1).stderr, "no key has the ID")
+	log := parse[auditLog](t, on(t, url, "keys", "audit", "--json").requireCode(t, 0)).Audit
+	require.Len(t, log, 4)
+	require.Equal(t, "forget", log[0].Verb)
+	require.Empty(t, log[0].To)
+	for _, command := range [][]string{{"keys", "show", ids[0]}, {"keys", "audit"}, {"keys", "list"}} {
+		out := on(t, url, command...).requireCode(t, 0).stdout
+		require.NotContains(t, out, secret)
+		require.NotContains(t, out, "order-4")
+	}
+}
+
+func TestSaga(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	ids := stuckSagas(t, url, "s-1", "s-2")
+	type sagas struct {
+		Sagas []map[string]any
+		Next  string
+	}
+	list := parse[sagas](t, on(t, url, "saga", "list", "--json", "--name", "fragile").requireCode(t, 0))
+	require.Len(t, list.Sagas, 2)
+	require.Equal(t, "shipping.book", list.Sagas[0]["stuck_on"])
+	page := parse[sagas](t, on(t, url, "saga", "list", "--json", "--limit", "1"))
+	require.NotEqual(t, page.Sagas[0]["id"], parse[sagas](t, on(t, url, "saga", "list", "--json", "--limit", "1", "--after", page.Next)).Sagas[0]["id"])
+
+	dry := parse[verdict](t, on(t, url, "saga", "abandon", "--all", "--dry-run", "--json").requireCode(t, 0))
+	require.Equal(t, 2, dry.Matched)
+	require.Len(t, parse[sagas](t, on(t, url, "saga", "list", "--json")).Sagas, 2, "a dry run changed a saga")
+	on(t, url, "saga", "retry", "--reason", "the carrier is back", ids[0]).requireCode(t, 2)
+	on(t, url, "saga", "retry", "--reason", "the carrier is back", "--yes", ids[0]).requireCode(t, 0)
+	again := parse[verdict](t, on(t, url, "saga", "retry", "--reason", "again", "--yes", "--json", ids[0]).requireCode(t, 1))
+	require.Len(t, again.Refused, 1)
+	on(t, url, "saga", "abandon", "--reason", "done by hand", "--yes", "--all").requireCode(t, 0)
+	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
+
+	shown := parse[struct {
+		Saga         map[string]any
+		Steps, Audit []map[string]any
+	}](t, on(t, url, "saga", "show", "--json", ids[1]).requireCode(t, 0))
+	require.Equal(t, "abandoned", shown.Saga["status"])
+	require.Equal(t, "shipping.book", shown.Steps[0]["step"])
+	require.Equal(t, "done by hand", shown.Audit[0]["reason"])
+	require.Len(t, parse[auditLog](t, on(t, url, "saga", "audit", "--json").requireCode(t, 0)).Audit, 2)
+	on(t, url, "saga", "show", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").requireCode(t, 1)
+	require.Contains(t, on(t, url, "saga", "show", ids[1]).requireCode(t, 0).stdout, "abandoned")
+}
+
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	golden(t, "outbox_stats.txt", on(t, url, "outbox", "stats").requireCode(t, 0).stdout)
+	messages(t, url, "orders", "mails", "\x1b[2Jbills")
+	execute(t, url, "update outbox set attempts = 2, last_error = 'refused' where topic = 'mails'")
+	stats := parse[map[string]int](t, on(t, url, "outbox", "stats", "--json").requireCode(t, 0))
+	require.Equal(t, 3, stats["waiting"])
+	require.Equal(t, 1, stats["failing"])
+	type list struct {
+		Messages []map[string]any
+		Next     string
+	}
+	one := parse[list](t, on(t, url, "outbox", "list", "--json", "--limit", "1").requireCode(t, 0))
+	rest := parse[list](t, on(t, url, "outbox", "list", "--json", "--after", one.Next).requireCode(t, 0))
+	require.Equal(t, "orders", one.Messages[0]["topic"])
+	require.Len(t, rest.Messages, 2)
+	failing := parse[list](t, on(t, url, "outbox", "list", "--json", "--failing").requireCode(t, 0))
+	require.Len(t, failing.Messages, 1)
+	require.Equal(t, "refused", failing.Messages[0]["last_error"])
+	shown := on(t, url, "outbox", "list").requireCode(t, 0).stdout
+	require.NotContains(t, shown, secret)
+	require.NotContains(t, shown, "\x1b", "a topic steers the terminal")
+}
+
+type swept struct {
+	Components []struct {
+		Component        string
+		Deleted, Expired int
+	}
+	DryRun bool `json:"dry_run"`
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	execute(t, url, records("2500", "-1 minute"), records("10", "1 hour"))
+	dry := parse[swept](t, on(t, url, "sweep", "--dry-run", "--json").requireCode(t, 0))
+	require.Equal(t, 2500, dry.Components[0].Expired)
+	require.Equal(t, 2500, parse[swept](t, on(t, url, "sweep", "--json").requireCode(t, 0)).Components[0].Deleted)
+	golden(t, "sweep.txt", on(t, url, "sweep").requireCode(t, 0).stdout)
+	var left int
+	require.NoError(t, dial(t, url).QueryRow(t.Context(), "select count(*) from idempotency").Scan(&left))
+	require.Equal(t, 10, left)
+}
+
+// An interrupt in the middle of a batch lets that batch end, begins no other, and says what was deleted.
+func TestSweep_interrupted(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	execute(t, url, records("2500", "-1 minute"))
+	holder := dial(t, url)
+	_, err := holder.Exec(t.Context(), "begin; lock table idempotency in share mode")
+	require.NoError(t, err)
+	cmd, stdout, stderr := call{database: url, args: []string{"sweep", "--json", "--component", "keys"}}.command(t.Context())
+	require.NoError(t, cmd.Start())
+	watch := dial(t, url)
+	require.Eventually(t, func() bool {
+		var waits int
+		err := watch.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()").Scan(&waits)
+		return err == nil && waits > 0
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	// The signal was sent before the lock ends, and the process has it before the server answers in most runs. If the
+	// process is late, it sweeps on: then the count is larger, and must still be right.
+	_, err = holder.Exec(t.Context(), "commit")
+	require.NoError(t, err)
+	var exit *exec.ExitError
+	failed := cmd.Wait()
+	deleted := parse[swept](t, result{stdout: stdout.String()}).Components[0].Deleted
+	if deleted < 2500 {
+		require.ErrorAs(t, failed, &exit)
+		require.Equal(t, 130, exit.ExitCode())
+		require.Contains(t, stderr.String(), "interrupted")
+	}
+	require.True(t, slices.Contains([]int{1000, 2000, 2500}, deleted), deleted)
+	var left int
+	require.NoError(t, watch.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&left))
+	require.Equal(t, 2500, deleted+left)
+}
