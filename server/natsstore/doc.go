@@ -25,9 +25,11 @@
 // need sync_interval: always. [Open] refuses servers that do not report it, and servers about which nobody has said
 // anything: see [Durability].
 //
-// The table follows from the setting, and from Jepsen's report on NATS 2.12.1 (jepsen.io/analyses/nats-2.12.1): with the
-// default, a power failure of several servers at once lost acknowledged messages. So did that of one of them, if another
-// was paused or cut off. The report also found losses after damage to the files of one server, with either setting.
+// The first column is measured: bench kills servers with SIGKILL and counts, and its README has the numbers. A kill
+// leaves the kernel's page cache, so the columns about power are not measured. They follow from the setting, and from
+// Jepsen's report on NATS 2.12.1 (jepsen.io/analyses/nats-2.12.1): with the default, a power failure of several servers
+// at once lost acknowledged messages. So did that of one of them, if another was paused or cut off. The report also
+// found losses after damage to the files of one server. No setting here prevents those.
 //
 // # What it can do
 //
