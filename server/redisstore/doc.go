@@ -9,6 +9,20 @@
 //	…
 //	defer store.Close()
 //
+// What each setting lost of 100,000 acknowledged claims, each fault repeated 7 to 13 times in half a minute (package loss
+// counts it; redis-server 7.0.15, one machine):
+//
+//	setting                                                  lost    safe for
+//	one server, always, SIGKILL                              0       Keyed, Opaque, unless the disk is lost
+//	one server, everysec, SIGKILL                            0
+//	one server, everysec, power loss (simulated)             21,031  Keyed
+//	replica promoted, old primary gets calls for 0.5 s       12,759  Keyed
+//	the same with Replicas 1                                 0       Keyed, Opaque
+//	cluster, everysec, SIGKILL of a primary                  0       Keyed: what the replica had not got is lost
+//	cluster, everysec, SIGKILL of a primary, Replicas 1      0       Keyed, Opaque
+//
+// Each lost claim was a second run. A 0 is what was seen, and no proof.
+//
 // # When to choose it
 //
 // Choose it for Keyed and Opaque routes of a service that has Redis and no Postgres. It passes the conformance suite of

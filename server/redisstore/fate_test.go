@@ -128,3 +128,26 @@ func TestStore_queueIsBounded(t *testing.T) {
 		return isNotFound(err)
 	})
 }
+
+// The server dies with the claim: it may have executed it, and may have written it to its file.
+func TestStore_serverDiesWithTheCall(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, redisstore.Config{}, srv.Addr())
+	claim(t, s, request(store.Keyed))
+	require.NoError(t, srv.Suspend())
+	req := request(store.Keyed)
+	fate := make(chan error, 1)
+	go func() {
+		_, _, err := s.Claim(t.Context(), req)
+		fate <- err
+	}()
+	time.Sleep(100 * time.Millisecond) // the claim is on its way
+	require.NoError(t, srv.Kill())
+	require.ErrorIs(t, <-fate, store.ErrFateUnknown)
+	require.NoError(t, srv.Restart())
+	eventually(t, "the token gets the key, whether the claim arrived or not", func() bool {
+		_, won, err := s.Claim(t.Context(), req)
+		return err == nil && won
+	})
+}
