@@ -92,7 +92,9 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 			execute(t, b.admin, records("20000", "1 day"), "delete from idempotency", "select pg_stat_force_next_flush()")
 		}, nil},
 		{"a bloated index", "index-bloat", func(t *testing.T, b bed) {
-			execute(t, b.admin, records("300000", "1 day"), "delete from idempotency where key > '01000000-0000-0000-0000-000000000000'", "vacuum (analyze) idempotency")
+			execute(t, b.admin, records("300000", "1 day"), "delete from idempotency where key > '01000000-0000-0000-0000-000000000000'",
+				// Counts of the delete that arrive after the vacuum would look like dead rows.
+				"select pg_stat_force_next_flush()", "vacuum (analyze) idempotency")
 		}, nil},
 		{"partitions end", "partitions-behind", func(t *testing.T, b bed) {
 			execute(t, b.admin, "create table day partition of idempotency_answer for values from ('2020-01-01') to ('2020-01-02')")
