@@ -63,6 +63,9 @@ func dialRabbitMQ(ctx context.Context, o *options) (*amqp.Connection, *amqp.Chan
 // dialTimeout bounds a connection's handshake and declarations.
 const dialTimeout = 5 * time.Second
 
+// closeTimeout bounds the farewell to a broker that does not answer. The client itself waits for two heartbeats or more.
+const closeTimeout = 200 * time.Millisecond
+
 func declareRabbitMQ(ch *amqp.Channel, topic string) error {
 	quorum := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
 	ledger := amqp.Table{
@@ -117,7 +120,7 @@ func rabbitSession(ctx context.Context, o *options, box *inbox.Inbox) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // the broker delivers again what is not acknowledged
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }() // the broker delivers again what is not acknowledged
 	if err := ch.Qos(2*workers, 0, false); err != nil {
 		return err
 	}
@@ -266,7 +269,7 @@ func (p *rabbitPublisher) open(ctx context.Context) error {
 
 func (p *rabbitPublisher) drop() {
 	if p.conn != nil {
-		_ = p.conn.Close()
+		_ = p.conn.CloseDeadline(time.Now().Add(closeTimeout))
 	}
 	p.conn, p.ch, p.returned = nil, nil, nil
 }

@@ -102,9 +102,11 @@ func TestRabbitMQ_unconfirmed(t *testing.T) {
 	at.mute(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
+	began := time.Now()
 	for _, err := range p.publish(ctx, batch) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
+	require.Less(t, time.Since(began), 5*time.Second, "the relay may not outlive its lease")
 	at.mute(false)
 	require.Equal(t, make([]error, 3), p.publish(t.Context(), batch))
 	require.Equal(t, 6, at.waiting(t))
