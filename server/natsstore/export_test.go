@@ -41,6 +41,9 @@ func Inject(s *Store, old Stale, n int) (seen func() int) {
 // ForgetRuns empties the memory of own runs, as in another process.
 func ForgetRuns(s *Store) { s.runs.entries = map[store.ID]entry{} }
 
+// StreamOf returns the name of the bucket's stream.
+func StreamOf(s *Store) string { return s.stream.bucket.stream() }
+
 // RunsOf returns how many runs the store remembers.
 func RunsOf(s *Store) int { return len(s.runs.entries) }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// Stats implements [store.Store]. It reads the whole bucket. A key that moves meanwhile can count twice. Bytes is the
-// size of the stream on one server.
+// Stats implements [store.Store]. It reads the whole bucket. A key that moves meanwhile can count twice, and so
+// can a key whose last write a lagging replica lacks. Bytes is the size of the stream on one server.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Stats{}, err
