@@ -38,7 +38,7 @@ have_postgres() {
 optional() {
 	cat <<-'END'
 		pgbouncer PGTEST_PGBOUNCER pgbouncer pgbouncer stores and journal behind PgBouncer
-		redis-server - redis-server redis server/redisstore; server/pgstore/bench: the comparison with Redis
+		redis-server - redis-server redis server/redisstore; examples/stores: on Redis; server/pgstore/bench: the comparison with Redis
 		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
 		curl - curl curl examples/clients: the calls of curl

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/natsstore/natstest"
+	"github.com/fanonce/fanonce/server/redisstore/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +35,15 @@ func serve(t *testing.T, address string, env map[string]string) string {
 	return web.URL
 }
 
+// redis starts a server that flushes each write, and returns its address.
+func redis(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("REDISTEST_SERVER") == "" {
+		t.Skip("no redis-server on PATH (Debian package redis-server): the contract is not checked on Redis")
+	}
+	return "redis://" + redistest.Start(t).Addr()
+}
+
 // unseen are the rows of the wire contract that this service cannot show.
 var unseen = map[string]bool{"replay/dropped": true, "reuse/method": true}
 
@@ -44,9 +54,12 @@ func TestConformance(t *testing.T) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	nats := natstest.Start(t, natstest.Config{}).URL() + "/?replicas=1&flush=periodically"
-	for name, address := range map[string]string{"memory": "memory://", "nats": nats} {
+	for name, address := range map[string]string{"memory": "memory://", "nats": nats, "redis": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "redis" {
+				address = redis(t)
+			}
 			sink := serve(t, "memory://", nil)
 			url := serve(t, address, map[string]string{"SINK_URL": sink, "WORK": "400ms"})
 			cmd := exec.CommandContext(t.Context(), command, "-url", url, "-path", "/v1/effect-keyed", "-other-path", "/v1/effect-opaque",
@@ -72,7 +85,8 @@ func TestConformance(t *testing.T) {
 
 func TestOpenStore_badAddress(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"", "mysql://x", "nats://127.0.0.1:1", "nats://127.0.0.1:1?flush=sometimes", "nats://127.0.0.1:1?flush=always&replicas=x", "::"} {
+	for _, address := range []string{"", "mysql://x", "nats://127.0.0.1:1", "nats://127.0.0.1:1?flush=sometimes", "nats://127.0.0.1:1?flush=always&replicas=x", "::",
+		"redis://127.0.0.1:1", "redis://127.0.0.1:1?replicas=x", "redis://127.0.0.1:1?replicas=-1"} {
 		_, err := openStore(t.Context(), address)
 		require.Error(t, err, address)
 	}

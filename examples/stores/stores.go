@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/natsstore"
+	"github.com/fanonce/fanonce/server/redisstore"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -18,6 +19,8 @@ import (
 var schemes = map[string]func(ctx context.Context, address *url.URL) (opened, error){
 	"memory": openMemory, // forgets all keys at its end: to try the example
 	"nats":   openNATS,
+	"redis":  openRedis,
+	"rediss": openRedis, // with TLS
 }
 
 var errStore = errors.New("STORE")
@@ -70,13 +73,10 @@ func openNATS(ctx context.Context, address *url.URL) (opened, error) {
 	return opened{Store: keys, close: func() { keys.Close(); conn.Close() }}, nil
 }
 
-func natsConfig(query url.Values) (natsstore.Config, error) {
-	cfg := natsstore.Config{Bucket: query.Get("bucket")}
-	if n := query.Get("replicas"); n != "" {
-		var err error
-		if cfg.Replicas, err = strconv.Atoi(n); err != nil {
-			return cfg, fmt.Errorf("%w: replicas %q", errStore, n)
-		}
+func natsConfig(query url.Values) (cfg natsstore.Config, err error) {
+	cfg.Bucket = query.Get("bucket")
+	if cfg.Replicas, err = replicas(query); err != nil {
+		return cfg, err
 	}
 	switch flush := query.Get("flush"); flush {
 	case "always":
@@ -87,4 +87,38 @@ func natsConfig(query url.Values) (natsstore.Config, error) {
 		return cfg, fmt.Errorf("%w: flush %q, want always or periodically, as the servers' sync_interval", errStore, flush)
 	}
 	return cfg, nil
+}
+
+// openRedis takes the parameter replicas, how many of them must have a write, beside those of [redisstore.ParseURL].
+func openRedis(ctx context.Context, address *url.URL) (opened, error) {
+	query := address.Query()
+	n, err := replicas(query)
+	if err != nil {
+		return opened{}, err
+	}
+	query.Del("replicas")
+	servers := *address
+	servers.RawQuery = query.Encode()
+	options, err := redisstore.ParseURL(servers.String())
+	if err != nil {
+		return opened{}, err
+	}
+	keys, err := redisstore.Open(ctx, options, redisstore.Config{Replicas: n})
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{Store: keys, close: func() { keys.Close() }}, nil
+}
+
+// replicas returns the parameter of that name; 0 if there is none.
+func replicas(query url.Values) (int, error) {
+	text := query.Get("replicas")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: replicas %q", errStore, text)
+	}
+	return n, nil
 }

@@ -33,7 +33,8 @@ func chargeTwice() (err error) {
 	}
 	defer func() { err = errors.Join(err, redisServer.Stop()) }()
 	ctx := context.Background()
-	store, err := redisstore.Open(ctx, &redis.UniversalOptions{Addrs: []string{redisServer.Addr()}}, redisstore.Config{})
+	options := &redis.UniversalOptions{Addrs: []string{redisServer.Addr()}}
+	store, err := redisstore.Open(ctx, options, redisstore.Config{})
 	if err != nil {
 		return err
 	}
