@@ -42,6 +42,7 @@ optional() {
 		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
 		curl - curl curl examples/clients: the calls of curl
+		python3 - python3 python childkey/clients and examples/languages: the Python client
 		node - nodejs node examples/clients: the clients of npm
 		npm - npm node examples/clients: the clients of npm
 	END
