@@ -38,6 +38,8 @@ type Audit struct {
 
 // An AuditEntry is one line of the audit log.
 type AuditEntry struct {
+	// Number grows from entry to entry. 0: the journal does not tell.
+	Number int64
 	At time.Time // the journal's clock
 	ID ID
 	Audit

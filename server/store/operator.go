@@ -123,6 +123,8 @@ const (
 
 // An AuditEntry is one line of the audit log.
 type AuditEntry struct {
+	// Number grows from entry to entry. 0: the store does not tell.
+	Number int64
 	At time.Time // the store's clock
 	ID ID
 	Audit

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrNoIndex is wrapped by the error of [Reader].Browse if the store could answer only by reading
+// every record: an optional index is missing. The error says how to make it.
+var ErrNoIndex = errors.New("server: the store has no index for this list")
+
+// A Reader shows records to people: to an operations page or a command line. It only reads, and each
+// answer has a bound in time that the store itself keeps. So a person who looks cannot slow down the
+// requests of a service for long.
+//
+// No method returns an envelope, a memo, a fingerprint or a token.
+type Reader interface {
+	// Show returns one record, or [ErrNotFound].
+	Show(ctx context.Context, id ID) (Record, error)
+
+	// List is that of [OperatorStore], for unknown and quarantined keys, for dead letters, and for the children of a
+	// record: only requests that have States of these two, DeadLetters or a Parent. Other requests are an [ErrArgument].
+	List(ctx context.Context, req ListRequest) ([]Record, error)
+
+	// Browse returns at most req.Limit records of any state that match, the youngest first.
+	Browse(ctx context.Context, req BrowseRequest) ([]Record, error)
+
+	// Attention is that of [OperatorStore].
+	Attention(ctx context.Context) (Attention, error)
+
+	// Estimate returns the size of the store, roughly and at once.
+	Estimate(ctx context.Context) (Estimate, error)
+
+	// AuditPage returns at most req.Limit entries of the audit log that match, the youngest first.
+	AuditPage(ctx context.Context, req AuditRequest) ([]AuditEntry, error)
+}
+
+// A BrowseRequest says which records [Reader].Browse returns.
+type BrowseRequest struct {
+	// From and To bound the CreatedAt of the records: From <= CreatedAt < To. Browse reads the
+	// records of the window until it has found Limit that match. The zero To means now. The zero From means
+	// an hour before To.
+	From, To time.Time
+	States   []State // none means any
+	Effect   Effect  // 0 means any
+	Route    string  // as [Record].Route; empty means any
+	// Before is the end of the previous page, which is its last record's CreatedAt and ID. The zero
+	// Cursor is the beginning.
+	Before Cursor
+	Limit  int // at least 1
+}
+
+// An Estimate is the size of a store. The numbers are those of the store's own statistics: they may be
+// some minutes old, and are not exact.
+type Estimate struct {
+	Records int64 // negative: unknown
+	Bytes   int64 // with indexes and answers; 0 if the store cannot tell
+	// SweepLag is how long the record that is first to be swept has waited for it; 0 if none waits.
+	SweepLag time.Duration
+	// Young is how many of the youngest records Estimate has read; ByState counts these by their
+	// state, and OldestInProgress is the age of the oldest of these that is in progress. A state without
+	// records is missing in ByState.
+	Young            int
+	ByState          map[State]int
+	OldestInProgress time.Duration
+}
+
+// An AuditRequest says which entries of the audit log [Reader].AuditPage returns.
+type AuditRequest struct {
+	ID    ID     // of one key; the zero ID means all
+	Actor string // empty means any
+	// Before is the [AuditEntry].Number of the last entry of the previous page; 0 is the beginning.
+	Before int64
+	Limit  int // at least 1
+}
