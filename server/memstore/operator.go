@@ -96,7 +96,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 		from := r.State
 		r = resolved(r, req, now)
 		s.put(r)
-		s.audit = append(s.audit, store.AuditEntry{At: now, ID: r.ID, Audit: req.By, From: from, To: r.State, Fence: r.Fence})
+		s.log(store.AuditEntry{At: now, ID: r.ID, Audit: req.By, From: from, To: r.State, Fence: r.Fence})
 		return r, true
 	})
 }
@@ -108,7 +108,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 			return r, false
 		}
 		s.remove(id)
-		s.audit = append(s.audit, store.AuditEntry{At: now, ID: id, Audit: by, From: r.State, Fence: r.Fence})
+		s.log(store.AuditEntry{At: now, ID: id, Audit: by, From: r.State, Fence: r.Fence})
 		return r, true
 	})
 }
@@ -150,6 +150,12 @@ func (s *Store) moveRecord(id store.ID, move func(store.Record, time.Time) (r st
 	now := s.clock()
 	r, ok = move(r, now)
 	return shown(r, now), ok, nil
+}
+
+// log adds a line to the audit log. s.mu is held.
+func (s *Store) log(e store.AuditEntry) {
+	e.Number = int64(len(s.audit)) + 1
+	s.audit = append(s.audit, e)
 }
 
 // AuditLog implements [store.OperatorStore].

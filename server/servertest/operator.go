@@ -217,7 +217,7 @@ func auditOutlivesRecords(c *check) {
 		if e.At.Before(before.CreatedAt) || e.At.After(c.storeNow()) {
 			c.Errorf("entry %d is of %v, not between claim and now", i, e.At)
 		}
-		e.At = time.Time{}
+		e.At, e.Number = time.Time{}, 0 // the law of readers is about the numbers
 		want(c, "entry", e, wanted[i])
 	}
 	all, err := c.store.AuditLog(c.Context(), store.ID{}, 2)

@@ -125,8 +125,8 @@ const (
 type AuditEntry struct {
 	// Number grows from entry to entry. 0: the store does not tell.
 	Number int64
-	At time.Time // the store's clock
-	ID ID
+	At     time.Time // the store's clock
+	ID     ID
 	Audit
 
 	From  State

@@ -10,17 +10,24 @@ import (
 // every record: an optional index is missing. The error says how to make it.
 var ErrNoIndex = errors.New("server: the store has no index for this list")
 
+// ErrTooSlow is wrapped by the error of a [Reader] whose store had no answer in the time that it gives to people who
+// look. A shorter window, or fewer conditions, may help.
+var ErrTooSlow = errors.New("server: the store took too long to find this")
+
 // A Reader shows records to people: to an operations page or a command line. It only reads, and each
 // answer has a bound in time that the store itself keeps. So a person who looks cannot slow down the
 // requests of a service for long.
 //
-// No method returns an envelope, a memo, a fingerprint or a token.
+// No method returns an envelope, a memo, a fingerprint or a token: see [Record.Public]. A Reader is safe for concurrent
+// use. A request that no Reader can answer is an error wrapping [ErrArgument]. servertest.TestReader is the conformance
+// suite.
 type Reader interface {
 	// Show returns one record, or [ErrNotFound].
 	Show(ctx context.Context, id ID) (Record, error)
 
 	// List is that of [OperatorStore], for unknown and quarantined keys, for dead letters, and for the children of a
 	// record: only requests that have States of these two, DeadLetters or a Parent. Other requests are an [ErrArgument].
+	// Without an index of children a request with a Parent may be an [ErrNoIndex].
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
 	// Browse returns at most req.Limit records of any state that match, the youngest first.
@@ -36,11 +43,25 @@ type Reader interface {
 	AuditPage(ctx context.Context, req AuditRequest) ([]AuditEntry, error)
 }
 
+// A ReaderStore is a [Store] with a [Reader] of its own, which [ReaderOf] returns.
+type ReaderStore interface {
+	Store
+	// Reader returns a Reader of the store's records. It sends nothing.
+	Reader() Reader
+}
+
+const (
+	// DefaultWindow is the length of the window of a [BrowseRequest] that has no From.
+	DefaultWindow = time.Hour
+	// MaxYoung is how many of the youngest records [Reader].Estimate reads at most.
+	MaxYoung = 10_000
+)
+
 // A BrowseRequest says which records [Reader].Browse returns.
 type BrowseRequest struct {
 	// From and To bound the CreatedAt of the records: From <= CreatedAt < To. Browse reads the
 	// records of the window until it has found Limit that match. The zero To means now. The zero From means
-	// an hour before To.
+	// an hour before To ([DefaultWindow]).
 	From, To time.Time
 	States   []State // none means any
 	Effect   Effect  // 0 means any
@@ -58,9 +79,10 @@ type Estimate struct {
 	Bytes   int64 // with indexes and answers; 0 if the store cannot tell
 	// SweepLag is how long the record that is first to be swept has waited for it; 0 if none waits.
 	SweepLag time.Duration
-	// Young is how many of the youngest records Estimate has read; ByState counts these by their
-	// state, and OldestInProgress is the age of the oldest of these that is in progress. A state without
-	// records is missing in ByState.
+	// Young is how many of the youngest records Estimate has read: at most [MaxYoung], or all records if
+	// the store counts them anyway. ByState counts these by their state, and OldestInProgress is the age of the
+	// oldest of these that is in progress. A state without records is missing in ByState. Young is 0 and ByState
+	// is nil if an index is missing, as with [ErrNoIndex].
 	Young            int
 	ByState          map[State]int
 	OldestInProgress time.Duration

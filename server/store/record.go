@@ -89,6 +89,13 @@ type Record struct {
 	Memo  []byte
 }
 
+// Public returns r without its envelope, memo, fingerprint and token. It is the form in which a [Reader] shows a record
+// to people: nobody can act as the owner with it, or guess a body from it.
+func (r Record) Public() Record {
+	r.Answer.Envelope, r.Memo, r.Fingerprint, r.Token = nil, nil, Fingerprint{}, Token{}
+	return r
+}
+
 // An Answer is a final outcome in its stored form.
 type Answer struct {
 	Status int
