@@ -76,7 +76,7 @@ func TestAudit(t *testing.T) {
 				require.True(s, log[0].At.Equal(begun), "at %v, want %v", log[0].At, begun)
 				log[0].At = time.Time{}
 				tt.want.Actor, tt.want.Reason = by.Actor, by.Reason
-				require.Equal(s, journal.AuditEntry{ID: s.id("k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
+				require.Equal(s, journal.AuditEntry{Number: 1, ID: s.id("k"), Audit: tt.want, From: tt.from, To: tt.to, Fence: fence + 1}, log[0])
 			})
 		})
 	}

@@ -40,8 +40,8 @@ type Audit struct {
 type AuditEntry struct {
 	// Number grows from entry to entry. 0: the journal does not tell.
 	Number int64
-	At time.Time // the journal's clock
-	ID ID
+	At     time.Time // the journal's clock
+	ID     ID
 	Audit
 
 	From, To Status

@@ -96,7 +96,7 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 	}
 	r = moved(r, c.Status, c.Keep, now)
 	j.sagas[c.ID] = r
-	j.audit = append(j.audit, journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
+	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: from, To: r.Status, Fence: r.Fence})
 	return shown(r, now), true, nil
 }
 
@@ -120,8 +120,15 @@ func (j *Journal) wake(r journal.Record, c journal.Change, now time.Time) (journ
 		r.WakeAt = now
 	}
 	j.sagas[c.ID] = r
-	j.audit = append(j.audit, journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
+	j.log(journal.AuditEntry{At: now, ID: c.ID, Audit: c.By, From: r.Status, To: r.Status, Fence: r.Fence})
 	return shown(r, now), true, nil
+}
+
+// log adds e to the audit log. The journal is locked.
+func (j *Journal) log(e journal.AuditEntry) {
+	e.Number = int64(len(j.audit)) + 1
+	e.Revision = 0
+	j.audit = append(j.audit, e)
 }
 
 // AuditLog implements [journal.OperatorJournal].

@@ -1,0 +1,152 @@
+package memjournal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// A Reader shows the sagas of a [Journal] to people. It is safe for concurrent use, and it does
+// not block. The zero Reader is not usable: make a Reader with [NewReader].
+type Reader struct{ j *Journal }
+
+var _ journal.Reader = (*Reader)(nil)
+
+// NewReader returns a reader of that journal, which must not be nil.
+func NewReader(j *Journal) *Reader { return &Reader{j} }
+
+// Show implements [journal.Reader].
+func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
+	rec, err := r.j.Read(ctx, id)
+	return veiled(rec), err
+}
+
+// Browse implements [journal.Reader]. It looks at every saga.
+func (r *Reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
+	req, err := req.Normalize()
+	if err != nil {
+		return nil, fmt.Errorf("memjournal: browse: %w", err)
+	}
+	if err := r.j.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.j.mu.Unlock()
+	now := r.j.clock()
+	if req.From.IsZero() && !req.Unfinished() {
+		req.From = now.Add(-journal.BrowseWindow)
+	}
+	var found []journal.Record
+	for _, rec := range r.j.sagas {
+		if browsed(rec, req) {
+			found = append(found, brief(shown(rec, now)))
+		}
+	}
+	slices.SortFunc(found, func(a, b journal.Record) int { return compare(cursor(b), cursor(a)) })
+	return found[:min(len(found), req.Limit)], nil
+}
+
+// browsed reports whether a normal req lists rec.
+func browsed(rec journal.Record, req journal.BrowseRequest) bool {
+	return slices.Contains(req.Statuses, rec.Status) &&
+		!rec.CreatedAt.Before(req.From) &&
+		(req.To.IsZero() || rec.CreatedAt.Before(req.To)) &&
+		(req.Name == "" || req.Name == rec.Name) &&
+		(req.StuckOn == "" || rec.StuckOn != nil && req.StuckOn == rec.StuckOn.Step) &&
+		(req.Before == journal.Cursor{} || compare(cursor(rec), req.Before) < 0)
+}
+
+// veiled returns rec without the content of the saga: input, results and the bodies of answers.
+func veiled(rec journal.Record) journal.Record {
+	rec.Input, rec.InputHash, rec.Trace, rec.Result = nil, [32]byte{}, "", nil
+	for i := range rec.Entries {
+		rec.Entries[i].Result, rec.Entries[i].Body = nil, nil
+	}
+	for _, f := range []*journal.Failure{rec.Cause, rec.StuckOn, rec.Deferred} {
+		if f != nil {
+			f.Body = nil
+		}
+	}
+	return rec
+}
+
+// brief returns rec as a list shows it.
+func brief(rec journal.Record) journal.Record {
+	rec = veiled(rec)
+	rec.Scope, rec.Key, rec.Entries = "", childkey.Key{}, nil
+	return rec
+}
+
+// Plan implements [journal.Reader].
+func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+	if err := r.j.lock(ctx); err != nil {
+		return journal.PlanRecord{}, err
+	}
+	defer r.j.mu.Unlock()
+	plan, ok := r.j.plans[planID{name, version}]
+	if !ok {
+		return journal.PlanRecord{}, journal.ErrNotFound
+	}
+	plan.Lines = slices.Clone(plan.Lines)
+	return plan, nil
+}
+
+// Plans implements [journal.Reader].
+func (r *Reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
+	if err := r.j.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.j.mu.Unlock()
+	plans := make([]journal.PlanRecord, 0, len(r.j.plans))
+	for _, plan := range r.j.plans {
+		plan.Lines = slices.Clone(plan.Lines)
+		plans = append(plans, plan)
+	}
+	slices.SortFunc(plans, func(a, b journal.PlanRecord) int {
+		return cmp.Or(bytes.Compare([]byte(a.Name), []byte(b.Name)), cmp.Compare(a.Version, b.Version))
+	})
+	return plans, nil
+}
+
+// Stats implements [journal.Reader].
+func (r *Reader) Stats(ctx context.Context) (journal.Stats, error) { return r.j.Stats(ctx) }
+
+// Estimate implements [journal.Reader]. The number of sagas is exact, and Bytes is 0.
+func (r *Reader) Estimate(ctx context.Context) (journal.Estimate, error) {
+	if err := r.j.lock(ctx); err != nil {
+		return journal.Estimate{}, err
+	}
+	defer r.j.mu.Unlock()
+	e, now := journal.Estimate{Sagas: int64(len(r.j.sagas))}, r.j.clock()
+	for _, rec := range r.j.sagas {
+		if rec.Status.Final() {
+			e.SweepLag = max(e.SweepLag, now.Sub(rec.ExpiresAt))
+		}
+	}
+	return e, nil
+}
+
+// AuditPage implements [journal.Reader].
+func (r *Reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("memjournal: audit page: %w", err)
+	}
+	if err := r.j.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.j.mu.Unlock()
+	var page []journal.AuditEntry
+	for _, e := range slices.Backward(r.j.audit) {
+		if len(page) < req.Limit &&
+			(req.ID == journal.ID{} || req.ID == e.ID) &&
+			(req.Actor == "" || req.Actor == e.Actor) &&
+			(req.Before == 0 || e.Number < req.Before) {
+			page = append(page, e)
+		}
+	}
+	return page, nil
+}
