@@ -49,6 +49,7 @@ var rooms = []struct {
 	{"server/internal/runctx", nil},
 	{"server/outbox", []string{"childkey", "server/pgstore", "internal/pgkit", pgx}},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
+	{"server/console", []string{"childkey", "server", "server/store", "saga", "saga/journal"}},
 	{"server/memstore", []string{"server/store"}},
 	{"server/servertest", []string{"server/store"}},
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language

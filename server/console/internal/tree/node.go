@@ -1,0 +1,110 @@
+package tree
+
+import (
+	"time"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A Kind says what a [Node] stands for.
+type Kind string
+
+// The kinds of nodes.
+const (
+	KindKey     Kind = "key"     // a record of a store
+	KindSaga    Kind = "saga"    // a saga of a journal
+	KindMissing Kind = "missing" // a hop that no store of the console knows
+	KindFailed  Kind = "failed"  // a store or journal that did not answer; see Err
+)
+
+// An Ending says how a node's End is to be read.
+type Ending string
+
+// The endings. The empty Ending means that the End is not known, and then it is zero.
+const (
+	EndSettled Ending = "settled" // the run ended at End
+	EndBy      Ending = "by"      // the run ended at End at the latest: its lease ended then
+	EndRunning Ending = "running" // the run goes on, and End is when its store was asked
+	EndDead    Ending = "dead"    // the owner's lease ended at End, without an outcome
+)
+
+// A Node is one hop of a request: a key, a saga, or the mark of an unknown hop.
+type Node struct {
+	Kind Kind
+	ID   store.ID // of a saga, too; zero for KindFailed
+	// Source is the name of the store or journal; empty for KindMissing.
+	Source string
+	// Operation is the route of a key ([store.Record].Route), or a saga's definition. Empty means that
+	// it is not known: stores keep the route of few records.
+	Operation string
+	State     string // as [store.State] or journal.Status; empty for KindMissing and KindFailed
+	Effect    string // as [store.Effect]; empty for a saga
+	Status    int    // of the stored answer; 0: none, or not known
+
+	Executions       int64 // the fence
+	RecoveryAttempts int
+	MaybeRan         bool
+	// Live is what the console saw of the key itself; the zero Live means that it saw nothing.
+	Live Live
+
+	Start  time.Time // by the clock of the source; zero: not known
+	End    time.Time
+	Ending Ending
+
+	// Step is the step of the saga above that probably made the call; empty: not known. It is a guess by
+	// time, and is wrong for some steps that ran side by side. Undo says that the call undid the step.
+	Step string
+	Undo bool
+	// Entries are the calls of a saga, by time.
+	Entries []Entry
+
+	Asked bool  // it is the ID that the tree was built for
+	Again bool  // it is shown further up, and its children are there: the parents form a cycle
+	Err   error // of KindFailed
+
+	Children []*Node // by Start, then by Source and ID
+}
+
+// An Entry is one call of a saga: of a step, or of its undo.
+type Entry struct {
+	Step     string
+	Undo     bool
+	Outcome  string // as retry.Outcome
+	Pending  bool   // the call is tried again
+	Attempts int
+	Status   int // of the last answer that refused the call; 0: none
+	Forced   string
+	At       time.Time
+}
+
+// Live is what a console knows of a key from the events of its own process.
+type Live struct {
+	Replays   int       // that it saw; other processes may have answered more
+	Seen      bool      // whether Replays counts: the console hears the events of this store
+	SettledAt time.Time // of the last run; zero: not known
+}
+
+// A Tree is one request.
+type Tree struct {
+	// Roots is the topmost hop that is known. It has more than one node if several stores have a key with
+	// the same ID; only the first has children. A node of KindFailed follows for each source that failed.
+	Roots []*Node
+	Nodes int // of KindKey and KindSaga
+	// CutDepth, CutNodes and CutTime say that the tree may have more nodes: it is deeper than
+	// [Limits].Depth, larger than [Limits].Nodes, or the time was up.
+	CutDepth, CutNodes, CutTime bool
+	// Cycle says that the parents form a cycle. Its nodes are shown once.
+	Cycle bool
+}
+
+// Walk calls f for each node from the top, with its depth; 0 is a root's. It stops if f returns false.
+func (t *Tree) Walk(f func(n *Node, depth int) bool) { walk(t.Roots, 0, f) }
+
+func walk(nodes []*Node, depth int, f func(*Node, int) bool) bool {
+	for _, n := range nodes {
+		if !f(n, depth) || !walk(n.Children, depth+1, f) {
+			return false
+		}
+	}
+	return true
+}
