@@ -120,6 +120,7 @@ accepts one, and --list explains all. A check that could not run is a finding, t
 	flags.DurationVar(&p.thresh.long, "long", defaultLong, "how old a transaction may be")
 	flags.DurationVar(&p.thresh.skew, "skew", defaultSkew, "how far this machine's clock may be from the database's")
 	flags.DurationVar(&p.thresh.answers, "answers-kept", store.DefaultAuditRetention, "how long answers are kept in partitions")
+	p.completesFlag(cmd, "role", suggestRoles)
 	_ = cmd.RegisterFlagCompletionFunc("ignore", cobra.FixedCompletions(diseaseIDs(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -156,15 +157,24 @@ func (p *patient) examine(ctx context.Context, ignored []string) error {
 		return err
 	}
 	out := doctorOut{Findings: []finding{}}
-	line := p.progress()
-	for _, c := range checks {
+	if err := p.runChecks(ctx, ignored, &out); err != nil {
+		return err
+	}
+	out.Healthy = len(out.Findings) == 0
+	return p.printDoctor(&out)
+}
+
+func (p *patient) runChecks(ctx context.Context, ignored []string, out *doctorOut) error {
+	line := p.progress("checking", int64(len(checks)))
+	defer line.end()
+	for i, c := range checks {
 		if c.primary && p.standby {
 			continue
 		}
-		line.say("checking %s …", c.name)
+		line.on("checking " + c.name)
+		line.set(int64(i))
 		findings, err := p.run(ctx, c)
 		if ctx.Err() != nil {
-			line.end()
 			return fmt.Errorf("interrupted after %d checks", out.Checks)
 		}
 		if err != nil {
@@ -180,9 +190,7 @@ func (p *patient) examine(ctx context.Context, ignored []string) error {
 			out.Findings = append(out.Findings, f)
 		}
 	}
-	line.end()
-	out.Healthy = len(out.Findings) == 0
-	return p.printDoctor(&out)
+	return nil
 }
 
 // run gives a check its time.
@@ -304,9 +312,8 @@ func (p *patient) renderFindings(out *doctorOut) string {
 	return b.String()
 }
 
-// severity is in colour on a terminal, unless NO_COLOR is set (no-color.org).
 func (p *patient) severity(s string) string {
-	if value, _ := p.environ("NO_COLOR"); value != "" || !isTerminal(p.stdout) {
+	if !p.coloured(p.stdout) {
 		return s
 	}
 	colour := "33"

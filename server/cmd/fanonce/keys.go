@@ -92,9 +92,10 @@ type keyFilter struct{ state, route string }
 
 var stuckStates = []string{"unknown", "quarantined", "dead-letter"}
 
-func (f *keyFilter) flags(cmd *cobra.Command) {
+func (f *keyFilter) flags(cmd *cobra.Command, a *app) {
 	cmd.Flags().StringVar(&f.state, "state", "", "unknown, quarantined or dead-letter; default: unknown and quarantined")
 	cmd.Flags().StringVar(&f.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
+	a.completesFlag(cmd, "route", suggestRoutes)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stuckStates, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -171,7 +172,7 @@ notes of such keys, and no others, however large the table is.`,
 			return a.printKeys(records, p.limit)
 		},
 	}
-	f.flags(cmd)
+	f.flags(cmd, a)
 	p.flags(cmd)
 	return cmd
 }

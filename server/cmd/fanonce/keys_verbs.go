@@ -4,156 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/store"
 )
-
-// auditRow is one line of an audit log in JSON.
-type auditRow struct {
-	At     string `json:"at"`
-	ID     string `json:"id"`
-	Verb   string `json:"verb"`
-	Step   string `json:"step,omitempty"` // of a saga
-	Actor  string `json:"actor"`
-	Reason string `json:"reason"`
-	From   string `json:"from"`
-	To     string `json:"to"` // "": forgotten
-	Fence  int64  `json:"fence"`
-}
-
-type auditOut struct {
-	Audit []auditRow `json:"audit"`
-}
-
-func (a *app) printAudit(rows []auditRow) error {
-	if a.json {
-		return writeJSON(a.stdout, auditOut{rows})
-	}
-	t := newTable(a.stdout, "AT", "ID", "VERB", "FROM", "TO", "ACTOR", "REASON")
-	for _, r := range rows {
-		t.row(r.At, r.ID, strings.TrimSpace(r.Verb+" "+r.Step), r.From, r.To, r.Actor, r.Reason)
-	}
-	return t.flush()
-}
-
-func auditOf(entries []store.AuditEntry) []auditRow {
-	rows := make([]auditRow, len(entries))
-	for i, e := range entries {
-		rows[i] = auditRow{stamp(e.At), e.ID.String(), string(e.Verb), "", e.Actor, e.Reason, e.From.String(), "", e.Fence}
-		if e.To != 0 {
-			rows[i].To = e.To.String()
-		}
-	}
-	return rows
-}
-
-func newKeysAudit(a *app) *cobra.Command {
-	var p page
-	cmd := &cobra.Command{
-		Use: "audit [ID]", Short: "Show who changed keys, the youngest change first", Args: takes(0, 1),
-		Example: "  fanonce keys audit --limit 20",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
-			if err := errors.Join(err, p.check()); err != nil {
-				return err
-			}
-			guard, s, err := a.guard(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			entries, err := guard.AuditLog(ctx, first(ids), p.limit)
-			if err != nil {
-				return err
-			}
-			return a.printAudit(auditOf(entries))
-		},
-	}
-	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
-	return cmd
-}
-
-func first(ids []store.ID) (id store.ID) {
-	if len(ids) > 0 {
-		id = ids[0]
-	}
-	return id
-}
-
-func parseIDs(args []string) ([]store.ID, error) {
-	ids := make([]store.ID, len(args))
-	for i, arg := range args {
-		id, err := store.ParseID(arg)
-		if err != nil {
-			return nil, fmt.Errorf("%q is no ID: want the form of a UUID, as lists and logs have it", arg)
-		}
-		ids[i] = id
-	}
-	return ids, nil
-}
-
-// keyShowOut is the JSON of keys show.
-type keyShowOut struct {
-	Key   keyRow     `json:"key"`
-	Audit []auditRow `json:"audit"` // the youngest 20
-}
-
-func newKeysShow(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show one key: its state, its owner's lease, its times and its audit log", Args: takes(1, 1),
-		Example: "  fanonce keys show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
-			if err != nil {
-				return err
-			}
-			guard, s, err := a.guard(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			r, err := s.Read(ctx, ids[0])
-			if errors.Is(err, store.ErrNotFound) {
-				return no("no key has the ID %s", ids[0])
-			}
-			if err != nil {
-				return err
-			}
-			entries, err := guard.AuditLog(ctx, ids[0], 20)
-			if err != nil {
-				return err
-			}
-			return a.printShown(keyShowOut{rowOf(&r), auditOf(entries)}, &r)
-		},
-	}
-}
-
-func (a *app) printShown(out keyShowOut, r *store.Record) error {
-	if a.json {
-		return writeJSON(a.stdout, out)
-	}
-	t := newTable(a.stdout, "ID", out.Key.ID)
-	for _, row := range [][2]any{
-		{"state", r.State}, {"effect", r.Effect}, {"route", r.Route}, {"fence", r.Fence}, {"recovery attempts", r.RecoveryAttempts},
-		{"may have run", r.MaybeRan}, {"status", r.Answer.Status}, {"age", ago(r.Now.Sub(r.CreatedAt))}, {"created", out.Key.CreatedAt},
-		{"lease until", out.Key.LeaseUntil}, {"replays until", out.Key.ReplayUntil}, {"expires", out.Key.ExpiresAt}, {"parent", out.Key.Parent},
-	} {
-		t.row(row[0], row[1])
-	}
-	if err := t.flush(); err != nil || len(out.Audit) == 0 {
-		return err
-	}
-	_, _ = fmt.Fprintln(a.stdout)
-	return a.printAudit(out.Audit)
-}
 
 // targets reads the keys that a verb is for: those that are named, or all that match.
 func (a *app) targets(ctx context.Context, s reader, v *verb, f *keyFilter, ids []store.ID) ([]store.Record, error) {
@@ -204,17 +60,38 @@ type keyVerb struct {
 	fence int64
 }
 
-func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, name, question string, do func(context.Context, *server.Guard, store.Record) error) error {
+// check refuses a verb that cannot be carried out, before anything is sent.
+func (v *keyVerb) check(args []string) ([]store.ID, error) {
 	ids, err := parseIDs(args)
 	if err == nil {
-		err = v.check(args)
+		err = v.verb.check(args)
 	}
 	if err == nil && v.fence != 0 && len(ids) != 1 {
 		err = errors.New("--fence is of one key: name one ID")
 	}
-	if _, bad := v.request(1, store.Cursor{}); err == nil {
-		err = bad
+	if err == nil {
+		_, err = v.request(1, store.Cursor{})
 	}
+	return ids, err
+}
+
+// decidedOn is the fence of the record that the decision was made for.
+func (v *keyVerb) decidedOn(r store.Record) int64 {
+	if v.fence != 0 {
+		return v.fence
+	}
+	return r.Fence
+}
+
+// A keyAction is the part of a verb that differs from other verbs on keys.
+type keyAction struct {
+	name, consequence string
+	allowed           func(store.Record) bool // in the state of the record
+	do                func(ctx context.Context, g *server.Guard, id store.ID, fence int64, by store.Audit) error
+}
+
+func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, x keyAction) error {
+	ids, err := v.check(args)
 	if err != nil {
 		return err
 	}
@@ -227,14 +104,34 @@ func (v *keyVerb) run(cmd *cobra.Command, a *app, args []string, name, question 
 	if err != nil {
 		return err
 	}
-	if v.fence != 0 {
-		records[0].Fence = v.fence
-	}
-	return apply(cmd.Context(), a, &v.verb, name, question, records, func(r store.Record) string { return r.ID.String() },
-		func(ctx context.Context, r store.Record) error { return refused(do(ctx, guard, r)) })
+	by := store.Audit{Actor: v.actor, Reason: v.reason}
+	return action[store.Record]{
+		name: x.name, consequence: x.consequence,
+		id: func(r store.Record) string { return r.ID.String() },
+		refuses: func(r store.Record) string {
+			if v.decidedOn(r) == r.Fence && x.allowed(r) {
+				return ""
+			}
+			return (&server.MovedOnError{ID: r.ID, State: r.State, Fence: r.Fence}).Error()
+		},
+		do: func(ctx context.Context, r store.Record) error {
+			return refused(x.do(ctx, guard, r.ID, v.decidedOn(r), by))
+		},
+	}.apply(cmd.Context(), a, &v.verb, records)
 }
 
-// refused makes a no of what the store says about one key.
+// isDead reports whether the owner's lease of a key in progress is over.
+func isDead(r store.Record) bool {
+	return r.State == store.StateInProgress && !r.LeaseUntil.After(r.Now)
+}
+
+func needsDecision(r store.Record) bool {
+	return r.State == store.StateUnknown || r.State == store.StateQuarantined || isDead(r)
+}
+
+func hasNoOwner(r store.Record) bool { return r.State != store.StateInProgress || isDead(r) }
+
+// refused turns the refusal of one key into the answer "no".
 func refused(err error) error {
 	var moved *server.MovedOnError
 	if errors.As(err, &moved) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrArgument) {
@@ -269,17 +166,19 @@ A key that has changed since it was read, or that is not at --fence, is refused 
 			if !ok {
 				return fmt.Errorf("--as %q is none of never-happened, run-again, abandoned", as)
 			}
-			question := "their next call runs again."
+			consequence := "their next call runs again."
 			if as == "abandoned" {
-				question = "they never run again, although their effect may have happened."
+				consequence = "they never run again, although their effect may have happened."
 			}
-			return v.run(cmd, a, args, "resolve", question, func(ctx context.Context, g *server.Guard, rec store.Record) error {
-				return g.Resolve(ctx, rec.ID, rec.Fence, r, store.Audit{Actor: v.actor, Reason: v.reason})
-			})
+			return v.run(cmd, a, args, keyAction{"resolve", consequence, needsDecision,
+				func(ctx context.Context, g *server.Guard, id store.ID, fence int64, by store.Audit) error {
+					return g.Resolve(ctx, id, fence, r, by)
+				}})
 		},
 	}
 	v.verb.flags(cmd, a)
-	v.keyFilter.flags(cmd)
+	v.keyFilter.flags(cmd, a)
+	cmd.ValidArgsFunction = a.completes(suggestKeys, 0)
 	cmd.Flags().StringVar(&as, "as", "", "the decision: never-happened, run-again or abandoned; required")
 	cmd.Flags().Int64Var(&v.fence, "fence", 0, "the fence of the record that the decision was made for; default: as it is now")
 	_ = cmd.RegisterFlagCompletionFunc("as", cobra.FixedCompletions([]string{"never-happened", "run-again", "abandoned"}, cobra.ShellCompDirectiveNoFileComp))
@@ -294,14 +193,15 @@ func newKeysForget(a *app) *cobra.Command {
 one had its effect. It is for keys of tests, and for requests to erase what is stored.`,
 		Example: "  fanonce keys forget --reason 'erasure request 4' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.run(cmd, a, args, "forget", "their next call runs, also if the effect has happened.",
-				func(ctx context.Context, g *server.Guard, rec store.Record) error {
-					return g.Forget(ctx, rec.ID, rec.Fence, store.Audit{Actor: v.actor, Reason: v.reason})
-				})
+			return v.run(cmd, a, args, keyAction{"forget", "their next call runs, also if the effect has happened.", hasNoOwner,
+				func(ctx context.Context, g *server.Guard, id store.ID, fence int64, by store.Audit) error {
+					return g.Forget(ctx, id, fence, by)
+				}})
 		},
 	}
 	v.verb.flags(cmd, a)
-	v.keyFilter.flags(cmd)
+	v.keyFilter.flags(cmd, a)
+	cmd.ValidArgsFunction = a.completes(suggestKeys, 0)
 	cmd.Flags().Int64Var(&v.fence, "fence", 0, "the fence of the record that the decision was made for; default: as it is now")
 	return cmd
 }

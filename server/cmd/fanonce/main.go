@@ -40,12 +40,12 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	// The second signal ends the process as usual.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.LookupEnv}
 	unhook := context.AfterFunc(ctx, func() {
 		stop()
-		_, _ = fmt.Fprintln(stderr, "fanonce: interrupted: ending what runs; interrupt again to stop at once")
+		a.announce("fanonce: interrupted: ending what runs; interrupt again to stop at once")
 	})
 	defer unhook() // an end without a signal ends ctx, too
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, environ: os.LookupEnv}
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(doubleDashes(root, args))

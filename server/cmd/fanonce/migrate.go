@@ -179,9 +179,8 @@ func moved(before version, dryRun bool) string {
 func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	p := a.progress()
-	p.say("migrating %s …", c.name)
-	defer p.end()
+	line := a.progress("migrating "+c.name, 0)
+	defer line.end()
 	if err := c.up(ctx, pool, a.schema); err != nil {
 		return fmt.Errorf("%s: nothing of it was changed: %w", c.name, err)
 	}

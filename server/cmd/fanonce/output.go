@@ -84,33 +84,3 @@ func stamp(t time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
-
-// A progress is one line on stderr that a long verb writes over. It is silent where stderr is no terminal.
-type progress struct {
-	w    io.Writer // nil: silent
-	last time.Time
-}
-
-func (a *app) progress() *progress {
-	if !isTerminal(a.stderr) {
-		return &progress{}
-	}
-	return &progress{w: a.stderr}
-}
-
-const progressEvery = 100 * time.Millisecond
-
-func (p *progress) say(format string, args ...any) {
-	if p.w == nil || time.Since(p.last) < progressEvery {
-		return
-	}
-	p.last = time.Now()
-	_, _ = fmt.Fprintf(p.w, "\r\x1b[K"+format, args...)
-}
-
-// end removes the line.
-func (p *progress) end() {
-	if p.w != nil {
-		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
-	}
-}

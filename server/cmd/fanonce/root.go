@@ -36,6 +36,7 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.schema, "schema", "", "Postgres schema of the tables; default: the search_path finds them")
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
+	a.completesFlag(root, "schema", suggestSchemas)
 	root.AddCommand(newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newOutbox(a), newSaga(a), newSweep(a))
 	return root
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 func newSaga(a *app) *cobra.Command {
@@ -22,17 +20,12 @@ func newSaga(a *app) *cobra.Command {
 The verbs here need no definition. Cancel, force-ok, force-rejected and force-undone must know the saga's plan: they
 are for a program of the service, with saga.NewOperator and its definitions.`,
 	})
-	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a),
-		newSagaVerb(a, "retry", "Set stuck sagas going again, in the direction that they had", "their calls are sent again, under the same keys.",
-			func(o *saga.Operator) sagaMove { return o.Retry }),
-		newSagaVerb(a, "retry-now", "Make sagas retry their waiting calls at once", "their waiting calls are sent now.",
-			func(o *saga.Operator) sagaMove { return o.RetryNow }),
-		newSagaVerb(a, "abandon", "End sagas where they stand: nothing more is done and nothing undone", "nothing more is done and nothing undone.",
-			func(o *saga.Operator) sagaMove { return o.Abandon }))
+	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a))
+	for _, x := range sagaVerbs {
+		cmd.AddCommand(newSagaVerb(a, x))
+	}
 	return cmd
 }
-
-type sagaMove func(context.Context, journal.ID, journal.Audit) (journal.Record, error)
 
 func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal, error) {
 	pool, err := a.pool(ctx)
@@ -209,6 +202,7 @@ func sagaAuditOf(entries []journal.AuditEntry) []auditRow {
 func newSagaShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show one saga: its status, its steps and its audit log", Args: takes(1, 1),
+		ValidArgsFunction: a.completes(suggestSagas, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err != nil {
@@ -264,6 +258,7 @@ func newSagaAudit(a *app) *cobra.Command {
 	var p page
 	cmd := &cobra.Command{
 		Use: "audit [ID]", Short: "Show who moved sagas, the youngest change first", Args: takes(0, 1),
+		ValidArgsFunction: a.completes(suggestSagas, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err := errors.Join(err, p.check()); err != nil {
@@ -285,81 +280,4 @@ func newSagaAudit(a *app) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
 	return cmd
-}
-
-func newSagaVerb(a *app, name, short, question string, move func(*saga.Operator) sagaMove) *cobra.Command {
-	v, f := &verb{}, &sagaFilter{}
-	cmd := &cobra.Command{
-		Use: name + " ID...", Short: short,
-		Example: "  fanonce saga " + name + " --reason 'the carrier is back' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b\n" +
-			"  fanonce saga " + name + " --all --name checkout --reason 'the carrier is back' --dry-run",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
-			if err == nil {
-				err = v.check(args)
-			}
-			if _, bad := f.request(1, journal.Cursor{}); err == nil {
-				err = bad
-			}
-			if err != nil {
-				return err
-			}
-			o, j, err := a.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer j.Close()
-			records, err := a.sagas(cmd.Context(), o, v, f, ids)
-			if err != nil {
-				return err
-			}
-			return apply(cmd.Context(), a, v, name, question, records, func(r journal.Record) string { return r.ID.String() },
-				func(ctx context.Context, r journal.Record) error {
-					_, err := move(o)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
-					if errors.Is(err, saga.ErrConflict) || errors.Is(err, journal.ErrNotFound) || errors.Is(err, journal.ErrCorrupt) {
-						return no("%s", strings.TrimPrefix(err.Error(), "saga: "))
-					}
-					return err
-				})
-		},
-	}
-	v.flags(cmd, a)
-	f.flags(cmd)
-	return cmd
-}
-
-// sagas reads the sagas that a verb is for.
-func (a *app) sagas(ctx context.Context, o *saga.Operator, v *verb, f *sagaFilter, ids []store.ID) ([]journal.Record, error) {
-	var out []journal.Record
-	for _, id := range ids {
-		one, cancel := a.bounded(ctx)
-		r, err := o.Lookup(one, journal.ID(id))
-		cancel()
-		if errors.Is(err, journal.ErrNotFound) {
-			return nil, no("no saga has the ID %s", journal.ID(id))
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	for at := (journal.Cursor{}); v.all && len(out) < v.most; {
-		req, err := f.request(min(maxPage, v.most-len(out)), at)
-		if err != nil {
-			return nil, err
-		}
-		one, cancel := a.bounded(ctx)
-		records, err := o.List(one, req)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, records...)
-		if len(records) < req.Limit {
-			break
-		}
-		last := records[len(records)-1]
-		at = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
-	}
-	return out, nil
 }

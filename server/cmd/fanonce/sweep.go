@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -90,8 +91,11 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 		return 0, err
 	}
 	defer end()
-	line := a.progress()
+	line := a.progress("sweep of "+name, 0)
 	defer line.end()
+	if !a.json {
+		line.of(a.expected(ctx, name))
+	}
 	for ctx.Err() == nil {
 		var n int
 		// An interrupt must not hide what the last batch did.
@@ -106,9 +110,34 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 		if n < sweepBatch {
 			break
 		}
-		line.say("swept %d %s", deleted, name)
+		line.set(deleted)
 	}
 	return deleted, nil
+}
+
+// expected is how many rows a sweep is going to delete. It counts the first of them, and asks the planner about many.
+// A sweep does without the number: 0 if it cannot be had.
+func (a *app) expected(ctx context.Context, name string) (n int64, about bool) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	n, err := a.countExpired(ctx, a.opened, name, 0)
+	if err != nil {
+		return 0, false
+	}
+	if n < manyRows {
+		return n, false
+	}
+	var plan []struct {
+		Plan struct {
+			Rows float64 `json:"Plan Rows"`
+		}
+	}
+	e := expired[name]
+	explain := fmt.Sprintf("explain (format json) select from %s where %s", qualified(a.schema, e.table), e.rows)
+	if err := a.opened.QueryRow(ctx, explain, time.Duration(0)).Scan(&plan); err != nil || len(plan) == 0 {
+		return 0, false
+	}
+	return max(n, int64(plan[0].Plan.Rows)), true
 }
 
 // sweeper returns the sweep of a component.

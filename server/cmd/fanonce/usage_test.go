@@ -69,3 +69,54 @@ func TestUsage(t *testing.T) {
 		})
 	}
 }
+
+// Each command answers by its exit code as --help says it.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	id := unknownKeys(t, url, "k-1")[0]
+	stuck := stuckSagas(t, url, "s-1")[0]
+	const nobody = "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b"
+	yes := " --yes --reason r "
+	for _, tt := range []struct {
+		args string
+		want int
+	}{
+		{"key new", 0},
+		{"key verify k", 0},
+		{"key verify a,b", 1},
+		{"migrate status", 0},
+		{"migrate up --dry-run", 0},
+		{"migrate status --schema nowhere", 1},
+		{"migrate up --schema nowhere", 2},
+		{"doctor --component keys --schema nowhere", 1},
+		{"doctor --list", 0},
+		{"doctor --role nobody", 2},
+		{"keys list", 0},
+		{"keys list --schema nowhere", 2},
+		{"keys show " + id, 0},
+		{"keys show " + nobody, 1},
+		{"keys resolve --as run-again --dry-run " + id, 0},
+		{"keys resolve --as run-again" + yes + nobody, 1},
+		{"keys forget --reason r " + id, 2}, // nobody can confirm
+		{"keys forget" + yes + "--fence 9 " + id, 1},
+		{"saga list", 0},
+		{"saga show " + nobody, 1},
+		{"saga retry --dry-run " + stuck, 0},
+		{"saga retry-now" + yes + stuck, 1},
+		{"saga list --status completed", 2},
+		{"outbox stats", 0},
+		{"outbox list --limit 1001", 2},
+		{"sweep --dry-run", 0},
+		{"sweep --timeout -1s", 2},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			r := on(t, url, strings.Fields(tt.args)...).requireCode(t, tt.want)
+			if tt.want == 2 {
+				require.Empty(t, r.stdout)
+				require.NotEmpty(t, r.stderr)
+			}
+		})
+	}
+}

@@ -65,42 +65,34 @@ type verbOut struct {
 	Actor   string   `json:"actor"`
 	Matched int      `json:"matched"`
 	Done    int      `json:"done"`
-	Refused []string `json:"refused"` // IDs that moved on, are gone, or do not allow the verb
+	Refused []string `json:"refused"` // IDs that moved on, are gone, or do not allow the verb; of --dry-run: that do not now
+}
+
+// An action is a verb for targets of one kind.
+type action[T any] struct {
+	name        string
+	consequence string // what the person confirms
+	id          func(T) string
+	// refuses says why the verb would be refused for a target as it was read; "": it would not.
+	refuses func(T) string
+	do      func(context.Context, T) error
 }
 
 // apply carries a verb out, for one target after the other. Each is one transaction. An interrupt lets the running one end,
 // and begins no other.
-func apply[T any](ctx context.Context, a *app, v *verb, name, question string, targets []T,
-	id func(T) string, do func(context.Context, T) error,
-) error {
-	out := verbOut{Verb: name, DryRun: v.dryRun, Actor: v.actor, Matched: len(targets), Refused: []string{}}
+func (x action[T]) apply(ctx context.Context, a *app, v *verb, targets []T) error {
+	out := verbOut{Verb: x.name, DryRun: v.dryRun, Actor: v.actor, Matched: len(targets), Refused: []string{}}
 	if len(targets) > 0 && !v.dryRun {
-		if err := a.confirm(v.yes, fmt.Sprintf("%s %d: %s As %s.", name, len(targets), question, v.actor)); err != nil {
+		if err := a.confirm(v.yes, fmt.Sprintf("%s %d: %s As %s.", x.name, len(targets), x.consequence, v.actor)); err != nil {
 			return err
 		}
 	}
-	line := a.progress()
 	var failed error
-	for _, t := range targets {
-		if v.dryRun || ctx.Err() != nil {
-			break
-		}
-		line.say("%s: %d of %d", name, out.Done, len(targets))
-		// An interrupt must not leave a change of unknown fate.
-		err := a.whole(ctx, func(ctx context.Context) error { return do(ctx, t) })
-		switch {
-		case err == nil:
-			out.Done++
-		case errors.Is(err, errNo):
-			out.Refused = append(out.Refused, id(t)+": "+oneLine(err.Error()))
-		default:
-			failed = fmt.Errorf("%s of %s: %w", name, id(t), err)
-		}
-		if failed != nil {
-			break
-		}
+	if v.dryRun {
+		x.foresee(&out, targets)
+	} else {
+		failed = x.carryOut(ctx, a, &out, targets)
 	}
-	line.end()
 	if err := a.printVerb(&out); err != nil {
 		return err
 	}
@@ -108,9 +100,43 @@ func apply[T any](ctx context.Context, a *app, v *verb, name, question string, t
 	case failed != nil:
 		return failed
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: %s is done for %d of %d", name, out.Done, out.Matched)
+		return fmt.Errorf("interrupted: %s is done for %d of %d", x.name, out.Done, out.Matched)
+	case len(out.Refused) > 0 && v.dryRun:
+		return no("%d of %d would be refused", len(out.Refused), out.Matched)
 	case len(out.Refused) > 0:
 		return no("%d of %d were refused", len(out.Refused), out.Matched)
+	}
+	return nil
+}
+
+// foresee says which targets would be refused as they were read. They may change until the verb is carried out.
+func (x action[T]) foresee(out *verbOut, targets []T) {
+	for _, t := range targets {
+		if why := x.refuses(t); why != "" {
+			out.Refused = append(out.Refused, x.id(t)+": "+why)
+		}
+	}
+}
+
+// carryOut changes the targets until one fails or ctx ends. A target that is refused does not end it.
+func (x action[T]) carryOut(ctx context.Context, a *app, out *verbOut, targets []T) error {
+	line := a.progress(out.Verb, int64(len(targets)))
+	defer line.end()
+	for i, t := range targets {
+		if ctx.Err() != nil {
+			return nil
+		}
+		line.set(int64(i))
+		// An interrupt must not leave a change of unknown fate.
+		err := a.whole(ctx, func(ctx context.Context) error { return x.do(ctx, t) })
+		switch {
+		case err == nil:
+			out.Done++
+		case errors.Is(err, errNo):
+			out.Refused = append(out.Refused, x.id(t)+": "+oneLine(err.Error()))
+		default:
+			return fmt.Errorf("%s of %s: %w", out.Verb, x.id(t), err)
+		}
 	}
 	return nil
 }
@@ -132,7 +158,7 @@ func (a *app) printVerb(out *verbOut) error {
 		}
 	}
 	if out.DryRun {
-		_, err := fmt.Fprintf(a.stdout, "would %s %d; nothing was changed\n", out.Verb, out.Matched)
+		_, err := fmt.Fprintf(a.stdout, "would %s %d of %d; nothing was changed\n", out.Verb, out.Matched-len(out.Refused), out.Matched)
 		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s: done for %d of %d, as %s\n", out.Verb, out.Done, out.Matched, printable(out.Actor))

@@ -61,6 +61,8 @@ func TestKeys(t *testing.T) {
 	dry := parse[verdict](t, on(t, url, append(resolve, "--dry-run", "--all")...).requireCode(t, 0))
 	require.Equal(t, verdict{Verb: "resolve", Actor: dry.Actor, DryRun: true, Matched: 3, Refused: []string{}}, dry)
 	require.Regexp(t, "^ann@.", dry.Actor)
+	foreseen := parse[verdict](t, on(t, url, append(resolve, "--dry-run", "--fence", "7", ids[0])...).requireCode(t, 1))
+	require.Contains(t, foreseen.Refused[0], "has moved on: it is unknown, with fence 1")
 	r := on(t, url, append(resolve, ids[0])...).requireCode(t, 2)
 	require.Contains(t, r.stderr, "add --yes")
 	r = on(t, url, append(resolve, "--yes", "--fence", "7", ids[0])...).requireCode(t, 1)
@@ -75,6 +77,10 @@ func TestKeys(t *testing.T) {
 	}](t, on(t, url, "keys", "show", ids[0], "--json").requireCode(t, 0))
 	require.Equal(t, "released", shown.Key["state"])
 	require.Equal(t, "bob", shown.Audit[0]["actor"])
+	r = on(t, url, "keys", "resolve", "--as", "run-again", "--dry-run", ids[0], ids[1]).requireCode(t, 1)
+	require.Contains(t, r.stdout, "refused "+ids[0]+": server: key "+ids[0]+" has moved on: it is released")
+	require.Contains(t, r.stdout, "would resolve 1 of 2; nothing was changed")
+	on(t, url, "keys", "forget", "--dry-run", ids[0]).requireCode(t, 0)
 	done = parse[verdict](t, on(t, url, append(resolve, "--yes", "--all", "--route", "shop:charge")...).requireCode(t, 0))
 	require.Equal(t, 2, done.Done)
 	forgotten := parse[verdict](t, on(t, url, "keys", "forget", "--yes", "--reason", "a test", "--json", ids[1]).requireCode(t, 0))
@@ -112,6 +118,8 @@ func TestSaga(t *testing.T) {
 	on(t, url, "saga", "retry", "--reason", "the carrier is back", "--yes", ids[0]).requireCode(t, 0)
 	again := parse[verdict](t, on(t, url, "saga", "retry", "--reason", "again", "--yes", "--json", ids[0]).requireCode(t, 1))
 	require.Len(t, again.Refused, 1)
+	r := on(t, url, "saga", "retry", "--dry-run", ids[0], ids[1]).requireCode(t, 1)
+	require.Contains(t, r.stdout, "refused "+ids[0]+": it is running")
 	on(t, url, "saga", "abandon", "--reason", "done by hand", "--yes", "--all").requireCode(t, 0)
 	on(t, url, "saga", "retry-now", "--reason", "nothing waits", "--yes", ids[1]).requireCode(t, 1)
 
@@ -173,6 +181,17 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, 10, left)
 }
 
+// requireWaiting returns once a session of the database waits for a lock.
+func requireWaiting(t *testing.T, url string) {
+	t.Helper()
+	watch := dial(t, url)
+	require.Eventually(t, func() bool {
+		var waits int
+		err := watch.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()").Scan(&waits)
+		return err == nil && waits > 0
+	}, patience, time.Millisecond)
+}
+
 // interrupt starts the program, which meets a lock of holder, sends SIGINT, and ends the lock once the process knows of
 // the signal. It returns the output, and the rest of stderr.
 func interrupt(t *testing.T, url, lock string, args ...string) (out result, last string) {
@@ -184,12 +203,7 @@ func interrupt(t *testing.T, url, lock string, args ...string) (out result, last
 	require.NoError(t, err)
 	stderr := bufio.NewReader(pipe)
 	require.NoError(t, cmd.Start())
-	watch := dial(t, url)
-	require.Eventually(t, func() bool {
-		var waits int
-		err := watch.QueryRow(t.Context(), "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()").Scan(&waits)
-		return err == nil && waits > 0
-	}, patience, time.Millisecond)
+	requireWaiting(t, url)
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	line, err := stderr.ReadString('\n')
 	require.NoError(t, err)
