@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,4 +70,56 @@ func TestStore_inABubble(t *testing.T) {
 // Break implements [servertest.Breaker].
 func (c *counts) Break(ctx context.Context, failure error) error {
 	return memstore.Tx(ctx).Fail(failure)
+}
+
+// setup returns a store whose clock can stand still, and its reader.
+func setup(tb testing.TB, of func(*memstore.Store) store.Reader) servertest.ReaderSetup {
+	var stopped atomic.Pointer[time.Time]
+	s, err := memstore.NewWith(memstore.Config{Now: func() time.Time {
+		if at := stopped.Load(); at != nil {
+			return *at
+		}
+		return time.Now()
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return servertest.ReaderSetup{Store: s, Reader: of(s), SameTime: func(claim func() []store.ID) {
+		now := time.Now()
+		stopped.Store(&now)
+		defer stopped.Store(nil)
+		claim()
+	}}
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup { return setup(tb, (*memstore.Store).Reader) })
+}
+
+// readerless hides the reader of the store, and the numbers of its log.
+type readerless struct{ store.Store }
+
+func (s readerless) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error) {
+	log, err := s.Store.AuditLog(ctx, id, limit)
+	for i := range log {
+		log[i].Number = 0
+	}
+	return log, err
+}
+
+// The reader over the methods of any store keeps the same rules.
+func TestReader_ofAnyStore(t *testing.T) {
+	t.Parallel()
+	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup {
+		made := setup(tb, func(s *memstore.Store) store.Reader {
+			r, err := store.ReaderOf(readerless{s})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return r
+		})
+		made.Generic = true
+		return made
+	})
 }

@@ -13,6 +13,15 @@ import (
 
 // List implements [store.OperatorStore]. It waits for no transaction.
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	found, err := s.list(ctx, req)
+	for i := range found {
+		found[i].Answer = store.Answer{}
+	}
+	return found, err
+}
+
+// list is List with the answers.
+func (s *Store) list(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if req.Limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
 	}
@@ -25,9 +34,7 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	var found []store.Record
 	for _, r := range s.records {
 		if listed(r, req, s.dead[r.ID], now) {
-			r = shown(r, now)
-			r.Answer = store.Answer{}
-			found = append(found, r)
+			found = append(found, shown(r, now))
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Record) int { return compare(cursor(a), cursor(b)) })

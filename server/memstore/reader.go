@@ -27,7 +27,7 @@ func (r reader) List(ctx context.Context, req store.ListRequest) ([]store.Record
 	if err := req.CheckRead(); err != nil {
 		return nil, err
 	}
-	found, err := r.s.List(ctx, req)
+	found, err := r.s.list(ctx, req)
 	for i := range found {
 		found[i] = found[i].Public()
 	}

@@ -30,6 +30,10 @@ type check struct {
 	watches store.WatchStore     // nil outside the rules of watching
 	plans   store.OneCommitStore // nil outside the rules of plans
 	effects Effects
+
+	reader   store.Reader // of store; nil outside the rules of readers
+	sameTime func(claim func() []store.ID)
+	generic  bool // see [ReaderSetup]
 	// expiring makes the records of claimNew, claimDead and cancel past their
 	// retention at once.
 	expiring bool

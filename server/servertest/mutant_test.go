@@ -15,8 +15,9 @@ import (
 // method.
 type mutant struct {
 	*memstore.Store
-	skew   atomic.Int64 // the time by which the store's clock is ahead
-	marred counts       // the effects, and their defects
+	skew   atomic.Int64              // the time by which the store's clock is ahead
+	still  atomic.Pointer[time.Time] // the time of a clock that stands still; nil: it goes on
+	marred counts                    // the effects, and their defects
 
 	claim      func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error)
 	takeOver   func(ctx context.Context, req store.ClaimRequest, from int64) (store.Record, bool, error)
@@ -35,13 +36,19 @@ type mutant struct {
 	auditLog   func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error)
 	plan       func() store.Plan
 	watch      func(id store.ID, fence int64) (ended <-chan struct{}, stop func())
+	read       func(r *mutantReader)             // changes the reader
 	show       func(r store.Record) store.Record // changes every record that a method returns
 }
 
 func newMutant(tb testing.TB) *mutant {
 	m := &mutant{marred: counts{n: make(map[store.ID]int)}}
 	s, err := memstore.NewWith(memstore.Config{
-		Now:         func() time.Time { return time.Now().Add(time.Duration(m.skew.Load())) },
+		Now: func() time.Time {
+			if at := m.still.Load(); at != nil {
+				return *at
+			}
+			return time.Now().Add(time.Duration(m.skew.Load()))
+		},
 		LockTimeout: time.Second,
 	})
 	if err != nil {

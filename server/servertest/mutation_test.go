@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var allRules = slices.Concat(rules, txRules, planRules, watchRules)
+var allRules = slices.Concat(rules, txRules, planRules, watchRules, readerRules)
 
 // TestRules_healthy is the control: the store under the mutants breaks no rule.
 func TestRules_healthy(t *testing.T) {
@@ -16,7 +16,7 @@ func TestRules_healthy(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMutant(t)
-			r := watch(l, &check{TB: t, store: m, txs: m, watches: m, plans: m, effects: &m.marred})
+			r := watch(l, m.check(t))
 			if r.Failed() {
 				t.Errorf("a healthy store broke the rule:\n%s", r.report())
 			}
@@ -33,10 +33,16 @@ func TestRules_inABubble(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				m := newMutant(t)
-				l.holds(&check{TB: t, store: m, txs: m, watches: m, plans: m, effects: &m.marred})
+				l.holds(m.check(t))
 			})
 		})
 	}
+}
+
+func (m *mutant) check(tb testing.TB) *check {
+	c := newReaderCheck(tb, ReaderSetup{Store: m, Reader: m.reader(), SameTime: m.sameTime})
+	c.txs, c.watches, c.plans, c.effects = m, m, m, &m.marred
+	return c
 }
 
 const tries = 100
@@ -76,7 +82,9 @@ func TestRules_eachBites(t *testing.T) {
 func try(tb testing.TB, d defect, l rule) *recorder {
 	m := newMutant(tb)
 	d.mar(m)
-	return watch(l, &check{TB: tb, store: m, txs: m, watches: m, plans: m, effects: &m.marred, patience: 300 * time.Millisecond})
+	c := m.check(tb)
+	c.patience = 300 * time.Millisecond
+	return watch(l, c)
 }
 
 func ruleNamed(t *testing.T, name string) rule {

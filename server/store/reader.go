@@ -27,10 +27,11 @@ type Reader interface {
 
 	// List is that of [OperatorStore], for unknown and quarantined keys, for dead letters, and for the children of a
 	// record: only requests that have States of these two, DeadLetters or a Parent. Other requests are an [ErrArgument].
-	// Without an index of children a request with a Parent may be an [ErrNoIndex].
+	// Without an index of children a request with a Parent may be an [ErrNoIndex]. Each record has the Status of its
+	// Answer.
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
-	// Browse returns at most req.Limit records of any state that match, the youngest first.
+	// Browse returns at most req.Limit records of any state that match, the youngest first by CreatedAt and then ID.
 	Browse(ctx context.Context, req BrowseRequest) ([]Record, error)
 
 	// Attention is that of [OperatorStore].

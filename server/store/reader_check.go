@@ -59,6 +59,8 @@ func (r ListRequest) CheckRead() error {
 		return fmt.Errorf("%w: Running %v is negative", ErrArgument, r.Running)
 	case r.Effect > Opaque:
 		return fmt.Errorf("%w: Effect %d", ErrArgument, r.Effect)
+	case r.Parent != ID{} && r.DeadLetters:
+		return fmt.Errorf("%w: both DeadLetters and a Parent", ErrArgument)
 	case r.Parent != ID{} || r.DeadLetters:
 		return checkStates(r.States)
 	case len(r.States) == 0:

@@ -24,6 +24,7 @@ const (
 //   - Each answer takes at most two seconds, or is an [ErrTooSlow].
 //   - Browse reads the window from its oldest record with [OperatorStore].List. A window with more than 10,000 records
 //     that match is an [ErrNoIndex]. The zero From is an hour before now by this process's clock.
+//   - The records of lists have no Status of an Answer, because [OperatorStore].List leaves out the answers.
 //   - Estimate is [Store].Stats. So Young counts all records, and SweepLag is 0.
 //   - AuditPage reads the youngest 10,000 entries. An older page is an [ErrNoIndex]. If the store does not number its
 //     entries, the numbers are made of their times.
