@@ -1,0 +1,156 @@
+package draw
+
+import (
+	"fmt"
+	"html/template"
+)
+
+// A Step is one box of a [Graph].
+type Step struct {
+	Name  string
+	After []string // the names of the steps that it waits for; an unknown name does not count
+	Pivot bool     // the saga does not go back past it
+	// State is a word such as "completed", for the class and the color. Text is the line that shows it, such as
+	// "completed, 2 attempts". The empty Text shows State.
+	State, Text string
+	// Undo and UndoText are the same of the step's undo. Without an Undo the line is left out.
+	Undo, UndoText string
+	Href           string // of the step; empty: no link
+}
+
+// A Graph is the picture of a saga's steps. Each step is below the steps that it waits for. The zero Graph is empty.
+type Graph struct {
+	Title         string
+	Width, Height int // in pixels
+	Boxes         []Box
+	Edges         []Edge
+}
+
+// A Box is a placed [Step]. X and Y are its upper left corner.
+type Box struct {
+	Step
+	X, Y, Width, Height int
+	Lines               []string // the name, in at most two lines
+}
+
+// An Edge is a line from one box, or place between boxes, to the next row.
+type Edge struct{ X1, Y1, X2, Y2 int }
+
+// The sizes of a graph. Two boxes side by side fit a screen of 375 pixels.
+const (
+	boxWidth   = 160
+	boxHeight  = 76
+	laneWidth  = 10 // of an edge that passes a row
+	gapX, gapY = 12, 36
+	margin     = 2
+	nameRunes  = 21 // that fit a line of a box
+	perRow     = 2  // boxes
+)
+
+// NewGraph places the steps, which are usually in the order of the plan. A row has at most two boxes. It accepts any steps: of two
+// steps with one name the first is meant, and an edge that would close a cycle is left out.
+func NewGraph(title string, steps []Step) Graph {
+	g := Graph{Title: title}
+	if len(steps) == 0 {
+		return g
+	}
+	l := newLayout(steps)
+	l.reduceCrossings()
+	l.place(&g, steps)
+	return g
+}
+
+// SVG returns the picture. Each box has the class "step", and one of its state, such as "state-completed"; "pivot" is the
+// class of a pivot.
+func (g Graph) SVG() template.HTML {
+	links := false
+	for _, b := range g.Boxes {
+		links = links || b.Href != ""
+	}
+	var w writer
+	w.root("draw graph", num(g.Width), num(g.Height), g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
+	for _, e := range g.Edges {
+		if e.X1 == e.X2 {
+			w.empty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dV%d", e.X1, e.Y1, e.Y2))
+			continue
+		}
+		mid := (e.Y1 + e.Y2) / 2
+		w.empty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dC%d %d %d %d %d %d", e.X1, e.Y1, e.X1, mid, e.X2, mid, e.X2, e.Y2))
+	}
+	for _, b := range g.Boxes {
+		b.write(&w)
+	}
+	return w.done()
+}
+
+func (b Box) write(w *writer) {
+	classes := "step " + class("state-", b.State)
+	if b.Pivot {
+		classes += " pivot"
+	}
+	if b.Href != "" {
+		w.open("a", "href", b.Href)
+	}
+	w.open("g", "class", classes)
+	w.text("title", b.alternative())
+	w.empty("rect", "x", num(b.X), "y", num(b.Y), "width", num(b.Width), "height", num(b.Height), "rx", "6")
+	y := b.Y + 17
+	for _, line := range b.Lines {
+		w.text("text", line, "class", "name", "x", num(b.X+8), "y", num(y))
+		y += 14
+	}
+	text := b.words()
+	if b.Pivot {
+		text += " · pivot"
+	}
+	w.text("text", short(text, nameRunes+1), "class", "state", "x", num(b.X+8), "y", num(b.Y+50))
+	if b.Undo != "" {
+		w.text("text", short("undo "+b.undoWords(), nameRunes+1), "class", "undo "+class("undo-", b.Undo), "x", num(b.X+8), "y", num(b.Y+66))
+	}
+	w.close("g")
+	if b.Href != "" {
+		w.close("a")
+	}
+}
+
+func (s Step) words() string {
+	if s.Text != "" {
+		return s.Text
+	}
+	return s.State
+}
+
+func (s Step) undoWords() string {
+	if s.UndoText != "" {
+		return s.UndoText
+	}
+	return s.Undo
+}
+
+// alternative is the text of a step for people who do not see the picture.
+func (s Step) alternative() string {
+	text := s.Name + ": " + s.words()
+	if s.Undo != "" {
+		text += ", undo " + s.undoWords()
+	}
+	if s.Pivot {
+		text += ", pivot"
+	}
+	return text
+}
+
+// nameLines returns a name in at most two lines. It breaks after the last dot that fits the first line, else anywhere.
+func nameLines(name string) []string {
+	runes := []rune(name)
+	if len(runes) <= nameRunes {
+		return []string{name}
+	}
+	at := nameRunes
+	for i := nameRunes - 1; i > 0; i-- {
+		if runes[i] == '.' {
+			at = i + 1
+			break
+		}
+	}
+	return []string{string(runes[:at]), short(string(runes[at:]), nameRunes)}
+}
