@@ -1,0 +1,118 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// auditData is one page of the audit log of one source, the youngest first.
+type auditData struct {
+	Source  string
+	Sources []string
+	Actor   string
+	Lines   []auditLine
+	First   bool
+	Next    string
+	Failure string
+}
+
+func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	d := auditData{Source: q.Get("in"), Actor: q.Get("actor"), First: q.Get("page") == ""}
+	before, err := strconv.ParseInt(q.Get("page"), 10, 64)
+	if !d.First && (err != nil || before < 1) || !oneLine(d.Actor, store.MaxActorBytes) {
+		c.fail(w, r, http.StatusBadRequest, "The address of this page is damaged: begin at the first page.")
+		return
+	}
+	for i := range c.cfg.Stores {
+		d.Sources = append(d.Sources, c.cfg.Stores[i].Name)
+	}
+	for i := range c.cfg.Sagas {
+		d.Sources = append(d.Sources, c.cfg.Sagas[i].Name)
+	}
+	if d.Source == "" {
+		d.Source = d.Sources[0]
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	var found bool
+	if d.Lines, found, err = c.auditOf(ctx, d.Source, d.Actor, before); !found {
+		c.fail(w, r, http.StatusNotFound, "The console has no such source.")
+		return
+	}
+	d.Failure = explain(err)
+	if n := len(d.Lines); n == pageRows && d.Lines[n-1].Number > 0 {
+		d.Next = c.cfg.Prefix + "/audit?" + url.Values{
+			"in": {d.Source}, "actor": {d.Actor}, "page": {strconv.FormatInt(d.Lines[n-1].Number, 10)},
+		}.Encode()
+	}
+	c.render(w, r, http.StatusOK, "audit", page{Title: "Audit", Nav: "audit", Live: true, Data: &d})
+}
+
+// auditOf reads one page of the audit log of a store or a journal. found is false if there is no such source.
+func (c *Console) auditOf(ctx context.Context, source, actor string, before int64) (lines []auditLine, found bool, err error) {
+	if s, ok := c.store(source); ok {
+		entries, err := s.Reader.AuditPage(ctx, store.AuditRequest{Actor: actor, Before: before, Limit: pageRows})
+		return c.keyAudit(source, entries), true, err
+	}
+	if s, ok := c.journal(source); ok {
+		entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{Actor: actor, Before: before, Limit: pageRows})
+		return c.sagaAudit(source, entries), true, err
+	}
+	return nil, false, nil
+}
+
+// sagaAudit is the audit log of a journal, as a page shows it.
+func (c *Console) sagaAudit(source string, entries []journal.AuditEntry) []auditLine {
+	lines := make([]auditLine, len(entries))
+	for i, e := range entries {
+		lines[i] = auditLine{
+			Number: e.Number, At: e.At, Source: source, ID: e.ID.String(), Link: c.link("/saga", source, e.ID.String()),
+			Verb: string(e.Verb), Step: e.Step, Actor: e.Actor, Reason: e.Reason, From: e.From.String(), To: e.To.String(), Fence: e.Fence,
+		}
+	}
+	return lines
+}
+
+// journal returns the journal of that name, or the first one if the name is empty.
+func (c *Console) journal(name string) (*Sagas, bool) {
+	for i := range c.cfg.Sagas {
+		if name == "" || c.cfg.Sagas[i].Name == name {
+			return &c.cfg.Sagas[i], true
+		}
+	}
+	return nil, false
+}
+
+// An auditLine is one line of an audit log, of keys or of sagas.
+type auditLine struct {
+	Number        int64
+	At            time.Time
+	Source        string
+	ID, Link      string
+	Verb, Step    string
+	Actor, Reason string
+	From, To      string
+	Fence         int64
+}
+
+// keyAudit is the audit log of a store, as a page shows it.
+func (c *Console) keyAudit(source string, entries []store.AuditEntry) []auditLine {
+	lines := make([]auditLine, len(entries))
+	for i, e := range entries {
+		lines[i] = auditLine{
+			Number: e.Number, At: e.At, Source: source, ID: e.ID.String(), Link: c.link("/key", source, e.ID.String()),
+			Verb: string(e.Verb), Actor: e.Actor, Reason: e.Reason, From: e.From.String(), To: "forgotten", Fence: e.Fence,
+		}
+		if e.To != 0 {
+			lines[i].To = e.To.String()
+		}
+	}
+	return lines
+}

@@ -1,0 +1,66 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConsole_pages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.site(t)
+	for _, tt := range []struct{ at, want string }{
+		{"/", "unknown key"},
+		{"/", `href="/ops/keys?in=orders&amp;state=unknown"`},
+		{"/keys", "a0000000"},
+		{"/keys?state=any", "charge completed"},
+		{"/key?in=orders&id=" + f.ids["completed"].String(), "First claim"},
+		{"/key?in=orders&id=" + f.ids["unknown"].String(), "It never happened"},
+		{"/messages", "charge letter"},
+		{"/audit", "Nobody has changed anything"},
+		{"/help", "Keyboard"},
+		{"/asset/console.css", "color-scheme"},
+		{"/asset/console.js", "keydown"},
+		{"/asset/icon.svg", "<svg"},
+	} {
+		a := s.get(tt.at)
+		require.Equal(t, http.StatusOK, a.Code, "%s: %s", tt.at, a.Body)
+		require.Contains(t, a.Body.String(), tt.want, tt.at)
+	}
+}
+
+func TestConsole_noSuchPage(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t).site(t)
+	for _, at := range []string{"/nothing", "/keys/", "//keys", "/asset/none.js", "/asset/..", "/keys?in=none", "/key?in=orders&id=x", "/key?in=none", "/outbox", "/audit?in=none", "/id/x"} {
+		require.GreaterOrEqual(t, s.get(at).Code, 400, at)
+	}
+	require.Equal(t, http.StatusNotFound, s.send(httptest.NewRequest(http.MethodGet, "/opsy", nil)).Code)
+	require.Equal(t, http.StatusNotFound, s.send(httptest.NewRequest(http.MethodGet, "/", nil)).Code)
+	a := s.send(httptest.NewRequest(http.MethodGet, "/ops", nil))
+	require.Equal(t, "/ops/", a.Header().Get("Location"))
+}
+
+// A page shows neither a body nor a memo.
+func TestConsole_bodiesStaySealed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.site(t)
+	for _, at := range []string{"/", "/keys?state=completed", "/key?in=orders&id=" + f.ids["completed"].String()} {
+		require.NotContains(t, s.get(at).Body.String(), "secret body", at)
+	}
+}
+
+// The title of a page is in the history of a browser.
+func TestConsole_titlesAreConstant(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.site(t)
+	a := s.get("/key?in=orders&id=" + f.ids["completed"].String()).Body.String()
+	title := a[strings.Index(a, "<title>"):strings.Index(a, "</title>")]
+	require.Equal(t, "<title>Key · fanonce", title)
+}

@@ -1,0 +1,135 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// auditRows is how many lines of the audit log the page of one key or saga has.
+const auditRows = 50
+
+// keyData is the page of one key. No part of a body or a memo is in it.
+type keyData struct {
+	Source   string
+	ID       string
+	Row      *keyRow // nil: there is no record
+	Timeline []moment
+	Audit    []auditLine
+	Recorded bool // the events of a process are in the timeline
+	Replays  int
+	Failure  string
+	Verbs    []verbChoice
+}
+
+// A moment is one line of a timeline.
+type moment struct {
+	At     time.Time
+	Kind   string // for its mark: record, event, audit or future
+	What   string
+	Detail string
+}
+
+func (c *Console) key(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s, ok := c.store(q.Get("in"))
+	id, err := store.ParseID(q.Get("id"))
+	if !ok || err != nil {
+		c.fail(w, r, http.StatusNotFound, "The console has no such store, or the address names no ID.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	d := keyData{Source: s.Name, ID: id.String(), Recorded: s.Recorder != nil, Replays: s.Recorder.replays(id)}
+	status := http.StatusOK
+	rec, err := s.Reader.Show(ctx, id)
+	switch {
+	case err == nil:
+		d.Row = &keyRow{rec, s.Name}
+	case errors.Is(err, store.ErrNotFound):
+		status = http.StatusNotFound
+	default:
+		status, d.Failure = http.StatusServiceUnavailable, explain(err)
+	}
+	entries, err := s.Reader.AuditPage(ctx, store.AuditRequest{ID: id, Limit: auditRows})
+	if err != nil {
+		d.Failure = cmp.Or(d.Failure, explain(err))
+	}
+	d.Audit = c.keyAudit(s.Name, entries)
+	d.Timeline = timelineOf(d.Row, s.Recorder.events(id), entries)
+	if d.Row != nil && s.Guard != nil && userOf(r).Role == Operator {
+		d.Verbs = keyVerbsFor(d.Row)
+	}
+	c.render(w, r, status, "key", page{Title: "Key", Nav: "keys", Live: true, Data: &d})
+}
+
+// timelineOf is everything that is known of a key, in the order of time.
+func timelineOf(row *keyRow, events []recorded, audit []store.AuditEntry) []moment {
+	var all []moment
+	if row != nil {
+		all = recordMoments(row)
+	}
+	for _, e := range events {
+		all = append(all, eventMoment(e))
+	}
+	for _, a := range audit {
+		to := "forgotten"
+		if a.To != 0 {
+			to = spaced(a.To.String())
+		}
+		all = append(all, moment{a.At, "audit", string(a.Verb) + " by " + a.Actor, spaced(a.From.String()) + " → " + to})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// recordMoments are the times that the record itself has.
+func recordMoments(k *keyRow) []moment {
+	var all []moment
+	add := func(at time.Time, past, future, detail string) {
+		switch {
+		case at.IsZero():
+		case at.After(k.Now):
+			all = append(all, moment{at, "future", future, detail})
+		default:
+			all = append(all, moment{at, "record", past, detail})
+		}
+	}
+	add(k.FirstSent, "First sent by the caller", "First sent by the caller, says its clock", "")
+	detail := ""
+	if k.Fence > 1 {
+		detail = "the fence is " + strconv.FormatInt(k.Fence, 10) + " now: the key changed hands " + plural(k.Fence-1, "time")
+	}
+	add(k.CreatedAt, "First claim", "First claim", detail)
+	switch k.State {
+	case store.StateInProgress:
+		add(k.LeaseUntil, "The lease ended: the owner is dead", "The lease ends, unless it is renewed", "fence "+strconv.FormatInt(k.Fence, 10))
+	case store.StateCompleted:
+		add(k.AnswerUntil, "The stored answer was dropped", "The stored answer is dropped", "")
+		add(k.ReplayUntil, "Retries no longer get the answer", "Retries get the answer until then", "status "+strconv.Itoa(k.Answer.Status))
+	default:
+	}
+	add(k.ExpiresAt, "The record may be swept", "The record may be swept", "")
+	return all
+}
+
+// eventMoment is one event of the guard's process.
+func eventMoment(e recorded) moment {
+	m := moment{At: e.At, Kind: "event", What: spaced(e.Kind), Detail: e.Code}
+	if e.Fence > 0 {
+		m.Detail = "fence " + strconv.FormatInt(e.Fence, 10)
+	}
+	if e.Duration > 0 {
+		m.Detail = cmp.Or(m.Detail, "took") + " " + age(e.Duration)
+	}
+	if e.Failed {
+		m.Detail = cmp.Or(m.Detail, "failed") + "; the log has the error"
+	}
+	return m
+}

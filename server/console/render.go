@@ -1,0 +1,89 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+)
+
+//go:embed template/*.html
+var templateFiles embed.FS
+
+// pages are the parsed templates, by the name of the page.
+type pages struct{ byName map[string]*template.Template }
+
+// loadPages returns the parsed pages. They are the same for every console.
+var loadPages = sync.OnceValues(parsePages)
+
+// parsePages parses each page together with the layout and the parts that pages share.
+func parsePages() (*pages, error) {
+	entries, err := templateFiles.ReadDir("template")
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	p := &pages{make(map[string]*template.Template)}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "_") {
+			continue
+		}
+		t, err := template.New("layout").Funcs(functions).ParseFS(templateFiles, "template/_*.html", "template/"+e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		p.byName[strings.TrimSuffix(e.Name(), path.Ext(e.Name()))] = t
+	}
+	return p, nil
+}
+
+// A page is the data of the layout.
+type page struct {
+	Title string // of the page: it contains no key, scope or body
+	Nav   string // the entry of the menu that is marked
+	Live  bool   // the browser refreshes the page from time to time
+	Data  any
+
+	// The renderer fills in the rest.
+
+	Site, Base, Token, Version string
+	User                       User
+	Has                        menu
+}
+
+// A menu says which entries the menu has.
+type menu struct{ Keys, Sagas, Messages bool }
+
+// Operator reports whether the page shows forms that change something.
+func (p *page) Operator() bool { return p.User.Role == Operator }
+
+// render answers with a page.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
+	p.Site, p.Base, p.User, p.Version = c.cfg.Title, c.cfg.Prefix, userOf(r), assetVersion
+	p.Token = c.token(p.User, time.Now().Add(tokenLife))
+	p.Has = menu{Keys: len(c.cfg.Stores) > 0, Sagas: len(c.cfg.Sagas) > 0, Messages: len(c.cfg.Stores)+len(c.cfg.Outboxes) > 0}
+	var b bytes.Buffer
+	if err := c.pages.byName[name].ExecuteTemplate(&b, "layout", &p); err != nil {
+		c.log(r, slog.LevelError, "a page could not be rendered", slog.String("template", name), slog.Any("error", err))
+		plain(w, http.StatusInternalServerError, "The page could not be rendered.")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a browser that is gone asks again
+}
+
+// fail answers with a page that says why there is nothing else.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
+	c.render(w, r, status, "error", page{Title: http.StatusText(status), Data: text})
+}
+
+// help answers with the list of keys and words.
+func (c *Console) help(w http.ResponseWriter, r *http.Request) {
+	c.render(w, r, http.StatusOK, "help", page{Title: "Help", Nav: "help"})
+}

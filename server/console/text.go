@@ -1,0 +1,167 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// functions are the functions of the templates.
+var functions = template.FuncMap{
+	"age": age, "count": count, "about": about, "bytes": size, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
+	"seconds": seconds, "spaced": spaced, "plural": plural, "since": since, "rate": rate,
+	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
+	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
+	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
+}
+
+// age is a duration in at most two units, for people.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + age(-d)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	units := []struct {
+		name string
+		of   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}}
+	for i, u := range units {
+		if d < u.of {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.of, u.name)
+		if i+1 < len(units) {
+			if rest := d % u.of / units[i+1].of; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0 s"
+}
+
+// since is the age of t at now.
+func since(now, t time.Time) string {
+	if t.IsZero() || now.IsZero() {
+		return ""
+	}
+	return age(now.Sub(t))
+}
+
+// count is a number with separators.
+func count(n int64) string {
+	text := strconv.FormatInt(max(n, -n), 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if n < 0 {
+		return "-" + text
+	}
+	return text
+}
+
+// about is an estimated number: two digits of it are enough.
+func about(n int64) string {
+	switch {
+	case n < 0:
+		return "unknown"
+	case n < 1000:
+		return "about " + strconv.FormatInt(n, 10)
+	}
+	value, unit := float64(n), ""
+	for _, next := range []string{"k", "M", "G"} {
+		if value < 1000 {
+			break
+		}
+		value, unit = value/1000, next
+	}
+	return fmt.Sprintf("about %.3g %s", value, unit)
+}
+
+// size is a number of bytes in binary units.
+func size(n int64) string {
+	value := float64(n)
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if value < 1024 {
+			return fmt.Sprintf("%.3g %s", value, unit)
+		}
+		value /= 1024
+	}
+	return fmt.Sprintf("%.3g TiB", value)
+}
+
+// rate is a number per second.
+func rate(perSecond float64) string {
+	if perSecond > 0 && perSecond < 10 {
+		return fmt.Sprintf("%.2g/s", perSecond)
+	}
+	return count(int64(perSecond+0.5)) + "/s"
+}
+
+// seconds is a duration in seconds, as a histogram has it.
+func seconds(s float64) string { return age(time.Duration(s * float64(time.Second))) }
+
+// stamp is a time for people, in UTC.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// rfc3339 is a time for programs.
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// brief is the beginning of an ID, which is enough to tell the rows of a page apart.
+func brief(id string) string { return id[:min(len(id), 8)] }
+
+// spaced is a name in snake case as words.
+func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// plural is a number with its noun.
+func plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return count(n) + " " + noun
+}
+
+// explain is an error of a reader for people. Its text is bounded, and holds no address of a database.
+func explain(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, store.ErrNoIndex), errors.Is(err, journal.ErrNoIndex):
+		return "This list needs an index that the database does not have: " + clip(err.Error(), 400)
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, journal.ErrNotFound):
+		return "There is no such record. It may have been swept."
+	default:
+		return "The read failed: " + clip(err.Error(), 400)
+	}
+}
+
+// clip cuts text to at most that many bytes, at a character.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// A badInput is a sentence for the person who sent something that cannot be used.
+type badInput string
+
+// Error implements error.
+func (b badInput) Error() string { return string(b) }
