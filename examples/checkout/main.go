@@ -9,70 +9,24 @@
 // It uses the Postgres of DATABASE_URL, else a private one from the binaries of
 // this machine, else memory.
 //
+// STORE is the address of another store, for the keys of the Keyed and Opaque routes. This command opens
+// memory:// and postgres://. The one in examples/stores also opens Redis and NATS:
+//
+//	STORE=redis://localhost:6379 go run -C examples/stores ./checkout
+//
 // Start reading at internal/checkout: that is the service that fans out. The
 // services that it calls are internal/inventory, payment and notification;
-// what they promise each other is in the folders that end in api.
+// what they promise each other is in the folders that end in api. The stage
+// around them is demo.
 //
 // It exits with 0 if every accepted checkout took effect once, with 1 if one
 // did not, or did twice, and with 2 if it could not tell.
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/fanonce/fanonce/examples/checkout/demo"
 )
 
-const (
-	exitOK = iota
-	exitBroken
-	exitNoVerdict
-)
-
-func main() {
-	if isPaymentProcess(os.Args) {
-		os.Exit(paymentMain(os.Stdin, os.Stdout, os.Stderr))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-// run is the demo without the process around it: it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	opts, err := parseOptions(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitNoVerdict
-	}
-	result, err := show(ctx, opts, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "checkout:", err)
-		return exitNoVerdict
-	}
-	write := result.WriteText
-	if opts.json {
-		write = result.WriteJSON
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintln(stderr, "checkout:", err)
-		return exitNoVerdict
-	}
-	switch {
-	case !result.OK:
-		return exitBroken
-	case result.Accepted == 0:
-		return exitNoVerdict
-	}
-	return exitOK
-}
+func main() { os.Exit(demo.Main(nil)) }

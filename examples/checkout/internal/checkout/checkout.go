@@ -23,12 +23,12 @@ import (
 // child key. If this process dies half way, the next call of the same order
 // runs all of it again, and the others answer what they answered before.
 func Serve(mux *http.ServeMux, guard *server.Guard, book ledger.Ledger, client *sdk.Client) error {
-	return server.Handle(mux, guard, checkoutapi.Place, server.Keyed, service{book, client}.place)
+	return server.Handle(mux, guard, checkoutapi.Place, server.Keyed, service{client, writeOnComplete(book)}.place)
 }
 
 type service struct {
-	book   ledger.Ledger
 	client *sdk.Client
+	write  writeFunc
 }
 
 // place reserves and charges at the same time, and notifies when the charge is
@@ -52,9 +52,10 @@ func (s service) place(ctx context.Context, order checkoutapi.Order) (checkoutap
 	held, err1 := hold.Get(ctx)
 	receipt, err2 := charge.Get(ctx)
 	sent, err3 := message.Get(ctx)
-	confirmation := confirm(held, receipt, sent)
-	err4 := s.book.AppendOnComplete(ctx, entryOf(order, confirmation))
-	return confirmation, errors.Join(err1, err2, err3, err4)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return checkoutapi.Confirmation{}, err
+	}
+	return s.write(ctx, order, confirm(held, receipt, sent))
 }
 
 func confirm(hold inventoryapi.Hold, receipt paymentapi.Receipt, sent notificationapi.Sent) checkoutapi.Confirmation {

@@ -33,6 +33,9 @@ type Ledger interface {
 	// AppendOnComplete adds e when the Keyed run of ctx completes: it is there
 	// if and only if the run's answer is.
 	AppendOnComplete(ctx context.Context, e Entry) error
+	// AppendAtOnce adds e before it returns, and without a run: it is there
+	// whatever becomes of the run's answer.
+	AppendAtOnce(ctx context.Context, e Entry) error
 	// Tallies returns what is in the ledger, one Tally for each order that is.
 	Tallies(ctx context.Context) ([]Tally, error)
 }

@@ -43,7 +43,7 @@ func TestLedger_takesDuplicates(t *testing.T) {
 			require.NoError(t, book.Append(t.Context(), ledger.Entry{Order: "b", ID: "1", Cents: 5}))
 			require.NoError(t, book.Append(t.Context(), ledger.Entry{Order: "a", ID: "2", Cents: 7}))
 			require.NoError(t, book.AppendOnComplete(t.Context(), ledger.Entry{Order: "b", ID: "3", Cents: 5}))
-			require.NoError(t, book.Append(t.Context(), ledger.Entry{Order: "b", ID: "3", Cents: 5}))
+			require.NoError(t, book.AppendAtOnce(t.Context(), ledger.Entry{Order: "b", ID: "3", Cents: 5}))
 			tallies, err = book.Tallies(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, []ledger.Tally{

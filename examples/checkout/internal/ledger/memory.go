@@ -28,6 +28,12 @@ func (m *Memory) AppendOnComplete(ctx context.Context, e Entry) error {
 	return store.OnComplete(ctx, func(ctx context.Context) error { return m.Append(ctx, e) })
 }
 
+// AppendAtOnce implements [Ledger].
+func (m *Memory) AppendAtOnce(_ context.Context, e Entry) error {
+	m.add(e)
+	return nil
+}
+
 // Tallies implements [Ledger].
 func (m *Memory) Tallies(context.Context) ([]Tally, error) {
 	m.mu.Lock()

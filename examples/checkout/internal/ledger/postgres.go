@@ -49,6 +49,12 @@ func (p *Postgres) AppendOnComplete(ctx context.Context, e Entry) error {
 	})
 }
 
+// AppendAtOnce implements [Ledger]: the row has a transaction of its own.
+func (p *Postgres) AppendAtOnce(ctx context.Context, e Entry) error {
+	_, err := p.pool.Exec(ctx, appendSQL, e.args())
+	return err
+}
+
 // Tallies implements [Ledger]: one SQL statement, and none of the code under
 // test.
 func (p *Postgres) Tallies(ctx context.Context) ([]Tally, error) {

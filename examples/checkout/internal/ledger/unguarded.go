@@ -9,10 +9,7 @@ type Unguarded struct{ *Postgres }
 var _ Ledger = Unguarded{}
 
 // Append adds e.
-func (u Unguarded) Append(ctx context.Context, e Entry) error {
-	_, err := u.pool.Exec(ctx, appendSQL, e.args())
-	return err
-}
+func (u Unguarded) Append(ctx context.Context, e Entry) error { return u.AppendAtOnce(ctx, e) }
 
 // AppendOnComplete adds e.
 func (u Unguarded) AppendOnComplete(ctx context.Context, e Entry) error { return u.Append(ctx, e) }
@@ -23,10 +20,7 @@ type UnguardedMemory struct{ *Memory }
 var _ Ledger = UnguardedMemory{}
 
 // Append adds e.
-func (u UnguardedMemory) Append(_ context.Context, e Entry) error {
-	u.add(e)
-	return nil
-}
+func (u UnguardedMemory) Append(ctx context.Context, e Entry) error { return u.AppendAtOnce(ctx, e) }
 
 // AppendOnComplete adds e.
 func (u UnguardedMemory) AppendOnComplete(ctx context.Context, e Entry) error {

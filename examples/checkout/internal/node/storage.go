@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -25,9 +26,21 @@ const poolSize = 16
 type Storage struct {
 	// Ledger is never nil.
 	Ledger ledger.Ledger
+	// Keys is another store, for the routes that need no transaction. Nil
+	// means that all keys are in the database. Set it before [Start].
+	Keys *Keys
 
 	store store.Store   // nil: unguarded
 	pool  *pgxpool.Pool // nil: memory
+}
+
+// KeysRetention is how long [Keys] remember an answer.
+const KeysRetention = time.Hour
+
+// Keys is a store apart from the ledgers, for the Keyed and Opaque routes of all nodes.
+type Keys struct {
+	Store store.Store
+	Run   string // separates the keys of this run from those of other runs; a name as childkey.CheckName asks
 }
 
 // OpenPostgres opens the database at url, and makes its tables unless they

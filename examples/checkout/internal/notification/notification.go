@@ -14,18 +14,24 @@ import (
 
 // Serve serves the contract on mux, guarded.
 func Serve(mux *http.ServeMux, guard *server.Guard, book ledger.Ledger) error {
-	return server.Handle(mux, guard, notificationapi.Send, server.Transactional, send(book))
+	return server.Handle(mux, guard, notificationapi.Send, server.Transactional, send(book.Append))
+}
+
+// ServeApart serves the contract on mux. guard has its keys in another store than the ledger's, so the route is
+// Opaque: nothing but guard keeps a second message out.
+func ServeApart(mux *http.ServeMux, guard, _ *server.Guard, book ledger.Ledger) error {
+	return server.Handle(mux, guard, notificationapi.Send, server.Opaque, send(book.AppendAtOnce))
 }
 
 // ServeUnguarded serves the contract on mux without a guard.
 func ServeUnguarded(mux *http.ServeMux, book ledger.Ledger) error {
-	return unguarded.Handle(mux, notificationapi.Send, send(book))
+	return unguarded.Handle(mux, notificationapi.Send, send(book.Append))
 }
 
-// send puts a message into the outbox once for each time that it runs.
-func send(book ledger.Ledger) func(context.Context, notificationapi.Message) (notificationapi.Sent, error) {
+// send puts a message into the outbox once for each time that it runs. appendEntry is how.
+func send(appendEntry func(context.Context, ledger.Entry) error) func(context.Context, notificationapi.Message) (notificationapi.Sent, error) {
 	return func(ctx context.Context, in notificationapi.Message) (notificationapi.Sent, error) {
 		sent := notificationapi.Sent{ID: "message-" + rand.Text()}
-		return sent, book.Append(ctx, ledger.Entry{Order: in.Order, ID: sent.ID})
+		return sent, appendEntry(ctx, ledger.Entry{Order: in.Order, ID: sent.ID})
 	}
 }

@@ -16,7 +16,9 @@ type Report struct {
 	Seed    uint64 `json:"seed"`
 	Faults  string `json:"faults"`  // the profile's name
 	Storage string `json:"storage"` // [Memory], or where the Postgres comes from
-	Unsafe  bool   `json:"unsafe"`
+	// Keys is the store of the Keyed and Opaque routes, without its password; empty if it is Storage.
+	Keys   string `json:"keys,omitempty"`
+	Unsafe bool   `json:"unsafe"`
 
 	Checkouts int `json:"checkouts"`
 	Parallel  int `json:"parallel"`

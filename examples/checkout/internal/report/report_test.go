@@ -128,6 +128,8 @@ func TestReport_text(t *testing.T) {
 	t.Parallel()
 	inMemory := sample()
 	inMemory.Storage, inMemory.Unaccepted = report.Memory, nil
+	apart := sample()
+	apart.Keys = "redis://127.0.0.1:6379"
 	empty := sample()
 	empty.Accepted = 0
 	broken := doubled()
@@ -138,6 +140,7 @@ func TestReport_text(t *testing.T) {
 		want   string
 	}{
 		{"ok", sample(), "OK: every accepted checkout took effect exactly once at every hop."},
+		{"apart", apart, "on a private Postgres and redis://127.0.0.1:6379"},
 		{"memory", inMemory, "payment service restarted 4 times"},
 		{"unsafe", doubled(), "6 customers were charged more than once, 60.30 too much in all"},
 		{"broken", broken, "NOT OK: the guarantee is broken."},

@@ -24,7 +24,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d checkouts, %d at a time, faults %s, seed %d, on %s\n\n", r.Checkouts, r.Parallel, r.Faults, r.Seed, r.Storage)
+	fmt.Fprintf(&b, "\n%d checkouts, %d at a time, faults %s, seed %d, on %s%s\n\n", r.Checkouts, r.Parallel, r.Faults, r.Seed, r.Storage, r.keys())
 	if err := r.table(&b); err != nil {
 		return err
 	}
@@ -38,6 +38,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	b.WriteString(r.conclusion() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// keys names the other store, if there is one.
+func (r *Report) keys() string {
+	if r.Keys == "" {
+		return ""
+	}
+	return " and " + r.Keys
 }
 
 func (r *Report) table(w io.Writer) error {

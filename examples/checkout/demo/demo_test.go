@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -26,10 +26,10 @@ const demoArg = "demo"
 func TestMain(m *testing.M) {
 	switch {
 	case isPaymentProcess(os.Args):
-		main()
+		os.Exit(Main(nil))
 	case len(os.Args) > 1 && os.Args[1] == demoArg:
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		main()
+		os.Exit(Main(nil))
 	default:
 		os.Exit(m.Run())
 	}
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 func runJSON(t *testing.T, args ...string) (report.Report, int, string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), append([]string{"-json"}, args...), &stdout, &stderr)
+	code := run(t.Context(), append([]string{"-json"}, args...), nil, &stdout, &stderr)
 	var r report.Report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatalf("run(%q) = %d without a report: %v\n%s", args, code, err, stderr.String())
@@ -108,7 +108,7 @@ func TestRun_unsafeOnGoodNetwork(t *testing.T) {
 func TestRun_text(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-n=5", "-database=memory"}, &stdout, &stderr))
+	require.Equal(t, exitOK, run(t.Context(), []string{"-n=5", "-database=memory"}, nil, &stdout, &stderr))
 	require.Contains(t, stdout.String(), "OK: every accepted checkout took effect exactly once at every hop.\n")
 	require.Contains(t, stderr.String(), "5 of 5 accepted")
 	require.NotContains(t, stderr.String(), "\r", "no terminal, no tricks")
@@ -137,7 +137,7 @@ func TestRun_noVerdict(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var stderr bytes.Buffer
-			require.Equal(t, exitNoVerdict, run(tt.ctx, tt.args, tt.stdout, &stderr))
+			require.Equal(t, exitNoVerdict, run(tt.ctx, tt.args, nil, tt.stdout, &stderr))
 			require.Contains(t, stderr.String(), tt.want)
 		})
 	}
@@ -146,8 +146,8 @@ func TestRun_noVerdict(t *testing.T) {
 func TestRun_help(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-h"}, io.Discard, &stderr))
-	for _, name := range []string{"-n", "-c", "-seed", "-faults", "-database", "-json", "-unsafe"} {
+	require.Equal(t, exitOK, run(t.Context(), []string{"-h"}, nil, io.Discard, &stderr))
+	for _, name := range []string{"-n", "-c", "-seed", "-faults", "-database", "-json", "-unsafe", "-store"} {
 		require.Contains(t, stderr.String(), "  "+name)
 	}
 }
@@ -172,7 +172,7 @@ func TestRun_withoutPostgres(t *testing.T) {
 func TestRun_databaseThatIsNotThere(t *testing.T) {
 	t.Setenv(pgtest.EnvDatabaseURL, "")
 	var stderr bytes.Buffer
-	code := run(t.Context(), []string{"-database=postgres://u:geheim@127.0.0.1:1/x"}, io.Discard, &stderr)
+	code := run(t.Context(), []string{"-database=postgres://u:geheim@127.0.0.1:1/x"}, nil, io.Discard, &stderr)
 	require.Equal(t, exitNoVerdict, code, "asked for a Postgres: memory is no substitute")
 	require.NotContains(t, stderr.String(), "geheim")
 }
@@ -210,9 +210,9 @@ func TestRun_leavesNoGoroutine(t *testing.T) {
 // error; the customers need not lose their patience first.
 func TestPerform_paymentStaysDead(t *testing.T) {
 	t.Parallel()
-	opts, err := parseOptions([]string{"-n=500", "-database=memory"}, io.Discard)
+	opts, err := parseOptions([]string{"-n=500", "-database=memory"}, nil, io.Discard)
 	require.NoError(t, err)
-	s, err := setUp(t.Context(), opts, &databases{})
+	s, err := setUp(t.Context(), opts, &databases{}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.tearDown(t.Context())) }()
 	dead := errors.New("dead")

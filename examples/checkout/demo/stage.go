@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -46,19 +46,19 @@ type stage struct {
 }
 
 // setUp starts everything. If something does not start, the rest is taken
-// down again.
-func setUp(ctx context.Context, opts options, db *databases) (*stage, error) {
+// down again. Nil keys means that each service has its keys in its database.
+func setUp(ctx context.Context, opts options, db *databases, keys *node.Keys) (*stage, error) {
 	s := &stage{
 		opts: opts, edges: make(map[string]*faultnet.Edge), urls: make(map[string]string),
 		storages: make(map[string]*node.Storage), nodes: make(map[string]*node.Node),
 	}
-	if err := s.start(ctx, db); err != nil {
+	if err := s.start(ctx, db, keys); err != nil {
 		return nil, errors.Join(err, s.tearDown(ctx))
 	}
 	return s, nil
 }
 
-func (s *stage) start(ctx context.Context, db *databases) (err error) {
+func (s *stage) start(ctx context.Context, db *databases, keys *node.Keys) (err error) {
 	for _, name := range services {
 		if s.edges[name], err = faultnet.Listen(faultnet.Config{Name: name, Seed: s.opts.seed, Profile: s.opts.network}); err != nil {
 			return err
@@ -69,6 +69,7 @@ func (s *stage) start(ctx context.Context, db *databases) (err error) {
 		if s.storages[name], err = db.open(ctx, s.urls[name]); err != nil {
 			return err
 		}
+		s.storages[name].Keys = keys
 	}
 	if s.payment, err = startPayments(ctx, s.urls["payment"], s.storages["payment"], s.edges["payment"], s.opts); err != nil {
 		return err
@@ -84,7 +85,9 @@ func (s *stage) start(ctx context.Context, db *databases) (err error) {
 	s.place = s.placer(customer)
 	return errors.Join(
 		s.serve("inventory", node.Service{Name: "inventory", Guarded: inventory.Serve, Unguarded: inventory.ServeUnguarded}),
-		s.serve("notification", node.Service{Name: "notification", Guarded: notification.Serve, Unguarded: notification.ServeUnguarded}),
+		s.serve("notification", node.Service{
+			Name: "notification", Guarded: notification.Serve, Apart: notification.ServeApart, Unguarded: notification.ServeUnguarded,
+		}),
 		s.serve("checkout", s.checkoutService(client)),
 	)
 }
@@ -104,6 +107,9 @@ func (s *stage) checkoutService(client *sdk.Client) node.Service {
 		Name: "checkout",
 		Guarded: func(mux *http.ServeMux, guard *server.Guard, book ledger.Ledger) error {
 			return checkout.Serve(mux, guard, book, client)
+		},
+		Apart: func(mux *http.ServeMux, guard, rows *server.Guard, book ledger.Ledger) error {
+			return checkout.ServeApart(mux, guard, rows, book, client)
 		},
 		Unguarded: func(mux *http.ServeMux, book ledger.Ledger) error {
 			return checkout.ServeUnguarded(mux, book, checkout.URLs{

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -25,7 +25,12 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.close()) }()
-	s, err := setUp(ctx, opts, db)
+	keys, closeKeys, err := openKeys(ctx, opts.keys, db, stderr)
+	if err != nil {
+		return nil, err
+	}
+	defer closeKeys()
+	s, err := setUp(ctx, opts, db, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +53,9 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 		return nil, err
 	}
 	r.Storage = db.String()
+	if opts.keys.given() {
+		r.Keys = opts.keys.String()
+	}
 	r.Wall = time.Since(began)
 	return r, nil
 }

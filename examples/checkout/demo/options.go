@@ -1,9 +1,11 @@
-package main
+package demo
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/fanonce/fanonce/examples/internal/faultnet"
 )
@@ -19,14 +21,16 @@ type options struct {
 	faults    string
 	network   faultnet.Profile
 	database  string
+	keys      keysAddress
 	unsafe    bool
 	json      bool
 }
 
 // parseOptions returns an error that says what is wrong, or flag.ErrHelp after
 // it has printed what there is.
-func parseOptions(args []string, stderr io.Writer) (options, error) {
+func parseOptions(args []string, openers map[string]Opener, stderr io.Writer) (options, error) {
 	var o options
+	var keys string
 	flags := flag.NewFlagSet("checkout", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.checkouts, "n", 200, "how many checkouts")
@@ -34,12 +38,24 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "chooses which requests suffer what")
 	flags.StringVar(&o.faults, "faults", "normal", "how bad the network is: none, normal or brutal")
 	flags.StringVar(&o.database, "database", "", "URL of a Postgres whose role may create databases, or memory (default: DATABASE_URL, else this machine's own)")
+	flags.StringVar(&keys, "store", "", "URL of another store for the Keyed and Opaque routes (default: STORE, else the database)")
 	flags.BoolVar(&o.unsafe, "unsafe", false, "without keys: unguarded handlers and plain retries")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	return o, o.check(flags.Args())
+	if err := o.check(flags.Args()); err != nil {
+		return o, err
+	}
+	if keys == "" {
+		keys = os.Getenv(envStore)
+	}
+	var err error
+	o.keys, err = parseKeys(keys, args, openers)
+	if err == nil && o.keys.given() && o.unsafe {
+		err = errors.New("checkout: -unsafe has no keys: it cannot have a store for them; unset STORE")
+	}
+	return o, err
 }
 
 func (o *options) check(rest []string) (err error) {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second       // how long a customer goes on trying
+	patience = 90 * time.Second       // how long a customer goes on trying
 	pause    = 100 * time.Millisecond // before the button is pressed again
 )
 
