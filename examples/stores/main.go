@@ -5,7 +5,7 @@
 // The environment is its configuration:
 //
 //	LISTEN    host:port
-//	STORE     the store's address; its scheme is one of the table in stores.go
+//	STORE     the store's address; its scheme is one of the table in internal/address
 //	SINK_URL  where Keyed runs have their effects; unset: /v1/effect-keyed is not served
 //	WORK      how long a handler works; unset means not at all
 package main
@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fanonce/fanonce/examples/stores/internal/address"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -35,11 +36,11 @@ func main() {
 
 // run serves until ctx ends: then it waits for the requests, for the guard's runs, and closes the store.
 func run(ctx context.Context, getenv func(string) string) error {
-	keys, err := openStore(ctx, getenv("STORE"))
+	keys, err := address.Open(ctx, getenv("STORE"))
 	if err != nil {
 		return err
 	}
-	defer keys.close()
+	defer keys.Close()
 	guard, err := server.NewGuard(keys, tenant, server.Config{Namespace: "stores", Logger: slog.Default()})
 	if err != nil {
 		return err
