@@ -69,6 +69,13 @@ func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
 	if len(d.problems) > 0 {
 		return nil, d.problems
 	}
+	p.descend()
+	p.Record = p.describe()
+	return p, nil
+}
+
+// descend works out which steps run after a step. The plan is linked, without a cycle.
+func (p *Plan) descend() {
 	for i, above := range p.ancestors() {
 		for b, runsBefore := range above {
 			if runsBefore {
@@ -76,8 +83,6 @@ func (d *Draft) Finish(backoff retry.Backoff) (*Plan, []error) {
 			}
 		}
 	}
-	p.Record = p.describe()
-	return p, nil
 }
 
 func (d *Draft) checkNames() {

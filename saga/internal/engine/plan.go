@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,48 +126,6 @@ type Form struct {
 	// that the type lacks. The other process may be of a build in which a field had another name.
 	// The zero value of the renamed field would lead to a wrong input of a call.
 	Check func([]byte) error
-}
-
-// describe returns the plan's record. Timeouts and retentions are not in it: they may be tuned
-// while sagas are running. The results of functions must not change.
-func (p *Plan) describe() journal.PlanRecord {
-	r := journal.PlanRecord{Name: p.Name, Version: p.Version}
-	if p.Edges {
-		// Under it a step that the journal does not know may have run.
-		r.Lines = append(r.Lines, "checkpoint edges")
-	}
-	for _, s := range p.Steps {
-		r.Lines = append(r.Lines, p.line(s))
-	}
-	h := sha256.New()
-	for _, part := range slices.Concat([]string{"saga-plan/v1", p.Name, fmt.Sprint(p.Version)}, r.Lines) {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		h.Write([]byte(part))
-	}
-	h.Sum(r.Hash[:0])
-	return r
-}
-
-func (p *Plan) line(s *Step) string {
-	var b strings.Builder
-	b.WriteString(s.Name + " " + s.Address.Shape)
-	for _, mark := range []struct {
-		is   bool
-		text string
-	}{
-		{s.IsPivot, " pivot"}, {s.Retriable, " retriable"}, {s.ReadOnly, " read-only"}, {s.Irreversible, " irreversible"},
-	} {
-		if mark.is {
-			b.WriteString(mark.text)
-		}
-	}
-	if s.Undo != nil {
-		b.WriteString(" undo " + s.Undo.Name() + " " + s.Undo.Shape)
-	}
-	for i, before := range s.Before {
-		b.WriteString([]string{" after ", ", "}[min(i, 1)] + p.Steps[before].Name)
-	}
-	return b.String()
 }
 
 // A PlanChanged is returned for a plan that differs from the journal's plan.

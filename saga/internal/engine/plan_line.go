@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// edgesLine is the first line of a plan with CheckpointEdges. Under it a step that the journal does
+// not know may have run.
+const edgesLine = "checkpoint edges"
+
+// describe returns the plan's record. Timeouts and retentions are not in it: they may be tuned
+// while sagas are running. The results of functions must not change.
+func (p *Plan) describe() journal.PlanRecord {
+	r := journal.PlanRecord{Name: p.Name, Version: p.Version}
+	if p.Edges {
+		r.Lines = append(r.Lines, edgesLine)
+	}
+	for _, s := range p.Steps {
+		r.Lines = append(r.Lines, p.line(s))
+	}
+	r.Hash = hashOf(r)
+	return r
+}
+
+// hashOf returns the hash of the record's other fields.
+func hashOf(r journal.PlanRecord) (hash journal.PlanHash) {
+	h := sha256.New()
+	for _, part := range slices.Concat([]string{"saga-plan/v1", r.Name, fmt.Sprint(r.Version)}, r.Lines) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	h.Sum(hash[:0])
+	return hash
+}
+
+// line describes a step:
+//
+//	NAME SHAPE[ pivot][ retriable][ read-only][ irreversible][ undo NAME SHAPE][ after NAME, NAME]
+//
+// A name has the discriminators in brackets, see [Address.Name]. Only a quoted one can have a comma
+// or a bracket. A shape has no space but the one behind its method.
+func (p *Plan) line(s *Step) string {
+	var b strings.Builder
+	b.WriteString(s.Name + " " + s.Address.Shape)
+	for _, m := range s.marks() {
+		if *m.is {
+			b.WriteString(" " + m.text)
+		}
+	}
+	if s.Undo != nil {
+		b.WriteString(" undo " + s.Undo.Name() + " " + s.Undo.Shape)
+	}
+	for i, before := range s.Before {
+		b.WriteString([]string{" after ", ", "}[min(i, 1)] + p.Steps[before].Name)
+	}
+	return b.String()
+}
+
+// A mark is a word in a step's line, and the field that it stands for.
+type mark struct {
+	text string
+	is   *bool
+}
+
+// marks are those that a step can have, in the order of a line.
+func (s *Step) marks() []mark {
+	return []mark{{"pivot", &s.IsPivot}, {"retriable", &s.Retriable}, {"read-only", &s.ReadOnly}, {"irreversible", &s.Irreversible}}
+}
+
+// ParsePlan returns the plan of a record, which is the opposite of describe. The plan has neither
+// types nor functions nor times. Its UndoBudget and Timeout are [DefaultUndoBudget].
+//
+// The error is a [journal.ErrCorrupt] if the lines do not have the record's hash. It is a
+// [journal.ErrNewer] if they have it and cannot be read.
+func ParsePlan(r journal.PlanRecord) (*Plan, error) {
+	if hashOf(r) != r.Hash {
+		return nil, fmt.Errorf("%w: plan %s version %d: the lines do not have the hash %v", journal.ErrCorrupt, r.Name, r.Version, r.Hash)
+	}
+	p, err := parsePlan(r)
+	if err == nil && p.describe().Hash != r.Hash {
+		err = errors.New("the lines have another meaning")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: plan %s version %d: %w", journal.ErrNewer, r.Name, r.Version, err)
+	}
+	p.Record = r
+	return p, nil
+}
+
+func parsePlan(r journal.PlanRecord) (*Plan, error) {
+	p := &Plan{Name: r.Name, Version: r.Version, UndoBudget: DefaultUndoBudget, Timeout: DefaultUndoBudget}
+	lines := r.Lines
+	if len(lines) > 0 && lines[0] == edgesLine {
+		p.Edges, lines = true, lines[1:]
+	}
+	if n := len(lines); n == 0 || n > MaxSteps {
+		return nil, fmt.Errorf("%d steps, 1 to %d", n, MaxSteps)
+	}
+	after := make([][]string, len(lines))
+	for i, text := range lines {
+		s := &Step{Index: i}
+		var err error
+		if after[i], err = (&line{text}).parse(s); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if p.find(s.Name) != nil {
+			return nil, fmt.Errorf("step %d: %s is there twice", i+1, s.Name)
+		}
+		if s.IsPivot {
+			if p.pivot != nil {
+				return nil, fmt.Errorf("step %d: there are two pivots", i+1)
+			}
+			p.pivot = s
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	for i, names := range after {
+		for _, name := range names {
+			before := p.find(name)
+			if before == nil {
+				return nil, fmt.Errorf("step %d waits for %s, which is no step", i+1, name)
+			}
+			p.Steps[i].After = append(p.Steps[i].After, before.Index)
+		}
+	}
+	(&Draft{Plan: p}).link()
+	if cycle := p.cycle(); cycle != nil {
+		return nil, fmt.Errorf("%w: %s", ErrCycle, strings.Join(cycle, " after "))
+	}
+	p.descend()
+	return p, nil
+}
+
+// A line is what is left to read of a step's line.
+type line struct{ rest string }
+
+// parse reads the line into s, but for the steps that it waits for. It returns their names.
+func (l *line) parse(s *Step) (after []string, err error) {
+	if s.Address, err = l.address(); err != nil {
+		return nil, err
+	}
+	s.Name = s.Address.Name()
+	for _, m := range s.marks() {
+		*m.is = l.word(m.text)
+	}
+	if l.word("undo") {
+		undo, err := l.next().address()
+		if err != nil {
+			return nil, fmt.Errorf("undo of %s: %w", s.Name, err)
+		}
+		s.Undo = &undo
+	}
+	if l.word("after") {
+		for l.next(); ; {
+			name, err := l.name()
+			if err != nil {
+				return nil, fmt.Errorf("%s waits: %w", s.Name, err)
+			}
+			after = append(after, name.Name())
+			if !l.cut(", ") {
+				break
+			}
+		}
+	}
+	if l.rest != "" {
+		return nil, fmt.Errorf("%s has a part %.60q that this build does not know", s.Name, l.rest)
+	}
+	return after, nil
+}
+
+// next goes over the space before the next word.
+func (l *line) next() *line {
+	l.cut(" ")
+	return l
+}
+
+// word goes over the next word if it is text.
+func (l *line) word(text string) bool {
+	rest, ok := strings.CutPrefix(l.rest, " "+text)
+	if !ok || rest != "" && rest[0] != ' ' {
+		return false
+	}
+	l.rest = rest
+	return true
+}
+
+// cut goes over text if it is next.
+func (l *line) cut(text string) (ok bool) {
+	l.rest, ok = strings.CutPrefix(l.rest, text)
+	return ok
+}
+
+var (
+	nameSyntax  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._/-]*?)\.([A-Za-z0-9][A-Za-z0-9._/-]*)`)
+	shapeSyntax = regexp.MustCompile(`^ (function|[A-Z]+ /[^ ]*)`)
+	plainSyntax = regexp.MustCompile(`^[^",\[\]]*`)
+)
+
+// address reads a name and its shape.
+func (l *line) address() (Address, error) {
+	a, err := l.name()
+	if err != nil {
+		return a, err
+	}
+	shape := shapeSyntax.FindStringSubmatch(l.rest)
+	if shape == nil {
+		return a, fmt.Errorf("%s is followed by %.60q", a.Name(), l.rest)
+	}
+	a.Shape = shape[1]
+	l.cut(shape[0])
+	return a, nil
+}
+
+// name reads the name of a step. The service ends at the first dot that can end it, which is a guess
+// if the service has dots of its own.
+func (l *line) name() (a Address, err error) {
+	name := nameSyntax.FindStringSubmatch(l.rest)
+	if name == nil {
+		return a, fmt.Errorf("%.60q is no name of a step", l.rest)
+	}
+	a.Service, a.Operation = name[1], name[2]
+	l.cut(name[0])
+	for open := "["; l.cut(open); open = "," {
+		d, err := l.discriminator()
+		if err != nil {
+			return a, err
+		}
+		a.Discriminators = append(a.Discriminators, d)
+	}
+	if a.Discriminators != nil && !l.cut("]") {
+		return a, fmt.Errorf("no ] before %.60q", l.rest)
+	}
+	return a, nil
+}
+
+func (l *line) discriminator() (string, error) {
+	if !strings.HasPrefix(l.rest, `"`) {
+		plain := plainSyntax.FindString(l.rest)
+		l.cut(plain)
+		return plain, nil
+	}
+	quoted, err := strconv.QuotedPrefix(l.rest)
+	if err != nil {
+		return "", fmt.Errorf("%.60q: %w", l.rest, err)
+	}
+	l.cut(quoted)
+	return strconv.Unquote(quoted)
+}
