@@ -140,15 +140,22 @@ func hasNotes(req store.ListRequest) bool {
 // Attention implements [store.OperatorStore]. It reads the notes of the keys that need a person,
 // and looks up their records.
 func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
-	var a store.Attention
-	type counted struct {
-		state int16
-		count int64
-		age   time.Duration
-	}
-	all, err := pgkit.All(ctx, s.db.Pool, s.query.countAttention.Bind(nil), func(row pgx.CollectableRow) (c counted, err error) {
-		return c, row.Scan(&c.state, &c.count, &c.age)
-	})
+	all, err := pgkit.All(ctx, s.db.Pool, s.query.countAttention.Bind(nil), scanCountedNotes)
+	return attentionOf(all), wrap("attention", err)
+}
+
+// countedNotes say how many keys need a person because of one state.
+type countedNotes struct {
+	state int16
+	count int64
+	age   time.Duration // of the oldest
+}
+
+func scanCountedNotes(row pgx.CollectableRow) (c countedNotes, err error) {
+	return c, row.Scan(&c.state, &c.count, &c.age)
+}
+
+func attentionOf(all []countedNotes) (a store.Attention) {
 	for _, c := range all {
 		a.Oldest = max(a.Oldest, c.age)
 		switch c.state {
@@ -160,7 +167,7 @@ func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
 			a.DeadLetters = c.count
 		}
 	}
-	return a, wrap("attention", err)
+	return a
 }
 
 // sweepAttention deletes notes that outlived their reasons.

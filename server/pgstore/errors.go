@@ -11,7 +11,7 @@ import (
 var (
 	// ErrArgument: a value that cannot be stored, refused before anything was
 	// sent.
-	ErrArgument = errors.New("pgstore: bad argument")
+	ErrArgument = fmt.Errorf("pgstore: %w", store.ErrArgument)
 	// ErrConfig: a field of [Config] has a value that it cannot have.
 	ErrConfig = errors.New("pgstore: bad config")
 	// ErrNoTx: ctx carries no transaction, as outside a Transactional run, a

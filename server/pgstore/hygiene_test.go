@@ -31,10 +31,12 @@ func TestCompletionsAreHOT(t *testing.T) {
 	require.GreaterOrEqual(t, hot, n*99/100, "HOT updates of %d", n)
 }
 
-// A note that somebody waits changes no indexed column, and neither does a completion after it.
+// A note that somebody waits changes no indexed column, and neither does a completion after it. The same holds beside
+// the indexes of readers.
 func TestNotesAreHOT(t *testing.T) {
 	t.Parallel()
 	s, look := open(t, pgstore.Config{})
+	require.NoError(t, pgstore.AddReaderIndexes(t.Context(), look, ""))
 	const n = 500
 	for range n {
 		o := claim(t, s)

@@ -16,7 +16,7 @@ import (
 
 // List implements [store.OperatorStore]. Unknown and quarantined keys and dead letters have notes in a
 // table of their own, and opaque records have an index. For all other requests List reads the whole
-// table. With a Parent it also does, unless the index of children was made (DESIGN.md).
+// table. With a Parent it also does, unless [AddReaderIndexes] has made the index of children.
 func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
 	if req.Limit <= 0 {
 		return nil, fmt.Errorf("%w: limit %d is not positive", ErrArgument, req.Limit)
@@ -30,10 +30,7 @@ func (s *Store) List(ctx context.Context, req store.ListRequest) ([]store.Record
 
 // listing returns the statement that answers req.
 func (s *Store) listing(req store.ListRequest) pgkit.Statement {
-	args := pgx.NamedArgs{
-		"effect": int16(req.Effect), "states": states(req), "route": req.Route, "limit": int64(req.Limit),
-		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
-	}
+	args := listArgs(req)
 	if req.Parent != (store.ID{}) {
 		args["parent"] = uuid(req.Parent)
 		return s.query.listChildren.Bind(args)
@@ -47,6 +44,14 @@ func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 		return s.query.listOpaque.Bind(args)
 	}
 	return s.query.list.Bind(args)
+}
+
+// listArgs are the arguments of every list.
+func listArgs(req store.ListRequest) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"effect": int16(req.Effect), "states": states(req), "route": req.Route, "limit": int64(req.Limit),
+		"after_created_at": after(req.After.CreatedAt), "after_key": uuid(req.After.ID),
+	}
 }
 
 // scanListed returns a damaged record too, as far as it can be read: a person has to see it,
@@ -186,7 +191,7 @@ func scanAuditEntry(row pgx.CollectableRow) (e store.AuditEntry, err error) {
 	var key pgtype.UUID
 	var verb string
 	var from, to int16
-	if err := row.Scan(&e.At, &key, &verb, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
+	if err := row.Scan(&e.Number, &e.At, &key, &verb, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
 		return e, err
 	}
 	if from < 0 || from > math.MaxUint8 || to < 0 || to > math.MaxUint8 {

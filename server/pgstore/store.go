@@ -30,11 +30,14 @@ type Store struct {
 	partitioned partitioned
 	swept       position
 	answers     answerSweep
+	reader      *Reader
 }
 
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.TxStore = (*Store)(nil)
+
+	_ store.ReaderStore = (*Store)(nil)
 )
 
 // Prepare makes the connections of a pool with this configuration fit for a
@@ -130,7 +133,11 @@ func newStore(component *pgkit.Component, pool *pgxpool.Pool, cfg Config) (*Stor
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	s := &Store{db: db, connector: stdlib.GetPoolConnector(pool), cfg: cfg, renewals: renewals, query: query}
+	reader, err := NewReader(pool, ReaderConfig{Schema: cfg.Schema})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, connector: stdlib.GetPoolConnector(pool), cfg: cfg, renewals: renewals, query: query, reader: reader}
 	s.poller = newPoller(s, cfg.Listen)
 	reads, err := pgkit.NewReadCombiner(pool, pgkit.CombinerConfig{MaxQueued: cfg.MaxQueued, Separate: cfg.SeparateCommits})
 	if err != nil {

@@ -1,6 +1,6 @@
 -- ListChildren returns a page of the records that were claimed on behalf of one record, in some
 -- states, without their answers. It lists owners that live too. It reads the whole table, unless
--- somebody made the index of children (DESIGN.md).
+-- AddReaderIndexes made the index of children.
 select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
   created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
 from /*schema*/idempotency

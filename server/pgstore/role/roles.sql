@@ -56,7 +56,8 @@ grant select, insert on idempotency_audit to fanonce_runtime;
 grant select on idempotency_version to fanonce_runtime, fanonce_observer;
 
 -- An observer sees where keys stand and how old they are: no answer, no memo, no
--- fingerprint to guess a body from, and no token to act as an owner with.
+-- fingerprint to guess a body from, and no token to act as an owner with. A
+-- Reader needs no more rights than these.
 grant select (key, parent, state, effect, fence, recovery_attempts, maybe_ran, created_at, first_sent, lease_until, expires_at,
   replay_until, answer_until, status, route) on idempotency to fanonce_observer;
 grant select on idempotency_audit to fanonce_observer;

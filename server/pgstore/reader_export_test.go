@@ -1,0 +1,69 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// Ask sends a statement as a Reader sends its own.
+func (r *Reader) Ask(ctx context.Context, sql string) error {
+	return r.ask(ctx, "ask", question{pgkit.Statement{SQL: sql}, nil})
+}
+
+// A Question is a statement of a Reader, as the server gets it.
+type Question struct {
+	Name, SQL string
+	Args      []any
+}
+
+// Questions are all statements of the Reader that read its tables, for requests with and without conditions.
+func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := time.Now().Add(-24 * time.Hour)
+	page := store.Cursor{CreatedAt: time.Now().Add(-time.Minute), ID: id}
+	list := func(req store.ListRequest) pgx.NamedArgs { req.Limit = 100; return listArgs(req) }
+	children := list(store.ListRequest{Parent: parent})
+	children["parent"] = uuid(parent)
+	childrenPage := list(store.ListRequest{Parent: parent, After: page, States: []store.State{store.StateUnknown}, Effect: store.Keyed})
+	childrenPage["parent"] = uuid(parent)
+	browse := func(req store.BrowseRequest) pgkit.Statement { req.Limit = 100; return browsing(q, req) }
+	unknown := []store.State{store.StateUnknown}
+	var all []Question
+	for _, st := range []struct {
+		name string
+		pgkit.Statement
+	}{
+		{"show", q.show.Bind(pgx.NamedArgs{"key": uuid(id)})},
+		{"browse", browse(store.BrowseRequest{})},
+		{"browse of a day", browse(store.BrowseRequest{From: from})},
+		{"browse of a rare state", browse(store.BrowseRequest{From: from, States: unknown})},
+		{"browse of everything", browse(store.BrowseRequest{From: from, To: time.Now(), States: unknown, Effect: store.Keyed, Route: "r", Before: page})},
+		{"attention", q.attention.Bind(list(store.ListRequest{States: unknown}))},
+		{"attention page", q.attention.Bind(list(store.ListRequest{DeadLetters: true, After: page, Route: "r", Effect: store.Keyed}))},
+		{"children", q.children.Bind(children)},
+		{"children page", q.children.Bind(childrenPage)},
+		{"count attention", q.countAttention.Bind(nil)},
+		{"sweep lag", q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)})},
+		{"young", q.young.Bind(pgx.NamedArgs{"limit": int64(1000)})},
+		{"audit", q.auditOfAll.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "", "limit": int64(100)})},
+		{"audit of an actor", q.auditOfAll.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "ann", "limit": int64(100)})},
+		{"audit of a key", q.auditOfOne.Bind(pgx.NamedArgs{"key": uuid(id), "before": int64(1 << 60), "actor": "", "limit": int64(100)})},
+	} {
+		if err := st.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, Question{st.name, st.SQL, st.Args})
+	}
+	return all, nil
+}
+
+// Settings returns the statement that goes before each question.
+func (r *Reader) Settings() Question { return Question{"settings", r.setting.SQL, r.setting.Args} }
