@@ -22,10 +22,11 @@ type Operator struct{ operator }
 
 // NewOperator returns an operator of the sagas in journal. It does no I/O.
 //
-// The definitions are those of the sagas that people move on: [Operator.ForceOK],
-// [Operator.ForceUndone], [Operator.ForceRejected] and [Operator.Cancel] need that of their saga.
-// The other methods need none. A saga that was started under another plan than that of its
-// definition here counts as one without a definition.
+// The definitions are those of the sagas that people move on. Only [Operator.ForceOK] needs that of
+// its saga, because it checks the type of an output. Without the definition [Operator.ForceUndone],
+// [Operator.ForceRejected] and [Operator.Cancel] read the plan that the journal keeps. The saga
+// then gets [DefaultUndoBudget] as its new time. The other methods need no plan. A saga that was
+// started under another plan than that of its definition here counts as one without a definition.
 //
 // A saga that the operator abandons is kept for [DefaultKeep]; see [Operator.WithKeep].
 //

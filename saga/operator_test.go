@@ -74,6 +74,9 @@ func TestNewOperator_badInput(t *testing.T) {
 	require.NoError(t, err, "the same one twice does no harm")
 }
 
+// A move is a verb.
+type move = func(ctx context.Context, o desk, id journal.ID) (journal.Record, error)
+
 // An operator beside an engine sees what that drives, and what it decides the engine carries
 // out. The operator itself drives nothing and has no lease.
 func TestOperator(t *testing.T) {
@@ -81,7 +84,7 @@ func TestOperator(t *testing.T) {
 	tests := []struct {
 		name    string
 		prepare func(s *stage, e *saga.Engine)
-		do      func(ctx context.Context, o desk, id journal.ID) (journal.Record, error)
+		do      move
 		end     journal.Status
 	}{
 		{"retry", downUndo, func(ctx context.Context, o desk, id journal.ID) (journal.Record, error) {
@@ -103,30 +106,30 @@ func TestOperator(t *testing.T) {
 			return o.Abandon(ctx, id, someone)
 		}, journal.Abandoned},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	moves := func(name, verb string, definitions []saga.AnyDefinition, prepare func(*stage, *saga.Engine), do move, end journal.Status) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(s *stage) {
 				e := s.openSlow(checkout)
-				tt.prepare(s, e)
+				prepare(s, e)
 				s.services.ScriptUndo("payment.charge")
 				j := tap(s.journal)
-				o := s.operator(j, checkout)
+				o := s.operator(j, definitions...)
 				seen, err := o.List(s.Context(), journal.ListRequest{Limit: 10})
 				require.NoError(s, err)
 				require.Len(s, seen, 1)
-				got, err := tt.do(s.Context(), o, seen[0].ID)
+				got, err := do(s.Context(), o, seen[0].ID)
 				require.NoError(s, err)
-				s.until("k", tt.end)
+				s.until("k", end)
 				after, err := o.Lookup(s.Context(), got.ID)
 				require.NoError(s, err)
-				require.Equal(s, tt.end, after.Status)
+				require.Equal(s, end, after.Status)
 				log, err := o.AuditLog(s.Context(), got.ID, 10)
 				require.NoError(s, err)
-				require.Equal(s, journal.Verb(tt.name), log[0].Verb)
+				require.Equal(s, journal.Verb(verb), log[0].Verb)
 				stats, err := o.Stats(s.Context())
 				require.NoError(s, err)
-				require.EqualValues(s, 1, stats.ByStatus[tt.end])
+				require.EqualValues(s, 1, stats.ByStatus[end])
 				for _, method := range []string{"Plan", "Heartbeat", "Start", "Claim", "Append"} {
 					require.Zero(s, j.count(method), method)
 				}
@@ -138,42 +141,90 @@ func TestOperator(t *testing.T) {
 			})
 		})
 	}
+	for _, tt := range tests {
+		moves(tt.name, tt.name, []saga.AnyDefinition{checkout}, tt.prepare, tt.do, tt.end)
+		if tt.name != "force-ok" { // its output has a type
+			moves(tt.name+" without a definition", tt.name, nil, tt.prepare, tt.do, tt.end)
+		}
+	}
+}
+
+// A planless journal keeps no plan, or another one.
+type planless struct {
+	journal.Journal
+
+	plan journal.PlanRecord
+	err  error
+}
+
+func (j planless) ReadPlan(context.Context, string, int) (journal.PlanRecord, error) {
+	return j.plan, j.err
 }
 
 // Without the saga's definition an operator shows and abandons it, and retries what is stuck. The
-// other verbs must know the plan.
+// other verbs must know the plan, from the journal at least. The type of an output is not there.
 func TestOperator_withoutDefinitions(t *testing.T) {
 	t.Parallel()
-	other := saga.MustDefine("other", 1, func(b *saga.Builder[order, nothing]) { step(b, "a.a").ReadOnly() })
+	other := saga.MustDefine("checkout", 1, func(b *saga.Builder[order, nothing]) { step(b, "a.a").ReadOnly() })
+	damaged := checkout.Plan()
+	damaged.Lines = damaged.Lines[1:]
 	inBubble(t, func(s *stage) {
 		stuckUndo(s, s.openSlow(checkout))
 		s.services.ScriptUndo("payment.charge", sagatest.Reject(422))
-		for _, o := range []*saga.Operator{s.operator(s.journal), s.operator(s.journal, other)} {
-			verbs := map[string]func() (journal.Record, error){
-				"ForceOK": func() (journal.Record, error) {
-					return o.ForceOK(s.Context(), s.id("k"), "payment.charge", charge{}, someone)
-				},
-				"ForceRejected": func() (journal.Record, error) {
-					return o.ForceRejected(s.Context(), s.id("k"), "payment.charge", someone)
-				},
-				"ForceUndone": func() (journal.Record, error) {
-					return o.ForceUndone(s.Context(), s.id("k"), "payment.charge", someone)
-				},
-				"Cancel": func() (journal.Record, error) { return o.Cancel(s.Context(), s.id("k"), someone) },
-			}
-			for name, verb := range verbs {
-				r, err := verb()
-				require.ErrorIs(s, err, saga.ErrNoDefinition, name)
-				require.Equal(s, journal.Stuck, r.Status, name)
+		refuses := func(want error, o *saga.Operator, verbs ...string) {
+			for _, verb := range verbs {
+				r, err := map[string]func() (journal.Record, error){
+					"ForceOK": func() (journal.Record, error) {
+						return o.ForceOK(s.Context(), s.id("k"), "payment.charge", charge{}, someone)
+					},
+					"ForceRejected": func() (journal.Record, error) {
+						return o.ForceRejected(s.Context(), s.id("k"), "payment.charge", someone)
+					},
+					"ForceUndone": func() (journal.Record, error) {
+						return o.ForceUndone(s.Context(), s.id("k"), "payment.charge", someone)
+					},
+					"Cancel": func() (journal.Record, error) { return o.Cancel(s.Context(), s.id("k"), someone) },
+				}[verb]()
+				require.ErrorIs(s, err, want, verb)
+				require.Equal(s, journal.Stuck, r.Status, verb)
 			}
 		}
+		refuses(saga.ErrNoDefinition, s.operator(s.journal), "ForceOK")
+		refuses(saga.ErrNoDefinition, s.operator(s.journal, other), "ForceOK")
+		plans := []string{"ForceRejected", "ForceUndone", "Cancel"}
+		refuses(saga.ErrNoDefinition, s.operator(planless{s.journal, journal.PlanRecord{}, journal.ErrNotFound}), plans...)
+		refuses(saga.ErrNoDefinition, s.operator(planless{s.journal, other.Plan(), nil}), plans...)
+		refuses(saga.ErrCorrupt, s.operator(planless{s.journal, damaged, nil}), plans...)
+
 		o := s.operator(s.journal)
-		_, err := o.Retry(s.Context(), s.id("k"), someone)
+		_, err := o.ForceUndone(s.Context(), s.id("k"), "shipping.booked", someone)
+		require.ErrorIs(s, err, saga.ErrNoStep)
+		_, err = o.ForceUndone(s.Context(), s.id("k"), "shipping.book", someone)
+		require.ErrorIs(s, err, saga.ErrConflict, "a step without an undo")
+		_, err = o.Cancel(s.Context(), s.id("k"), someone)
+		require.ErrorIs(s, err, saga.ErrConflict, "it goes back already")
+
+		_, err = o.Retry(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		s.until("k", journal.Stuck)
 		r, err := o.Abandon(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
 		require.Equal(s, saga.DefaultKeep, r.ExpiresAt.Sub(r.FinishedAt))
+	})
+}
+
+// Past the pivot no verb takes a saga back, whoever knows the plan.
+func TestOperator_pastThePivotWithoutDefinitions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		stuckMail(s, s.openSlow(checkout))
+		o := s.operator(s.journal)
+		_, err := o.Cancel(s.Context(), s.id("k"), someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		require.ErrorContains(s, err, "past the point")
+		_, err = o.ForceRejected(s.Context(), s.id("k"), "mail.receipt", someone)
+		require.ErrorIs(s, err, saga.ErrConflict)
+		require.ErrorContains(s, err, "past the point")
 	})
 }
 

@@ -17,8 +17,9 @@ import (
 // person can help answers 5xx or 429 instead: guards store neither.
 //
 // The verbs' errors are [ErrReasonRequired], [ErrConflict], [journal.ErrNotFound],
-// [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan. It is an
-// [journal.ErrCorrupt] if the saga cannot be read, but with [Operator.Abandon]. They
+// [ErrNoStep], and [ErrNoDefinition] where they must know the saga's plan and neither a definition
+// nor the journal has it. It is an [journal.ErrCorrupt] if the saga or its plan cannot be read, but
+// with [Operator.Abandon]. They
 // return the saga as it is then. After another error look again: whether the
 // verb took effect is in the record and in the audit log.
 //
@@ -43,6 +44,9 @@ func (o *operator) RetryNow(ctx context.Context, id journal.ID, by journal.Audit
 // ForceOK says that a step of a stuck saga took effect, and gives its output: a person found out,
 // or did it by hand. output must be of the type that the step returns. The saga goes on as after
 // [Operator.Retry].
+//
+// ForceOK needs the saga's definition, else it returns [ErrNoDefinition]: the plan in a journal has
+// no types. With an output of another type no engine could go on.
 func (o *operator) ForceOK(ctx context.Context, id journal.ID, step string, output any, by journal.Audit) (journal.Record, error) {
 	return o.verbs.ForceOK(ctx, id, step, output, by)
 }

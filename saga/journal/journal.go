@@ -107,6 +107,10 @@ type OperatorJournal interface {
 	// for a saga that is not Running or Compensating.
 	Change(ctx context.Context, c Change) (Record, bool, error)
 
+	// ReadPlan returns the plan that sagas of that name and version were started with, or
+	// [ErrNotFound]. It stores nothing.
+	ReadPlan(ctx context.Context, name string, version int) (PlanRecord, error)
+
 	// AuditLog returns at most limit entries, the youngest first; those of one
 	// saga if id is not the zero ID. Entries outlive their sagas.
 	AuditLog(ctx context.Context, id ID, limit int) ([]AuditEntry, error)

@@ -131,6 +131,20 @@ func (j *Journal) log(e journal.AuditEntry) {
 	j.audit = append(j.audit, e)
 }
 
+// ReadPlan implements [journal.OperatorJournal].
+func (j *Journal) ReadPlan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+	if err := j.lock(ctx); err != nil {
+		return journal.PlanRecord{}, err
+	}
+	defer j.mu.Unlock()
+	plan, ok := j.plans[planID{name, version}]
+	if !ok {
+		return journal.PlanRecord{}, journal.ErrNotFound
+	}
+	plan.Lines = slices.Clone(plan.Lines)
+	return plan, nil
+}
+
 // AuditLog implements [journal.OperatorJournal].
 func (j *Journal) AuditLog(ctx context.Context, id journal.ID, limit int) ([]journal.AuditEntry, error) {
 	if limit <= 0 {

@@ -83,16 +83,7 @@ func brief(rec journal.Record) journal.Record {
 
 // Plan implements [journal.Reader].
 func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
-	if err := r.j.lock(ctx); err != nil {
-		return journal.PlanRecord{}, err
-	}
-	defer r.j.mu.Unlock()
-	plan, ok := r.j.plans[planID{name, version}]
-	if !ok {
-		return journal.PlanRecord{}, journal.ErrNotFound
-	}
-	plan.Lines = slices.Clone(plan.Lines)
-	return plan, nil
+	return r.j.ReadPlan(ctx, name, version)
 }
 
 // Plans implements [journal.Reader].

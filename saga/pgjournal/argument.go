@@ -71,6 +71,13 @@ func checkChange(c journal.Change) error {
 	return checkLength("Keep", c.Keep)
 }
 
+func checkPlan(name string, version int) error {
+	if version < 0 || version > math.MaxInt32 {
+		return fmt.Errorf("%w: Version %d", ErrArgument, version)
+	}
+	return checkText("Name", name)
+}
+
 func checkLimit(limit int) error {
 	if limit <= 0 {
 		return fmt.Errorf("%w: limit %d is not positive", ErrArgument, limit)

@@ -3,7 +3,6 @@ package pgjournal
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,10 +14,7 @@ import (
 // Plan implements [journal.Journal]. It takes one statement for a new plan, and two for a plan
 // that is stored already.
 func (j *Journal) Plan(ctx context.Context, plan journal.PlanRecord) (journal.PlanRecord, error) {
-	if plan.Version < 0 || plan.Version > math.MaxInt32 {
-		return journal.PlanRecord{}, fmt.Errorf("%w: Version %d", ErrArgument, plan.Version)
-	}
-	if err := checkText("Name", plan.Name); err != nil {
+	if err := checkPlan(plan.Name, plan.Version); err != nil {
 		return journal.PlanRecord{}, err
 	}
 	lines := plan.Lines
@@ -33,17 +29,34 @@ func (j *Journal) Plan(ctx context.Context, plan journal.PlanRecord) (journal.Pl
 	if err != nil {
 		return journal.PlanRecord{}, wrap("plan", err)
 	}
-	read := j.query.readPlan.Bind(pgx.NamedArgs{"name": plan.Name, "version": int32(plan.Version)}) //nolint:gosec // checked above
-	found, err := pgkit.One(ctx, j.db.Pool, read, func(row pgx.CollectableRow) (journal.PlanRecord, error) {
-		found := journal.PlanRecord{Name: plan.Name, Version: plan.Version}
-		var hash []byte
-		err := row.Scan(&hash, &found.Lines)
-		if err == nil && (copy(found.Hash[:], hash) != len(found.Hash) || len(hash) != len(found.Hash)) {
-			err = fmt.Errorf("%w: hash of %d bytes", journal.ErrCorrupt, len(hash))
-		}
-		return found, err
-	})
+	found, err := j.readPlan(ctx, plan.Name, plan.Version)
 	return found, wrap("plan", err)
+}
+
+// ReadPlan implements [journal.OperatorJournal].
+func (j *Journal) ReadPlan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+	if err := checkPlan(name, version); err != nil {
+		return journal.PlanRecord{}, err
+	}
+	found, err := j.readPlan(ctx, name, version)
+	return found, wrap("read plan", notFound(err))
+}
+
+func (j *Journal) readPlan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+	st := j.query.readPlan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
+	return pgkit.One(ctx, j.db.Pool, st, scanPlan)
+}
+
+func scanPlan(row pgx.CollectableRow) (journal.PlanRecord, error) {
+	var found journal.PlanRecord
+	var version int32
+	var hash []byte
+	err := row.Scan(&found.Name, &version, &hash, &found.Lines)
+	found.Version = int(version)
+	if err == nil && (copy(found.Hash[:], hash) != len(found.Hash) || len(hash) != len(found.Hash)) {
+		err = fmt.Errorf("%w: hash of %d bytes", journal.ErrCorrupt, len(hash))
+	}
+	return found, err
 }
 
 // Heartbeat implements [journal.Journal], in one statement for all sagas of the engine.

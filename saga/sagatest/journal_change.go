@@ -356,6 +356,7 @@ func doneContextDoesNothing(c *check) {
 		do   func() error
 	}{
 		{"Plan", func() error { _, err := c.journal.Plan(ctx, journal.PlanRecord{Name: "n", Version: 1}); return err }},
+		{"ReadPlan", func() error { _, err := c.journal.ReadPlan(ctx, "n", 1); return err }},
 		{"Heartbeat", func() error { return c.journal.Heartbeat(ctx, newEngine(), long) }},
 		{"Leave", func() error { return c.journal.Leave(ctx, live.Engine) }},
 		{"Start", func() error { _, _, err := c.journal.Start(ctx, absent); return err }},

@@ -3,6 +3,7 @@ package sagatest
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +26,15 @@ func firstPlanIsKept(c *check) {
 		want(c, "stored lines", len(got.Lines), len(plan.Lines))
 		want(c, "stored line", got.Lines[1], plan.Lines[1])
 	}
+	got, err := c.journal.ReadPlan(c.Context(), "checkout", 3)
+	c.must("ReadPlan", err)
+	want(c, "plan as it is read", fmt.Sprint(got), fmt.Sprint(plan))
+	for range 2 { // it stores nothing
+		_, err = c.journal.ReadPlan(c.Context(), "checkout", 4)
+		c.wantErr("ReadPlan of a version that is missing", err, journal.ErrNotFound)
+	}
 	next := journal.PlanRecord{Name: "checkout", Version: 4, Hash: planOf("next")}
-	got, err := c.journal.Plan(c.Context(), next)
+	got, err = c.journal.Plan(c.Context(), next)
 	c.must("Plan of another version", err)
 	want(c, "hash of another version", got.Hash, next.Hash)
 }

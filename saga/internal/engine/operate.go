@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,7 +71,7 @@ func (o *Operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (
 		if r.Status != journal.Stuck {
 			return journal.Change{}, wrong(r, "only a stuck saga can be retried")
 		}
-		return o.again(r, r.Entries), nil
+		return again(r, o.plans[r.Plan], r.Entries), nil
 	})
 }
 
@@ -78,7 +79,11 @@ func (o *Operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (
 func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, output any, by journal.Audit) (journal.Record, error) {
 	by.Verb, by.Step = journal.VerbForceOK, step
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
-		s, err := o.stepOf(r, step)
+		p := o.plans[r.Plan]
+		if p == nil { // the journal's plan has no type, and no engine could go on with an output of another type
+			return journal.Change{}, noDefinition(r)
+		}
+		s, err := p.stepOf(r, step)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -96,7 +101,7 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 		if err != nil {
 			return journal.Change{}, fmt.Errorf("%w: output of %s: %w", ErrEncode, step, err)
 		}
-		return o.again(r, forced(r.Entries, journal.Entry{
+		return again(r, p, forced(r.Entries, journal.Entry{
 			Step: step, Outcome: retry.Completed, Attempts: entry.Attempts, At: r.Now, Result: data, Forced: by.Actor,
 		})), nil
 	})
@@ -106,14 +111,14 @@ func (o *Operator) ForceOK(ctx context.Context, id journal.ID, step string, outp
 func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error) {
 	by.Verb, by.Step = journal.VerbForceRejected, step
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
-		s, err := o.stepOf(r, step)
+		p, s, err := o.stepOf(ctx, r, step)
 		if err != nil {
 			return journal.Change{}, err
 		}
 		if r.Status != journal.Stuck {
 			return journal.Change{}, wrong(r, "only a stuck saga's steps can be forced")
 		}
-		g, err := o.plans[r.Plan].load(unstuck(r), false)
+		g, err := p.load(unstuck(r), false)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -138,7 +143,7 @@ func (o *Operator) ForceRejected(ctx context.Context, id journal.ID, step string
 				Step: step, Undo: true, Outcome: retry.Completed, Attempts: undo.attempts, At: r.Now, Forced: by.Actor, Nothing: true,
 			})
 		}
-		return o.again(r, entries), nil
+		return again(r, p, entries), nil
 	})
 }
 
@@ -155,7 +160,7 @@ func unstuck(r journal.Record) journal.Record {
 func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error) {
 	by.Verb, by.Step = journal.VerbForceUndone, step
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
-		s, err := o.stepOf(r, step)
+		p, s, err := o.stepOf(ctx, r, step)
 		if err != nil {
 			return journal.Change{}, err
 		}
@@ -175,7 +180,7 @@ func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 			forward.Pending, forward.Outcome, forward.Forced = false, retry.Unknown, by.Actor
 			entries = forced(entries, forward)
 		}
-		return o.again(r, entries), nil
+		return again(r, p, entries), nil
 	})
 }
 
@@ -183,10 +188,10 @@ func (o *Operator) ForceUndone(ctx context.Context, id journal.ID, step string, 
 func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
 	by.Verb = journal.VerbCancel
 	return o.operate(ctx, id, by, func(r journal.Record) (journal.Change, error) {
-		p := o.plans[r.Plan]
+		p, err := o.planOf(ctx, r)
 		switch {
-		case p == nil:
-			return journal.Change{}, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
+		case err != nil:
+			return journal.Change{}, err
 		case r.Status.Final() || !r.FailedAt.IsZero() || r.Cancel:
 			return journal.Change{}, wrong(r, "it is over, or undone already")
 		}
@@ -198,7 +203,7 @@ func (o *Operator) Cancel(ctx context.Context, id journal.ID, by journal.Audit) 
 			return journal.Change{}, wrong(r, "it is past the point where it could be undone")
 		}
 		if r.Status == journal.Stuck {
-			c := o.again(r, r.Entries)
+			c := again(r, p, r.Entries)
 			c.Cancel = true
 			return c, nil
 		}
@@ -256,10 +261,10 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 }
 
 // again returns the change that resumes a stuck saga, with entries instead of its present
-// entries.
-func (o *Operator) again(r journal.Record, entries []journal.Entry) journal.Change {
+// entries. p is the saga's plan; nil: it is not known.
+func again(r journal.Record, p *Plan, entries []journal.Entry) journal.Change {
 	c := journal.Change{Status: unstuck(r).Status, Deadline: DefaultUndoBudget, Entries: make([]journal.Entry, len(entries))}
-	if p := o.plans[r.Plan]; p != nil {
+	if p != nil {
 		c.Deadline = p.UndoBudget
 	}
 	compensating := !r.FailedAt.IsZero()
@@ -278,7 +283,7 @@ func (o *Operator) again(r journal.Record, entries []journal.Entry) journal.Chan
 		}
 		c.Entries[i] = entry
 	}
-	if p := o.plans[r.Plan]; p != nil && !compensating {
+	if p != nil && !compensating {
 		c.Deadline = p.resumedFor(r, c)
 	}
 	return c
@@ -295,11 +300,37 @@ func (p *Plan) resumedFor(r journal.Record, c journal.Change) time.Duration {
 	return p.Timeout
 }
 
-func (o *Operator) stepOf(r journal.Record, name string) (*Step, error) {
-	p := o.plans[r.Plan]
-	if p == nil {
-		return nil, fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
+// planOf returns the plan of the saga: that of its definition, or else the one that the journal
+// keeps. The latter has no types and times. The saga then gets [DefaultUndoBudget] as its new time,
+// as in a Retry without a definition.
+func (o *Operator) planOf(ctx context.Context, r journal.Record) (*Plan, error) {
+	if p := o.plans[r.Plan]; p != nil {
+		return p, nil
 	}
+	stored, err := o.journal.ReadPlan(ctx, r.Name, r.Version)
+	switch {
+	case errors.Is(err, journal.ErrNotFound) || err == nil && stored.Hash != r.Plan:
+		return nil, noDefinition(r)
+	case err != nil:
+		return nil, err
+	}
+	return ParsePlan(stored)
+}
+
+func noDefinition(r journal.Record) error {
+	return fmt.Errorf("%w: saga %s version %d", ErrNoDefinition, r.Name, r.Version)
+}
+
+func (o *Operator) stepOf(ctx context.Context, r journal.Record, name string) (*Plan, *Step, error) {
+	p, err := o.planOf(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := p.stepOf(r, name)
+	return p, s, err
+}
+
+func (p *Plan) stepOf(r journal.Record, name string) (*Step, error) {
 	s := p.find(name)
 	if s == nil {
 		return nil, fmt.Errorf("%w: %q in saga %s version %d", ErrNoStep, name, r.Name, r.Version)

@@ -1,4 +1,4 @@
 -- ReadPlan returns a plan as it was first stored, or no row.
-select hash, lines
+select name, version, hash, lines
 from /*schema*/saga_plan
 where name = @name and version = @version
