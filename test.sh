@@ -43,8 +43,8 @@ optional() {
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
 		curl - curl curl examples/clients: the calls of curl
 		python3 - python3 python childkey/clients and examples/languages: the Python client
-		node - nodejs node examples/clients: the clients of npm
-		npm - npm node examples/clients: the clients of npm
+		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/clients: the clients of npm
+		npm - npm node childkey/clients: types and package of the TypeScript client; examples/clients: the clients of npm
 	END
 }
 

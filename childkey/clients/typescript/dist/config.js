@@ -1,0 +1,65 @@
+// The settings of a client. Every time is in milliseconds.
+import { onAbort } from './abort.js';
+import { Budget } from './budget.js';
+import { checkNames, checkNumber, ConfigError, MAX_MS } from './check.js';
+const OPTIONS = [
+    'fetch', 'maxAttempts', 'backoff', 'poll', 'maxPolls', 'retryAfterCap', 'timeout', 'attemptTimeout', 'budget', 'maxResponseBytes', 'random',
+    'now', 'clock', 'sleep',
+];
+const FUNCTIONS = ['fetch', 'random', 'now', 'clock', 'sleep'];
+/** Returns the settings with their defaults. @throws {ConfigError} */
+export function configure(options) {
+    checkNames('options', options, OPTIONS);
+    const { maxAttempts = 10, maxPolls = 60, retryAfterCap = 60_000, timeout = 60_000, maxResponseBytes = 8 << 20, budget = new Budget() } = options;
+    const { attemptTimeout = Math.min(20_000, maxAttempts === 1 ? timeout : timeout / 3) } = options;
+    checkNumber('maxAttempts', maxAttempts, { least: 1, whole: true });
+    checkNumber('maxPolls', maxPolls, { least: 1, whole: true });
+    checkNumber('maxResponseBytes', maxResponseBytes, { least: 1, whole: true });
+    checkNumber('retryAfterCap', retryAfterCap, { above: 0, most: MAX_MS });
+    checkNumber('timeout', timeout, { above: 0, most: MAX_MS });
+    checkNumber('attemptTimeout', attemptTimeout, { above: 0, most: MAX_MS });
+    if (attemptTimeout >= timeout && maxAttempts > 1) {
+        throw new ConfigError(`attemptTimeout: ${attemptTimeout} leaves no time for a second attempt within timeout ${timeout}`);
+    }
+    if (!(budget instanceof Budget)) {
+        throw new ConfigError('budget: want a Budget');
+    }
+    for (const name of FUNCTIONS) {
+        if (options[name] !== undefined && typeof options[name] !== 'function') {
+            throw new ConfigError(`${name}: want a function`);
+        }
+    }
+    const { fetch = (url, init) => globalThis.fetch(url, init), random = Math.random, now = Date.now, clock = () => performance.now(), sleep = pause, } = options;
+    return {
+        fetch, maxAttempts, maxPolls, retryAfterCap, timeout, attemptTimeout, budget, maxResponseBytes, random, now, clock, sleep,
+        backoff: checkBackoff('backoff', options.backoff, 5000), poll: checkBackoff('poll', options.poll, 2000),
+    };
+}
+function checkBackoff(name, backoff = {}, longest) {
+    checkNames(name, backoff, ['base', 'cap', 'jitter']);
+    const { base = 100, jitter = 1 } = backoff;
+    const { cap = Math.max(longest, base) } = backoff;
+    checkNumber(`${name}.base`, base, { above: 0, most: MAX_MS });
+    checkNumber(`${name}.cap`, cap, { least: base, most: MAX_MS });
+    checkNumber(`${name}.jitter`, jitter, { above: 0, most: 1 });
+    return { base, cap, jitter };
+}
+/** Returns the wait before retry n, which counts from 1. */
+export function waitOf(backoff, n, random) {
+    const wait = Math.min(backoff.base * 2 ** (Math.min(n, 64) - 1), backoff.cap);
+    return Math.max(wait - wait * Math.min(Math.max(backoff.jitter * random, 0), 1), 1);
+}
+function pause(ms, signal) {
+    return new Promise((resolve) => {
+        const end = () => {
+            clearTimeout(timer);
+            forget();
+            resolve();
+        };
+        const timer = setTimeout(end, ms);
+        const forget = onAbort(signal, end);
+        if (signal?.aborted) { // then no event comes
+            end();
+        }
+    });
+}

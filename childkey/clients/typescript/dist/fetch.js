@@ -1,0 +1,19 @@
+import { freeze } from './call.js';
+import { configure } from './config.js';
+import { Run } from './run.js';
+/**
+ * Returns a `fetch` that sends a call until its outcome is known, every time with the same key and the same bytes.
+ *
+ * It resolves to a 2xx answer, and rejects with a {@link RetryError} otherwise. The answer's body has been read. Before
+ * anything is sent, a bad call rejects with an {@link InputError}, an {@link InvalidCallError} or a {@link ConfigError}.
+ * The signal of a call ends its running attempt or wait. Redirects are not followed. Calls may run side by side.
+ *
+ * @throws {ConfigError} if an option is out of range.
+ */
+export function createFetch(options = {}) {
+    const config = configure(options);
+    return async (input, init = {}) => {
+        const begun = config.clock();
+        return new Run(config, await freeze(input, init), begun).loop();
+    };
+}

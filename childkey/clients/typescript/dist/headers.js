@@ -1,0 +1,83 @@
+// The headers of the wire (childkey/wire/SPEC.md), and how they are read.
+// Request headers.
+export const HEADER_KEY = 'Idempotency-Key';
+/** RFC 3339, UTC; optional. */
+export const HEADER_FIRST_SENT = 'Idempotency-First-Sent';
+/** On an undo: the forward key. */
+export const HEADER_CANCELS = 'Idempotency-Cancels';
+/** wait=N, RFC 7240 section 4.3. */
+export const HEADER_PREFER = 'Prefer';
+// Response headers.
+/** true or false, whenever the key was honoured. */
+export const HEADER_REPLAYED = 'Idempotent-Replayed';
+/** The code of a refusal, whatever its body. */
+export const HEADER_CODE = 'Idempotency-Code';
+/** true or false, on every answer that is not 2xx. */
+export const HEADER_SHOULD_RETRY = 'Idempotency-Should-Retry';
+export const HEADER_X_SHOULD_RETRY = 'X-Should-Retry';
+export const HEADER_RETRY_AFTER = 'Retry-After';
+export const HEADER_RETRY_AFTER_MS = 'Retry-After-Ms';
+/** On the answer to an undo: ran, never-ran or maybe-ran. */
+export const HEADER_FORWARD = 'Idempotent-Forward';
+/** Returns true or false if the header has one line that says so, else undefined. */
+export function flag(headers, name) {
+    const text = headers.get(name);
+    return text === 'true' ? true : text === 'false' ? false : undefined;
+}
+/** Returns the first line of a header whose lines have no comma; '' if there is none. */
+export function first(headers, name) {
+    return lines(headers, name)[0] ?? '';
+}
+// lines returns the values of a header, which Headers joins with commas. A date has a comma of its own, before its day.
+function lines(headers, name) {
+    const text = headers.get(name);
+    return text === null ? [] : text.split(/,(?![ \t]*\d{2}[ -][A-Z][a-z]{2}[ -]\d)/).map((line) => line.trim());
+}
+/**
+ * Returns how many milliseconds an answer asks to wait; 0 if it asks for nothing that can be read.
+ *
+ * `now` is the time since 1970 in milliseconds, for a date without a Date header. Retry-After-Ms counts like
+ * Retry-After, and replaces it where it is the same wait before it was rounded up. The longest of several lines counts.
+ */
+export function retryAfter(headers, now = Date.now()) {
+    const wait = longest(lines(headers, HEADER_RETRY_AFTER).map((line) => whole(line, 1000) ?? until(line, headers, now)));
+    const finer = longest([HEADER_RETRY_AFTER_MS, 'X-Ms-Retry-After-Ms'].flatMap((name) => lines(headers, name).map((line) => whole(line, 1))));
+    if (finer !== undefined && wait !== undefined && finer <= wait && wait - finer < 1000) {
+        return finer;
+    }
+    return Math.max(wait ?? 0, finer ?? 0);
+}
+function longest(waits) {
+    const known = waits.filter((wait) => wait !== undefined);
+    return known.length === 0 ? undefined : Math.max(...known);
+}
+function whole(text, unit) {
+    return /^[0-9]+$/.test(text) ? Number(text) * unit : undefined;
+}
+function until(line, headers, now) {
+    const at = httpDate(line);
+    return at === undefined ? undefined : Math.max(at - (httpDate(headers.get('Date') ?? '') ?? now), 0);
+}
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const MONTH = `(?<month>${MONTHS.join('|')})`;
+const CLOCK = '(?<h>\\d{2}):(?<m>\\d{2}):(?<s>\\d{2})';
+// The three forms of a date (RFC 9110 section 5.6.7). Date.parse takes many more.
+const DATES = [
+    new RegExp(`^[A-Z][a-z]{2}, (?<day>\\d{2}) ${MONTH} (?<year>\\d{4}) ${CLOCK} GMT$`),
+    new RegExp(`^[A-Z][a-z]+day, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${CLOCK} GMT$`),
+    new RegExp(`^[A-Z][a-z]{2} ${MONTH} (?<day>[ \\d]\\d) ${CLOCK} (?<year>\\d{4})$`),
+];
+// httpDate returns the milliseconds since 1970 of an HTTP date; undefined if text is not one.
+function httpDate(text) {
+    const found = DATES.map((form) => form.exec(text)?.groups).find((groups) => groups !== undefined);
+    if (found === undefined) {
+        return undefined;
+    }
+    const [day, h, m, s] = [Number(found.day), Number(found.h), Number(found.m), Number(found.s)];
+    if (h > 23 || m > 59 || s > 59 || day < 1 || day > 31) {
+        return undefined;
+    }
+    const year = found.year.length === 2 ? Number(found.year) + (Number(found.year) >= 69 ? 1900 : 2000) : Number(found.year);
+    const date = new Date(Date.UTC(2000, 0, 1, h, m, s));
+    return date.setUTCFullYear(year, MONTHS.indexOf(found.month), day);
+}

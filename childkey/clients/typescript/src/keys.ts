@@ -1,0 +1,143 @@
+// Keys: made new, read, and derived from others.
+
+import { encode, type Encoding, hex, netstrings, utf8, uuid } from './encoding.js';
+import { checkEncoding, checkKey, checkList, checkName, checkNamespace, checkScope, checkSecret, InputError, type Text } from './input.js';
+import { hmacSha256, sha256 } from './sha256.js';
+
+/**
+ * Returns the key that text spells, bare (`k-1`) or as a structured-field string (`"k-1"`): both are one key.
+ *
+ * A key is 1 to 255 bytes of 0x21-0x7E without `"`, `,` and `\`. Nothing is trimmed or cut off.
+ *
+ * @throws {InputError} empty, too-long or bad-key.
+ */
+export function parse(text: string): string {
+  return checkKey(text);
+}
+
+/** Returns the key as a structured-field string: the value of {@link HEADER_KEY}. @throws {InputError} */
+export function quoted(key: string): string {
+  return `"${checkKey(key)}"`;
+}
+
+/** There is no source of secure random numbers. */
+export class NoRandomError extends Error {
+  override readonly name = 'NoRandomError';
+}
+
+/**
+ * Returns a random key, a UUIDv4. Make one per intent, and keep it before the first call goes out.
+ *
+ * @throws {NoRandomError} without `crypto.getRandomValues`. No weaker source replaces it: a key that two intents share
+ * loses the second one.
+ */
+export function newKey(): string {
+  const random: Crypto | undefined = globalThis.crypto;
+  if (typeof random?.getRandomValues !== 'function') {
+    throw new NoRandomError('no crypto.getRandomValues here');
+  }
+  return uuid(random.getRandomValues(new Uint8Array(16)), 4);
+}
+
+/** Returns the first 8 bytes of the key's SHA-256 in hex. Log it instead of the key. @throws {InputError} */
+export function digest(key: string): string {
+  return hex(sha256(utf8(checkKey(key)))).slice(0, 16);
+}
+
+/**
+ * Returns the child key for the call to operation on service on behalf of parent: SHA-256 of the tuple in
+ * childkey/SPEC.md, as hex32.
+ *
+ * Retries, restarts and other languages get the same key. Discriminators tell several calls of one operation apart.
+ * There are at most 8, of 1 to 256 bytes each.
+ *
+ * @throws {InputError}
+ */
+export function derive(parent: string, service: string, operation: string, ...discriminators: Text[]): string {
+  return deriveAs('hex32', parent, service, operation, ...discriminators);
+}
+
+/** Is {@link derive} with another encoding, for a callee that takes only UUIDs, say. @throws {InputError} */
+export function deriveAs(encoding: Encoding, parent: string, service: string, operation: string, ...discriminators: Text[]): string {
+  checkEncoding(encoding);
+  return encode(encoding, sha256(childTuple(['childkey/v1'], parent, service, operation, discriminators)));
+}
+
+/**
+ * Returns the parent key of an intent that has a business id, such as `fromParts('checkout', 'order-42')`.
+ * There are 1 to 8 parts, of 1 to 256 bytes each.
+ *
+ * @throws {InputError}
+ */
+export function fromParts(namespace: string, ...parts: Text[]): string {
+  checkName('namespace', namespace);
+  const tail = checkList('part', parts.length === 0 ? [''] : parts); // without a part, the first one is missing
+  return encode('hex32', sha256(netstrings('parentkey/v1', namespace, String(tail.length), ...tail)));
+}
+
+/**
+ * Returns the hop key: the parent of the calls that a service makes for a request with this key.
+ *
+ * `scope` is the authenticated caller: at most 1024 bytes of UTF-8 without NUL. `namespace` is that of the service,
+ * mostly empty.
+ *
+ * @throws {InputError}
+ */
+export function hop(scope: Text, namespace: string, key: string): string {
+  const parent = checkKey(key);
+  const bytes = checkScope(scope);
+  checkNamespace(namespace);
+  return encode('hex32', sha256(netstrings('hopkey/v1', bytes, namespace, parent)));
+}
+
+/**
+ * Returns the first 32 hex digits of SHA-256("parent:service:operation"), for stores with keys of that form.
+ *
+ * @throws {InputError} bad-key, too, if the parent has a colon.
+ */
+export function legacy(parent: string, service: string, operation: string): string {
+  const key = checkKey(parent, 'parent key');
+  checkName('service', service);
+  checkName('operation', operation);
+  if (key.includes(':')) {
+    throw new InputError('bad-key', 'the parent key has a colon');
+  }
+  return encode('hex32', sha256(utf8(`${key}:${service}:${operation}`)));
+}
+
+/**
+ * Derives child keys with a secret (HMAC-SHA-256), for callees that must not compute the siblings of a key.
+ *
+ * `kid` names the secret, which has at least 16 bytes. The secret is copied, and never printed.
+ */
+export class Keyed {
+  readonly kid: string;
+  readonly #secret: Uint8Array;
+
+  /** @throws {InputError} */
+  constructor(kid: string, secret: Uint8Array) {
+    checkName('key id', kid);
+    this.kid = kid;
+    this.#secret = checkSecret(secret);
+  }
+
+  /** Is the function {@link derive} with the secret. @throws {InputError} */
+  derive(parent: string, service: string, operation: string, ...discriminators: Text[]): string {
+    return this.deriveAs('hex32', parent, service, operation, ...discriminators);
+  }
+
+  /** Is the function {@link deriveAs} with the secret. @throws {InputError} */
+  deriveAs(encoding: Encoding, parent: string, service: string, operation: string, ...discriminators: Text[]): string {
+    checkEncoding(encoding);
+    const tuple = childTuple(['childkey/v1-hmac', this.kid], parent, service, operation, discriminators);
+    return encode(encoding, hmacSha256(this.#secret, tuple));
+  }
+}
+
+function childTuple(head: string[], parent: string, service: string, operation: string, discriminators: Text[]): Uint8Array {
+  const key = checkKey(parent, 'parent key');
+  checkName('service', service);
+  checkName('operation', operation);
+  const tail = checkList('discriminator', discriminators);
+  return netstrings(...head, key, service, operation, String(tail.length), ...tail);
+}

@@ -1,0 +1,217 @@
+package clients_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The package's own tests: the vectors, the inputs that are refused, the table of calls, and sockets. They need Node alone.
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	need(t, "node")
+	files, err := filepath.Glob("typescript/tests/*.test.js")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	args := []string{"--test"}
+	for _, file := range files {
+		args = append(args, "tests/"+filepath.Base(file))
+	}
+	run(t, "typescript", "node", args...)
+}
+
+// The files in dist are in the tree, so that nobody needs a compiler to use the client. They are what the compiler makes
+// of src, in its strict mode.
+func TestTypeScript_dist(t *testing.T) {
+	t.Parallel()
+	need(t, "node", "npm")
+	out := t.TempDir()
+	compile(t, "typescript", "-p", ".", "--outDir", out)
+	made, kept := readFolder(t, out), readFolder(t, "typescript/dist")
+	for name, text := range made {
+		require.Equal(t, text, kept[name], "dist/%s is not what src makes: npm run build", name)
+	}
+	require.Len(t, kept, len(made), "dist has files that src does not make")
+}
+
+// No file of src needs more than browsers and Node share.
+func TestTypeScript_needsNoNode(t *testing.T) {
+	t.Parallel()
+	for name, text := range readFolder(t, "typescript/src") {
+		require.NotContains(t, text, "node:", name)
+		require.NotContains(t, text, "require(", name)
+		for line := range strings.Lines(text) {
+			if _, from, found := strings.Cut(line, " from '"); found {
+				require.True(t, strings.HasPrefix(from, "./"), "%s: %s", name, line)
+			}
+		}
+	}
+}
+
+// The package as npm publishes it runs without a compiler, and has types for browsers and for Node. npm runs none of its
+// scripts, and installs nothing else.
+func TestTypeScript_package(t *testing.T) {
+	t.Parallel()
+	need(t, "node", "npm")
+	dir := t.TempDir()
+	run(t, "typescript", "npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private": true, "type": "module"}`), 0o600))
+	run(t, dir, "npm", "install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", "./fanonce-0.0.0.tgz")
+	checkPublished(t, filepath.Join(dir, "node_modules", "fanonce"))
+
+	said := run(t, dir, "node", "--input-type=module", "-e", `
+		import { derive } from 'fanonce';
+		console.log(derive('018f3c1e-7b7a-4d2c-9a51-0c6d5e4f3a2b', 'payment', 'charge'));`)
+	require.Equal(t, "a8a1a15ccb704b1551db7aaf0445a2c1\n", said)
+
+	text, err := os.ReadFile("typescript/tests/types/consumer.ts")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "consumer.ts"), text, 0o600))
+	strict := []string{"--noEmit", "--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "consumer.ts"}
+	compile(t, dir, append([]string{"--lib", "es2022,dom,dom.iterable", "--module", "esnext", "--moduleResolution", "bundler"}, strict...)...)
+	modules, err := packages()
+	require.NoError(t, err)
+	types := filepath.Join(modules, "@types")
+	compile(t, dir, append([]string{"--lib", "es2022", "--typeRoots", types, "--types", "node", "--module", "nodenext", "--moduleResolution", "nodenext"}, strict...)...)
+}
+
+func checkPublished(t *testing.T, dir string) {
+	t.Helper()
+	names, err := fs.Glob(os.DirFS(dir), "*")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"LICENSE", "README.md", "dist", "package.json"}, names)
+	license, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
+	require.NoError(t, err)
+	root, err := os.ReadFile("../../LICENSE")
+	require.NoError(t, err)
+	require.Equal(t, string(root), string(license))
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	require.NoError(t, err)
+	var manifest struct {
+		Dependencies, PeerDependencies, OptionalDependencies map[string]string
+		Scripts                                              map[string]string
+	}
+	require.NoError(t, json.Unmarshal(text, &manifest))
+	require.Empty(t, manifest.Dependencies)
+	require.Empty(t, manifest.PeerDependencies)
+	require.Empty(t, manifest.OptionalDependencies)
+	for name := range manifest.Scripts {
+		require.Contains(t, []string{"build", "test"}, name, "npm runs no script of a package that somebody installs")
+	}
+}
+
+// A lock file that names a registry's host would bind its readers to that host.
+func TestTypeScript_lockNamesNoRegistry(t *testing.T) {
+	t.Parallel()
+	lock, err := os.ReadFile("typescript/package-lock.json")
+	require.NoError(t, err)
+	require.NotContains(t, string(lock), `"resolved"`)
+	require.Contains(t, string(lock), `"integrity"`)
+}
+
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the TypeScript client was not tested: %v", err)
+		}
+	}
+}
+
+// run runs a program in a folder, and returns what it printed.
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %v\n%s%s", program, args, out, &stderr)
+	return string(out)
+}
+
+// compile runs the TypeScript compiler of the lock file.
+func compile(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	modules, err := packages()
+	require.NoError(t, err)
+	run(t, dir, "node", append([]string{filepath.Join(modules, "typescript", "bin", "tsc")}, args...)...)
+}
+
+func readFolder(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		require.NoError(t, err)
+		files[entry.Name()] = string(text)
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
+// packages returns the folder of the packages that the lock file names. npm installs them once for each lock file, into
+// the user's cache. No file of a package enters the tree.
+var packages = sync.OnceValues(func() (string, error) {
+	lock, err := os.ReadFile("typescript/package-lock.json")
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	parent := filepath.Join(cache, "fanonce-clients-typescript")
+	installed := filepath.Join(parent, fmt.Sprintf("%x", sha256.Sum256(lock)))
+	modules := filepath.Join(installed, "node_modules")
+	if _, err := os.Stat(modules); err == nil {
+		return modules, nil
+	}
+	if err := os.MkdirAll(parent, 0o750); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(parent, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	if err := install(dir); err != nil {
+		return "", err
+	}
+	// Another test binary may have been faster. Its folder is as good.
+	if err := os.Rename(dir, installed); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return modules, nil
+})
+
+func install(dir string) error {
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := os.ReadFile(filepath.Join("typescript", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w\n%s", err, out)
+	}
+	return nil
+}
