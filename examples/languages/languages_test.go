@@ -41,6 +41,11 @@ func TestPython(t *testing.T) {
 	storm(t, "python", "python3", "tests/storm.py")
 }
 
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	storm(t, "typescript", "node", "tests/storm.js")
+}
+
 // storm has a client make calls through a network that drops, repeats, cuts and delays. Each call ends, and no key has two
 // effects. A call that was Completed has one, and a call that was Rejected or NotSent has none.
 func storm(t *testing.T, folder, program, script string) {
