@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -60,6 +61,18 @@ const (
 	unknown // the connection was lost: it may have executed the call
 )
 
+// withinScript finds the error of a command of a script in the answer of Redis 6.2. It follows the place in the script.
+var withinScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?[0-9]+: -?([A-Z]+) `)
+
+// code returns the word that says why a server refused a call: the first one of its answer, as from Redis 7 on.
+func code(answer string) string {
+	if found := withinScript.FindStringSubmatch(answer); found != nil {
+		return found[1]
+	}
+	word, _, _ := strings.Cut(answer, " ")
+	return word
+}
+
 // judge says what err means. A server answers before it executes a script, or after the whole of it.
 func judge(err error) verdict {
 	var answer redis.Error
@@ -70,8 +83,7 @@ func judge(err error) verdict {
 		}
 		return unknown
 	}
-	word, _, _ := strings.Cut(answer.Error(), " ")
-	switch word {
+	switch code(answer.Error()) {
 	case "NOSCRIPT":
 		return noScript
 	case "MOVED":
@@ -88,7 +100,7 @@ func judge(err error) verdict {
 // refusal wraps an error of a server that executed nothing.
 func refusal(name string, err error) error {
 	var answer redis.Error
-	if errors.As(err, &answer) && (strings.Contains(answer.Error(), "UNREADABLE") || strings.HasPrefix(answer.Error(), "WRONGTYPE")) {
+	if errors.As(err, &answer) && (strings.Contains(answer.Error(), "UNREADABLE") || code(answer.Error()) == "WRONGTYPE") {
 		return fmt.Errorf("redisstore: %s: %w: %w", name, store.ErrRecordUnreadable, err)
 	}
 	return fmt.Errorf("redisstore: %s: %w", name, err)

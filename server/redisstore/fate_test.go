@@ -28,7 +28,7 @@ func TestStore_unconfirmedClaimIsNotWon(t *testing.T) {
 	require.NotErrorIs(t, err, store.ErrFateUnknown)
 	require.ErrorIs(t, s.Settle(t.Context(), store.Owner{ID: req.ID, Token: req.Token, Fence: 1}, completion), store.ErrFateUnknown)
 
-	redistest.Start(t, "--replicaof", "127.0.0.1 "+port(primary))
+	redistest.Start(t, "--replicaof", "127.0.0.1", port(primary))
 	eventually(t, "a replica confirms the completion", func() bool {
 		return s.Settle(t.Context(), store.Owner{ID: req.ID, Token: req.Token, Fence: 1}, completion) == nil
 	})

@@ -28,7 +28,7 @@ func TestOpen_refusesUnsafeServers(t *testing.T) {
 		{"in memory, as asked", []string{"--appendonly", "no"}, "", redisstore.Config{AllowNonDurable: true}},
 		{"evicting", []string{"--maxmemory-policy", "allkeys-lru"}, "maxmemory-policy", redisstore.Config{AllowNonDurable: true}},
 		{"evicting what has a time", []string{"--maxmemory-policy", "volatile-ttl"}, "maxmemory-policy", redisstore.Config{}},
-		{"a replica", []string{"--replicaof", "127.0.0.1 " + port(primary)}, "role", redisstore.Config{AllowNonDurable: true}},
+		{"a replica", []string{"--replicaof", "127.0.0.1", port(primary)}, "role", redisstore.Config{AllowNonDurable: true}},
 		{"a cluster without slots", []string{"--cluster-enabled", "yes"}, "cluster_state", redisstore.Config{AllowNonDurable: true}},
 	} {
 		server := redistest.Start(t, tt.options...)
@@ -52,7 +52,7 @@ func port(s *redistest.Server) string { return s.Addr()[len("127.0.0.1:"):] }
 func TestOpen_refusesReplicasThatMayLag(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	redistest.Start(t, "--replicaof", "127.0.0.1 "+port(primary))
+	redistest.Start(t, "--replicaof", "127.0.0.1", port(primary))
 	client := primary.Client()
 	defer client.Close()
 	eventually(t, "the replica is connected", func() bool {

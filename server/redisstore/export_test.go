@@ -1,0 +1,7 @@
+package redisstore
+
+// For tests in package redisstore_test.
+var (
+	Code        = code
+	ScriptFiles = scriptFiles
+)
