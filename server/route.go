@@ -25,8 +25,11 @@ type Route struct {
 	//   - There is no transaction to read in: pgstore.Tx refuses every statement. [Fence] is 0.
 	//   - A queued statement that fails is a refused COMMIT: a violated constraint goes to OnCommitError. Any
 	//     other failure is answered as for every Transactional route, and the key is released.
-	//   - Until the commit nobody sees that the key is taken. A duplicate in another process waits for the
-	//     transaction for at most 500 ms ([store.MaxLockWait]), and then as for any run.
+	//   - Until the commit only this process knows that the key is in use. A request that comes to another process
+	//     while the handler runs counts as the first. While the commit is open a duplicate there waits for at most
+	//     500 ms ([store.MaxLockWait]), and then as for any run.
+	//   - If the key comes with another payload while the handler runs, the claim is committed at once, and that
+	//     request gets key-reused. Then the handler runs a second time, behind the claim.
 	//
 	// In three cases the claim is committed first, and the handler runs as without OneCommit: for a key that was
 	// released, for a key whose owner died, and in an undo. There [Barrier] and pgstore.Tx work. Only for Transactional

@@ -24,20 +24,19 @@ func TestConformance(t *testing.T) {
 	p := ledger(t, pgtest.URL(t), "WORK=400ms") // so long that every body is a slow one
 	t.Run("effect", func(t *testing.T) {
 		t.Parallel()
-		checkConformance(t, command, p.URL, "/v1/effect", "/v1/effect-opaque", `{"fp":"slow"}`)
+		checkConformance(t, command, p.URL, "/v1/effect", "/v1/effect-opaque")
 	})
 	t.Run("effect-one-commit", func(t *testing.T) {
 		t.Parallel()
-		// Until its commit nobody sees what a run with OneCommit claims. What comes beside it is answered as if it came first.
-		checkConformance(t, command, p.URL, "/v1/effect-one-commit", "/v1/effect", "")
+		checkConformance(t, command, p.URL, "/v1/effect-one-commit", "/v1/effect")
 	})
 }
 
-func checkConformance(t *testing.T, command, url, path, otherPath, slow string) {
+func checkConformance(t *testing.T, command, url, path, otherPath string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command, "-url", url, "-path", path, "-other-path", otherPath, "-json",
 		"-undo", "/v1/undo", "-opaque", "/v1/effect-opaque", "-max-body", "1048576",
-		"-body", `{"fp":"a"}`, "-refused", `{"fp":"a","reject":true}`, "-failing", `{"fp":"a","fail":true}`, "-slow", slow,
+		"-body", `{"fp":"a"}`, "-refused", `{"fp":"a","reject":true}`, "-failing", `{"fp":"a","fail":true}`, "-slow", `{"fp":"slow"}`,
 		"-auth", "Authorization: Bearer t1", "-other-auth", "Authorization: Bearer t2")
 	out, err := cmd.Output()
 	var report struct {
@@ -47,7 +46,7 @@ func checkConformance(t *testing.T, command, url, path, otherPath, slow string) 
 	require.NoError(t, json.Unmarshal(out, &report), "%v: %s", err, out)
 	for _, row := range report.Rows {
 		want := "pass"
-		if unseen[row.ID] != "" || slow == "" && row.Detail == "needs -slow" {
+		if unseen[row.ID] != "" {
 			want = "skip"
 		}
 		require.Equal(t, want, row.Status, "%s: %s; want %s", row.ID, row.Detail, row.Want)

@@ -20,7 +20,11 @@ func (s *Store) acquire(ctx context.Context, t *tx, ids ...store.ID) error {
 // undecided is acquire for the first operation of a request. It does not wait long, and its error says that a
 // transaction is deciding about the key.
 func (s *Store) undecided(ctx context.Context, id store.ID) error {
-	err := s.acquireWithin(ctx, min(s.lockTimeout, store.MaxLockWait), nil, id)
+	return beingDecided(s.acquireWithin(ctx, min(s.lockTimeout, store.MaxLockWait), nil, id))
+}
+
+// beingDecided adds to the error of a lock that another transaction is deciding about the key.
+func beingDecided(err error) error {
 	if errors.Is(err, ErrLocked) {
 		err = fmt.Errorf("%w: %w", store.ErrInProgress, err)
 	}

@@ -82,7 +82,7 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 		return store.Record{}, false, err
 	}
 	if err := s.acquire(ctx, nil, req.ID); err != nil {
-		return store.Record{}, false, err
+		return store.Record{}, false, beingDecided(err)
 	}
 	defer s.mu.Unlock()
 	now := s.clock()

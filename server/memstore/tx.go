@@ -49,7 +49,7 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 	}
 	s := t.store
 	if err := t.acquire(ctx, req.ID); err != nil {
-		return store.Record{}, false, err
+		return store.Record{}, false, beingDecided(err)
 	}
 	defer s.mu.Unlock()
 	s.locks[req.ID] = t

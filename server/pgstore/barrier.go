@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -47,7 +46,7 @@ func Barrier(ctx context.Context, tx pgx.Tx, forward childkey.Key, undo OnceRequ
 	if err != nil {
 		return 0, false, fmt.Errorf("%w: Schema: %w", ErrArgument, err)
 	}
-	s := &Store{query: query, db: &pgkit.Database{LockTimeout: pgkit.Milliseconds(DefaultLockTimeout)}}
+	s := &Store{query: query, cfg: Config{LockTimeout: DefaultLockTimeout}}
 	b, err := s.cancel(ctx, tx, store.CancelRequest{
 		ID: store.NewID(undo.Scope, undo.Namespace, forward), Token: newToken(), Keep: undo.Keep, Undone: true, // with tx
 	})

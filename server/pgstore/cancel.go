@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // Cancel implements [store.Store]. It locks the record even where it changes
-// nothing.
+// nothing. It waits for another transaction that holds the key, for at most Config.LockTimeout. Then it returns
+// [store.ErrInProgress].
 func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Record, bool, error) {
 	if err := checkLength("Keep", req.Keep); err != nil {
 		return store.Record{}, false, err
@@ -19,7 +21,7 @@ func (s *Store) Cancel(ctx context.Context, req store.CancelRequest) (store.Reco
 	b, err := pgkit.RetryConflict(ctx, func() (before, error) {
 		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (before, error) { return s.cancel(ctx, tx, req) })
 	})
-	return b.record, b.existed, wrap("cancel", err)
+	return b.record, b.existed, wrap("cancel", beingDecided(err))
 }
 
 // before is the record that a cancel found.
@@ -31,7 +33,7 @@ type before struct {
 // cancel makes the key a tombstone as part of tx, whose lock timeout it leaves
 // as it was. If it fails, tx has failed.
 func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) (before, error) {
-	theirs, err := s.setLockTimeout(ctx, tx, s.db.LockTimeout)
+	theirs, err := s.setLockTimeout(ctx, tx, pgkit.Milliseconds(s.patience(ctx)))
 	if err != nil {
 		return before{}, err
 	}
@@ -52,6 +54,16 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, req store.CancelRequest) 
 	}
 	_, err = s.setLockTimeout(ctx, tx, theirs)
 	return b, err
+}
+
+// patience is how long a cancel waits for a lock: Config.LockTimeout, but less than ctx lasts. The end of ctx would break
+// the connection, and nobody would learn that the key is locked.
+func (s *Store) patience(ctx context.Context) time.Duration {
+	within := s.cfg.LockTimeout
+	if end, ok := ctx.Deadline(); ok {
+		within = max(min(within, time.Until(end)*4/5), time.Millisecond)
+	}
+	return within
 }
 
 func (s *Store) setLockTimeout(ctx context.Context, tx pgx.Tx, to string) (was string, err error) {

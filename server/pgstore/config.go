@@ -60,7 +60,7 @@ type Config struct {
 
 	// LockTimeout is how long an operation of the store waits for a row that a
 	// transaction holds, as an undo does with its forward key. Past it the
-	// operation fails and has changed nothing. A claim waits no longer than
+	// operation fails and has changed nothing; the undo gets in-progress. A claim waits no longer than
 	// [store.MaxLockWait]. While claims, settlements and operators' verbs wait they
 	// hold no connection. LockTimeout does not bound the statements of handlers. Zero means
 	// [DefaultLockTimeout]; the least is 1 ms.

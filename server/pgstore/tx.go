@@ -50,7 +50,7 @@ func (t *tx) Cancel(ctx context.Context, req store.CancelRequest) (store.Record,
 	if errors.Is(err, ErrTxEnded) {
 		return store.Record{}, false, err
 	}
-	return b.record, b.existed, wrap("cancel", conflict(err))
+	return b.record, b.existed, wrap("cancel", conflict(beingDecided(err)))
 }
 
 // Rollback implements [store.Tx]. It does not stop where ctx ends: a connection

@@ -22,7 +22,7 @@ var (
 	ErrExpired = errors.New("server: first sent before the retention window")
 	// ErrInProgress: another transaction, such as that of an undo, is deciding about the key at this moment. Nothing
 	// changed. A later request learns the decision. Claim, TakeOver and Quarantine return it instead of waiting
-	// longer than [MaxLockWait]. It is never returned for a final record.
+	// longer than [MaxLockWait], and never for a final record. Cancel returns it after the lock timeout of the store.
 	ErrInProgress = errors.New("server: another transaction is deciding about the key")
 	// ErrFateUnknown: a write was sent, and it is not known whether it is
 	// durable. It may also become durable later.

@@ -42,7 +42,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 		bounded, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
 		defer cancel()
 		ctx = bounded
-		claim = func() (finding, error) { return e.claim(ctx, c) }
+		claim = func() (finding, error) { return e.claim(ctx, c, e.asynchronous(c)) }
 	}
 	started := time.Now()
 	var f finding
@@ -77,11 +77,11 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 
 // claim asks for an absent key. If the fate of the write is unknown it asks
 // once more: the token finds its own claim. An orphaned claim would hold the
-// key for a whole lease.
-func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
+// key for a whole lease. asynchronous says that the claim need not be durable yet.
+func (e *Engine) claim(ctx context.Context, c *Call, asynchronous bool) (finding, error) {
 	f := finding{asked: time.Now()}
 	req := c.claim(e)
-	req.Asynchronous = e.asynchronous(c)
+	req.Asynchronous = asynchronous
 	var err error
 	f.record, f.mine, err = e.store.Claim(ctx, req)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
@@ -98,7 +98,7 @@ func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 func (e *Engine) read(ctx context.Context, c *Call) (finding, error) {
 	rec, err := e.store.Read(ctx, c.ID)
 	if err == nil && c.owns(&rec) {
-		return e.claim(ctx, c)
+		return e.claim(ctx, c, e.asynchronous(c))
 	}
 	return finding{record: rec}, err
 }

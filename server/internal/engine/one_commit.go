@@ -15,7 +15,8 @@ import (
 // Only an absent key is claimed like that. Every other record leads to an ordinary run, or to an answer. So does an
 // undo, whose barrier must look at the forward key before it decides on its writes.
 type oneCommit struct {
-	attempt *Attempt // nil until the handler has run
+	attempt *Attempt  // nil until the handler has run
+	began   time.Time // by this process's clock, just before the handler ran
 	result  Result
 	end     store.Settlement
 	close   func()
@@ -32,15 +33,21 @@ func (e *Engine) firstRun(c *Call) *oneCommit {
 // claim runs the handler, once, and commits the claim, the writes and the answer. It returns the record that is in the
 // way, or the outcome.
 func (o *oneCommit) claim(ctx context.Context, e *Engine, c *Call, m *member) (finding, error) {
-	m.contend() // others wait as for a transaction that decides about the key
 	if o.attempt == nil {
 		if e.drain.isClosed() {
 			out := e.closingRefusal()
 			return finding{outcome: &out}, nil
 		}
+		m.planning(c)
+		o.began = time.Now()
 		o.work(ctx, e, c, m)
 	}
+	defer m.committed()
 	r := o.attempt.run
+	if claimed := m.planned(c); claimed != nil {
+		r.plan.Discard() // the handler plans again, behind the claim
+		return *claimed, nil
+	}
 	r.asked = time.Now()
 	rec, first, err := r.commitPlan(o.end)
 	var refused *store.TxError
@@ -53,8 +60,8 @@ func (o *oneCommit) claim(ctx context.Context, e *Engine, c *Call, m *member) (f
 	case err != nil:
 		r.observeFailure(StoreRefusal(err))
 		return finding{record: rec}, err
-	case !first:
-		return finding{record: rec}, nil
+	case !first: // the claim of a follower, whose answer was lost, makes the call the owner
+		return finding{record: rec, mine: c.owns(&rec), asked: o.began}, nil
 	}
 	took := time.Since(r.asked)
 	e.observe(ctx, Event{Kind: EventClaimed, Route: c.Route.Name, ID: c.ID, Parent: c.Inbound.Parent, Duration: took})
@@ -117,12 +124,18 @@ func (r *run) commitPlan(end store.Settlement) (rec store.Record, first bool, er
 	}
 }
 
-// settleUnclaimed ends a run whose claim was not committed with its work: it commits both without the work. The run
-// has lost its key if there is a record now.
+// settleUnclaimed ends a run whose claim was not committed with its work: it commits both without the work. If a
+// follower has claimed the key for the run, there is a claim to settle. The run has lost its key if there is any other
+// record now.
 func (r *run) settleUnclaimed(s store.Settlement) error {
 	r.plan.Discard()
-	_, first, err := r.commitPlan(s)
+	if r.member.planned(r.call) != nil {
+		return r.settleClaimed(s)
+	}
+	rec, first, err := r.commitPlan(s)
 	switch {
+	case err == nil && !first && r.call.owns(&rec):
+		return r.settleClaimed(s)
 	case err != nil:
 		r.engine.observeStoreError(r.ctx, r.call, err)
 		return err

@@ -266,6 +266,11 @@ func (r *run) settle(s store.Settlement) error {
 	if r.plan != nil {
 		return r.settleUnclaimed(s)
 	}
+	return r.settleClaimed(s)
+}
+
+// settleClaimed settles a run whose claim is committed.
+func (r *run) settleClaimed(s store.Settlement) error {
 	err := r.insist(func(ctx context.Context) error {
 		return r.engine.store.Settle(ctx, r.owner, s)
 	})

@@ -16,6 +16,7 @@ const (
 	phaseRunning                // the leader's handler runs
 	phaseSettling               // the run is being recorded: it may be visible elsewhere already
 	phaseContended              // the leader waits for a transaction that is deciding about the key
+	phasePlanning               // the leader's handler runs before its claim
 )
 
 // groups are the requests of this process, by key. One of the requests for a key leads: only it goes to the store,
@@ -40,6 +41,9 @@ type group struct {
 	failed     int       // the last ask that the store answered with an error; 0: none since it answered
 	err        error     // that error
 	started    time.Time // of the run
+	plan       *Call     // the leader's, from the start of a run before its claim to the end of the commit; else nil
+	claiming   int       // followers that are claiming the key for plan
+	claimed    *finding  // the claim that a follower made for plan
 	waiting    int
 	changed    chan struct{} // closed at the next change; nil if nobody waits for it
 	hurry      chan struct{} // a follower cannot use record: it is older than the follower; nil until somebody needs it
@@ -95,7 +99,7 @@ func (m *member) leave() {
 		if !m.leads {
 			return false
 		}
-		g.led = false
+		g.led, g.plan, g.claimed = false, nil, nil
 		if g.phase != phaseIdle { // the record is out of date
 			g.phase, g.seen = phaseIdle, 0
 		}
@@ -139,10 +143,7 @@ func (m *member) found(rec store.Record) {
 		g.phase, g.record, g.seen = phaseIdle, rec, g.asks
 		g.failed, g.err = 0, nil
 		if isFinal(&rec) {
-			// Later requests must ask again: otherwise a key that is never idle
-			// would never expire.
-			g.final = true
-			m.all.forget(m.id, g)
+			m.all.finish(m.id, g, rec)
 		}
 		return true
 	})
@@ -219,12 +220,12 @@ func (m *member) admit(most WaiterLimits) bool {
 
 func (m *member) view() (v view) {
 	m.update(func(g *group) bool {
-		if g.changed == nil {
-			g.changed = make(chan struct{})
-		}
 		v = view{
 			phase: g.phase, led: g.led, final: g.final, fresh: g.seen > m.joined,
-			record: g.record, started: g.started, changed: g.changed,
+			record: g.record, started: g.started, changed: g.change(),
+		}
+		if g.phase == phasePlanning && !g.final { // no record is known yet
+			v.record = store.Record{State: store.StateInProgress, Fingerprint: g.plan.Fingerprint}
 		}
 		if g.failed > m.joined {
 			v.err = g.err
@@ -242,6 +243,21 @@ func (m *member) update(change func(*group) bool) {
 		close(m.g.changed)
 		m.g.changed = nil
 	}
+}
+
+// change returns the channel that the next change closes. The caller holds groups.mu.
+func (g *group) change() <-chan struct{} {
+	if g.changed == nil {
+		g.changed = make(chan struct{})
+	}
+	return g.changed
+}
+
+// finish gives g a record that can never change. Later requests must ask again: otherwise a key that is never idle would
+// never expire. The caller holds groups.mu.
+func (gs *groups) finish(id store.ID, g *group, rec store.Record) {
+	g.final, g.record = true, rec
+	gs.forget(id, g)
 }
 
 // forget takes g out of the map, where a later group of the same key may have

@@ -16,12 +16,14 @@ import (
 func (a *Attempt) failed(res Result, failure error) Outcome {
 	r := a.run
 	var refused *store.TxError
-	if !errors.As(failure, &refused) {
+	switch {
+	case errors.As(failure, &refused):
+	case a.refusal != "": // of the Barrier, which failed first
+		r.release(false)
+		return a.served(res, true)
+	default:
 		r.engine.observeStoreError(r.ctx, r.call, failure)
 		r.release(false)
-		if a.refusal != "" {
-			return a.served(res, true)
-		}
 		return r.unavailable(failure)
 	}
 	if a.disposition(res) != Store {

@@ -57,17 +57,24 @@ func bearer(r *http.Request) (string, error) { return r.Header.Get("Authorizatio
 // newCallee returns a guarded service over a store in memory.
 func newCallee(t *testing.T) http.Handler {
 	t.Helper()
+	return newCalleeOf(t, server.Route{Effect: server.Transactional})
+}
+
+// newCalleeOf returns the same with the given kind of route for its work.
+func newCalleeOf(t *testing.T, work server.Route) http.Handler {
+	t.Helper()
 	guard, err := server.NewGuard(memstore.New(), bearer, server.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, guard.Shutdown(context.Background())) })
 	mux, c := http.NewServeMux(), new(callee)
 	for path, route := range map[string]struct {
-		effect  server.Effect
+		route   server.Route
 		handler http.HandlerFunc
 	}{
-		"/work": {server.Transactional, c.work}, "/other": {server.Keyed, c.work}, "/undo": {server.Transactional, undo}, "/opaque": {server.Opaque, c.work},
+		"/work": {work, c.work}, "/other": {server.Route{Effect: server.Keyed}, c.work},
+		"/undo": {server.Route{Effect: server.Transactional}, undo}, "/opaque": {server.Route{Effect: server.Opaque}, c.work},
 	} {
-		guarded, err := guard.Handler(route.effect, route.handler)
+		guarded, err := guard.Route(route.route, route.handler)
 		require.NoError(t, err)
 		mux.Handle(path, guarded)
 	}
