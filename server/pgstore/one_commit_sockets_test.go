@@ -48,21 +48,51 @@ func posted(t *testing.T, web *httptest.Server, key string) string {
 	return fmt.Sprintln(res.StatusCode, res.Header.Get(wire.HeaderReplayed), code, string(body))
 }
 
-// A client that hangs up in the middle of the round trip changes nothing: its retry gets the answer.
-func TestOneCommit_hangsUp(t *testing.T) {
-	t.Parallel()
-	one, _, look, free := stalled(t, server.Config{})
-	web := listening(t, one)
+// hangUp sends a request over a socket. leave closes the socket, and returns once the server has noticed. The channel is
+// closed when the server has left the handler.
+func hangUp(t *testing.T, h http.Handler) (done <-chan *httptest.ResponseRecorder, leave func()) {
+	t.Helper()
+	ended, noticed := make(chan *httptest.ResponseRecorder), make(chan struct{})
+	web := listening(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		context.AfterFunc(r.Context(), func() { close(noticed) })
+		h.ServeHTTP(w, r)
+	}))
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: h\r\n%s: k\r\nContent-Length: 2\r\n\r\n{}", wire.HeaderKey)
+	_, err = fmt.Fprintf(conn, "POST /users HTTP/1.1\r\nHost: h\r\n%s: k\r\nContent-Length: 2\r\n\r\n{}", wire.HeaderKey)
 	require.NoError(t, err)
-	untilLocked(t, look)
-	require.NoError(t, conn.Close())
-	free()
-	until(t, "the work is committed", func() bool { return queryRow[int](t, look, countUsers, "bob") == 1 })
-	require.Equal(t, "201 true  made\n", posted(t, web, "k"))
-	require.Equal(t, 1, queryRow[int](t, look, countUsers, "bob"))
+	return ended, func() {
+		require.NoError(t, conn.Close())
+		<-noticed
+	}
+}
+
+// A client that hangs up while the handler runs, or in the middle of the round trip, changes nothing. The commit is sent,
+// and its answer is heard. So the run is recorded in this process too, and a retry gets the answer.
+func TestOneCommit_hangsUp(t *testing.T) {
+	t.Parallel()
+	for _, whileCommitting := range []bool{false, true} {
+		t.Run(fmt.Sprintf("while committing %v", whileCommitting), func(t *testing.T) {
+			t.Parallel()
+			m := new(server.Metrics)
+			var leave func()
+			b := besideAs(t, whileCommitting, server.Config{Observer: m}, func(h http.Handler) (done <-chan *httptest.ResponseRecorder) {
+				done, leave = hangUp(t, h)
+				return done
+			})
+			leave()
+			b.end()
+			<-b.first
+			count := m.Snapshot()["default"].Counts
+			require.Equal(t, []int64{1, 1, 0}, []int64{
+				count[server.EventClaimed.String()], count[server.EventSettled.String()], count[server.EventStoreError.String()],
+			})
+			require.Equal(t, []int{1, 1}, []int{queryRow[int](t, b.look, countUsers, "bob"), int(b.runs.Load())})
+			w := postTo(b.processes[0].add, "k")
+			require.Equal(t, []string{"201", "made", "true"}, []string{fmt.Sprint(w.Code), w.Body.String(), w.Header().Get(wire.HeaderReplayed)})
+		})
+	}
 }
 
 // A handler that fails leaves no row, and the next call runs.
