@@ -54,6 +54,10 @@ func (c *Console) workshop(j *job) (verb, workshop, bool) {
 		v, ok := keyVerbs[j.Verb]
 		return v, keyWork{s}, ok
 	}
+	if s, ok := c.journal(j.Source); ok && j.Source != "" && j.Kind == kindSaga && s.Operator != nil {
+		v, ok := sagaVerbs[j.Verb]
+		return v, sagaWork{s}, ok
+	}
 	return verb{}, nil, false
 }
 

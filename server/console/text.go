@@ -19,6 +19,8 @@ var functions = template.FuncMap{
 	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
 	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
 	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
+	"statuses": func() []string { return statusNames }, "inc": func(i int) int { return i + 1 }, "clip": func(s string) string { return clip(s, 300) },
+	"chart": ratesChart,
 }
 
 // age is a duration in at most two units, for people.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -211,38 +212,83 @@ func TestVerbs_selected(t *testing.T) {
 	require.EqualValues(t, 4, left.Unknown)
 }
 
-// A verb on all matches ends, with one line in the audit log for each key.
+// A slowReader takes a second for each list. In a bubble that second is virtual.
+type slowReader struct{ store.Reader }
+
+func (r slowReader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	time.Sleep(time.Second)
+	return r.Reader.List(ctx, req)
+}
+
+// A verb on all matches works in parts, each of which ends after some seconds. It leaves one line in the audit log for
+// each key. A form that is sent twice in the middle does nothing twice.
 func TestVerbs_all(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.many(t, 2500)
-	s := f.site(t)
-	form := s.get("/keys?state=unknown").form("/confirm")
-	form.Set("verb", "run-again")
-	form.Set("which", "all")
-	confirmation := s.post("/confirm", form)
-	require.Contains(t, confirmation.text(), "2,501 keys")
-	done := confirmation.form("/do")
-	done.Set("reason", "the provider is back")
-	batch := done.Get("batch")
-	require.NotEmpty(t, batch)
-	f.make(t, store.ID{0: 0xc0}, "unknown") // after the confirmation
-	result := s.post("/do", done)
-	for parts := 0; strings.Contains(result.Body.String(), "data-continue"); parts++ {
-		require.Less(t, parts, 100)
-		result = s.post("/do", result.form("/do"))
-	}
-	require.Contains(t, result.text(), `<dd id="done">2,501</dd>`)
-	left, err := f.Attention(context.Background())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, left.Unknown, "nobody confirmed the key that came later")
-	entries, err := f.AuditLog(context.Background(), store.ID{}, 5000)
-	require.NoError(t, err)
-	require.Len(t, entries, 2501)
-	for _, e := range entries {
-		require.Equal(t, fmt.Sprintf("[batch %s] the provider is back", batch), e.Reason)
-	}
-	// The same form again finds nothing left.
-	again := s.post("/do", done)
-	require.Contains(t, again.text(), `<dd id="done">0</dd>`)
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.many(t, 700)
+		s := newSite(t, console.Config{Stores: []console.Store{{Name: "orders", Reader: slowReader{f.Store.Reader()}, Guard: f.guard}}})
+		form := s.get("/keys?state=unknown").form("/confirm")
+		form.Set("verb", "run-again")
+		form.Set("which", "all")
+		confirmation := s.post("/confirm", form)
+		require.Contains(t, confirmation.text(), "701 keys")
+		done := confirmation.form("/do")
+		done.Set("reason", "the provider is back")
+		batch := done.Get("batch")
+		require.NotEmpty(t, batch)
+		time.Sleep(time.Millisecond)
+		f.make(t, store.ID{0: 0xc0}, "unknown") // after the confirmation
+
+		result, parts := s.post("/do", done), 1
+		for ; strings.Contains(result.Body.String(), "data-continue"); parts++ {
+			require.Contains(t, result.text(), "at work")
+			next := result.form("/do")
+			s.post("/do", next) // and once more, as a browser that repeats a request
+			result = s.post("/do", next)
+		}
+		require.Equal(t, 2, parts, "the repeated request did the second part")
+		require.Contains(t, result.text(), "ended")
+		left, err := f.Attention(context.Background())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, left.Unknown, "nobody confirmed the key that came later")
+		entries, err := f.AuditLog(context.Background(), store.ID{}, 5000)
+		require.NoError(t, err)
+		require.Len(t, entries, 701)
+		for _, e := range entries {
+			require.Equal(t, fmt.Sprintf("[batch %s] the provider is back", batch), e.Reason)
+		}
+		// The first form again finds nothing left.
+		require.Contains(t, s.post("/do", done).text(), `<dd id="done">0</dd>`)
+	})
+}
+
+// A person who closes the page in the middle loses nothing: a new job from the list does what is left.
+func TestVerbs_resume(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.many(t, 700)
+		s := newSite(t, console.Config{Stores: []console.Store{{Name: "orders", Reader: slowReader{f.Store.Reader()}, Guard: f.guard}}})
+		begin := func() url.Values {
+			form := s.get("/keys?state=unknown").form("/confirm")
+			form.Set("verb", "forget")
+			form.Set("which", "all")
+			done := s.post("/confirm", form).form("/do")
+			done.Set("reason", "test keys")
+			return done
+		}
+		first := s.post("/do", begin())
+		require.Contains(t, first.Body.String(), "data-continue")
+		result := s.post("/do", begin()) // another tab
+		for strings.Contains(result.Body.String(), "data-continue") {
+			result = s.post("/do", result.form("/do"))
+		}
+		left, err := f.Attention(context.Background())
+		require.NoError(t, err)
+		require.Zero(t, left.Unknown)
+		entries, err := f.AuditLog(context.Background(), store.ID{}, 5000)
+		require.NoError(t, err)
+		require.Len(t, entries, 701)
+	})
 }

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/console/internal/draw"
+	"github.com/fanonce/fanonce/server/console/internal/tree"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// requestData is one request of a user: the tree of its keys and sagas over all services of the console.
+type requestData struct {
+	ID   string
+	Tree tree.Tree
+	Bars drawing
+	Now  time.Time
+	// Roots are the tree's roots with their addresses.
+	Roots []*hop
+}
+
+// A hop is one node of the tree, as the page shows it.
+type hop struct {
+	*tree.Node
+	Link     string // "": there is no page
+	Children []*hop
+}
+
+// Title names the hop: its service and its operation.
+func (h *hop) Title() string {
+	switch {
+	case h.Kind == tree.KindMissing:
+		return "a hop that this console is not given"
+	case h.Kind == tree.KindFailed:
+		return h.Source + " cannot be read"
+	case h.Operation == "":
+		return h.Source + ", operation not stored"
+	default:
+		return h.Source + ", " + h.Operation
+	}
+}
+
+// Failure is why a source could not be read.
+func (h *hop) Failure() string { return explain(h.Err) }
+
+// Took is how long the hop ran, as far as it is known.
+func (h *hop) Took() string {
+	if h.Start.IsZero() || h.End.IsZero() || h.End.Before(h.Start) {
+		return ""
+	}
+	took := age(h.End.Sub(h.Start))
+	switch h.Ending {
+	case tree.EndBy:
+		return "at most " + took
+	case tree.EndRunning:
+		return took + " so far"
+	case tree.EndDead:
+		return "died after at most " + took
+	default:
+		return took
+	}
+}
+
+func (c *Console) request(w http.ResponseWriter, r *http.Request) {
+	id, err := store.ParseID(r.URL.Query().Get("id"))
+	if err != nil {
+		c.fail(w, r, http.StatusNotFound, "The address names no ID.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	stores := make([]tree.Store, len(c.cfg.Stores))
+	for i := range stores {
+		s := &c.cfg.Stores[i]
+		stores[i] = tree.Store{Name: s.Name, Reader: s.Reader}
+		if s.Recorder != nil {
+			stores[i].Live = s.Recorder.live
+		}
+	}
+	journals := make([]tree.Journal, len(c.cfg.Sagas))
+	for i := range journals {
+		journals[i] = tree.Journal{Name: c.cfg.Sagas[i].Name, Reader: c.cfg.Sagas[i].Reader}
+	}
+	d := requestData{ID: id.String(), Tree: tree.Build(ctx, stores, journals, id, tree.Limits{})}
+	for _, n := range d.Tree.Roots {
+		d.Roots = append(d.Roots, c.hopOf(n))
+	}
+	d.Bars = timelineBars(d.Roots)
+	status := http.StatusOK
+	if d.Tree.Nodes == 0 {
+		status = http.StatusNotFound
+	}
+	c.render(w, r, status, "request", page{Title: "Request", Nav: "keys", Live: true, Data: &d})
+}
+
+// hopOf is a node and all below it.
+func (c *Console) hopOf(n *tree.Node) *hop {
+	h := &hop{Node: n}
+	switch n.Kind {
+	case tree.KindKey:
+		h.Link = c.link("/key", n.Source, n.ID.String())
+	case tree.KindSaga:
+		h.Link = c.link("/saga", n.Source, n.ID.String())
+	default:
+	}
+	for _, child := range n.Children {
+		h.Children = append(h.Children, c.hopOf(child))
+	}
+	return h
+}
+
+// timelineBars draws the hops on one time axis.
+func timelineBars(roots []*hop) drawing {
+	t := draw.Timeline{Title: "The hops of the request over time"}
+	var add func(hops []*hop, depth int)
+	add = func(hops []*hop, depth int) {
+		for _, h := range hops {
+			if h.Kind == tree.KindKey || h.Kind == tree.KindSaga {
+				t.Bars = append(t.Bars, draw.Bar{
+					Label: h.Title(), Note: h.Took(), Depth: depth, State: h.State, Start: h.Start, End: h.End,
+					Vague: h.Ending != tree.EndSettled, Href: h.Link,
+				})
+			}
+			add(h.Children, depth+1)
+		}
+	}
+	add(roots, 0)
+	return t.SVG()
+}
+
+// live is what the recorder knows of a key, for the tree.
+func (r *Recorder) live(id store.ID) tree.Live {
+	l := tree.Live{Seen: true}
+	for _, e := range r.events(id) {
+		switch e.Kind {
+		case server.EventHit.String(), server.EventCacheHit.String():
+			l.Replays++
+		case server.EventSettled.String():
+			l.SettledAt = e.At
+		default:
+		}
+	}
+	return l
+}

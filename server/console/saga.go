@@ -1,0 +1,197 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// sagaData is the page of one saga. Inputs, results and bodies are not in it.
+type sagaData struct {
+	Source   string
+	ID       string
+	Row      *sagaRow // nil: there is no record
+	Graph    drawing  // "": the plan cannot be drawn
+	PlanNote string   // why
+	Steps    []stepRow
+	Timeline []moment
+	Audit    []auditLine
+	Failure  string
+	Verbs    []verbChoice
+}
+
+// A stepRow is one step of a saga, with its call and its undo.
+type stepRow struct {
+	Plan    saga.PlanStep
+	Forward *journal.Entry // nil: no call ended yet
+	Undo    *journal.Entry // nil: no undo ended yet
+	Verbs   []verbChoice
+}
+
+// State is the state of the step's call in one word.
+func (s *stepRow) State() string { return entryState(s.Forward) }
+
+// UndoState is the state of the step's undo in one word; "" if none began.
+func (s *stepRow) UndoState() string {
+	if s.Undo == nil {
+		return ""
+	}
+	return entryState(s.Undo)
+}
+
+// Last is the entry of the step that was written last; nil if there is none.
+func (s *stepRow) Last() *journal.Entry {
+	if s.Undo != nil {
+		return s.Undo
+	}
+	return s.Forward
+}
+
+// The states of a call that decide which verbs fit.
+const (
+	stateCompleted = "completed"
+	stateRejected  = "rejected"
+)
+
+func entryState(e *journal.Entry) string {
+	switch {
+	case e == nil:
+		return "waiting"
+	case e.Pending:
+		return "pending"
+	default:
+		return word(e.Outcome.String())
+	}
+}
+
+func (c *Console) saga(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s, ok := c.journal(q.Get("in"))
+	id, err := parseSagaID(q.Get("id"))
+	if !ok || err != nil {
+		c.fail(w, r, http.StatusNotFound, "The console has no such journal, or the address names no ID.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	d := sagaData{Source: s.Name, ID: id.String()}
+	status := http.StatusOK
+	rec, err := s.Reader.Show(ctx, id)
+	switch {
+	case err == nil:
+		d.Row = &sagaRow{rec, s.Name}
+	case errors.Is(err, journal.ErrNotFound):
+		status = http.StatusNotFound
+	default:
+		status, d.Failure = http.StatusServiceUnavailable, explain(err)
+	}
+	entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{ID: id, Limit: auditRows})
+	if err != nil {
+		d.Failure = cmp.Or(d.Failure, explain(err))
+	}
+	d.Audit = c.sagaAudit(s.Name, entries)
+	if d.Row != nil {
+		d.fill(ctx, s, userOf(r).Role == Operator && s.Operator != nil, entries)
+	}
+	c.render(w, r, status, "saga", page{Title: "Saga", Nav: "sagas", Live: true, Data: &d})
+}
+
+// fill adds the steps, the drawing and the timeline of the saga.
+func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []journal.AuditEntry) {
+	rec := &d.Row.Record
+	plan, err := s.Reader.Plan(ctx, rec.Name, rec.Version)
+	var steps []saga.PlanStep
+	if err == nil {
+		steps, err = saga.PlanSteps(plan)
+	}
+	switch {
+	case err != nil:
+		d.PlanNote = "The plan cannot be drawn: " + clip(err.Error(), 200)
+	case plan.Hash != rec.Plan:
+		d.PlanNote = "The saga began under another plan of this version. The drawing is left out."
+		steps = nil
+	}
+	d.Steps = stepsOf(steps, rec.Entries)
+	if steps != nil {
+		d.Graph = graphOf(rec, d.Steps)
+	}
+	if operator {
+		d.Verbs = sagaVerbsFor(d.Row)
+		for i := range d.Steps {
+			d.Steps[i].Verbs = stepVerbsFor(d.Row, &d.Steps[i])
+		}
+	}
+	d.Timeline = sagaTimeline(rec, audit)
+}
+
+// stepsOf joins the steps of a plan with the entries of a saga. An entry without a step of the plan has a row too.
+func stepsOf(plan []saga.PlanStep, entries []journal.Entry) []stepRow {
+	rows := make([]stepRow, len(plan))
+	at := make(map[string]int, len(plan))
+	for i, p := range plan {
+		rows[i].Plan = p
+		at[p.Name] = i
+	}
+	for i := range entries {
+		e := &entries[i]
+		k, ok := at[e.Step]
+		if !ok {
+			k = len(rows)
+			at[e.Step] = k
+			rows = append(rows, stepRow{Plan: saga.PlanStep{Name: e.Step}})
+		}
+		if e.Undo {
+			rows[k].Undo = e
+		} else {
+			rows[k].Forward = e
+		}
+	}
+	return rows
+}
+
+// sagaTimeline is everything that is known of a saga, in the order of time.
+func sagaTimeline(rec *journal.Record, audit []journal.AuditEntry) []moment {
+	var all []moment
+	add := func(m moment) {
+		if m.At.IsZero() {
+			return
+		}
+		if m.At.After(rec.Now) {
+			m.Kind = "future"
+		}
+		all = append(all, m)
+	}
+	add(moment{rec.CreatedAt, "record", "Stored", ""})
+	add(moment{rec.FirstClaimedAt, "record", "First engine", ""})
+	add(moment{rec.FailedAt, "record", "Failed: goes back from here", ""})
+	add(moment{rec.ResumedAt, "record", "Last resumed by a person", ""})
+	add(moment{rec.FinishedAt, "record", "Now " + rec.Status.String(), ""})
+	add(moment{rec.WakeAt, "record", "Sleeps until then", ""})
+	add(moment{rec.DeadlineAt, "record", "Time is up", ""})
+	add(moment{rec.ExpiresAt, "record", "May be swept", ""})
+	for i := range rec.Entries {
+		e := &rec.Entries[i]
+		what := e.Step
+		if e.Undo {
+			what = "undo of " + e.Step
+		}
+		detail := entryState(e) + ", " + plural(int64(e.Attempts), "attempt")
+		if e.Forced != "" {
+			detail += ", stated by " + e.Forced
+		}
+		add(moment{e.At, "event", what, detail})
+		if e.Pending {
+			add(moment{e.RetryAt, "event", what, "next attempt"})
+		}
+	}
+	for _, a := range audit {
+		add(moment{a.At, "audit", string(a.Verb) + " by " + a.Actor, a.From.String() + " → " + a.To.String()})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
+	return all
+}

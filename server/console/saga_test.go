@@ -1,0 +1,273 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
+	"github.com/fanonce/fanonce/retry"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
+	"github.com/fanonce/fanonce/server/console"
+)
+
+type (
+	order   struct{ SKU string }
+	hold    struct{ ID string }
+	nothing struct{}
+)
+
+var (
+	reserve = contract.Post[order, hold]("inventory", "reserve", "/reservations")
+	release = contract.Post[contract.Undo[order, hold], nothing]("inventory", "release", "/reservations/release")
+	charge  = contract.Post[order, hold]("payment", "charge", "/charges")
+	refund  = contract.Post[contract.Undo[order, hold], nothing]("payment", "refund", "/charges/refund")
+	book    = contract.Post[hold, nothing]("shipping", "book", "/parcels")
+)
+
+var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[order, nothing]) {
+	b.UndoBudget(150 * time.Millisecond) // then the saga is stuck
+	held := saga.Step(b, reserve, b.Input()).Undo(release)
+	paid := saga.Step(b, charge, b.Input()).Undo(refund)
+	booked := saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), func(h, _ hold) hold { return h })).
+		Retry(saga.RetryPolicy{Attempts: 2, Backoff: retry.Backoff{Base: time.Millisecond, Cap: time.Millisecond}}).Pivot()
+	saga.Return(b, booked.Output())
+})
+
+// A shop is a journal with its engine and the services that it calls.
+type shop struct {
+	journal  *memjournal.Journal
+	engine   *saga.Engine
+	services *sagatest.Services
+}
+
+// inBubble plays a test in virtual time: the attempts of a saga wait for seconds.
+func inBubble(t *testing.T, play func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, play)
+}
+
+func newShop(tb testing.TB) *shop {
+	tb.Helper()
+	s := &shop{journal: memjournal.New(), services: sagatest.NewServices()}
+	client, err := s.services.Client("inventory", "payment", "shipping")
+	require.NoError(tb, err)
+	s.engine, err = saga.Open(context.Background(), s.journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
+	return s
+}
+
+// run plays one saga to its end, and returns its ID.
+func (s *shop) run(tb testing.TB, key string, want error) journal.ID {
+	tb.Helper()
+	_, err := checkout.Run(context.Background(), s.engine, childkey.MustParse(key), order{SKU: "secret input"})
+	require.ErrorIs(tb, err, want)
+	return journal.IDOf("", "checkout", childkey.MustParse(key))
+}
+
+// stuckUndo plays a saga that is stuck on the undo of its payment.
+func (s *shop) stuckUndo(tb testing.TB, key string) journal.ID {
+	tb.Helper()
+	s.services.Script("shipping.book", sagatest.Always(sagatest.Reject(409)))
+	s.services.ScriptUndo("payment.charge", sagatest.Always(sagatest.Unavailable()))
+	return s.run(tb, key, saga.ErrStuck)
+}
+
+// stuckForward plays a saga whose pivot was refused again and again, so that nobody knows what it did.
+func (s *shop) stuckForward(tb testing.TB, key string) journal.ID {
+	tb.Helper()
+	s.services.Script("shipping.book", sagatest.LoseRequest(), sagatest.Always(sagatest.Unavailable()))
+	return s.run(tb, key, saga.ErrStuck)
+}
+
+func (s *shop) site(tb testing.TB) *site {
+	tb.Helper()
+	return newSite(tb, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(s.journal), Operator: s.engine}}})
+}
+
+// requireStatus waits for the status of a saga: its engine works beside the test.
+func (s *shop) requireStatus(tb testing.TB, id journal.ID, want journal.Status) {
+	tb.Helper()
+	var rec journal.Record
+	for range 600 { // seconds in a bubble
+		var err error
+		rec, err = s.journal.Read(context.Background(), id)
+		require.NoError(tb, err)
+		if rec.Status == want {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	require.Equal(tb, want, rec.Status)
+}
+
+func TestSagas_pages(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		done := shop.run(t, "order-1", nil)
+		stuck := shop.stuckUndo(t, "order-2")
+		s := shop.site(t)
+		for _, tt := range []struct {
+			at    string
+			wants []string
+		}{
+			{"/", []string{"stuck saga", `href="/ops/sagas?in=shop&status=stuck"`}},
+			{"/sagas", []string{stuck.String(), "undo of payment.charge", "checkout"}},
+			{"/sagas?status=completed", []string{done.String()}},
+			{"/sagas?stuckon=payment.charge", []string{stuck.String()}},
+			{"/saga?in=shop&id=" + stuck.String(), []string{"stuck", "<svg", "undo of payment.charge", "Force undone", "503"}},
+			{"/saga?in=shop&id=" + done.String(), []string{"completed", "<svg", "inventory.reserve", "pivot"}},
+			{"/request?id=" + stuck.String(), []string{"shop, checkout", "stuck"}},
+		} {
+			a := s.get(tt.at)
+			require.Equal(t, http.StatusOK, a.Code, "%s: %s", tt.at, a.Body)
+			for _, want := range tt.wants {
+				require.Contains(t, a.text(), want, tt.at)
+			}
+			require.NotContains(t, a.Body.String(), "secret input", tt.at)
+			require.NotContains(t, a.Body.String(), " style=", tt.at)
+		}
+		require.NotContains(t, s.get("/sagas?stuckon=inventory.reserve").Body.String(), stuck.String())
+		require.NotContains(t, s.get("/sagas?name=other").Body.String(), stuck.String())
+	})
+}
+
+// verb goes from the page of a saga over the confirmation to the end, as a browser does.
+func (s *site) sagaVerb(id journal.ID, verb, step, output string) answer {
+	s.tb.Helper()
+	form := s.get("/saga?in=shop&id=" + id.String()).form("/confirm")
+	form.Set("verb", verb)
+	form.Set("step", step)
+	confirmation := s.post("/confirm", form)
+	require.Equal(s.tb, http.StatusOK, confirmation.Code, confirmation.Body.String())
+	form = confirmation.form("/do")
+	form.Set("reason", "done by hand, ticket 78")
+	form.Set("output", output)
+	return s.post("/do", form)
+}
+
+func TestVerbs_sagas(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		verb, step, output string
+		stuck              func(*shop, testing.TB, string) journal.ID
+		want               journal.Status
+	}{
+		{"retry", "", "", (*shop).stuckUndo, journal.Compensated},
+		{"force-undone", "payment.charge", "", (*shop).stuckUndo, journal.Compensated},
+		{"abandon", "", "", (*shop).stuckUndo, journal.Abandoned},
+		{"force-ok", "shipping.book", "{}", (*shop).stuckForward, journal.Completed},
+		{"force-rejected", "shipping.book", "", (*shop).stuckForward, journal.Compensated},
+		{"abandon", "", "", (*shop).stuckForward, journal.Abandoned},
+	}
+	for i, tt := range tests {
+		t.Run(fmt.Sprintf("%s %d", tt.verb, i), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				shop := newShop(t)
+				id := tt.stuck(shop, t, "order-1")
+				shop.services.ScriptUndo("payment.charge") // it is back
+				s := shop.site(t)
+				page := s.sagaVerb(id, tt.verb, tt.step, tt.output).follow()
+				require.Contains(t, page.text(), "done by hand, ticket 78")
+				shop.requireStatus(t, id, tt.want)
+				entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+				require.NoError(t, err)
+				require.Len(t, entries, 1)
+				require.Equal(t, "ada", entries[0].Actor)
+				require.Equal(t, tt.step, entries[0].Step)
+			})
+		})
+	}
+}
+
+// A verb that a saga does not allow is refused, with the reason, and a form that is sent twice does nothing more.
+func TestVerbs_sagaRefusals(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		id := shop.stuckUndo(t, "order-1")
+		s := shop.site(t)
+		require.Contains(t, s.sagaVerb(id, "force-undone", "nosuch.step", "").text(), "Refused")
+		require.Contains(t, s.sagaVerb(id, "retry-now", "", "").text(), "Refused")
+		require.Equal(t, http.StatusBadRequest, s.sagaVerb(id, "force-ok", "payment.charge", "{").Code)
+
+		form := s.get("/saga?in=shop&id=" + id.String()).form("/confirm")
+		form.Set("verb", "abandon")
+		done := s.post("/confirm", form).form("/do")
+		done.Set("reason", "first")
+		require.Equal(t, http.StatusSeeOther, s.post("/do", done).Code)
+		require.Contains(t, s.post("/do", done).text(), "Refused")
+		entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	})
+}
+
+// A verb on all matches of a filter.
+func TestVerbs_allSagas(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		ids := []journal.ID{shop.stuckUndo(t, "order-1")}
+		for i := range 20 {
+			ids = append(ids, shop.stuckUndo(t, fmt.Sprintf("order-%d", i+2)))
+		}
+		s := shop.site(t)
+		form := s.get("/sagas?status=stuck").form("/confirm")
+		form.Set("verb", "abandon")
+		form.Set("which", "all")
+		confirmation := s.post("/confirm", form)
+		require.Contains(t, confirmation.text(), "Abandon: 21 sagas")
+		done := confirmation.form("/do")
+		done.Set("reason", "the shop is closed")
+		require.Contains(t, s.post("/do", done).text(), `<dd id="done">21</dd>`)
+		for _, id := range ids {
+			shop.requireStatus(t, id, journal.Abandoned)
+		}
+	})
+}
+
+// A saga is found by its key, and the key stays in the form.
+func TestSagas_find(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		id := shop.run(t, "order-1", nil)
+		s := shop.site(t)
+		a := s.post("/find", url.Values{"token": {s.token()}, "definition": {"checkout"}, "key": {"order-1"}}).follow()
+		require.Equal(t, prefix+"/saga?id="+id.String()+"&in=shop", a.Header().Get("Location"))
+		require.Equal(t, http.StatusOK, a.follow().Code)
+	})
+}
+
+// Observers, and a journal without an operator, have no forms.
+func TestSagas_readOnly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		id := shop.stuckUndo(t, "order-1")
+		readOnly := newSite(t, console.Config{Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(shop.journal)}}})
+		for _, s := range []*site{shop.site(t).as("olaf"), readOnly} {
+			for _, at := range []string{"/sagas", "/saga?in=shop&id=" + id.String()} {
+				require.NotContains(t, s.get(at).Body.String(), `action="/ops/confirm"`)
+			}
+		}
+		require.Equal(t, http.StatusNotFound, readOnly.post("/do", url.Values{
+			"token": {readOnly.token()}, "kind": {"saga"}, "in": {"shop"}, "verb": {"abandon"}, "id": {id.String()}, "reason": {"x"},
+		}).Code)
+		shop.requireStatus(t, id, journal.Stuck)
+	})
+}
