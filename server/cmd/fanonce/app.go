@@ -55,9 +55,11 @@ func (a *app) close() {
 	}
 }
 
-// poolConfig reads the database's address. Its errors do not repeat the address: it can hold a password.
-func (a *app) poolConfig() (*pgxpool.Config, error) {
-	url := a.database
+// poolConfig reads a database's address; "" is that of --database or DATABASE_URL. Its errors do not repeat the address: it can hold a password.
+func (a *app) poolConfig(url string) (*pgxpool.Config, error) {
+	if url == "" {
+		url = a.database
+	}
 	if url == "" {
 		url, _ = a.environ("DATABASE_URL")
 	}
@@ -78,13 +80,20 @@ func (a *app) poolConfig() (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// pool connects. The server itself ends each statement after the time of --timeout. PgBouncer does not pass that
-// setting on, and refuses it: then only this process ends them.
+// pool connects to the one database of most commands.
 func (a *app) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if a.opened != nil {
 		return a.opened, nil
 	}
-	cfg, err := a.poolConfig()
+	pool, err := a.open(ctx, "")
+	a.opened = pool
+	return pool, err
+}
+
+// open connects. The server itself ends each statement after the time of --timeout. PgBouncer does not pass that
+// setting on, and refuses it: then only this process ends them.
+func (a *app) open(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	cfg, err := a.poolConfig(url)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +106,6 @@ func (a *app) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the database: %w", unaddressed(err))
 	}
-	a.opened = pool
 	return pool, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,21 +17,27 @@ func newMigrate(a *app) *cobra.Command {
 		Long: `Make the tables, and bring them to this program's version.
 
 The components are keys (server/pgstore), sagas (saga/pgjournal) and outbox (server/outbox). Migrate before the
-first new process of a deploy starts: processes of the previous version go on beside the new tables.`,
+first new process of a deploy starts: processes of the previous version go on beside the new tables.
+
+The component reader is the optional indexes on these tables. Lists of keys and sagas of any state need them, and lists
+of a key's children: keys list --state completed, keys children, saga list --status completed, and the console. Each
+new key and saga then costs a little more, so reader is made only where --component names it.`,
 	})
 	migrate.AddCommand(newMigrateUp(a), newMigrateStatus(a), newMigratePrint(a))
 	return migrate
 }
 
-func componentFlag(cmd *cobra.Command, names *[]string, otherwise string) {
-	cmd.Flags().StringSliceVar(names, "component", nil, "keys, sagas, outbox: one or more, comma separated; default: "+otherwise)
-	_ = cmd.RegisterFlagCompletionFunc("component", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
+// componentFlag adds --component. more are names that only this command knows.
+func componentFlag(cmd *cobra.Command, names *[]string, otherwise string, more ...string) {
+	all := append(componentNames(), more...)
+	cmd.Flags().StringSliceVar(names, "component", nil, strings.Join(all, ", ")+": one or more, comma separated; default: "+otherwise)
+	_ = cmd.RegisterFlagCompletionFunc("component", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // migrationOut is one component in the JSON of migrate up and migrate status.
 type migrationOut struct {
 	Component string `json:"component"`
-	Version   int    `json:"version"` // 0: there are no tables
+	Version   int    `json:"version"` // 0: there are no tables; of reader: how many of its indexes there are
 	Latest    int    `json:"latest"`
 	State     string `json:"state"` // missing, old, current, ahead or newer
 }
@@ -58,28 +65,29 @@ func newMigrateStatus(a *app) *cobra.Command {
 		Long: `Say which version the tables of each component have.
 
 The states are missing, old, current, ahead (newer, and this program can use them) and newer. The exit code is 1 if
-a component is old or newer, if one that --component names is missing, or if all are.`,
+a component is old or newer, if one that --component names is missing, or if all are. The version of reader is the
+number of its indexes. Where --component does not name it, the exit code does not depend on it.`,
 		Example: "  fanonce migrate status --component keys --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			picked, err := chosen(names)
+			picked, reader, err := chosenOrReader(names)
 			if err != nil {
 				return err
 			}
-			if len(picked) == 0 {
+			if len(names) == 0 {
 				picked = components
 			}
 			pool, err := a.pool(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.migrateStatus(cmd.Context(), pool, picked, len(names) > 0)
+			return a.migrateStatus(cmd.Context(), pool, picked, reader, len(names) > 0)
 		},
 	}
-	componentFlag(cmd, &names, "all")
+	componentFlag(cmd, &names, "all", readerName)
 	return cmd
 }
 
-func (a *app) migrateStatus(ctx context.Context, pool *pgxpool.Pool, picked []component, named bool) error {
+func (a *app) migrateStatus(ctx context.Context, pool *pgxpool.Pool, picked []component, reader, named bool) error {
 	var rows []migrationOut
 	ready, some := true, false
 	for _, c := range picked {
@@ -90,6 +98,15 @@ func (a *app) migrateStatus(ctx context.Context, pool *pgxpool.Pool, picked []co
 		rows = append(rows, migrationOut{c.name, v.have, v.want, v.state()})
 		some = some || v.usable()
 		ready = ready && (v.usable() || v.have == 0 && !named)
+	}
+	if reader || !named {
+		row, sets, err := a.readerState(ctx, pool)
+		if err != nil {
+			return err
+		}
+		isThere := row.Version == row.Latest && len(sets) > 0
+		rows = append(rows, row)
+		some, ready = some || isThere, ready && (isThere || !reader)
 	}
 	if err := a.printMigrations(rows, false); err != nil {
 		return err
@@ -112,10 +129,13 @@ func newMigrateUp(a *app) *cobra.Command {
 nothing. Without --component the components migrate whose tables are there. Where no table is there, name what to make.
 
 A migration waits for a table's lock only briefly, and tries again until --wait is over: requests do not queue
-behind it. --schema makes that schema, too, if it is missing.`,
-		Example: "  fanonce migrate up --component keys,sagas\n  fanonce migrate up --dry-run",
+behind it. --schema makes that schema, too, if it is missing.
+
+The indexes of reader are made concurrently: requests go on. Interrupted, such an index stays, invalid: the next
+migrate up --component reader makes it anew.`,
+		Example: "  fanonce migrate up --component keys,sagas\n  fanonce migrate up --component reader\n  fanonce migrate up --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			picked, err := chosen(names)
+			picked, reader, err := chosenOrReader(names)
 			if err != nil {
 				return err
 			}
@@ -123,21 +143,21 @@ behind it. --schema makes that schema, too, if it is missing.`,
 				return fmt.Errorf("--wait %v is not positive", wait)
 			}
 			a.timeout = max(a.timeout, wait) // one statement of a migration may read a large table
-			return a.migrateUp(cmd.Context(), picked, wait, dryRun)
+			return a.migrateUp(cmd.Context(), picked, reader, wait, dryRun)
 		},
 	}
-	componentFlag(cmd, &names, "those whose tables are there")
+	componentFlag(cmd, &names, "those whose tables are there, without reader", readerName)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and change nothing")
 	cmd.Flags().DurationVar(&wait, "wait", defaultMigrationWait, "how long to wait for locks, and for the migration itself")
 	return cmd
 }
 
-func (a *app) migrateUp(ctx context.Context, picked []component, wait time.Duration, dryRun bool) error {
+func (a *app) migrateUp(ctx context.Context, picked []component, reader bool, wait time.Duration, dryRun bool) error {
 	pool, err := a.pool(ctx)
 	if err != nil {
 		return err
 	}
-	if len(picked) == 0 {
+	if len(picked) == 0 && !reader {
 		if picked, err = a.present(ctx, pool); err != nil {
 			return err
 		}
@@ -147,21 +167,36 @@ func (a *app) migrateUp(ctx context.Context, picked []component, wait time.Durat
 	}
 	var rows []migrationOut
 	for _, c := range picked {
-		before, err := a.version(ctx, pool, &c)
+		row, err := a.migrateOne(ctx, pool, &c, wait, dryRun)
 		if err != nil {
-			return err
+			return undone(err, rows)
 		}
-		if before.state() == stateNewer {
-			return no("the tables of %s have version %d, and this program knows %d: use a newer fanonce", c.name, before.have, before.want)
+		rows = append(rows, row)
+	}
+	if reader {
+		row, err := a.addReader(ctx, pool, wait, dryRun)
+		if err != nil {
+			return undone(err, rows)
 		}
-		if !dryRun && before.have < before.want {
-			if err := a.migrateOne(ctx, pool, &c, wait); err != nil {
-				return undone(err, rows)
-			}
-		}
-		rows = append(rows, migrationOut{c.name, before.have, before.want, moved(before, dryRun)})
+		rows = append(rows, row)
 	}
 	return a.printMigrations(rows, dryRun)
+}
+
+func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, wait time.Duration, dryRun bool) (migrationOut, error) {
+	before, err := a.version(ctx, pool, c)
+	if err != nil {
+		return migrationOut{}, err
+	}
+	if before.state() == stateNewer {
+		return migrationOut{}, no("the tables of %s have version %d, and this program knows %d: use a newer fanonce", c.name, before.have, before.want)
+	}
+	if !dryRun && before.have < before.want {
+		if err := a.migrateTables(ctx, pool, c, wait); err != nil {
+			return migrationOut{}, err
+		}
+	}
+	return migrationOut{c.name, before.have, before.want, moved(before, dryRun)}, nil
 }
 
 // moved says what became of a component.
@@ -176,7 +211,7 @@ func moved(before version, dryRun bool) string {
 	}
 }
 
-func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, wait time.Duration) error {
+func (a *app) migrateTables(ctx context.Context, pool *pgxpool.Pool, c *component, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	line := a.progress("migrating "+c.name, 0)

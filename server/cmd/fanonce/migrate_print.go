@@ -17,23 +17,24 @@ func newMigratePrint(a *app) *cobra.Command {
 		Use: "print", Short: "Print the migrations as plain SQL; needs no database", Args: takes(0, 0),
 		Long: `Print the migrations as plain SQL, one transaction for each component, for psql or for a migration tool of yours.
 The SQL names no schema, unless --schema does. --from N leaves out the steps up to N. --down prints the way back,
-down to --from: with 0 it drops the tables with all that is in them.`,
+down to --from: with 0 it drops the tables with all that is in them. The indexes of reader come without a transaction:
+they are made concurrently.`,
 		Example: "  fanonce migrate print --component keys | psql \"$DATABASE_URL\"\n  fanonce migrate print --component keys --roles",
 		RunE: func(*cobra.Command, []string) error {
-			picked, err := chosen(names)
+			picked, reader, err := chosenOrReader(names)
 			switch {
 			case err != nil:
 				return err
-			case len(picked) == 0:
+			case len(names) == 0:
 				picked = components
 			}
 			if from != 0 && len(picked) != 1 {
 				return errors.New("--from counts the steps of one component: give one --component")
 			}
-			return a.migratePrint(picked, from, down, roles)
+			return a.migratePrint(picked, reader, from, down, roles)
 		},
 	}
-	componentFlag(cmd, &names, "all")
+	componentFlag(cmd, &names, "all but reader", readerName)
 	cmd.Flags().IntVar(&from, "from", 0, "the version that the tables have; with --down, the version to go back to")
 	cmd.Flags().BoolVar(&down, "down", false, "print the way back")
 	cmd.Flags().BoolVar(&roles, "roles", false, "also print the database roles: owner, runtime and observer")
@@ -48,7 +49,7 @@ type stepOut struct {
 	SQL       string `json:"sql"`
 }
 
-func (a *app) migratePrint(picked []component, from int, down, roles bool) error {
+func (a *app) migratePrint(picked []component, reader bool, from int, down, roles bool) error {
 	out := []stepOut{}
 	var text strings.Builder
 	for _, c := range picked {
@@ -77,6 +78,10 @@ func (a *app) migratePrint(picked []component, from int, down, roles bool) error
 			fmt.Fprintf(&text, "\n-- roles\n%s", withLineEnd(c.roles))
 		}
 		text.WriteString("\ncommit;\n")
+	}
+	if reader {
+		out = append(out, a.readerSteps(down)...)
+		text.WriteString(a.readerSQL(down))
 	}
 	if a.json {
 		return writeJSON(a.stdout, out)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -128,4 +130,59 @@ func TestMigrateUp_interrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "old", parse[migrations](t, on(t, url, "migrate", "status", "--json").requireCode(t, 1)).states()["keys"])
 	on(t, url, "migrate", "up").requireCode(t, 0)
+}
+
+// up and print make the same optional indexes. Only --component reader makes them, and status counts them.
+func TestMigrateReader(t *testing.T) {
+	t.Parallel()
+	url, printed := pgtest.URL(t), pgtest.URL(t)
+	require.Contains(t, on(t, url, "migrate", "up", "--component", "reader").requireCode(t, 2).stderr, "there are no tables of keys or sagas")
+	for _, u := range []string{url, printed} {
+		on(t, u, "migrate", "up", "--component", "keys,sagas").requireCode(t, 0)
+	}
+	on(t, url, "migrate", "status", "--component", "reader").requireCode(t, 1)
+	require.Equal(t, "missing", parse[migrations](t, on(t, url, "migrate", "status", "--json").requireCode(t, 0)).states()["reader"])
+	dry := parse[migrations](t, on(t, url, "migrate", "up", "--component", "reader", "--dry-run", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"reader": "would migrate"}, dry.states())
+	require.Empty(t, readerIndexes(t, url))
+
+	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "reader", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"reader": "migrated"}, done.states())
+	execute(t, printed, statements(fanonce(t, "migrate", "print", "--component", "reader").requireCode(t, 0).stdout)...)
+	indexes := readerIndexes(t, url)
+	require.Len(t, indexes, done.Components[0].Latest)
+	require.Equal(t, indexes, readerIndexes(t, printed))
+	for _, u := range []string{url, printed} {
+		require.Equal(t, "current", parse[migrations](t, on(t, u, "migrate", "status", "--component", "reader", "--json").requireCode(t, 0)).states()["reader"])
+	}
+
+	// An index that an interrupt left is none, and the next up makes it anew.
+	execute(t, url, "update pg_index set indisvalid = false where indexrelid = 'idempotency_created_at'::regclass")
+	half := parse[migrations](t, on(t, url, "migrate", "status", "--component", "reader", "--json").requireCode(t, 1))
+	require.Equal(t, "old", half.states()["reader"])
+	on(t, url, "migrate", "up", "--component", "reader").requireCode(t, 0)
+	on(t, url, "migrate", "status", "--component", "reader").requireCode(t, 0)
+	execute(t, url, statements(fanonce(t, "migrate", "print", "--component", "reader", "--down").requireCode(t, 0).stdout)...)
+	require.Empty(t, readerIndexes(t, url))
+}
+
+// statements returns those of a text, without its comments: an index cannot be made concurrently beside others.
+func statements(sql string) (out []string) {
+	for _, line := range strings.Split(sql, "\n") {
+		if line != "" && !strings.HasPrefix(line, "--") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// readerIndexes returns the valid optional indexes of a database, as statements.
+func readerIndexes(t *testing.T, url string) []string {
+	t.Helper()
+	rows, err := dial(t, url).Query(t.Context(), `select pg_get_indexdef(indexrelid) from pg_index
+		where indisvalid and indexrelid::regclass::text = any ('{idempotency_created_at,idempotency_children,saga_created_at}') order by 1`)
+	require.NoError(t, err)
+	indexes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return indexes
 }

@@ -99,6 +99,16 @@ func (p *progress) on(what string) {
 	p.g.what = what
 }
 
+// phase says what the command is doing now, and that its count begins anew.
+func (p *progress) phase(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.g.what != what {
+		p.g = gauge{what: what}
+		p.began = time.Now()
+	}
+}
+
 // clear makes room for a line of text.
 func (p *progress) clear() {
 	if p.drawn {

@@ -17,7 +17,7 @@ Exit codes:
   0    done; doctor: no finding
   1    the answer is no: findings, not found, not equal, refused, not confirmed
   2    bad usage, or the database cannot be reached or refuses a statement
-  130  interrupted: the last line says what was done`
+  130  interrupted: the last line says what was done; console ends with 0`
 
 func newRoot(a *app) *cobra.Command {
 	root := group(&cobra.Command{
@@ -37,7 +37,7 @@ func newRoot(a *app) *cobra.Command {
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
 	a.completesFlag(root, "schema", suggestSchemas)
-	root.AddCommand(newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newOutbox(a), newSaga(a), newSweep(a))
+	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newOutbox(a), newSaga(a), newSweep(a))
 	return root
 }
 

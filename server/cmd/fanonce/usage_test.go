@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 		{"schema", nowhere, "migrate status --schema pg_x", `--schema "pg_x" is not a name`},
 		{"quoted schema", nowhere, "migrate status --schema a\"b", "is not a name"},
 		{"timeout", nowhere, "migrate status --timeout 0s", "--timeout 0s is not between"},
-		{"component", nowhere, "migrate up --component nope", `--component "nope" is none of keys, sagas, outbox`},
+		{"component", nowhere, "migrate up --component nope", `--component "nope" is none of keys, sagas, outbox, reader`},
 		{"wait", nowhere, "migrate up --wait -1s", "--wait -1s is not positive"},
 		{"ID", nowhere, "keys show nope", `"nope" is no ID`},
 		{"no decision", nowhere, "keys resolve --all --reason r", `--as "" is none of`},

@@ -30,13 +30,20 @@ func (v *verb) flags(cmd *cobra.Command, a *app) {
 	f.BoolVar(&v.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&v.all, "all", false, "all that match, instead of the ones that are named")
 	f.IntVar(&v.most, "most", defaultMost, "with --all, at most so many")
-	if user, ok := a.environ("USER"); ok && v.actor == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "localhost"
-		}
-		v.actor = user + "@" + host
+	v.actor = a.whoami()
+}
+
+// whoami is $USER@HOST; "" without $USER.
+func (a *app) whoami() string {
+	user, ok := a.environ("USER")
+	if !ok {
+		return ""
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return user + "@" + host
 }
 
 // check refuses a verb that cannot be carried out, before anything is sent.

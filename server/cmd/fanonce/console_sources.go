@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/console"
+	"github.com/fanonce/fanonce/server/outbox"
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// A showing is what a console shows, and what it must close.
+type showing struct {
+	cfg    console.Config
+	names  []string // of what is shown
+	closes []func()
+}
+
+func (s *showing) close() {
+	for _, c := range slices.Backward(s.closes) {
+		c()
+	}
+}
+
+// show opens the databases. It fails if one cannot be reached, or has no tables that this program can use.
+func (a *app) show(ctx context.Context, sources []source, readOnly bool) (*showing, error) {
+	s := &showing{}
+	for _, src := range sources {
+		if err := a.showOne(ctx, s, src, readOnly); err != nil {
+			s.close()
+			return nil, fmt.Errorf("%s: %w", printable(src.name), err)
+		}
+	}
+	return s, nil
+}
+
+func (a *app) showOne(ctx context.Context, s *showing, src source, readOnly bool) error {
+	pool, err := a.open(ctx, src.url)
+	if err != nil {
+		return err
+	}
+	s.closes = append(s.closes, pool.Close)
+	found := len(s.names)
+	for _, c := range components {
+		v, err := a.version(ctx, pool, &c)
+		switch {
+		case err != nil:
+			return err
+		case v.have == 0:
+			continue
+		case !v.usable():
+			return fmt.Errorf("the tables of %s are %s: see fanonce doctor", c.name, v.state())
+		}
+		if err := a.showComponent(s, pool, src.name, c.name, readOnly); err != nil {
+			return err
+		}
+	}
+	if len(s.names) == found {
+		return errors.New("there are no tables to show: see fanonce migrate status, and --schema")
+	}
+	return nil
+}
+
+func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string, readOnly bool) error {
+	switch component {
+	case "keys":
+		return a.showKeys(s, pool, name, readOnly)
+	case "outbox":
+		return a.showOutbox(s, pool, name+" outbox")
+	}
+	return nil
+}
+
+func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string, readOnly bool) error {
+	reader, err := pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
+	if err != nil {
+		return err
+	}
+	shown := console.Store{Name: name, Reader: reader}
+	if !readOnly {
+		keys, err := pgstore.New(pool, pgstore.Config{Schema: a.schema})
+		if err != nil {
+			return err
+		}
+		s.closes = append(s.closes, keys.Close)
+		if shown.Guard, err = server.NewGuard(answerless{keys}, server.Unscoped, server.Config{StoreTimeout: a.timeout}); err != nil {
+			return err
+		}
+	}
+	s.cfg.Stores, s.names = append(s.cfg.Stores, shown), append(s.names, name)
+	return nil
+}
+
+// An answerless store takes no answers. Only the service's own program knows how it seals them. An answer that this
+// program stored in another form would be unreadable for ever.
+type answerless struct{ *pgstore.Store }
+
+var errOfService = errors.New("only the service's own program can store an answer, which it may seal: use Guard.Resolve there")
+
+// Resolve implements [store.OperatorStore].
+func (s answerless) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
+	if req.To == store.StateCompleted {
+		return store.Record{}, false, fmt.Errorf("%w: %w", store.ErrArgument, errOfService)
+	}
+	return s.Store.Resolve(ctx, req)
+}
+
+func (a *app) showOutbox(s *showing, pool *pgxpool.Pool, name string) error {
+	box, err := outbox.New(outbox.Config{Schema: a.schema})
+	if err != nil {
+		return err
+	}
+	s.cfg.Outboxes = append(s.cfg.Outboxes, console.Outbox{
+		Name: name,
+		Stats: func(ctx context.Context) (console.OutboxStats, error) {
+			ctx, cancel := a.bounded(ctx)
+			defer cancel()
+			st, err := box.Stats(ctx, pool)
+			return console.OutboxStats{Waiting: st.Waiting, Failing: st.Failing, Oldest: st.Oldest, Relays: st.Relays}, err
+		},
+	})
+	s.names = append(s.names, name)
+	return nil
+}
+
+// readTime is the time of --timeout, up to what a Reader takes.
+func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }
