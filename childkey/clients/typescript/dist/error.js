@@ -59,11 +59,13 @@ function messageOf(f) {
 const BODYLESS = new Set([204, 205, 304]);
 /** Returns an answer whose body was read, as the caller gets it. */
 export function rebuild(from, body, attempts) {
-    // A Response takes fewer statuses than a server may send.
+    // A Response takes fewer statuses and reasons than a server may send.
     const status = from.status >= 200 && from.status <= 599 ? from.status : 599;
-    const made = new Response(BODYLESS.has(status) ? null : body, { status, statusText: from.statusText, headers: from.headers });
+    const made = new Response(BODYLESS.has(status) ? null : body, { status, headers: from.headers });
     const replayed = flag(from.headers, HEADER_REPLAYED) === true;
-    const members = { status: from.status, url: from.url, attempts, replayed, clone: () => rebuild(from, body, attempts) };
+    const members = {
+        status: from.status, statusText: from.statusText, url: from.url, attempts, replayed, clone: () => rebuild(from, body, attempts),
+    };
     for (const [name, value] of Object.entries(members)) {
         Object.defineProperty(made, name, { value, configurable: true });
     }

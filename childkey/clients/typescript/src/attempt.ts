@@ -60,6 +60,9 @@ async function read(response: Response, maxBytes: number): Promise<{ body: Bytes
     if (done) {
       break;
     }
+    if (!ArrayBuffer.isView(value)) { // a Response of your own fetch may have any stream
+      throw new TypeError('the body is not bytes');
+    }
     chunks.push(value);
     size += value.length;
     if (size > maxBytes) {

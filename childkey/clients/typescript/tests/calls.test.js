@@ -239,6 +239,12 @@ test('an error shows no key', async () => {
   assert.equal(e.key, 'secret-key');
 });
 
+test('a body that is not bytes is no answer', async () => {
+  const fetch = async () => new Response(new ReadableStream({ start(c) { c.enqueue('text'); c.close(); } }));
+  const e = await failure(createFetch({ ...slept, maxAttempts: 2, fetch })(URL_A, { method: 'POST', key: 'k' }));
+  assert.deepEqual([e.outcome, e.attempts, e.evidence], ['Unknown', 2, 'the answer was cut off']);
+});
+
 test('the answer can be read', async () => {
   const step = { status: 200, header: [['Content-Type', 'application/json'], ['Idempotent-Replayed', 'true']], body: '{"id":"ch_1"}' };
   const got = await over([step])(URL_A, { method: 'POST', key: 'k' });
@@ -265,8 +271,10 @@ test('cancelled before, during and between attempts', async () => {
   // The real timer of a wait that would take 30 s.
   const second = new AbortController();
   const begun = performance.now();
-  const send = createFetch({ fetch: script([{ status: 429, header: [['Retry-After', '30']] }], []) });
-  setTimeout(() => second.abort(reason), 20);
+  const send = createFetch({
+    fetch: script([{ status: 429, header: [['Retry-After', '30']] }], []),
+    random: () => { setTimeout(() => second.abort(reason), 0); return 0; }, // just before the wait begins
+  });
   const between = await failure(send(URL_A, { method: 'POST', key: 'k', signal: second.signal }));
   assert.ok(performance.now() - begun < 20_000);
   assert.deepEqual([between.reason, between.outcome, between.attempts, between.cause], ['cancelled', 'Rejected', 1, reason]);
