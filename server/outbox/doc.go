@@ -14,6 +14,8 @@
 //	…
 //	go relay.Run(ctx)
 //
+// A [Reader] shows the messages that wait to people.
+//
 // # Order
 //
 // Messages of one aggregate are published in the order of their commits. To make that true, [Outbox.Write] locks the

@@ -15,6 +15,7 @@ type queries struct {
 	join, take, leave       pgkit.Query
 	next, published, failed pgkit.Query
 	stats                   pgkit.Query
+	settings, list, failing pgkit.Query // of a Reader
 }
 
 var queriesBySchema = pgkit.BySchema[*queries]{Load: loadQueries}
@@ -24,5 +25,6 @@ func loadQueries(schema string) (*queries, error) {
 	return q, pgkit.LoadQueries(queryFiles, schema, map[string]*pgkit.Query{
 		"write": &q.write, "join": &q.join, "take": &q.take, "leave": &q.leave,
 		"next": &q.next, "published": &q.published, "failed": &q.failed, "stats": &q.stats,
+		"reader_settings": &q.settings, "reader_list": &q.list, "reader_failing": &q.failing,
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/fanonce/fanonce/server/outbox"
@@ -29,21 +28,13 @@ type outboxStatsOut struct {
 func newOutboxStats(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "stats", Short: "Count the messages that wait, and the relays at work", Args: takes(0, 0),
+		Long: "Count the messages that wait, and the relays at work. A count of 10000 means that many, or more.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pool, err := a.pool(cmd.Context())
-			if err == nil {
-				err = a.ready(cmd.Context(), "outbox")
-			}
+			r, err := a.outboxReader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			box, err := outbox.New(outbox.Config{Schema: a.schema})
-			if err != nil {
-				return err
-			}
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			s, err := box.Stats(ctx, pool)
+			s, err := r.Stats(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -51,10 +42,30 @@ func newOutboxStats(a *app) *cobra.Command {
 				return writeJSON(a.stdout, outboxStatsOut{s.Waiting, s.Failing, int64(s.Oldest / time.Second), s.Relays})
 			}
 			t := newTable(a.stdout, "WAITING", "FAILING", "OLDEST", "RELAYS")
-			t.row(s.Waiting, s.Failing, ago(s.Oldest), s.Relays)
+			t.row(capped(s.Waiting), capped(s.Failing), ago(s.Oldest), s.Relays)
 			return t.flush()
 		},
 	}
+}
+
+// outboxReader returns a reader whose statements end with --timeout.
+func (a *app) outboxReader(ctx context.Context) (*outbox.Reader, error) {
+	pool, err := a.pool(ctx)
+	if err == nil {
+		err = a.ready(ctx, "outbox")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return outbox.NewReader(pool, outbox.ReaderConfig{Schema: a.schema, StatementTimeout: min(a.timeout, time.Hour)})
+}
+
+// capped returns a count for people. The highest count means that many, or more.
+func capped(n int64) string {
+	if n >= outbox.StatsLimit {
+		return fmt.Sprint(n, "+")
+	}
+	return fmt.Sprint(n)
 }
 
 // messageRow is one message in JSON, without its key, headers and payload.
@@ -62,6 +73,7 @@ type messageRow struct {
 	Lane         int    `json:"lane"`
 	Position     int64  `json:"position"`
 	Topic        string `json:"topic"`
+	Aggregate    string `json:"aggregate,omitempty"`
 	Attempts     int    `json:"attempts"`
 	PayloadBytes int    `json:"payload_bytes"`
 	CreatedAt    string `json:"created_at"`
@@ -80,11 +92,11 @@ func newOutboxList(a *app) *cobra.Command {
 		Use: "list", Short: "List messages that wait, lane by lane, in the order in which they go", Args: takes(0, 0),
 		Example: "  fanonce outbox list --failing",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			lane, position, err := messageCursor(p.after)
+			after, err := messageCursor(p.after)
 			if err := errors.Join(err, p.check()); err != nil {
 				return err
 			}
-			return a.outboxList(cmd.Context(), lane, position, p.limit, failing)
+			return a.outboxList(cmd.Context(), outbox.ListRequest{Failing: failing, After: after, Limit: p.limit})
 		},
 	}
 	p.flags(cmd)
@@ -92,47 +104,34 @@ func newOutboxList(a *app) *cobra.Command {
 	return cmd
 }
 
-func messageCursor(text string) (lane int, position int64, err error) {
+func messageCursor(text string) (c outbox.Cursor, err error) {
 	if text == "" {
-		return -1, 0, nil
+		return c, nil
 	}
-	if n, err := fmt.Sscanf(text, "%d/%d", &lane, &position); n != 2 || err != nil {
-		return 0, 0, errors.New("--after is not where a page ended: copy what the previous page says")
+	if n, err := fmt.Sscanf(text, "%d/%d", &c.Lane, &c.Position); n != 2 || err != nil {
+		return c, errors.New("--after is not where a page ended: copy what the previous page says")
 	}
-	return lane, position, nil
+	return c, nil
 }
 
-func (a *app) outboxList(ctx context.Context, lane int, position int64, limit int, failing bool) error {
-	pool, err := a.pool(ctx)
-	if err == nil {
-		err = a.ready(ctx, "outbox")
-	}
+func (a *app) outboxList(ctx context.Context, req outbox.ListRequest) error {
+	r, err := a.outboxReader(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	rows, err := pool.Query(ctx, `select lane, position, topic, attempts, octet_length(payload), created_at, coalesce(last_error, '')
-		from `+qualified(a.schema, "outbox")+` where (lane, position) > ($1::int, $2::bigint) and (attempts > 0 or not $3)
-		order by lane, position limit $4`, lane, position, failing, limit)
+	page, err := r.List(ctx, req)
 	if err != nil {
 		return err
 	}
 	out := outboxListOut{Messages: []messageRow{}}
 	t := newTable(a.stdout, "LANE", "POSITION", "TOPIC", "ATTEMPTS", "BYTES", "CREATED", "LAST ERROR")
-	var m messageRow
-	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&m.Lane, &m.Position, &m.Topic, &m.Attempts, &m.PayloadBytes, &at, &m.LastError}, func() error {
-		m.CreatedAt = stamp(at)
-		out.Messages = append(out.Messages, m)
-		t.row(m.Lane, m.Position, m.Topic, m.Attempts, m.PayloadBytes, m.CreatedAt, m.LastError)
-		return nil
-	})
-	if err != nil {
-		return err
+	for _, m := range page {
+		row := messageRow{m.Lane, m.Position, m.Topic, m.Aggregate, m.Attempts, m.PayloadBytes, stamp(m.Created), m.LastError}
+		out.Messages = append(out.Messages, row)
+		t.row(row.Lane, row.Position, row.Topic, row.Attempts, row.PayloadBytes, row.CreatedAt, row.LastError)
 	}
-	if n := len(out.Messages); n == limit {
-		out.Next = fmt.Sprintf("%d/%d", out.Messages[n-1].Lane, out.Messages[n-1].Position)
+	if n := len(page); n == req.Limit {
+		out.Next = fmt.Sprintf("%d/%d", page[n-1].Lane, page[n-1].Position)
 	}
 	if a.json {
 		return writeJSON(a.stdout, out)
