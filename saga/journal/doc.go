@@ -6,5 +6,7 @@
 // dead engines, and writes the results of its own sagas. Package pgjournal keeps
 // them in Postgres, package memjournal in memory. sagatest.TestJournal checks a journal.
 //
+// A [Reader] shows sagas to people. sagatest.TestReader checks a reader.
+//
 // The package knows no engine, no client and no database.
 package journal

@@ -17,6 +17,10 @@ const BrowseWindow = time.Hour
 // every saga: an optional index is missing. The error says how to make it.
 var ErrNoIndex = errors.New("saga: the journal has no index for this list")
 
+// ErrTooSlow is wrapped by the error of a [Reader] whose journal had no answer in the time that it gives to
+// people who look. A narrower question may have an answer.
+var ErrTooSlow = errors.New("saga: the journal took too long to find this")
+
 // A Reader shows sagas to people: to an operations page or a command line. It only reads, and each answer
 // has a bound in time that the journal's database itself keeps. So a person who looks cannot slow
 // down the engines for long.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/saga/sagatest"
 )
 
 // In a bubble the window of a list without From is exact, and so is the lag of the sweep.
@@ -35,5 +36,13 @@ func TestReader_timesAreExact(t *testing.T) {
 		e, err := r.Estimate(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, journal.Estimate{Sagas: 1, SweepLag: time.Nanosecond}, e)
+	})
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	sagatest.TestReader(t, func(testing.TB) (journal.Journal, journal.Reader) {
+		j := memjournal.New()
+		return j, memjournal.NewReader(j)
 	})
 }

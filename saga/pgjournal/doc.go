@@ -16,6 +16,8 @@
 // saga.Engine.RunSweeper deletes sagas that are over for longer than saga.Config.Keep. A job of
 // yours calls [Journal.PruneAudit] once a day. A stuck saga stays until a person has moved it.
 //
+// A [Reader] shows sagas to people, in bounded time. [AddReaderIndexes] makes its index.
+//
 // On a cluster of Citus, [Distribute] spreads the tables over the nodes.
 //
 // The journal works behind PgBouncer in transaction mode. Leave DefaultQueryExecMode as it is:

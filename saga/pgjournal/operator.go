@@ -155,7 +155,7 @@ func (s sealer) scanAuditEntry(row pgx.CollectableRow) (e journal.AuditEntry, er
 	var verb string
 	var from, to int16
 	var at pgtype.Timestamptz
-	if err := row.Scan(&at, &id, &verb, &e.Step, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
+	if err := row.Scan(&e.Number, &at, &id, &verb, &e.Step, &e.Actor, &e.Reason, &from, &to, &e.Fence); err != nil {
 		return e, err
 	}
 	var found damage

@@ -75,7 +75,11 @@ func (c *columns) targets() []any {
 
 // stored returns what can be read. Corrupt describes the parts that cannot be read. So a damaged
 // saga is seen, and other sagas can still be read.
-func (c *columns) stored() stored {
+func (c *columns) stored() stored { return c.storedBy((*columns).unpack) }
+
+// storedBy reads the columns that need no unpacking, and has unpack read those of the others that
+// the statement returns.
+func (c *columns) storedBy(unpack func(*columns, *stored)) stored {
 	s := stored{Record: journal.Record{
 		ID: c.id.Bytes, Engine: c.engine.Bytes, Scope: c.scope, Name: c.name, Version: int(c.version),
 		Fence: c.fence, Revision: c.revision, RecoveryAttempts: int(c.recoveryAttempts), Cancel: c.cancel, Clean: c.clean,
@@ -85,7 +89,7 @@ func (c *columns) stored() stored {
 			ExpiresAt: fromTimestamp(c.expiresAt), WakeAt: fromTimestamp(c.wake), DeadlineAt: fromTimestamp(c.deadline),
 		},
 	}}
-	c.unpack(&s)
+	unpack(c, &s)
 	if !s.Engine.IsZero() {
 		s.WakeAt = time.Time{} // wake.sql left it for the next write
 	}

@@ -25,17 +25,23 @@ type count struct {
 // each engine that is gone.
 func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 	st := j.query.stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
-	counts, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, func(row pgx.CollectableRow) (c count, err error) {
-		return c, row.Scan(&c.of, &c.status, &c.plan, &c.n, &c.oldest)
-	})
+	counts, err := pgkit.AllUnder(ctx, j.db.Pool, j.query.byIndex.Bind(nil), st, scanCount)
 	if err != nil {
 		return journal.Stats{}, wrap("stats", err)
 	}
+	return statsOf(counts), nil
+}
+
+func scanCount(row pgx.CollectableRow) (c count, err error) {
+	return c, row.Scan(&c.of, &c.status, &c.plan, &c.n, &c.oldest)
+}
+
+func statsOf(counts []count) journal.Stats {
 	stats := journal.Stats{ByStatus: make(map[journal.Status]int64), UnownedOf: make(map[journal.PlanHash]int64)}
 	for _, c := range counts {
 		c.addTo(&stats)
 	}
-	return stats, nil
+	return stats
 }
 
 // addTo adds the count to stats. Sagas with a damaged plan count as unowned, but in no plan.

@@ -65,6 +65,10 @@ func (c *columns) unpackIdentity(s *stored, found *damage) {
 	} else if journal.IDOf(s.Scope, s.Name, s.Key) != s.ID {
 		found.note(errors.New("scope, name and key are not those of the ID"))
 	}
+	c.unpackPlan(s, found)
+}
+
+func (c *columns) unpackPlan(s *stored, found *damage) {
 	if copy(s.Plan[:], c.plan) != len(s.Plan) || len(c.plan) != len(s.Plan) {
 		found.note(fmt.Errorf("plan of %d bytes", len(c.plan)))
 	}

@@ -5,5 +5,5 @@
 // happened is finished or undone. Time is virtual, so this takes seconds.
 //
 // [Services] are callees in memory for tests of single cases. [TestJournal] is the conformance
-// suite for every journal.Journal.
+// suite for every journal.Journal, and [TestReader] that for every journal.Reader.
 package sagatest

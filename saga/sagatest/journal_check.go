@@ -31,7 +31,8 @@ const (
 type check struct {
 	testing.TB
 	journal  journal.Journal
-	patience time.Duration // zero: defaultPatience
+	reader   journal.Reader // nil but in the rules of readers
+	patience time.Duration  // zero: defaultPatience
 }
 
 func newEngine() (id journal.EngineID) {

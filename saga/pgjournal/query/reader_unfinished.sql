@@ -1,0 +1,20 @@
+-- ReaderUnfinished returns a page of unfinished sagas, the youngest first. It reads the index of each
+-- status from the end of the page before, until it has found enough.
+-- @stuck_on is a part of stuck_on; null means any. Only plain values can be searched so.
+select s.*
+from unnest(@statuses::smallint[]) as u (of_status)
+cross join lateral (
+  select id, engine, plan, name, version, fence, revision, status, recovery_attempts, cancel, clean,
+    created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at,
+    cause, stuck_on, statement_timestamp() as now
+  from /*schema*/saga
+  where status = u.of_status and expires_at is null
+    and created_at >= @from::timestamptz and created_at <= @before_created_at::timestamptz
+    and (created_at, id) < (@before_created_at::timestamptz, @before_id::uuid)
+    and (@name::text = '' or name = @name)
+    and (@stuck_on::bytea is null or position(@stuck_on::bytea in stuck_on) > 0)
+  order by created_at desc, id desc
+  limit @limit
+) s
+order by s.created_at desc, s.id desc
+limit @limit

@@ -1,0 +1,222 @@
+package pgjournal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// DefaultStatementTimeout is [ReaderConfig].StatementTimeout if that is zero.
+const DefaultStatementTimeout = 2 * time.Second
+
+// A ReaderConfig has the choices that a [Reader] leaves. Its zero value is ready to use.
+type ReaderConfig struct {
+	// Schema is the Postgres schema that holds the tables, as [Config].Schema.
+	Schema string
+
+	// StatementTimeout is how long the server works for one statement of the Reader. Past it the server
+	// ends the statement, and the Reader returns an error wrapping [journal.ErrTooSlow]. Zero means
+	// [DefaultStatementTimeout]; the least is 1 ms, and the most is an hour.
+	StatementTimeout time.Duration
+
+	// Codec and AcceptPlain are those of [Config]. Without the codec the sealed parts of a saga cannot be
+	// read: its [journal.Record].Corrupt says so, and all other fields are there.
+	Codec       Codec
+	AcceptPlain bool
+}
+
+// A Reader shows the sagas in the tables to people: for an operations page, or a command line. It reads
+// by indexes alone, locks no row, writes nothing, and works behind a pooler in transaction mode. It is
+// safe for concurrent use.
+//
+// The rights of the observer ([Roles]) are enough for Browse, Plan, Plans, Stats, Estimate and AuditPage.
+// The entries of a saga hold the results of its steps, so the observer's role cannot read them. Without
+// the rights of the runtime role, therefore, Show returns an error wrapping [ErrPrivilege], and so does a
+// Browse with StuckOn. The records of Browse are then without Cause, StuckOn and the text of Deferred.
+//
+// A list of finished sagas needs the index of [AddReaderIndexes], else Browse returns an error wrapping
+// [journal.ErrNoIndex]. A search for a rare name or step in many sagas, or for a rare actor in a long audit
+// log, ends with the StatementTimeout.
+type Reader struct {
+	pool   *pgxpool.Pool
+	cfg    ReaderConfig
+	query  atomic.Pointer[readerQueries] // nil before the first statement
+	sealer sealer
+}
+
+var _ journal.Reader = (*Reader)(nil)
+
+// NewReader returns a Reader on a pool that the caller made and will close. Its configuration must have
+// gone through [Prepare], else NewReader returns an error wrapping [ErrNotPrepared]. It returns an error
+// wrapping [ErrConfig] for a field of cfg that cannot be. NewReader sends nothing.
+func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
+	cfg.StatementTimeout = cmp.Or(cfg.StatementTimeout, DefaultStatementTimeout)
+	if cfg.StatementTimeout < time.Millisecond || cfg.StatementTimeout > time.Hour {
+		return nil, fmt.Errorf("%w: StatementTimeout %v is not from 1ms to an hour", ErrConfig, cfg.StatementTimeout)
+	}
+	if err := checkCodec(cfg.Codec, cfg.AcceptPlain, false); err != nil {
+		return nil, err
+	}
+	if _, err := readerQueriesBySchema.For(cfg.Schema); err != nil {
+		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	}
+	if err := pgkit.CheckPool(pool); err != nil {
+		return nil, fmt.Errorf("pgjournal: new reader: %w", err)
+	}
+	return &Reader{pool: pool, cfg: cfg, sealer: sealer{codec: cfg.Codec, acceptPlain: cfg.AcceptPlain}}, nil
+}
+
+// queries returns the statements that suit the tables. It asks the server the first time.
+func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
+	if q := r.query.Load(); q != nil {
+		return q, nil
+	}
+	ctx, cancel := r.patience(ctx)
+	defer cancel()
+	distributed, err := pgkit.Distributed(ctx, r.pool, r.cfg.Schema, component.Tables[0])
+	if err != nil {
+		return nil, err
+	}
+	from := &readerQueriesBySchema
+	if distributed {
+		from = &distributedReaderQueriesBySchema
+	}
+	q, err := from.For(r.cfg.Schema)
+	if err == nil {
+		r.query.Store(q)
+	}
+	return q, err
+}
+
+// patience bounds the wait for a connection, and for a server that does not keep to its own timeout.
+func (r *Reader) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.cfg.StatementTimeout+3*time.Second)
+}
+
+// ask sends one statement of a reader, and returns its rows. An error says what was being done.
+func ask[T any](ctx context.Context, r *Reader, doing string, make func(q *readerQueries) pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, told(ctx, doing, err)
+	}
+	short, cancel := r.patience(ctx)
+	defer cancel()
+	found, err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout, make(q), scan, q.byIndex.Bind(nil))
+	return found, told(ctx, doing, err)
+}
+
+// told is wrap for the errors of a Reader.
+func told(ctx context.Context, doing string, err error) error {
+	var refused *pgconn.PgError
+	switch {
+	case errors.Is(err, pgkit.ErrTooSlow), ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w: %w", journal.ErrTooSlow, err)
+	case errors.As(err, &refused) && refused.Code == "42501":
+		err = fmt.Errorf("%w: %w", ErrPrivilege, err)
+	}
+	return wrap(doing, err)
+}
+
+// Show implements [journal.Reader]. It needs the rights of the runtime role.
+func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
+	found, err := ask(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
+		return q.show.Bind(pgx.NamedArgs{"id": uuid(id)})
+	}, r.sealer.scanStored)
+	switch {
+	case err != nil:
+		return journal.Record{}, err
+	case len(found) == 0:
+		return journal.Record{}, wrap("show", journal.ErrNotFound)
+	}
+	return veiled(found[0].Record), nil
+}
+
+// veiled returns r without the content of the saga: input, results and the bodies of answers.
+func veiled(r journal.Record) journal.Record {
+	r.Input, r.InputHash, r.Trace, r.Result = nil, [32]byte{}, "", nil
+	for i := range r.Entries {
+		r.Entries[i].Result, r.Entries[i].Body = nil, nil
+	}
+	for _, f := range []*journal.Failure{r.Cause, r.StuckOn, r.Deferred} {
+		if f != nil {
+			f.Body = nil
+		}
+	}
+	return r
+}
+
+// Plan implements [journal.Reader].
+func (r *Reader) Plan(ctx context.Context, name string, version int) (journal.PlanRecord, error) {
+	if err := checkPlan(name, version); err != nil {
+		return journal.PlanRecord{}, err
+	}
+	found, err := ask(ctx, r, "plan", func(q *readerQueries) pgkit.Statement {
+		return q.plan.Bind(pgx.NamedArgs{"name": name, "version": int32(version)}) //nolint:gosec // checkPlan
+	}, scanPlan)
+	switch {
+	case err != nil:
+		return journal.PlanRecord{}, err
+	case len(found) == 0:
+		return journal.PlanRecord{}, wrap("plan", journal.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// Plans implements [journal.Reader].
+func (r *Reader) Plans(ctx context.Context) ([]journal.PlanRecord, error) {
+	return ask(ctx, r, "plans", func(q *readerQueries) pgkit.Statement { return q.plans.Bind(nil) }, scanPlan)
+}
+
+// Stats implements [journal.Reader].
+func (r *Reader) Stats(ctx context.Context) (journal.Stats, error) {
+	counts, err := ask(ctx, r, "stats", func(q *readerQueries) pgkit.Statement {
+		return q.stats.Bind(pgx.NamedArgs{"most": int64(journal.StatsLimit)})
+	}, scanCount)
+	if err != nil {
+		return journal.Stats{}, err
+	}
+	return statsOf(counts), nil
+}
+
+// Estimate implements [journal.Reader]. Sagas is by the last vacuum or ANALYZE of the table, and unknown
+// where Citus distributes it. Bytes is the size of the sagas and of their large results.
+func (r *Reader) Estimate(ctx context.Context) (journal.Estimate, error) {
+	found, err := ask(ctx, r, "estimate", func(q *readerQueries) pgkit.Statement { return q.estimate.Bind(nil) },
+		func(row pgx.CollectableRow) (e journal.Estimate, err error) {
+			var lag *time.Duration
+			if err = row.Scan(&e.Sagas, &e.Bytes, &lag); err == nil && lag != nil {
+				e.SweepLag = *lag
+			}
+			return e, err
+		})
+	if err != nil {
+		return journal.Estimate{}, err
+	}
+	return found[0], nil
+}
+
+// AuditPage implements [journal.Reader].
+func (r *Reader) AuditPage(ctx context.Context, req journal.AuditRequest) ([]journal.AuditEntry, error) {
+	if err := req.Check(); err != nil {
+		return nil, fmt.Errorf("pgjournal: audit page: %w", err)
+	}
+	args := pgx.NamedArgs{"before": cmp.Or(req.Before, math.MaxInt64), "actor": req.Actor, "limit": int64(req.Limit)}
+	return ask(ctx, r, "audit page", func(q *readerQueries) pgkit.Statement {
+		if req.ID == (journal.ID{}) {
+			return q.audit.Bind(args)
+		}
+		args["saga"] = uuid(req.ID)
+		return q.auditOf.Bind(args)
+	}, r.sealer.scanAuditEntry)
+}

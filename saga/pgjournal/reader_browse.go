@@ -1,0 +1,149 @@
+package pgjournal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/saga/journal"
+)
+
+// searchBatch is how many stuck sagas a search for a step reads at once.
+const searchBatch = 500
+
+// Browse implements [journal.Reader]. A list of unfinished sagas reads the index of their statuses, and
+// any other list reads the index of [AddReaderIndexes]. A search for a step reads the stuck sagas in
+// batches, each in the StatementTimeout, and ends with the StatementTimeout as a whole.
+func (r *Reader) Browse(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
+	req, err := req.Normalize()
+	if err != nil {
+		return nil, fmt.Errorf("pgjournal: browse: %w", err)
+	}
+	rights, err := ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement { return q.index.Bind(nil) }, scanRights)
+	switch {
+	case err != nil:
+		return nil, err
+	case !rights[0].index && !req.Unfinished():
+		return nil, fmt.Errorf("pgjournal: browse: %w: fanonce migrate up --component reader makes it, as AddReaderIndexes does", journal.ErrNoIndex)
+	case req.StuckOn != "" && !rights[0].failures:
+		return nil, fmt.Errorf("pgjournal: browse: %w: a search for a step needs the rights of the runtime role", ErrPrivilege)
+	case req.StuckOn != "":
+		return r.search(ctx, req)
+	}
+	return r.page(ctx, req, rights[0].failures)
+}
+
+// rights are what the tables and the role allow.
+type rights struct{ index, failures bool }
+
+func scanRights(row pgx.CollectableRow) (have rights, err error) {
+	return have, row.Scan(&have.index, &have.failures)
+}
+
+// page returns a page of a list by one statement.
+func (r *Reader) page(ctx context.Context, req journal.BrowseRequest, failures bool) ([]journal.Record, error) {
+	statuses, _ := statusesOf(req.Statuses)
+	createdAt, id := before(req)
+	args := pgx.NamedArgs{
+		"statuses": statuses, "before_created_at": createdAt, "before_id": id, "name": req.Name, "limit": int64(req.Limit),
+	}
+	return ask(ctx, r, "browse", func(q *readerQueries) pgkit.Statement {
+		unfinished, browse := q.unfinished, q.browse
+		if !failures {
+			unfinished, browse = q.unfinishedAs, q.browseAs
+		}
+		if req.Unfinished() {
+			args["from"], args["stuck_on"] = after(req.From), r.hint(req.StuckOn)
+			return unfinished.Bind(args)
+		}
+		args["from"], args["window"] = pgtype.Timestamptz{}, journal.BrowseWindow
+		if !req.From.IsZero() {
+			args["from"] = timestamp(req.From)
+		}
+		return browse.Bind(args)
+	}, r.sealer.scanBrief)
+}
+
+// hint returns the bytes that stuck_on has if a saga is stuck on the step; nil if they may be sealed.
+// Some other values have these bytes too.
+func (r *Reader) hint(step string) []byte {
+	if step == "" || r.sealer.codec != nil {
+		return nil
+	}
+	return []byte(step)
+}
+
+// before returns the end of the list in which a page begins: the end of the window or of the page before, whichever is
+// earlier.
+func before(req journal.BrowseRequest) (pgtype.Timestamptz, pgtype.UUID) {
+	var end journal.Cursor
+	if !req.To.IsZero() {
+		end.CreatedAt = req.To
+	}
+	at := req.Before
+	if at != (journal.Cursor{}) && (end.CreatedAt.IsZero() || at.CreatedAt.Before(end.CreatedAt)) {
+		end = at
+	}
+	if end == (journal.Cursor{}) {
+		return pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}, uuid(bytes16(0xff))
+	}
+	return after(end.CreatedAt), uuid(end.ID)
+}
+
+func bytes16(b byte) (id journal.ID) {
+	copy(id[:], bytes.Repeat([]byte{b}, len(id)))
+	return id
+}
+
+// search returns the stuck sagas of a page that are stuck on a step.
+func (r *Reader) search(ctx context.Context, req journal.BrowseRequest) ([]journal.Record, error) {
+	limit, step, end := req.Limit, req.StuckOn, time.Now().Add(r.cfg.StatementTimeout)
+	req.Limit = max(limit, searchBatch)
+	var all []journal.Record
+	for {
+		page, err := r.page(ctx, req, true)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range page {
+			if rec.StuckOn != nil && rec.StuckOn.Step == step {
+				all = append(all, rec)
+			}
+			if len(all) == limit {
+				return all, nil
+			}
+		}
+		if len(page) < req.Limit {
+			return all, nil
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("pgjournal: browse: %w: too many sagas are stuck on other steps", journal.ErrTooSlow)
+		}
+		last := page[len(page)-1]
+		req.Before = journal.Cursor{CreatedAt: last.CreatedAt, ID: last.ID}
+	}
+}
+
+// scanBrief reads the columns of a saga that a list shows.
+func (s sealer) scanBrief(row pgx.CollectableRow) (journal.Record, error) {
+	c := &columns{sealer: s}
+	err := row.Scan(&c.id, &c.engine, &c.plan, &c.name, &c.version, &c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
+		&c.createdAt, &c.firstClaimed, &c.deadline, &c.failed, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt, &c.cause, &c.stuckOn, &c.now)
+	if err != nil {
+		return journal.Record{}, err
+	}
+	return veiled(c.storedBy((*columns).unpackBrief).Record), nil
+}
+
+// unpackBrief is unpack without the columns that a list lacks.
+func (c *columns) unpackBrief(s *stored) {
+	c.unpackPlan(s, &s.damage)
+	c.unpackStanding(s, &s.damage)
+	c.checkTimes(&s.damage)
+	c.unpackFailures(s, &s.damage)
+}

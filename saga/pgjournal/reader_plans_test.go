@@ -1,0 +1,154 @@
+package pgjournal_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+)
+
+var readerSagas = flag.Int("pgjournal.reader", 10_000, "how many sagas there are in BenchmarkReader")
+
+// A listener remembers the statements that a pool sends one by one.
+type listener struct{ sent []pgx.TraceBatchQueryData }
+
+func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	l.sent = append(l.sent, pgx.TraceBatchQueryData{SQL: q.SQL, Args: q.Args})
+	return ctx
+}
+
+func (l *listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// crowd stores sagas of all statuses over ten hours, and an audit log of a fifth as many lines. It returns a saga that
+// the log has.
+func crowd(tb testing.TB, look *pgxpool.Pool, n int) (id journal.ID) {
+	tb.Helper()
+	exec(tb, look, `insert into saga (created_at, version, id, plan, input_hash, name, scope, key, input, fence, engine, status, clean, revision, wake_at, expires_at, finished_at)
+		select clock_timestamp() - i * interval '36000 seconds' / $2, 1, gen_random_uuid(), $1, sha256('x'), 'checkout', '', 'k-' || i,
+			'{"sku":"a-1","cents":100}', 0, '00000000-0000-0000-0000-000000000000', s.status, s.status <= 2, 1,
+			case when s.status <= 2 then clock_timestamp() + interval '1 hour' end,
+			case when s.status in (3, 4, 6) then clock_timestamp() + interval '1 hour' end, case when s.status > 2 then clock_timestamp() end
+		from generate_series(1, $2::int) i, lateral (select (array[3,3,3,3,1,2,4,5,6,3])[i % 10 + 1] as status) s`, aPlan[:], n)
+	exec(tb, look, `insert into saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
+		select id, 'retry', '', case when row_number() over () % 1000 = 0 then 'ann' else 'bob' end, 'a reason', 5, 1, 1 from saga limit $1`, n/5)
+	exec(tb, look, "vacuum analyze")
+	return queryRow[[16]byte](tb, look, "select saga from saga_audit order by id limit 1")
+}
+
+// A question is one method of a reader, with arguments, and the indexes that it may use.
+type question struct {
+	name, indexes string
+	ask           func(ctx context.Context, r journal.Reader) error
+}
+
+// questions are all that a page asks, in the forms that have statements of their own.
+func questions(id journal.ID) []question {
+	browse := func(req journal.BrowseRequest) func(context.Context, journal.Reader) error {
+		return func(ctx context.Context, r journal.Reader) error {
+			req.Limit = 100
+			_, err := r.Browse(ctx, req)
+			return err
+		}
+	}
+	audit := func(req journal.AuditRequest) func(context.Context, journal.Reader) error {
+		return func(ctx context.Context, r journal.Reader) error {
+			req.Limit = 100
+			_, err := r.AuditPage(ctx, req)
+			return err
+		}
+	}
+	at := journal.Cursor{CreatedAt: time.Now().Add(-time.Hour), ID: id}
+	return []question{
+		{"show", "saga_pkey", func(ctx context.Context, r journal.Reader) error { _, err := r.Show(ctx, id); return err }},
+		{"browse unfinished", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Compensating, journal.Stuck}})},
+		{"browse unfinished behind a page", "saga_unfinished", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Running, journal.Stuck}, Before: at})},
+		{"browse a step", "saga_unfinished", browse(journal.BrowseRequest{StuckOn: "a.b"})},
+		{"browse all", "saga_created_at", browse(journal.BrowseRequest{})},
+		{"browse finished behind a page", "saga_created_at", browse(journal.BrowseRequest{Statuses: []journal.Status{journal.Completed}, From: at.CreatedAt.Add(-time.Hour), Before: at})},
+		{"stats", "saga_due saga_deferred saga_owned saga_unfinished saga_finished", func(ctx context.Context, r journal.Reader) error { _, err := r.Stats(ctx); return err }},
+		{"estimate", "saga_finished", func(ctx context.Context, r journal.Reader) error { _, err := r.Estimate(ctx); return err }},
+		{"audit", "saga_audit_id", audit(journal.AuditRequest{})},
+		{"audit of an actor", "saga_audit_id", audit(journal.AuditRequest{Actor: "bob"})},
+		{"audit of a saga", "saga_audit_pkey", audit(journal.AuditRequest{ID: id, Before: 1 << 40})},
+	}
+}
+
+var (
+	fullRead = regexp.MustCompile(`(Seq|Bitmap \w+) Scan on (public\.)?saga(_audit)?\b`)
+	indexed  = regexp.MustCompile(`using (\w+) on (?:public\.)?saga(?:_audit)?\b`)
+)
+
+// fullReads returns the questions whose statements read a table as a whole, or by an index that is not theirs. The plans are those of the statements as
+// they were sent, behind the settings that were sent with them.
+func fullReads(t *testing.T, look *pgxpool.Pool, all []question) (bad []string) {
+	t.Helper()
+	for _, q := range all {
+		l := new(listener)
+		r := newReader(t, look, pgjournal.ReaderConfig{StatementTimeout: time.Minute}, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = l })
+		require.NoError(t, q.ask(t.Context(), r), q.name)
+		explained := 0
+		for i, st := range l.sent {
+			if i == 0 || !strings.Contains(l.sent[i-1].SQL, "enable_seqscan") {
+				continue
+			}
+			plan := explain(t, look, l.sent[i-1], st)
+			used := indexed.FindAllStringSubmatch(plan, -1)
+			if len(used) == 0 && !fullRead.MatchString(plan) { // of the catalog alone
+				continue
+			}
+			explained++
+			wrong := slices.ContainsFunc(used, func(index []string) bool { return !slices.Contains(strings.Fields(q.indexes), index[1]) })
+			if wrong || fullRead.MatchString(plan) || compiled.MatchString(plan) {
+				bad = append(bad, q.name)
+				t.Logf("%s: %v", q.name, used)
+			}
+		}
+		require.Positive(t, explained, q.name)
+	}
+	return bad
+}
+
+// Every statement reads by its index, and without the index the test would see it.
+func TestReader_plans(t *testing.T) {
+	t.Parallel()
+	_, look := open(t, pgjournal.Config{})
+	require.NoError(t, pgjournal.AddReaderIndexes(t.Context(), look, ""))
+	all := questions(crowd(t, look, 20_000))
+	require.Empty(t, fullReads(t, look, all))
+	exec(t, look, "drop index saga_unfinished; drop index saga_finished; drop index saga_audit_id; "+
+		"alter table saga_audit drop constraint saga_audit_pkey; alter table saga drop constraint saga_pkey")
+	var want []string
+	for _, q := range all {
+		if q.indexes != "saga_created_at" {
+			want = append(want, q.name)
+		}
+	}
+	require.Equal(t, want, fullReads(t, look, all))
+}
+
+// BenchmarkReader measures what a page asks. The flag pgjournal.reader is the number of sagas.
+func BenchmarkReader(b *testing.B) {
+	_, look := open(b, pgjournal.Config{})
+	require.NoError(b, pgjournal.AddReaderIndexes(b.Context(), look, ""))
+	id := crowd(b, look, *readerSagas)
+	r := newReader(b, look, pgjournal.ReaderConfig{StatementTimeout: time.Minute})
+	for _, q := range questions(id) {
+		b.Run(fmt.Sprintf("%s/sagas=%d", strings.ReplaceAll(q.name, " ", "_"), *readerSagas), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, q.ask(b.Context(), r))
+			}
+		})
+	}
+}
