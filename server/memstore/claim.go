@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	if tooOld(req.FirstSent, req.Window, now) {
 		return store.Record{}, false, store.ErrExpired
 	}
-	r := claimed(req, now)
+	r := claimed(s.kept(req), now)
 	s.put(r)
 	return shown(r, now), true, nil
 }
@@ -61,7 +61,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if tooOld(r.FirstSent, req.Window, now) {
 		return store.Record{}, false, store.ErrExpired
 	}
-	r = takenOver(r, req, now)
+	r = takenOver(r, s.kept(req), now)
 	s.put(r)
 	return shown(r, now), true, nil
 }

@@ -92,6 +92,17 @@ func setup(tb testing.TB, of func(*memstore.Store) store.Reader) servertest.Read
 	}}
 }
 
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	servertest.TestRoutes(t, func(tb testing.TB) store.Store {
+		s, err := memstore.NewWith(memstore.Config{KeepRoutes: true})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return s
+	})
+}
+
 func TestReader(t *testing.T) {
 	t.Parallel()
 	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup { return setup(tb, (*memstore.Store).Reader) })

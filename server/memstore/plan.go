@@ -55,7 +55,7 @@ func (p *plan) Commit(ctx context.Context, req store.ClaimRequest, end store.Set
 	for _, write := range p.tx.writes {
 		write()
 	}
-	r := settled(claimed(req, now), end, now)
+	r := settled(claimed(s.kept(req), now), end, now)
 	s.put(r)
 	return shown(r, now), true, nil
 }

@@ -33,6 +33,10 @@ type Config struct {
 	//
 	// Zero means [DefaultLockTimeout]. [NewWith] rejects a negative LockTimeout.
 	LockTimeout time.Duration
+
+	// KeepRoutes keeps the Route of every claim. If it is false, only Opaque and quarantined
+	// records have one.
+	KeepRoutes bool
 }
 
 // A Store keeps records in memory. It is safe for concurrent use. The zero
@@ -43,6 +47,7 @@ type Config struct {
 type Store struct {
 	now         func() time.Time
 	lockTimeout time.Duration
+	keepRoutes  bool
 
 	mu       sync.Mutex
 	records  map[store.ID]store.Record
@@ -74,6 +79,7 @@ func NewWith(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: LockTimeout %v is negative", ErrArgument, cfg.LockTimeout)
 	}
 	s := New()
+	s.keepRoutes = cfg.KeepRoutes
 	if cfg.Now != nil {
 		s.now = cfg.Now
 	}

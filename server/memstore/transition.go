@@ -46,13 +46,23 @@ func claimed(req store.ClaimRequest, now time.Time) store.Record {
 	return described(r, req)
 }
 
-// described is r with the Route and Memo that its reconciler needs.
+// described is r with the Route and Memo of the claim.
 func described(r store.Record, req store.ClaimRequest) store.Record {
-	r.Route, r.Memo = "", nil
-	if req.Effect == store.Opaque {
-		r.Route, r.Memo = req.Route, bytes.Clone(req.Memo)
-	}
+	r.Route, r.Memo = req.Route, bytes.Clone(req.Memo)
 	return r
+}
+
+// kept is req without a Route and a Memo that the record will not have: only the reconciler of an Opaque record needs
+// them.
+func (s *Store) kept(req store.ClaimRequest) store.ClaimRequest {
+	if req.Effect == store.Opaque {
+		return req
+	}
+	req.Memo = nil
+	if !s.keepRoutes {
+		req.Route = ""
+	}
+	return req
 }
 
 // bereaved is r with the death of its owner counted, if the owner is dead.

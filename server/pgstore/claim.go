@@ -21,6 +21,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 		return store.Record{}, false, err
 	}
 	s.partitioned.records.put(req.Keep)
+	req = s.kept(req)
 	for wait := pgkit.WaitForLock(s.lockWait()); ; {
 		r, won, err := s.claimOnce(ctx, req)
 		if errors.Is(err, errVanished) && ctx.Err() == nil {
@@ -106,7 +107,7 @@ func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
 		LeaseUntil:  t.leaseUntil.UTC(),
 		ExpiresAt:   t.expires.UTC(),
 		Route:       routeOf(req).String,
-		Memo:        memoOf(req),
+		Memo:        req.Memo,
 	}
 }
 
@@ -116,6 +117,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if err := checkClaim(req); err != nil {
 		return store.Record{}, false, err
 	}
+	req = s.kept(req)
 	st := s.query.takeOver.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"token":        uuid(req.Token),
@@ -125,7 +127,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 		"from":         from,
 		"lock_timeout": s.db.Briefly,
 		"route":        routeOf(req),
-		"memo":         memoOf(req),
+		"memo":         req.Memo,
 	})
 	r, won, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
 	if won || (err == nil && repeated(r, req)) {

@@ -83,7 +83,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 	if !contended && alike(first, claimsAlike) {
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
-		args["lease"], args["keep"], args["window"] = req.Lease, req.Keep, req.Window
+		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
 		return w.store.query.claimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
 			return scanClaimAlike(row, index, req)
 		}
@@ -125,7 +125,7 @@ func alike[T any](all []T, like func(first, other T) bool) bool {
 
 func claimsAlike(a, b *store.ClaimRequest) bool {
 	return b.Effect != store.Opaque && a.Effect == b.Effect && a.Fingerprint.Version == b.Fingerprint.Version &&
-		a.Lease == b.Lease && a.Keep == b.Keep && a.Window == b.Window
+		a.Lease == b.Lease && a.Keep == b.Keep && a.Window == b.Window && a.Route == b.Route
 }
 
 // claimArrays are the columns in which all claims differ.
@@ -149,7 +149,7 @@ func addClaimArrays(args pgx.NamedArgs, reqs []*store.ClaimRequest) {
 	for i, req := range reqs {
 		effects[i], versions[i] = int16(req.Effect), int16(req.Fingerprint.Version)
 		leases[i], keeps[i], windows[i] = pgkit.Interval(req.Lease), pgkit.Interval(req.Keep), pgkit.Interval(req.Window)
-		routes[i], memos[i] = routeOf(*req), memoOf(*req)
+		routes[i], memos[i] = routeOf(*req), req.Memo
 	}
 	args["effects"], args["fingerprint_versions"] = effects, versions
 	args["leases"], args["keeps"], args["windows"] = leases, keeps, windows

@@ -91,6 +91,11 @@ type Config struct {
 	// this pool has lost a connection all claims wait. With SeparateCommits all claims wait.
 	SynchronousClaims bool
 
+	// KeepRoutes stores the Route of every claim, so that people see the operation of each key and can
+	// search for it. A row then takes one byte and the length of its Route more, and so does the log of its claim.
+	// If it is false, only Opaque and quarantined records have a Route. A change counts for the claims after it.
+	KeepRoutes bool
+
 	// MaxFlushes is how many shared commits may run at once, each on a
 	// connection of its own, also where the server stalls. At least one of the pool's
 	// connections must be left. Zero means 4, or half of

@@ -47,7 +47,7 @@ func (p *plan) Commit(ctx context.Context, req store.ClaimRequest, end store.Set
 		return store.Record{}, false, fmt.Errorf("%w: cannot commit a plan to State %d", ErrArgument, end.State)
 	}
 	p.store.partitioned.records.put(req.Keep)
-	queued := p.queue.close()
+	queued, req := p.queue.close(), p.store.kept(req)
 	for wait := pgkit.WaitForLock(p.store.lockWait()); ; {
 		r, first, err := p.store.commitOrFind(ctx, req, end, queued)
 		if errors.Is(err, errVanished) && ctx.Err() == nil {
@@ -308,6 +308,8 @@ func claimSettledArgs(req store.ClaimRequest, end store.Settlement, lockTimeout 
 			return req.Lease, true
 		case "keep":
 			return req.Keep, true
+		case "route":
+			return routeOf(req), true
 		default:
 			return settled(name)
 		}

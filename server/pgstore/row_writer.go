@@ -37,7 +37,7 @@ func claimArgs(lockTimeout string, req store.ClaimRequest, asynchronous bool) pg
 		"window":              req.Window,
 		"lock_timeout":        lockTimeout,
 		"route":               routeOf(req),
-		"memo":                memoOf(req),
+		"memo":                req.Memo,
 		"asynchronous":        asynchronous,
 	}
 }
@@ -97,19 +97,22 @@ func callerOf(req store.ClaimRequest) pgtype.UUID {
 	return pgtype.UUID{Bytes: req.Parent, Valid: req.Parent != store.ID{}}
 }
 
-// routeOf and memoOf are null where no reconciler needs them.
-func routeOf(req store.ClaimRequest) pgtype.Text {
-	if req.Effect != store.Opaque {
-		return pgtype.Text{}
+// kept is req without a Route and a Memo that the record will not have: only the reconciler of an Opaque record needs
+// them.
+func (s *Store) kept(req store.ClaimRequest) store.ClaimRequest {
+	if req.Effect == store.Opaque {
+		return req
 	}
-	return pgtype.Text{String: req.Route, Valid: true}
+	req.Memo = nil
+	if !s.cfg.KeepRoutes {
+		req.Route = ""
+	}
+	return req
 }
 
-func memoOf(req store.ClaimRequest) []byte {
-	if req.Effect != store.Opaque {
-		return nil
-	}
-	return req.Memo
+// routeOf is null for a record without a route.
+func routeOf(req store.ClaimRequest) pgtype.Text {
+	return pgtype.Text{String: req.Route, Valid: req.Route != "" || req.Effect == store.Opaque}
 }
 
 // replayFor is null where no answer is to be replayed.

@@ -34,6 +34,7 @@ type check struct {
 	reader   store.Reader // of store; nil outside the rules of readers
 	sameTime func(claim func() []store.ID)
 	generic  bool // see [ReaderSetup]
+	routes   bool // the store keeps the route of every claim
 	// expiring makes the records of claimNew, claimDead and cancel past their
 	// retention at once.
 	expiring bool

@@ -506,6 +506,9 @@ func memosOfOpaqueClaims(c *check) {
 		if effect == store.Opaque {
 			wantRoute, wantMemo = route, memo
 		}
+		if c.routes {
+			wantRoute = route
+		}
 		claimed := c.claim(described(newID(), effect))
 		other := c.claimDead(store.Keyed)
 		for _, r := range []store.Record{claimed, c.read(claimed.ID), c.takeOver(described(other.ID, effect), 1), c.read(other.ID)} {

@@ -49,7 +49,7 @@ type ListRequest struct {
 	// Effect is the effect class of the latest claim; 0 means any.
 	Effect Effect
 	// Route is the record's Route; empty means any. Only Opaque and quarantined
-	// records have a Route.
+	// records have a Route, unless the store keeps that of every claim.
 	Route string
 	// Parent lists the records that were claimed on behalf of this record ([Record].Parent).
 	// Then no States means all states, and owners that live are listed too. The zero ID

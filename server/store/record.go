@@ -84,7 +84,7 @@ type Record struct {
 
 	// Route and Memo are those of the latest claim, if that was Opaque: records
 	// of other classes do not store these bytes. A quarantine sets the Route of
-	// any record.
+	// any record. A store may be configured to keep the Route of every claim.
 	Route string
 	Memo  []byte
 }

@@ -24,7 +24,8 @@ type ClaimRequest struct {
 	Window time.Duration
 	// Parent becomes the record's by the first claim. A take-over does not change it.
 	Parent ID
-	// Route and Memo become the record's if it is Opaque.
+	// Route and Memo become the record's if it is Opaque. A store may be configured to keep the
+	// Route of every claim.
 	Route string
 	Memo  []byte
 	// Asynchronous lets Claim return before the claim is durable. A crash or a failover of the store may

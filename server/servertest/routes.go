@@ -1,0 +1,104 @@
+package servertest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// TestRoutes runs the rules of stores that are configured to keep the Route of every claim. It is beside [TestStore],
+// whose stores keep those of Opaque and quarantined records alone. open returns an empty store, and closes it in
+// tb.Cleanup.
+func TestRoutes(t *testing.T, open func(tb testing.TB) store.Store) {
+	t.Helper()
+	for _, l := range routeRules {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			c := &check{TB: t, store: s, effects: noEffects{}, routes: true}
+			c.plans, _ = s.(store.OneCommitStore)
+			l.holds(c)
+		})
+	}
+}
+
+var routeRules = []rule{
+	{"routes: a claim and a take-over of every class keep theirs, and opaque ones their memo", memosOfOpaqueClaims},
+	{"routes: claims at once keep each its own", routesOfManyClaims},
+	{"routes: a settlement and a release leave it", routesStay},
+	{"routes: a plan keeps it", routesOfPlans},
+}
+
+// routed returns a claim of a new key by a run of a route.
+func routed(effect store.Effect, route string) store.ClaimRequest {
+	req := request(newID())
+	req.Effect, req.Route, req.Memo = effect, route, []byte("a memo")
+	return req
+}
+
+func (c *check) wantRoute(what string, id store.ID, effect store.Effect, route string) {
+	c.Helper()
+	r := c.read(id)
+	want(c, what+": Route", r.Route, route)
+	want(c, what+": whether there is a memo", len(r.Memo) > 0, effect == store.Opaque)
+}
+
+// routesOfManyClaims has claims that may share a statement: all of one route, or of several routes and classes.
+func routesOfManyClaims(c *check) {
+	for _, effects := range [][]store.Effect{{store.Keyed}, {store.Transactional, store.Keyed}, {store.Keyed, store.Opaque}} {
+		for _, routes := range [][]string{{"POST /charges"}, {"POST /charges", "POST /refunds", ""}} {
+			reqs := make([]store.ClaimRequest, 64)
+			for i := range reqs {
+				reqs[i] = routed(effects[i%len(effects)], routes[i%len(routes)])
+			}
+			together(len(reqs), func(i int) {
+				r, won, err := c.store.Claim(c.Context(), reqs[i])
+				if err != nil || !won || r.Route != reqs[i].Route {
+					c.Errorf("Claim = route %q, %v, %v, want %q, true", r.Route, won, err, reqs[i].Route)
+				}
+			})
+			for _, req := range reqs {
+				c.wantRoute(fmt.Sprintf("one of %d claims of %d routes", len(reqs), len(routes)), req.ID, req.Effect, req.Route)
+			}
+		}
+	}
+}
+
+func routesStay(c *check) {
+	for _, end := range []store.Settlement{completion(200, "ok"), release} {
+		req := routed(store.Keyed, "POST /charges")
+		c.settle(owner(c.claim(req)), end)
+		c.wantRoute("a settled key", req.ID, store.Keyed, "POST /charges")
+	}
+	req := routed(store.Transactional, "POST /charges")
+	req.Lease = gone
+	r := c.claim(req)
+	c.untilDead(r.ID)
+	c.quarantine(grave(r, store.StateQuarantined))
+	c.wantRoute("a quarantined key", req.ID, store.Transactional, "POST /charges")
+	quarantine := []store.Record{c.read(r.ID)}
+	listed := c.list(store.ListRequest{States: []store.State{store.StateQuarantined}, Route: "POST /charges", Limit: 10})
+	want(c, "quarantined keys of the route", slices.EqualFunc(listed, quarantine, func(a, b store.Record) bool { return a.ID == b.ID }), true)
+	other := routed(store.Keyed, "POST /refunds")
+	released := routed(store.Transactional, "POST /charges")
+	c.settle(owner(c.claim(released)), release)
+	other.ID = released.ID
+	c.takeOver(other, 1)
+	c.wantRoute("a key that another route took over", other.ID, store.Keyed, "POST /refunds")
+}
+
+func routesOfPlans(c *check) {
+	if c.plans == nil {
+		return
+	}
+	for _, effect := range []store.Effect{store.Transactional, store.Keyed} {
+		req := routed(effect, "POST /charges")
+		r, first, err := c.plans.Plan().Commit(c.Context(), req, completion(200, "ok"))
+		c.must("Commit of a plan", err)
+		want(c, "Commit of the first plan", first, true)
+		want(c, "Route of the plan's record", r.Route, req.Route)
+		c.wantRoute("a key of a plan", req.ID, effect, req.Route)
+	}
+}
