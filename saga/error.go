@@ -116,7 +116,8 @@ func failureError(f *journal.Failure, attempts int) error {
 	return failed
 }
 
-// Error names the saga by its ID, the step, and what is left.
+// Error names the saga by its ID, the step, and what is left. For a stuck saga it names the verbs of
+// [Operator] that help.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "saga: %s %s: %s", e.Name, e.ID, e.Status)
@@ -130,12 +131,36 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Cause.Error())
 	}
 	if e.StuckOn != nil && e.StuckOn.Step != "" {
-		fmt.Fprintf(&b, "; stuck on %s", e.StuckOn.Step)
-		if e.StuckOn.Undo {
-			b.WriteString("'s undo")
-		}
+		b.WriteString("; " + e.stuckText())
 	}
 	return b.String()
+}
+
+// stuckText says on what the saga is stuck, and by which verbs a person moves it on. It leaves out a reason that the
+// text has already.
+func (e *Error) stuckText() string {
+	f := e.StuckOn
+	text := "stuck on " + f.Step
+	if f.Undo {
+		text += "'s undo"
+	}
+	if detail := fmt.Sprintf("%v (%s)", f.Outcome, f.Detail); f.Detail != "" && detail != e.detail {
+		text += ": " + detail
+	}
+	return text + ": " + remedy(f)
+}
+
+// remedy names the verbs that fit a failure of a step. A refusal may be one that the service stored. Then no Retry can
+// change it.
+func remedy(f *journal.Failure) string {
+	switch {
+	case f.Undo && f.Outcome == retry.Rejected:
+		return "undo it by hand, then ForceUndone; a Retry gets a stored refusal again"
+	case f.Undo:
+		return "Retry, or undo it by hand, then ForceUndone"
+	default:
+		return "Retry, or find out what it did, then ForceOK or ForceRejected"
+	}
 }
 
 // Unwrap returns the cause.
