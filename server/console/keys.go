@@ -26,6 +26,7 @@ type keysData struct {
 	All        string       // the filter as a query, for a verb on all matches
 	FirstQuery template.URL // the query of the first page
 	Letters    bool         // the list is that of dead letters
+	Outboxes   []string     // with dead letters: the outboxes have pages of their own
 }
 
 // A keyRow is one key in a list.
@@ -73,6 +74,9 @@ func (c *Console) keyList(w http.ResponseWriter, r *http.Request, f keyFilter, a
 		d.Sources = append(d.Sources, c.cfg.Stores[i].Name)
 	}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
+	for i := range c.cfg.Outboxes {
+		d.Outboxes = append(d.Outboxes, c.cfg.Outboxes[i].Name)
+	}
 	records, err := f.read(ctx, s.Reader, cursor, pageRows)
 	d.Failure = explain(err)
 	for i := range records {

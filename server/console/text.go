@@ -147,6 +147,8 @@ func explain(err error) string {
 		return ""
 	case errors.Is(err, store.ErrNoIndex), errors.Is(err, journal.ErrNoIndex):
 		return "This list needs an index that the database does not have: " + clip(err.Error(), 400)
+	case errors.Is(err, store.ErrTooSlow):
+		return "The store found no answer in the time that it gives to people. Ask for less: a shorter age, or one state."
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, journal.ErrNotFound):
 		return "There is no such record. It may have been swept."
 	default:

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,6 +98,29 @@ func (p plantedJournal) AuditPage(context.Context, journal.AuditRequest) ([]jour
 	return []journal.AuditEntry{{Number: 1, At: time.Now(), Audit: journal.Audit{Verb: planted, Step: planted, Actor: planted, Reason: planted}}}, nil
 }
 
+// plantedConfig is a console whose data has planted text everywhere.
+func plantedConfig(f *fixture) console.Config {
+	return console.Config{
+		Title:  `<b>"ops"</b>`,
+		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard}},
+		Sagas:  []console.Sagas{{Name: `sh'<i>op`, Reader: plantedJournal{}, Operator: nowhere{}}},
+		Outboxes: []console.Outbox{{
+			Name:  `e<i>vents`,
+			Stats: func(context.Context) (console.OutboxStats, error) { return console.OutboxStats{Failing: 1}, nil },
+			List: func(context.Context, bool, string, int) ([]console.Message, error) {
+				return []console.Message{{Position: planted, Topic: planted, Aggregate: planted, Error: planted}}, nil
+			},
+		}},
+	}
+}
+
+// nowhere is an operator that refuses each verb with planted text.
+type nowhere struct{ console.SagaOperator }
+
+func (nowhere) ForceUndone(context.Context, journal.ID, string, journal.Audit) (journal.Record, error) {
+	return journal.Record{}, fmt.Errorf("%w: %s", saga.ErrConflict, planted)
+}
+
 // requireEscaped checks that none of the planted text is markup.
 func requireEscaped(tb testing.TB, at string, a answer) {
 	tb.Helper()
@@ -109,20 +133,7 @@ func requireEscaped(tb testing.TB, at string, a answer) {
 func TestSecurity_plantedText(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	operator, err := saga.NewOperator(newShop(t).journal)
-	require.NoError(t, err)
-	s := newSite(t, console.Config{
-		Title:  `<b>"ops"</b>`,
-		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard}},
-		Sagas:  []console.Sagas{{Name: `sh'<i>op`, Reader: plantedJournal{}, Operator: operator}},
-		Outboxes: []console.Outbox{{
-			Name:  `e<i>vents`,
-			Stats: func(context.Context) (console.OutboxStats, error) { return console.OutboxStats{Failing: 1}, nil },
-			List: func(context.Context, bool, string, int) ([]console.Message, error) {
-				return []console.Message{{Position: planted, Topic: planted, Aggregate: planted, Error: planted}}, nil
-			},
-		}},
-	})
+	s := newSite(t, plantedConfig(f))
 	seen := 0
 	for _, at := range []string{
 		"/", "/keys", "/keys?state=any", "/messages", "/outbox", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
@@ -149,7 +160,9 @@ func TestSecurity_plantedText(t *testing.T) {
 	done := a.form("/do")
 	done.Set("reason", planted)
 	done["refusal"] = []string{planted}
-	requireEscaped(t, "/do", s.post("/do", done))
+	result := s.post("/do", done)
+	requireEscaped(t, "/do", result)
+	require.Contains(t, result.text(), "alert(1)", "the refusal is shown")
 	done.Set("reason", "")
 	requireEscaped(t, "/do without a reason", s.post("/do", done))
 }
