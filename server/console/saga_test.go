@@ -216,6 +216,27 @@ func TestVerbs_sagaRefusals(t *testing.T) {
 	})
 }
 
+// A decision is about the saga that the person saw. If it got stuck anew meanwhile, the old form is refused.
+func TestVerbs_staleSaga(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		id := shop.stuckUndo(t, "order-1")
+		s := shop.site(t)
+		form := s.get("/saga?in=shop&id=" + id.String()).form("/confirm")
+		form.Set("verb", "retry")
+		done := s.post("/confirm", form).form("/do")
+		done.Set("reason", "first")
+		require.Equal(t, http.StatusSeeOther, s.post("/do", done).Code)
+		time.Sleep(10 * time.Minute) // the refund fails again
+		shop.requireStatus(t, id, journal.Stuck)
+		require.Contains(t, s.post("/do", done).text(), "Refused")
+		entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	})
+}
+
 // A verb on all matches of a filter.
 func TestVerbs_allSagas(t *testing.T) {
 	t.Parallel()
