@@ -61,12 +61,11 @@ func (a *app) completesFlag(cmd *cobra.Command, flag string, find suggester) {
 
 // attentive returns the keys that need a person.
 func (a *app) attentive(ctx context.Context) ([]store.Record, error) {
-	_, s, err := a.guard(ctx)
+	r, err := a.keyReader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
-	return s.List(ctx, store.ListRequest{States: []store.State{store.StateUnknown, store.StateQuarantined}, Limit: completionMost})
+	return r.List(ctx, store.ListRequest{States: []store.State{store.StateUnknown, store.StateQuarantined}, Limit: completionMost})
 }
 
 func suggestKeys(ctx context.Context, a *app) ([]cobra.Completion, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -129,6 +128,3 @@ func (a *app) showOutbox(s *showing, pool *pgxpool.Pool, name string) error {
 	s.names = append(s.names, name)
 	return nil
 }
-
-// readTime is the time of --timeout, up to what a Reader takes.
-func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }

@@ -20,7 +20,7 @@ func newKeys(a *app) *cobra.Command {
 		Long: `List, show and settle keys that need a person. Keys are known by their IDs, as logs and problems have them; key id
 makes one. Neither a key's text nor a body nor an answer is shown.`,
 	})
-	keys.AddCommand(newKeysList(a), newKeysShow(a), newKeysResolve(a), newKeysForget(a), newKeysAudit(a))
+	keys.AddCommand(newKeysList(a), newKeysChildren(a), newKeysShow(a), newKeysResolve(a), newKeysForget(a), newKeysAudit(a))
 	return keys
 }
 
@@ -138,43 +138,6 @@ func parseCursor(text string) (at time.Time, id store.ID, err error) {
 type keysListOut struct {
 	Keys []keyRow `json:"keys"`
 	Next string   `json:"next,omitempty"` // for --after; absent at the end
-}
-
-func newKeysList(a *app) *cobra.Command {
-	var f keyFilter
-	var p page
-	cmd := &cobra.Command{
-		Use: "list", Short: "List keys that need a person, the oldest first", Args: takes(0, 0),
-		Long: `List keys that need a person, the oldest first: unknown and quarantined ones, or dead letters. The list reads the
-notes of such keys, and no others, however large the table is.`,
-		Example: "  fanonce keys list --state unknown --limit 100 --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, id, err := parseCursor(p.after)
-			if err != nil {
-				return err
-			}
-			req, err := f.request(p.limit, store.Cursor{CreatedAt: at, ID: id})
-			if err := errors.Join(err, p.check()); err != nil {
-				return err
-			}
-			_, s, err := a.guard(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			// Not the guard's list: a guard adds its own namespace to the route.
-			records, err := s.List(ctx, req)
-			if err != nil {
-				return err
-			}
-			return a.printKeys(records, p.limit)
-		},
-	}
-	f.flags(cmd, a)
-	p.flags(cmd)
-	return cmd
 }
 
 func (a *app) printKeys(records []store.Record, limit int) error {

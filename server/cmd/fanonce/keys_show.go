@@ -51,6 +51,7 @@ func auditOf(entries []store.AuditEntry) []auditRow {
 
 func newKeysAudit(a *app) *cobra.Command {
 	var p page
+	var actor string
 	cmd := &cobra.Command{
 		Use: "audit [ID]", Short: "Show who changed keys, the youngest change first", Args: takes(0, 1),
 		ValidArgsFunction: a.completes(suggestKeys, 1),
@@ -60,14 +61,11 @@ func newKeysAudit(a *app) *cobra.Command {
 			if err := errors.Join(err, p.check()); err != nil {
 				return err
 			}
-			guard, s, err := a.guard(cmd.Context())
+			r, err := a.keyReader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer s.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			entries, err := guard.AuditLog(ctx, first(ids), p.limit)
+			entries, err := r.AuditPage(cmd.Context(), store.AuditRequest{ID: first(ids), Actor: actor, Limit: p.limit})
 			if err != nil {
 				return err
 			}
@@ -75,6 +73,7 @@ func newKeysAudit(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
+	cmd.Flags().StringVar(&actor, "actor", "", "by this actor")
 	return cmd
 }
 
@@ -113,21 +112,18 @@ func newKeysShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			guard, s, err := a.guard(cmd.Context())
+			reader, err := a.keyReader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer s.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			r, err := s.Read(ctx, ids[0])
+			r, err := reader.Show(cmd.Context(), ids[0])
 			if errors.Is(err, store.ErrNotFound) {
 				return no("no key has the ID %s", ids[0])
 			}
 			if err != nil {
 				return err
 			}
-			entries, err := guard.AuditLog(ctx, ids[0], 20)
+			entries, err := reader.AuditPage(cmd.Context(), store.AuditRequest{ID: ids[0], Limit: 20})
 			if err != nil {
 				return err
 			}

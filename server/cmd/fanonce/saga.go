@@ -17,8 +17,8 @@ func newSaga(a *app) *cobra.Command {
 		Use: "saga", Short: "List, show and move sagas",
 		Long: `List, show and move sagas. Neither keys nor inputs nor results are shown.
 
-The verbs here need no definition. Cancel, force-ok, force-rejected and force-undone must know the saga's plan: they
-are for a program of the service, with saga.NewOperator and its definitions.`,
+The verbs here need no definition: they read the plan that the journal keeps. Only force-ok does: it is for a program of
+the service, with saga.NewOperator and its definitions.`,
 	})
 	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a))
 	for _, x := range sagaVerbs {
@@ -82,6 +82,7 @@ var unfinished = map[string]journal.Status{"stuck": journal.Stuck, "running": jo
 type sagaFilter struct {
 	statuses []string
 	name     string
+	step     string // of a verb about one step
 }
 
 func (f *sagaFilter) flags(cmd *cobra.Command) {

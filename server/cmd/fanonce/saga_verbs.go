@@ -18,34 +18,73 @@ type sagaMove func(context.Context, journal.ID, journal.Audit) (journal.Record, 
 var sagaVerbs = []sagaVerb{
 	{
 		"retry", "Set stuck sagas going again, in the direction that they had", "their calls are sent again, under the same keys.",
-		func(r journal.Record) bool { return r.Status == journal.Stuck },
-		func(o *saga.Operator) sagaMove { return o.Retry },
+		isStuck,
+		func(o *saga.Operator, _ string) sagaMove { return o.Retry }, "", false,
 	},
 	{
 		"retry-now", "Make sagas retry their waiting calls at once", "their waiting calls are sent now.",
 		func(r journal.Record) bool { return r.Status.Active() },
-		func(o *saga.Operator) sagaMove { return o.RetryNow },
+		func(o *saga.Operator, _ string) sagaMove { return o.RetryNow }, "", false,
 	},
 	{
 		"abandon", "End sagas where they stand: nothing more is done and nothing undone", "nothing more is done and nothing undone.",
 		func(r journal.Record) bool { return !r.Status.Final() },
-		func(o *saga.Operator) sagaMove { return o.Abandon },
+		func(o *saga.Operator, _ string) sagaMove { return o.Abandon }, "", false,
 	},
+	{
+		"cancel", "Undo what sagas did, if they are not past their pivot", "what they did is undone.",
+		func(r journal.Record) bool { return !r.Status.Final() && r.FailedAt.IsZero() && !r.Cancel },
+		func(o *saga.Operator, _ string) sagaMove { return o.Cancel },
+		`Undo what sagas did. A saga past its pivot, or one that goes back already, is refused. Calls that are running go on:
+the next owner waits for them, or finds out what they did, and undoes it.`, false,
+	},
+	{
+		"force-rejected", "Say that the call of a step did not happen and will not", "the step counts as rejected, on your word.",
+		isStuck, forced((*saga.Operator).ForceRejected),
+		`Say that the call of a step of stuck sagas did not happen and will not: you have found out that the callee never took
+it, or does not have its effect. You guarantee that no late copy of the call takes effect. A saga that went forward goes
+back, and undoes its other steps.`, true,
+	},
+	{
+		"force-undone", "Say that nothing is left of a step that cannot be undone", "the step counts as undone, on your word.",
+		isStuck, forced((*saga.Operator).ForceUndone),
+		`Say that nothing is left of a step of stuck sagas that go back: somebody undid it by hand, or accepts what is left.
+The saga goes on.`, true,
+	},
+}
+
+func isStuck(r journal.Record) bool { return r.Status == journal.Stuck }
+
+type forceMove func(o *saga.Operator, ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
+
+// forced makes a move of a verb about one step.
+func forced(force forceMove) func(*saga.Operator, string) sagaMove {
+	return func(o *saga.Operator, step string) sagaMove {
+		return func(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
+			return force(o, ctx, id, step, by)
+		}
+	}
 }
 
 // A sagaVerb is a command that moves sagas.
 type sagaVerb struct {
 	name, short, consequence string
 	allowed                  func(journal.Record) bool // as the saga stands
-	move                     func(*saga.Operator) sagaMove
+	move                     func(o *saga.Operator, step string) sagaMove
+	long                     string
+	step                     bool // it is about one step
 }
 
 func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
 	v, f := &verb{}, &sagaFilter{}
+	command := "  fanonce saga " + x.name
+	if x.step {
+		command += " --step shipping.book"
+	}
 	cmd := &cobra.Command{
-		Use: x.name + " ID...", Short: x.short,
-		Example: "  fanonce saga " + x.name + " --reason 'the carrier is back' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b\n" +
-			"  fanonce saga " + x.name + " --all --name checkout --reason 'the carrier is back' --dry-run",
+		Use: x.name + " ID...", Short: x.short, Long: x.long,
+		Example: command + " --reason 'the carrier is back' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b\n" +
+			command + " --all --name checkout --reason 'the carrier is back' --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err == nil {
@@ -53,6 +92,9 @@ func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
 			}
 			if err == nil {
 				_, err = f.request(1, journal.Cursor{})
+			}
+			if err == nil && x.step && f.step == "" {
+				err = errors.New("--step is empty: name the step as saga show has it, such as shipping.book")
 			}
 			if err != nil {
 				return err
@@ -63,6 +105,9 @@ func newSagaVerb(a *app, x sagaVerb) *cobra.Command {
 	cmd.ValidArgsFunction = a.completes(suggestSagas, 0)
 	v.flags(cmd, a)
 	f.flags(cmd)
+	if x.step {
+		cmd.Flags().StringVar(&f.step, "step", "", "the step, as saga show has it; with --all only sagas that are stuck on it; required")
+	}
 	return cmd
 }
 
@@ -86,7 +131,7 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 			return fmt.Sprintf("it is %s", r.Status)
 		},
 		do: func(ctx context.Context, r journal.Record) error {
-			_, err := x.move(o)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
+			_, err := x.move(o, f.step)(ctx, r.ID, journal.Audit{Actor: v.actor, Reason: v.reason, Revision: r.Revision})
 			return refusedSaga(err)
 		},
 	}.apply(ctx, a, v, records)
@@ -94,8 +139,10 @@ func (a *app) moveSagas(ctx context.Context, x sagaVerb, v *verb, f *sagaFilter,
 
 // refusedSaga turns the refusal of one saga into the answer "no".
 func refusedSaga(err error) error {
-	if errors.Is(err, saga.ErrConflict) || errors.Is(err, journal.ErrNotFound) || errors.Is(err, journal.ErrCorrupt) {
-		return no("%s", strings.TrimPrefix(err.Error(), "saga: "))
+	for _, refusal := range []error{saga.ErrConflict, saga.ErrNoStep, saga.ErrNoDefinition, journal.ErrNotFound, journal.ErrCorrupt} {
+		if errors.Is(err, refusal) {
+			return no("%s", strings.TrimPrefix(err.Error(), "saga: "))
+		}
 	}
 	return err
 }
@@ -126,7 +173,11 @@ func (a *app) sagas(ctx context.Context, o *saga.Operator, v *verb, f *sagaFilte
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, records...)
+		for _, r := range records {
+			if f.step == "" || r.StuckOn != nil && r.StuckOn.Step == f.step {
+				out = append(out, r)
+			}
+		}
 		if len(records) < req.Limit {
 			break
 		}

@@ -81,20 +81,37 @@ var fragile = saga.MustDefine("fragile", 1, func(b *saga.Builder[none, none]) {
 	saga.Return(b, step.Output())
 })
 
+// halfway holds stock, is refused, and cannot free the stock: it ends stuck on its way back.
+var halfway = saga.MustDefine("halfway", 1, func(b *saga.Builder[none, none]) {
+	hold := saga.StepFunc(b, "stock.hold", b.Input(), func(context.Context, saga.Call[none]) (none, error) { return none{}, nil }).
+		UndoFunc("stock.free", func(context.Context, saga.UndoCall[none, none]) error {
+			return saga.Rejected(errors.New("no such hold"))
+		})
+	step := saga.StepFunc(b, "shipping.book", hold.Output(), func(context.Context, saga.Call[none]) (none, error) {
+		return none{}, saga.Rejected(errors.New("no such address"))
+	})
+	saga.Return(b, step.Output())
+})
+
 // stuckSagas runs sagas until they are stuck. It returns their IDs.
 func stuckSagas(tb testing.TB, url string, keys ...string) []string {
+	tb.Helper()
+	return stuckOf(tb, url, fragile, keys...)
+}
+
+func stuckOf(tb testing.TB, url string, d *saga.Definition[none, none], keys ...string) []string {
 	tb.Helper()
 	j, err := pgjournal.New(openPool(tb, url), pgjournal.Config{})
 	require.NoError(tb, err)
 	client, err := sdk.New(sdk.Config{Services: map[string]sdk.Service{"shipping": {URL: "http://localhost:1"}}})
 	require.NoError(tb, err)
-	engine, err := saga.Open(tb.Context(), j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{fragile}, Lease: time.Second})
+	engine, err := saga.Open(tb.Context(), j, saga.Config{Client: client, Definitions: []saga.AnyDefinition{d}, Lease: time.Second})
 	require.NoError(tb, err)
 	var ids []string
 	for _, key := range keys {
-		_, err = fragile.Run(tb.Context(), engine, childkey.MustParse(key), none{})
+		_, err = d.Run(tb.Context(), engine, childkey.MustParse(key), none{})
 		require.ErrorIs(tb, err, saga.ErrStuck)
-		ids = append(ids, journal.IDOf("", "fragile", childkey.MustParse(key)).String())
+		ids = append(ids, journal.IDOf("", d.Name(), childkey.MustParse(key)).String())
 	}
 	require.NoError(tb, engine.Close(tb.Context()))
 	j.Close()
@@ -104,12 +121,17 @@ func stuckSagas(tb testing.TB, url string, keys ...string) []string {
 // startedSaga stores a saga that no engine has. It returns its ID.
 func startedSaga(tb testing.TB, url, key string) string {
 	tb.Helper()
+	return startedOf(tb, url, fragile, key)
+}
+
+func startedOf(tb testing.TB, url string, d *saga.Definition[none, none], key string) string {
+	tb.Helper()
 	pool := openPool(tb, url)
 	require.NoError(tb, pgx.BeginFunc(tb.Context(), pool, func(tx pgx.Tx) error {
-		_, err := pgjournal.Start(tb.Context(), tx, fragile, childkey.MustParse(key), none{}, pgjournal.StartConfig{})
+		_, err := pgjournal.Start(tb.Context(), tx, d, childkey.MustParse(key), none{}, pgjournal.StartConfig{})
 		return err
 	}))
-	return journal.IDOf("", "fragile", childkey.MustParse(key)).String()
+	return journal.IDOf("", d.Name(), childkey.MustParse(key)).String()
 }
 
 // messages writes messages to the outbox.

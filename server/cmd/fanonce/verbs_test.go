@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"testing"
@@ -133,6 +134,80 @@ func TestSaga(t *testing.T) {
 	require.Len(t, parse[auditLog](t, on(t, url, "saga", "audit", "--json").requireCode(t, 0)).Audit, 2)
 	on(t, url, "saga", "show", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").requireCode(t, 1)
 	require.Contains(t, on(t, url, "saga", "show", ids[1]).requireCode(t, 0).stdout, "abandoned")
+}
+
+// The verbs that must know the plan read it in the journal.
+func TestSaga_byPlan(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	stuck := stuckOf(t, url, halfway, "h-1", "h-2")
+	forward := stuckSagas(t, url, "s-1")[0]
+	begun := startedOf(t, url, halfway, "h-3")
+	yes := []string{"--yes", "--reason", "freed by hand", "--json"}
+	move := func(code int, args ...string) verdict {
+		return parse[verdict](t, on(t, url, append(append([]string{"saga"}, args...), yes...)...).requireCode(t, code))
+	}
+	require.Equal(t, 1, move(0, "cancel", begun).Done)
+	require.Contains(t, move(1, "cancel", begun).Refused[0], "undone already")
+	require.Contains(t, move(1, "cancel", "--dry-run", stuck[0]).Refused[0], "it is stuck")
+	require.Contains(t, move(1, "force-undone", "--step", "no.step", stuck[0]).Refused[0], "no.step")
+	require.Contains(t, move(1, "force-undone", "--step", "shipping.book", forward).Refused[0], "can be forced")
+	require.Contains(t, move(1, "force-rejected", "--step", "stock.hold", stuck[0]).Refused[0], "stock.hold completed")
+	// --all means those that are stuck on the step.
+	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all", "--dry-run").Matched)
+	require.Equal(t, 2, move(0, "force-undone", "--step", "stock.hold", "--all").Done)
+	require.Equal(t, 0, move(0, "force-undone", "--step", "stock.hold", "--all").Matched)
+	log := parse[auditLog](t, on(t, url, "saga", "audit", stuck[1], "--json").requireCode(t, 0)).Audit
+	require.Equal(t, "stock.hold", log[0].Step)
+	require.Equal(t, "compensating", log[0].To)
+}
+
+// Keys of any state are listed within a time, and the children of a key, by the optional indexes.
+func TestKeysList_byTime(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	unknown := unknownKeys(t, url, "order-41")[0]
+	execute(t, url, records("5", "1 day"), "update idempotency set created_at = now() - interval '2 hours' where ctid in (select ctid from idempotency where state = 2 limit 1)",
+		"update idempotency set parent = '"+unknown+"' where ctid in (select ctid from idempotency where state = 2 and created_at > now() - interval '1 hour' limit 2)")
+	for _, args := range [][]string{{"keys", "list", "--state", "completed"}, {"keys", "list", "--since", "1m"}, {"keys", "children", unknown}} {
+		require.Contains(t, on(t, url, args...).requireCode(t, 2).stderr, "fanonce migrate up --component reader")
+	}
+	on(t, url, "migrate", "up", "--component", "reader").requireCode(t, 0)
+	list := func(args ...string) keyList {
+		return parse[keyList](t, on(t, url, append(append([]string{"keys"}, args...), "--json")...).requireCode(t, 0))
+	}
+	require.Len(t, list("list", "--state", "completed").Keys, 4)
+	require.Len(t, list("list", "--state", "any", "--since", "3h").Keys, 6)
+	require.Len(t, list("list", "--since", "1h").Keys, 1)
+	require.Empty(t, list("list", "--state", "cancelled").Keys)
+	require.Len(t, list("list", "--state", "any", "--route", "shop:charge").Keys, 1)
+	require.Len(t, list("children", unknown).Keys, 2)
+	require.Empty(t, list("children", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").Keys)
+	first := list("list", "--state", "completed", "--limit", "3")
+	require.Len(t, first.Keys, 3)
+	require.Len(t, list("list", "--state", "completed", "--limit", "3", "--after", first.Next).Keys, 1)
+	page := list("children", unknown, "--limit", "1")
+	require.Len(t, list("children", unknown, "--limit", "1", "--after", page.Next).Keys, 1)
+}
+
+// Who only looks needs the rights of an observer, and no more.
+func TestKeys_asObserver(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	id := unknownKeys(t, address, "order-41")[0]
+	on(t, address, "migrate", "up", "--component", "reader").requireCode(t, 0)
+	execute(t, address, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
+		"create role looker login password 'looker' in role fanonce_observer")
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	u.User = url.UserPassword("looker", "looker")
+	for _, args := range [][]string{
+		{"keys", "list"}, {"keys", "list", "--state", "any"}, {"keys", "show", id}, {"keys", "children", id}, {"keys", "audit"}, {"keys", "audit", "--actor", "ann"},
+	} {
+		on(t, u.String(), args...).requireCode(t, 0)
+	}
+	on(t, u.String(), "keys", "forget", "--yes", "--reason", "r", id).requireCode(t, 2)
+	execute(t, address, "drop role looker")
 }
 
 func TestOutbox(t *testing.T) {

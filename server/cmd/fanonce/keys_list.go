@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// keyReader opens the keys for looking. The rights of an observer are enough.
+func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
+	pool, err := a.pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.ready(ctx, "keys"); err != nil {
+		return nil, err
+	}
+	return pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
+}
+
+// readTime is the time of --timeout, up to what a Reader takes.
+func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }
+
+// tooSlow says how a list can end in time.
+func tooSlow(err error) error {
+	if errors.Is(err, store.ErrTooSlow) {
+		return fmt.Errorf("%w: look at a shorter time with --since, or give it a longer --timeout", err)
+	}
+	return err
+}
+
+// stateAny lists keys of all states.
+const stateAny = "any"
+
+var keyStates = map[string]store.State{
+	"in-progress": store.StateInProgress, "completed": store.StateCompleted, "released": store.StateReleased,
+	"unknown": store.StateUnknown, "quarantined": store.StateQuarantined, "cancelled": store.StateCancelled,
+}
+
+func keyStateNames() []string {
+	names := []string{stateAny, "dead-letter"}
+	for name := range keyStates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+const (
+	defaultSince = time.Hour
+	mostSince    = 10 * 365 * 24 * time.Hour
+)
+
+// A keyList is the flags of keys list.
+type keyList struct {
+	keyFilter
+	page
+
+	since time.Duration
+}
+
+// browses reports whether the list is of a time, not of the keys that need a person.
+func (l *keyList) browses() bool {
+	return l.since != 0 || l.state != "" && l.state != "dead-letter" && !slices.Contains(stuckStates, l.state)
+}
+
+// check refuses flags that do not go together.
+func (l *keyList) check() error {
+	switch {
+	case l.state != "" && !slices.Contains(keyStateNames(), l.state):
+		return fmt.Errorf("--state %q is none of %s", l.state, strings.Join(keyStateNames(), ", "))
+	case l.since < 0 || l.since > mostSince:
+		return fmt.Errorf("--since %v is not between 0 and ten years", l.since)
+	case l.since != 0 && l.state == "dead-letter":
+		return errors.New("--since is not for dead letters: they are listed whatever their age")
+	}
+	return l.page.check()
+}
+
+// read returns the keys of a page.
+func (l *keyList) read(ctx context.Context, r store.Reader, after store.Cursor) ([]store.Record, error) {
+	if !l.browses() {
+		req, err := l.request(l.limit, after)
+		if err != nil {
+			return nil, err
+		}
+		return r.List(ctx, req)
+	}
+	if l.since == 0 {
+		l.since = defaultSince
+	}
+	now := time.Now()
+	req := store.BrowseRequest{From: now.Add(-l.since), To: now.Add(time.Hour), Route: l.route, Before: after, Limit: l.limit}
+	switch state, ok := keyStates[l.state]; {
+	case ok:
+		req.States = []store.State{state}
+	case l.state == "":
+		req.States = []store.State{store.StateUnknown, store.StateQuarantined}
+	}
+	return r.Browse(ctx, req)
+}
+
+func newKeysList(a *app) *cobra.Command {
+	var l keyList
+	cmd := &cobra.Command{
+		Use: "list", Short: "List keys that need a person, the oldest first; or those of a time", Args: takes(0, 0),
+		Long: `List keys that need a person, the oldest first: unknown and quarantined ones, or dead letters. The list reads the
+notes of such keys, and no others, however large the table is.
+
+With another --state, or with --since, list the keys that were created in that time, the youngest first. That needs the
+indexes of migrate up --component reader.`,
+		Example: "  fanonce keys list --state unknown --limit 100 --json\n  fanonce keys list --state completed --since 15m",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, id, err := parseCursor(l.after)
+			if err := errors.Join(err, l.check()); err != nil {
+				return err
+			}
+			r, err := a.keyReader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			records, err := l.read(cmd.Context(), r, store.Cursor{CreatedAt: at, ID: id})
+			if err != nil {
+				return tooSlow(err)
+			}
+			return a.printKeys(records, l.limit)
+		},
+	}
+	cmd.Flags().StringVar(&l.state, "state", "", strings.Join(keyStateNames(), ", ")+"; default: unknown and quarantined")
+	cmd.Flags().StringVar(&l.route, "route", "", "of this route, \"namespace:name\" for one of a namespace")
+	cmd.Flags().DurationVar(&l.since, "since", 0, "created at most so long ago; default for other states: 1h")
+	a.completesFlag(cmd, "route", suggestRoutes)
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(keyStateNames(), cobra.ShellCompDirectiveNoFileComp))
+	l.page.flags(cmd)
+	return cmd
+}
+
+func newKeysChildren(a *app) *cobra.Command {
+	var p page
+	cmd := &cobra.Command{
+		Use: "children ID", Short: "List the keys of this database whose parent is a key", Args: takes(1, 1),
+		Long: `List the keys of this database that were called on behalf of the key ID, the oldest first. ID may be a key of another
+service: callers that use the SDK send it along. The list needs the indexes of migrate up --component reader.`,
+		Example:           "  fanonce keys children 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
+		ValidArgsFunction: a.completes(suggestKeys, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseIDs(args)
+			at, id, bad := parseCursor(p.after)
+			if err := errors.Join(err, bad, p.check()); err != nil {
+				return err
+			}
+			r, err := a.keyReader(cmd.Context())
+			if err != nil {
+				return err
+			}
+			req := store.ListRequest{Parent: ids[0], Limit: p.limit, After: store.Cursor{CreatedAt: at, ID: id}}
+			records, err := r.List(cmd.Context(), req)
+			if err != nil {
+				return tooSlow(err)
+			}
+			return a.printKeys(records, p.limit)
+		},
+	}
+	p.flags(cmd)
+	return cmd
+}
