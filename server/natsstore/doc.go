@@ -14,21 +14,28 @@
 // The setting that decides is sync_interval in the jetstream block of every server. Its default is two minutes:
 // acknowledged writes are not on the disk before.
 //
-//	servers  sync_interval  a killed process  power of one server  power of all servers  safe for
-//	1        always         nothing           nothing              nothing               Keyed, Opaque
-//	1        default        nothing           up to 2 minutes      up to 2 minutes       Keyed that converges
-//	3        always         nothing           nothing              nothing               Keyed, Opaque
-//	3        default        nothing           see below            up to 2 minutes       Keyed that converges
+//	servers  sync_interval  fault, again and again            claims lost of acknowledged  safe for
+//	1        always         SIGKILL                           0 of 5,000                   Keyed, Opaque
+//	1        always         power (simulated)                 0 of 20,000
+//	1        default        SIGKILL                           0 of 40,000                  Keyed that converges
+//	1        default        power (simulated)                 16,575 of 20,000
+//	3        always         SIGKILL of the leader and others  0 of 100,000                 Keyed, Opaque
+//	3        always         SIGKILL of all at once            0 of 30,000
+//	3        always         power of all at once (simulated)  0 of 10,000
+//	3        always         power of one at a time (sim.)     0 of 10,000
+//	3        default        SIGKILL of the leader and others  0 of 100,000                 Keyed that converges
+//	3        default        SIGKILL of all at once            0 of 20,000
+//	3        default        power of all at once (simulated)  7,008 of 10,000
+//	3        default        power of one at a time (sim.)     not counted: no leader for 5 minutes
 //
 // A lost claim or answer means that the key can run a second time. A Keyed run that repeats converges, because the
 // services that it calls still know its child keys. An Opaque run that repeats has its effect twice. So Opaque routes
 // need sync_interval: always. [Open] refuses servers that do not report it, and servers about which nobody has said
 // anything: see [Durability].
 //
-// The first column is measured: bench kills servers with SIGKILL and counts, and its README has the numbers. A kill
-// leaves the kernel's page cache, so the columns about power are not measured. They follow from the setting, and from
-// Jepsen's report on NATS 2.12.1 (jepsen.io/analyses/nats-2.12.1): with the default, a power failure of several servers
-// at once lost acknowledged messages. So did that of one of them, if another was paused or cut off. The report also
+// Package bench counted this on one machine; its README has the conditions. A 0 is what was seen, and no proof. Jepsen's
+// report on NATS 2.12.1 (jepsen.io/analyses/nats-2.12.1) agrees: with the default, a power failure of several servers at
+// once lost acknowledged messages. So did that of one of them, if another was paused or cut off. The report also
 // found losses after damage to the files of one server. No setting here prevents those.
 //
 // # What it can do

@@ -22,6 +22,7 @@ type lossConfig struct {
 	keys     int
 	every    time.Duration
 	together bool
+	power    bool // a killed server also loses its unflushed writes
 }
 
 // A losses is the result of [loss].
@@ -34,6 +35,7 @@ type losses struct {
 	lostAnswers    int64
 	secondRuns     int64 // a key whose claim was won twice
 	errors         int64 // calls without an answer in their time: repeated
+	bytes          int64 // unflushed, and cut off
 	took           time.Duration
 }
 
@@ -41,10 +43,10 @@ func (r *losses) clean() bool { return r.lostClaims+r.lostAnswers+r.secondRuns =
 
 // String is one line of a report.
 func (r *losses) String() string {
-	return fmt.Sprintf("%d server(s), always %v, together %v, %d keys in %.0f s: %d kills (%d of the leader), %d claims and %d completions "+
-		"acknowledged, %d claims lost, %d answers lost, %d second runs, %d calls without an answer",
-		max(r.cfg.servers.Nodes, 1), r.cfg.servers.SyncAlways, r.cfg.together, r.cfg.keys, r.took.Seconds(), r.kills, r.leaders, r.claims,
-		r.completions, r.lostClaims, r.lostAnswers, r.secondRuns, r.errors)
+	return fmt.Sprintf("%d server(s), always %v, together %v, power %v, %d keys in %.0f s: %d kills (%d of the leader), %d claims and %d completions "+
+		"acknowledged, %d claims lost, %d answers lost, %d second runs, %d calls without an answer, %d bytes lost",
+		max(r.cfg.servers.Nodes, 1), r.cfg.servers.SyncAlways, r.cfg.together, r.cfg.power, r.cfg.keys, r.took.Seconds(), r.kills, r.leaders, r.claims,
+		r.completions, r.lostClaims, r.lostAnswers, r.secondRuns, r.errors, r.bytes)
 }
 
 // A key is one key of the run, and what was acknowledged about it. One caller has it at a time.
@@ -161,6 +163,8 @@ func (r *losses) insist(ctx context.Context, tb natstest.TB, do func() error) {
 // kill kills servers with SIGKILL until done: the leader and another one in turns, or all at once.
 func (r *losses) kill(tb natstest.TB, servers *natstest.Servers, conn *nats.Conn, done <-chan struct{}) {
 	n := max(r.cfg.servers.Nodes, 1)
+	watched := r.watch(tb, servers)
+	defer func() { watched.end() }()
 	for round := 0; ; round++ {
 		select {
 		case <-done:
@@ -181,6 +185,7 @@ func (r *losses) kill(tb natstest.TB, servers *natstest.Servers, conn *nats.Conn
 		}
 		for _, i := range victims {
 			servers.Kill(i)
+			r.bytes += watched.cut(tb, i)
 			r.kills++
 			if i == leader {
 				r.leaders++
@@ -190,7 +195,20 @@ func (r *losses) kill(tb natstest.TB, servers *natstest.Servers, conn *nats.Conn
 			time.Sleep(r.cfg.every / 2)
 		}
 		servers.Restart(tb, victims...)
+		watched.add(tb, servers, victims...)
 	}
+}
+
+// watch watches what every server flushes, if that matters. Otherwise it returns nil.
+func (r *losses) watch(tb natstest.TB, servers *natstest.Servers) *disks {
+	if !r.cfg.power {
+		return nil
+	}
+	d := &disks{tracers: make(map[int]*tracer)}
+	for i := range max(r.cfg.servers.Nodes, 1) {
+		d.add(tb, servers, i)
+	}
+	return d
 }
 
 // audit reads every key, and asks for each of them once more.

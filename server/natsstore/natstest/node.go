@@ -40,6 +40,7 @@ func Main() {
 	if told == "" {
 		return
 	}
+	letTrace()
 	if err := serve(told); err != nil {
 		fmt.Fprintln(os.Stderr, "natstest:", err)
 		os.Exit(1)

@@ -205,6 +205,15 @@ func (s *Servers) Kill(i int) {
 	}
 }
 
+// Process returns the process id of server i; 0 if it does not run. On Linux every process of the same user may trace
+// it, as strace does.
+func (s *Servers) Process(i int) int {
+	if p := s.running[i]; p != nil {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
 // Restart starts killed servers again, on their files, and waits until they take requests. Of a cluster most must run.
 func (s *Servers) Restart(tb TB, numbers ...int) {
 	tb.Helper()

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package natstest
+
+// letTrace does nothing: only Linux has strace.
+func letTrace() {}
