@@ -54,7 +54,8 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	return found, err
 }
 
-// Browse implements [store.Reader]. It needs the index of times that [AddReaderIndexes] makes.
+// Browse implements [store.Reader]. It needs the index of times that [AddReaderIndexes] makes. It reads every record of
+// the window until it has found enough: for unknown and quarantined records List is faster.
 func (r *Reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
 	if err := req.Check(); err != nil {
 		return nil, wrap("browse", err)
