@@ -133,12 +133,13 @@ const (
 	manyRows  = 10_000 // more are not counted
 )
 
-// expired are the rows that a sweep deletes, by component. They are found by the indexes of the sweeps.
+// expired are the rows that a sweep deletes, by component. They are found by the indexes of the sweeps. The time is
+// statement_timestamp: clock_timestamp may differ for each row, so no index can be searched for it.
 var expired = map[string]struct{ table, rows string }{
-	"keys": {"idempotency", `expires_at < clock_timestamp() - $1::interval and (state in (3, 6)
-		or (state = 2 and replay_until < clock_timestamp() - $1::interval)
-		or (state = 1 and lease_until < clock_timestamp() - $1::interval and effect <> 3))`},
-	"sagas": {"saga", `status in (3, 4, 6) and expires_at < clock_timestamp() - $1::interval`},
+	"keys": {"idempotency", `expires_at < statement_timestamp() - $1::interval and (state in (3, 6)
+		or (state = 2 and replay_until < statement_timestamp() - $1::interval)
+		or (state = 1 and lease_until < statement_timestamp() - $1::interval and effect <> 3))`},
+	"sagas": {"saga", `status in (3, 4, 6) and expires_at < statement_timestamp() - $1::interval`},
 }
 
 // countExpired counts rows that are past their time for so long, up to manyRows.
