@@ -14,8 +14,8 @@ import (
 	"github.com/fanonce/fanonce/server/console"
 )
 
-const consoleLong = `Serve the operations page on databases, until an interrupt. It shows keys and messages, and settles the keys that need
-a person. It shows the tables that are there, and needs no service.
+const consoleLong = `Serve the operations page on databases, until an interrupt. It shows keys, sagas and messages, and settles those that
+need a person. It shows the tables that are there, and needs no service.
 
 --store NAME=postgres://… names a database; repeat it for several. NAME=env:VARIABLE takes the address from a variable:
 so a password stays out of the list of processes. Without --store the database is that of all commands.
@@ -28,7 +28,7 @@ Who may come in:
 
 An address that other machines reach needs --password-file or --trust-header. Give it TLS, too, by --tls-cert or by a
 proxy, else the password can be read on the way. --read-only shows everything and changes nothing: the role
-fanonce_observer is enough for it. A request must name this server by --listen, by its address, or by --host.
+fanonce_observer is enough for it, but for the steps of one saga. A request must name this server by --listen, by its address, or by --host.
 
 The decision "it happened, and this was the answer" is refused: only the service's own program can store an answer.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/outbox"
@@ -71,10 +73,11 @@ func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component stri
 	switch component {
 	case "keys":
 		return a.showKeys(s, pool, name, readOnly)
-	case "outbox":
+	case "sagas":
+		return a.showSagas(s, pool, name+" sagas", readOnly)
+	default:
 		return a.showOutbox(s, pool, name+" outbox")
 	}
-	return nil
 }
 
 func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string, readOnly bool) error {
@@ -111,20 +114,60 @@ func (s answerless) Resolve(ctx context.Context, req store.ResolveRequest) (stor
 	return s.Store.Resolve(ctx, req)
 }
 
+func (a *app) showSagas(s *showing, pool *pgxpool.Pool, name string, readOnly bool) error {
+	reader, err := pgjournal.NewReader(pool, pgjournal.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
+	if err != nil {
+		return err
+	}
+	shown := console.Sagas{Name: name, Reader: reader}
+	if !readOnly {
+		j, err := pgjournal.New(pool, pgjournal.Config{Schema: a.schema})
+		if err != nil {
+			return err
+		}
+		s.closes = append(s.closes, j.Close)
+		if shown.Operator, err = saga.NewOperator(j); err != nil {
+			return err
+		}
+	}
+	s.cfg.Sagas, s.names = append(s.cfg.Sagas, shown), append(s.names, name)
+	return nil
+}
+
 func (a *app) showOutbox(s *showing, pool *pgxpool.Pool, name string) error {
-	box, err := outbox.New(outbox.Config{Schema: a.schema})
+	r, err := outbox.NewReader(pool, outbox.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 	if err != nil {
 		return err
 	}
 	s.cfg.Outboxes = append(s.cfg.Outboxes, console.Outbox{
 		Name: name,
 		Stats: func(ctx context.Context) (console.OutboxStats, error) {
-			ctx, cancel := a.bounded(ctx)
-			defer cancel()
-			st, err := box.Stats(ctx, pool)
-			return console.OutboxStats{Waiting: st.Waiting, Failing: st.Failing, Oldest: st.Oldest, Relays: st.Relays}, err
+			st, err := r.Stats(ctx)
+			return console.OutboxStats{
+				Waiting: st.Waiting, Failing: st.Failing, Oldest: st.Oldest, Relays: st.Relays, AtLeast: st.Waiting >= outbox.StatsLimit,
+			}, err
+		},
+		List: func(ctx context.Context, failing bool, after string, limit int) ([]console.Message, error) {
+			return listMessages(ctx, r, failing, after, limit)
 		},
 	})
 	s.names = append(s.names, name)
 	return nil
+}
+
+// listMessages returns a page of messages. Their Position is a cursor, as outbox list prints it.
+func listMessages(ctx context.Context, r *outbox.Reader, failing bool, after string, limit int) ([]console.Message, error) {
+	cursor, err := messageCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.List(ctx, outbox.ListRequest{Failing: failing, After: cursor, Limit: limit})
+	out := make([]console.Message, len(found))
+	for i, m := range found {
+		out[i] = console.Message{
+			Position: fmt.Sprintf("%d/%d", m.Lane, m.Position), Topic: m.Topic, Aggregate: m.Aggregate,
+			Attempts: m.Attempts, Created: m.Created, Error: m.LastError,
+		}
+	}
+	return out, err
 }

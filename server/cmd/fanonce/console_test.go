@@ -91,10 +91,10 @@ func TestConsole(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	ids := unknownKeys(t, url, "order-41", "order-42")
-	stuckSagas(t, url, "s-1")
+	stuck := stuckSagas(t, url, "s-1")[0]
 	messages(t, url, "orders")
 	s := serveConsole(t, url)
-	require.Len(t, s.out.Stores, 2)
+	require.Len(t, s.out.Stores, 3)
 	name := s.out.Stores[0]
 	ann, eve := newVisitor(t, s.base), newVisitor(t, s.base)
 	eve.get("/").requireStatus(http.StatusUnauthorized)
@@ -106,7 +106,7 @@ func TestConsole(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.stderr.String(), "for another one: "+s.base) }, patience, quick)
 
 	var pages string
-	for _, path := range []string{"/", "/keys", "/messages", "/outbox", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
+	for _, path := range []string{"/", "/keys", "/sagas", "/saga?in=" + name + "+sagas&id=" + stuck, "/messages", "/outbox", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
 		pages += ann.get(path).requireStatus(http.StatusOK).body
 	}
 	require.Contains(t, pages, ids[1])
@@ -168,7 +168,7 @@ func TestConsole_stores(t *testing.T) {
 	t.Run("two", func(t *testing.T) {
 		t.Parallel()
 		s := serveConsole(t, "", "--store", "orders="+one, "--store", "payments="+two)
-		require.Subset(t, s.out.Stores, []string{"orders", "payments", "payments outbox"})
+		require.Subset(t, s.out.Stores, []string{"orders", "payments", "orders sagas", "payments outbox"})
 		v := newVisitor(t, s.base)
 		v.get(strings.TrimPrefix(s.out.URL, s.base)).requireStatus(http.StatusOK)
 		overview := v.get("/").requireStatus(http.StatusOK).body

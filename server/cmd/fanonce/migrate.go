@@ -20,8 +20,8 @@ The components are keys (server/pgstore), sagas (saga/pgjournal) and outbox (ser
 first new process of a deploy starts: processes of the previous version go on beside the new tables.
 
 The component reader is the optional indexes on these tables. Lists of keys and sagas of any state need them, and lists
-of a key's children: keys list --state completed, keys children, saga list --status completed, and the console. Each
-new key and saga then costs a little more, so reader is made only where --component names it.`,
+of a key's children: keys list --state completed, keys children, and the console. Each new key and saga then costs a
+little more, so reader is made only where --component names it.`,
 	})
 	migrate.AddCommand(newMigrateUp(a), newMigrateStatus(a), newMigratePrint(a))
 	return migrate

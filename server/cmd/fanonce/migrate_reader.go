@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -30,6 +31,9 @@ var readerSets = []readerSet{
 	{"keys", pgstore.AddReaderIndexes, []readerIndex{
 		{"idempotency_created_at", "idempotency", "(created_at, key)"},
 		{"idempotency_children", "idempotency", "(parent) where parent is not null"},
+	}},
+	{"sagas", pgjournal.AddReaderIndexes, []readerIndex{
+		{"saga_created_at", "saga", "(created_at, id)"},
 	}},
 }
 
