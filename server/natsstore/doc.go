@@ -26,7 +26,7 @@
 //	3        default        SIGKILL of the leader and others  0 of 100,000                 Keyed that converges
 //	3        default        SIGKILL of all at once            0 of 20,000
 //	3        default        power of all at once (simulated)  7,008 of 10,000
-//	3        default        power of one at a time (sim.)     not counted: no leader for 5 minutes
+//	3        default        power of one at a time (sim.)     0 of 4,000; a run of 10,000 ended without a leader
 //
 // A lost claim or answer means that the key can run a second time. A Keyed run that repeats converges, because the
 // services that it calls still know its child keys. An Opaque run that repeats has its effect twice. So Opaque routes
