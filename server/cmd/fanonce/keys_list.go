@@ -26,7 +26,7 @@ func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
 	return pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 }
 
-// readTime is the time of --timeout, up to what a Reader takes.
+// readTime is the time of --timeout, but not more than a Reader accepts.
 func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }
 
 // tooSlow says how a list can end in time.

@@ -190,7 +190,7 @@ func TestKeysList_byTime(t *testing.T) {
 	require.Len(t, list("children", unknown, "--limit", "1", "--after", page.Next).Keys, 1)
 }
 
-// Who only looks needs the rights of an observer, and no more.
+// The rights of an observer are enough for the commands that only look.
 func TestKeys_asObserver(t *testing.T) {
 	t.Parallel()
 	address := database(t)
