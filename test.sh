@@ -45,7 +45,8 @@ optional() {
 		curl - curl curl examples/clients: the calls of curl
 		python3 - python3 python childkey/clients and examples/languages: the Python client
 		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/clients: the clients of npm
-		npm - npm node childkey/clients: types and package of the TypeScript client; examples/clients: the clients of npm
+		npm - npm node childkey/clients: types and package of the TypeScript client; examples/clients: the clients of npm; server/console/browsertest: axe-core
+		chromium CHROMIUM chromium chromium server/console/browsertest: the console in a browser
 	END
 }
 

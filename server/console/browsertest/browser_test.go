@@ -1,0 +1,238 @@
+package browsertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long a page may take. It is long because other tests may have the processors.
+const patience = 60 * time.Second
+
+// chromium is the one browser of all tests. Each test has a profile of its own in it.
+var chromium struct {
+	once sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if chromium.stop != nil {
+		chromium.stop()
+	}
+	os.Exit(code)
+}
+
+// browser starts the browser, or skips the test where there is none.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	file := os.Getenv("CHROMIUM")
+	if file == "" {
+		found, err := exec.LookPath("chromium")
+		if err != nil {
+			t.Skip("no chromium on PATH: apt-get install chromium, or set CHROMIUM to its file")
+		}
+		file = found
+	}
+	chromium.once.Do(func() { chromium.err = startBrowser(file) })
+	require.NoError(t, chromium.err)
+	return chromium.ctx
+}
+
+func startBrowser(file string) error {
+	profile, err := os.MkdirTemp("", "browsertest-")
+	if err != nil {
+		return err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(file), chromedp.UserDataDir(profile), chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(patience))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium refuses root with its sandbox
+	}
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancelBrowser := chromedp.NewContext(allocator)
+	chromium.ctx = ctx
+	chromium.stop = func() {
+		_ = chromedp.Cancel(ctx) // waits until the process is gone
+		cancelBrowser()
+		cancel()
+		_ = os.RemoveAll(profile)
+	}
+	return chromedp.Do(ctx)
+}
+
+// A tab is one page in a profile of its own.
+type tab struct {
+	*testing.T
+	ctx    context.Context
+	site   *site
+	clicks int
+
+	mu       sync.Mutex
+	complain []string // of the browser: violations of the policy, exceptions, dialogs
+}
+
+type look struct {
+	user   string // "": not signed in
+	width  int64  // 0: 1280
+	script bool
+}
+
+// open opens a tab on a site.
+func open(t *testing.T, s *site, l look) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
+	b := &tab{T: t, ctx: ctx, site: s}
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+	})
+	require.NoError(t, chromedp.Listen(ctx, b.hear))
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
+		return err
+	}))
+	b.setLook(l)
+	if l.user != "" {
+		_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: "user", Value: l.user, URL: s.URL})
+		require.NoError(t, err)
+	}
+	return b
+}
+
+// watch makes the violations of the policy visible to [tab.violations]. It runs before the scripts of the page.
+const watch = `window.violations = [];
+document.addEventListener("securitypolicyviolation", e => window.violations.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));`
+
+func (b *tab) setLook(l look) {
+	b.Helper()
+	b.scheme("light")
+	if l.width == 0 {
+		l.width = 1280
+	}
+	b.do(chromedp.EmulateViewport(l.width, 800))
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.script})
+	require.NoError(b, err)
+}
+
+// scheme makes the browser prefer "light" or "dark" pages.
+func (b *tab) scheme(scheme string) {
+	b.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+	})
+	require.NoError(b, err)
+}
+
+// hear gets the events of the page. It must not call the browser.
+func (b *tab) hear(event any) {
+	var text string
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Source == "security" || strings.Contains(e.Entry.Text, "Content Security Policy") {
+			text = e.Entry.Text
+		}
+	case *runtime.EventExceptionThrown:
+		text = "exception: " + e.ExceptionDetails.Text
+	case *page.EventJavascriptDialogOpening:
+		text = "dialog: " + e.Message
+	}
+	if text != "" {
+		b.mu.Lock()
+		b.complain = append(b.complain, text)
+		b.mu.Unlock()
+	}
+}
+
+// quiet fails if the browser reported anything that a page must not do.
+func (b *tab) quiet() {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(b, b.complain)
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	require.NoError(b, chromedp.Do(ctx, steps...))
+}
+
+// load runs steps that end in a new page, and returns the status of its answer. The live refresh may replace an
+// element between the search for it and the click. The protocol then reports an error, and load tries again.
+func (b *tab) load(steps ...chromedp.Action[chromedp.Void]) int {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		answer, err := chromedp.RunResponse(ctx, steps...)
+		if replaced := (*cdproto.Error)(nil); errors.As(err, &replaced) {
+			continue
+		}
+		require.NoError(b, err)
+		require.NotNil(b, answer)
+		return int(answer.Status)
+	}
+}
+
+// visit opens an address of the site.
+func (b *tab) visit(address string) int {
+	b.Helper()
+	if !strings.HasPrefix(address, "http") {
+		address = b.site.URL + address
+	}
+	return b.load(chromedp.Navigate(address))
+}
+
+// click clicks the first visible element of an XPath, and waits for the page that follows.
+func (b *tab) click(xpath string) {
+	b.Helper()
+	b.clicks++
+	require.Equal(b, http.StatusOK, b.load(chromedp.Click(xpath, chromedp.NodeVisible)), "after a click on %s", xpath)
+}
+
+// write types text into a field.
+func (b *tab) write(xpath, text string) {
+	b.Helper()
+	b.do(chromedp.SendKeys(xpath, text, chromedp.NodeVisible))
+}
+
+// eval returns the value of an expression in the page.
+func eval[V any](b *tab, expression string) V {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
+	require.NoError(b, err, "%.200s", expression)
+	return value
+}
+
+// main is the text of the main part of the page.
+func (b *tab) main() string {
+	b.Helper()
+	return eval[string](b, `document.getElementById("main") ? document.getElementById("main").innerText : document.body.innerText`)
+}
+
+// button is the XPath of a button with that text, as it begins.
+func button(text string) string {
+	return fmt.Sprintf(`//main//button[starts-with(normalize-space(.), %q)]`, text)
+}

@@ -1,0 +1,225 @@
+package browsertest_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/memjournal"
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/console"
+	"github.com/fanonce/fanonce/server/memstore"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+const prefix = "/ops"
+
+// A site is a console on a running system, behind a real server.
+type site struct {
+	*httptest.Server
+	tb      testing.TB
+	keys    *memstore.Store
+	guard   *server.Guard
+	journal *memjournal.Journal
+	engine  *saga.Engine
+	metrics *server.Metrics
+}
+
+type nothing struct{}
+
+// checkout is a saga that its input makes fail: each way but "well" needs a person.
+var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[string, nothing]) {
+	fails := func(on string, err error) func(context.Context, saga.Call[string]) (nothing, error) {
+		return func(_ context.Context, call saga.Call[string]) (nothing, error) {
+			if call.Input == on {
+				return nothing{}, err
+			}
+			return nothing{}, nil
+		}
+	}
+	undo := func(_ context.Context, call saga.UndoCall[string, nothing]) error {
+		if call.Input == undoRefused {
+			return saga.Rejected(errors.New("already shipped " + planted))
+		}
+		return nil
+	}
+	reserve := saga.StepFunc(b, "stock.reserve", b.Input(), fails("", nil)).UndoFunc("stock.release", undo)
+	coupon := saga.StepFunc(b, "coupons.redeem", b.Input(), fails(undoRefused, saga.Rejected(errors.New("used "+planted)))).
+		UndoFunc("coupons.restore", undo).After(reserve)
+	charge := saga.StepFunc(b, "payments.charge", b.Input(), fails(pivotUnknown, errors.New("no answer "+planted))).After(coupon).Pivot().
+		Retry(saga.RetryPolicy{Attempts: 1})
+	parcel := saga.StepFunc(b, "shipping.book", b.Input(), func(ctx context.Context, call saga.Call[string]) (nothing, error) {
+		if call.Input == waiting {
+			return nothing{}, errors.New("busy " + planted)
+		}
+		return fails(refused, saga.Rejected(errors.New("no parcel "+planted)))(ctx, call)
+	}).After(charge).Retriable()
+	saga.StepFunc(b, "mail.confirm", b.Input(), fails("", nil)).After(charge).Retriable()
+	saga.Return(b, parcel.Output())
+})
+
+// The inputs of checkout.
+const (
+	well         = "well"
+	refused      = "refused"       // stuck: the step after the pivot is refused
+	undoRefused  = "undo refused"  // stuck: the saga goes back, and an undo is refused
+	pivotUnknown = "pivot unknown" // stuck: the outcome of the pivot is unknown
+	waiting      = "waiting"       // running: a step is tried again and again
+)
+
+// newSite starts a site with one stuck saga, one unknown key, and keys in other states. change may change its config.
+func newSite(tb testing.TB, change func(*console.Config)) *site {
+	tb.Helper()
+	s := &site{tb: tb, keys: memstore.New(), journal: memjournal.New(), metrics: &server.Metrics{}}
+	recorder := console.NewRecorder(1000, s.metrics)
+	var err error
+	s.guard, err = server.NewGuard(s.keys, server.Unscoped, server.Config{Observer: recorder})
+	require.NoError(tb, err)
+	s.engine, err = saga.Open(tb.Context(), s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
+	cfg := console.Config{
+		Title: "Shop", Prefix: prefix, Authenticate: authenticate,
+		Stores:   []console.Store{{Name: "orders", Reader: s.keys.Reader(), Guard: s.guard, Metrics: s.metrics.Snapshot, Recorder: recorder}},
+		Sagas:    []console.Sagas{{Name: "checkouts", Reader: memjournal.NewReader(s.journal), Operator: s.engine}},
+		Outboxes: []console.Outbox{{Name: "events", Stats: outboxStats, List: outboxList}},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := console.New(cfg)
+	require.NoError(tb, err)
+	mux := http.NewServeMux()
+	mux.Handle(prefix+"/", c)
+	s.Server = httptest.NewServer(mux)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// authenticate knows two users by their cookie.
+func authenticate(r *http.Request) (console.User, error) {
+	cookie, err := r.Cookie("user")
+	if err != nil {
+		return console.User{}, err
+	}
+	switch cookie.Value {
+	case "ada":
+		return console.User{Name: "ada", Role: console.Operator}, nil
+	case "olaf":
+		return console.User{Name: "olaf", Role: console.Observer}, nil
+	}
+	return console.User{}, errors.New("unknown user")
+}
+
+func outboxStats(context.Context) (console.OutboxStats, error) {
+	return console.OutboxStats{Waiting: 3, Failing: 1, Oldest: time.Minute}, nil
+}
+
+func outboxList(_ context.Context, _ bool, _ string, _ int) ([]console.Message, error) {
+	return []console.Message{{Position: "1", Topic: "orders" + planted, Aggregate: "a" + planted, Attempts: 3, Created: time.Now(), Error: "refused " + planted}}, nil
+}
+
+// number makes the ID of a key in these tests.
+func number(n int) store.ID {
+	id := store.ID{0: 0xa0}
+	binary.BigEndian.PutUint32(id[12:], uint32(n))
+	return id
+}
+
+// plant makes a record with that state and route. Its parent is number(parent), or none for 0.
+func (s *site) plant(n, parent int, state store.State, route string) store.ID {
+	s.tb.Helper()
+	ctx, id := context.Background(), number(n)
+	lease := time.Hour
+	if state == store.StateQuarantined {
+		lease = time.Nanosecond
+	}
+	req := store.ClaimRequest{
+		ID: id, Token: store.Token(id), Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1}}, Effect: store.Opaque,
+		Lease: lease, Keep: time.Hour, Window: time.Hour, Route: route,
+	}
+	if parent > 0 {
+		req.Parent = number(parent)
+	}
+	rec, _, err := s.keys.Claim(ctx, req)
+	require.NoError(s.tb, err)
+	owner := store.Owner{ID: id, Token: req.Token, Fence: rec.Fence}
+	switch state {
+	case store.StateInProgress:
+	case store.StateQuarantined:
+		_, _, err = s.keys.Quarantine(ctx, store.QuarantineRequest{ID: id, From: rec.Fence, To: store.StateQuarantined, Route: route})
+	case store.StateCompleted:
+		err = s.keys.Settle(ctx, owner, store.Settlement{State: state, Answer: store.Answer{Status: 201}, ReplayFor: time.Hour})
+	default:
+		err = s.keys.Settle(ctx, owner, store.Settlement{State: state})
+	}
+	require.NoError(s.tb, err)
+	return id
+}
+
+// letter makes the completed key of a dead letter.
+func (s *site) letter(n int, route string) store.ID {
+	s.tb.Helper()
+	id := s.plant(n, 0, store.StateInProgress, route)
+	require.NoError(s.tb, s.keys.Settle(context.Background(), store.Owner{ID: id, Token: store.Token(id), Fence: 1}, store.Settlement{
+		State: store.StateCompleted, Answer: store.Answer{Status: 500}, ReplayFor: time.Hour, DeadLetter: true,
+	}))
+	return id
+}
+
+// state returns the state of a key; 0 if it is gone.
+func (s *site) state(id store.ID) store.State {
+	s.tb.Helper()
+	rec, err := s.keys.Read(context.Background(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0
+	}
+	require.NoError(s.tb, err)
+	return rec.State
+}
+
+// run starts a saga with that input, and waits until it has the status.
+func (s *site) run(key, scope, input string, until journal.Status) journal.ID {
+	s.tb.Helper()
+	ctx := context.Background()
+	rec, err := checkout.Start(ctx, s.engine, childkey.MustParse(key), input, saga.Scope(scope))
+	require.NoError(s.tb, err)
+	s.until(rec.ID, until)
+	return rec.ID
+}
+
+func (s *site) until(id journal.ID, status journal.Status) {
+	s.tb.Helper()
+	require.Eventually(s.tb, func() bool {
+		rec, err := s.engine.Lookup(context.Background(), id)
+		return err == nil && rec.Status == status
+	}, patience, time.Millisecond, "saga %v does not become %v", id, status)
+}
+
+// full is a site with something on each page.
+func full(tb testing.TB) *site {
+	tb.Helper()
+	s := newSite(tb, nil)
+	s.plant(1, 0, store.StateUnknown, "POST /charges")
+	s.plant(2, 0, store.StateQuarantined, "POST /refunds")
+	s.plant(3, 1, store.StateCompleted, "POST /orders")
+	s.plant(4, 1, store.StateInProgress, "POST /orders")
+	s.plant(5, 3, store.StateReleased, "POST /mails")
+	s.letter(6, "inbox orders")
+	s.run("order-1", "", refused, journal.Stuck)
+	s.run("order-2", "", well, journal.Completed)
+	s.run("order-3", "", waiting, journal.Running)
+	rec, err := s.keys.Read(context.Background(), s.plant(7, 0, store.StateUnknown, "POST /charges"))
+	require.NoError(tb, err)
+	require.NoError(tb, s.guard.Resolve(context.Background(), rec.ID, rec.Fence, server.Abandoned(), store.Audit{Actor: "ada", Reason: "asked the bank"}))
+	return s
+}

@@ -1,0 +1,222 @@
+package browsertest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/store"
+)
+
+// send is the button of a confirmation.
+const send = `//main//form[contains(@action, "/do")]//button[contains(@class, "main")]`
+
+// confirmed gives the reason on a confirmation, and sends it. The page of a key that is forgotten now is a 404.
+func (b *tab) confirmed(reason string) {
+	b.Helper()
+	b.write(`//*[@id="reason"]`, reason)
+	b.clicks++
+	require.Contains(b, []int{http.StatusOK, http.StatusNotFound}, b.load(chromedp.Click(send, chromedp.NodeVisible)))
+}
+
+// Each verb that the page of a key offers does what it says, and is audited. It works without JavaScript.
+func TestVerbs_ofAKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for i, tt := range []struct {
+		verb string
+		want store.State // 0: gone
+	}{
+		{"Run again", store.StateReleased}, {"It never happened", store.StateReleased}, {"Abandon", store.StateCancelled},
+		{"It happened", store.StateCompleted}, {"Forget", 0},
+	} {
+		t.Run(tt.verb, func(t *testing.T) {
+			b := open(t, s, look{user: "ada", width: 375})
+			id := s.plant(i+1, 0, store.StateUnknown, "POST /charges")
+			b.visit(prefix + "/key?in=orders&id=" + id.String())
+			b.click(button(tt.verb))
+			require.Contains(t, b.main(), "1 key", "the confirmation names the count")
+			require.Equal(t, store.StateUnknown, s.state(id), "nothing happens before the confirmation")
+			if tt.want == store.StateCompleted {
+				b.do(chromedp.SetValue(`//*[@id="status"]`, "201"))
+			}
+			b.confirmed("asked the bank about " + tt.verb)
+			require.Equal(t, tt.want, s.state(id))
+			log, err := s.keys.AuditLog(context.Background(), id, 10)
+			require.NoError(t, err)
+			require.Len(t, log, 1)
+			require.Equal(t, "ada: asked the bank about "+tt.verb, log[0].Actor+": "+log[0].Reason)
+			b.quiet()
+		})
+	}
+}
+
+func TestVerbs_ofADeadLetter(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	id := s.letter(1, "inbox orders")
+	b := open(t, s, look{user: "ada", script: true})
+	b.visit(prefix + "/messages")
+	b.do(chromedp.Click(`//main//tbody//input[@name="id"]`, chromedp.NodeVisible))
+	b.click(`//main//button[@name="which"][@value="selected"]`)
+	b.confirmed("the parser is mended")
+	require.Zero(t, s.state(id))
+}
+
+// The selected rows are changed, and no other row is.
+func TestVerbs_ofSelectedRows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for n := 1; n <= 4; n++ {
+		s.plant(n, 0, store.StateUnknown, "POST /charges")
+	}
+	b := open(t, s, look{user: "ada"})
+	b.visit(prefix + "/keys?in=orders&state=unknown")
+	for _, n := range []int{2, 3} {
+		b.do(chromedp.Click(fmt.Sprintf(`//main//tbody//input[@name="id"][@value=%q]`, number(n).String()), chromedp.NodeVisible))
+	}
+	b.click(`//main//button[@name="which"][@value="selected"]`)
+	require.Contains(t, b.main(), "2 keys")
+	b.confirmed("both")
+	var states []store.State
+	for n := 1; n <= 4; n++ {
+		states = append(states, s.state(number(n)))
+	}
+	require.Equal(t, []store.State{store.StateUnknown, store.StateReleased, store.StateReleased, store.StateUnknown}, states)
+}
+
+// A confirmation without a reason changes nothing, also if the browser's own check is off.
+func TestVerbs_needAReason(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	id := s.plant(1, 0, store.StateUnknown, "POST /charges")
+	b := open(t, s, look{user: "ada", script: true})
+	b.visit(prefix + "/key?in=orders&id=" + id.String())
+	b.click(button("Abandon"))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do']").noValidate = true`))
+	b.load(chromedp.Click(send))
+	require.Contains(t, b.main(), "A reason is required")
+	require.Equal(t, store.StateUnknown, s.state(id))
+}
+
+// A page of another site on the same host sends its forms with the user's cookie. They change nothing.
+func TestForms_ofAnotherSite(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	id := s.plant(1, 0, store.StateUnknown, "POST /charges")
+	b := open(t, s, look{user: "ada", script: true})
+	b.visit(prefix + "/key?in=orders&id=" + id.String())
+	b.click(button("Abandon"))
+	form := eval[string](b, `(() => { const f = document.querySelector("form[action$='/do']"); f.querySelector("#reason").setAttribute("value", "evil"); f.action = f.action; return f.outerHTML.replace(/action="[^"]*"/, 'action="' + f.action + '"') })()`)
+	require.Contains(t, form, s.URL)
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>evil</title>" + form))
+	}))
+	defer evil.Close()
+	b.visit(evil.URL)
+	status := b.load(chromedp.Evaluate[chromedp.Void](`document.forms[0].submit()`))
+	require.Equal(t, http.StatusForbidden, status, "even with a stolen token")
+	require.Equal(t, store.StateUnknown, s.state(id))
+	// It is not shown in a frame either.
+	b.visit(evil.URL)
+	b.do(chromedp.Evaluate[chromedp.Void](`new Promise(done => { const f = document.createElement("iframe"); f.onload = done; f.src = "`+s.URL+prefix+`/"; document.body.append(f) })`, chromedp.EvalAwaitPromise))
+	require.False(t, eval[bool](b, `(() => { try { return !!frames[0].document.getElementById("main") } catch { return false } })()`))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.NotEmpty(t, b.complain, "the browser reports the frame")
+}
+
+// A form with a missing token, a changed one, or that of another user changes nothing.
+func TestForms_withABadToken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	id := s.plant(1, 0, store.StateUnknown, "POST /charges")
+	other := open(t, s, look{user: "olaf", script: true})
+	other.visit(prefix + "/help")
+	foreign := eval[string](other, `document.querySelector("input[name=token]").value`)
+	b := open(t, s, look{user: "ada", script: true})
+	for _, change := range []string{`t.remove()`, `t.value = ""`, `t.value = t.value.slice(0, 20) + (t.value[20] === "A" ? "B" : "A") + t.value.slice(21)`, fmt.Sprintf(`t.value = %q`, foreign)} {
+		b.visit(prefix + "/key?in=orders&id=" + id.String())
+		b.click(button("Abandon"))
+		b.write(`//*[@id="reason"]`, "mine")
+		b.do(chromedp.Evaluate[chromedp.Void](`{ const t = document.querySelector("form[action$='/do'] input[name=token]"); ` + change + ` }`))
+		require.Equal(t, http.StatusForbidden, b.load(chromedp.Click(send)), change)
+		require.Equal(t, store.StateUnknown, s.state(id), change)
+	}
+}
+
+// A verb for 10,000 matches shows its progress. The person closes the page in the middle, and begins again: each
+// key is changed once, and is audited.
+func TestVerbs_ofTenThousandMatches(t *testing.T) {
+	const all = 10_000
+	s := newSite(t, nil)
+	for n := 1; n <= all; n++ {
+		s.plant(n, 0, store.StateUnknown, "POST /charges")
+	}
+	spared := s.plant(all+1, 0, store.StateUnknown, "POST /refunds")
+	settle := func(b *tab) {
+		b.visit(prefix + "/keys?in=orders&state=unknown&route=" + "POST+%2Fcharges")
+		b.click(`//main//button[@name="which"][@value="all"]`)
+		b.write(`//*[@id="reason"]`, "the bank was down")
+	}
+	done := func() int {
+		log, err := s.keys.AuditLog(context.Background(), store.ID{}, 2*all)
+		require.NoError(t, err)
+		return len(log)
+	}
+
+	first := open(t, s, look{user: "ada", script: true})
+	settle(first)
+	require.Regexp(t, `at least [0-9,]+ keys|10,000 keys`, first.main(), "the confirmation names the count")
+	first.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
+	require.Eventually(t, func() bool { return done() > 500 }, patience, time.Millisecond)
+	require.NoError(t, chromedp.Cancel(first.ctx)) // the tab is gone, in the middle of a request
+	part := done()
+	t.Logf("the first tab had changed %d of %d", part, all)
+
+	second := open(t, s, look{user: "ada", script: true})
+	settle(second)
+	second.click(send)
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(second.ctx, patience)
+		defer cancel()
+		// The page may be changing to its next part.
+		main, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.getElementById("main").innerText`))
+		return err == nil && strings.Contains(main, ": ended")
+	}, 2*patience, 100*time.Millisecond)
+	require.Equal(t, all, done())
+	require.Equal(t, store.StateUnknown, s.state(spared))
+	log, err := s.keys.AuditLog(context.Background(), store.ID{}, 2*all)
+	require.NoError(t, err)
+	keys, batches := map[store.ID]bool{}, map[string]int{}
+	batch := regexp.MustCompile(`^\[batch ([0-9a-f]+)\] the bank was down$`)
+	for _, e := range log {
+		keys[e.ID] = true
+		require.Regexp(t, batch, e.Reason)
+		batches[e.Reason]++
+	}
+	require.Len(t, keys, all, "each key once")
+	require.Len(t, batches, 2)
+}
+
+// The role of the user decides on the server: an observer's form is refused.
+func TestObserver_changesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	id := s.plant(1, 0, store.StateUnknown, "POST /charges")
+	b := open(t, s, look{user: "olaf", script: true})
+	b.visit(prefix + "/key?in=orders&id=" + id.String())
+	require.Equal(t, http.StatusForbidden, b.load(chromedp.Evaluate[chromedp.Void](`{ const f = document.querySelector("form.find"); f.action = f.action.replace("/find", "/do");
+		for (const [n, v] of [["kind", "key"], ["in", "orders"], ["which", "one"], ["verb", "abandon"], ["reason", "mine"]]) { const i = document.createElement("input"); i.name = n; i.value = v; f.append(i) }
+		f.querySelector("[name=id]").value = "`+id.String()+`"; f.submit() }`)))
+	require.Equal(t, store.StateUnknown, s.state(id))
+}
