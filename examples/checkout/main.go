@@ -5,6 +5,7 @@
 //	go run ./examples/checkout
 //	go run ./examples/checkout -faults=brutal -seed=7
 //	go run ./examples/checkout -unsafe     # the same without keys: double charges
+//	go run ./examples/checkout -serve      # goes on until Ctrl-C: watch and steer it in a browser
 //
 // It uses the Postgres of DATABASE_URL, else a private one from the binaries of
 // this machine, else memory.

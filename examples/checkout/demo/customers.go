@@ -3,7 +3,10 @@ package demo
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +47,9 @@ func (s *stage) placer(client *sdk.Client) placeFunc {
 // customers is a crowd that places orders.
 type customers struct {
 	place  placeFunc
-	orders []checkoutapi.Order
+	orders orders
+	// rest is how long a customer waits after each order: 0 for a crowd that is counted.
+	rest time.Duration
 
 	accepted, submissions atomic.Int64
 
@@ -54,36 +59,77 @@ type customers struct {
 }
 
 func newCustomers(place placeFunc, opts options) *customers {
-	rng := rand.New(rand.NewPCG(opts.seed, 1))
-	orders := make([]checkoutapi.Order, opts.checkouts)
-	for i := range orders {
-		orders[i] = checkoutapi.Order{ID: fmt.Sprintf("order-%04d", i+1), Card: "4242 4242 4242 4242"}
-		for range 1 + rng.IntN(3) {
-			orders[i].Items = append(orders[i].Items, inventoryapi.Item{
-				SKU: fmt.Sprintf("sku-%02d", rng.IntN(100)), Count: 1 + rng.IntN(3), Cents: 100 + rng.Int64N(9900),
-			})
-		}
+	c := &customers{
+		place: place, orders: orders{rng: rand.New(rand.NewPCG(opts.seed, 1)), left: opts.checkouts},
+		confirmations: make(map[string]checkoutapi.Confirmation), failures: make(map[string]error),
 	}
-	return &customers{place: place, orders: orders, confirmations: make(map[string]checkoutapi.Confirmation), failures: make(map[string]error)}
+	if opts.serve {
+		c.orders.left, c.rest = math.MaxInt, watchedRest
+	}
+	return c
+}
+
+// orders makes one order after the other: the same ones for the same seed. It is safe for concurrent use.
+type orders struct {
+	mu    sync.Mutex
+	rng   *rand.Rand
+	left  int
+	begun int
+}
+
+// next returns the next order; false if there are no more.
+func (o *orders) next() (order checkoutapi.Order, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.left == 0 {
+		return order, false
+	}
+	o.left--
+	o.begun++
+	order = checkoutapi.Order{ID: fmt.Sprintf("order-%04d", o.begun), Card: "4242 4242 4242 4242"}
+	for range 1 + o.rng.IntN(3) {
+		order.Items = append(order.Items, inventoryapi.Item{
+			SKU: fmt.Sprintf("sku-%02d", o.rng.IntN(100)), Count: 1 + o.rng.IntN(3), Cents: 100 + o.rng.Int64N(9900),
+		})
+	}
+	return order, true
+}
+
+// count returns how many orders were begun.
+func (o *orders) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun
 }
 
 // buy has every order placed, parallel at a time, and returns when all are
 // accepted or given up, or when ctx ends.
 func (c *customers) buy(ctx context.Context, parallel int) {
-	var next atomic.Int64
 	var crowd sync.WaitGroup
 	for range parallel {
 		crowd.Go(func() {
 			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(c.orders) {
+				order, ok := c.orders.next()
+				if !ok {
 					return
 				}
-				c.insist(ctx, c.orders[i])
+				c.insist(ctx, order)
+				sleep(ctx, c.rest)
 			}
 		})
 	}
 	crowd.Wait()
+}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // insist presses the button until the order is accepted. A call that failed
@@ -123,10 +169,8 @@ func (c *customers) giveUp(order checkoutapi.Order, err error) {
 // unaccepted returns the orders that were given up.
 func (c *customers) unaccepted() []report.Failure {
 	failures := []report.Failure{}
-	for _, order := range c.orders {
-		if err := c.failures[order.ID]; err != nil {
-			failures = append(failures, report.Failure{Order: order.ID, Error: err.Error()})
-		}
+	for _, order := range slices.Sorted(maps.Keys(c.failures)) {
+		failures = append(failures, report.Failure{Order: order, Error: c.failures[order].Error()})
 	}
 	return failures
 }

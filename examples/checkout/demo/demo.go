@@ -61,6 +61,8 @@ func run(ctx context.Context, args []string, openers map[string]Opener, stdout, 
 		return exitBroken
 	case result.Accepted == 0:
 		return exitNoVerdict
+	case !opts.json && !opts.serve:
+		fmt.Fprintln(stdout, "Watch such a run in a browser: go run ./examples/checkout -serve")
 	}
 	return exitOK
 }

@@ -129,6 +129,10 @@ func TestRun_noVerdict(t *testing.T) {
 		{"not a flag", t.Context(), []string{"x"}, io.Discard, `"x" is not a flag`},
 		{"no checkouts", t.Context(), []string{"-n=0"}, io.Discard, "-n: 0"},
 		{"nobody", t.Context(), []string{"-c=-1"}, io.Discard, "-c: -1"},
+		{"keys without keys", t.Context(), []string{"-serve", "-unsafe"}, io.Discard, "-unsafe has none"},
+		{"an address for nothing", t.Context(), []string{"-listen=localhost:7070"}, io.Discard, "-listen goes with -serve"},
+		{"an address for all", t.Context(), []string{"-serve", "-listen=0.0.0.0:7070"}, io.Discard, `"0.0.0.0:7070"`},
+		{"no address", t.Context(), []string{"-serve", "-listen=7070"}, io.Discard, `"7070"`},
 		{"no such network", t.Context(), []string{"-faults=worse"}, io.Discard, `"worse"`},
 		{"interrupted", cancelled, []string{"-database=memory"}, io.Discard, "interrupted"},
 		{"full disk", t.Context(), []string{"-n=1", "-database=memory"}, fullDisk{}, errFull.Error()},
@@ -147,7 +151,7 @@ func TestRun_help(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
 	require.Equal(t, exitOK, run(t.Context(), []string{"-h"}, nil, io.Discard, &stderr))
-	for _, name := range []string{"-n", "-c", "-seed", "-faults", "-database", "-json", "-unsafe", "-store"} {
+	for _, name := range []string{"-n", "-c", "-seed", "-faults", "-database", "-json", "-unsafe", "-store", "-serve", "-listen"} {
 		require.Contains(t, stderr.String(), "  "+name)
 	}
 }

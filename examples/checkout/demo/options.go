@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
+	"net"
 	"os"
 
 	"github.com/fanonce/fanonce/examples/internal/faultnet"
@@ -12,6 +14,9 @@ import (
 
 // onMemory is the value of -database that asks for none.
 const onMemory = "memory"
+
+// anyPort is the default of -listen.
+const anyPort = "127.0.0.1:0"
 
 // options are the flags, parsed and checked.
 type options struct {
@@ -24,6 +29,8 @@ type options struct {
 	keys      keysAddress
 	unsafe    bool
 	json      bool
+	serve     bool
+	listen    string
 }
 
 // parseOptions returns an error that says what is wrong, or flag.ErrHelp after
@@ -41,6 +48,8 @@ func parseOptions(args []string, openers map[string]Opener, stderr io.Writer) (o
 	flags.StringVar(&keys, "store", "", "URL of another store for the Keyed and Opaque routes (default: STORE, else the database)")
 	flags.BoolVar(&o.unsafe, "unsafe", false, "without keys: unguarded handlers and plain retries")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
+	flags.BoolVar(&o.serve, "serve", false, "customers buy until you press Ctrl-C; watch and steer it in a browser")
+	flags.StringVar(&o.listen, "listen", anyPort, "with -serve: the console's address, on this machine")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -69,18 +78,35 @@ func (o *options) check(rest []string) (err error) {
 		return fmt.Errorf("checkout: -n: %d is less than 1", o.checkouts)
 	case o.parallel < 1:
 		return fmt.Errorf("checkout: -c: %d is less than 1", o.parallel)
+	case o.serve && o.unsafe:
+		return errors.New("checkout: -serve shows keys, and -unsafe has none")
+	case !o.serve && o.listen != anyPort:
+		return errors.New("checkout: -listen goes with -serve")
+	}
+	if host, _, err := net.SplitHostPort(o.listen); err != nil || !isLoopback(host) {
+		return fmt.Errorf("checkout: -listen: %q is not an address of this machine, such as localhost:7070", o.listen)
 	}
 	return nil
 }
 
-// kills returns how often the payment service is to be killed.
-func (o *options) kills() int {
-	switch o.faults {
-	case "none":
-		return 0
-	case "brutal":
-		return 4
-	default:
-		return 2
+// isLoopback reports whether nobody else can reach the host.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// killAfter returns after how many accepted orders the payment service is killed, one time after the other.
+func (o *options) killAfter() iter.Seq[int64] {
+	kills := map[string]int{"none": 0, "normal": 2, "brutal": 4}[o.faults]
+	return func(yield func(int64) bool) {
+		for i := 1; (i <= kills || o.serve) && kills > 0; i++ {
+			due := int64(o.checkouts * i / (kills + 1))
+			if o.serve {
+				due = int64(watchedKills * i)
+			}
+			if !yield(due) {
+				return
+			}
+		}
 	}
 }

@@ -3,7 +3,9 @@ package demo
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +17,12 @@ import (
 type payments struct {
 	start  func(context.Context) (victim, error)
 	victim victim
-	edge   *faultnet.Edge
+	edge   *faultnet.Edge // the crowd's
 	seed   uint64
 	kills  atomic.Int64
+
+	mu     sync.Mutex
+	others []*faultnet.Edge // they lead to the victim, too
 }
 
 // startPayments starts the first payment service behind edge: a process over
@@ -33,21 +38,34 @@ func startPayments(ctx context.Context, url string, storage *node.Storage, edge 
 	return p, p.replace(ctx)
 }
 
-func (p *payments) replace(ctx context.Context) (err error) {
-	if p.victim, err = p.start(ctx); err != nil {
+func (p *payments) replace(ctx context.Context) error {
+	victim, err := p.start(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.victim = victim // nil after an error: there is none to stop
+	if err != nil {
 		return err
 	}
-	p.edge.Forward(p.victim.Addr())
+	p.edge.Forward(victim.Addr())
+	for _, edge := range p.others {
+		edge.Forward(victim.Addr())
+	}
 	return nil
 }
 
-// killSometimes kills the service the given number of times, spread over the
-// run of n checkouts, each time while it is working, and starts it again. It
-// returns when it is done or stop is closed.
-func (p *payments) killSometimes(ctx context.Context, kills, n int, accepted func() int64, stop <-chan struct{}) error {
+// lead lets another edge lead to the service, and to each that replaces it.
+func (p *payments) lead(edge *faultnet.Edge) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	edge.Forward(p.victim.Addr())
+	p.others = append(p.others, edge)
+}
+
+// killSometimes kills the service each time that so many checkouts are accepted, while it is working, and
+// starts it again. It returns when it is done or stop is closed.
+func (p *payments) killSometimes(ctx context.Context, due iter.Seq[int64], accepted func() int64, stop <-chan struct{}) error {
 	rng := rand.New(rand.NewPCG(p.seed, 0))
-	for i := range kills {
-		due := int64(n * (i + 1) / (kills + 1))
+	for due := range due {
 		if !await(ctx, stop, func() bool { return accepted() >= due && p.edge.InFlight() > 0 }) {
 			return ctx.Err()
 		}

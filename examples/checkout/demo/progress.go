@@ -63,6 +63,10 @@ func (s *stage) line(crowd *customers) string {
 		attempts += counts.Attempts
 		faults += counts.Injected()
 	}
-	return fmt.Sprintf("%d of %d accepted, %d attempts on the wire, %d faults, payment down %d times",
-		crowd.accepted.Load(), len(crowd.orders), attempts, faults, s.payment.kills.Load())
+	of := fmt.Sprintf(" of %d", s.opts.checkouts)
+	if s.opts.serve {
+		of = "" // it goes on until somebody ends it
+	}
+	return fmt.Sprintf("%d%s accepted, %d attempts on the wire, %d faults, payment down %d times",
+		crowd.accepted.Load(), of, attempts, faults, s.payment.kills.Load())
 }

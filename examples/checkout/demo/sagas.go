@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/fanonce/fanonce/examples/internal/faultnet"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // declined is how many orders are placed with a card that has no money.
@@ -26,53 +28,92 @@ const declined = 5
 // declinedPrefix tells their orders from those of the crowd.
 const declinedPrefix = "declined-"
 
-// placeDeclined places orders as sagas whose payment is refused, through a network
-// as bad as the crowd's, and returns how many of them were undone.
-func (s *stage) placeDeclined(ctx context.Context) (undone int, err error) {
-	edges, err := s.sagaEdges()
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		for _, edge := range edges { // late copies may still come: nothing is counted before they did
-			err = errors.Join(err, edge.Close(context.WithoutCancel(ctx)))
-		}
-	}()
-	client, err := clientOver(edges)
-	if err != nil {
-		return 0, err
-	}
-	journal, done, err := s.storages["checkout"].OpenJournal(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	engine, err := saga.Open(ctx, journal, saga.Config{
-		Client:      client,
-		Definitions: []saga.AnyDefinition{checkout.Saga},
-		Backoff:     retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second},
-	})
-	if err != nil {
-		return 0, err
-	}
-	undone, err = runDeclined(ctx, engine)
-	return undone, errors.Join(err, engine.Close(context.WithoutCancel(ctx)))
+// sagas are an engine and its own edges to the services.
+type sagas struct {
+	edges   map[string]*faultnet.Edge
+	engine  *saga.Engine
+	journal journal.Journal
+	done    func() // closes the journal
 }
 
-// sagaEdges are edges of their own, so that those of the crowd count the crowd.
-func (s *stage) sagaEdges() (map[string]*faultnet.Edge, error) {
-	edges := make(map[string]*faultnet.Edge)
-	for name, addr := range map[string]string{
-		"inventory": s.nodes["inventory"].Addr(), "payment": s.payment.victim.Addr(), "notification": s.nodes["notification"].Addr(),
-	} {
-		edge, err := faultnet.Listen(faultnet.Config{Name: "saga to " + name, Seed: s.opts.seed, Profile: s.opts.network})
+// openSagas opens an engine behind a network as bad as the crowd's. extra are the addresses of services that
+// only sagas call.
+func (s *stage) openSagas(ctx context.Context, extra map[string]string, definitions ...saga.AnyDefinition) (_ *sagas, err error) {
+	g := &sagas{edges: make(map[string]*faultnet.Edge), done: func() {}}
+	defer func() {
 		if err != nil {
+			err = errors.Join(err, g.close(ctx))
+		}
+	}()
+	addresses := map[string]string{
+		"inventory": s.nodes["inventory"].Addr(), "payment": "", "notification": s.nodes["notification"].Addr(),
+	}
+	maps.Copy(addresses, extra)
+	for name, addr := range addresses {
+		if err := g.listen(name, addr, s.opts); err != nil {
 			return nil, err
 		}
-		edge.Forward(addr)
-		edges[name] = edge
 	}
-	return edges, nil
+	s.payment.lead(g.edges["payment"]) // its address changes
+	client, err := clientOver(g.edges)
+	if err != nil {
+		return nil, err
+	}
+	j, done, err := s.storages["checkout"].OpenJournal(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.journal, g.done = j, done
+	g.engine, err = saga.Open(ctx, j, saga.Config{
+		Client:      client,
+		Definitions: definitions,
+		Backoff:     retry.Backoff{Base: 100 * time.Millisecond, Cap: time.Second},
+	})
+	return g, err
+}
+
+// listen adds an edge, which leads nowhere if addr is empty. It is not the crowd's, so that those count the crowd.
+func (g *sagas) listen(name, addr string, opts options) error {
+	edge, err := faultnet.Listen(faultnet.Config{Name: "saga to " + name, Seed: opts.seed, Profile: opts.network})
+	if err != nil {
+		return err
+	}
+	g.edges[name] = edge
+	if addr != "" {
+		edge.Forward(addr)
+	}
+	return nil
+}
+
+// close ends the engine, and waits for late copies: nothing is counted before they came.
+func (g *sagas) close(ctx context.Context) (err error) {
+	ctx = context.WithoutCancel(ctx)
+	if g.engine != nil {
+		err = g.engine.Close(ctx)
+	}
+	for _, edge := range g.edges {
+		err = errors.Join(err, edge.Close(ctx))
+	}
+	g.done()
+	return err
+}
+
+// placeDeclined places orders as sagas whose payment is refused, and returns how many of them were undone.
+func (s *stage) placeDeclined(ctx context.Context) (undone int, err error) {
+	g, err := s.openSagas(ctx, nil, checkout.Saga)
+	if err != nil {
+		return 0, err
+	}
+	undone, err = runDeclined(ctx, g.engine)
+	return undone, errors.Join(err, g.close(ctx))
+}
+
+// declinedOrder is an order whose payment is refused.
+func declinedOrder(n int) checkoutapi.Order {
+	return checkoutapi.Order{
+		ID: fmt.Sprintf("%s%d", declinedPrefix, n), Card: paymentapi.DeclinedCard,
+		Items: []inventoryapi.Item{{SKU: "sku-01", Count: 1, Cents: 100}},
+	}
 }
 
 // runDeclined runs the sagas side by side.
@@ -80,10 +121,7 @@ func runDeclined(ctx context.Context, engine *saga.Engine) (undone int, err erro
 	errs := make([]error, declined)
 	var all sync.WaitGroup
 	for i := range errs {
-		order := checkoutapi.Order{
-			ID: fmt.Sprintf("%s%d", declinedPrefix, i+1), Card: paymentapi.DeclinedCard,
-			Items: []inventoryapi.Item{{SKU: "sku-01", Count: 1, Cents: 100}},
-		}
+		order := declinedOrder(i + 1)
 		all.Go(func() { _, errs[i] = checkout.Saga.Run(ctx, engine, childkey.MustParse(order.ID), order) })
 	}
 	all.Wait()

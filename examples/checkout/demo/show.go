@@ -16,7 +16,7 @@ var errInterrupted = errors.New("interrupted")
 // have some orders undone, wait until all is quiet, and count. It leaves nothing behind.
 func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report, err error) {
 	defer func() {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !opts.serve {
 			err = errInterrupted // whatever failed, failed because of that
 		}
 	}()
@@ -38,15 +38,12 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 
 	began := time.Now()
 	crowd := newCustomers(s.place, opts)
-	if err := s.perform(ctx, crowd, stderr); err != nil {
+	sagas, err := s.play(ctx, crowd, db, stderr)
+	if err != nil {
 		return nil, err
 	}
-	var sagas *report.Sagas
-	if !opts.unsafe {
-		sagas = &report.Sagas{Orders: declined}
-		if sagas.Undone, err = s.placeDeclined(ctx); err != nil {
-			return nil, err
-		}
+	if opts.serve {
+		ctx = context.WithoutCancel(ctx) // Ctrl-C has ended the play. A second one ends the count
 	}
 	r, err := s.count(ctx, crowd, sagas)
 	if err != nil {
@@ -60,6 +57,21 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 	return r, nil
 }
 
+// play lets the crowd buy, and has some orders undone. A watched play ends with ctx.
+func (s *stage) play(ctx context.Context, crowd *customers, db *databases, stderr io.Writer) (*report.Sagas, error) {
+	if s.opts.serve {
+		return s.watch(ctx, crowd, db, stderr)
+	}
+	if err := s.perform(ctx, crowd, stderr); err != nil {
+		return nil, err
+	}
+	if s.opts.unsafe {
+		return nil, nil
+	}
+	undone, err := s.placeDeclined(ctx)
+	return &report.Sagas{Orders: declined, Undone: undone}, err
+}
+
 // perform lets the crowd buy while the payment service dies now and then.
 func (s *stage) perform(ctx context.Context, crowd *customers, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -67,7 +79,7 @@ func (s *stage) perform(ctx context.Context, crowd *customers, stderr io.Writer)
 	bought := make(chan struct{})
 	killed := make(chan error, 1)
 	go func() {
-		err := s.payment.killSometimes(ctx, s.opts.kills(), s.opts.checkouts, crowd.accepted.Load, bought)
+		err := s.payment.killSometimes(ctx, s.opts.killAfter(), crowd.accepted.Load, bought)
 		if err != nil {
 			cancel() // without payments nothing more will be bought
 		}
@@ -88,7 +100,7 @@ func (s *stage) count(ctx context.Context, crowd *customers, sagas *report.Sagas
 	}
 	r := &report.Report{
 		Seed: s.opts.seed, Faults: s.opts.faults, Unsafe: s.opts.unsafe,
-		Checkouts: s.opts.checkouts, Parallel: s.opts.parallel, Accepted: len(crowd.confirmations),
+		Checkouts: crowd.orders.count(), Parallel: s.opts.parallel, Accepted: len(crowd.confirmations),
 		Submissions: int(crowd.submissions.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(), Sagas: sagas,
 	}
 	for _, name := range services {

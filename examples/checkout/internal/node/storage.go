@@ -11,6 +11,7 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
@@ -76,7 +77,7 @@ func openPool(ctx context.Context, pool *pgxpool.Pool, unsafe bool) (*Storage, e
 	if err := pgstore.Migrate(ctx, pool, ""); err != nil {
 		return nil, err
 	}
-	s, err := pgstore.New(pool, pgstore.Config{})
+	s, err := pgstore.New(pool, pgstore.Config{KeepRoutes: true}) // the console shows them
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +93,22 @@ func OpenMemory(unsafe bool) *Storage {
 	return &Storage{Ledger: book, store: memstore.New()}
 }
 
+// Operate returns a guard by which a person changes the keys of the storage, which is not unguarded. It serves no route.
+func (s *Storage) Operate() (*server.Guard, error) {
+	return server.NewGuard(s.store, server.Unscoped, server.Config{})
+}
+
+// OpenReader returns what a console looks at, which is not there for unguarded storage.
+func (s *Storage) OpenReader(ctx context.Context) (store.Reader, error) {
+	if s.pool == nil {
+		return store.ReaderOf(s.store)
+	}
+	if err := pgstore.AddReaderIndexes(ctx, s.pool, ""); err != nil {
+		return nil, err
+	}
+	return pgstore.NewReader(s.pool, pgstore.ReaderConfig{})
+}
+
 // OpenJournal returns a journal of sagas beside the ledger, and what closes it.
 func (s *Storage) OpenJournal(ctx context.Context) (_ journal.Journal, done func(), err error) {
 	if s.pool == nil {
@@ -105,6 +122,17 @@ func (s *Storage) OpenJournal(ctx context.Context) (_ journal.Journal, done func
 		return nil, nil, err
 	}
 	return j, j.Close, nil
+}
+
+// OpenJournalReader returns what a console looks at of the journal that OpenJournal has returned.
+func (s *Storage) OpenJournalReader(ctx context.Context, j journal.Journal) (journal.Reader, error) {
+	if s.pool == nil {
+		return memjournal.NewReader(j.(*memjournal.Journal)), nil // as OpenJournal has made it
+	}
+	if err := pgjournal.AddReaderIndexes(ctx, s.pool, ""); err != nil {
+		return nil, err
+	}
+	return pgjournal.NewReader(s.pool, pgjournal.ReaderConfig{})
 }
 
 // Close frees what the storage holds. Stop its node first.
