@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -38,6 +39,7 @@ const processEnv = "CONSUMER_TEST_PROCESS"
 // TestMain is the program where a test starts it, to kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv(processEnv) != "" {
+		go endWithTest()
 		main()
 	}
 	flag.Parse()
@@ -224,6 +226,17 @@ func (at *place) untilBooked(t *testing.T, n int) {
 		3*time.Minute, 10*time.Millisecond, "%d are booked", n)
 }
 
+// endWithTest ends a process whose test has ended without killing it: after a panic or a timeout. The pipe of its stdin
+// is closed then.
+func endWithTest() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
+}
+
+// startTimeout is long for a process that starts beside other work. A broker that does not answer must end the test with
+// a message, and not with the time of the whole binary.
+const startTimeout = 3 * time.Minute
+
 // A process is this program.
 type process struct {
 	cmd   *exec.Cmd
@@ -242,13 +255,17 @@ func (at *place) start(t *testing.T, command string, more ...string) *process {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	_, err = cmd.StdinPipe() // see endWithTest
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	late := time.AfterFunc(startTimeout, func() { _ = cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	require.NoError(t, err, "%s was not ready within %v", command, startTimeout)
+	require.True(t, late.Stop(), "%s was not ready within %v", command, startTimeout)
 	require.True(t, strings.HasPrefix(line, "ready"), line)
 	return &process{cmd, strings.TrimSpace(line)}
 }
