@@ -46,7 +46,7 @@ optional() {
 		python3 - python3 python childkey/clients and examples/languages: the Python client
 		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/clients: the clients of npm
 		npm - npm node childkey/clients: types and package of the TypeScript client; examples/clients: the clients of npm; server/console/browsertest: axe-core
-		chromium CHROMIUM chromium chromium server/console/browsertest: the console in a browser
+		chromium CHROMIUM chromium chromium server/console/browsertest: the console in a browser; childkey/clients: the TypeScript client in one
 	END
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +59,25 @@ func TestTypeScript_needsNoNode(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The package makes the same keys and calls in a browser. Two requests use the browser's own fetch.
+func TestTypeScript_browser(t *testing.T) {
+	t.Parallel()
+	file := os.Getenv("CHROMIUM")
+	if file == "" {
+		found, err := exec.LookPath("chromium")
+		if err != nil {
+			t.Skip("no chromium on PATH: apt-get install chromium, or set CHROMIUM to its file")
+		}
+		file = found
+	}
+	files := httptest.NewServer(http.FileServer(http.Dir("../..")))
+	defer files.Close()
+	page := files.URL + "/childkey/clients/typescript/tests/browser.html"
+	shown := run(t, t.TempDir(), file, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--timeout=120000", "--virtual-time-budget=60000", "--dump-dom", page)
+	require.Contains(t, shown, "<title>passed</title>")
 }
 
 // The package as npm publishes it runs without a compiler, and has types for browsers and for Node. npm runs none of its
