@@ -43,9 +43,9 @@ func TestStore_demotedForAMoment(t *testing.T) {
 	client := srv.Client()
 	defer client.Close()
 	claim(t, s, request(store.Keyed)) // the connections are there
-	require.NoError(t, client.SlaveOf(t.Context(), "127.0.0.1", port(primary)).Err())
+	require.NoError(t, client.ReplicaOf(t.Context(), "127.0.0.1", port(primary)).Err())
 	eventually(t, "the server refuses writes", func() bool { return client.Set(t.Context(), "x", "", 0).Err() != nil })
-	promoted := time.AfterFunc(100*time.Millisecond, func() { client.SlaveOf(t.Context(), "NO", "ONE") })
+	promoted := time.AfterFunc(100*time.Millisecond, func() { client.ReplicaOf(t.Context(), "NO", "ONE") })
 	defer promoted.Stop()
 	claim(t, s, request(store.Keyed))
 }
