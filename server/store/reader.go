@@ -25,10 +25,9 @@ type Reader interface {
 	// Show returns one record, or [ErrNotFound].
 	Show(ctx context.Context, id ID) (Record, error)
 
-	// List is that of [OperatorStore], for unknown and quarantined keys, for dead letters, and for the children of a
-	// record: only requests that have States of these two, DeadLetters or a Parent. Other requests are an [ErrArgument].
-	// Without an index of children a request with a Parent may be an [ErrNoIndex]. Each record has the Status of its
-	// Answer.
+	// List is that of [OperatorStore], for three kinds of keys: unknown and quarantined ones, dead letters, and the
+	// children of a record. A request for any other kind is an [ErrArgument]. Without an index of children a
+	// request with a Parent may be an [ErrNoIndex]. Each record has the Status of its Answer.
 	List(ctx context.Context, req ListRequest) ([]Record, error)
 
 	// Browse returns at most req.Limit records of any state that match, the youngest first by CreatedAt and then ID.
