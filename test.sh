@@ -154,11 +154,13 @@ race=$(race)
 parallel=$(nproc 2>/dev/null || echo 1)
 [ "$parallel" -ge 6 ] || parallel=6
 
+# The longest package takes about ten minutes on two busy processors, and go test allows no more by itself.
+limit=-timeout=30m
 # Those that take longest come first, so that not one of them is left to run alone.
 # shellcheck disable=SC2086 # empty race: no argument
-go test $race -shuffle=on -parallel "$parallel" "$@" ./server/pgstore ./saga/pgjournal ./...
+go test $race $limit -shuffle=on -parallel "$parallel" "$@" ./server/pgstore ./saga/pgjournal ./...
 find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort | while read -r module; do
 	echo "test.sh: module ${module%/go.mod}"
 	# shellcheck disable=SC2086
-	(cd "${module%/go.mod}" && go test $race -shuffle=on -parallel "$parallel" "$@" ./...) </dev/null
+	(cd "${module%/go.mod}" && go test $race $limit -shuffle=on -parallel "$parallel" "$@" ./...) </dev/null
 done
