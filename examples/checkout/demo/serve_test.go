@@ -19,6 +19,9 @@ import (
 
 var pageURL = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?secret=\w+`)
 
+// bought is a line of progress with an order that was accepted.
+var bought = regexp.MustCompile(`^[1-9]\d* accepted`)
+
 // A watched demo has a stuck saga and an unknown key from the beginning, and counts at its end.
 func TestRun_serve(t *testing.T) {
 	t.Parallel()
@@ -46,6 +49,8 @@ func TestRun_serve(t *testing.T) {
 				url = pageURL.FindString(lines.Text())
 			}
 			require.NotEmpty(t, url, "no address was printed")
+			for lines.Scan() && !bought.MatchString(lines.Text()) {
+			}
 			go func() { _, _ = io.Copy(io.Discard, said) }()
 
 			require.Equal(t, http.StatusUnauthorized, status(t, http.DefaultClient, strings.Split(url, "?")[0]))
@@ -54,7 +59,7 @@ func TestRun_serve(t *testing.T) {
 			browser := &http.Client{Jar: jar}
 			overview := get(t, browser, url)
 			require.Regexp(t, `(?s)unknown`, overview)
-			require.Contains(t, get(t, browser, base(url)+"/keys?store=depot&state=unknown"), "depot:")
+			require.Contains(t, get(t, browser, base(url)+"/keys?in=depot&state=unknown"), "depot:POST /labels")
 			require.Contains(t, get(t, browser, base(url)+"/sagas"), "gift")
 			browser.CloseIdleConnections()
 
