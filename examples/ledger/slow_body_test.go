@@ -60,6 +60,9 @@ func (u unfinished) answer(t *testing.T, before time.Time) blackboxtest.Answer {
 	return blackboxtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
 }
 
+// busyMachine is what a machine may need longer that runs other tests beside this one.
+const busyMachine = 90 * time.Second
+
 // 2,000 callers begin a body and do not end it, half of them byte by byte. Each has its
 // answer by the default deadline, and others are served meanwhile.
 func TestSlowBodies(t *testing.T) {
@@ -72,15 +75,15 @@ func TestSlowBodies(t *testing.T) {
 	for n := range slow {
 		slow[n] = beginRequest(t, p, "/v1/effect", fmt.Sprint("slow-", n), 1000, 1)
 	}
-	nowhere := beginRequest(t, p, "/nowhere", "slow", 1000, 1)        // no guard reads its body
-	end := time.Now().Add(server.DefaultBodyTimeout + 15*time.Second) // with time for a busy machine
+	nowhere := beginRequest(t, p, "/nowhere", "slow", 1000, 1) // no guard reads its body
+	end := time.Now().Add(server.DefaultBodyTimeout + busyMachine)
 	trickling, stop := context.WithCancel(t.Context())
 	defer stop()
 	go trickle(trickling, slow[:callers/2])
 	require.Equal(t, http.StatusCreated, blackboxtest.Post(t.Context(), blackboxtest.Request{
 		URL: p.URL + "/v1/effect", Tenant: "t", Key: "quick", Body: `{"fp":"a"}`,
 	}).Status)
-	require.Less(t, time.Since(begun), server.DefaultBodyTimeout+15*time.Second)
+	require.Less(t, time.Since(begun), server.DefaultBodyTimeout+busyMachine)
 	for _, u := range slow {
 		a := u.answer(t, end)
 		require.Equal(t, http.StatusRequestTimeout, a.Status, a.Body)
@@ -161,7 +164,7 @@ func TestWithheldBodies(t *testing.T) {
 	}
 	wg.Wait()
 	const most = server.DefaultMaxBufferedBytes / size
-	require.Eventually(t, func() bool { return refused.Load() >= (callers-most)/2 }, time.Minute, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return refused.Load() >= (callers-most)/2 }, 3*time.Minute, 10*time.Millisecond,
 		"some answers are lost with their connections, but not half of them")
 	require.LessOrEqual(t, refused.Load(), int64(callers-most/2))
 	grown := liveHeap(t, p) - before
