@@ -42,7 +42,7 @@ func (c *callee) work(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"run":%d}`, c.runs.Add(1))
 }
 
-const slowFor = 400 * time.Millisecond
+const slowFor = 1500 * time.Millisecond // on a busy machine a request beside it takes half a second
 
 func undo(w http.ResponseWriter, r *http.Request) {
 	if _, err := server.Barrier(r.Context()); err != nil {
