@@ -14,7 +14,7 @@
 //
 //	setting                                                  lost    safe for
 //	one server, always, SIGKILL                              0       Keyed, Opaque, unless the disk is lost
-//	one server, everysec, SIGKILL                            0
+//	one server, everysec, SIGKILL                            0       Keyed: a slow disk lost 4 of 3,000
 //	one server, everysec, power loss (simulated)             21,031  Keyed
 //	replica promoted, old primary gets calls for 0.5 s       12,759  Keyed
 //	the same with Replicas 1                                 0       Keyed, Opaque

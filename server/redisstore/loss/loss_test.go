@@ -17,13 +17,15 @@ func TestMain(m *testing.M) {
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	loses := map[string]bool{
-		"single, always, SIGKILL": false, "single, everysec, SIGKILL": false, "cluster, everysec, SIGKILL, Replicas 1": false,
+		"single, always, SIGKILL": false, "cluster, everysec, SIGKILL, Replicas 1": false,
 		"pair, always, isolated primary": true, "pair, always, isolated primary, Replicas 1": false, "single, everysec, power loss": true,
 	}
 	for _, s := range settings {
 		lossy, tested := loses[s.name]
 		if !tested {
-			continue // a SIGKILL of a primary loses what was on its way: sometimes nothing
+			// A SIGKILL of a primary loses what was on its way: sometimes nothing. With everysec a server whose disk is slow
+			// holds its writes back while an fsync runs, for two seconds at most, and a SIGKILL loses these.
+			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
