@@ -91,6 +91,7 @@ func TestRead_together(t *testing.T) {
 						if wantErr == nil {
 							require.NoError(t, err)
 						} else {
+							require.ErrorIs(t, wantErr, store.ErrNotFound) // else the comparison says nothing
 							require.ErrorIs(t, err, store.ErrNotFound)
 						}
 						require.Equal(t, want, got)
