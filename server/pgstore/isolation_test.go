@@ -8,30 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/servertest"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // serializable is the default of the database, not a choice of the store's.
 func serializable(cfg *pgxpool.Config) {
 	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-}
-
-// If SERIALIZABLE were used where it is the default, the loser of a claim would
-// get an error instead of the record.
-func TestStore_serializableDefault(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t, nil)
-	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}, serializable) })
-}
-
-func TestTxStore_serializableDefault(t *testing.T) {
-	t.Parallel()
-	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		s, look := open(tb, pgstore.Config{}, serializable)
-		exec(tb, look, "create table effect (id uuid not null)")
-		return s, rows{look}
-	})
 }
 
 // BEGIN says a level only where the session would have another one.

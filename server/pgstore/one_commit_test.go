@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -122,6 +124,11 @@ func TestOneCommit_lockTimeoutOfTheSession(t *testing.T) {
 func TestOneCommit_isLikeAnyRoute(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2000)
+	databases := &stock{Stock: pgkittest.NewStock(t, migrateWithUsers, append(slices.Clone(tables), "users")...)}
+	users := func(t *testing.T, cfg server.Config) (*server.Guard, *pgxpool.Pool) {
+		look, _ := databases.lend(t)
+		return usersOn(t, look, cfg), look
+	}
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc

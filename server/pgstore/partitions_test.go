@@ -86,11 +86,13 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 	}
 }
 
+// The sessions of these two suites have the default SERIALIZABLE, and the store takes READ COMMITTED all the same. If
+// it did not, the loser of a claim would get an error instead of the record.
 func TestStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t, nil)
 	servertest.TestStore(t, func(tb testing.TB) store.Store {
-		s := databases.open(tb, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: pgstore.DefaultPartitionInterval})
+		s := databases.open(tb, partitioned, serializable)
 		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))
 		return s
 	})
@@ -98,12 +100,16 @@ func TestStore_partitionedAnswers(t *testing.T) {
 
 func TestTxStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
+	databases := newEffectsStock(t, nil)
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		s, look := openPartitioned(tb, pgstore.DefaultPartitionInterval, 2*time.Hour)
-		exec(tb, look, "create table effect (id uuid not null)")
+		look, _ := databases.lend(tb)
+		s := openOn(tb, look, partitioned, serializable)
+		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))
 		return s, rows{look}
 	})
 }
+
+var partitioned = pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: pgstore.DefaultPartitionInterval}
 
 func TestPartitions_holdTheAnswers(t *testing.T) {
 	t.Parallel()

@@ -46,21 +46,13 @@ func as(role string) func(*pgxpool.Config) {
 	return func(cfg *pgxpool.Config) { cfg.ConnConfig.User, cfg.ConnConfig.Password = role, rolePassword }
 }
 
-// The runtime role is enough for everything that a store does.
-func TestStore_asRuntime(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
-	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}) })
-}
-
+// The runtime role is enough for everything that a store does: TestStore_listening has the rest.
 func TestTxStore_asRuntime(t *testing.T) {
 	t.Parallel()
+	databases := newEffectsStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		look := pgtest.NewPool(tb, pgstore.Migrate)
-		runtime := roles(tb, look).Runtime
-		exec(tb, look, "create table effect (id uuid not null)")
-		exec(tb, look, "grant select, insert on effect to "+runtime)
-		return openOn(tb, look, pgstore.Config{}, as(runtime)), rows{look}
+		look, asRuntime := databases.lend(tb)
+		return openOn(tb, look, pgstore.Config{}, asRuntime), rows{look}
 	})
 }
 

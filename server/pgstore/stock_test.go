@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -22,6 +23,19 @@ type stock struct {
 
 func newStock(owner *testing.T, runtime func(look *pgxpool.Pool) string) *stock {
 	return &stock{Stock: pgkittest.NewStock(owner, pgstore.Migrate, tables...), runtime: runtime}
+}
+
+// newEffectsStock is newStock with the table of rows, which every role may use.
+func newEffectsStock(owner *testing.T, runtime func(look *pgxpool.Pool) string) *stock {
+	return &stock{Stock: pgkittest.NewStock(owner, migrateWithEffects, append(slices.Clone(tables), "effect")...), runtime: runtime}
+}
+
+func migrateWithEffects(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	_, err := pool.Exec(ctx, "create table effect (id uuid not null); grant select, insert on effect to public")
+	return err
 }
 
 // tables are those that a test fills.

@@ -33,10 +33,10 @@ func TestStore_combiningOff(t *testing.T) {
 
 func TestTxStore(t *testing.T) {
 	t.Parallel()
+	databases := newEffectsStock(t, nil)
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		s, look := open(tb, pgstore.Config{})
-		exec(tb, look, "create table effect (id uuid not null)")
-		return s, rows{look}
+		look, _ := databases.lend(tb)
+		return openOn(tb, look, pgstore.Config{}), rows{look}
 	})
 }
 

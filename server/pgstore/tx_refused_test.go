@@ -16,18 +16,32 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
+	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
 // users is a guard over a database with a table of users, and the user ann.
 func users(t *testing.T, cfg server.Config) (*server.Guard, *pgxpool.Pool) {
 	t.Helper()
-	s, look := open(t, pgstore.Config{})
-	exec(t, look, "create table users (name text constraint one_name unique, late int constraint one_late unique deferrable initially deferred)")
+	look := pgtest.NewPool(t, migrateWithUsers)
+	t.Cleanup(func() { requireSound(t, look) })
+	return usersOn(t, look, cfg), look
+}
+
+func usersOn(t *testing.T, look *pgxpool.Pool, cfg server.Config) *server.Guard {
+	t.Helper()
 	exec(t, look, "insert into users values ('ann', 1)")
-	g, err := server.NewGuard(s, server.Unscoped, cfg)
+	g, err := server.NewGuard(openOn(t, look, pgstore.Config{}), server.Unscoped, cfg)
 	require.NoError(t, err)
-	return g, look
+	return g
+}
+
+func migrateWithUsers(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
+		return err
+	}
+	_, err := pool.Exec(ctx, "create table users (name text constraint one_name unique, late int constraint one_late unique deferrable initially deferred)")
+	return err
 }
 
 const (
