@@ -1,6 +1,7 @@
 package pgjournal_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -55,36 +56,19 @@ func serializable(cfg *pgxpool.Config) {
 	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 }
 
-// Where SERIALIZABLE is the default, the loser of a start would get an error instead of the saga.
-func TestJournal_serializableDefault(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		return openOn(tb, databases.lend(tb), pgjournal.Config{}, serializable)
-	})
-}
-
-// The whole suite, where no two statements outside a transaction need meet the same
-// session.
+// The whole suite, where no two statements outside a transaction need meet the same session. Where SERIALIZABLE is
+// the default, the loser of a start would get an error instead of the saga.
 func TestJournal_throughPgBouncer(t *testing.T) {
 	t.Parallel()
-	for _, level := range []string{"read committed", "serializable"} {
-		t.Run(level, func(t *testing.T) {
-			t.Parallel()
-			sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-				j, _ := pooled(tb, level)
-				return j
-			})
-		})
-	}
+	pgtest.PooledURL(t, pgtest.URL(t)) // skips the test as a whole
+	databases := newStock(t)
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return pooled(tb, databases.lend(tb), "serializable") })
 }
 
-// pooled returns a journal that reaches its database through a PgBouncer in
-// transaction mode, and a pool that looks at the database directly. level is the
-// default of the database.
-func pooled(tb testing.TB, level string) (*pgjournal.Journal, *pgxpool.Pool) {
+// pooled opens a journal that reaches look's database through a PgBouncer in transaction mode. level is the default
+// of the database.
+func pooled(tb testing.TB, look *pgxpool.Pool, level string) *pgjournal.Journal {
 	tb.Helper()
-	look := pgtest.NewPool(tb, pgjournal.Migrate)
 	exec(tb, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
 	cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(tb, look.Config().ConnString()))
 	require.NoError(tb, err)
@@ -92,15 +76,22 @@ func pooled(tb testing.TB, level string) (*pgjournal.Journal, *pgxpool.Pool) {
 	j, err := pgjournal.Open(tb.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
 	require.NoError(tb, err)
 	tb.Cleanup(j.Close)
-	return j, look
+	return j
 }
 
-// Two services can keep their sagas apart in one database.
+// Two services can keep their sagas apart in one database. Its sessions have the default SERIALIZABLE, and the journal
+// takes READ COMMITTED all the same.
 func TestJournal_namedSchema(t *testing.T) {
 	t.Parallel()
+	var there []string
+	for _, table := range tables {
+		there = append(there, "orders."+table)
+	}
+	migrate := func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
+		return pgjournal.Migrate(ctx, pool, "orders")
+	}
+	databases := pgkittest.NewStock(t, migrate, there...)
 	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		look := pgtest.NewPool(tb, nil)
-		require.NoError(tb, pgjournal.Migrate(tb.Context(), look, "orders"))
-		return openOn(tb, look, pgjournal.Config{Schema: "orders"})
+		return openOn(tb, databases.Lend(tb), pgjournal.Config{Schema: "orders"}, serializable)
 	})
 }

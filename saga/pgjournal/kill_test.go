@@ -20,7 +20,7 @@ import (
 
 // For a longer run: go test -run 'TestKill|TestDrain' -pgjournal.kills 100 -pgjournal.unowned 10000 -timeout 2h.
 var (
-	kills   = flag.Int("pgjournal.kills", 3, "how often a process is killed at each point")
+	kills   = flag.Int("pgjournal.kills", 1, "how often a process is killed at each point")
 	unowned = flag.Int("pgjournal.unowned", 500, "how many unowned sagas two processes share")
 )
 

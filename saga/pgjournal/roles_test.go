@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -49,9 +50,16 @@ func as(role string) func(*pgxpool.Config) {
 // The runtime role is enough for everything that an engine does.
 func TestJournal_asRuntime(t *testing.T) {
 	t.Parallel()
+	databases := newStock(t)
+	var runtimes sync.Map // the role of each database
 	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		look := pgtest.NewPool(tb, pgjournal.Migrate)
-		return openOn(tb, look, pgjournal.Config{}, as(roles(tb, look).Runtime))
+		look := databases.lend(tb)
+		runtime, ok := runtimes.Load(look)
+		if !ok {
+			runtime = roles(t, look).Runtime
+			runtimes.Store(look, runtime)
+		}
+		return openOn(tb, look, pgjournal.Config{}, as(runtime.(string))) //nolint:forcetypeassert // stored above
 	})
 }
 
