@@ -2,10 +2,7 @@ package clients_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -13,10 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/internal/npmtest"
 )
 
 // The package's own tests: the vectors, the inputs that are refused, the table of calls, and sockets. They need Node alone.
@@ -101,7 +99,7 @@ func TestTypeScript_package(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "consumer.ts"), text, 0o600))
 	strict := []string{"--noEmit", "--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "consumer.ts"}
 	compile(t, dir, append([]string{"--lib", "es2022,dom,dom.iterable", "--module", "esnext", "--moduleResolution", "bundler"}, strict...)...)
-	modules, err := packages()
+	modules, err := npmtest.Modules("typescript")
 	require.NoError(t, err)
 	types := filepath.Join(modules, "@types")
 	compile(t, dir, append([]string{"--lib", "es2022", "--typeRoots", types, "--types", "node", "--module", "nodenext", "--moduleResolution", "nodenext"}, strict...)...)
@@ -135,10 +133,7 @@ func checkPublished(t *testing.T, dir string) {
 // A lock file that names a registry's host would bind its readers to that host.
 func TestTypeScript_lockNamesNoRegistry(t *testing.T) {
 	t.Parallel()
-	lock, err := os.ReadFile("typescript/package-lock.json")
-	require.NoError(t, err)
-	require.NotContains(t, string(lock), `"resolved"`)
-	require.Contains(t, string(lock), `"integrity"`)
+	require.NoError(t, npmtest.CheckLock("typescript"))
 }
 
 func need(t *testing.T, programs ...string) {
@@ -165,7 +160,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 // compile runs the TypeScript compiler of the lock file.
 func compile(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	modules, err := packages()
+	modules, err := npmtest.Modules("typescript")
 	require.NoError(t, err)
 	run(t, dir, "node", append([]string{filepath.Join(modules, "typescript", "bin", "tsc")}, args...)...)
 }
@@ -182,57 +177,4 @@ func readFolder(t *testing.T, dir string) map[string]string {
 	}
 	require.NotEmpty(t, files)
 	return files
-}
-
-// packages returns the folder of the packages that the lock file names. npm installs them once for each lock file, into
-// the user's cache. No file of a package enters the tree.
-var packages = sync.OnceValues(func() (string, error) {
-	lock, err := os.ReadFile("typescript/package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	parent := filepath.Join(cache, "fanonce-clients-typescript")
-	installed := filepath.Join(parent, fmt.Sprintf("%x", sha256.Sum256(lock)))
-	modules := filepath.Join(installed, "node_modules")
-	if _, err := os.Stat(modules); err == nil {
-		return modules, nil
-	}
-	if err := os.MkdirAll(parent, 0o750); err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(parent, "new-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	if err := install(dir); err != nil {
-		return "", err
-	}
-	// Another test binary may have been faster. Its folder is as good.
-	if err := os.Rename(dir, installed); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	return modules, nil
-})
-
-func install(dir string) error {
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		text, err := os.ReadFile(filepath.Join("typescript", name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm ci: %w\n%s", err, out)
-	}
-	return nil
 }
