@@ -120,3 +120,15 @@ func killInTurn(t *testing.T, servers *natstest.Servers, done <-chan struct{}) (
 	}
 	return killed
 }
+
+// An operations page reads this store by the methods that every store has.
+func TestReader(t *testing.T) {
+	t.Parallel()
+	conn := natstest.Start(t, natstest.Config{}).Connect(t)
+	servertest.TestReader(t, func(tb testing.TB) servertest.ReaderSetup {
+		s := newStore(tb, conn, 1)
+		r, err := store.ReaderOf(s)
+		require.NoError(tb, err)
+		return servertest.ReaderSetup{Store: s, Reader: r, Generic: true}
+	})
+}
