@@ -20,6 +20,6 @@ func main() {
 		if err != nil {
 			return err
 		}
-		return hosting.Run(ctx, cfg.listen, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
+		return hosting.Run(ctx, cfg.listen, cfg.bodyTimeout, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
 	})
 }

@@ -40,9 +40,11 @@ func TestZombie(t *testing.T) {
 func zombie(t *testing.T, pool *pgxpool.Pool, owner, peer *blackboxtest.Process, path, key string) {
 	t.Helper()
 	req := blackboxtest.Request{URL: owner.URL + path, Tenant: "t", Key: key, Body: `{"fp":"a"}`}
+	var claimed int
+	require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from idempotency").Scan(&claimed))
 	woken := make(chan blackboxtest.Answer, 1)
 	go func() { woken <- blackboxtest.Post(t.Context(), req) }()
-	awaitClaim(t, pool)
+	await(t, pool, fmt.Sprint("select count(*) > ", claimed, " from idempotency"), "never claimed")
 	owner.Signal(syscall.SIGSTOP)
 	awaitDeath(t, pool)
 
@@ -67,12 +69,6 @@ func zombie(t *testing.T, pool *pgxpool.Pool, owner, peer *blackboxtest.Process,
 	require.NoError(t, pool.QueryRow(t.Context(), "select fence from idempotency order by created_at desc limit 1").Scan(&fence))
 	require.Equal(t, "peer", service)
 	require.EqualValues(t, 2, fence)
-}
-
-// awaitClaim waits until somebody runs.
-func awaitClaim(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	await(t, pool, "select exists (select from idempotency where state = 1)", "never claimed")
 }
 
 // awaitDeath waits until the owner's lease is over. On a slow machine it can be over, and the

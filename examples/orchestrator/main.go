@@ -22,6 +22,6 @@ func main() {
 		if err != nil {
 			return err
 		}
-		return hosting.Run(ctx, cfg.listen, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
+		return hosting.Run(ctx, cfg.listen, 0, func(ctx context.Context) (hosting.Service, error) { return open(ctx, cfg) })
 	})
 }

@@ -13,7 +13,7 @@ import (
 const openRetry = 200 * time.Millisecond
 
 // readTimeout bounds the bodies of requests that no guard reads, such as those to an
-// unknown path. net/http reads them before it answers. A guard's BodyTimeout is shorter.
+// unknown path. net/http reads them before it answers. A guard's BodyTimeout is shorter by default.
 const readTimeout = 20 * time.Second
 
 // HandlerTimeout is the guard's, of every example service. With the guard's
@@ -45,16 +45,17 @@ var ErrNotYet = errors.New("not yet")
 type Open func(ctx context.Context) (Service, error)
 
 // Run listens at once, answers 503 until open has succeeded, serves until ctx
-// ends, and drains.
-func Run(ctx context.Context, address string, open Open) error {
+// ends, and drains. bodyTimeout is the guard's BodyTimeout, or zero for the default; the server
+// leaves the guard that time.
+func Run(ctx context.Context, address string, bodyTimeout time.Duration, open Open) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	return run(ctx, listener, open, defaultStop)
+	return run(ctx, listener, max(readTimeout, 2*bodyTimeout), open, defaultStop)
 }
 
-func run(ctx context.Context, listener net.Listener, open Open, times stopTimes) error {
+func run(ctx context.Context, listener net.Listener, readTimeout time.Duration, open Open, times stopTimes) error {
 	front := new(readiness)
 	web := &http.Server{
 		Handler:           front,

@@ -71,7 +71,7 @@ func serveFake(t *testing.T, s *fakeService, times stopTimes) (address string, e
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, listener, func(context.Context) (Service, error) { return s, nil }, times)
+		ended <- run(ctx, listener, readTimeout, func(context.Context) (Service, error) { return s, nil }, times)
 	}()
 	t.Cleanup(stop)
 	return listener.Addr().String(), func() error { stop(); return <-ended }
