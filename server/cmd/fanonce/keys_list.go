@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -31,7 +32,7 @@ func (a *app) readTime() time.Duration { return min(a.timeout, time.Hour) }
 
 // tooSlow says how a list can end in time.
 func tooSlow(err error) error {
-	if errors.Is(err, store.ErrTooSlow) {
+	if errors.Is(err, store.ErrTooSlow) || errors.Is(err, journal.ErrTooSlow) {
 		return fmt.Errorf("%w: look at a shorter time with --since, or give it a longer --timeout", err)
 	}
 	return err

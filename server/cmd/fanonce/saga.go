@@ -76,92 +76,6 @@ type sagaListOut struct {
 	Next  string    `json:"next,omitempty"`
 }
 
-var unfinished = map[string]journal.Status{"stuck": journal.Stuck, "running": journal.Running, "compensating": journal.Compensating}
-
-// A sagaFilter says which sagas are meant. Only unfinished ones have an index to list them by.
-type sagaFilter struct {
-	statuses []string
-	name     string
-	step     string // of a verb about one step
-}
-
-func (f *sagaFilter) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.statuses, "status", []string{"stuck"}, "stuck, running, compensating: one or more")
-	cmd.Flags().StringVar(&f.name, "name", "", "of this definition")
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"stuck", "running", "compensating"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func (f *sagaFilter) request(limit int, after journal.Cursor) (journal.ListRequest, error) {
-	req := journal.ListRequest{Name: f.name, Limit: limit, After: after}
-	for _, name := range f.statuses {
-		status, ok := unfinished[name]
-		if !ok {
-			return req, fmt.Errorf("--status %q is none of stuck, running, compensating: finished sagas have no index to list them by", name)
-		}
-		req.Statuses = append(req.Statuses, status)
-	}
-	if len(req.Statuses) == 0 {
-		return req, errors.New("--status is empty")
-	}
-	return req, nil
-}
-
-func newSagaList(a *app) *cobra.Command {
-	var f sagaFilter
-	var p page
-	cmd := &cobra.Command{
-		Use: "list", Short: "List unfinished sagas, the oldest first; by default those that are stuck", Args: takes(0, 0),
-		Example: "  fanonce saga list --status stuck --name checkout",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, id, err := parseCursor(p.after)
-			if err != nil {
-				return err
-			}
-			req, err := f.request(p.limit, journal.Cursor{CreatedAt: at, ID: journal.ID(id)})
-			if err := errors.Join(err, p.check()); err != nil {
-				return err
-			}
-			o, j, err := a.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer j.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			records, err := o.List(ctx, req)
-			if err != nil {
-				return err
-			}
-			return a.printSagas(records, p.limit)
-		},
-	}
-	f.flags(cmd)
-	p.flags(cmd)
-	return cmd
-}
-
-func (a *app) printSagas(records []journal.Record, limit int) error {
-	out := sagaListOut{Sagas: []sagaRow{}}
-	t := newTable(a.stdout, "ID", "SAGA", "STATUS", "STUCK ON", "REVISION", "AGE")
-	for i := range records {
-		row := sagaRowOf(&records[i])
-		out.Sagas = append(out.Sagas, row)
-		on := row.StuckOn
-		if row.Undo {
-			on = "undo of " + on
-		}
-		t.row(row.ID, fmt.Sprintf("%s/%d", row.Name, row.Version), row.Status, on, row.Revision, ago(records[i].Now.Sub(records[i].CreatedAt)))
-	}
-	if n := len(records); n == limit {
-		out.Next = cursorText(records[n-1].CreatedAt, records[n-1].ID.String())
-	}
-	if a.json {
-		return writeJSON(a.stdout, out)
-	}
-	a.more(out.Next)
-	return t.flush()
-}
-
 // stepRow is one call of a saga in JSON, without its result and the body of a refusal.
 type stepRow struct {
 	Step     string `json:"step"`
@@ -204,26 +118,27 @@ func newSagaShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show one saga: its status, its steps and its audit log", Args: takes(1, 1),
 		ValidArgsFunction: a.completes(suggestSagas, 1),
+		Example:           "  fanonce saga show 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err != nil {
 				return err
 			}
-			o, j, err := a.operator(cmd.Context())
+			reader, err := a.sagaReader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer j.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			r, err := o.Lookup(ctx, journal.ID(ids[0]))
+			r, err := reader.Show(cmd.Context(), journal.ID(ids[0]))
 			if errors.Is(err, journal.ErrNotFound) {
 				return no("no saga has the ID %s", args[0])
 			}
+			if errors.Is(err, pgjournal.ErrPrivilege) {
+				return fmt.Errorf("%w: the steps of a saga need the rights of fanonce_runtime", err)
+			}
 			if err != nil {
 				return err
 			}
-			entries, err := o.AuditLog(ctx, r.ID, 20)
+			entries, err := reader.AuditPage(cmd.Context(), journal.AuditRequest{ID: r.ID, Limit: 20})
 			if err != nil {
 				return err
 			}
@@ -257,28 +172,28 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 
 func newSagaAudit(a *app) *cobra.Command {
 	var p page
+	var actor string
 	cmd := &cobra.Command{
 		Use: "audit [ID]", Short: "Show who moved sagas, the youngest change first", Args: takes(0, 1),
 		ValidArgsFunction: a.completes(suggestSagas, 1),
+		Example:           "  fanonce saga audit --actor ann@laptop --limit 20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
 			if err := errors.Join(err, p.check()); err != nil {
 				return err
 			}
-			o, j, err := a.operator(cmd.Context())
+			r, err := a.sagaReader(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer j.Close()
-			ctx, cancel := a.bounded(cmd.Context())
-			defer cancel()
-			entries, err := o.AuditLog(ctx, journal.ID(first(ids)), p.limit)
+			entries, err := r.AuditPage(cmd.Context(), journal.AuditRequest{ID: journal.ID(first(ids)), Actor: actor, Limit: p.limit})
 			if err != nil {
-				return err
+				return tooSlow(err)
 			}
 			return a.printAudit(sagaAuditOf(entries))
 		},
 	}
 	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
+	cmd.Flags().StringVar(&actor, "actor", "", "by this actor")
 	return cmd
 }

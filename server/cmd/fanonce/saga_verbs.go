@@ -53,6 +53,36 @@ The saga goes on.`, true,
 	},
 }
 
+var unfinished = map[string]journal.Status{"stuck": journal.Stuck, "running": journal.Running, "compensating": journal.Compensating}
+
+// A sagaFilter says which sagas a verb is for. A verb can only move unfinished sagas.
+type sagaFilter struct {
+	statuses []string
+	name     string
+	step     string // of a verb about one step
+}
+
+func (f *sagaFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.statuses, "status", []string{"stuck"}, "stuck, running, compensating: one or more")
+	cmd.Flags().StringVar(&f.name, "name", "", "of this definition")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"stuck", "running", "compensating"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *sagaFilter) request(limit int, after journal.Cursor) (journal.ListRequest, error) {
+	req := journal.ListRequest{Name: f.name, Limit: limit, After: after}
+	for _, name := range f.statuses {
+		status, ok := unfinished[name]
+		if !ok {
+			return req, fmt.Errorf("--status %q is none of stuck, running, compensating: finished sagas cannot be moved", name)
+		}
+		req.Statuses = append(req.Statuses, status)
+	}
+	if len(req.Statuses) == 0 {
+		return req, errors.New("--status is empty")
+	}
+	return req, nil
+}
+
 func isStuck(r journal.Record) bool { return r.Status == journal.Stuck }
 
 type forceMove func(o *saga.Operator, ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)

@@ -136,6 +136,48 @@ func TestSaga(t *testing.T) {
 	require.Contains(t, on(t, url, "saga", "show", ids[1]).requireCode(t, 0).stdout, "abandoned")
 }
 
+// A list has sagas of any status, pages through them by keyset, and says how to make the index that it needs.
+func TestSagaList(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	stuck := stuckSagas(t, url, "s-1", "s-2", "s-3")
+	back := stuckOf(t, url, halfway, "h-1")[0]
+	on(t, url, "saga", "abandon", "--reason", "done by hand", "--yes", stuck[0]).requireCode(t, 0)
+	ids := func(args ...string) (found []string, next string) {
+		t.Helper()
+		list := parse[struct {
+			Sagas []map[string]any
+			Next  string
+		}](t, on(t, url, append([]string{"saga", "list", "--json"}, args...)...).requireCode(t, 0))
+		for _, s := range list.Sagas {
+			found = append(found, s["id"].(string)) //nolint:forcetypeassert // else the test fails
+		}
+		return found, list.Next
+	}
+	all, _ := ids()
+	require.Equal(t, []string{back, stuck[2], stuck[1]}, all, "stuck ones, the youngest first")
+	byStep, _ := ids("--step", "shipping.book")
+	require.Equal(t, []string{stuck[2], stuck[1]}, byStep)
+	old, _ := ids("--until", "1h")
+	require.Empty(t, old)
+
+	r := on(t, url, "saga", "list", "--status", "abandoned").requireCode(t, 2)
+	require.Contains(t, r.stderr, "fanonce migrate up --component reader")
+	on(t, url, "migrate", "up", "--component", "reader").requireCode(t, 0)
+	gone, _ := ids("--status", "abandoned,completed")
+	require.Equal(t, stuck[:1], gone)
+	var paged []string
+	for next, page := "", []string(nil); ; paged = append(paged, page...) {
+		if page, next = ids("--status", "any", "--since", "2h", "--limit", "1", "--after", next); len(page) == 0 {
+			break
+		}
+	}
+	require.Equal(t, []string{back, stuck[2], stuck[1], stuck[0]}, paged)
+	young, _ := ids("--status", "any", "--since", "1ns")
+	require.Empty(t, young)
+	require.Contains(t, on(t, url, "saga", "list").requireCode(t, 0).stdout, "undo of stock.hold")
+}
+
 // The verbs that must know the plan read it in the journal.
 func TestSaga_byPlan(t *testing.T) {
 	t.Parallel()
@@ -191,22 +233,27 @@ func TestKeysList_byTime(t *testing.T) {
 }
 
 // The rights of an observer are enough for the commands that only look.
-func TestKeys_asObserver(t *testing.T) {
+func TestLists_asObserver(t *testing.T) {
 	t.Parallel()
 	address := database(t)
-	id := unknownKeys(t, address, "order-41")[0]
+	id, stuck := unknownKeys(t, address, "order-41")[0], stuckSagas(t, address, "s-1")[0]
 	on(t, address, "migrate", "up", "--component", "reader").requireCode(t, 0)
 	execute(t, address, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
+		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "1", "--roles").stdout,
 		"create role looker login password 'looker' in role fanonce_observer")
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	u.User = url.UserPassword("looker", "looker")
 	for _, args := range [][]string{
 		{"keys", "list"}, {"keys", "list", "--state", "any"}, {"keys", "show", id}, {"keys", "children", id}, {"keys", "audit"}, {"keys", "audit", "--actor", "ann"},
+		{"saga", "list"}, {"saga", "list", "--status", "any"}, {"saga", "audit"}, {"saga", "audit", "--actor", "ann"},
 	} {
 		on(t, u.String(), args...).requireCode(t, 0)
 	}
 	on(t, u.String(), "keys", "forget", "--yes", "--reason", "r", id).requireCode(t, 2)
+	for _, args := range [][]string{{"saga", "list", "--step", "s"}, {"saga", "show", stuck}} {
+		require.Regexp(t, "needs? the rights of (the runtime role|fanonce_runtime)", on(t, u.String(), args...).requireCode(t, 2).stderr)
+	}
 	execute(t, address, "drop role looker")
 }
 
