@@ -93,6 +93,10 @@ func (o *operator) Lookup(ctx context.Context, id journal.ID) (journal.Record, e
 	return o.verbs.Lookup(ctx, id)
 }
 
+// HasDefinition reports whether the definition with that plan is known here: [Operator.ForceOK] needs it. It does no
+// I/O.
+func (o *operator) HasDefinition(plan journal.PlanHash) bool { return o.verbs.HasPlan(plan) }
+
 // List returns the sagas that match; see [journal.OperatorJournal].
 func (o *operator) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	return o.verbs.List(ctx, req)

@@ -240,6 +240,27 @@ func TestCodec_resolvedAnswer(t *testing.T) {
 	require.Zero(t, runs.Load())
 }
 
+// A guard without a codec does not state an answer of a key whose memo is sealed: the service could not read it. The
+// guard may still decide that the key runs again.
+func TestCodec_resolvedByAnotherGuard(t *testing.T) {
+	t.Parallel()
+	seen, s := new(witness), memstore.New()
+	g := newGuard(t, s, server.Config{Codec: newCodec(t, "a"), Observer: seen})
+	h, err := g.Route(server.Route{
+		Name: "charge", Effect: server.Opaque, Memo: func(*http.Request, []byte) ([]byte, error) { return []byte("memo"), nil },
+	}, answer(http.StatusInternalServerError, new(atomic.Int64)))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusInternalServerError, send(h, "k", "b").Code)
+	rec := readRecord(t, s, seen)
+	by := store.Audit{Actor: "ann", Reason: "a test"}
+	plain := newGuard(t, s, server.Config{})
+	err = plain.Resolve(t.Context(), rec.ID, rec.Fence, server.Happened(server.Response{Status: http.StatusOK}), by)
+	require.ErrorIs(t, err, server.ErrArgument)
+	require.ErrorContains(t, err, "sealed memo")
+	require.Equal(t, server.StateUnknown, readRecord(t, s, seen).State)
+	require.NoError(t, plain.Resolve(t.Context(), rec.ID, rec.Fence, server.RunAgain(), by))
+}
+
 // A forger changes the record of the last claim with parts of the record of the first.
 type forger struct {
 	store.TxStore

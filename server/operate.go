@@ -51,6 +51,10 @@ func named(a store.Audit, verb store.Verb) (store.Audit, error) {
 // record ([Guard.ListStuck], [Guard.Lookup]); fence is the fence of that record. If the record has moved on, Resolve
 // returns a [*MovedOnError] and changes nothing. Other errors wrap [ErrArgument], [ErrNotFound], or are the store's.
 //
+// The answer of [Happened] is sealed as this guard seals its own answers. So it must be a guard with the Codec of the
+// guard that replays the answer. A guard without a Codec refuses a key whose memo is sealed, by an error wrapping
+// [ErrArgument]. For a key without a memo it cannot tell.
+//
 // by is written to the audit log. Its Actor and Reason are required, and must
 // hold no key and no body. Its Verb may be empty: Resolve sets it.
 func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolution, by store.Audit) error {
@@ -79,6 +83,9 @@ func (g *Guard) resolve(ctx context.Context, rec *store.Record, r Resolution, re
 	decided, err := g.resolution(r)
 	if err != nil {
 		return err
+	}
+	if r.to == StateCompleted && g.sealer.Foreign(rec) {
+		return fmt.Errorf("%w: key %v has a sealed memo, and this guard has no Codec to seal the answer with", ErrArgument, rec.ID)
 	}
 	now, resolved, err := g.engine.Resolve(ctx, rec, decided, recoveryAttempts, audit)
 	return movedOn(rec.ID, &now, resolved, err)

@@ -51,6 +51,10 @@ type Store struct {
 	Reader store.Reader
 	// Guard changes keys for operators. Its namespace does not matter. nil: the keys can only be read.
 	Guard *server.Guard
+	// NoAnswers says why no operator can state here that a call happened, and with which answer. The page of a key then
+	// shows the text instead of that verb. Set it if the Guard lacks the Codec of the service's own guards: the
+	// service could not read the answer. Empty means that the Guard stores answers as the service reads them.
+	NoAnswers string
 	// Metrics returns the counts of the guard's process, as [server.Metrics].Snapshot does. nil: no rates are shown.
 	Metrics func() map[string]server.RouteSnapshot
 	// Recorder has the latest events of the guard's process. nil: the page of a key shows no events.
@@ -65,8 +69,10 @@ type Sagas struct {
 	Operator SagaOperator
 }
 
-// A SagaOperator moves sagas. [saga.Operator] and [saga.Engine] are SagaOperators: see their methods.
+// A SagaOperator moves sagas. [saga.Operator] and [saga.Engine] are SagaOperators: see their methods. The page offers
+// ForceOK for the sagas whose definition the SagaOperator has.
 type SagaOperator interface {
+	HasDefinition(plan journal.PlanHash) bool
 	Retry(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
 	RetryNow(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
 	Cancel(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error)
@@ -170,6 +176,9 @@ func (c *Config) checkSources() error {
 	for i := range c.Stores {
 		if err := add(fmt.Sprintf("Config.Stores[%d]", i), c.Stores[i].Name, !isNil(c.Stores[i].Reader)); err != nil {
 			return err
+		}
+		if !oneLine(c.Stores[i].NoAnswers, 300) {
+			return reject(fmt.Sprintf("Config.Stores[%d].NoAnswers", i), "is not one line of at most 300 bytes")
 		}
 	}
 	for i := range c.Sagas {

@@ -35,6 +35,7 @@ func TestNew_badConfig(t *testing.T) {
 		{"store with a long name", "Config.Stores[0].Name", func(c *console.Config) { c.Stores[0].Name = strings.Repeat("a", 101) }},
 		{"store without a reader", "Config.Stores[0]", func(c *console.Config) { c.Stores[0].Reader = nil }},
 		{"store with a nil reader", "Config.Stores[0]", func(c *console.Config) { c.Stores[0].Reader = store.Reader((*nilReader)(nil)) }},
+		{"a reason of two lines", "Config.Stores[0].NoAnswers", func(c *console.Config) { c.Stores[0].NoAnswers = "a\nb" }},
 		{"two of one name", "Config.Stores[1].Name", func(c *console.Config) { c.Stores = append(c.Stores, c.Stores[0]) }},
 		{"a journal with a store's name", "Config.Sagas[0].Name", func(c *console.Config) {
 			c.Sagas = []console.Sagas{{Name: "orders", Reader: memjournal.NewReader(memjournal.New())}}

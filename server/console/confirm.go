@@ -41,6 +41,10 @@ func (c *Console) prepare(w http.ResponseWriter, r *http.Request) (*job, verb, w
 		c.fail(w, r, http.StatusNotFound, "The console has no such source, it cannot change it, or there is no such verb. Nothing was changed.")
 		return nil, verb{}, nil, false
 	}
+	if why := c.refuses(j, v); why != "" {
+		c.fail(w, r, http.StatusBadRequest, why+" Nothing was changed.")
+		return nil, verb{}, nil, false
+	}
 	if v.Answer && (j.All() || len(j.Targets) > 1) || v.Step && len(j.Targets) != 1 {
 		c.fail(w, r, http.StatusBadRequest, "This verb is for one target at a time. Nothing was changed.")
 		return nil, verb{}, nil, false
@@ -59,6 +63,14 @@ func (c *Console) workshop(j *job) (verb, workshop, bool) {
 		return v, sagaWork{s}, ok
 	}
 	return verb{}, nil, false
+}
+
+// refuses says why the source of the job cannot carry the verb out, whatever the target; "": it can.
+func (c *Console) refuses(j *job, v verb) string {
+	if s, ok := c.store(j.Source); ok && j.Kind == kindKey && v.Answer {
+		return s.NoAnswers
+	}
+	return ""
 }
 
 // back is the address of the page that a job came from.

@@ -26,6 +26,7 @@ type keyData struct {
 	Replays  int
 	Failure  string
 	Verbs    []verbChoice
+	NoVerb   string // why a verb that fits is not among Verbs; "": none is missing
 }
 
 // A moment is one line of a timeline.
@@ -64,7 +65,10 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 	d.Audit = c.keyAudit(s.Name, entries)
 	d.Timeline = timelineOf(d.Row, s.Recorder.events(id), entries)
 	if d.Row != nil && s.Guard != nil && userOf(r).Role == Operator {
-		d.Verbs = keyVerbsFor(d.Row)
+		d.Verbs = keyVerbsFor(d.Row, s.NoAnswers == "")
+		if needsDecision(d.Row) {
+			d.NoVerb = s.NoAnswers
+		}
 	}
 	c.render(w, r, status, "key", page{Title: "Key", Nav: "keys", Live: true, Data: &d})
 }

@@ -23,7 +23,12 @@ type sagaData struct {
 	Audit    []auditLine
 	Failure  string
 	Verbs    []verbChoice
+	NoVerb   string // why a verb that fits a step is not offered; "": none is missing
 }
+
+// noDefinition says why Force OK is not offered.
+const noDefinition = "“Force OK” is not offered here: the operator of this console does not have the definition of the saga, " +
+	"which knows the type of the output. Use a console that the service mounts with its own engine, or saga.NewOperator with the definition."
 
 // A stepRow is one step of a saga, with its call and its undo.
 type stepRow struct {
@@ -122,8 +127,13 @@ func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []jo
 	}
 	if operator {
 		d.Verbs = sagaVerbsFor(d.Row)
+		defined := s.Operator.HasDefinition(rec.Plan)
 		for i := range d.Steps {
-			d.Steps[i].Verbs = stepVerbsFor(d.Row, &d.Steps[i])
+			step := &d.Steps[i]
+			step.Verbs = stepVerbsFor(d.Row, step, defined)
+			if !defined && canForceOK(d.Row, step) {
+				d.NoVerb = noDefinition
+			}
 		}
 	}
 	d.Timeline = sagaTimeline(rec, audit)

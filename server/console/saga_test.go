@@ -261,6 +261,26 @@ func TestVerbs_allSagas(t *testing.T) {
 	})
 }
 
+// Force OK is offered where the operator has the definition, and else the page says why it is not.
+func TestSagas_withoutDefinition(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		shop := newShop(t)
+		at := "/saga?in=shop&id=" + shop.stuckForward(t, "order-1").String()
+		page := shop.site(t).get(at).text()
+		require.Contains(t, page, `value="force-ok"`)
+		require.NotContains(t, page, "does not have the definition")
+		operator, err := saga.NewOperator(shop.journal)
+		require.NoError(t, err)
+		page = newSite(t, console.Config{
+			Sagas: []console.Sagas{{Name: "shop", Reader: memjournal.NewReader(shop.journal), Operator: operator}},
+		}).get(at).text()
+		require.NotContains(t, page, `value="force-ok"`)
+		require.Contains(t, page, "does not have the definition")
+		require.Contains(t, page, `value="force-rejected"`)
+	})
+}
+
 // A saga is found by its key, and the key stays in the form.
 func TestSagas_find(t *testing.T) {
 	t.Parallel()

@@ -70,14 +70,20 @@ func sagaVerbsFor(s *sagaRow) []verbChoice {
 	}
 }
 
-// stepVerbsFor are the verbs that fit a step of a stuck saga. The operator has the last word: it knows the plan.
-func stepVerbsFor(s *sagaRow, step *stepRow) []verbChoice {
+// canForceOK reports whether a person may give the output of a step, if the definition is known.
+func canForceOK(s *sagaRow, step *stepRow) bool {
+	return s.Status == journal.Stuck && s.FailedAt.IsZero() && step.State() != stateCompleted
+}
+
+// stepVerbsFor are the verbs that fit a step of a stuck saga. The operator has the last word: it knows the plan. defined:
+// it knows the saga's definition, too.
+func stepVerbsFor(s *sagaRow, step *stepRow, defined bool) []verbChoice {
 	if s.Status != journal.Stuck {
 		return nil
 	}
 	var fit []verbChoice
 	begun, state, back := step.Forward != nil, step.State(), !s.FailedAt.IsZero()
-	if !back && state != stateCompleted {
+	if defined && canForceOK(s, step) {
 		fit = append(fit, verbForceOK)
 	}
 	if back && begun && state != stateRejected && step.UndoState() != stateCompleted {

@@ -54,6 +54,11 @@ func byName(verbs ...verb) map[string]verb {
 	return m
 }
 
+// needsDecision reports whether a person decides what became of the key.
+func needsDecision(k *keyRow) bool {
+	return k.State == store.StateUnknown || k.State == store.StateQuarantined || k.Dead()
+}
+
 // keyListVerbs are the verbs that fit the keys of a list.
 func keyListVerbs(state string) []verbChoice {
 	switch state {
@@ -66,11 +71,13 @@ func keyListVerbs(state string) []verbChoice {
 	}
 }
 
-// keyVerbsFor are the verbs that fit one key.
-func keyVerbsFor(k *keyRow) []verbChoice {
+// keyVerbsFor are the verbs that fit one key. answers: the guard can store an answer that a person gives.
+func keyVerbsFor(k *keyRow, answers bool) []verbChoice {
 	switch {
-	case k.State == store.StateUnknown, k.State == store.StateQuarantined, k.Dead():
+	case needsDecision(k) && answers:
 		return []verbChoice{verbRunAgain, verbNeverHappened, verbHappened, verbAbandon, verbForget}
+	case needsDecision(k):
+		return []verbChoice{verbRunAgain, verbNeverHappened, verbAbandon, verbForget}
 	case k.State == store.StateInProgress:
 		return nil // its owner lives
 	default:

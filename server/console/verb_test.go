@@ -81,6 +81,28 @@ func TestVerbs_happenedStoresTheAnswer(t *testing.T) {
 	require.Contains(t, string(rec.Answer.Envelope), "application/json")
 }
 
+// Where the guard cannot seal as the service does, nobody can state an answer, and the page says why.
+func TestVerbs_noAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := newSite(t, console.Config{Stores: []console.Store{{
+		Name: "orders", Reader: f.Store.Reader(), Guard: f.guard, NoAnswers: "Only <the> service seals.",
+	}}})
+	page := s.get("/key?in=orders&id=" + f.ids["unknown"].String())
+	require.NotContains(t, page.Body.String(), `value="happened"`)
+	require.Contains(t, page.text(), "Only <the> service seals.")
+	require.NotContains(t, page.Body.String(), "<the>")
+	require.NotContains(t, s.get("/key?in=orders&id="+f.ids["completed"].String()).text(), "service seals")
+	form := oneKey(f, "unknown", "happened", s.token())
+	form.Set("status", "200")
+	for _, at := range []string{"/confirm", "/do"} {
+		a := s.post(at, form)
+		require.Equal(t, http.StatusBadRequest, a.Code)
+		require.Contains(t, a.text(), "Only <the> service seals.")
+	}
+	f.requireState(t, "unknown", store.StateUnknown)
+}
+
 // A confirmation names the consequence and the count, and changes nothing.
 func TestVerbs_confirmation(t *testing.T) {
 	t.Parallel()

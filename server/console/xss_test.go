@@ -117,6 +117,8 @@ func plantedConfig(f *fixture) console.Config {
 // nowhere is an operator that refuses each verb with planted text.
 type nowhere struct{ console.SagaOperator }
 
+func (nowhere) HasDefinition(journal.PlanHash) bool { return true }
+
 func (nowhere) ForceUndone(context.Context, journal.ID, string, journal.Audit) (journal.Record, error) {
 	return journal.Record{}, fmt.Errorf("%w: %s", saga.ErrConflict, planted)
 }

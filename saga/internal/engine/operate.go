@@ -43,6 +43,9 @@ func (o *Operator) WithKeep(keep time.Duration) *Operator {
 	return &other
 }
 
+// HasPlan reports whether the plan is that of a definition.
+func (o *Operator) HasPlan(plan journal.PlanHash) bool { return o.plans[plan] != nil }
+
 // List returns the sagas that match; see [journal.OperatorJournal].
 func (o *Operator) List(ctx context.Context, req journal.ListRequest) ([]journal.Record, error) {
 	return o.journal.List(ctx, req)

@@ -30,7 +30,9 @@ An address that other machines reach needs --password-file or --trust-header. Gi
 proxy, else the password can be read on the way. --read-only shows everything and changes nothing: the role
 fanonce_observer is enough for it, but for the steps of one saga. A request must name this server by --listen, by its address, or by --host.
 
-The decision "it happened, and this was the answer" is refused: only the service's own program can store an answer.
+The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all services here
+have no Codec, or have AcceptPlain: this program cannot seal an answer. "Force OK" of a saga's step is not offered: it
+needs the definition. A console that the service mounts has both.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`
 
 func newConsole(a *app) *cobra.Command {
@@ -57,6 +59,7 @@ func newConsole(a *app) *cobra.Command {
 	flags.StringVar(&f.actor, "actor", "", "who comes by the token, for the audit log; default $USER@HOST")
 	f.actor = a.whoami()
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing: everybody is an observer")
+	flags.BoolVar(&f.plain, "plain", false, "offer \"it happened\": all services here read answers in plain text")
 	flags.StringVar(&f.passwordFile, "password-file", "", "file whose first line is the password, of at least 12 bytes")
 	flags.StringVar(&f.trustHeader, "trust-header", "", "header in which a proxy names the user; see the danger above")
 	flags.StringArrayVar(&f.hosts, "host", nil, "a name by which browsers reach this server; repeat it for several")
@@ -77,7 +80,7 @@ func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) er
 	if err != nil {
 		return err
 	}
-	shown, err := a.show(ctx, sources, f.readOnly)
+	shown, err := a.show(ctx, sources, f)
 	if err != nil {
 		return err
 	}

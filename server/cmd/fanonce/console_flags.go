@@ -18,7 +18,7 @@ type consoleFlags struct {
 	stores, hosts             []string
 	passwordFile, trustHeader string
 	certificate, key          string
-	readOnly                  bool
+	readOnly, plain           bool
 }
 
 const (
@@ -34,6 +34,8 @@ func (f *consoleFlags) check() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("--listen %q is not HOST:PORT", f.listen)
+	case f.readOnly && f.plain:
+		return errors.New("--read-only or --plain, not both: --plain is for a change")
 	case f.passwordFile != "" && f.trustHeader != "":
 		return errors.New("--password-file or --trust-header, not both")
 	case f.trustHeader != "" && !headerName.MatchString(f.trustHeader):

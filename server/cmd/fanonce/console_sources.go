@@ -14,7 +14,6 @@ import (
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 // A showing is what a console shows, and what it must close.
@@ -22,6 +21,8 @@ type showing struct {
 	cfg    console.Config
 	names  []string // of what is shown
 	closes []func()
+
+	readOnly, plain bool // as of consoleFlags
 }
 
 func (s *showing) close() {
@@ -31,10 +32,10 @@ func (s *showing) close() {
 }
 
 // show opens the databases. It fails if one cannot be reached, or has no tables that this program can use.
-func (a *app) show(ctx context.Context, sources []source, readOnly bool) (*showing, error) {
-	s := &showing{}
+func (a *app) show(ctx context.Context, sources []source, f *consoleFlags) (*showing, error) {
+	s := &showing{readOnly: f.readOnly, plain: f.plain}
 	for _, src := range sources {
-		if err := a.showOne(ctx, s, src, readOnly); err != nil {
+		if err := a.showOne(ctx, s, src); err != nil {
 			s.close()
 			return nil, fmt.Errorf("%s: %w", printable(src.name), err)
 		}
@@ -42,7 +43,7 @@ func (a *app) show(ctx context.Context, sources []source, readOnly bool) (*showi
 	return s, nil
 }
 
-func (a *app) showOne(ctx context.Context, s *showing, src source, readOnly bool) error {
+func (a *app) showOne(ctx context.Context, s *showing, src source) error {
 	pool, err := a.open(ctx, src.url)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (a *app) showOne(ctx context.Context, s *showing, src source, readOnly bool
 		case !v.usable():
 			return fmt.Errorf("the tables of %s are %s: see fanonce doctor", c.name, v.state())
 		}
-		if err := a.showComponent(s, pool, src.name, c.name, readOnly); err != nil {
+		if err := a.showComponent(s, pool, src.name, c.name); err != nil {
 			return err
 		}
 	}
@@ -69,30 +70,33 @@ func (a *app) showOne(ctx context.Context, s *showing, src source, readOnly bool
 	return nil
 }
 
-func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string, readOnly bool) error {
+func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string) error {
 	switch component {
 	case "keys":
-		return a.showKeys(s, pool, name, readOnly)
+		return a.showKeys(s, pool, name)
 	case "sagas":
-		return a.showSagas(s, pool, name+" sagas", readOnly)
+		return a.showSagas(s, pool, name+" sagas")
 	default:
 		return a.showOutbox(s, pool, name+" outbox")
 	}
 }
 
-func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string, readOnly bool) error {
+func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string) error {
 	reader, err := pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 	if err != nil {
 		return err
 	}
 	shown := console.Store{Name: name, Reader: reader}
-	if !readOnly {
+	if !s.readOnly {
 		keys, err := pgstore.New(pool, pgstore.Config{Schema: a.schema})
 		if err != nil {
 			return err
 		}
 		s.closes = append(s.closes, keys.Close)
-		if shown.Guard, err = server.NewGuard(answerless{keys}, server.Unscoped, server.Config{StoreTimeout: a.timeout}); err != nil {
+		if !s.plain {
+			shown.NoAnswers = noAnswers
+		}
+		if shown.Guard, err = server.NewGuard(keys, server.Unscoped, server.Config{StoreTimeout: a.timeout}); err != nil {
 			return err
 		}
 	}
@@ -100,27 +104,17 @@ func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string, readOnly boo
 	return nil
 }
 
-// An answerless store takes no answers. Only the service's own program knows how it seals them. An answer that this
-// program stored in another form would be unreadable for ever.
-type answerless struct{ *pgstore.Store }
+// noAnswers is why nobody can state an answer. An answer in another form than the service's would be unreadable for ever.
+const noAnswers = "This program cannot seal an answer as the service may do. Use a console that the service mounts, or " +
+	"restart this one with --plain if the service's guards read answers in plain text."
 
-var errOfService = errors.New("only the service's own program can store an answer, which it may seal: use Guard.Resolve there")
-
-// Resolve implements [store.OperatorStore].
-func (s answerless) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
-	if req.To == store.StateCompleted {
-		return store.Record{}, false, fmt.Errorf("%w: %w", store.ErrArgument, errOfService)
-	}
-	return s.Store.Resolve(ctx, req)
-}
-
-func (a *app) showSagas(s *showing, pool *pgxpool.Pool, name string, readOnly bool) error {
+func (a *app) showSagas(s *showing, pool *pgxpool.Pool, name string) error {
 	reader, err := pgjournal.NewReader(pool, pgjournal.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
 	if err != nil {
 		return err
 	}
 	shown := console.Sagas{Name: name, Reader: reader}
-	if !readOnly {
+	if !s.readOnly {
 		j, err := pgjournal.New(pool, pgjournal.Config{Schema: a.schema})
 		if err != nil {
 			return err

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
 )
 
 // A lockedBuffer is written by a process and read by a test at the same time.
@@ -120,9 +122,19 @@ func TestConsole(t *testing.T) {
 	require.Contains(t, log[0].Reason, "the bank confirms")
 
 	// An answer that this program stored would be unreadable for a service that seals.
-	refused := ann.settle(name, ids[1], "happened", map[string]string{"status": "200", "body": "{}"})
-	require.Contains(t, refused.body, "only the service&#39;s own program can store an answer")
-	require.Equal(t, "unknown", parse[shownKey](t, on(t, url, "keys", "show", ids[1], "--json")).Key["state"], refused.body)
+	require.NotContains(t, pages, `value="happened"`)
+	require.Contains(t, pages, "restart this one with --plain")
+	form := ann.get("/key?in=" + name + "&id=" + ids[1]).form("/confirm")
+	for field, value := range map[string]string{"verb": "happened", "status": "200", "body": "{}", "reason": "r"} {
+		form.Set(field, value)
+	}
+	for _, path := range []string{"/confirm", "/do"} {
+		require.Contains(t, ann.post(path, form).requireStatus(http.StatusBadRequest).body, "Nothing was changed")
+	}
+	require.Equal(t, "unknown", parse[shownKey](t, on(t, url, "keys", "show", ids[1], "--json")).Key["state"])
+	// Nor does this program know the type of a step's output.
+	require.NotContains(t, pages, `value="force-ok"`)
+	require.Contains(t, pages, "does not have the definition of the saga")
 
 	require.Equal(t, 0, s.stop(t), s.stderr)
 	said := s.stderr.String()
@@ -131,6 +143,21 @@ func TestConsole(t *testing.T) {
 		require.NotContains(t, pages, text)
 		require.NotContains(t, said, text)
 	}
+}
+
+// With --plain a person states an answer, and the service's guard replays it.
+func TestConsole_plain(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	id := unknownKeys(t, url, "order-41")[0]
+	s := serveConsole(t, url, "--plain")
+	v := newVisitor(t, s.base)
+	v.get(strings.TrimPrefix(s.out.URL, s.base)).requireStatus(http.StatusOK)
+	v.settle(s.out.Stores[0], id, "happened", map[string]string{"status": "201", "body": `{"receipt":7}`})
+	require.Equal(t, 0, s.stop(t))
+	replay := charge(t, charges(t, url, server.Config{}), "order-41")
+	require.Equal(t, http.StatusCreated, replay.Code)
+	require.JSONEq(t, `{"receipt":7}`, replay.Body.String())
 }
 
 type shownKey struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -140,12 +142,38 @@ func refused(err error) error {
 	return err
 }
 
+const asHappened = "happened"
+
+var decisions = []string{"never-happened", "run-again", "abandoned", asHappened}
+
 var resolutions = map[string]server.Resolution{
 	"never-happened": server.NeverHappened(), "run-again": server.RunAgain(), "abandoned": server.Abandoned(),
 }
 
+// consequences are what follows from a decision for each key.
+var consequences = map[string]string{
+	"never-happened": "their next call runs again.", "run-again": "their next call runs again.",
+	"abandoned": "they never run again, although their effect may have happened.",
+	asHappened:  "its retries get that answer, in plain text, and it never runs again.",
+}
+
+// checkDecision refuses a decision that is none, or that lacks what it needs.
+func checkDecision(as string, v *keyVerb, h *happening, args []string) error {
+	switch {
+	case !slices.Contains(decisions, as):
+		return fmt.Errorf("--as %q is none of %s", as, strings.Join(decisions, ", "))
+	case as != asHappened && h.given():
+		return errors.New("--status, --body-file, --content-type and --plain are of --as happened")
+	case as != asHappened:
+		return nil
+	case v.all || len(args) > 1:
+		return errors.New("--as happened is of one key: name one ID")
+	}
+	return h.check()
+}
+
 func newKeysResolve(a *app) *cobra.Command {
-	v := &keyVerb{}
+	v, h := &keyVerb{}, &happening{}
 	var as string
 	cmd := &cobra.Command{
 		Use: "resolve ID...", Short: "Decide about unknown and quarantined keys",
@@ -155,20 +183,27 @@ func newKeysResolve(a *app) *cobra.Command {
   --as run-again       another run does no harm, whatever happened before: the next call runs
   --as abandoned       the key must never run again: retries get key-cancelled
 
-"It happened, and this was the answer" is for the service's own program (Guard.Resolve with Happened): only the
-service encodes and seals answers as it reads them.
+  --as happened        the effect happened once: retries get the answer of --status and --body-file for 24 hours
+
+--as happened is for one key, of any effect class. It needs --plain, by which you state that the service's guards have no
+Codec, or that they have AcceptPlain: this program cannot seal an answer. Under any other guard the retries would get
+record-unreadable. A key whose memo is sealed is refused. For a service that seals answers, use "It happened" in a
+console that the service mounts, or Guard.Resolve with Happened in its own program.
 
 A key that has changed since it was read, or that is not at --fence, is refused and not changed.`,
 		Example: "  fanonce keys resolve --as run-again --reason 'bank confirms: no charge' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b\n" +
-			"  fanonce keys resolve --as run-again --all --state quarantined --route charge --reason 'bug 12 is fixed' --dry-run",
+			"  fanonce keys resolve --as run-again --all --state quarantined --route charge --reason 'bug 12 is fixed' --dry-run\n" +
+			"  fanonce keys resolve --as happened --plain --status 201 --body-file receipt.json --reason 'bank has it' 6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, ok := resolutions[as]
-			if !ok {
-				return fmt.Errorf("--as %q is none of never-happened, run-again, abandoned", as)
+			if err := checkDecision(as, v, h, args); err != nil {
+				return err
 			}
-			consequence := "their next call runs again."
-			if as == "abandoned" {
-				consequence = "they never run again, although their effect may have happened."
+			r, consequence := resolutions[as], consequences[as]
+			if as == asHappened {
+				var err error
+				if r, err = h.resolution(a); err != nil {
+					return err
+				}
 			}
 			return v.run(cmd, a, args, keyAction{"resolve", consequence, needsDecision,
 				func(ctx context.Context, g *server.Guard, id store.ID, fence int64, by store.Audit) error {
@@ -178,10 +213,11 @@ A key that has changed since it was read, or that is not at --fence, is refused 
 	}
 	v.verb.flags(cmd, a)
 	v.keyFilter.flags(cmd, a)
+	h.flags(cmd)
 	cmd.ValidArgsFunction = a.completes(suggestKeys, 0)
-	cmd.Flags().StringVar(&as, "as", "", "the decision: never-happened, run-again or abandoned; required")
+	cmd.Flags().StringVar(&as, "as", "", "the decision: never-happened, run-again, abandoned or happened; required")
 	cmd.Flags().Int64Var(&v.fence, "fence", 0, "the fence of the record that the decision was made for; default: as it is now")
-	_ = cmd.RegisterFlagCompletionFunc("as", cobra.FixedCompletions([]string{"never-happened", "run-again", "abandoned"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(decisions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -17,14 +17,27 @@ func newSaga(a *app) *cobra.Command {
 		Use: "saga", Short: "List, show and move sagas",
 		Long: `List, show and move sagas. Neither keys nor inputs nor results are shown.
 
-The verbs here need no definition: they read the plan that the journal keeps. Only force-ok does: it is for a program of
-the service, with saga.NewOperator and its definitions.`,
+The verbs here need no definition: they read the plan that the journal keeps. There is no force-ok: it gives a step an
+output, and only the saga's definition knows the type of the output. An output of another type would leave a saga that no
+engine can go on with. Use "Force OK" in a console that the service mounts with its engine, or saga.NewOperator with the
+definition in a program of the service.`,
 	})
-	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a))
+	cmd.AddCommand(newSagaList(a), newSagaShow(a), newSagaAudit(a), newForceOK())
 	for _, x := range sagaVerbs {
 		cmd.AddCommand(newSagaVerb(a, x))
 	}
 	return cmd
+}
+
+// newForceOK tells people who know the verb where it is.
+func newForceOK() *cobra.Command {
+	return &cobra.Command{
+		Use: "force-ok ID", Short: "Say that a step took effect: in a console that the service mounts", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("force-ok needs the saga's definition, which this program does not have: use Force OK in a console " +
+				"that the service mounts with its engine, or saga.NewOperator with the definition; see fanonce saga --help")
+		},
+	}
 }
 
 func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal, error) {

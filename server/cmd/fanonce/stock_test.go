@@ -54,21 +54,35 @@ const (
 // unknownKeys leaves keys whose outcome nobody knows: an Opaque handler failed. It returns their IDs.
 func unknownKeys(tb testing.TB, url string, keys ...string) []string {
 	tb.Helper()
-	guard, err := server.NewGuard(newStore(tb, url), func(*http.Request) (string, error) { return tenant, nil }, server.Config{Namespace: namespace})
-	require.NoError(tb, err)
-	failing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	h, err := guard.Route(server.Route{Name: "charge", Effect: server.Opaque}, failing)
-	require.NoError(tb, err)
+	h := charges(tb, url, server.Config{})
 	var ids []string
 	for _, key := range keys {
-		r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/charges", strings.NewReader(secret))
-		r.Header.Set(wire.HeaderKey, key)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		require.Equal(tb, http.StatusInternalServerError, w.Code)
+		require.Equal(tb, http.StatusInternalServerError, charge(tb, h, key).Code)
 		ids = append(ids, store.NewID(tenant, namespace, childkey.MustParse(key)).String())
 	}
 	return ids
+}
+
+// charges is an Opaque route whose handler fails, behind a guard of that configuration.
+func charges(tb testing.TB, url string, cfg server.Config) http.Handler {
+	tb.Helper()
+	cfg.Namespace = namespace
+	guard, err := server.NewGuard(newStore(tb, url), func(*http.Request) (string, error) { return tenant, nil }, cfg)
+	require.NoError(tb, err)
+	failing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	memo := func(*http.Request, []byte) ([]byte, error) { return []byte("charge 7"), nil }
+	h, err := guard.Route(server.Route{Name: "charge", Effect: server.Opaque, Memo: memo}, failing)
+	require.NoError(tb, err)
+	return h
+}
+
+func charge(tb testing.TB, h http.Handler, key string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/charges", strings.NewReader(secret))
+	r.Header.Set(wire.HeaderKey, key)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }
 
 type none struct{}

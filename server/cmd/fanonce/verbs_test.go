@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -11,7 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/wire"
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgtest"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 // database makes a database with the tables of all components.
@@ -134,6 +139,33 @@ func TestSaga(t *testing.T) {
 	require.Len(t, parse[auditLog](t, on(t, url, "saga", "audit", "--json").requireCode(t, 0)).Audit, 2)
 	on(t, url, "saga", "show", "6f1ed002-ab55-8a2c-9a51-0c6d5e4f3a2b").requireCode(t, 1)
 	require.Contains(t, on(t, url, "saga", "show", ids[1]).requireCode(t, 0).stdout, "abandoned")
+}
+
+// A person states an answer, and the service's own guard replays it. A key of a guard that seals is refused.
+func TestKeysResolve_happened(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	id := unknownKeys(t, url, "k-1")[0]
+	happened := func(id, body string) call {
+		return call{database: url, stdin: body, args: []string{
+			"keys", "resolve", "--as", "happened", "--plain", "--status", "201", "--body-file", "-", "--reason", "the bank has it", "--yes", id,
+		}}
+	}
+	happened(id, `{"receipt":7}`).run(t).requireCode(t, 0)
+	w := charge(t, charges(t, url, server.Config{}), "k-1")
+	require.Equal(t, http.StatusCreated, w.Code)
+	require.Equal(t, "true", w.Header().Get(wire.HeaderReplayed))
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.JSONEq(t, `{"receipt":7}`, w.Body.String())
+	happened(id, "").run(t).requireCode(t, 1) // it is settled
+
+	codec, err := server.NewAESGCM(server.AESKey{ID: "a", Secret: make(server.Secret, server.AESKeyBytes)})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusInternalServerError, charge(t, charges(t, url, server.Config{Codec: codec}), "k-2").Code)
+	sealed := store.NewID(tenant, namespace, childkey.MustParse("k-2")).String()
+	r := happened(sealed, "paid").run(t).requireCode(t, 1)
+	require.Contains(t, r.stdout, "has a sealed memo")
+	require.Contains(t, on(t, url, "keys", "show", sealed).stdout, "unknown")
 }
 
 // A list has sagas of any status, pages through them by keyset, and says how to make the index that it needs.

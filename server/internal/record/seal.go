@@ -152,6 +152,12 @@ func (s *Sealer) SealMemo(id store.ID, token store.Token, memo []byte) ([]byte, 
 	return s.seal(memoSeal(id, token), append([]byte{formPlain}, memo...))
 }
 
+// Foreign reports whether s lacks the codec that sealed the record's memo. The Sealer with that codec may refuse what s
+// stores in plain text.
+func (s *Sealer) Foreign(rec *store.Record) bool {
+	return s.Codec == nil && len(rec.Memo) > 0 && rec.Memo[0] == formSealed
+}
+
 // OpenMemo is the inverse of [Sealer.SealMemo]. It fails if the record's last owner is not the memo's owner: a person
 // or an undo took the key from that owner.
 func (s *Sealer) OpenMemo(rec *store.Record) ([]byte, error) {
