@@ -26,7 +26,7 @@ const (
 // Line returns a line chart with the highest value, zero and the ends as labels. Its class is "draw line".
 func Line(s Series) template.HTML {
 	var w writer
-	w.root("draw line", num(lineWidth), num(lineHeight), s.Title, s.describe(), false)
+	w.fixed("draw line", lineWidth, lineHeight, s.Title, s.describe(), false)
 	_, high, _, known := s.facts()
 	const left, top, bottom = 2, 16, lineHeight - 18
 	w.empty("line", "class", "tick", "x1", num(left), "x2", num(lineWidth-left), "y1", num(bottom), "y2", num(bottom))
@@ -45,7 +45,7 @@ func Line(s Series) template.HTML {
 // Spark returns a small line without labels, for a place beside a number. Its class is "draw spark".
 func Spark(s Series) template.HTML {
 	var w writer
-	w.root("draw spark", num(sparkWidth), num(sparkHeight), s.Title, s.describe(), false)
+	w.fixed("draw spark", sparkWidth, sparkHeight, s.Title, s.describe(), false)
 	s.path(&w, 2, 2, sparkWidth-2, sparkHeight-2)
 	return w.done()
 }
@@ -151,7 +151,7 @@ func Columns(title string, columns []Column) template.HTML {
 		description = "no values yet"
 	}
 	var w writer
-	w.root("draw columns", "100%", num(max(columnRow*len(columns), columnRow)), title, description, links)
+	w.fluid("draw columns", max(columnRow*len(columns), columnRow), title, description, links)
 	if len(columns) == 0 {
 		w.text("text", description, "class", "axis", "x", "0", "y", "15")
 	}

@@ -43,8 +43,9 @@ const (
 	laneWidth  = 10 // of an edge that passes a row
 	gapX, gapY = 12, 36
 	margin     = 2
-	nameRunes  = 21 // that fit a line of a box
-	perRow     = 2  // boxes
+	nameRunes  = 21  // that fit a line of a box
+	perRow     = 2   // boxes
+	mostScaled = 480 // width of the widest picture that is still readable on a phone
 )
 
 // NewGraph places the steps, which are usually in the order of the plan. A row has at most two boxes. It accepts any steps: of two
@@ -60,7 +61,8 @@ func NewGraph(title string, steps []Step) Graph {
 	return g
 }
 
-// SVG returns the picture. Each box has the class "step", and one of its state, such as "state-completed"; "pivot" is the
+// SVG returns the picture. A picture that would be too small to read on a phone has the class "wide": it should scroll
+// instead. Each box has the class "step", and one of its state, such as "state-completed"; "pivot" is the
 // class of a pivot.
 func (g Graph) SVG() template.HTML {
 	links := false
@@ -68,7 +70,11 @@ func (g Graph) SVG() template.HTML {
 		links = links || b.Href != ""
 	}
 	var w writer
-	w.root("draw graph", num(g.Width), num(g.Height), g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
+	classes := "draw graph"
+	if g.Width > mostScaled {
+		classes += " wide"
+	}
+	w.fixed(classes, g.Width, g.Height, g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
 	for _, e := range g.Edges {
 		if e.X1 == e.X2 {
 			w.empty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dV%d", e.X1, e.Y1, e.Y2))

@@ -46,6 +46,9 @@ func valid(t *testing.T, picture template.HTML) (elements map[string]int) {
 			continue
 		}
 		elements[start.Name.Local]++
+		if start.Name.Local == "svg" {
+			scales(t, start)
+		}
 		require.Contains(t, []string{"svg", "g", "a", "title", "rect", "text", "path", "line"}, start.Name.Local)
 		for _, a := range start.Attr {
 			require.NotEqual(t, "style", a.Name.Local)
@@ -61,6 +64,20 @@ func valid(t *testing.T, picture template.HTML) (elements map[string]int) {
 	}
 	require.Equal(t, 1, elements["svg"])
 	return elements
+}
+
+// scales fails if a narrow place would cut off a part of the picture: one in pixels has a viewBox of its whole size.
+func scales(t *testing.T, svg xml.StartElement) {
+	t.Helper()
+	attrs := map[string]string{}
+	for _, a := range svg.Attr {
+		attrs[a.Name.Local] = a.Value
+	}
+	if attrs["width"] == "100%" {
+		require.Empty(t, attrs["viewBox"])
+		return
+	}
+	require.Equal(t, "0 0 "+attrs["width"]+" "+attrs["height"], attrs["viewBox"])
 }
 
 const planted = `"><script>alert(1)</script>'&` + "\x00\xff\u200b"

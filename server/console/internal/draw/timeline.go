@@ -39,7 +39,7 @@ func (t Timeline) SVG() template.HTML {
 		links = links || b.Href != ""
 	}
 	var w writer
-	w.root("draw timeline", "100%", num(axisRow+barRow*len(t.Bars)), t.Title,
+	w.fluid("draw timeline", axisRow+barRow*len(t.Bars), t.Title,
 		fmt.Sprintf("%d lines in %s", len(t.Bars), round(to.Sub(from))), links)
 	if !from.IsZero() {
 		t.axis(&w, to.Sub(from))

@@ -41,8 +41,19 @@ func (w *writer) text(name, text string, attributes ...string) {
 	w.close(name)
 }
 
-// root begins the picture. Links are hidden by the role "img", so a picture with links is a group.
-func (w *writer) root(class, width, height, title, description string, links bool) {
+// fixed begins a picture whose places are pixels. A narrower place shows the whole picture smaller, by its viewBox.
+func (w *writer) fixed(class string, width, height int, title, description string, links bool) {
+	w.root(class, num(width), num(height), "0 0 "+num(width)+" "+num(height), title, description, links)
+}
+
+// fluid begins a picture whose places are parts of its width. It is as wide as its place, and its text stays as large. A
+// viewBox would make the text smaller.
+func (w *writer) fluid(class string, height int, title, description string, links bool) {
+	w.root(class, "100%", num(height), "", title, description, links)
+}
+
+// root begins a picture. Links are hidden by the role "img", so a picture with links is a group.
+func (w *writer) root(class, width, height, viewBox, title, description string, links bool) {
 	role := "img"
 	if links {
 		role = "group"
@@ -51,7 +62,8 @@ func (w *writer) root(class, width, height, title, description string, links boo
 	if description != "" {
 		label += ": " + description
 	}
-	w.open("svg", "xmlns", "http://www.w3.org/2000/svg", "class", class, "width", width, "height", height, "role", role, "aria-label", label)
+	w.open("svg", "xmlns", "http://www.w3.org/2000/svg", "class", class, "width", width, "height", height, "viewBox", viewBox,
+		"role", role, "aria-label", label)
 	w.WriteString("\n")
 }
 
