@@ -19,4 +19,5 @@ type Stats struct {
 	// before their WakeAt.
 	Asleep           int64
 	OldestUnfinished time.Duration // since CreatedAt; 0 if there is none
+	OldestStuck      time.Duration // since CreatedAt of the oldest Stuck saga; 0 if there is none
 }

@@ -194,6 +194,9 @@ func (j *Journal) Stats(ctx context.Context) (journal.Stats, error) {
 		if !r.Status.Final() {
 			st.OldestUnfinished = max(st.OldestUnfinished, now.Sub(r.CreatedAt))
 		}
+		if r.Status == journal.Stuck {
+			st.OldestStuck = max(st.OldestStuck, now.Sub(r.CreatedAt))
+		}
 		switch {
 		case !j.unowned(r, now):
 		case now.Before(r.WakeAt):

@@ -69,4 +69,7 @@ func (c count) addTo(stats *journal.Stats) {
 	const day, days = 24 * time.Hour, 100_000 // more than a Duration has are damage
 	age := time.Duration(c.oldest.Microseconds)*time.Microsecond + min(time.Duration(c.oldest.Days), days)*day
 	stats.OldestUnfinished = max(stats.OldestUnfinished, age)
+	if status == journal.Stuck {
+		stats.OldestStuck = age
+	}
 }

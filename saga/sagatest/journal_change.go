@@ -198,6 +198,7 @@ var listRules = []rule{
 	{"list: what matches, without what is large", listMatches},
 	{"list: pages miss nothing and repeat nothing", listPages},
 	{"stats: they count", statsCount},
+	{"stats: the age of the oldest stuck saga", statsTellTheOldestStuck},
 }
 
 // list returns the IDs of the sagas that match.
@@ -294,6 +295,35 @@ func statsCount(c *check) {
 	st, err = c.journal.Stats(c.Context())
 	c.must("Stats", err)
 	want(c, "unowned sagas, with one for nobody", st.UnownedOf[unowned.Plan], 2)
+}
+
+func statsTellTheOldestStuck(c *check) {
+	c.started()
+	st := c.statsWhen("some age of a saga that is not stuck", func(st journal.Stats) bool { return st.OldestUnfinished > time.Millisecond })
+	want(c, "age of the oldest stuck saga, of none", st.OldestStuck, 0)
+	first := stuck(c)
+	c.statsWhen("some age of a stuck saga", func(st journal.Stats) bool { return st.OldestStuck > time.Millisecond })
+	stuck(c)
+	r := c.read(first.ID)
+	age := r.Now.Sub(r.CreatedAt)
+	st = c.statsWhen("an age", func(journal.Stats) bool { return true })
+	if st.OldestStuck >= st.OldestUnfinished {
+		c.Fatalf("OldestStuck = %v, want less than OldestUnfinished, which is %v", st.OldestStuck, st.OldestUnfinished)
+	}
+	if st.OldestStuck < age {
+		c.Fatalf("OldestStuck = %v, want the age of the first stuck saga, at least %v", st.OldestStuck, age)
+	}
+}
+
+// statsWhen returns the first stats that are as wanted.
+func (c *check) statsWhen(what string, wanted func(journal.Stats) bool) (st journal.Stats) {
+	c.eventually(what, func() (ok bool) {
+		var err error
+		st, err = c.journal.Stats(c.Context())
+		c.must("Stats", err)
+		return wanted(st)
+	})
+	return st
 }
 
 var sweepRules = []rule{

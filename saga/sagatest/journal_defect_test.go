@@ -433,6 +433,13 @@ var defects = []defect{
 			return st, err
 		}
 	}, []string{"stats: they count"}},
+	{"takes the oldest unfinished saga for a stuck one", func(m *mutant) {
+		m.stats = func(ctx context.Context) (journal.Stats, error) {
+			st, err := m.Journal.Stats(ctx)
+			st.OldestStuck = st.OldestUnfinished
+			return st, err
+		}
+	}, []string{"stats: the age of the oldest stuck saga"}},
 	{"keeps the engine of a deferred saga", func(m *mutant) {
 		m.append = func(ctx context.Context, o journal.Owner, w journal.Write) error {
 			w.Defer = nil

@@ -107,7 +107,11 @@ func statsAreTheJournals(c *check) {
 	if got.OldestUnfinished <= 0 && of.OldestUnfinished > 0 {
 		c.Fatalf("OldestUnfinished = %v, want about %v", got.OldestUnfinished, of.OldestUnfinished)
 	}
+	if got.OldestStuck <= 0 && of.OldestStuck > 0 {
+		c.Fatalf("OldestStuck = %v, want about %v", got.OldestStuck, of.OldestStuck)
+	}
 	got.OldestUnfinished, of.OldestUnfinished = 0, 0
+	got.OldestStuck, of.OldestStuck = 0, 0
 	want(c, "Stats", fmt.Sprint(got), fmt.Sprint(of))
 	want(c, "stuck sagas", got.ByStatus[journal.Stuck], 1)
 }

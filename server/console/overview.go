@@ -166,7 +166,7 @@ func (c *Console) tiles(d *overviewData) []tile {
 		p := &d.Sagas[i]
 		n := p.Stats.ByStatus[journal.Stuck]
 		link := c.cfg.Prefix + "/sagas?" + url.Values{"in": {p.Name}, "status": {journal.Stuck.String()}}.Encode()
-		stuck.add(tilePart{Source: p.Name, Link: link, Count: n, AtLeast: n >= journal.StatsLimit, Failure: p.Failure})
+		stuck.add(tilePart{Source: p.Name, Link: link, Count: n, AtLeast: n >= journal.StatsLimit, Oldest: p.Stats.OldestStuck, Failure: p.Failure})
 	}
 	for i := range d.Outboxes {
 		p := &d.Outboxes[i]

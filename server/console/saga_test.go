@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +142,11 @@ func TestSagas_pages(t *testing.T) {
 		}
 		require.NotContains(t, s.get("/sagas?stuckon=inventory.reserve").Body.String(), stuck.String())
 		require.NotContains(t, s.get("/sagas?name=other").Body.String(), stuck.String())
+
+		time.Sleep(5 * time.Minute)
+		_, tile, _ := strings.Cut(s.get("/").text(), `data-kind="stuck"`)
+		tile, _, _ = strings.Cut(tile, "</ul>")
+		require.Equal(t, 2, strings.Count(tile, "5 min"), "the age of the oldest: %s", tile)
 	})
 }
 
