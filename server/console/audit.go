@@ -2,8 +2,9 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,19 +16,26 @@ import (
 type auditData struct {
 	Source  string
 	Sources []string
-	Actor   string
+	Verbs   []string // that the source can have
+	Filter  auditFilter
 	Lines   []auditLine
 	First   bool
 	Next    string
+	// Until is where a search ended that found too few lines in its time; zero: it did not.
+	Until   time.Time
 	Failure string
 }
 
 func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	d := auditData{Source: q.Get("in"), Actor: q.Get("actor"), First: q.Get("page") == ""}
+	d := auditData{Source: q.Get("in"), First: q.Get("page") == ""}
 	before, err := strconv.ParseInt(q.Get("page"), 10, 64)
-	if !d.First && (err != nil || before < 1) || !oneLine(d.Actor, store.MaxActorBytes) {
+	if !d.First && (err != nil || before < 1) {
 		c.fail(w, r, http.StatusBadRequest, "The address of this page is damaged: begin at the first page.")
+		return
+	}
+	if d.Filter, err = parseAuditFilter(q); err != nil {
+		c.fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	for i := range c.cfg.Stores {
@@ -39,33 +47,38 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	if d.Source == "" {
 		d.Source = d.Sources[0]
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
-	defer cancel()
-	var found bool
-	if d.Lines, found, err = c.auditOf(ctx, d.Source, d.Actor, before); !found {
+	read, verbs := c.auditSource(d.Source, d.Filter.Actor)
+	if read == nil {
 		c.fail(w, r, http.StatusNotFound, "The console has no such source.")
 		return
 	}
-	d.Failure = explain(err)
-	if n := len(d.Lines); n == pageRows && d.Lines[n-1].Number > 0 {
-		d.Next = c.cfg.Prefix + "/audit?" + url.Values{
-			"in": {d.Source}, "actor": {d.Actor}, "page": {strconv.FormatInt(d.Lines[n-1].Number, 10)},
-		}.Encode()
+	d.Verbs = verbs
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	found, err := d.Filter.search(ctx, read, before)
+	d.Lines, d.Until, d.Failure = found.lines, found.until, explain(err)
+	if found.next > 0 {
+		d.Next = c.cfg.Prefix + "/audit?" + with(d.Filter.values(), "in", d.Source, "page", strconv.FormatInt(found.next, 10))
 	}
 	c.render(w, r, http.StatusOK, "audit", page{Title: "Audit", Nav: "audit", Live: true, Data: &d})
 }
 
-// auditOf reads one page of the audit log of a store or a journal. found is false if there is no such source.
-func (c *Console) auditOf(ctx context.Context, source, actor string, before int64) (lines []auditLine, found bool, err error) {
+// auditSource returns how the audit log of a store or a journal is read, and the verbs that it can have. It returns nil if
+// there is no such source.
+func (c *Console) auditSource(source, actor string) (auditReader, []string) {
 	if s, ok := c.store(source); ok {
-		entries, err := s.Reader.AuditPage(ctx, store.AuditRequest{Actor: actor, Before: before, Limit: pageRows})
-		return c.keyAudit(source, entries), true, err
+		return func(ctx context.Context, before int64, limit int) ([]auditLine, error) {
+			entries, err := s.Reader.AuditPage(ctx, store.AuditRequest{Actor: actor, Before: before, Limit: limit})
+			return c.keyAudit(source, entries), err
+		}, []string{string(store.VerbResolve), string(store.VerbForget)}
 	}
 	if s, ok := c.journal(source); ok {
-		entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{Actor: actor, Before: before, Limit: pageRows})
-		return c.sagaAudit(source, entries), true, err
+		return func(ctx context.Context, before int64, limit int) ([]auditLine, error) {
+			entries, err := s.Reader.AuditPage(ctx, journal.AuditRequest{Actor: actor, Before: before, Limit: limit})
+			return c.sagaAudit(source, entries), err
+		}, slices.Sorted(maps.Keys(sagaVerbs))
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // sagaAudit is the audit log of a journal, as a page shows it.

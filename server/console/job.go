@@ -61,7 +61,7 @@ func parseJob(form url.Values) (*job, error) {
 		Reason: strings.TrimSpace(form.Get("reason")), Step: form.Get("step"), Output: form.Get("output"),
 		Status: form.Get("status"), Body: form.Get("body"), Batch: form.Get("batch"), Cursor: form.Get("cursor"),
 	}
-	if j.Kind != kindKey && j.Kind != kindSaga || len(j.Batch) > 16 || len(j.Cursor) > 100 {
+	if j.Kind != kindKey && j.Kind != kindSaga || len(j.Batch) > maxBatchBytes || len(j.Cursor) > 100 {
 		return nil, badInput("The form is damaged. Nothing was changed.")
 	}
 	if err := j.parseTargets(form); err != nil {
@@ -174,8 +174,13 @@ func (j *job) audited() string {
 	if j.Batch == "" {
 		return j.Reason
 	}
-	return "[batch " + j.Batch + "] " + j.Reason
+	return batchMark(j.Batch) + j.Reason
 }
+
+const maxBatchBytes = 16
+
+// batchMark is how the reasons of a batch begin.
+func batchMark(batch string) string { return "[batch " + batch + "] " }
 
 // newBatch returns a name for a batch.
 func newBatch() string {

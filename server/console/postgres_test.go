@@ -95,6 +95,9 @@ func TestConsole_postgres(t *testing.T) {
 		result = s.post("/do", result.form("/do"))
 	}
 	require.Contains(t, result.text(), "ended")
+	batch := s.get(result.link("/audit?in=")).text()
+	require.Contains(t, batch, "[batch "+done.Get("batch")+"] the bank has no charge")
+	require.Contains(t, batch, "Next page")
 	left, err := s.reader.Attention(context.Background())
 	require.NoError(t, err)
 	require.Zero(t, left.Unknown)

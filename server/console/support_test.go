@@ -125,6 +125,15 @@ func (a answer) form(action string) url.Values {
 	return nil
 }
 
+// link returns where the first link to an address of that beginning leads, below the prefix.
+func (a answer) link(beginning string) string {
+	a.site.tb.Helper()
+	_, rest, ok := strings.Cut(a.Body.String(), `href="`+prefix+html.EscapeString(beginning))
+	require.True(a.site.tb, ok, "the page has no link to %s: %s", beginning, a.Body)
+	rest, _, _ = strings.Cut(rest, `"`)
+	return html.UnescapeString(beginning + rest)
+}
+
 // token is a valid token of the user.
 func (s *site) token() string { return s.get("/help").form("/find").Get("token") }
 

@@ -205,11 +205,14 @@ func TestVerbs_readOnly(t *testing.T) {
 }
 
 // many makes further unknown keys.
-func (f *fixture) many(tb testing.TB, n int) {
+func (f *fixture) many(tb testing.TB, n int) []store.ID {
 	tb.Helper()
-	for i := range n {
-		f.make(tb, store.ID{0: 0xb0, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i), 15: 1}, "unknown")
+	ids := make([]store.ID, n)
+	for i := range ids {
+		ids[i] = store.ID{0: 0xb0, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i), 15: 1}
+		f.make(tb, ids[i], "unknown")
 	}
+	return ids
 }
 
 // The rows that a person selects are changed, and no others.
