@@ -63,8 +63,8 @@ func (c *Console) audit(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "audit", page{Title: "Audit", Nav: "audit", Live: true, Data: &d})
 }
 
-// auditSource returns how the audit log of a store or a journal is read, and the verbs that it can have. It returns nil if
-// there is no such source.
+// auditSource returns how the audit log of a store or a journal is read, and the verbs that it can have. For the name of
+// neither it returns nil.
 func (c *Console) auditSource(source, actor string) (auditReader, []string) {
 	if s, ok := c.store(source); ok {
 		return func(ctx context.Context, before int64, limit int) ([]auditLine, error) {

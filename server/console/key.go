@@ -17,16 +17,18 @@ const auditRows = 50
 
 // keyData is the page of one key. No part of a body or a memo is in it.
 type keyData struct {
-	Source   string
-	ID       string
-	Row      *keyRow // nil: there is no record
-	Timeline []moment
-	Audit    []auditLine
-	Recorded bool // the events of a process are in the timeline
-	Replays  int
-	Failure  string
-	Verbs    []verbChoice
-	NoVerb   string // why a verb that fits is not among Verbs; "": none is missing
+	Source string
+	ID     string
+	Row    *keyRow // nil: there is no record
+	// Forgotten is the line of the audit log by which a person deleted the record; nil: nobody did.
+	Forgotten *auditLine
+	Timeline  []moment
+	Audit     []auditLine
+	Recorded  bool // the events of a process are in the timeline
+	Replays   int
+	Failure   string
+	Verbs     []verbChoice
+	NoVerb    string // why a verb that fits is not among Verbs; "": none is missing
 }
 
 // A moment is one line of a timeline.
@@ -63,6 +65,9 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 		d.Failure = cmp.Or(d.Failure, explain(err))
 	}
 	d.Audit = c.keyAudit(s.Name, entries)
+	if status == http.StatusNotFound && len(entries) > 0 && entries[0].Verb == store.VerbForget {
+		status, d.Forgotten = http.StatusOK, &d.Audit[0] // a person who has just done it sees that it is done
+	}
 	d.Timeline = timelineOf(d.Row, s.Recorder.events(id), entries)
 	if d.Row != nil && s.Guard != nil && userOf(r).Role == Operator {
 		d.Verbs = keyVerbsFor(d.Row, s.NoAnswers == "")

@@ -59,6 +59,11 @@ func TestVerbs_keys(t *testing.T) {
 			s := f.site(t)
 			page := s.settle(f, tt.name, tt.verb, tt.values).follow()
 			f.requireState(t, tt.name, tt.want)
+			require.Equal(t, http.StatusOK, page.Code)
+			if tt.verb == "forget" {
+				require.Regexp(t, `This key is forgotten: ada .* as line \d+, with the reason “the bank confirms”`, page.text())
+				require.Equal(t, http.StatusOK, s.get(page.link("/keys?in=")).Code)
+			}
 			require.Contains(t, page.Body.String(), "the bank confirms")
 			entries, err := f.AuditLog(context.Background(), f.ids[tt.name], 10)
 			require.NoError(t, err)
