@@ -2,10 +2,13 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,12 +61,13 @@ func inBubble(t *testing.T, play func(t *testing.T)) {
 	synctest.Test(t, play)
 }
 
-func newShop(tb testing.TB) *shop {
+// newShop opens a shop with its checkout, and further definitions.
+func newShop(tb testing.TB, further ...saga.AnyDefinition) *shop {
 	tb.Helper()
 	s := &shop{journal: memjournal.New(), services: sagatest.NewServices()}
 	client, err := s.services.Client("inventory", "payment", "shipping")
 	require.NoError(tb, err)
-	s.engine, err = saga.Open(context.Background(), s.journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{checkout}})
+	s.engine, err = saga.Open(context.Background(), s.journal, saga.Config{Client: client, Definitions: append(further, checkout)})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
 	return s
@@ -194,6 +198,67 @@ func TestVerbs_sagas(t *testing.T) {
 				require.Len(t, entries, 1)
 				require.Equal(t, "ada", entries[0].Actor)
 				require.Equal(t, tt.step, entries[0].Step)
+			})
+		})
+	}
+}
+
+// A transfer is a saga whose last step waits for an hour after a failure.
+type transfer struct {
+	bankIsUp, stockIsFree atomic.Bool
+}
+
+func (tr *transfer) definition() *saga.Definition[order, nothing] {
+	return saga.MustDefine("transfer", 1, func(b *saga.Builder[order, nothing]) {
+		b.Timeout(100 * time.Hour)
+		held := saga.StepFunc(b, "stock.hold", b.Input(), func(context.Context, saga.Call[order]) (order, error) { return order{}, nil }).
+			UndoFunc("stock.free", func(context.Context, saga.UndoCall[order, order]) error {
+				tr.stockIsFree.Store(true)
+				return nil
+			})
+		sent := saga.StepFunc(b, "bank.transfer", held.Output(), func(context.Context, saga.Call[order]) (nothing, error) {
+			if !tr.bankIsUp.Load() {
+				return nothing{}, errors.New("no connection")
+			}
+			return nothing{}, nil
+		}).UndoFunc("bank.recall", func(context.Context, saga.UndoCall[order, nothing]) error { return nil }).
+			Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: 2 * time.Hour, Cap: 2 * time.Hour}}) // half of it is random
+		saga.Return(b, sent.Output())
+	})
+}
+
+// A running saga is cancelled, or retried at once, long before its backoff is over.
+func TestVerbs_runningSaga(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		verb string
+		want journal.Status
+	}{{"cancel", journal.Compensated}, {"retry-now", journal.Completed}} {
+		t.Run(tt.verb, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				tr := &transfer{}
+				definition := tr.definition()
+				shop := newShop(t, definition)
+				key := childkey.MustParse("order-1")
+				var run sync.WaitGroup
+				defer run.Wait()
+				run.Go(func() { _, _ = definition.Run(context.Background(), shop.engine, key, order{}) })
+				time.Sleep(10 * time.Second)
+				id := journal.IDOf("", "transfer", key)
+				s := shop.site(t)
+				require.Contains(t, s.get("/saga?in=shop&id="+id.String()).text(), "next attempt")
+				tr.bankIsUp.Store(true)
+				begin := time.Now()
+				page := s.sagaVerb(id, tt.verb, "", "").follow()
+				require.Contains(t, page.text(), "done by hand, ticket 78")
+				shop.requireStatus(t, id, tt.want)
+				require.Less(t, time.Since(begin), 5*time.Minute)
+				require.Equal(t, tt.verb == "cancel", tr.stockIsFree.Load())
+				entries, err := shop.engine.AuditLog(context.Background(), id, 10)
+				require.NoError(t, err)
+				require.Len(t, entries, 1)
+				require.Equal(t, tt.verb, string(entries[0].Verb))
 			})
 		})
 	}
