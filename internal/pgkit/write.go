@@ -155,9 +155,13 @@ func Unsent(err error) error { return &nothingChanged{err} }
 //
 // body gets a ctx that does not end, and must not commit.
 func Tx[T any](ctx context.Context, w *Writer, body func(context.Context, pgx.Tx) (T, error)) (T, error) {
+	return txWith(ctx, w, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, body)
+}
+
+func txWith[T any](ctx context.Context, w *Writer, options pgx.TxOptions, body func(context.Context, pgx.Tx) (T, error)) (T, error) {
 	return Do(ctx, w, func(ctx context.Context, conn *pgx.Conn) (T, error) {
 		var none T
-		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		tx, err := conn.BeginTx(ctx, options)
 		if err != nil {
 			return none, &nothingChanged{err}
 		}

@@ -74,8 +74,11 @@ func after(t time.Time) pgtype.Timestamptz {
 	return timestamp(t)
 }
 
+// changeTime is how long the server works for a change at most, beside the wait for a lock.
+const changeTime = 10 * time.Second
+
 // Change implements [journal.OperatorJournal]. A change and its line in the audit log take one
-// statement.
+// statement. The server itself ends it 10 s after Config.LockTimeout, or earlier if ctx ends earlier.
 func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record, bool, error) {
 	if err := checkChange(c); err != nil {
 		return journal.Record{}, false, err
@@ -89,8 +92,13 @@ func (j *Journal) Change(ctx context.Context, c journal.Change) (journal.Record,
 		ok bool
 	}
 	got, err := pgkit.RetryConflict(ctx, func() (changed, error) {
-		s, ok, err := pgkit.Row(ctx, j.db.Writer, st, j.sealer.scanStored)
-		return changed{s, ok}, err
+		limit := pgkit.StatementLimit(ctx, j.cfg.LockTimeout+changeTime)
+		settings := j.query.changeSettings.Bind(pgx.NamedArgs{"statement_timeout": pgkit.Milliseconds(limit)})
+		found, err := pgkit.RowsUnder(ctx, j.db.Writer, settings, st, j.sealer.scanStored)
+		if err != nil || len(found) == 0 {
+			return changed{}, pgkit.TooSlow(err, limit)
+		}
+		return changed{found[0], true}, nil
 	})
 	switch {
 	case err != nil:

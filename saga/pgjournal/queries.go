@@ -20,7 +20,7 @@ type queries struct {
 	read, confirm, results, entries   pgkit.Query
 	byIndex, claimable, claim         pgkit.Query
 	list, stats                       pgkit.Query
-	change, wake                      pgkit.Query
+	change, wake, changeSettings      pgkit.Query
 	auditLog, pruneAudit              pgkit.Query
 	sweep, sweepEngines               pgkit.Query
 	enroll, owners, endLeases         pgkit.Query // for distributed tables alone
@@ -67,29 +67,30 @@ func (c Config) queries() (*queries, error) {
 // files are the statements that are one file each.
 func (q *queries) files() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
-		"plan":           &q.plan,
-		"read_plan":      &q.readPlan,
-		"heartbeat":      &q.heartbeat,
-		"leave":          &q.leave,
-		"started":        &q.started,
-		"append_results": &q.appendResults,
-		"compact":        &q.compact,
-		"defer":          &q.deferSaga,
-		"flush":          &q.flush,
-		"read":           &q.read,
-		"confirm":        &q.confirm,
-		"results":        &q.results,
-		"entries":        &q.entries,
-		"by_index":       &q.byIndex,
-		"claimable":      &q.claimable,
-		"claim":          &q.claim,
-		"list":           &q.list,
-		"stats":          &q.stats,
-		"change":         &q.change,
-		"wake":           &q.wake,
-		"audit_log":      &q.auditLog,
-		"prune_audit":    &q.pruneAudit,
-		"sweep":          &q.sweep,
-		"sweep_engines":  &q.sweepEngines,
+		"plan":            &q.plan,
+		"read_plan":       &q.readPlan,
+		"heartbeat":       &q.heartbeat,
+		"leave":           &q.leave,
+		"started":         &q.started,
+		"append_results":  &q.appendResults,
+		"compact":         &q.compact,
+		"defer":           &q.deferSaga,
+		"flush":           &q.flush,
+		"read":            &q.read,
+		"confirm":         &q.confirm,
+		"results":         &q.results,
+		"entries":         &q.entries,
+		"by_index":        &q.byIndex,
+		"claimable":       &q.claimable,
+		"claim":           &q.claim,
+		"list":            &q.list,
+		"stats":           &q.stats,
+		"change":          &q.change,
+		"change_settings": &q.changeSettings,
+		"wake":            &q.wake,
+		"audit_log":       &q.auditLog,
+		"prune_audit":     &q.pruneAudit,
+		"sweep":           &q.sweep,
+		"sweep_engines":   &q.sweepEngines,
 	}
 }

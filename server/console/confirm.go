@@ -149,7 +149,7 @@ func (c *Console) do(w http.ResponseWriter, r *http.Request) {
 	c.logJob(r, j, first, ended, err)
 	d := resultData{Job: j, Verb: v, Noun: j.Kind, Ended: ended, Back: c.back(j)}
 	if err != nil {
-		d.Failure = explain(err)
+		d.Failure = explainChange(err)
 	}
 	if ended && j.Total == 1 && j.Done == 1 {
 		http.Redirect(w, r, d.Back, http.StatusSeeOther) // a reload then sends nothing

@@ -147,13 +147,21 @@ func explain(err error) string {
 		return ""
 	case errors.Is(err, store.ErrNoIndex), errors.Is(err, journal.ErrNoIndex):
 		return "This list needs an index that the database does not have: " + clip(err.Error(), 400)
-	case errors.Is(err, store.ErrTooSlow):
+	case errors.Is(err, store.ErrTooSlow), errors.Is(err, journal.ErrTooSlow):
 		return "The store found no answer in the time that it gives to people. Ask for less: a shorter age, or one state."
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, journal.ErrNotFound):
 		return "There is no such record. It may have been swept."
 	default:
 		return "The read failed: " + clip(err.Error(), 400)
 	}
+}
+
+// explainChange is explain for a change that was not made, or whose fate is unknown.
+func explainChange(err error) string {
+	if errors.Is(err, store.ErrFateUnknown) || errors.Is(err, journal.ErrFateUnknown) {
+		return "The answer to the last change was lost: it may have been made. Its page shows what is so."
+	}
+	return "The change failed: " + clip(err.Error(), 400)
 }
 
 // clip cuts text to at most that many bytes, at a character.

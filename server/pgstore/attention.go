@@ -102,6 +102,18 @@ func (s *Store) moveWith(ctx context.Context, id store.ID, token store.Token, st
 	})
 }
 
+// verbTime is how long the server works for one statement of an operator's verb at most.
+const verbTime = 10 * time.Second
+
+// moveBounded is moveWith for the verb of an operator. The server itself ends a statement that takes too long.
+func (s *Store) moveBounded(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
+	return s.moveBy(ctx, id, store.Token{}, func() (moved, error) {
+		return pgkit.TxBounded(ctx, s.db.Writer, pgkit.StatementLimit(ctx, verbTime), func(ctx context.Context, tx pgx.Tx) (moved, error) {
+			return moveIn(ctx, tx, st, s.unnoted)
+		})
+	})
+}
+
 func moveIn(ctx context.Context, tx pgx.Tx, st pgkit.Statement, then func(context.Context, pgx.Tx, store.Record) error) (m moved, err error) {
 	if err := sendSettings(ctx, tx, st); err != nil {
 		return m, err

@@ -91,7 +91,7 @@ func after(t time.Time) pgtype.Timestamptz {
 }
 
 // Resolve implements [store.OperatorStore], in a transaction of two statements if it does
-// anything.
+// anything. The server itself ends a statement after 10 s, or earlier if ctx ends earlier.
 func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
 	if err := checkResolve(req); err != nil {
 		return store.Record{}, false, err
@@ -111,14 +111,15 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 		args["keep"] = interval(req.Keep)
 	}
 	st := s.query.resolve.Bind(args)
-	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.unnoted) })
+	r, ok, err := s.patiently(ctx, func() (store.Record, bool, error) { return s.moveBounded(ctx, req.ID, st) })
 	if err == nil && !ok && r.Token == req.Token && r.Fence == req.From+1 {
 		ok = true // done before, and its answer was lost
 	}
 	return r, ok, wrap("resolve", err)
 }
 
-// Forget implements [store.OperatorStore], in a transaction of two statements if it does anything. If
+// Forget implements [store.OperatorStore], in a transaction of two statements if it does anything. The server ends a
+// statement as for Resolve. If
 // answers are in partitions, it takes a transaction of four. A damaged record can be forgotten: it is returned as
 // far as it can be read.
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
@@ -130,7 +131,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 		if s.cfg.Answers != AnswersInline {
 			return s.moveLocked(ctx, id, st)
 		}
-		return s.moveWith(ctx, id, store.Token{}, st, s.unnoted)
+		return s.moveBounded(ctx, id, st)
 	})
 	if ok && errors.Is(err, store.ErrRecordUnreadable) {
 		err = nil // the damage does not matter for a record that is forgotten
@@ -142,7 +143,7 @@ func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Au
 // before a wait for the lock, and would miss the answer that it waited for.
 func (s *Store) moveLocked(ctx context.Context, id store.ID, st pgkit.Statement) (store.Record, bool, error) {
 	return s.moveBy(ctx, id, store.Token{}, func() (moved, error) {
-		return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
+		return pgkit.TxBounded(ctx, s.db.Writer, pgkit.StatementLimit(ctx, verbTime), func(ctx context.Context, tx pgx.Tx) (m moved, err error) {
 			if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
 				return m, err
 			}
