@@ -87,8 +87,8 @@ type Outbox struct {
 	Name string // as of a [Store]
 	// Stats counts the messages. Required.
 	Stats func(ctx context.Context) (OutboxStats, error)
-	// List returns at most limit messages in the order in which they go. failing asks for the messages that the
-	// broker refused. after is the Position of the last message of the previous page. "" is the beginning. A nil
+	// List returns at most limit messages in the order in which they go. If failing is true, it returns the messages that the
+	// broker refused. The page begins after the message with the Position after; "" is the beginning. A nil
 	// List means that the messages are only counted.
 	List func(ctx context.Context, failing bool, after string, limit int) ([]Message, error)
 }

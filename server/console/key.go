@@ -19,8 +19,8 @@ const auditRows = 50
 type keyData struct {
 	Source string
 	ID     string
-	Row    *keyRow // nil: there is no record
-	// Forgotten is the line of the audit log by which a person deleted the record; nil: nobody did.
+	Row    *keyRow // nil: none is stored.
+	// Forgotten is the line of the audit log by which a person deleted the record. nil: it was never deleted.
 	Forgotten *auditLine
 	Timeline  []moment
 	Audit     []auditLine
@@ -66,7 +66,7 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	d.Audit = c.keyAudit(s.Name, entries)
 	if status == http.StatusNotFound && len(entries) > 0 && entries[0].Verb == store.VerbForget {
-		status, d.Forgotten = http.StatusOK, &d.Audit[0] // a person who has just done it sees that it is done
+		status, d.Forgotten = http.StatusOK, &d.Audit[0] // the person sees that it is done
 	}
 	d.Timeline = timelineOf(d.Row, s.Recorder.events(id), entries)
 	if d.Row != nil && s.Guard != nil && userOf(r).Role == Operator {

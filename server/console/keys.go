@@ -19,14 +19,14 @@ type keysData struct {
 	Sources    []string
 	Filter     keyFilter
 	Rows       []keyRow
-	First      bool   // the first page
-	Next       string // the address of the next page; "": there is none
+	First      bool   // It is the first page.
+	Next       string // The address of the next page; "" at the end.
 	Failure    string
-	Verbs      []verbChoice // empty: nothing can be changed
-	All        string       // the filter as a query, for a verb on all matches
-	FirstQuery template.URL // the query of the first page
-	Letters    bool         // the list is that of dead letters
-	Outboxes   []string     // with dead letters: the outboxes have pages of their own
+	Verbs      []verbChoice // Empty: nothing can be changed.
+	All        string       // The filter as a query, for a verb on all matches.
+	FirstQuery template.URL // The query of the first page.
+	Letters    bool         // The list is that of dead letters.
+	Outboxes   []string     // Beside dead letters: their pages show messages, too.
 }
 
 // A keyRow is one key in a list.

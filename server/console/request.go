@@ -24,7 +24,7 @@ type requestData struct {
 // A hop is one node of the tree, as the page shows it.
 type hop struct {
 	*tree.Node
-	Link     string // "": there is no page
+	Link     string // "": none leads there.
 	Children []*hop
 }
 

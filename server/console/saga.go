@@ -15,9 +15,9 @@ import (
 type sagaData struct {
 	Source   string
 	ID       string
-	Row      *sagaRow // nil: there is no record
-	Graph    drawing  // "": the plan cannot be drawn
-	PlanNote string   // why
+	Row      *sagaRow // nil: none is stored.
+	Graph    drawing  // "": the plan cannot be drawn.
+	PlanNote string   // Why the Graph is empty.
 	Steps    []stepRow
 	Timeline []moment
 	Audit    []auditLine

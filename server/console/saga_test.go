@@ -365,7 +365,7 @@ func TestSagas_find(t *testing.T) {
 	})
 }
 
-// Observers, and a journal without an operator, have no forms.
+// Observers get no forms. Nor does anybody for a journal without an operator.
 func TestSagas_readOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

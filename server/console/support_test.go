@@ -198,7 +198,7 @@ func (f *fixture) site(tb testing.TB) *site {
 	return newSite(tb, console.Config{Stores: []console.Store{{Name: "orders", Reader: f.Store.Reader(), Guard: f.guard}}})
 }
 
-// requireState checks the state of the fixture's key of that name; 0 means that there is no record.
+// requireState checks the state of the fixture's key of that name; 0 means that none is stored.
 func (f *fixture) requireState(tb testing.TB, name string, want store.State) {
 	tb.Helper()
 	rec, err := f.Read(context.Background(), f.ids[name])

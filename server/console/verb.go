@@ -4,10 +4,10 @@ import "github.com/fanonce/fanonce/server/store"
 
 // A verb is one kind of change, in the words of the page.
 type verb struct {
-	Name        string // in forms
-	Label       string // on buttons
-	Consequence string // of the confirmation: what follows for each key or saga
-	Harm        bool   // it can repeat an effect or leave one behind
+	Name        string // Forms send it.
+	Label       string // Buttons show it.
+	Consequence string // The confirmation says what follows for each key or saga.
+	Harm        bool   // It can repeat an effect or leave one behind.
 	// The verb needs these values of the person.
 	Answer, Step, Output bool
 }

@@ -14,12 +14,15 @@ import (
 
 // A gate lets people in to the console: by a one-time token, by a password, or as a proxy in front of it says.
 type gate struct {
-	names    []string // of this server, in lower case, beside the address that a connection came to
-	trust    string   // header in which a proxy names the user; "": nobody is trusted
-	password []byte   // "": people come by the token
-	actor    string   // who comes by the token
-	cookie   string   // its name
-	secure   bool     // the server speaks TLS
+	// names are those of this server, in lower case. A request may also name the address that it came to.
+	names []string
+	// trust is the header in which a proxy names the user. Empty: nobody is trusted.
+	trust string
+	// password is what people must know. Empty: they come by the token, and count as actor.
+	password []byte
+	actor    string
+	cookie   string // The name of the cookie.
+	secure   bool   // The server speaks TLS.
 	next     http.Handler
 	// renewed gets the new token when one was used: it lets the next browser in.
 	renewed func(token string)
@@ -28,7 +31,7 @@ type gate struct {
 	mu       sync.Mutex
 	token    string
 	sessions map[string]session
-	tries    []time.Time // of passwords, lately
+	tries    []time.Time // The latest tries of a password.
 }
 
 // A session is a browser that was let in.
@@ -128,7 +131,7 @@ func (g *gate) identify(r *http.Request) (string, bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A map's look-up takes a time that depends on the text. With 32 random bytes that tells nothing of use.
+	// A map's look-up takes a time that depends on the text. Such times do not help to guess 32 random bytes.
 	s, ok := g.sessions[cookie.Value]
 	if !ok || !g.now().Before(s.until) {
 		return "", false

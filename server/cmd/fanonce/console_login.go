@@ -159,7 +159,7 @@ func (g *gate) mayTry() bool {
 
 func (g *gate) isPassword(text string) bool { return same(text, string(g.password)) }
 
-// same compares in a time that tells nothing of the texts, nor of their lengths.
+// same compares in a time that depends neither on the texts nor on their lengths.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

@@ -19,7 +19,7 @@ import (
 // A showing is what a console shows, and what it must close.
 type showing struct {
 	cfg    console.Config
-	names  []string // of what is shown
+	names  []string // of the sources
 	closes []func()
 
 	readOnly, plain bool // as of consoleFlags
@@ -31,7 +31,7 @@ func (s *showing) close() {
 	}
 }
 
-// show opens the databases. It fails if one cannot be reached, or has no tables that this program can use.
+// show opens the databases. It fails if one cannot be reached, or if this program cannot use its tables.
 func (a *app) show(ctx context.Context, sources []source, f *consoleFlags) (*showing, error) {
 	s := &showing{readOnly: f.readOnly, plain: f.plain}
 	for _, src := range sources {

@@ -135,7 +135,7 @@ func (a *app) addReaderSet(ctx context.Context, pool *pgxpool.Pool, set readerSe
 // indexLook is how often a build of an index is asked how far it is.
 const indexLook = 500 * time.Millisecond
 
-// watchIndex shows how far the server's build of an index is, until ctx ends. It is no harm if it cannot.
+// watchIndex shows how far the server's build of an index is, until ctx ends. If it cannot, the command goes on without a bar.
 func (a *app) watchIndex(ctx context.Context, pool *pgxpool.Pool, line *progress) {
 	ticks := time.NewTicker(indexLook)
 	defer ticks.Stop()

@@ -8,8 +8,8 @@ import (
 // A Step is one box of a [Graph].
 type Step struct {
 	Name  string
-	After []string // the names of the steps that it waits for; an unknown name does not count
-	Pivot bool     // the saga does not go back past it
+	After []string // The names of the steps that it waits for. An unknown name does not count.
+	Pivot bool     // The saga does not go back past it.
 	// State is a word such as "completed", for the class and the color. Text is the line that shows it, such as
 	// "completed, 2 attempts". The empty Text shows State.
 	State, Text string

@@ -8,10 +8,10 @@ import (
 
 // A Bar is one line of a [Timeline].
 type Bar struct {
-	Label string // such as the service and the operation
-	Note  string // behind the label, such as the duration; may be empty
-	Depth int    // of the line in the tree: 0 is the top
-	State string // a word for the class and the color
+	Label string // Such as the service and the operation.
+	Note  string // Behind the label, such as the duration; may be empty.
+	Depth int    // Of the line in the tree; 0 is the top.
+	State string // A word for the class and the color.
 	// Start is zero for a line without a bar. The zero End is a point at Start.
 	Start, End time.Time
 	// Vague says that the bar ended at End at the latest, or goes on.

@@ -24,10 +24,10 @@ type Journal struct {
 
 // Limits bound a [Tree].
 type Limits struct {
-	Depth int           // of the tree, and of the way up; 0 means 32
-	Nodes int           // of KindKey and KindSaga; 0 means 500
-	Ask   time.Duration // for all questions of one level to one source; 0 means one second
-	Total time.Duration // for the tree; 0 means three seconds
+	Depth int           // Of the tree, and of the way up. 0 means 32.
+	Nodes int           // Of KindKey and KindSaga. 0 means 500.
+	Ask   time.Duration // For all questions of one level to one source. 0 means one second.
+	Total time.Duration // For the tree. 0 means three seconds.
 }
 
 func (l Limits) withDefaults() Limits {

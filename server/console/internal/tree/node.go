@@ -22,10 +22,10 @@ type Ending string
 
 // The endings. The empty Ending means that the End is not known, and then it is zero.
 const (
-	EndSettled Ending = "settled" // the run ended at End
-	EndBy      Ending = "by"      // the run ended at End at the latest: its lease ended then
-	EndRunning Ending = "running" // the run goes on, and End is when its store was asked
-	EndDead    Ending = "dead"    // the owner's lease ended at End, without an outcome
+	EndSettled Ending = "settled" // The run ended at End.
+	EndBy      Ending = "by"      // The run ended at End at the latest, because its lease ended then.
+	EndRunning Ending = "running" // The run goes on. End is when its store was asked.
+	EndDead    Ending = "dead"    // The owner's lease ended at End, without an outcome.
 )
 
 // A Node is one hop of a request: a key, a saga, or the mark of an unknown hop.
