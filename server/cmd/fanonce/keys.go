@@ -154,6 +154,7 @@ func (a *app) printKeys(records []store.Record, limit int) error {
 	if a.json {
 		return writeJSON(a.stdout, out)
 	}
+	err := t.flush()
 	a.more(out.Next)
-	return t.flush()
+	return err
 }

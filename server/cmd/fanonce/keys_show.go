@@ -139,7 +139,7 @@ func (a *app) printShown(out keyShowOut, r *store.Record) error {
 	t := newTable(a.stdout, "ID", out.Key.ID)
 	for _, row := range [][2]any{
 		{"state", r.State}, {"effect", r.Effect}, {"route", r.Route}, {"fence", r.Fence}, {"recovery attempts", r.RecoveryAttempts},
-		{"may have run", r.MaybeRan}, {"status", r.Answer.Status}, {"age", ago(r.Now.Sub(r.CreatedAt))}, {"created", out.Key.CreatedAt},
+		{"may have run", r.MaybeRan}, {"status", orNone(r.Answer.Status)}, {"age", ago(r.Now.Sub(r.CreatedAt))}, {"created", out.Key.CreatedAt},
 		{"lease until", out.Key.LeaseUntil}, {"replays until", out.Key.ReplayUntil}, {"expires", out.Key.ExpiresAt}, {"parent", out.Key.Parent},
 	} {
 		t.row(row[0], row[1])

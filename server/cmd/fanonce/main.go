@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -71,8 +72,16 @@ func report(ctx context.Context, stderr io.Writer, err error) int {
 	return code
 }
 
+// oneLine joins the lines of an error, each once. pgx tries an address with TLS and without it, and tells both failures.
+// The first line has words in front.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	var lines []string
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if line = strings.TrimSpace(line); !slices.ContainsFunc(lines, func(other string) bool { return strings.HasSuffix(other, line) }) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // doubleDashes lets flags be written as Go programs write them: -json is --json. It changes only words that are the

@@ -136,6 +136,7 @@ func (a *app) outboxList(ctx context.Context, req outbox.ListRequest) error {
 	if a.json {
 		return writeJSON(a.stdout, out)
 	}
+	err = t.flush()
 	a.more(out.Next)
-	return t.flush()
+	return err
 }

@@ -42,6 +42,14 @@ func (t *table) row(cells ...any) {
 
 func (t *table) flush() error { return t.w.Flush() }
 
+// orNone is a number for a table; "" for 0, which means that there is none.
+func orNone(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
 // printable replaces control characters: stored text must not steer a person's terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {

@@ -174,7 +174,7 @@ func (a *app) printSaga(out sagaShowOut, r *journal.Record) error {
 		if s.Undo {
 			direction = "undo"
 		}
-		t.row(s.Step, direction, s.Outcome, s.Attempts, s.Status, s.Code, s.RetryAt, s.Forced)
+		t.row(s.Step, direction, s.Outcome, s.Attempts, orNone(s.Status), s.Code, s.RetryAt, s.Forced)
 	}
 	if err := t.flush(); err != nil || len(out.Audit) == 0 {
 		return err

@@ -19,14 +19,19 @@ func TestUsage(t *testing.T) {
 	}{
 		{"no such command", "", "nope", `fanonce has no command "nope"`},
 		{"no such command of a group", "", "key nope", `fanonce key has no command "nope"`},
+		{"a command with a slip", "", "kyes list", `fanonce has no command "kyes"; did you mean key or keys?`},
+		{"a command of a group with a slip", "", "saga lst", `fanonce saga has no command "lst"; did you mean list?`},
+		{"help about nothing", "", "help nope", `fanonce has no command "nope"`},
+		{"help about nothing of a group", "", "help keys lst", `fanonce keys has no command "lst"; did you mean list?`},
+		{"a shell that is none", "", "completion tcsh", `fanonce completion has no command "tcsh"`},
 		{"no such flag", "", "key new --nope", "unknown flag: --nope"},
 		{"a flag without its value", "", "key new --count", "flag needs an argument"},
 		{"no number", "", "key new --count many", `invalid argument "many"`},
 		{"too many keys", "", "key new --count 10001", "not between 1 and 10000"},
 		{"no keys", "", "key new --count 0", "not between 1 and 10000"},
-		{"arguments too few", "", "key derive parent service", "got 2 arguments: usage is fanonce key derive PARENT"},
-		{"arguments too many", "", "key new x", "got 1 arguments"},
-		{"verify with half a call", "", "key verify k parent service", "got 3 arguments"},
+		{"arguments too few", "", "key derive parent service", "the number of arguments is 2: usage is fanonce key derive PARENT"},
+		{"arguments too many", "", "key new x", "the number of arguments is 1"},
+		{"verify with half a call", "", "key verify k parent service", "the number of arguments is 3"},
 		{"no key", "", `key derive a,b service operation`, "PARENT: childkey: bad key"},
 		{"no service", "", "key derive parent a:b operation", "childkey"},
 		{"encoding", "", "key derive parent service operation --encoding rot13", `--encoding "rot13" is none of hex32`},
@@ -84,6 +89,7 @@ func TestUsage(t *testing.T) {
 			require.Contains(t, r.stderr, tt.want)
 			require.Equal(t, 1, strings.Count(r.stderr, "\n"), r.stderr)
 			require.NotContains(t, r.stderr, "cret", "a password")
+			require.LessOrEqual(t, strings.Count(r.stderr, "connection refused"), 1, r.stderr)
 		})
 	}
 }
