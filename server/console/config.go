@@ -20,7 +20,7 @@ type Config struct {
 	// Title is the name of the page. Empty means "fanonce".
 	Title string
 	// Prefix is the path that the console is mounted below, such as "/ops". It begins with a slash and does not end
-	// with one. The console strips it from the path. Empty means the root.
+	// with one. The console itself strips it from the path, so mount it without http.StripPrefix. Empty means the root.
 	Prefix string
 
 	Stores   []Store

@@ -85,9 +85,13 @@ func (c *Console) below(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rest, ok := strings.CutPrefix(r.URL.Path, c.cfg.Prefix)
 		switch {
+		case !ok:
+			c.fail(w, r, http.StatusNotFound, "The paths of this console begin with "+c.cfg.Prefix+"/, as Config.Prefix says. Mount it there, without http.StripPrefix.")
+		case mountedBelow(r, c.cfg.Prefix):
+			c.fail(w, r, http.StatusNotFound, "This console is mounted below another path than its Config.Prefix says: its links would lead nowhere.")
 		case ok && rest == "":
 			http.Redirect(w, r, c.cfg.Prefix+"/", http.StatusMovedPermanently)
-		case !ok || rest[0] != '/' || path.Clean(rest) != rest:
+		case rest[0] != '/' || path.Clean(rest) != rest:
 			c.notFound(w, r)
 		default:
 			r = r.Clone(r.Context())
@@ -95,6 +99,13 @@ func (c *Console) below(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// mountedBelow reports whether an http.ServeMux has the console below a path that it does not know as its prefix.
+func mountedBelow(r *http.Request, prefix string) bool {
+	_, mount, _ := strings.Cut(r.Pattern, "/")
+	mount = "/" + mount
+	return len(mount) > len(prefix)+1 && strings.HasSuffix(mount, "/") && strings.HasPrefix(r.URL.Path, mount)
 }
 
 func (c *Console) notFound(w http.ResponseWriter, r *http.Request) {

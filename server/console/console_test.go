@@ -7,7 +7,45 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server/console"
 )
+
+// A console that is mounted at another path than it knows says so, instead of a page whose links lead nowhere.
+func TestConsole_mountedElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, tt := range []struct {
+		prefix, pattern, strip, path, want string
+	}{
+		{"", "/ops/", "", "/ops/", "another path than its Config.Prefix"},
+		{"", "GET example.com/ops/", "", "/ops/keys", "another path than its Config.Prefix"},
+		{"/ops", "/ops/", "/ops", "/ops/", "The paths of this console begin with /ops/"},
+		{"/ops", "/", "", "/", "The paths of this console begin with /ops/"},
+		{"/ops", "/ops/", "", "/ops/nothing", "There is no such page"},
+		{"", "/", "", "/nothing", "There is no such page"},
+		{"", "GET /", "", "/keys", ""},
+		{"/ops", "/ops/", "", "/ops/keys", ""},
+		{"/ops", "/", "", "/ops/keys", ""},
+	} {
+		page, err := console.New(console.Config{
+			Prefix: tt.prefix, Authenticate: authenticate, Stores: []console.Store{{Name: "orders", Reader: f.Store.Reader()}},
+		})
+		require.NoError(t, err)
+		mux := http.NewServeMux()
+		mux.Handle(tt.pattern, http.StripPrefix(tt.strip, page))
+		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
+		r.Header.Set("X-User", "ada")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if tt.want == "" {
+			require.Equal(t, http.StatusOK, w.Code, "%+v", tt)
+			continue
+		}
+		require.Equal(t, http.StatusNotFound, w.Code, "%+v", tt)
+		require.Contains(t, w.Body.String(), tt.want, "%+v", tt)
+	}
+}
 
 func TestConsole_pages(t *testing.T) {
 	t.Parallel()

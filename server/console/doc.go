@@ -8,6 +8,11 @@
 //	})
 //	mux.Handle("/ops/", page)
 //
+// A Reader is that of a store, as [store.ReaderOf] returns it, or one on a pool of its own (pgstore.NewReader). The guard
+// is the service's own. Sagas have a journal's reader (pgjournal.NewReader), and the service's engine as their operator:
+//
+//	Sagas: []console.Sagas{{Name: "checkout", Reader: sagaReader, Operator: engine}},
+//
 // [New] makes the page, [Config] says what it shows, and [Config].Authenticate says who may see it. An [Observer]
 // sees everything but bodies. An [Operator] may also change keys and sagas.
 //
