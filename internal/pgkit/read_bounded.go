@@ -4,48 +4,116 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrTooSlow: the server ended a bounded read, because its time was up or because a person canceled
+// ErrTooSlow: the server ended a bounded statement, because its time was up or because a person canceled
 // it. Nothing changed.
 var ErrTooSlow = errors.New("the statement ran out of time")
 
-// beginBounded makes a block in which each statement has a limit. JIT is off because compiling
-// often takes longer than the statement.
-const beginBounded = "begin isolation level read committed read only; set local statement_timeout = %s; set local jit = off"
+const (
+	// beginBounded makes a block in which each statement has a limit.
+	beginBounded = "begin isolation level read committed read only; set local statement_timeout = %s"
 
-// ReadBounded is [All] with a limit that the server itself keeps. So a person who looks cannot use
+	// boundRead gives the statements behind it a limit. JIT is off because compiling often takes longer than the statement.
+	boundRead = "select set_config('transaction_read_only', 'on', true), set_config('statement_timeout', $1, true), set_config('jit', 'off', true)"
+)
+
+// A Question is one statement of a bounded read, and the function that takes its rows. A nil Read drops the rows: the
+// statement then is a setting for those behind it, and must end with the transaction.
+type Question struct {
+	Statement
+
+	Read func(pgx.Rows) error
+}
+
+// RowsInto returns a question whose rows scan puts into all.
+func RowsInto[T any](all *[]T, st Statement, scan pgx.RowToFunc[T]) Question {
+	return Question{st, func(rows pgx.Rows) (err error) {
+		*all, err = pgx.CollectRows(rows, scan)
+		return err
+	}}
+}
+
+// ReadBounded sends questions with a limit that the server itself keeps. So a person who looks cannot use
 // the server for longer, even if this process dies. The limit counts for each statement by itself.
-// It covers waits for locks, also while the server parses st. It does not cover the wait for a
+// It covers waits for locks, also while the server parses a statement. It does not cover the wait for a
 // connection of the pool, which ctx ends.
 //
-// The settings before are sent first. All statements are in one read-only transaction block, so they
-// work behind a pooler in transaction mode. The pool need not have gone through [Prepare].
+// All questions go in one round trip. They are one transaction, which only reads, so they
+// work behind a pooler in transaction mode. A connection that does not know one of the statements takes some round trips
+// more, once. The pool need not have gone through [Prepare].
 //
 // limit is rounded down to milliseconds, and the least is 1 ms. The error wraps [ErrTooSlow] if the
 // limit is over.
-func ReadBounded[T any](ctx context.Context, pool *pgxpool.Pool, limit time.Duration, st Statement, scan pgx.RowToFunc[T], before ...Statement) ([]T, error) {
+func ReadBounded(ctx context.Context, pool *pgxpool.Pool, limit time.Duration, questions ...Question) error {
 	limit = max(limit, time.Millisecond)
-	var found []T
-	block := pgx.TxOptions{BeginQuery: fmt.Sprintf(beginBounded, Milliseconds(limit))}
-	err := pgx.BeginTxFunc(ctx, pool, block, func(tx pgx.Tx) (err error) {
-		for _, s := range before {
-			if _, err := send(ctx, tx, s, func(rows pgx.Rows) (struct{}, error) { return struct{}{}, skip(rows) }); err != nil {
-				return err
-			}
+	bound := Question{Statement: Statement{SQL: boundRead, Args: []any{Milliseconds(limit)}}}
+	questions = append([]Question{bound}, questions...)
+	for _, q := range questions {
+		if err := q.Err(); err != nil {
+			return err
 		}
-		found, err = look(ctx, tx, st, func(rows pgx.Rows) ([]T, error) { return pgx.CollectRows(rows, scan) })
-		return err
-	})
-	switch {
-	case err == nil:
-		return found, nil
-	case ctx.Err() == nil && Classify(err) == FailureCanceled:
-		return nil, fmt.Errorf("%w: the limit is %v: %w", ErrTooSlow, limit, err)
 	}
-	return nil, err
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	err = readBounded(ctx, conn.Conn(), limit, questions)
+	if ctx.Err() != nil {
+		return err
+	}
+	return TooSlow(err, limit)
+}
+
+// readBounded sends the questions in a block if the connection does not know all of them. pgx has the server parse an
+// unknown statement before it sends anything else. Outside a block no setting would bound that.
+func readBounded(ctx context.Context, conn *pgx.Conn, limit time.Duration, questions []Question) (err error) {
+	s := sessionOf(conn.PgConn())
+	if s.knows(questions) {
+		err = readTogether(ctx, conn, questions)
+	} else {
+		block := pgx.TxOptions{BeginQuery: fmt.Sprintf(beginBounded, Milliseconds(limit))}
+		err = pgx.BeginTxFunc(ctx, conn, block, func(tx pgx.Tx) error { return readTogether(ctx, tx, questions) })
+	}
+	if err != nil {
+		s.parsed = nil // pgx forgets a statement that failed
+		return err
+	}
+	s.learn(questions)
+	return nil
+}
+
+func (s *session) knows(questions []Question) bool {
+	return !slices.ContainsFunc(questions, func(q Question) bool { return !s.parsed[q.SQL] })
+}
+
+func (s *session) learn(questions []Question) {
+	if s.parsed == nil {
+		s.parsed = make(map[string]bool)
+	}
+	for _, q := range questions {
+		s.parsed[q.SQL] = true
+	}
+}
+
+// readTogether sends the questions in one round trip. Without a block around them they are one transaction all the same:
+// if one fails, the server ends it in the same round trip.
+func readTogether(ctx context.Context, db interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}, questions []Question,
+) error {
+	batch := new(pgx.Batch)
+	for _, q := range questions {
+		queued := batch.Queue(q.SQL, q.Args...)
+		if q.Read != nil {
+			queued.Query(q.Read)
+		}
+	}
+	return db.SendBatch(ctx, batch).Close()
 }

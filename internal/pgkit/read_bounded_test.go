@@ -30,14 +30,14 @@ func TestReadBounded(t *testing.T) {
 			pool := newPoolAt(t, tt.url(t), func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
 			exec(t, pool, "create table bounded (id int)")
 			settings := read(t, "select current_setting('statement_timeout') || ' ' || current_setting('jit') || ' ' || current_setting('transaction_read_only')")
-			seen, err := pgkit.ReadBounded(t.Context(), pool, 1500*time.Millisecond, settings, pgx.RowTo[string])
+			seen, err := readBounded[string](t.Context(), pool, 1500*time.Millisecond, settings)
 			require.NoError(t, err)
 			require.Equal(t, []string{"1500ms off on"}, seen)
 
-			_, err = pgkit.ReadBounded(t.Context(), pool, 20*time.Millisecond, read(t, "select pg_sleep(60)::text"), pgx.RowTo[string])
+			_, err = readBounded[string](t.Context(), pool, 20*time.Millisecond, read(t, "select pg_sleep(60)::text"))
 			require.ErrorIs(t, err, pgkit.ErrTooSlow)
 			require.ErrorContains(t, err, "20ms")
-			_, err = pgkit.ReadBounded(t.Context(), pool, time.Minute, read(t, "insert into bounded values (1) returning id::text"), pgx.RowTo[string])
+			_, err = readBounded[string](t.Context(), pool, time.Minute, read(t, "insert into bounded values (1) returning id::text"))
 			require.Equal(t, pgkit.FailureReadOnly, pgkit.Classify(err), "%v", err)
 			require.NotErrorIs(t, err, pgkit.ErrTooSlow)
 
@@ -61,10 +61,10 @@ func TestReadBounded_lockedTable(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "lock table locked in access exclusive mode")
 	require.NoError(t, err)
-	_, err = pgkit.ReadBounded(t.Context(), pool, 20*time.Millisecond, read(t, "select id from locked"), pgx.RowTo[int])
+	_, err = readBounded[int](t.Context(), pool, 20*time.Millisecond, read(t, "select id from locked"))
 	require.ErrorIs(t, err, pgkit.ErrTooSlow)
 	require.NoError(t, tx.Rollback(t.Context()))
-	found, err := pgkit.ReadBounded(t.Context(), pool, time.Minute, read(t, "select id from locked"), pgx.RowTo[int])
+	found, err := readBounded[int](t.Context(), pool, time.Minute, read(t, "select id from locked"))
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -75,14 +75,19 @@ func TestReadBounded_callerLeaves(t *testing.T) {
 	pool := newPool(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := pgkit.ReadBounded(ctx, pool, time.Minute, read(t, "select pg_sleep(60)::text"), pgx.RowTo[string])
+	_, err := readBounded[string](ctx, pool, time.Minute, read(t, "select pg_sleep(60)::text"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, pgkit.ErrTooSlow)
 
-	_, err = pgkit.ReadBounded(t.Context(), pool, time.Minute, read(t, "select"+" nothing"), pgx.RowTo[string])
+	_, err = readBounded[string](t.Context(), pool, time.Minute, read(t, "select"+" nothing"))
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "42703", refused.Code)
+}
+
+// readBounded returns the rows of one statement.
+func readBounded[T any](ctx context.Context, pool *pgxpool.Pool, limit time.Duration, st pgkit.Statement) (all []T, err error) {
+	return all, pgkit.ReadBounded(ctx, pool, limit, pgkit.RowsInto(&all, st, pgx.RowTo[T]))
 }
 
 // read returns a statement without arguments.

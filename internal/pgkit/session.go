@@ -49,6 +49,8 @@ type session struct {
 	// and whether the server took them.
 	named bool
 	names map[string]bool
+	// parsed has the statements that pgx has had the server parse, for [ReadBounded].
+	parsed map[string]bool
 	// misnamed: the server refused to use a name.
 	misnamed bool
 	// readOnly: since it was last reset, a statement was refused because the server takes

@@ -112,7 +112,9 @@ func ask[T any](ctx context.Context, r *Reader, doing string, make func(q *reade
 	}
 	short, cancel := r.patience(ctx)
 	defer cancel()
-	found, err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout, make(q), scan, q.byIndex.Bind(nil))
+	var found []T
+	err = pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout,
+		pgkit.Question{Statement: q.byIndex.Bind(nil)}, pgkit.RowsInto(&found, make(q), scan))
 	return found, told(ctx, doing, err)
 }
 

@@ -20,7 +20,7 @@ import (
 
 var readerSagas = flag.Int("pgjournal.reader", 10_000, "how many sagas there are in BenchmarkReader")
 
-// A listener remembers the statements that a pool sends one by one.
+// A listener remembers the statements that a pool sends, one by one or together.
 type listener struct{ sent []pgx.TraceBatchQueryData }
 
 func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -29,6 +29,16 @@ func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trace
 }
 
 func (l *listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (l *listener) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	l.sent = append(l.sent, q)
+}
+
+func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // crowd stores sagas of all statuses over ten hours, and an audit log of a fifth as many lines. It returns a saga that
 // the log has.

@@ -122,7 +122,9 @@ const readerPatience = 3 * time.Second
 func ask[T any](ctx context.Context, r *Reader, doing string, st pgkit.Statement, scan pgx.RowToFunc[T]) ([]T, error) {
 	short, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
 	defer cancel()
-	found, err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout, st, scan, r.query.settings.Bind(nil))
+	var found []T
+	err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout,
+		pgkit.Question{Statement: r.query.settings.Bind(nil)}, pgkit.RowsInto(&found, st, scan))
 	switch {
 	case err == nil:
 		return found, nil

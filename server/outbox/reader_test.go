@@ -117,6 +117,16 @@ func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trace
 
 func (l *listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+func (l *listener) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	l.sql, l.args = append(l.sql, q.SQL), append(l.args, q.Args)
+}
+
+func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 // plans returns how the server carries out what ask sends on the table of messages, behind the settings that were sent
 // with it.
 func plans(t *testing.T, pool *pgxpool.Pool, ask func(r *outbox.Reader) error) string {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
@@ -62,8 +61,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 	}
-	setting := query.settings.Bind(pgx.NamedArgs{"statement_timeout": pgkit.Milliseconds(cfg.StatementTimeout)})
-	return &Reader{pool: pool, cfg: cfg, setting: setting}, nil
+	return &Reader{pool: pool, cfg: cfg, setting: query.settings.Bind(nil)}, nil
 }
 
 // Reader implements [store.ReaderStore]: a [Reader] on the store's pool, with the default [ReaderConfig].
@@ -94,48 +92,13 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 // readerPatience is how long a Reader waits for a connection, and for a server that does not keep to the timeout.
 const readerPatience = 3 * time.Second
 
-// A question is one statement of a Reader, and the function that takes its rows.
-type question struct {
-	pgkit.Statement
-
-	read func(pgx.Rows) error
-}
-
-// rowsInto returns a question whose rows scan puts into all.
-func rowsInto[T any](all *[]T, st pgkit.Statement, scan pgx.RowToFunc[T]) question {
-	return question{st, func(rows pgx.Rows) (err error) {
-		*all, err = pgx.CollectRows(rows, scan)
-		return err
-	}}
-}
-
-// ask sends questions in one round trip. They are one transaction, which only reads. Its settings are in front. It has
-// no BEGIN: if a statement fails, the server ends the transaction in the same round trip.
-func (r *Reader) ask(ctx context.Context, doing string, questions ...question) error {
+// ask sends questions in one round trip, behind the settings of a Reader. They are one transaction, which only reads.
+func (r *Reader) ask(ctx context.Context, doing string, questions ...pgkit.Question) error {
 	short, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
 	defer cancel()
-	err := r.send(short, questions)
-	if pgkit.Classify(err) == pgkit.FailureCanceled || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	err := pgkit.ReadBounded(short, r.pool, r.cfg.StatementTimeout, append([]pgkit.Question{{Statement: r.setting}}, questions...)...)
+	if errors.Is(err, pgkit.ErrTooSlow) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w, StatementTimeout is %v: %w", store.ErrTooSlow, r.cfg.StatementTimeout, err)
 	}
 	return wrap(doing, err)
-}
-
-func (r *Reader) send(ctx context.Context, questions []question) error {
-	batch := new(pgx.Batch)
-	for _, q := range append([]question{{r.setting, nil}}, questions...) {
-		if err := q.Err(); err != nil {
-			return err
-		}
-		queued := batch.Queue(q.SQL, q.Args...)
-		if q.read != nil {
-			queued.Query(q.read)
-		}
-	}
-	conn, err := r.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return conn.SendBatch(ctx, batch).Close()
 }

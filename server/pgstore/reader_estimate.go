@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -27,12 +28,12 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	var sizes [][2]int64
 	var lags []*time.Duration
 	var counts []countedState
-	questions := []question{
-		rowsInto(&sizes, q.size.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
-		rowsInto(&lags, q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
+	questions := []pgkit.Question{
+		pgkit.RowsInto(&sizes, q.size.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
+		pgkit.RowsInto(&lags, q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
 	}
 	if times {
-		questions = append(questions, rowsInto(&counts, q.young.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
+		questions = append(questions, pgkit.RowsInto(&counts, q.young.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
 	}
 	if err := r.ask(ctx, "estimate", questions...); err != nil {
 		return store.Estimate{}, err

@@ -12,7 +12,7 @@ import (
 
 // Ask sends a statement as a Reader sends its own.
 func (r *Reader) Ask(ctx context.Context, sql string) error {
-	return r.ask(ctx, "ask", question{pgkit.Statement{SQL: sql}, nil})
+	return r.ask(ctx, "ask", pgkit.Question{Statement: pgkit.Statement{SQL: sql}})
 }
 
 // A Question is a statement of a Reader, as the server gets it.

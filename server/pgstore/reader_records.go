@@ -21,7 +21,7 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 		return store.Record{}, wrap("show", err)
 	}
 	var found []store.Record
-	err = r.ask(ctx, "show", rowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanListed))
+	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanListed))
 	if err == nil && len(found) == 0 {
 		err = wrap("show", store.ErrNotFound)
 	}
@@ -50,7 +50,7 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 		st = q.children
 	}
 	var found []store.Record
-	err = r.ask(ctx, "list", rowsInto(&found, st.Bind(args), scanListed))
+	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanListed))
 	return found, err
 }
 
@@ -68,7 +68,7 @@ func (r *Reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.R
 		return nil, noIndex("browse", err, "of times")
 	}
 	var found []store.Record
-	err = r.ask(ctx, "browse", rowsInto(&found, browsing(q, req), scanListed))
+	err = r.ask(ctx, "browse", pgkit.RowsInto(&found, browsing(q, req), scanListed))
 	return found, err
 }
 
@@ -104,7 +104,7 @@ func earlier(a, b store.Cursor) bool {
 // indexes reports which of the optional indexes are there.
 func (r *Reader) indexes(ctx context.Context, q *readerQueries) (times, children bool, err error) {
 	var found [][2]bool
-	err = r.ask(ctx, "indexes", rowsInto(&found, q.indexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
+	err = r.ask(ctx, "indexes", pgkit.RowsInto(&found, q.indexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
 		return there, row.Scan(&there[0], &there[1])
 	}))
 	if err != nil || len(found) == 0 {
@@ -129,7 +129,7 @@ func (r *Reader) Attention(ctx context.Context) (store.Attention, error) {
 		return store.Attention{}, wrap("attention", err)
 	}
 	var all []countedNotes
-	err = r.ask(ctx, "attention", rowsInto(&all, q.countAttention.Bind(nil), scanCountedNotes))
+	err = r.ask(ctx, "attention", pgkit.RowsInto(&all, q.countAttention.Bind(nil), scanCountedNotes))
 	return attentionOf(all), err
 }
 
@@ -149,6 +149,6 @@ func (r *Reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store
 		st = q.auditOfOne
 	}
 	var found []store.AuditEntry
-	err = r.ask(ctx, "audit", rowsInto(&found, st.Bind(args), scanAuditEntry))
+	err = r.ask(ctx, "audit", pgkit.RowsInto(&found, st.Bind(args), scanAuditEntry))
 	return found, err
 }

@@ -213,25 +213,47 @@ func TestReader_tooSlow(t *testing.T) {
 	}
 }
 
-// A reader waits behind a lock on the table no longer than its timeout, and takes no lock that a request waits for.
+// A reader waits behind a lock on the table no longer than its timeout, also on a connection that does not know the
+// statement. It takes no lock that a request waits for.
 func TestReader_locks(t *testing.T) {
 	t.Parallel()
 	look := pgtest.NewPool(t, migrateForReaders)
-	r := openReader(t, look, pgstore.ReaderConfig{StatementTimeout: 50 * time.Millisecond})
-	_, err := r.Show(t.Context(), random())
+	warm := openReader(t, look, pgstore.ReaderConfig{StatementTimeout: 50 * time.Millisecond})
+	fresh := openReader(t, look, pgstore.ReaderConfig{StatementTimeout: 50 * time.Millisecond})
+	_, err := warm.Show(t.Context(), random())
 	require.ErrorIs(t, err, store.ErrNotFound)
+	_, err = fresh.Attention(t.Context())
+	require.NoError(t, err)
 	tx, err := look.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), "lock table idempotency in access exclusive mode")
 	require.NoError(t, err)
-	start := time.Now()
-	_, err = r.Show(t.Context(), random())
-	require.ErrorIs(t, err, store.ErrTooSlow)
-	require.Less(t, time.Since(start), 20*time.Second)
+	for _, r := range []*pgstore.Reader{warm, fresh} {
+		_, err = r.Show(t.Context(), random())
+		require.ErrorIs(t, err, store.ErrTooSlow)
+		var pgErr *pgconn.PgError
+		require.ErrorAs(t, err, &pgErr, "the server has ended it")
+		require.Equal(t, "57014", pgErr.Code)
+	}
 	require.NoError(t, tx.Rollback(t.Context()))
-	_, err = r.Show(t.Context(), random())
-	require.ErrorIs(t, err, store.ErrNotFound)
+	for _, r := range []*pgstore.Reader{warm, fresh} {
+		_, err = r.Show(t.Context(), random())
+		require.ErrorIs(t, err, store.ErrNotFound)
+	}
+}
+
+// A look takes one round trip on a connection that knows the statement.
+func TestReader_roundTrips(t *testing.T) {
+	t.Parallel()
+	var all trips
+	r := openReader(t, pgtest.NewPool(t, migrateForReaders), pgstore.ReaderConfig{}, all.watch, func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
+	show := func() {
+		_, err := r.Show(t.Context(), random())
+		require.ErrorIs(t, err, store.ErrNotFound)
+	}
+	show()
+	require.EqualValues(t, 1, all.count(show))
 }
 
 // A reader changes nothing, whatever a statement says: its transactions only read.
