@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -83,7 +82,7 @@ func startBrowser(file string) error {
 type tab struct {
 	*testing.T
 	ctx    context.Context
-	site   *site
+	base   string // the address that [tab.visit] begins with
 	clicks int
 
 	mu       sync.Mutex
@@ -99,8 +98,14 @@ type look struct {
 // open opens a tab on a site.
 func open(t *testing.T, s *site, l look) *tab {
 	t.Helper()
+	return openAt(t, s.URL, l)
+}
+
+// openAt opens a tab on the server with that address.
+func openAt(t *testing.T, base string, l look) *tab {
+	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
-	b := &tab{T: t, ctx: ctx, site: s}
+	b := &tab{T: t, ctx: ctx, base: base}
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		cancel()
@@ -112,7 +117,7 @@ func open(t *testing.T, s *site, l look) *tab {
 	}))
 	b.setLook(l)
 	if l.user != "" {
-		_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: "user", Value: l.user, URL: s.URL})
+		_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: "user", Value: l.user, URL: base})
 		require.NoError(t, err)
 	}
 	return b
@@ -177,37 +182,63 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(b, chromedp.Do(ctx, steps...))
 }
 
-// load runs steps that end in a new page, and returns the status of its answer. The live refresh may replace an
-// element between the search for it and the click. The protocol then reports an error, and load tries again.
+// load runs steps that end in a new page, and returns the status of its answer.
 func (b *tab) load(steps ...chromedp.Action[chromedp.Void]) int {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	for {
-		answer, err := chromedp.RunResponse(ctx, steps...)
-		if replaced := (*cdproto.Error)(nil); errors.As(err, &replaced) {
-			continue
-		}
-		require.NoError(b, err)
-		require.NotNil(b, answer)
-		return int(answer.Status)
-	}
+	answer, err := chromedp.RunResponse(ctx, steps...)
+	require.NoError(b, err)
+	require.NotNil(b, answer)
+	return int(answer.Status)
 }
 
 // visit opens an address of the site.
 func (b *tab) visit(address string) int {
 	b.Helper()
 	if !strings.HasPrefix(address, "http") {
-		address = b.site.URL + address
+		address = b.base + address
 	}
 	return b.load(chromedp.Navigate(address))
 }
 
-// click clicks the first visible element of an XPath, and waits for the page that follows.
+// pressing clicks the first element of an XPath that a mouse can reach. The search and the click are one step in the
+// page. So the live refresh cannot replace the element between the two.
+const pressing = `(xpath => {
+	const found = document.evaluate(xpath, document, null, XPathResult.ORDERED_NODE_SNAPSHOT_TYPE);
+	for (let i = 0; i < found.snapshotLength; i++) {
+		const e = found.snapshotItem(i);
+		e.scrollIntoView({block: "center", inline: "center"});
+		const box = Array.from(e.getClientRects()).find(r => r.width > 0 && r.height > 0);
+		if (box && e.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2))) return e.click();
+	}
+	throw "absent, hidden or covered";
+})(%q)`
+
+// press waits for an element as [pressing] finds it, and clicks it once.
+func press(xpath string) chromedp.Action[chromedp.Void] {
+	click := chromedp.Evaluate[chromedp.Void](fmt.Sprintf(pressing, xpath))
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for {
+			_, err := click(ctx, t)
+			absent := (*chromedp.ExceptionError)(nil)
+			if !errors.As(err, &absent) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s: %w", xpath, err)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// click clicks an element, and waits for the page that follows.
 func (b *tab) click(xpath string) {
 	b.Helper()
 	b.clicks++
-	require.Equal(b, http.StatusOK, b.load(chromedp.Click(xpath, chromedp.NodeVisible)), "after a click on %s", xpath)
+	require.Equal(b, http.StatusOK, b.load(press(xpath)), "after a click on %s", xpath)
 }
 
 // write types text into a field.

@@ -25,7 +25,7 @@ func (b *tab) confirmed(reason string) {
 	b.Helper()
 	b.write(`//*[@id="reason"]`, reason)
 	b.clicks++
-	require.Contains(b, []int{http.StatusOK, http.StatusNotFound}, b.load(chromedp.Click(send, chromedp.NodeVisible)))
+	require.Contains(b, []int{http.StatusOK, http.StatusNotFound}, b.load(press(send)))
 }
 
 // Each verb that the page of a key offers does what it says, and is audited. It works without JavaScript.
@@ -66,7 +66,7 @@ func TestVerbs_ofADeadLetter(t *testing.T) {
 	id := s.letter(1, "inbox orders")
 	b := open(t, s, look{user: "ada", script: true})
 	b.visit(prefix + "/messages")
-	b.do(chromedp.Click(`//main//tbody//input[@name="id"]`, chromedp.NodeVisible))
+	b.do(press(`//main//tbody//input[@name="id"]`))
 	b.click(`//main//button[@name="which"][@value="selected"]`)
 	b.confirmed("the parser is mended")
 	require.Zero(t, s.state(id))
@@ -82,7 +82,7 @@ func TestVerbs_ofSelectedRows(t *testing.T) {
 	b := open(t, s, look{user: "ada"})
 	b.visit(prefix + "/keys?in=orders&state=unknown")
 	for _, n := range []int{2, 3} {
-		b.do(chromedp.Click(fmt.Sprintf(`//main//tbody//input[@name="id"][@value=%q]`, number(n).String()), chromedp.NodeVisible))
+		b.do(press(fmt.Sprintf(`//main//tbody//input[@name="id"][@value=%q]`, number(n).String())))
 	}
 	b.click(`//main//button[@name="which"][@value="selected"]`)
 	require.Contains(t, b.main(), "2 keys")
@@ -103,7 +103,7 @@ func TestVerbs_needAReason(t *testing.T) {
 	b.visit(prefix + "/key?in=orders&id=" + id.String())
 	b.click(button("Abandon"))
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do']").noValidate = true`))
-	b.load(chromedp.Click(send))
+	b.load(press(send))
 	require.Contains(t, b.main(), "A reason is required")
 	require.Equal(t, store.StateUnknown, s.state(id))
 }
@@ -150,7 +150,7 @@ func TestForms_withABadToken(t *testing.T) {
 		b.click(button("Abandon"))
 		b.write(`//*[@id="reason"]`, "mine")
 		b.do(chromedp.Evaluate[chromedp.Void](`{ const t = document.querySelector("form[action$='/do'] input[name=token]"); ` + change + ` }`))
-		require.Equal(t, http.StatusForbidden, b.load(chromedp.Click(send)), change)
+		require.Equal(t, http.StatusForbidden, b.load(press(send)), change)
 		require.Equal(t, store.StateUnknown, s.state(id), change)
 	}
 }
