@@ -4,8 +4,8 @@
 // screen. The tool axe-core looks for barriers for people with a disability. Without a program named chromium on PATH the tests
 // are skipped; CHROMIUM may name its file. The tests that need axe-core are skipped without npm.
 //
-// One test builds and runs examples/checkout with -serve, on a Postgres of package pgtest. In the browser it finds and
-// settles the key and the saga that need a person.
+// The sites of the tests have their data in a Postgres of package pgtest, and one has it in memory. Another test builds
+// and runs examples/checkout with -serve. In the browser it finds and settles the key and the saga that need a person.
 //
 //	go test -update-pictures    takes the pictures in ../testdata anew
 package browsertest

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga/journal"
-	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -57,7 +56,7 @@ func TestVerbs_ofASaga(t *testing.T) {
 // A person who is woken finds the stuck saga and the unknown key from the overview, and settles both.
 func TestNight(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(cfg *console.Config) { cfg.Outboxes = nil })
+	s := newSiteOn(t, inMemory(), nil)
 	for n := 1; n <= 20; n++ {
 		s.plant(n, 0, store.StateCompleted, "POST /orders")
 	}

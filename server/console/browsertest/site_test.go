@@ -14,10 +14,8 @@ import (
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
-	"github.com/fanonce/fanonce/saga/memjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
-	"github.com/fanonce/fanonce/server/memstore"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -26,12 +24,10 @@ const prefix = "/ops"
 // A site is a console on a running system, behind a real server.
 type site struct {
 	*httptest.Server
-	tb      testing.TB
-	keys    *memstore.Store
-	guard   *server.Guard
-	journal *memjournal.Journal
-	engine  *saga.Engine
-	metrics *server.Metrics
+	backend
+	tb     testing.TB
+	guard  *server.Guard
+	engine *saga.Engine
 }
 
 type nothing struct{}
@@ -76,23 +72,27 @@ const (
 	waiting      = "waiting"       // running: a step is tried again and again
 )
 
-// newSite starts a site with one stuck saga, one unknown key, and keys in other states. change may change its config.
+// newSite starts a site in Postgres. It has no keys and sagas yet. change may change its config; nil changes nothing.
 func newSite(tb testing.TB, change func(*console.Config)) *site {
 	tb.Helper()
-	s := &site{tb: tb, keys: memstore.New(), journal: memjournal.New(), metrics: &server.Metrics{}}
-	recorder := console.NewRecorder(1000, s.metrics)
+	return newSiteOn(tb, inPostgres(tb), change)
+}
+
+// newSiteOn starts a site on a backend.
+func newSiteOn(tb testing.TB, be backend, change func(*console.Config)) *site {
+	tb.Helper()
+	s := &site{tb: tb, backend: be}
+	metrics := new(server.Metrics)
+	recorder := console.NewRecorder(1000, metrics)
 	var err error
 	s.guard, err = server.NewGuard(s.keys, server.Unscoped, server.Config{Observer: recorder})
 	require.NoError(tb, err)
-	s.engine, err = saga.Open(tb.Context(), s.journal, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
+	s.engine, err = saga.Open(tb.Context(), s.sagas, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
-	cfg := console.Config{
-		Title: "Shop", Prefix: prefix, Authenticate: authenticate,
-		Stores:   []console.Store{{Name: "orders", Reader: s.keys.Reader(), Guard: s.guard, Metrics: s.metrics.Snapshot, Recorder: recorder}},
-		Sagas:    []console.Sagas{{Name: "checkouts", Reader: memjournal.NewReader(s.journal), Operator: s.engine}},
-		Outboxes: []console.Outbox{{Name: "events", Stats: outboxStats, List: outboxList}},
-	}
+	cfg := configOf(be)
+	cfg.Stores[0].Guard, cfg.Stores[0].Metrics, cfg.Stores[0].Recorder = s.guard, metrics.Snapshot, recorder
+	cfg.Sagas[0].Operator = s.engine
 	if change != nil {
 		change(&cfg)
 	}
@@ -103,6 +103,19 @@ func newSite(tb testing.TB, change func(*console.Config)) *site {
 	s.Server = httptest.NewServer(mux)
 	tb.Cleanup(s.Close)
 	return s
+}
+
+// configOf is the config of a console that can only read.
+func configOf(be backend) console.Config {
+	cfg := console.Config{
+		Title: "Shop", Prefix: prefix, Authenticate: authenticate,
+		Stores: []console.Store{{Name: "orders", Reader: be.keyReader}},
+		Sagas:  []console.Sagas{{Name: "checkouts", Reader: be.reader}},
+	}
+	if be.outbox.Stats != nil {
+		cfg.Outboxes = []console.Outbox{be.outbox}
+	}
+	return cfg
 }
 
 // authenticate knows two users by their cookie.
@@ -120,14 +133,6 @@ func authenticate(r *http.Request) (console.User, error) {
 	return console.User{}, errors.New("unknown user")
 }
 
-func outboxStats(context.Context) (console.OutboxStats, error) {
-	return console.OutboxStats{Waiting: 3, Failing: 1, Oldest: time.Minute}, nil
-}
-
-func outboxList(_ context.Context, _ bool, _ string, _ int) ([]console.Message, error) {
-	return []console.Message{{Position: "1", Topic: "orders" + planted, Aggregate: "a" + planted, Attempts: 3, Created: time.Now(), Error: "refused " + planted}}, nil
-}
-
 // number makes the ID of a key in these tests.
 func number(n int) store.ID {
 	id := store.ID{0: 0xa0}
@@ -141,7 +146,7 @@ func (s *site) plant(n, parent int, state store.State, route string) store.ID {
 	ctx, id := context.Background(), number(n)
 	lease := time.Hour
 	if state == store.StateQuarantined {
-		lease = time.Nanosecond
+		lease = time.Microsecond
 	}
 	req := store.ClaimRequest{
 		ID: id, Token: store.Token(id), Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1}}, Effect: store.Opaque,
@@ -215,6 +220,7 @@ func full(tb testing.TB) *site {
 	s.plant(4, 1, store.StateInProgress, "POST /orders")
 	s.plant(5, 3, store.StateReleased, "POST /mails")
 	s.letter(6, "inbox orders")
+	s.message("orders", "order-1", "the broker is full")
 	s.run("order-1", "", refused, journal.Stuck)
 	s.run("order-2", "", well, journal.Completed)
 	s.run("order-3", "", waiting, journal.Running)

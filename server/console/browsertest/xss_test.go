@@ -30,6 +30,7 @@ func TestPlantedScripts(t *testing.T) {
 	s.plant(3, 1, store.StateCompleted, planted)
 	s.plant(4, 0, store.StateUnknown, planted)
 	s.letter(5, planted)
+	s.message(planted, planted, planted)
 	s.run("order-1", planted, refused, journal.Stuck)
 	s.run("order-2", planted, undoRefused, journal.Stuck)
 	rec, err := s.keys.Read(context.Background(), number(4))
