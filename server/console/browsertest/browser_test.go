@@ -32,7 +32,17 @@ var chromium struct {
 	err  error
 }
 
+// child is the main function of this program where [childEnv] is set. nil: it is not for this system.
+var child func()
+
+// childEnv names the variable that makes this program a console of a test.
+const childEnv = "BROWSERTEST_CONSOLE"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		child()
+		return
+	}
 	code := m.Run()
 	if chromium.stop != nil {
 		chromium.stop()

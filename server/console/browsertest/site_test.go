@@ -143,32 +143,44 @@ func number(n int) store.ID {
 // plant makes a record with that state and route. Its parent is number(parent), or none for 0.
 func (s *site) plant(n, parent int, state store.State, route string) store.ID {
 	s.tb.Helper()
-	ctx, id := context.Background(), number(n)
-	lease := time.Hour
+	id, of := number(n), store.ID{}
+	if parent > 0 {
+		of = number(parent)
+	}
+	require.NoError(s.tb, s.makeChild(id, of, state, route))
+	return id
+}
+
+// make makes a record without a parent.
+func (s *site) make(id store.ID, state store.State, route string) error {
+	return s.makeChild(id, store.ID{}, state, route)
+}
+
+func (s *site) makeChild(id, parent store.ID, state store.State, route string) error {
+	ctx, lease := context.Background(), time.Hour
 	if state == store.StateQuarantined {
 		lease = time.Microsecond
 	}
 	req := store.ClaimRequest{
-		ID: id, Token: store.Token(id), Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1}}, Effect: store.Opaque,
+		ID: id, Parent: parent, Token: store.Token(id), Fingerprint: store.Fingerprint{Version: 1, Sum: [32]byte{1}}, Effect: store.Opaque,
 		Lease: lease, Keep: time.Hour, Window: time.Hour, Route: route,
 	}
-	if parent > 0 {
-		req.Parent = number(parent)
-	}
 	rec, _, err := s.keys.Claim(ctx, req)
-	require.NoError(s.tb, err)
+	if err != nil {
+		return err
+	}
 	owner := store.Owner{ID: id, Token: req.Token, Fence: rec.Fence}
 	switch state {
 	case store.StateInProgress:
+		return nil
 	case store.StateQuarantined:
-		_, _, err = s.keys.Quarantine(ctx, store.QuarantineRequest{ID: id, From: rec.Fence, To: store.StateQuarantined, Route: route})
+		_, _, err := s.keys.Quarantine(ctx, store.QuarantineRequest{ID: id, From: rec.Fence, To: store.StateQuarantined, Route: route})
+		return err
 	case store.StateCompleted:
-		err = s.keys.Settle(ctx, owner, store.Settlement{State: state, Answer: store.Answer{Status: 201}, ReplayFor: time.Hour})
+		return s.keys.Settle(ctx, owner, store.Settlement{State: state, Answer: store.Answer{Status: 201}, ReplayFor: time.Hour})
 	default:
-		err = s.keys.Settle(ctx, owner, store.Settlement{State: state})
+		return s.keys.Settle(ctx, owner, store.Settlement{State: state})
 	}
-	require.NoError(s.tb, err)
-	return id
 }
 
 // letter makes the completed key of a dead letter.

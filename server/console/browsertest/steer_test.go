@@ -2,14 +2,10 @@ package browsertest_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -153,62 +149,6 @@ func TestForms_withABadToken(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, b.load(press(send)), change)
 		require.Equal(t, store.StateUnknown, s.state(id), change)
 	}
-}
-
-var matches = flag.Int("browsertest.matches", 2000, "keys that one verb changes")
-
-// A verb for many matches shows its progress. The person closes the page in the middle, and begins again: each
-// key is changed once, and is audited.
-func TestVerbs_ofManyMatches(t *testing.T) {
-	all := *matches
-	s := newSite(t, nil)
-	for n := 1; n <= all; n++ {
-		s.plant(n, 0, store.StateUnknown, "POST /charges")
-	}
-	spared := s.plant(all+1, 0, store.StateUnknown, "POST /refunds")
-	settle := func(b *tab) {
-		b.visit(prefix + "/keys?in=orders&state=unknown&route=" + "POST+%2Fcharges")
-		b.click(`//main//button[@name="which"][@value="all"]`)
-		b.write(`//*[@id="reason"]`, "the bank was down")
-	}
-	done := func() int {
-		log, err := s.keys.AuditLog(context.Background(), store.ID{}, 2*all)
-		require.NoError(t, err)
-		return len(log)
-	}
-
-	first := open(t, s, look{user: "ada", script: true})
-	settle(first)
-	require.Regexp(t, `at least [0-9,]+ keys|[0-9],000 keys`, first.main(), "the confirmation names the count")
-	first.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
-	require.Eventually(t, func() bool { return done() > 500 }, patience, time.Millisecond)
-	require.NoError(t, chromedp.Cancel(first.ctx)) // the tab is gone, in the middle of a request
-	part := done()
-	t.Logf("the first tab had changed %d of %d", part, all)
-
-	second := open(t, s, look{user: "ada", script: true})
-	settle(second)
-	second.click(send)
-	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(second.ctx, patience)
-		defer cancel()
-		// The page may be changing to its next part.
-		main, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.getElementById("main").innerText`))
-		return err == nil && strings.Contains(main, ": ended")
-	}, 10*patience, 100*time.Millisecond)
-	require.Equal(t, all, done())
-	require.Equal(t, store.StateUnknown, s.state(spared))
-	log, err := s.keys.AuditLog(context.Background(), store.ID{}, 2*all)
-	require.NoError(t, err)
-	keys, batches := map[store.ID]bool{}, map[string]int{}
-	batch := regexp.MustCompile(`^\[batch ([0-9a-f]+)\] the bank was down$`)
-	for _, e := range log {
-		keys[e.ID] = true
-		require.Regexp(t, batch, e.Reason)
-		batches[e.Reason]++
-	}
-	require.Len(t, keys, all, "each key once")
-	require.Len(t, batches, 2)
 }
 
 // The role of the user decides on the server: an observer's form is refused.

@@ -1,0 +1,200 @@
+package browsertest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanonce/fanonce/server"
+	"github.com/fanonce/fanonce/server/console"
+	"github.com/fanonce/fanonce/server/store"
+)
+
+var matches = flag.Int("browsertest.matches", 2000, "keys that one verb changes")
+
+// inFlight is how many changes of one request may be under way at a time, and more.
+const inFlight = 16
+
+// A gate is a store that lets some decisions pass, and holds the next ones until it is open.
+type gate struct {
+	store.Store
+	left atomic.Int64
+	once sync.Once
+	full chan struct{} // closed when a decision is held
+	open chan struct{}
+}
+
+func newGate(under store.Store, pass int) *gate {
+	g := &gate{Store: under, full: make(chan struct{}), open: make(chan struct{})}
+	g.left.Store(int64(pass))
+	return g
+}
+
+// Resolve implements [store.Store].
+func (g *gate) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
+	if g.left.Add(-1) < 0 {
+		g.once.Do(func() { close(g.full) })
+		<-g.open
+	}
+	return g.Store.Resolve(ctx, req)
+}
+
+// await waits until a channel is closed.
+func await(t *testing.T, closed <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(3 * patience):
+		require.Fail(t, "waited too long", what)
+	}
+}
+
+// plantUnknown makes unknown keys with the numbers 1 to n.
+func (s *site) plantUnknown(n int, route string) {
+	s.tb.Helper()
+	numbers := make(chan int, n)
+	for i := range n {
+		numbers <- i + 1
+	}
+	close(numbers)
+	const workers = 16
+	errs := make(chan error, workers)
+	for range workers {
+		go func() {
+			var err error
+			for i := range numbers {
+				err = errors.Join(err, s.make(number(i), store.StateUnknown, route))
+			}
+			errs <- err
+		}()
+	}
+	for range workers {
+		require.NoError(s.tb, <-errs)
+	}
+}
+
+// audited returns the lines of the audit log, at most one more than n.
+func (s *site) audited(n int) []store.AuditEntry {
+	s.tb.Helper()
+	lines, err := s.keys.AuditLog(context.Background(), store.ID{}, n+1)
+	require.NoError(s.tb, err)
+	return lines
+}
+
+// settleAll confirms a verb for all unknown keys of a route.
+func (b *tab) settleAll(route string) {
+	b.Helper()
+	b.visit(prefix + "/keys?in=orders&state=unknown&route=" + url.QueryEscape(route))
+	b.click(`//main//button[@name="which"][@value="all"]`)
+	require.Regexp(b, `at least [0-9,]+ keys|[0-9,]+ keys`, b.main(), "the confirmation names the count")
+	b.write(`//*[@id="reason"]`, "the bank was down")
+}
+
+// sendAway sends a confirmation, and does not wait for the answer.
+func (b *tab) sendAway() {
+	b.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
+}
+
+// ended waits until the page says that a verb has ended, and fails if the console refuses the form. stopped is called where the page is the browser's own: it
+// says that there is no connection.
+func (b *tab) ended(stopped func()) {
+	b.Helper()
+	for limit := time.Now().Add(10 * patience); ; time.Sleep(50 * time.Millisecond) {
+		require.True(b, time.Now().Before(limit), "the verb does not end")
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		// The page may be changing to its next part: that is an error here.
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol + " " + document.body.innerText`))
+		cancel()
+		switch {
+		case err != nil:
+		case strings.Contains(text, ": ended"):
+			return
+		case strings.Contains(text, "Nothing was changed"):
+			require.Fail(b, "the form is refused", text)
+		case strings.HasPrefix(text, "chrome-error:"):
+			stopped()
+		}
+	}
+}
+
+// A verb for many matches ends, and each key is changed once. The person closes the page in the middle, and begins
+// again in another tab. The audit log has each key once.
+func TestVerbs_ofManyMatches(t *testing.T) {
+	t.Parallel()
+	browser(t)
+	all, be := *matches, inPostgres(t)
+	held := newGate(be.keys, all/4)
+	doing := make(chan context.Context, all)
+	s := newSiteOn(t, be, func(cfg *console.Config) {
+		var err error
+		cfg.Stores[0].Guard, err = server.NewGuard(held, server.Unscoped, server.Config{})
+		require.NoError(t, err)
+		cfg.Authenticate = func(r *http.Request) (console.User, error) {
+			if r.URL.Path == prefix+"/do" {
+				doing <- r.Context()
+			}
+			return authenticate(r)
+		}
+	})
+	s.plantUnknown(all, "POST /charges")
+	spared := s.plant(all+1, 0, store.StateUnknown, "POST /refunds")
+
+	first := open(t, s, look{user: "ada", script: true})
+	first.settleAll("POST /charges")
+	begin := time.Now()
+	first.sendAway()
+	await(t, held.full, "the first tab's changes")
+	require.NoError(t, chromedp.Cancel(first.ctx)) // the tab is gone, in the middle of a request
+	var request context.Context
+	for len(doing) > 0 {
+		request = <-doing // the last one
+	}
+	await(t, request.Done(), "the console hears of it")
+	close(held.open)
+
+	second := open(t, s, look{user: "ada", script: true})
+	second.settleAll("POST /charges")
+	second.click(send)
+	second.ended(func() { require.Fail(t, "no connection") })
+	t.Logf("%d keys in %v, in %d requests of the second tab", all, time.Since(begin).Round(time.Millisecond), len(doing))
+	require.Equal(t, store.StateUnknown, s.state(spared))
+	batches := s.requireAudited(all)
+	require.Len(t, batches, 2)
+	require.LessOrEqual(t, min(batches[0], batches[1]), all/4+inFlight, "without its page the console begins nothing more")
+}
+
+// requireAudited checks that the audit log has each of n keys once, and a batch in each reason. It returns how many
+// lines each batch has.
+func (s *site) requireAudited(n int) []int {
+	s.tb.Helper()
+	batch := regexp.MustCompile(`^\[batch ([0-9a-f]{8})\] the bank was down$`)
+	keys, byBatch := map[store.ID]bool{}, map[string]int{}
+	for _, e := range s.audited(n) {
+		keys[e.ID] = true
+		found := batch.FindStringSubmatch(e.Reason)
+		require.NotNil(s.tb, found, e.Reason)
+		require.Equal(s.tb, "ada", e.Actor)
+		byBatch[found[1]]++
+	}
+	require.Len(s.tb, keys, n, "each key")
+	var counts []int
+	total := 0
+	for _, count := range byBatch {
+		counts = append(counts, count)
+		total += count
+	}
+	require.Equal(s.tb, n, total, "each key once")
+	return counts
+}
