@@ -40,7 +40,7 @@ func TestPlantedScripts(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		b := open(t, s, look{user: "ada", script: script})
 		shown := 0
-		b.crawl(3, func(address string) {
+		b.crawl(2, func(address string) {
 			if script {
 				b.notHacked(address)
 			}
