@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -74,17 +76,33 @@ func (p plantedJournal) record() journal.Record {
 	}
 }
 
-func (p plantedJournal) Show(context.Context, journal.ID) (journal.Record, error) {
-	return p.record(), nil
+func (p plantedJournal) Show(_ context.Context, id journal.ID) (journal.Record, error) {
+	rec := p.record()
+	if id == (journal.ID{4}) {
+		rec.Version, rec.Plan = plannedVersion, plannedSaga.Plan().Hash
+	}
+	return rec, nil
 }
 
 func (p plantedJournal) Browse(context.Context, journal.BrowseRequest) ([]journal.Record, error) {
 	return []journal.Record{p.record()}, nil
 }
 
-func (p plantedJournal) Plan(context.Context, string, int) (journal.PlanRecord, error) {
+func (p plantedJournal) Plan(_ context.Context, _ string, version int) (journal.PlanRecord, error) {
+	if version == plannedVersion {
+		return plannedSaga.Plan(), nil
+	}
 	return journal.PlanRecord{}, badError{}
 }
+
+// plannedVersion is the version of a saga whose steps are drawn.
+const plannedVersion = 2
+
+// plannedSaga has planted text in the name of a step.
+var plannedSaga = saga.MustDefine("planned", plannedVersion, func(b *saga.Builder[string, string]) {
+	op := contract.Post[string, string]("shop", "buy", "/purchases").For(planted)
+	saga.Return(b, saga.Step(b, op, b.Input()).Irreversible().Output())
+})
 
 func (p plantedJournal) Plans(context.Context) ([]journal.PlanRecord, error) {
 	return []journal.PlanRecord{{Name: planted}}, nil
@@ -100,9 +118,11 @@ func (p plantedJournal) AuditPage(context.Context, journal.AuditRequest) ([]jour
 
 // plantedConfig is a console whose data has planted text everywhere.
 func plantedConfig(f *fixture) console.Config {
+	recorder := console.NewRecorder(10, nil)
+	recorder.Observe(context.Background(), server.Event{Kind: server.EventRefused, ID: store.ID{1}, Code: planted, Route: planted})
 	return console.Config{
 		Title:  `<b>"ops"</b>`,
-		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard}},
+		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard, Recorder: recorder}},
 		Sagas:  []console.Sagas{{Name: `sh'<i>op`, Reader: plantedJournal{}, Operator: nowhere{}}},
 		Outboxes: []console.Outbox{{
 			Name:  `e<i>vents`,
@@ -135,11 +155,15 @@ func requireEscaped(tb testing.TB, at string, a answer) {
 func TestSecurity_plantedText(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	s := newSite(t, plantedConfig(f))
+	cfg := plantedConfig(f)
+	cfg.Authenticate = func(*http.Request) (console.User, error) {
+		return console.User{Name: planted, Role: console.Operator}, nil
+	}
+	s := newSite(t, cfg)
 	seen := 0
 	for _, at := range []string{
 		"/", "/keys", "/keys?state=any", "/messages", "/outbox", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
-		"/key?id=" + store.ID{1}.String(), "/saga?id=" + journal.ID{3}.String(), "/request?id=" + store.ID{1}.String(), "/id/" + store.ID{1}.String(),
+		"/key?id=" + store.ID{1}.String(), "/saga?id=" + journal.ID{3}.String(), "/saga?id=" + journal.ID{4}.String(), "/request?id=" + store.ID{1}.String(), "/id/" + store.ID{1}.String(),
 		"/keys?route=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/sagas?name=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
 		"/audit?actor=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/key?in=%3Cscript%3Ealert(1)%3C/script%3E",
 	} {
@@ -152,6 +176,7 @@ func TestSecurity_plantedText(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, seen, 12, "the text is shown, escaped")
+	require.Contains(t, s.get("/saga?id="+journal.ID{4}.String()).Body.String(), `<svg`, "the steps are drawn")
 
 	form := s.get("/saga?id=" + journal.ID{3}.String()).form("/confirm")
 	form.Set("verb", "force-undone")
