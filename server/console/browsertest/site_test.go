@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,32 +35,35 @@ type nothing struct{}
 
 // checkout is a saga that its input makes fail: each way but "well" needs a person.
 var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[string, nothing]) {
-	fails := func(on string, err error) func(context.Context, saga.Call[string]) (nothing, error) {
+	fails := func(err error, on ...string) func(context.Context, saga.Call[string]) (nothing, error) {
 		return func(_ context.Context, call saga.Call[string]) (nothing, error) {
-			if call.Input == on {
+			if slices.Contains(on, call.Input) {
 				return nothing{}, err
 			}
 			return nothing{}, nil
 		}
 	}
 	undo := func(_ context.Context, call saga.UndoCall[string, nothing]) error {
-		if call.Input == undoRefused {
+		switch call.Input {
+		case undoRefused:
 			return saga.Rejected(errors.New("already shipped " + planted))
+		case undoWaiting:
+			return errors.New("busy " + planted)
 		}
 		return nil
 	}
-	reserve := saga.StepFunc(b, "stock.reserve", b.Input(), fails("", nil)).UndoFunc("stock.release", undo)
-	coupon := saga.StepFunc(b, "coupons.redeem", b.Input(), fails(undoRefused, saga.Rejected(errors.New("used "+planted)))).
+	reserve := saga.StepFunc(b, "stock.reserve", b.Input(), fails(nil)).UndoFunc("stock.release", undo)
+	coupon := saga.StepFunc(b, "coupons.redeem", b.Input(), fails(saga.Rejected(errors.New("used "+planted)), undoRefused, undoWaiting)).
 		UndoFunc("coupons.restore", undo).After(reserve)
-	charge := saga.StepFunc(b, "payments.charge", b.Input(), fails(pivotUnknown, errors.New("no answer "+planted))).After(coupon).Pivot().
+	charge := saga.StepFunc(b, "payments.charge", b.Input(), fails(errors.New("no answer "+planted), pivotUnknown)).After(coupon).Pivot().
 		Retry(saga.RetryPolicy{Attempts: 1})
 	parcel := saga.StepFunc(b, "shipping.book", b.Input(), func(ctx context.Context, call saga.Call[string]) (nothing, error) {
 		if call.Input == waiting {
 			return nothing{}, errors.New("busy " + planted)
 		}
-		return fails(refused, saga.Rejected(errors.New("no parcel "+planted)))(ctx, call)
+		return fails(saga.Rejected(errors.New("no parcel "+planted)), refused)(ctx, call)
 	}).After(charge).Retriable()
-	saga.StepFunc(b, "mail.confirm", b.Input(), fails("", nil)).After(charge).Retriable()
+	saga.StepFunc(b, "mail.confirm", b.Input(), fails(nil)).After(charge).Retriable()
 	saga.Return(b, parcel.Output())
 })
 
@@ -70,6 +74,7 @@ const (
 	undoRefused  = "undo refused"  // stuck: the saga goes back, and an undo is refused
 	pivotUnknown = "pivot unknown" // stuck: the outcome of the pivot is unknown
 	waiting      = "waiting"       // running: a step is tried again and again
+	undoWaiting  = "undo waiting"  // compensating: an undo is tried again and again
 )
 
 // newSite starts a site in Postgres. It has no keys and sagas yet. change may change its config; nil changes nothing.
