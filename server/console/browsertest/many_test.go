@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,7 +156,8 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 	t.Parallel()
 	browser(t)
 	all, be := *matches, inPostgres(t)
-	held := newGate(be.keys, all/4, 0)
+	first := all/4/partKeys*partKeys + 8 // the request is at the beginning of a part
+	held := newGate(be.keys, first, 0)
 	doing := make(chan context.Context, all)
 	s := newSiteOn(t, be, func(cfg *console.Config) {
 		cfg.Stores[0].Guard = held.guard(t)
@@ -169,12 +171,12 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 	s.plantUnknown(all, "POST /charges")
 	spared := s.plant(all+1, 0, store.StateUnknown, "POST /refunds")
 
-	first := open(t, s, look{user: "ada", script: true})
-	first.settleAll("POST /charges")
+	b := open(t, s, look{user: "ada", script: true})
+	b.settleAll("POST /charges")
 	begin := time.Now()
-	first.sendAway()
+	b.sendAway()
 	await(t, held.full, "the first tab's changes")
-	require.NoError(t, chromedp.Cancel(first.ctx)) // the tab is gone, in the middle of a request
+	require.NoError(t, chromedp.Cancel(b.ctx)) // the tab is gone, in the middle of a request
 	var request context.Context
 	for len(doing) > 0 {
 		request = <-doing // the last one
@@ -182,15 +184,15 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 	await(t, request.Done(), "the console hears of it")
 	held.open()
 
-	second := open(t, s, look{user: "ada", script: true})
-	second.settleAll("POST /charges")
-	second.click(send)
-	second.ended(func() { require.Fail(t, "no connection") })
+	b = open(t, s, look{user: "ada", script: true})
+	b.settleAll("POST /charges")
+	b.click(send)
+	b.ended(func() { require.Fail(t, "no connection") })
 	t.Logf("%d keys in %v, in %d requests of the second tab", all, time.Since(begin).Round(time.Millisecond), len(doing))
 	require.Equal(t, store.StateUnknown, s.state(spared))
 	batches := s.requireAudited(all)
 	require.Len(t, batches, 2)
-	require.LessOrEqual(t, min(batches[0], batches[1]), all/4+inFlight, "without its page the console begins nothing more")
+	require.LessOrEqual(t, slices.Min(batches), first+inFlight, "without its page the console begins nothing more")
 }
 
 // requireAudited checks that the audit log has each of n keys once, and a batch in each reason. It returns how many
