@@ -26,29 +26,24 @@ var matches = flag.Int("browsertest.matches", 2000, "keys that one verb changes"
 // inFlight is how many changes of one request may be under way at a time, and more.
 const inFlight = 16
 
-// A gate is a store that lets some decisions pass. It holds the next ones until more may pass.
+// A gate is a store that lets some decisions pass. It holds the next ones until it is open.
 type gate struct {
 	store.Store
 	passes chan struct{}
 	once   sync.Once
 	full   chan struct{} // closed when a decision is held
+	open   func()        // lets all decisions pass from now on
 }
 
-// newGate lets pass decisions pass at first. more is how many [gate.pass] may add.
-func newGate(under store.Store, pass, more int) *gate {
-	g := &gate{Store: under, passes: make(chan struct{}, pass+more), full: make(chan struct{})}
-	g.pass(pass)
-	return g
-}
-
-func (g *gate) pass(n int) {
-	for range n {
+// newGate lets that many decisions pass. The test opens the gate before its server ends: a server waits for its requests.
+func newGate(under store.Store, pass int) *gate {
+	g := &gate{Store: under, passes: make(chan struct{}, pass), full: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.passes) })
+	for range pass {
 		g.passes <- struct{}{}
 	}
+	return g
 }
-
-// open lets all decisions pass from now on.
-func (g *gate) open() { close(g.passes) }
 
 // Resolve implements [store.Store].
 func (g *gate) Resolve(ctx context.Context, req store.ResolveRequest) (store.Record, bool, error) {
@@ -126,18 +121,13 @@ func (b *tab) sendAway() {
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
 }
 
-// ended waits until the page says that a verb has ended, and fails if the console refuses the form. stopped is called where the page is the browser's own: it
-// says that there is no connection.
+// ended waits until the page says that a verb has ended, and fails if the console refuses the form. stopped is called
+// where the page is the browser's own: it says that there is no connection. A nil stopped fails then.
 func (b *tab) ended(stopped func()) {
 	b.Helper()
 	for limit := time.Now().Add(10 * patience); ; time.Sleep(50 * time.Millisecond) {
 		require.True(b, time.Now().Before(limit), "the verb does not end")
-		ctx, cancel := context.WithTimeout(b.ctx, patience)
-		// The page may be changing to its next part: that is an error here.
-		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol + " " + document.body.innerText`))
-		cancel()
-		switch {
-		case err != nil:
+		switch text := b.glance(); {
 		case strings.Contains(text, ": ended"):
 			return
 		case strings.Contains(text, "It is safe to continue"): // the machine was too slow for a change
@@ -145,9 +135,22 @@ func (b *tab) ended(stopped func()) {
 		case strings.Contains(text, "Nothing was changed"):
 			require.Fail(b, "the form is refused", text)
 		case strings.HasPrefix(text, "chrome-error:"):
+			require.NotNil(b, stopped, "no connection")
 			stopped()
 		}
 	}
+}
+
+// glance is the text of a page that may be changing to another one; "" if it is. The browser does not always answer
+// then, so a glance is short.
+func (b *tab) glance() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 3*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol + " " + document.body.innerText`))
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // A verb for many matches ends, and each key is changed once. The person closes the page in the middle, and begins
@@ -157,7 +160,7 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 	browser(t)
 	all, be := *matches, inPostgres(t)
 	first := all/4/partKeys*partKeys + 8 // the request is at the beginning of a part
-	held := newGate(be.keys, first, 0)
+	held := newGate(be.keys, first)
 	doing := make(chan context.Context, all)
 	s := newSiteOn(t, be, func(cfg *console.Config) {
 		cfg.Stores[0].Guard = held.guard(t)
@@ -168,6 +171,7 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 			return authenticate(r)
 		}
 	})
+	defer held.open()
 	s.plantUnknown(all, "POST /charges")
 	spared := s.plant(all+1, 0, store.StateUnknown, "POST /refunds")
 
@@ -187,7 +191,7 @@ func TestVerbs_ofManyMatches(t *testing.T) {
 	b = open(t, s, look{user: "ada", script: true})
 	b.settleAll("POST /charges")
 	b.click(send)
-	b.ended(func() { require.Fail(t, "no connection") })
+	b.ended(nil)
 	t.Logf("%d keys in %v, in %d requests of the second tab", all, time.Since(begin).Round(time.Millisecond), len(doing))
 	require.Equal(t, store.StateUnknown, s.state(spared))
 	batches := s.requireAudited(all)
@@ -225,37 +229,50 @@ const (
 	partKeys = 64
 )
 
-// atWork opens a tab that shows a verb in the middle: 64 of 100 keys are done. With a script the tab has sent the next
-// part, which the gate holds.
-func atWork(t *testing.T, script bool) (*tab, *gate) {
+// begun opens a tab that has confirmed a verb for 100 keys. A gate holds the changes of the first request, whose time
+// is up: it ends after the first part.
+func begun(t *testing.T, script bool) (*tab, *gate) {
 	t.Helper()
 	be := inPostgres(t)
-	held := newGate(be.keys, 0, partKeys)
+	held := newGate(be.keys, 0)
 	s := newSiteOn(t, be, func(cfg *console.Config) { cfg.Stores[0].Guard = held.guard(t) })
+	t.Cleanup(held.open)
 	s.plantUnknown(100, "POST /charges")
 	b := open(t, s, look{user: "ada", script: script})
 	b.settleAll("POST /charges")
 	b.sendAway()
 	await(t, held.full, "the changes of the first request")
-	time.Sleep(partTime) // the console began before, so its time is up
-	held.pass(partKeys)
-	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(b.ctx, patience)
-		defer cancel()
-		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		return err == nil && strings.Contains(text, ": at work")
-	}, 3*patience, 20*time.Millisecond)
+	time.Sleep(partTime) // the request began before, so its time is up
 	return b, held
 }
 
-// A long verb shows how far it is, and goes on by itself.
+// atWork is a tab that shows a verb in the middle: 64 of 100 keys are done. Nothing goes on by itself.
+func atWork(t *testing.T) *tab {
+	t.Helper()
+	b, held := begun(t, false)
+	held.open()
+	require.Eventually(t, func() bool { return strings.Contains(b.glance(), ": at work") }, 3*patience, 20*time.Millisecond)
+	return b
+}
+
+// A long verb shows how far it is. Without JavaScript a button goes on.
 func TestVerbs_showProgress(t *testing.T) {
 	t.Parallel()
 	browser(t)
-	b, held := atWork(t, true)
+	b := atWork(t)
 	require.Equal(t, "64 of 100, 36 left", eval[string](b, `(() => { const p = document.querySelector("progress"); return p.value + " of " + p.max + ", " + document.getElementById("left").innerText + " left" })()`))
+	b.click(button("Continue"))
+	require.Regexp(t, `ended\s+done\s+100\s+refused\s+0`, b.main(), "the result counts all parts")
+	b.quiet()
+}
+
+// A long verb goes on by itself.
+func TestVerbs_goOn(t *testing.T) {
+	t.Parallel()
+	browser(t)
+	b, held := begun(t, true)
 	held.open()
-	b.ended(func() { require.Fail(t, "no connection") })
-	require.Contains(t, b.main(), "100", "the result counts all parts")
+	b.ended(nil)
+	require.Regexp(t, `ended\s+done\s+100\s+refused\s+0`, b.main(), "the result counts all parts")
 	b.quiet()
 }

@@ -128,8 +128,7 @@ func TestPages_accessibleProgress(t *testing.T) {
 	t.Parallel()
 	browser(t)
 	axe := axeCore(t)
-	b, held := atWork(t, false) // nothing goes on by itself
-	defer held.open()
+	b := atWork(t)
 	b.setLook(look{script: true}) // axe-core is a script
 	b.accessible(axe, "the progress of a batch")
 	require.Contains(t, b.main(), ": at work")
