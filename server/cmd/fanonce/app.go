@@ -27,6 +27,7 @@ type app struct {
 
 	database, schema string
 	timeout          time.Duration
+	retention        time.Duration // how long an answer is kept that a person gives; 0: the default of a guard
 	json             bool
 
 	opened   *pgxpool.Pool

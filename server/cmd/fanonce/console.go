@@ -31,7 +31,8 @@ proxy, else the password can be read on the way. --read-only shows everything an
 fanonce_observer is enough for it, but for the steps of one saga. A request must name this server by --listen, by its address, or by --host.
 
 The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all services here
-have no Codec, or have AcceptPlain: this program cannot seal an answer. "Force OK" of a saga's step is not offered: it
+have no Codec, or have AcceptPlain: this program cannot seal an answer. Retries get the answer for --retention, which
+should be that of the guards. "Force OK" of a saga's step is not offered: it
 needs the definition. A console that the service mounts has both.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`
 
@@ -45,6 +46,7 @@ func newConsole(a *app) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
+			a.retention = f.retention
 			sources, err := a.sources(f.stores)
 			if err != nil {
 				return err
@@ -60,6 +62,7 @@ func newConsole(a *app) *cobra.Command {
 	f.actor = a.whoami()
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing: everybody is an observer")
 	flags.BoolVar(&f.plain, "plain", false, "offer \"it happened\": all services here read answers in plain text")
+	flags.DurationVar(&f.retention, "retention", 0, "how long retries get an answer of \"it happened\"; default 24h, as a guard's Retention")
 	flags.StringVar(&f.passwordFile, "password-file", "", "file whose first line is the password, of at least 12 bytes")
 	flags.StringVar(&f.trustHeader, "trust-header", "", "header in which a proxy names the user; see the danger above")
 	flags.StringArrayVar(&f.hosts, "host", nil, "a name by which browsers reach this server; repeat it for several")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // consoleFlags are the flags of fanonce console.
@@ -19,6 +20,7 @@ type consoleFlags struct {
 	passwordFile, trustHeader string
 	certificate, key          string
 	readOnly, plain           bool
+	retention                 time.Duration
 }
 
 const (
@@ -36,6 +38,8 @@ func (f *consoleFlags) check() error {
 		return fmt.Errorf("--listen %q is not HOST:PORT", f.listen)
 	case f.readOnly && f.plain:
 		return errors.New("--read-only or --plain, not both: --plain is for a change")
+	case f.retention != 0 && !f.plain:
+		return errors.New("--retention is of an answer that a person gives: give --plain, too")
 	case f.passwordFile != "" && f.trustHeader != "":
 		return errors.New("--password-file or --trust-header, not both")
 	case f.trustHeader != "" && !headerName.MatchString(f.trustHeader):
@@ -54,7 +58,7 @@ func (f *consoleFlags) check() error {
 			return fmt.Errorf("--host %q is not a name such as ops.example.com", name)
 		}
 	}
-	return nil
+	return checkRetention(f.retention)
 }
 
 // isOrdinary reports whether clients send the header themselves.

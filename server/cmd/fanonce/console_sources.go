@@ -96,7 +96,7 @@ func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string) error {
 		if !s.plain {
 			shown.NoAnswers = noAnswers
 		}
-		if shown.Guard, err = server.NewGuard(keys, server.Unscoped, server.Config{StoreTimeout: a.timeout}); err != nil {
+		if shown.Guard, err = server.NewGuard(keys, server.Unscoped, server.Config{StoreTimeout: a.timeout, Retention: a.retention}); err != nil {
 			return err
 		}
 	}

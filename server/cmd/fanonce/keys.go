@@ -37,7 +37,7 @@ func (a *app) guard(ctx context.Context) (*server.Guard, *pgstore.Store, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := server.NewGuard(s, server.Unscoped, server.Config{StoreTimeout: a.timeout})
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{StoreTimeout: a.timeout, Retention: a.retention})
 	return g, s, err
 }
 

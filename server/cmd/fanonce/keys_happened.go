@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,7 @@ type happening struct {
 	status                int
 	bodyFile, contentType string
 	plain                 bool
+	retention             time.Duration
 }
 
 func (h *happening) flags(cmd *cobra.Command) {
@@ -30,6 +32,15 @@ func (h *happening) flags(cmd *cobra.Command) {
 	f.StringVar(&h.bodyFile, "body-file", "", "with --as happened: file with the body of the answer; - is stdin; default: no body")
 	f.StringVar(&h.contentType, "content-type", "", "with --as happened: default application/json for a body in JSON, else text/plain")
 	f.BoolVar(&h.plain, "plain", false, "with --as happened: the service's guards read answers in plain text; required")
+	f.DurationVar(&h.retention, "retention", 0, "with --as happened: how long retries get the answer; default 24h, as a guard's Retention")
+}
+
+// checkRetention refuses a time that no guard's Retention can be.
+func checkRetention(d time.Duration) error {
+	if d != 0 && (d < server.DefaultLease || d > server.MaxRetention) {
+		return fmt.Errorf("--retention %v is not between %v and %v", d, server.DefaultLease, server.MaxRetention)
+	}
+	return nil
 }
 
 // given reports whether one of the flags is used.
@@ -48,7 +59,7 @@ func (h *happening) check() error {
 	case h.bodyFile != "" && (h.status == http.StatusNoContent || h.status == http.StatusNotModified):
 		return fmt.Errorf("--body-file: an answer with the status %d has no body", h.status)
 	}
-	return nil
+	return checkRetention(h.retention)
 }
 
 // resolution reads the body.

@@ -163,7 +163,7 @@ func checkDecision(as string, v *keyVerb, h *happening, args []string) error {
 	case !slices.Contains(decisions, as):
 		return fmt.Errorf("--as %q is none of %s", as, strings.Join(decisions, ", "))
 	case as != asHappened && h.given():
-		return errors.New("--status, --body-file, --content-type and --plain are of --as happened")
+		return errors.New("--status, --body-file, --content-type, --plain and --retention are of --as happened")
 	case as != asHappened:
 		return nil
 	case v.all || len(args) > 1:
@@ -183,11 +183,11 @@ func newKeysResolve(a *app) *cobra.Command {
   --as run-again       another run does no harm, whatever happened before: the next call runs
   --as abandoned       the key must never run again: retries get key-cancelled
 
-  --as happened        the effect happened once: retries get the answer of --status and --body-file for 24 hours
+  --as happened        the effect happened once: retries get the answer of --status and --body-file, for --retention
 
---as happened is for one key, of any effect class. It needs --plain, by which you state that the service's guards have no
-Codec, or that they have AcceptPlain: this program cannot seal an answer. Under any other guard the retries would get
-record-unreadable. A key whose memo is sealed is refused. For a service that seals answers, use "It happened" in a
+--as happened is for one key, of any effect class. --retention should be the Retention of the service's guard. --plain is
+required. By it you state that the service's guards have no Codec, or that they have AcceptPlain: this program cannot
+seal an answer. Under any other guard the retries would get record-unreadable. A key whose memo is sealed is refused. For a service that seals answers, use "It happened" in a
 console that the service mounts, or Guard.Resolve with Happened in its own program.
 
 A key that has changed since it was read, or that is not at --fence, is refused and not changed.`,
@@ -200,6 +200,7 @@ A key that has changed since it was read, or that is not at --fence, is refused 
 			}
 			r, consequence := resolutions[as], consequences[as]
 			if as == asHappened {
+				a.retention = h.retention
 				var err error
 				if r, err = h.resolution(a); err != nil {
 					return err

@@ -148,7 +148,7 @@ func TestKeysResolve_happened(t *testing.T) {
 	id := unknownKeys(t, url, "k-1")[0]
 	happened := func(id, body string) call {
 		return call{database: url, stdin: body, args: []string{
-			"keys", "resolve", "--as", "happened", "--plain", "--status", "201", "--body-file", "-", "--reason", "the bank has it", "--yes", id,
+			"keys", "resolve", "--as", "happened", "--plain", "--status", "201", "--body-file", "-", "--reason", "the bank has it", "--retention", "72h", "--yes", id,
 		}}
 	}
 	happened(id, `{"receipt":7}`).run(t).requireCode(t, 0)
@@ -157,6 +157,9 @@ func TestKeysResolve_happened(t *testing.T) {
 	require.Equal(t, "true", w.Header().Get(wire.HeaderReplayed))
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.JSONEq(t, `{"receipt":7}`, w.Body.String())
+	var kept bool
+	require.NoError(t, dial(t, url).QueryRow(t.Context(), "select replay_until > clock_timestamp() + interval '71 hours' from idempotency").Scan(&kept))
+	require.True(t, kept, "as long as --retention says")
 	happened(id, "").run(t).requireCode(t, 1) // it is settled
 
 	codec, err := server.NewAESGCM(server.AESKey{ID: "a", Secret: make(server.Secret, server.AESKeyBytes)})

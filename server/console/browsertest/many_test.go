@@ -21,7 +21,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-var matches = flag.Int("browsertest.matches", 2000, "keys that one verb changes")
+var matches = flag.Int("browsertest.matches", 1000, "keys that one verb changes")
 
 // inFlight is how many changes of one request may be under way at a time, and more.
 const inFlight = 16
