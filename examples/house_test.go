@@ -54,6 +54,7 @@ var rooms = []struct {
 	{"server/servertest", []string{"server/store"}},
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/benchkit", nil},
+	{"internal/npmtest", nil},
 	{"internal/pgkit", []string{pgx}},
 	{"internal/pgkittest", []string{"server/pgtest", pgx}},
 	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", pgx}},
