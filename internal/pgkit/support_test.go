@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -61,15 +62,8 @@ func newWriter(tb testing.TB, pool *pgxpool.Pool, maxDetached int) *pgkit.Writer
 	return w
 }
 
-// until waits until a condition becomes true.
-func until(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("waited too long until %s", what)
-		}
-	}
-}
+// until waits for a condition that something else brings about.
+var until = pgkittest.Until
 
 func exec(tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	tb.Helper()

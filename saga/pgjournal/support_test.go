@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -137,14 +138,7 @@ func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, text string, args ...any
 }
 
 // until waits for a condition that something else brings about.
-func until(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("waited too long until %s", what)
-		}
-	}
-}
+var until = pgkittest.Until
 
 // closeEngine ends an engine, however its test ended.
 func closeEngine(tb testing.TB, e *saga.Engine) {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
@@ -144,14 +145,7 @@ func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, text string, args ...any
 }
 
 // until waits for a condition that something else brings about.
-func until(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("waited too long until %s", what)
-		}
-	}
-}
+var until = pgkittest.Until
 
 // untilReported waits until the sessions of stores that are closed have ended: each
 // reports what it did then.

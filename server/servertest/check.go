@@ -232,15 +232,18 @@ func (c *check) untilDead(id store.ID) store.Record {
 	return r
 }
 
+// longestPause is the time between two looks at something that takes long: a look is a call of the store.
+const longestPause = 16 * time.Millisecond
+
 // eventually calls done until it returns true. It fails the rule if the patience ends first.
 func (c *check) eventually(what string, done func() bool) {
 	c.Helper()
-	start, deadline := time.Now(), c.deadline()
-	for !done() {
+	start, deadline, pause := time.Now(), c.deadline(), time.Millisecond
+	for ; !done(); pause = min(2*pause, longestPause) {
 		if time.Now().After(deadline) {
 			c.Fatalf("%v passed before %s", time.Since(start), what)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
