@@ -168,6 +168,8 @@ func (e evilJournal) AuditPage(context.Context, journal.AuditRequest) ([]journal
 // An evilOperator refuses each verb with planted text.
 type evilOperator struct{ console.SagaOperator }
 
+func (evilOperator) HasDefinition(journal.PlanHash) bool { return true }
+
 func (evilOperator) ForceUndone(context.Context, journal.ID, string, journal.Audit) (journal.Record, error) {
 	return journal.Record{}, fmt.Errorf("%w: %s", saga.ErrConflict, evil("refusal.saga"))
 }
