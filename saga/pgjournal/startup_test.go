@@ -27,6 +27,7 @@ import (
 type newcomer struct {
 	cfg     *pgxpool.Config
 	callees *callees
+	lease   time.Duration
 
 	waits  atomic.Bool // the journal has said that it waits for the server
 	failed failures
@@ -36,7 +37,7 @@ func newcomerAt(t *testing.T, c *callees, url string) *newcomer {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
-	return &newcomer{cfg: cfg, callees: c}
+	return &newcomer{cfg: cfg, callees: c, lease: 3 * time.Second}
 }
 
 // Handle looks for the journal's warning.
@@ -73,7 +74,7 @@ func (s *newcomer) open(t *testing.T, ctx context.Context) error { //nolint:revi
 func (s *newcomer) runOn(t *testing.T, ctx context.Context, j journal.Journal) error { //nolint:revive // t comes first in tests
 	e, err := saga.Open(ctx, j, saga.Config{
 		Client:      client(t, s.callees.url, nil),
-		Definitions: []saga.AnyDefinition{idle}, Lease: 3 * time.Second, Observer: &s.failed,
+		Definitions: []saga.AnyDefinition{idle}, Lease: s.lease, Observer: &s.failed,
 	})
 	if err != nil {
 		return err
@@ -202,6 +203,7 @@ func TestOpen_answerOfTheFirstBeatIsLost(t *testing.T) {
 	look := pgtest.NewPool(t, pgjournal.Migrate)
 	proxy := pgkittest.NewProxy(t, look.Config().ConnString())
 	s := newcomerAt(t, newCallees(t), proxy.URL())
+	s.lease = 12 * time.Second // a busy machine does not lose it
 	inner, err := pgjournal.New(preparedPool(t, s.cfg), pgjournal.Config{AllowNonDurable: true})
 	require.NoError(t, err)
 	t.Cleanup(inner.Close)
