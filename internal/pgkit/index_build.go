@@ -113,7 +113,7 @@ func unhurried(ctx context.Context, pool *pgxpool.Pool) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, conn)
 }
 
-// build makes an index that is not there, in place of an invalid one. It reports false if somebody builds such an
+// build makes an index that is not there. It drops an invalid one first. It reports false if somebody builds such an
 // index at this moment.
 func (b IndexBuild) build(ctx context.Context, conn *pgx.Conn, index Index) (bool, error) {
 	const look = `select x.indexrelid::regclass::text, x.indisvalid,

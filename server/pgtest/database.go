@@ -74,7 +74,7 @@ func (c *Cluster) copyDatabase(ctx context.Context, name, template string) error
 // majorVersion is 0 if the server's name for its version does not begin with a number.
 func majorVersion(conn *pgx.Conn) int {
 	major, _, _ := strings.Cut(conn.PgConn().ParameterStatus("server_version"), ".")
-	n, _ := strconv.Atoi(major) // a beta is no number: it logs the pages
+	n, _ := strconv.Atoi(major) // for a beta this is 0, and Postgres logs the pages
 	return n
 }
 

@@ -83,7 +83,7 @@ func serveChild() error {
 	return http.Serve(listener, handler) //nolint:gosec // the test is its only client
 }
 
-// A mortal is a store whose process is killed at its last decision, while other decisions are under way.
+// A mortal is a store whose process is killed at its last decision, while other decisions are running.
 type mortal struct {
 	store.Store
 	left atomic.Int64

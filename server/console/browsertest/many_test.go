@@ -23,7 +23,7 @@ import (
 
 var matches = flag.Int("browsertest.matches", 1000, "keys that one verb changes")
 
-// inFlight is how many changes of one request may be under way at a time, and more.
+// inFlight is more than the changes of one request that may run at a time.
 const inFlight = 16
 
 // A gate is a store that lets some decisions pass. It holds the next ones until it is open.
