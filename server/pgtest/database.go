@@ -56,15 +56,19 @@ func (c *Cluster) createFrom(ctx context.Context, name, template string) error {
 }
 
 // copyDatabase creates a database from a template. From version 15 on, Postgres logs every page of the copy unless
-// it is asked to copy files, which takes half the time here. Copying files needs a checkpoint, so the server of
-// DATABASE_URL, which may have other users, is not asked.
+// it is asked to copy files, which takes half the time here. Copying files needs a checkpoint. So a server that
+// syncs its files is not asked, nor that of DATABASE_URL, which may have other users.
 func (c *Cluster) copyDatabase(ctx context.Context, name, template string) error {
 	conn, err := pgx.Connect(ctx, c.URL(""))
 	if err != nil {
 		return err
 	}
 	sql := "create database " + name + " template " + template
-	if c.Private() && majorVersion(conn) >= 15 {
+	var fsync string
+	if err := conn.QueryRow(ctx, "show fsync").Scan(&fsync); err != nil {
+		return errors.Join(err, conn.Close(ctx))
+	}
+	if c.Private() && fsync == "off" && majorVersion(conn) >= 15 {
 		sql += " strategy file_copy"
 	}
 	_, err = conn.Exec(ctx, sql)
