@@ -121,8 +121,8 @@ func (b *tab) sendAway() {
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action$='/do'] button.main").click()`))
 }
 
-// ended waits until the page says that a verb has ended, and fails if the console refuses the form. stopped is called
-// where the page is the browser's own: it says that there is no connection. A nil stopped fails then.
+// ended waits until the page says that a verb has ended. It fails if the console refuses the form. It calls stopped on
+// the browser's own page for a lost connection. A nil stopped fails then.
 func (b *tab) ended(stopped func()) {
 	b.Helper()
 	for limit := time.Now().Add(10 * patience); ; time.Sleep(50 * time.Millisecond) {
@@ -246,7 +246,7 @@ func begun(t *testing.T, script bool) (*tab, *gate) {
 	return b, held
 }
 
-// atWork is a tab that shows a verb in the middle: 64 of 100 keys are done. Nothing goes on by itself.
+// atWork is a tab that shows a verb in the middle: 64 of 100 keys are done. A person must go on.
 func atWork(t *testing.T) *tab {
 	t.Helper()
 	b, held := begun(t, false)

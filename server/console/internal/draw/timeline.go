@@ -10,7 +10,7 @@ import (
 type Bar struct {
 	Label string // Such as the service and the operation.
 	Note  string // Behind the label, such as the duration; may be empty.
-	Depth int    // Of the line in the tree; 0 is the top.
+	Depth int    // The depth of the line in the tree; 0 is the top.
 	State string // A word for the class and the color.
 	// Start is zero for a line without a bar. The zero End is a point at Start.
 	Start, End time.Time

@@ -24,8 +24,8 @@ type Journal struct {
 
 // Limits bound a [Tree].
 type Limits struct {
-	Depth int           // Of the tree, and of the way up. 0 means 32.
-	Nodes int           // Of KindKey and KindSaga. 0 means 500.
+	Depth int           // The tree and the way up have at most this depth. 0 means 32.
+	Nodes int           // The nodes of KindKey and KindSaga are at most so many. 0 means 500.
 	Ask   time.Duration // For all questions of one level to one source. 0 means one second.
 	Total time.Duration // For the tree. 0 means three seconds.
 }
