@@ -27,15 +27,18 @@ func together(n int, fn func(i int)) {
 // An engine runs sagas of three steps, one at a time, and the test counts their cost. The test
 // has a server of its own, because the server's counts of commits and WAL include all activity.
 // Heartbeats and searches for unowned sagas are included.
+//
+// Keys are random, so a page of an index splits in some runs of the test and not in others. A split logs up to half
+// a page, which is 20 bytes for each of 200 sagas. The limits have room for three of them.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		definition                     *saga.Definition[journey, ticket]
 		statements, commits, walPerRun float64
 	}{
-		{trip, 5, 4, 1500},
-		{idle, 5, 4, 1500},
-		{brisk, 3, 2, 1150},
+		{trip, 5, 4, 1550},
+		{idle, 5, 4, 1450},
+		{brisk, 3, 2, 1180},
 	} {
 		t.Run(tt.definition.Name(), func(t *testing.T) {
 			t.Parallel()
