@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -117,23 +116,6 @@ func (f *keyFilter) request(limit int, after store.Cursor) (store.ListRequest, e
 	return req, nil
 }
 
-// A cursor is the time and the ID of a page's last row.
-func cursorText(at time.Time, id string) string { return at.UTC().Format(time.RFC3339Nano) + "/" + id }
-
-func parseCursor(text string) (at time.Time, id store.ID, err error) {
-	if text == "" {
-		return at, id, nil
-	}
-	when, what, _ := strings.Cut(text, "/")
-	if at, err = time.Parse(time.RFC3339Nano, when); err == nil {
-		id, err = store.ParseID(what)
-	}
-	if err != nil {
-		return at, id, errors.New("--after is not where a page ended: copy what the previous page says")
-	}
-	return at, id, nil
-}
-
 // keysListOut is the JSON of keys list.
 type keysListOut struct {
 	Keys []keyRow `json:"keys"`
@@ -151,10 +133,5 @@ func (a *app) printKeys(records []store.Record, limit int) error {
 	if n := len(records); n == limit {
 		out.Next = cursorText(records[n-1].CreatedAt, records[n-1].ID.String())
 	}
-	if a.json {
-		return writeJSON(a.stdout, out)
-	}
-	err := t.flush()
-	a.more(out.Next)
-	return err
+	return a.printPage(out, t, out.Next)
 }

@@ -133,10 +133,5 @@ func (a *app) outboxList(ctx context.Context, req outbox.ListRequest) error {
 	if n := len(page); n == req.Limit {
 		out.Next = fmt.Sprintf("%d/%d", page[n-1].Lane, page[n-1].Position)
 	}
-	if a.json {
-		return writeJSON(a.stdout, out)
-	}
-	err = t.flush()
-	a.more(out.Next)
-	return err
+	return a.printPage(out, t, out.Next)
 }

@@ -151,10 +151,5 @@ func (a *app) printSagas(records []journal.Record, limit int) error {
 	if n := len(records); n == limit {
 		out.Next = cursorText(records[n-1].CreatedAt, records[n-1].ID.String())
 	}
-	if a.json {
-		return writeJSON(a.stdout, out)
-	}
-	err := t.flush()
-	a.more(out.Next)
-	return err
+	return a.printPage(out, t, out.Next)
 }

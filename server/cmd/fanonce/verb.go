@@ -171,30 +171,3 @@ func (a *app) printVerb(out *verbOut) error {
 	_, err := fmt.Fprintf(a.stdout, "%s: done for %d of %d, as %s\n", out.Verb, out.Done, out.Matched, printable(out.Actor))
 	return err
 }
-
-// page is the flags of a list.
-type page struct {
-	limit int
-	after string
-}
-
-const maxPage = 1000
-
-func (p *page) flags(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&p.limit, "limit", 50, "how many at most, up to 1000")
-	cmd.Flags().StringVar(&p.after, "after", "", "where the previous page ended, as it says")
-}
-
-func (p *page) check() error {
-	if p.limit < 1 || p.limit > maxPage {
-		return fmt.Errorf("--limit %d is not between 1 and %d", p.limit, maxPage)
-	}
-	return nil
-}
-
-// more says how to get the next page, on stderr: stdout is the table.
-func (a *app) more(next string) {
-	if next != "" && !a.json {
-		_, _ = fmt.Fprintln(a.stderr, "more: --after "+next)
-	}
-}
