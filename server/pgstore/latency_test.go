@@ -20,7 +20,7 @@ import (
 // in which it sleeps.
 func TestNetwork_halfASecondPerPacket(t *testing.T) {
 	t.Parallel()
-	const lease, work, latency = 10 * time.Second, 11 * time.Second, 500 * time.Millisecond
+	const lease, work, latency = 16 * time.Second, 17 * time.Second, 500 * time.Millisecond
 	const warm, keys = 6, 3
 	look := ledger(t)
 	network := pgkittest.NewProxy(t, look.Config().ConnString())

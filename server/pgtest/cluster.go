@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // These are the errors that a Cluster's methods return, wrapped if a fact is added.
@@ -25,6 +27,7 @@ var (
 type Cluster struct {
 	mu      sync.Mutex
 	stopped bool
+	admins  []*pgx.Conn // idle, see asAdmin
 	private *postmaster // nil: the server is tenant's
 	tenant  *tenant     // nil: the server is private
 }
@@ -105,6 +108,7 @@ func (c *Cluster) Stop() error {
 	if c.tenant != nil {
 		return c.tenant.leave()
 	}
+	defer c.closeAdmins() // afterwards: a stopped process would not answer
 	return c.private.destroy()
 }
 

@@ -78,6 +78,41 @@ func TestCluster_restartOfARunningServerKeepsItsURL(t *testing.T) {
 	require.NoError(t, connect(t, url).Ping(t.Context()))
 }
 
+// Databases that are made and dropped one after the other share one connection, also after it broke.
+func TestCluster_keepsOneConnectionForDatabases(t *testing.T) {
+	t.Parallel()
+	cluster := startPrivate(t, pgtest.Config{})
+	makeOne := func() {
+		t.Helper()
+		_, err := cluster.CreateDatabase(t.Context(), "ledger")
+		require.NoError(t, err)
+		require.NoError(t, cluster.DropDatabase(t.Context(), "ledger"))
+	}
+	kept := func() []int {
+		t.Helper()
+		rows, err := connect(t, cluster.URL("")).Query(t.Context(), `select pid from pg_stat_activity
+			where datname = 'postgres' and backend_type = 'client backend' and query like 'drop database%'`)
+		require.NoError(t, err)
+		pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+		require.NoError(t, err)
+		return pids
+	}
+	makeOne()
+	first := kept()
+	require.Len(t, first, 1)
+	for range 5 {
+		makeOne()
+	}
+	require.Equal(t, first, kept())
+	_, err := connect(t, cluster.URL("")).Exec(t.Context(), "select pg_terminate_backend($1, 10000)", first[0])
+	require.NoError(t, err)
+	makeOne()
+	require.NoError(t, cluster.Kill())
+	require.NoError(t, cluster.Restart(t.Context()))
+	makeOne()
+	require.Len(t, kept(), 1)
+}
+
 func TestCluster_stopLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cluster := startPrivate(t, pgtest.Config{})
@@ -141,8 +176,13 @@ func TestStart_endsWithItsContext(t *testing.T) {
 
 func TestStart_passwordIsNeeded(t *testing.T) {
 	t.Parallel()
-	cfg, err := pgx.ParseConfig(startPrivate(t, pgtest.Config{}).URL(""))
+	url := startPrivate(t, pgtest.Config{}).URL("")
+	cfg, err := pgx.ParseConfig(url)
 	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(cfg.Password), 26, "a password of 130 bits makes up for the one iteration")
+	var secret string
+	require.NoError(t, connect(t, url).QueryRow(t.Context(), "select rolpassword from pg_authid where rolname = $1", cfg.User).Scan(&secret))
+	require.Regexp(t, `^SCRAM-SHA-256\$1:`, secret)
 	cfg.Password = "wrong"
 	_, err = pgx.ConnectConfig(t.Context(), cfg)
 	require.ErrorContains(t, err, "password authentication failed")

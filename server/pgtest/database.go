@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -56,23 +55,17 @@ func (c *Cluster) createFrom(ctx context.Context, name, template string) error {
 }
 
 // copyDatabase creates a database from a template. From version 15 on, Postgres logs every page of the copy unless
-// it is asked to copy files, which takes half the time here. Copying files needs a checkpoint. So a server that
-// syncs its files is not asked, nor that of DATABASE_URL, which may have other users.
+// it is asked to copy files, which takes half the time here. Copying files needs a checkpoint. So a durable server
+// is not asked, nor that of DATABASE_URL, which may have other users.
 func (c *Cluster) copyDatabase(ctx context.Context, name, template string) error {
-	conn, err := pgx.Connect(ctx, c.URL(""))
-	if err != nil {
+	return c.asAdmin(ctx, func(conn *pgx.Conn) error {
+		sql := "create database " + name + " template " + template
+		if c.Private() && !c.private.durable && majorVersion(conn) >= 15 {
+			sql += " strategy file_copy"
+		}
+		_, err := conn.Exec(ctx, sql)
 		return err
-	}
-	sql := "create database " + name + " template " + template
-	var fsync string
-	if err := conn.QueryRow(ctx, "show fsync").Scan(&fsync); err != nil {
-		return errors.Join(err, conn.Close(ctx))
-	}
-	if c.Private() && fsync == "off" && majorVersion(conn) >= 15 {
-		sql += " strategy file_copy"
-	}
-	_, err = conn.Exec(ctx, sql)
-	return errors.Join(err, conn.Close(ctx))
+	})
 }
 
 // majorVersion is 0 if the server's name for its version does not begin with a number.
@@ -103,18 +96,10 @@ func (c *Cluster) quoted(name string) string {
 }
 
 func (c *Cluster) exec(ctx context.Context, sql string) error {
-	return execOn(ctx, c.URL(""), sql)
-}
-
-// execOn runs one statement on a connection of its own. The work is rare, and a
-// crash test would have to consider the goroutines and connections of a pool.
-func execOn(ctx context.Context, connURL, sql string) error {
-	conn, err := pgx.Connect(ctx, connURL)
-	if err != nil {
+	return c.asAdmin(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql)
 		return err
-	}
-	_, err = conn.Exec(ctx, sql)
-	return errors.Join(err, conn.Close(ctx))
+	})
 }
 
 func pathEscape(name string) string { return url.PathEscape(name) }

@@ -83,14 +83,18 @@ func (p *postmaster) command(name string, args ...string) *exec.Cmd {
 func (p *postmaster) initdb(ctx context.Context) error {
 	// The server has a password although its port is only on the loopback: its
 	// superuser may run programs, and the machine may have other users.
-	secret := filepath.Join(p.folder.path, "password")
-	if err := os.WriteFile(secret, []byte(p.password+"\n"), 0o600); err != nil {
+	secret, err := scramSecret(p.password)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(p.folder.path, "password")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pgtest: initdb: %w", err)
 	}
-	if err := p.acct.chown(secret); err != nil {
+	if err := p.acct.chown(file); err != nil {
 		return fmt.Errorf("pgtest: initdb: %w", err)
 	}
-	return p.run(ctx, "initdb", "--pgdata", p.folder.data(), "--username", "postgres", "--pwfile", secret, "--auth", "scram-sha-256",
+	return p.run(ctx, "initdb", "--pgdata", p.folder.data(), "--username", "postgres", "--pwfile", file, "--auth", "scram-sha-256",
 		"--no-sync", "--no-instructions", "--locale", "C", "--encoding", "UTF8")
 }
 
