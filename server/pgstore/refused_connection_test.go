@@ -58,8 +58,10 @@ func TestRefusedConnection(t *testing.T) {
 	wg.Wait()
 	commits := queryRow[int](t, look, "select count(distinct xmin::text) from idempotency")
 	t.Logf("%d ok, %d refused, %d commits, %d dials", ok.Load(), refused.Load(), commits, pool.Stat().NewConnsCount())
-	require.LessOrEqual(t, refused.Load(), int64(8), "claims that failed for want of a connection of their own")
+	// Each refused dial fails one claim, its leader's. How many leaders dial before the connection is free again depends
+	// on the machine.
 	require.LessOrEqual(t, pool.Stat().NewConnsCount(), int64(16), "dials")
+	require.Less(t, refused.Load(), pool.Stat().NewConnsCount(), "claims that failed for want of a connection of their own")
 	require.Less(t, commits, n/4, "commits")
 }
 
