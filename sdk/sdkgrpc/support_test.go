@@ -290,6 +290,12 @@ func (g *gateway) cut() bool {
 	return true
 }
 
+func (g *gateway) setRate(rate float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rate = rate
+}
+
 func (g *gateway) lost() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
