@@ -13,19 +13,19 @@ import (
 )
 
 // checkBucket refuses a stream that could lose or change a key by itself.
-func checkBucket(ctx context.Context, js jetstream.JetStream, cfg Config) error {
-	stream, err := js.Stream(ctx, bucket(cfg.Bucket).stream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+func checkBucket(ctx context.Context, st *stream, cfg Config) error {
+	got, err := st.settings(ctx)
+	var refused *apiError
+	switch {
+	case errors.As(err, &refused) && refused.ErrCode == codeNoStream:
 		return fmt.Errorf("%w: %q", ErrNoBucket, cfg.Bucket)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("natsstore: reading bucket %q: %w", cfg.Bucket, err)
 	}
-	raw, err := persistMode(ctx, js, cfg)
-	if err != nil {
-		return err
+	if got.PersistMode == "default" {
+		got.PersistMode = ""
 	}
-	return unsafeSetting(cfg, stream.CachedInfo().Config, raw)
+	return unsafeSetting(cfg, got.StreamConfig, got.PersistMode)
 }
 
 // A rule is one setting that a bucket needs.
@@ -74,26 +74,6 @@ func unlimited(n int64) int64 {
 		return -1
 	}
 	return n
-}
-
-// persistMode returns a setting that the client library does not know yet; empty is the default.
-func persistMode(ctx context.Context, js jetstream.JetStream, cfg Config) (string, error) {
-	reply, err := js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.INFO."+bucket(cfg.Bucket).stream(), nil)
-	if err != nil {
-		return "", fmt.Errorf("natsstore: reading bucket %q: %w", cfg.Bucket, err)
-	}
-	var info struct {
-		Config struct {
-			PersistMode string `json:"persist_mode"`
-		} `json:"config"`
-	}
-	if err := json.Unmarshal(reply.Data, &info); err != nil {
-		return "", fmt.Errorf("natsstore: reading bucket %q: %w", cfg.Bucket, err)
-	}
-	if info.Config.PersistMode == "default" {
-		return "", nil
-	}
-	return info.Config.PersistMode, nil
 }
 
 // reportWait is how long the servers have for their answers.

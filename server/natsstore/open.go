@@ -13,7 +13,8 @@ import (
 )
 
 // Open returns the store of an existing bucket, after it has checked the bucket and the servers. The caller closes the
-// Store first, then conn. conn should reconnect for ever (nats.MaxReconnects(-1)).
+// Store first, then conn. conn should reconnect for ever (nats.MaxReconnects(-1)). It blocks until ctx ends, or until
+// one of its questions had no answer for Config.Timeout.
 //
 // The errors wrap [ErrConfig], [ErrServer], [ErrNoBucket], [ErrBucket] or [ErrDurability].
 func Open(ctx context.Context, conn *nats.Conn, cfg Config) (*Store, error) {
@@ -21,27 +22,27 @@ func Open(ctx context.Context, conn *nats.Conn, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := connected(ctx, conn)
-	if err != nil {
+	if _, err := connected(ctx, conn); err != nil {
 		return nil, err
 	}
-	if err := checkBucket(ctx, js, cfg); err != nil {
+	st := &stream{conn: conn, bucket: bucket(cfg.Bucket), timeout: cfg.Timeout}
+	if err := checkBucket(ctx, st, cfg); err != nil {
 		return nil, err
 	}
 	if err := checkDurability(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return start(ctx, conn, cfg)
+	return start(ctx, st, cfg)
 }
 
 // start makes the store and reads the leader's clock.
-func start(ctx context.Context, conn *nats.Conn, cfg Config) (*Store, error) {
+func start(ctx context.Context, st *stream, cfg Config) (*Store, error) {
 	alive, stop := context.WithCancel(context.Background())
 	s := &Store{
-		stream: &stream{conn: conn, bucket: bucket(cfg.Bucket), timeout: cfg.Timeout},
+		stream: st,
 		log:    cfg.Logger,
 		runs:   &runs{entries: make(map[store.ID]entry)},
-		limit:  int(conn.MaxPayload()),
+		limit:  int(st.conn.MaxPayload()),
 		cfg:    cfg,
 		stop:   stop,
 	}

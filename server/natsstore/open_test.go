@@ -2,7 +2,9 @@ package natsstore_test
 
 import (
 	"context"
+	"math"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,4 +206,52 @@ func TestUnreachable(t *testing.T) {
 	require.ErrorContains(t, s.Settle(ctx, owner(r), done), "deadline")
 	servers.Restart(t, 0)
 	require.NoError(t, s.Settle(t.Context(), owner(r), done))
+}
+
+// An answer that is lost, as with a server that is killed, does not keep Open for ever. It asks again until Timeout.
+func TestOpen_lostAnswers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		lost    int64
+		timeout time.Duration
+		want    error
+	}{
+		{"the first one", 1, time.Minute, natsstore.ErrNoBucket},
+		{"all", math.MaxInt64, 100 * time.Millisecond, context.DeadlineExceeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			conn := forgetful(t, tt.lost)
+			cfg := alone
+			cfg.Timeout = tt.timeout
+			_, err := natsstore.Open(context.WithoutCancel(t.Context()), conn, cfg)
+			require.ErrorIs(t, err, tt.want)
+		})
+	}
+}
+
+// forgetful connects to a stand-in of JetStream without streams, which loses its first answers about one.
+func forgetful(t *testing.T, lost int64) *nats.Conn {
+	t.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	conn, err := nats.Connect("", nats.InProcessServer(s))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	var asked atomic.Int64
+	for subject, answer := range map[string]string{
+		"$JS.API.INFO":          `{"type": "io.nats.jetstream.api.v1.account_info_response"}`,
+		"$JS.API.STREAM.INFO.*": `{"type": "io.nats.jetstream.api.v1.stream_info_response", "error": {"code": 404, "err_code": 10059}}`,
+	} {
+		_, err := conn.Subscribe(subject, func(m *nats.Msg) {
+			if subject == "$JS.API.INFO" || asked.Add(1) > lost {
+				_ = m.Respond([]byte(answer))
+			}
+		})
+		require.NoError(t, err)
+	}
+	return conn
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The headers of JetStream that the store uses.
@@ -26,6 +27,7 @@ const (
 // The codes of JetStream's errors that the store tells apart.
 const (
 	codeNoMessage       = 10037
+	codeNoStream        = 10059
 	codeWrongSequence   = 10071 // another message is the last one of the subject
 	codeSequencePending = 10164 // an earlier write of the subject is not stored yet
 	codeNoQuorum        = 10008 // the cluster has no leader, or is not ready
@@ -251,6 +253,21 @@ func (s *stream) state(ctx context.Context) (state, error) {
 	var answer state
 	err := s.ask(ctx, "STREAM.INFO", struct{}{}, &answer)
 	return answer, err
+}
+
+// settings are those of a stream. The client library does not know PersistMode yet; empty is the default.
+type settings struct {
+	jetstream.StreamConfig
+
+	PersistMode string `json:"persist_mode"`
+}
+
+func (s *stream) settings(ctx context.Context) (settings, error) {
+	var answer struct {
+		Config settings `json:"config"`
+	}
+	err := s.ask(ctx, "STREAM.INFO", struct{}{}, &answer)
+	return answer.Config, err
 }
 
 // purge deletes every message of the filter.
