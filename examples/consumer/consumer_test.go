@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -69,7 +70,10 @@ func eachBroker(t *testing.T, test func(t *testing.T, at *place)) {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{pool: pgtest.NewPool(t, createTables), topic: "payments-" + strings.ToLower(crand.Text()[:8])}
+	return &place{
+		pool: pgtest.NewPool(t, createTables), topic: "payments-" + strings.ToLower(crand.Text()[:8]),
+		killed: make(map[int]time.Time), expire: func(*testing.T) {},
+	}
 }
 
 // Payments go through outbox, broker and inbox. One message in ten is published twice, ledgers are killed and their
@@ -95,6 +99,7 @@ func TestLedger_killed(t *testing.T) {
 		}
 		at.untilBooked(t, *messages)
 		requireDead(t, at, "no payment 0", "no payment 1")
+		at.untilQuiet(t)
 		for _, l := range ledgers { // what they still have in hand may not book twice
 			l.stop(t)
 		}
@@ -222,8 +227,29 @@ func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
 
 func (at *place) untilBooked(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return count(t, at.pool, "select count(*) from entry") >= n },
-		3*time.Minute, 10*time.Millisecond, "%d are booked", n)
+	booked := func() int { return count(t, at.pool, "select count(*) from entry") }
+	enough := func() bool {
+		at.expire(t)
+		return booked() >= n
+	}
+	if !assert.Eventually(t, enough, 3*time.Minute, 10*time.Millisecond) {
+		t.Fatalf("%d are booked, want %d; %d are not published, %d are not acknowledged", booked(), n,
+			count(t, at.pool, "select count(*) from outbox"), at.waiting(t))
+	}
+}
+
+// untilQuiet waits until the copies of what is booked are published and acknowledged, too.
+func (at *place) untilQuiet(t *testing.T) {
+	t.Helper()
+	var unpublished, waiting int
+	quiet := func() bool {
+		at.expire(t)
+		unpublished, waiting = count(t, at.pool, "select count(*) from outbox"), at.waiting(t)
+		return unpublished+waiting == 0
+	}
+	if !assert.Eventually(t, quiet, time.Minute, 20*time.Millisecond) {
+		t.Fatalf("%d messages are not published, %d are not acknowledged", unpublished, waiting)
+	}
 }
 
 // endWithTest ends a process whose test has ended without killing it: after a panic or a timeout. The pipe of its stdin
@@ -241,6 +267,7 @@ const startTimeout = 3 * time.Minute
 type process struct {
 	cmd   *exec.Cmd
 	ready string
+	at    *place
 }
 
 // start starts a process, and waits until it is ready.
@@ -267,13 +294,14 @@ func (at *place) start(t *testing.T, command string, more ...string) *process {
 	require.NoError(t, err, "%s was not ready within %v", command, startTimeout)
 	require.True(t, late.Stop(), "%s was not ready within %v", command, startTimeout)
 	require.True(t, strings.HasPrefix(line, "ready"), line)
-	return &process{cmd, strings.TrimSpace(line)}
+	return &process{cmd, strings.TrimSpace(line), at}
 }
 
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
+	p.at.killed[p.cmd.Process.Pid] = time.Now()
 }
 
 // stop stops a process as a platform does.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -24,7 +26,8 @@ func connectKafka(seeds []string, o *options) (*broker, error) {
 	return &broker{
 		publish: publishKafka(producer),
 		consume: func(ctx context.Context, box *inbox.Inbox) error {
-			client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(o.topic), kgo.DisableAutoCommit(),
+			client, err := kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.ClientID(kafkaClient(os.Getpid())), kgo.ConsumerGroup(group),
+				kgo.ConsumeTopics(o.topic), kgo.DisableAutoCommit(),
 				kgo.SessionTimeout(o.ackWait), kgo.HeartbeatInterval(o.ackWait/12), kgo.RebalanceTimeout(max(o.ackWait, 10*time.Second)))
 			if err != nil {
 				return err
@@ -35,6 +38,9 @@ func connectKafka(seeds []string, o *options) (*broker, error) {
 		close: producer.Close,
 	}, nil
 }
+
+// kafkaClient is a ledger's name in the broker's logs and tools.
+func kafkaClient(pid int) string { return fmt.Sprintf("%s-%d", group, pid) }
 
 // A kafkaLedger books the records of a consumer group's partitions.
 type kafkaLedger struct {

@@ -42,6 +42,7 @@ func TestShop_killed(t *testing.T) {
 		}
 		receipts := paid()
 		at.untilBooked(t, *messages)
+		at.untilQuiet(t)
 		for i := range shops {
 			shops[i].stop(t)
 			ledgers[i].stop(t)
