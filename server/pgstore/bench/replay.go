@@ -105,7 +105,7 @@ func (d *duplicates) ask(retry bool) func(context.Context) error {
 		if id := bulkKey(rand.IntN(d.keys)); retry {
 			r, err = d.store.Read(ctx, id)
 		} else {
-			r, won, err = d.store.Claim(ctx, claimOf(id))
+			r, won, err = claim(ctx, d.store, claimOf(id))
 		}
 		if err == nil && (won || len(r.Answer.Envelope) != len(answer)) {
 			err = errNoReplay

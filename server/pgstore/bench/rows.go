@@ -59,7 +59,7 @@ func claimsVariant(ctx context.Context, on *postgres, name string, there int) (*
 }
 
 func (s *keyStore) claim(ctx context.Context) error {
-	_, won, err := s.Claim(ctx, claimOf(random()))
+	_, won, err := claim(ctx, s, claimOf(random()))
 	if err == nil && !won {
 		err = errNotFirst
 	}

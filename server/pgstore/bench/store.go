@@ -111,9 +111,20 @@ func (s *keyStore) claimAndComplete(ctx context.Context) error {
 	return complete(ctx, s, random())
 }
 
+// claim repeats a claim that waited for longer than LockTimeout, as a caller does that is told so. No other transaction
+// has a fresh key. But where the disk stalls, the process that extends the table holds up all others.
+func claim(ctx context.Context, s store.Store, req store.ClaimRequest) (r store.Record, won bool, err error) {
+	for {
+		r, won, err = s.Claim(ctx, req)
+		if !errors.Is(err, store.ErrInProgress) || ctx.Err() != nil {
+			return r, won, err
+		}
+	}
+}
+
 func complete(ctx context.Context, s store.Store, id store.ID) error {
 	req := claimOf(id)
-	r, won, err := s.Claim(ctx, req)
+	r, won, err := claim(ctx, s, req)
 	if err != nil {
 		return err
 	}
