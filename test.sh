@@ -152,8 +152,7 @@ race=$(race)
 # Many tests wait, for time to pass or for a disk where Postgres has its files on one: there, with
 # two processors and as many tests at once, both were idle for two thirds of the time. With six at once in two
 # packages that need no disk, both were busy, and tests that wait for something were late.
-processors=$(nproc 2>/dev/null || echo 2)
-parallel=$processors
+parallel=$(nproc 2>/dev/null || echo 1)
 [ "$parallel" -ge 4 ] || parallel=4
 
 # The longest package takes about ten minutes on two busy processors, and go test allows no more by itself.
@@ -161,21 +160,8 @@ limit=-timeout=30m
 # Those that take longest come first, so that not one of them is left to run alone.
 # shellcheck disable=SC2086 # empty race: no argument
 go test $race $limit -shuffle=on -parallel "$parallel" "$@" ./server/pgstore ./saga/pgjournal ./...
-
-# Two nested modules at a time share the processors: many of them wait, too. What a module says is shown when it has
-# ended. All of them run, also after a failure.
-# shellcheck disable=SC2016 # the inner shell expands it
-# shellcheck disable=SC2086
-find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sed 's|/go.mod$||' | sort |
-	xargs -P 2 -I '{module}' sh -c '
-		module=$1
-		shift
-		said=$(mktemp)
-		trap "rm -f \"$said\"" EXIT
-		trap "exit 130" INT TERM
-		status=0
-		echo "test.sh: module $module" >"$said"
-		(cd "$module" && go test "$@" ./...) >>"$said" 2>&1 </dev/null || status=1
-		cat "$said"
-		exit "$status"
-	' test.sh '{module}' -p $(((processors + 1) / 2)) $race $limit -shuffle=on -parallel "$parallel" "$@" || exit 1
+find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -not -path '*/.*/*' | sort | while read -r module; do
+	echo "test.sh: module ${module%/go.mod}"
+	# shellcheck disable=SC2086
+	(cd "${module%/go.mod}" && go test $race $limit -shuffle=on -parallel "$parallel" "$@" ./...) </dev/null
+done
