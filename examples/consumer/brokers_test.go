@@ -27,7 +27,7 @@ type place struct {
 	mute    func(bool)                  // the broker does not hear that a message is done
 	cut     func()                      // connections of ledgers, from outside
 	dead    func(t *testing.T) []string // payloads of the dead letters
-	waiting func(t *testing.T) int      // messages that no ledger has acknowledged; of those in a running ledger's hand not all
+	waiting func(t *testing.T) int      // messages that no ledger has acknowledged. It is exact when all ledgers are stopped
 	killed  map[int]time.Time           // processes that a test has killed
 	expire  func(t *testing.T)          // makes up for a broker that does not miss all of them
 	copies  time.Duration               // the least time between copies that the broker does not drop by itself
@@ -126,8 +126,9 @@ func startKafka(t *testing.T, at *place) {
 	}
 }
 
-// leaveForKilled takes killed ledgers out of the group when their sessions are long over. A member that dies while it
-// waits for the others to join has no session at kfake, which would count on it for ever. Kafka itself misses it.
+// leaveForKilled takes killed ledgers out of the group when their sessions are long over. kfake gives a session
+// only to members that got its answer. So a member that dies while it waits for the others would stay for ever. Kafka
+// itself removes it.
 func leaveForKilled(t *testing.T, cluster *kfake.Cluster, client *kgo.Client, at *place) {
 	t.Helper()
 	long := make(map[string]bool)

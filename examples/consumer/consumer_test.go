@@ -238,7 +238,7 @@ func (at *place) untilBooked(t *testing.T, n int) {
 	}
 }
 
-// untilQuiet waits until the copies of what is booked are published and acknowledged, too.
+// untilQuiet waits until every message is published and acknowledged, copies included.
 func (at *place) untilQuiet(t *testing.T) {
 	t.Helper()
 	var unpublished, waiting int
