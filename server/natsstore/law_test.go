@@ -33,6 +33,9 @@ func newStore(tb testing.TB, conn *nats.Conn, replicas int) *natsstore.Store {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // a killed server must be back first
 		err := natsstore.Create(tb.Context(), conn, cfg)
 		if err == nil {
+			err = complete(tb.Context(), conn, cfg)
+		}
+		if err == nil {
 			s, err = natsstore.Open(tb.Context(), conn, cfg)
 		}
 		if err == nil {
@@ -47,6 +50,28 @@ func newStore(tb testing.TB, conn *nats.Conn, replicas int) *natsstore.Store {
 		_, _ = conn.Request("$JS.API.STREAM.DELETE.KV_"+cfg.Bucket, nil, 5*time.Second) // the servers have less to do
 	})
 	return s
+}
+
+// complete returns an error until each server has its replica of the bucket. A bucket is made before its servers fail: if
+// one of them is killed while it is made, it can be without a leader for minutes.
+func complete(ctx context.Context, conn *nats.Conn, cfg natsstore.Config) error {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	s, err := js.Stream(ctx, "KV_"+cfg.Bucket)
+	if err != nil {
+		return err
+	}
+	if cfg.Replicas == 1 {
+		return nil
+	}
+	for _, r := range s.CachedInfo().Cluster.Replicas {
+		if r.Offline || !r.Current {
+			return fmt.Errorf("the replica on %s is not current", r.Name)
+		}
+	}
+	return nil
 }
 
 func TestStore(t *testing.T) {
@@ -82,7 +107,7 @@ func (s caughtUp) Stats(ctx context.Context) (store.Stats, error) {
 	if err != nil {
 		return store.Stats{}, err
 	}
-	for ctx.Err() == nil && !allCaughtUp(ctx, js, natsstore.StreamOf(s.Store)) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !allCaughtUp(ctx, js, natsstore.StreamOf(s.Store)); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return s.Store.Stats(ctx)
