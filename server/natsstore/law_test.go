@@ -66,7 +66,11 @@ func complete(ctx context.Context, conn *nats.Conn, cfg natsstore.Config) error 
 	if cfg.Replicas == 1 {
 		return nil
 	}
-	for _, r := range s.CachedInfo().Cluster.Replicas {
+	others := s.CachedInfo().Cluster.Replicas // than the leader's
+	if len(others) != cfg.Replicas-1 {
+		return fmt.Errorf("%d replicas beside the leader's", len(others))
+	}
+	for _, r := range others {
 		if r.Offline || !r.Current {
 			return fmt.Errorf("the replica on %s is not current", r.Name)
 		}

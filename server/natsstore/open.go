@@ -13,8 +13,8 @@ import (
 )
 
 // Open returns the store of an existing bucket, after it has checked the bucket and the servers. The caller closes the
-// Store first, then conn. conn should reconnect for ever (nats.MaxReconnects(-1)). It blocks until ctx ends, or until
-// one of its questions had no answer for Config.Timeout.
+// Store first, then conn. conn should reconnect for ever (nats.MaxReconnects(-1)). It blocks until the
+// servers have answered, but not when ctx has ended or a question had no answer for Config.Timeout.
 //
 // The errors wrap [ErrConfig], [ErrServer], [ErrNoBucket], [ErrBucket] or [ErrDurability].
 func Open(ctx context.Context, conn *nats.Conn, cfg Config) (*Store, error) {

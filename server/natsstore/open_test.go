@@ -2,7 +2,6 @@ package natsstore_test
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -130,8 +129,9 @@ func TestOpen_durability(t *testing.T) {
 	}
 }
 
-func TestOpen_noJetStream(t *testing.T) {
-	t.Parallel()
+// withoutJetStream connects to a server of core NATS alone.
+func withoutJetStream(t *testing.T) *nats.Conn {
+	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true})
 	require.NoError(t, err)
 	s.Start()
@@ -139,7 +139,12 @@ func TestOpen_noJetStream(t *testing.T) {
 	conn, err := nats.Connect("", nats.InProcessServer(s))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	_, err = natsstore.Open(t.Context(), conn, alone)
+	return conn
+}
+
+func TestOpen_noJetStream(t *testing.T) {
+	t.Parallel()
+	_, err := natsstore.Open(t.Context(), withoutJetStream(t), alone)
 	require.ErrorIs(t, err, natsstore.ErrServer)
 }
 
@@ -211,47 +216,40 @@ func TestUnreachable(t *testing.T) {
 // An answer that is lost, as with a server that is killed, does not keep Open for ever. It asks again until Timeout.
 func TestOpen_lostAnswers(t *testing.T) {
 	t.Parallel()
+	const absent, unsafe = `{"error": {"code": 404, "err_code": 10059}}`, `{"config": {"name": "KV_idempotency"}}`
 	for _, tt := range []struct {
 		name    string
-		lost    int64
+		lost    func(n int64) bool
+		answer  string
 		timeout time.Duration
 		want    error
 	}{
-		{"the first one", 1, time.Minute, natsstore.ErrNoBucket},
-		{"all", math.MaxInt64, 100 * time.Millisecond, context.DeadlineExceeded},
+		{"the first one", func(n int64) bool { return n == 1 }, absent, time.Minute, natsstore.ErrNoBucket},
+		{"all but the first one", func(n int64) bool { return n > 1 }, unsafe, time.Minute, natsstore.ErrBucket},
+		{"all", func(int64) bool { return true }, absent, 100 * time.Millisecond, context.DeadlineExceeded},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			conn := forgetful(t, tt.lost)
 			cfg := alone
 			cfg.Timeout = tt.timeout
-			_, err := natsstore.Open(context.WithoutCancel(t.Context()), conn, cfg)
+			_, err := natsstore.Open(context.WithoutCancel(t.Context()), forgetful(t, tt.answer, tt.lost), cfg)
 			require.ErrorIs(t, err, tt.want)
 		})
 	}
 }
 
-// forgetful connects to a stand-in of JetStream without streams, which loses its first answers about one.
-func forgetful(t *testing.T, lost int64) *nats.Conn {
+// forgetful connects to a stand-in of JetStream, which gives one answer about every stream and loses some.
+func forgetful(t *testing.T, answer string, lost func(n int64) bool) *nats.Conn {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true})
+	conn := withoutJetStream(t)
+	_, err := conn.Subscribe("$JS.API.INFO", func(m *nats.Msg) { _ = m.Respond([]byte("{}")) })
 	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	conn, err := nats.Connect("", nats.InProcessServer(s))
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
 	var asked atomic.Int64
-	for subject, answer := range map[string]string{
-		"$JS.API.INFO":          `{"type": "io.nats.jetstream.api.v1.account_info_response"}`,
-		"$JS.API.STREAM.INFO.*": `{"type": "io.nats.jetstream.api.v1.stream_info_response", "error": {"code": 404, "err_code": 10059}}`,
-	} {
-		_, err := conn.Subscribe(subject, func(m *nats.Msg) {
-			if subject == "$JS.API.INFO" || asked.Add(1) > lost {
-				_ = m.Respond([]byte(answer))
-			}
-		})
-		require.NoError(t, err)
-	}
+	_, err = conn.Subscribe("$JS.API.STREAM.INFO.*", func(m *nats.Msg) {
+		if !lost(asked.Add(1)) {
+			_ = m.Respond([]byte(answer))
+		}
+	})
+	require.NoError(t, err)
 	return conn
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // scramSecret is what Postgres keeps of a password (RFC 5803), made here with one iteration. Postgres itself makes 4,096,
-// so that a weak password is slow to guess. A test pays for them at each connection: 10 ms and more of processor time
-// with the race detector. The 130 random bits of [rand.Text] are no weak password.
+// so that a weak password is slow to guess. A test pays for them at each connection: 5 ms of processor time with the
+// race detector. The 130 random bits of [rand.Text] are no weak password.
 func scramSecret(password string) (string, error) {
 	salt := make([]byte, 16)
 	rand.Read(salt) // never fails

@@ -112,7 +112,7 @@ func (s *keyStore) claimAndComplete(ctx context.Context) error {
 }
 
 // claim repeats a claim that waited for longer than LockTimeout, as a caller does that is told so. No other transaction
-// has a fresh key. But where the disk stalls, the process that extends the table holds up all others.
+// has a fresh key, but the limit counts for every lock, such as that of a process that extends the table.
 func claim(ctx context.Context, s store.Store, req store.ClaimRequest) (r store.Record, won bool, err error) {
 	for {
 		r, won, err = s.Claim(ctx, req)
