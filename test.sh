@@ -41,7 +41,6 @@ optional() {
 		redis-server - redis-server redis server/redisstore; examples/stores: on Redis; server/pgstore/bench: the comparison with Redis
 		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
-		strace - strace strace server/natsstore/bench: the loss of power
 		curl - curl curl examples/clients: the calls of curl
 		python3 - python3 python childkey/clients and examples/languages: the Python client
 		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/clients: the clients of npm

@@ -11,7 +11,7 @@
 // this machine, else memory.
 //
 // STORE is the address of another store, for the keys of the Keyed and Opaque routes. This command opens
-// memory:// and postgres://. The one in examples/stores also opens Redis and NATS:
+// memory:// and postgres://. The one in examples/stores also opens Redis:
 //
 //	STORE=redis://localhost:6379 go run -C examples/stores ./checkout
 //

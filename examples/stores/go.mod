@@ -4,25 +4,16 @@ go 1.25.0
 
 replace github.com/fanonce/fanonce => ../..
 
-replace github.com/fanonce/fanonce/server/natsstore => ../../server/natsstore
-
-replace github.com/fanonce/fanonce/server/natsstore/natstest => ../../server/natsstore/natstest
-
 replace github.com/fanonce/fanonce/server/redisstore => ../../server/redisstore
 
 require (
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
-	github.com/fanonce/fanonce/server/natsstore v0.0.0-00010101000000-000000000000
-	github.com/fanonce/fanonce/server/natsstore/natstest v0.0.0-00010101000000-000000000000
 	github.com/fanonce/fanonce/server/redisstore v0.0.0-00010101000000-000000000000
-	github.com/nats-io/nats.go v1.48.0
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
-	github.com/antithesishq/antithesis-sdk-go v0.5.0-default-no-op // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/google/go-tpm v0.9.7 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
@@ -30,18 +21,10 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/klauspost/compress v1.18.2 // indirect
-	github.com/minio/highwayhash v1.0.4-0.20251030100505-070ab1a87a76 // indirect
-	github.com/nats-io/jwt/v2 v2.8.0 // indirect
-	github.com/nats-io/nats-server/v2 v2.12.3 // indirect
-	github.com/nats-io/nkeys v0.4.12 // indirect
-	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/redis/go-redis/v9 v9.22.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/crypto v0.46.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.39.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-	golang.org/x/time v0.14.0 // indirect
 )

@@ -1,6 +1,6 @@
 // Stores is the ledger's Keyed and Opaque routes on the store that STORE names. It needs no Postgres.
 //
-//	LISTEN=127.0.0.1:8080 STORE='nats://127.0.0.1:4222?replicas=1&flush=always' go run .
+//	LISTEN=127.0.0.1:8080 STORE=redis://127.0.0.1:6379 go run .
 //
 // The environment is its configuration:
 //

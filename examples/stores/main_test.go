@@ -12,14 +12,8 @@ import (
 
 	"github.com/fanonce/fanonce/examples/stores/internal/address"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/natsstore/natstest"
 	"github.com/fanonce/fanonce/server/redisstore/redistest"
 )
-
-func TestMain(m *testing.M) {
-	natstest.Main()
-	os.Exit(m.Run())
-}
 
 // serve serves the routes on a store, and returns the address.
 func serve(t *testing.T, url string, env map[string]string) string {
@@ -54,8 +48,7 @@ func TestConformance(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", command, "github.com/fanonce/fanonce/server/servertest/wire")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	nats := natstest.Start(t, natstest.Config{}).URL() + "/?replicas=1&flush=periodically"
-	for name, at := range map[string]string{"memory": "memory://", "nats": nats, "redis": ""} {
+	for name, at := range map[string]string{"memory": "memory://", "redis": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name == "redis" {

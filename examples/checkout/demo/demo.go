@@ -1,7 +1,7 @@
 // Package demo is the checkout demo, for commands that differ in the stores that they can open. Start with [Main].
 //
-// A command is a main that calls Main: examples/checkout without further stores, examples/stores/checkout with Redis
-// and NATS. The package is not for other programs: it reads the command line and the environment.
+// A command is a main that calls Main: examples/checkout without further stores, examples/stores/checkout with Redis.
+// The package is not for other programs: it reads the command line and the environment.
 package demo
 
 import (

@@ -27,7 +27,7 @@ type Opener func(ctx context.Context, address *url.URL) (keys store.Store, close
 var own = map[string]Opener{"memory": openMemoryKeys, "postgres": openPostgresKeys, "postgresql": openPostgresKeys}
 
 // elsewhere are the schemes that only the command in examples/stores opens.
-var elsewhere = []string{"redis", "rediss", "nats"}
+var elsewhere = []string{"redis", "rediss"}
 
 // A keysAddress is where the keys of the Keyed and Opaque routes are. The zero keysAddress is the service's database.
 type keysAddress struct {

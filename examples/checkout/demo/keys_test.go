@@ -100,7 +100,7 @@ func TestParseKeys(t *testing.T) {
 		{"postgres", "postgres://u:secret@h/db", nil, "postgres://u:xxxxx@h/db"},
 		{"redis", "redis://localhost:6379", []string{"-n=5"}, "type: STORE=redis://localhost:6379 go run -C examples/stores ./checkout -n=5"},
 		{"rediss", "rediss://h", nil, "type: STORE=rediss://h go run -C examples/stores ./checkout"},
-		{"nats", "nats://h:4222?replicas=1&flush=always", nil, "type: STORE='nats://h:4222?replicas=1&flush=always' go run -C"},
+		{"parameters", "redis://h:6379?replicas=1&db=2", nil, "type: STORE='redis://h:6379?replicas=1&db=2' go run -C"},
 		{"password", "redis://:secret@h", []string{"-store=redis://:secret@h", "-c=2"}, "type: STORE=redis://:xxxxx@h go run -C examples/stores ./checkout -c=2"},
 		{"separate flag", "redis://:secret@h", []string{"-store", "redis://:secret@h", "-c=2"}, "./checkout -c=2"},
 		{"quote", "redis://h", []string{"-faults=it's"}, `./checkout '-faults=it'\''s'`},

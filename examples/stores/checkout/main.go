@@ -1,8 +1,8 @@
-// Checkout is the demo of examples/checkout, with the keys of the Keyed and Opaque routes in the Redis or NATS that
+// Checkout is the demo of examples/checkout, with the keys of the Keyed and Opaque routes in the Redis that
 // STORE names:
 //
 //	STORE=redis://localhost:6379 go run -C examples/stores ./checkout
-//	STORE='nats://localhost:4222?replicas=1&flush=always' go run -C examples/stores ./checkout -faults=brutal
+//	STORE=redis://localhost:6379 go run -C examples/stores ./checkout -faults=brutal
 //
 // Transactional routes keep their keys beside their ledgers, in Postgres or memory. Everything else is as in
 // examples/checkout, and so are the flags.
@@ -22,7 +22,7 @@ func main() { os.Exit(demo.Main(openers())) }
 
 // openers are the stores that the demo cannot open without this module's clients.
 func openers() map[string]demo.Opener {
-	return map[string]demo.Opener{"nats": open, "redis": open, "rediss": open}
+	return map[string]demo.Opener{"redis": open, "rediss": open}
 }
 
 func open(ctx context.Context, at *url.URL) (store.Store, func(), error) {

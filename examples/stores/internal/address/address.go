@@ -8,10 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/fanonce/fanonce/server/memstore"
-	"github.com/fanonce/fanonce/server/natsstore"
 	"github.com/fanonce/fanonce/server/redisstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -19,7 +16,6 @@ import (
 // schemes are the stores, by the scheme of the address.
 var schemes = map[string]func(ctx context.Context, address *url.URL) (Opened, error){
 	"memory": openMemory, // forgets all keys at its end: to try the example
-	"nats":   openNATS,
 	"redis":  openRedis,
 	"rediss": openRedis, // with TLS
 }
@@ -54,47 +50,6 @@ func OpenURL(ctx context.Context, address *url.URL) (Opened, error) {
 
 func openMemory(context.Context, *url.URL) (Opened, error) {
 	return Opened{Store: memstore.New(), Close: func() {}}, nil
-}
-
-// openNATS takes the parameters bucket, replicas, and flush=always or flush=periodically: what the servers'
-// sync_interval is.
-func openNATS(ctx context.Context, address *url.URL) (Opened, error) {
-	cfg, err := natsConfig(address.Query())
-	if err != nil {
-		return Opened{}, err
-	}
-	server := *address
-	server.RawQuery = ""
-	conn, err := nats.Connect(server.String(), nats.MaxReconnects(-1))
-	if err != nil {
-		return Opened{}, err
-	}
-	if err := natsstore.Create(ctx, conn, cfg); err != nil {
-		conn.Close()
-		return Opened{}, err
-	}
-	keys, err := natsstore.Open(ctx, conn, cfg)
-	if err != nil {
-		conn.Close()
-		return Opened{}, err
-	}
-	return Opened{Store: keys, Close: func() { keys.Close(); conn.Close() }}, nil
-}
-
-func natsConfig(query url.Values) (cfg natsstore.Config, err error) {
-	cfg.Bucket = query.Get("bucket")
-	if cfg.Replicas, err = replicas(query); err != nil {
-		return cfg, err
-	}
-	switch flush := query.Get("flush"); flush {
-	case "always":
-		cfg.Durability = natsstore.FlushEachWrite
-	case "periodically":
-		cfg.Durability = natsstore.FlushPeriodically
-	default:
-		return cfg, fmt.Errorf("%w: flush %q, want always or periodically, as the servers' sync_interval", ErrAddress, flush)
-	}
-	return cfg, nil
 }
 
 // openRedis takes the parameter replicas, how many of them must have a write, beside those of [redisstore.ParseURL].

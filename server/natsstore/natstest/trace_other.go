@@ -1,6 +1,0 @@
-//go:build !linux
-
-package natstest
-
-// letTrace does nothing: only Linux has strace.
-func letTrace() {}
