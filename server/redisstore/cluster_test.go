@@ -25,7 +25,7 @@ func TestStore_cluster(t *testing.T) {
 
 // A primary is killed in the middle of the rules, and its replica takes its place. The kill waits until no call is on
 // its way and the replica has every write, because no rule allows for an unknown fate. The calls that follow meet the
-// outage: package loss has the kills at any moment.
+// outage. failover_test.go has a failover in the middle of calls.
 func TestStore_clusterLosesAPrimary(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -9,8 +9,8 @@
 //	…
 //	defer store.Close()
 //
-// What each setting lost of 100,000 acknowledged claims, each fault repeated 7 to 13 times in half a minute (package loss
-// counts it; redis-server 7.0.15, one machine):
+// What each setting lost of 100,000 acknowledged claims, each fault repeated 7 to 13 times in half a minute
+// (redis-server 7.0.15, one machine; DESIGN.md has the conditions):
 //
 //	setting                                                  lost    safe for
 //	one server, always, SIGKILL                              0       Keyed, Opaque, unless the disk is lost
