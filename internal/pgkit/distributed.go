@@ -25,14 +25,15 @@ var (
 // same name in the folder "distributed" beside it, if there is one. Else it is the file itself,
 // without the lines that end with "-- plain", and with the lines that begin with "--distributed".
 func DistributedText(files fs.FS, file string) (string, error) {
-	text, err := fs.ReadFile(files, path.Join(path.Dir(file), "distributed", path.Base(file)))
+	dir := path.Dir(file)
+	text, err := fs.ReadFile(files, path.Join(dir, "distributed", path.Base(file)))
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = fs.ReadFile(files, file)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrStatement, err)
 	}
-	return distributedLine.ReplaceAllString(plainWhole.ReplaceAllString(string(text), ""), ""), nil
+	return fillColumns(files, dir, distributedLine.ReplaceAllString(plainWhole.ReplaceAllString(string(text), ""), ""))
 }
 
 // LoadDistributedQueries is [LoadQueries] for tables that are distributed; see [DistributedText].

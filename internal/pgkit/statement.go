@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,6 +24,9 @@ const schemaMark = "/*schema*/"
 var (
 	comment  = regexp.MustCompile(`(?m)^\s*--.*\n?`)
 	argument = regexp.MustCompile(`@[a-z][a-z0-9_]*`)
+	// columnsMark stands for a list of columns, such as /*record*/, or /*i.record*/ for the columns of i.
+	columnsMark = regexp.MustCompile(`/\*(?:([a-z]+)\.)?([a-z]+)\*/`)
+	columnName  = regexp.MustCompile(`[a-z_]+`)
 )
 
 // A Query is one SQL statement with named arguments, made ready once: pgx would
@@ -38,13 +42,50 @@ type Query struct {
 // written as @name. The name of each table follows /*schema*/, which is replaced by schema if
 // schema is not empty. A literal must not contain an @.
 //
+// The mark /*NAME*/ is replaced by the list of columns in columns/NAME.sql beside the file, so that a
+// list which several statements need stands once. /*i.NAME*/ puts "i." before each column.
+//
 // It returns an error wrapping [ErrSchemaName], or the error of reading the file.
 func LoadQuery(files fs.FS, file, schema string) (Query, error) {
+	text, err := ReadStatement(files, file)
+	if err != nil {
+		return Query{}, err
+	}
+	return ParseQuery(file, text, schema)
+}
+
+// ReadStatement returns the text of a statement with its lists of columns; see [LoadQuery].
+func ReadStatement(files fs.FS, file string) (string, error) {
 	text, err := fs.ReadFile(files, file)
 	if err != nil {
-		return Query{}, fmt.Errorf("%w: %w", ErrStatement, err)
+		return "", fmt.Errorf("%w: %w", ErrStatement, err)
 	}
-	return ParseQuery(file, string(text), schema)
+	return fillColumns(files, path.Dir(file), string(text))
+}
+
+// fillColumns replaces the marks of lists of columns. A list may contain marks of other lists.
+func fillColumns(files fs.FS, dir, text string) (string, error) {
+	var failed error
+	filled := columnsMark.ReplaceAllStringFunc(text, func(mark string) string {
+		if mark == schemaMark {
+			return mark
+		}
+		part := columnsMark.FindStringSubmatch(mark)
+		list, err := fs.ReadFile(files, path.Join(dir, "columns", part[2]+".sql"))
+		if err != nil {
+			failed = fmt.Errorf("%w: %w", ErrStatement, err)
+			return mark
+		}
+		columns, err := fillColumns(files, dir, strings.TrimSpace(comment.ReplaceAllString(string(list), "")))
+		if err != nil {
+			failed = err
+		}
+		if part[1] == "" {
+			return columns
+		}
+		return columnName.ReplaceAllString(columns, part[1]+".$0")
+	})
+	return filled, failed
 }
 
 // ParseQuery is [LoadQuery] for the text of a statement. Errors show its name.

@@ -36,6 +36,31 @@ func TestLoadQuery(t *testing.T) {
 	require.ErrorIs(t, err, pgkit.ErrStatement)
 }
 
+func TestLoadQuery_columns(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{
+		"query/read.sql":             {Data: []byte("select now() as now, /*record*/ from /*schema*/t")},
+		"query/join.sql":             {Data: []byte("select /*i.record*/ from t i")},
+		"query/distributed/join.sql": {Data: []byte("select /*brief*/ from t")},
+		"query/wrong.sql":            {Data: []byte("select /*recrod*/ from t")},
+		"query/columns/brief.sql":    {Data: []byte("-- Brief has a few.\nid, made_at\n")},
+		"query/columns/record.sql":   {Data: []byte("/*brief*/, body\n")},
+	}
+	for file, want := range map[string]string{
+		"query/read.sql": "select now() as now, id, made_at, body from t",
+		"query/join.sql": "select i.id, i.made_at, i.body from t i",
+	} {
+		q, err := pgkit.LoadQuery(files, file, "")
+		require.NoError(t, err)
+		require.Equal(t, want, q.SQL())
+	}
+	q, err := pgkit.LoadDistributedQuery(files, "query/join.sql", "")
+	require.NoError(t, err)
+	require.Equal(t, "select id, made_at from t", q.SQL())
+	_, err = pgkit.LoadQuery(files, "query/wrong.sql", "")
+	require.ErrorIs(t, err, pgkit.ErrStatement)
+}
+
 func TestQuery_Bind(t *testing.T) {
 	t.Parallel()
 	q, err := pgkit.LoadQuery(statements, "move.sql", "")

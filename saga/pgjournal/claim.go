@@ -140,7 +140,7 @@ func (j *Journal) take(ctx context.Context, engine journal.EngineID, ids []pgtyp
 	}
 	st := j.query.claim.Bind(pgx.NamedArgs{"engine": uuid(engine), "ids": ids, "revisions": revisions})
 	return pgkit.RetryConflict(ctx, func() ([]stored, error) {
-		return pgkit.RowsUnder(ctx, j.db.Writer, j.query.byIndex.Bind(nil), st, j.sealer.scanStored)
+		return pgkit.RowsUnder(ctx, j.db.Writer, j.query.byIndex.Bind(nil), st, j.sealer.scanClaimed)
 	})
 }
 

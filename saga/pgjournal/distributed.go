@@ -63,7 +63,7 @@ func (j *Journal) takeByKey(ctx context.Context, engine journal.EngineID, ids []
 				return nil, err
 			}
 			batch.Queue(st.SQL, st.Args...).Query(func(rows pgx.Rows) error {
-				got, err := pgx.CollectRows(rows, j.sealer.scanStored)
+				got, err := pgx.CollectRows(rows, j.sealer.scanClaimed)
 				claimed = append(claimed, got...)
 				return err
 			})

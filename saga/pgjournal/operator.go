@@ -30,7 +30,7 @@ func (j *Journal) List(ctx context.Context, req journal.ListRequest) ([]journal.
 		"statuses": statuses, "damaged": slices.Contains(statuses, int16(journal.Stuck)), "any": final, "name": req.Name, "engine": engine, "unowned": req.Unowned, "deferred": req.Deferred,
 		"after_created_at": after(req.After.CreatedAt), "after_id": uuid(req.After.ID), "limit": int64(req.Limit),
 	})
-	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanStored)
+	listed, err := pgkit.All(ctx, j.db.Pool, st, j.sealer.scanListed)
 	if err != nil {
 		return nil, wrap("list", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-//go:embed query/*.sql query/distributed/*.sql
+//go:embed query/*.sql query/columns/*.sql query/distributed/*.sql
 var queryFiles embed.FS
 
 // queries are the files of query/, ready for one schema.

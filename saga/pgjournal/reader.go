@@ -134,7 +134,7 @@ func told(ctx context.Context, doing string, err error) error {
 func (r *Reader) Show(ctx context.Context, id journal.ID) (journal.Record, error) {
 	found, err := ask(ctx, r, "show", func(q *readerQueries) pgkit.Statement {
 		return q.show.Bind(pgx.NamedArgs{"id": uuid(id)})
-	}, r.sealer.scanStored)
+	}, r.sealer.scanListed)
 	switch {
 	case err != nil:
 		return journal.Record{}, err

@@ -129,17 +129,6 @@ func (r *Reader) search(ctx context.Context, req journal.BrowseRequest) ([]journ
 	}
 }
 
-// scanBrief reads the columns of a saga that a list shows.
-func (s sealer) scanBrief(row pgx.CollectableRow) (journal.Record, error) {
-	c := &columns{sealer: s}
-	err := row.Scan(&c.id, &c.engine, &c.plan, &c.name, &c.version, &c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
-		&c.createdAt, &c.firstClaimed, &c.deadline, &c.failed, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt, &c.cause, &c.stuckOn, &c.now)
-	if err != nil {
-		return journal.Record{}, err
-	}
-	return veiled(c.storedBy((*columns).unpackBrief).Record), nil
-}
-
 // unpackBrief is unpack without the columns that a list lacks.
 func (c *columns) unpackBrief(s *stored) {
 	c.unpackPlan(s, &s.damage)

@@ -19,14 +19,9 @@ type readerQueries struct {
 }
 
 var (
-	readerQueriesBySchema            = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(pgkit.LoadQuery, pgkit.ParseQuery, plainText)}
+	readerQueriesBySchema            = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(pgkit.LoadQuery, pgkit.ParseQuery, pgkit.ReadStatement)}
 	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(pgkit.LoadDistributedQuery, pgkit.ParseDistributedQuery, pgkit.DistributedText)}
 )
-
-func plainText(files fs.FS, file string) (string, error) {
-	text, err := fs.ReadFile(files, file)
-	return string(text), err
-}
 
 func loadReaderQueries(
 	load func(files fs.FS, file, schema string) (pgkit.Query, error),
@@ -61,6 +56,6 @@ func loadReaderQueries(
 
 // withoutFailures returns a statement that reads neither cause nor stuck_on.
 func withoutFailures(text string) string {
-	text = strings.ReplaceAll(text, "cause, stuck_on,", "null::bytea as cause, null::bytea as stuck_on,")
+	text = strings.ReplaceAll(text, ", cause, stuck_on\n", ", null::bytea as cause, null::bytea as stuck_on\n")
 	return strings.ReplaceAll(text, "in stuck_on)", "in null::bytea)")
 }

@@ -18,14 +18,43 @@ type stored struct {
 	damage  damage        // that Corrupt was made from
 }
 
-// scanStored reads the columns that the statements return for a saga, in their
-// order.
+// scanStored reads the time now and the columns of query/columns/record.sql.
 func (s sealer) scanStored(row pgx.CollectableRow) (stored, error) {
 	c := &columns{sealer: s}
 	if err := row.Scan(c.targets()...); err != nil {
 		return stored{}, err
 	}
 	return c.stored(), nil
+}
+
+// scanClaimed is scanStored for a saga that was just claimed. The last column tells whether the owner
+// before left it clean: the saga's own column is already that of the new owner.
+func (s sealer) scanClaimed(row pgx.CollectableRow) (stored, error) {
+	c := &columns{sealer: s}
+	if err := row.Scan(append(c.targets(), &c.clean)...); err != nil {
+		return stored{}, err
+	}
+	return c.stored(), nil
+}
+
+// scanListed is scanStored for a saga without its input and its result.
+func (s sealer) scanListed(row pgx.CollectableRow) (stored, error) {
+	c := &columns{sealer: s}
+	all := c.targets()
+	if err := row.Scan(all[:len(all)-2]...); err != nil {
+		return stored{}, err
+	}
+	return c.stored(), nil
+}
+
+// scanBrief reads the time now, the columns of query/columns/outline.sql, and why the saga failed.
+func (s sealer) scanBrief(row pgx.CollectableRow) (journal.Record, error) {
+	c := &columns{sealer: s}
+	all := c.targets()
+	if err := row.Scan(all[:len(all)-6]...); err != nil {
+		return journal.Record{}, err
+	}
+	return veiled(c.storedBy((*columns).unpackBrief).Record), nil
 }
 
 // A found saga also tells whether the server's commits wait for a standby.
@@ -64,12 +93,17 @@ type columns struct {
 	entries, cause, stuckOn, result                                                 []byte
 }
 
+// targets are the time now, and the columns of a saga in the order of query/columns. A statement that
+// returns fewer leaves the last ones out.
 func (c *columns) targets() []any {
 	return []any{
-		&c.id, &c.engine, &c.plan, &c.inputHash, &c.name, &c.version, &c.scope, &c.key, &c.input,
+		&c.now,
+		&c.id, &c.engine, &c.plan, &c.name, &c.version,
 		&c.fence, &c.revision, &c.status, &c.recoveryAttempts, &c.cancel, &c.clean,
 		&c.createdAt, &c.firstClaimed, &c.deadline, &c.failed, &c.resumed, &c.wake, &c.finishedAt, &c.expiresAt,
-		&c.entries, &c.cause, &c.stuckOn, &c.result, &c.now,
+		&c.cause, &c.stuckOn,
+		&c.inputHash, &c.scope, &c.key, &c.entries,
+		&c.input, &c.result,
 	}
 }
 

@@ -30,3 +30,9 @@ func TestSQL_rules(t *testing.T) {
 		},
 	}.Require(t)
 }
+
+// A list of columns that several statements return stands in one file of query/columns.
+func TestSQL_columnsOnce(t *testing.T) {
+	t.Parallel()
+	pgkittest.RequireColumnsOnce(t, os.DirFS("."))
+}

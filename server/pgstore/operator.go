@@ -54,13 +54,6 @@ func listArgs(req store.ListRequest) pgx.NamedArgs {
 	}
 }
 
-// scanListed returns a damaged record too, as far as it can be read: a person has to see it,
-// and the others.
-func scanListed(row pgx.CollectableRow) (store.Record, error) {
-	f, err := scanRecord(row)
-	return f.Record, err
-}
-
 func states(req store.ListRequest) []int16 {
 	of := req.States
 	switch {

@@ -21,7 +21,7 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 		return store.Record{}, wrap("show", err)
 	}
 	var found []store.Record
-	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanListed))
+	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanOutline))
 	if err == nil && len(found) == 0 {
 		err = wrap("show", store.ErrNotFound)
 	}
@@ -50,7 +50,7 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 		st = q.children
 	}
 	var found []store.Record
-	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanListed))
+	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanOutline))
 	return found, err
 }
 
@@ -68,7 +68,7 @@ func (r *Reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.R
 		return nil, noIndex("browse", err, "of times")
 	}
 	var found []store.Record
-	err = r.ask(ctx, "browse", pgkit.RowsInto(&found, browsing(q, req), scanListed))
+	err = r.ask(ctx, "browse", pgkit.RowsInto(&found, browsing(q, req), scanOutline))
 	return found, err
 }
 

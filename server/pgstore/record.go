@@ -36,6 +36,29 @@ func scanRecord(row pgx.CollectableRow) (found, error) {
 	return c.found(), nil
 }
 
+// scanListed reads a record without its answer, for an operator. It returns a damaged record too, as
+// far as it can be read: a person has to see it, and the others.
+func scanListed(row pgx.CollectableRow) (store.Record, error) {
+	c := new(columns)
+	all := c.targets()
+	if err := scanRow(row, 1, all[1:len(all)-2]); err != nil {
+		return store.Record{}, err
+	}
+	r := c.record()
+	r.Answer = store.Answer{}
+	return r, nil
+}
+
+// scanOutline is scanListed for the columns that the observer may read. The status of the answer is
+// one of them.
+func scanOutline(row pgx.CollectableRow) (store.Record, error) {
+	c := new(columns)
+	if err := scanRow(row, 1, c.targets()[1:outlined]); err != nil {
+		return store.Record{}, err
+	}
+	return c.record(), nil
+}
+
 // scanFound is scanRecord with the column that says whether commits wait for a standby.
 func scanFound(row pgx.CollectableRow) (found, error) {
 	c := new(columns)
@@ -76,21 +99,29 @@ type columns struct {
 
 // columnTypes are those of columns' targets.
 var columnTypes = [...]uint32{
-	pgtype.Int8OID,
-	pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.Int2OID, pgtype.ByteaOID, pgtype.UUIDOID,
-	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.ByteaOID,
-	pgtype.TextOID, pgtype.ByteaOID, pgtype.TimestamptzOID,
+	pgtype.Int8OID, pgtype.TimestamptzOID,
+	pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int2OID, pgtype.Int2OID, pgtype.Int4OID, pgtype.BoolOID, pgtype.UUIDOID,
+	pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID, pgtype.TimestamptzOID,
+	pgtype.Int4OID, pgtype.TextOID,
+	pgtype.UUIDOID, pgtype.Int2OID, pgtype.ByteaOID, pgtype.ByteaOID,
+	pgtype.ByteaOID,
 	pgtype.BoolOID,
 }
 
-// targets are a record's number, its own columns, and whether commits wait for a standby. They are
-// all possible columns in one slice, and a caller that needs fewer cuts the slice.
+// outlined is the number of targets that a statement with /*outline*/ fills, and the number before them.
+const outlined = 17
+
+// targets are a record's number, the time now, its own columns in the order of query/columns, and
+// whether commits wait for a standby. They are all possible columns in one slice, and a caller that
+// needs fewer cuts the slice.
 func (c *columns) targets() []any {
 	return []any{
-		&c.number,
-		&c.key, &c.token, &c.fence, &c.state, &c.effect, &c.recoveryAttempts, &c.maybeRan, &c.fingerprintVersion, &c.fingerprint, &c.parent,
-		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.answerUntil, &c.status, &c.envelope,
-		&c.route, &c.memo, &c.now,
+		&c.number, &c.now,
+		&c.key, &c.fence, &c.state, &c.effect, &c.recoveryAttempts, &c.maybeRan, &c.parent,
+		&c.createdAt, &c.firstSent, &c.leaseUntil, &c.expiresAt, &c.replayUntil, &c.answerUntil,
+		&c.status, &c.route,
+		&c.token, &c.fingerprintVersion, &c.fingerprint, &c.memo,
+		&c.envelope,
 		&c.synchronous,
 	}
 }

@@ -36,6 +36,5 @@ with old as (
   insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
   select id, @verb, @step, @actor, @reason, was, status, fence from changed
 )
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
+select statement_timestamp() as now, /*record*/
 from changed

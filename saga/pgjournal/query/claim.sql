@@ -25,5 +25,4 @@ set engine = @engine, fence = s.fence + 1, revision = s.revision + 1, clean = fa
   lapsed = h.died, recovery_attempts = case when s.recovery_attempts < 0 then s.recovery_attempts else cardinality(h.died) end, first_claimed_at = coalesce(s.first_claimed_at, statement_timestamp()), stuck_on = null
 from held h
 where s.id = h.id
-returning s.id, s.engine, s.plan, s.input_hash, s.name, s.version, s.scope, s.key, s.input, s.fence, s.revision, s.status, s.recovery_attempts, s.cancel, h.clean,
-  s.created_at, s.first_claimed_at, s.deadline_at, s.failed_at, s.resumed_at, s.wake_at, s.finished_at, s.expires_at, s.entries, s.cause, s.stuck_on, s.result, clock_timestamp() as now
+returning clock_timestamp() as now, /*s.record*/, h.clean as was_clean

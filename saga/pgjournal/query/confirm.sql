@@ -1,8 +1,7 @@
 -- Confirm returns the saga, or no row, and locks it. The lock writes WAL, so its commit waits for
 -- the standbys as the saga's own commit should have. A write that became visible because its wait
 -- was canceled is not confirmed. The lock ends with the statement.
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now,
+select clock_timestamp() as now, /*record*/,
   true as synchronous
 from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
 cross join -- plain

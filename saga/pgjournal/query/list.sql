@@ -1,8 +1,7 @@
 -- List returns a page of sagas without the large columns. If only unfinished sagas are asked for,
 -- it reads their index; else it reads the whole table. A saga with an unknown status needs a
 -- person, so it is listed with the stuck sagas.
-select id, engine, plan, input_hash, name, version, scope, key, ''::bytea as input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, null::bytea as result, clock_timestamp() as now
+select clock_timestamp() as now, /*listed*/
 from /*schema*/saga s
 where (status = any (@statuses::smallint[]) or (@damaged::boolean and status not between 1 and 6))
   and (@any::boolean or expires_at is null)

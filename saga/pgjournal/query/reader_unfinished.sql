@@ -4,9 +4,7 @@
 select s.*
 from unnest(@statuses::smallint[]) as u (of_status)
 cross join lateral (
-  select id, engine, plan, name, version, fence, revision, status, recovery_attempts, cancel, clean,
-    created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at,
-    cause, stuck_on, statement_timestamp() as now
+  select statement_timestamp() as now, /*outline*/, cause, stuck_on
   from /*schema*/saga
   where status = u.of_status and expires_at is null
     and created_at >= @from::timestamptz and created_at <= @before_created_at::timestamptz

@@ -19,6 +19,5 @@ with woken as (
   insert into /*schema*/saga_audit (saga, verb, step, actor, reason, from_status, to_status, fence)
   select id, @verb, @step, @actor, @reason, status, status, fence from woken
 )
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, statement_timestamp() as now
+select statement_timestamp() as now, /*record*/
 from woken

@@ -1,8 +1,7 @@
 -- Confirm returns the record, or no row, and locks it. The lock is WAL, so its commit waits for the
 -- standbys, as the record's own commit should have done. So a record is not confirmed if it became
 -- visible only because somebody canceled that wait. The lock ends with the statement.
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, clock_timestamp() as now,
+select clock_timestamp() as now, /*record*/,
   true as synchronous
 from (select set_config('lock_timeout', @lock_timeout, true) || set_config('client_min_messages', 'warning', true) as settings) s -- plain
 cross join -- plain

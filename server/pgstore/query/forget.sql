@@ -18,7 +18,5 @@ with forgotten as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
   select key, @verb, @actor, @reason, state, 0, fence from forgotten
 )
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
-  coalesce(envelope, (select envelope from unkept)) as envelope, route, memo, statement_timestamp() as now
+select statement_timestamp() as now, /*listed*/, coalesce(envelope, (select envelope from unkept)) as envelope
 from forgotten

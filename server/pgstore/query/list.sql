@@ -2,8 +2,7 @@
 -- progress only if its owner is dead or, on request, if it is old. It reads the whole table: no
 -- index may name a state. It leaves out a record whose time of creation is not finite: a page could
 -- not begin after it.
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+select clock_timestamp() as now, /*listed*/
 from /*schema*/idempotency
 where (@effect::smallint = 0 or effect = @effect::smallint)
   and state = any (@states::smallint[])

@@ -1,8 +1,7 @@
 -- ListChildren returns a page of the records that were claimed on behalf of one record, in some
 -- states, without their answers. It lists owners that live too. It reads the whole table, unless
 -- AddReaderIndexes made the index of children.
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+select clock_timestamp() as now, /*listed*/
 from /*schema*/idempotency
 where parent = @parent
   and (@effect::smallint = 0 or effect = @effect::smallint)

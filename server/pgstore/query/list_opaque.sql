@@ -1,6 +1,5 @@
 -- ListOpaque is list.sql for records of opaque claims, which have an index.
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, null::integer as status, null::bytea as envelope, route, memo, clock_timestamp() as now
+select clock_timestamp() as now, /*listed*/
 from /*schema*/idempotency
 where effect = 3
   and state = any (@states::smallint[])

@@ -12,6 +12,5 @@ where s.lock_timeout is not null and -- plain
   and state = 1 and lease_until <= statement_timestamp()
 returning -- plain
 --distributed returning *) select
-  key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
+  statement_timestamp() as now, /*record*/
 --distributed from moved

@@ -1,7 +1,5 @@
 -- ReadPartitioned is read.sql for records whose answer may be in a time partition.
-select i.key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status,
-  coalesce(i.envelope, a.envelope) as envelope, route, memo, clock_timestamp() as now,
+select clock_timestamp() as now, /*i.listed*/, coalesce(i.envelope, a.envelope) as envelope,
   current_setting('synchronous_standby_names') <> '' as synchronous
 from /*schema*/idempotency i
 left join /*schema*/idempotency_answer a on a.kept_until = i.answer_kept_until and a.key = i.key

@@ -2,8 +2,7 @@
 -- index on (created_at, key) from the end of the window, or of the page before, until it has found
 -- enough. A null from means that the window begins one length of a window before now. An infinite
 -- end means that it ends now. A record whose time of creation is not finite is in no window.
-select key, null::uuid as token, fence, state, effect, recovery_attempts, maybe_ran, 0::smallint as fingerprint_version, null::bytea as fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, null::bytea as envelope, route, null::bytea as memo, statement_timestamp() as now
+select statement_timestamp() as now, /*outline*/
 from /*schema*/idempotency
 where created_at >= coalesce(@from::timestamptz, statement_timestamp() - @window::interval)
   and (created_at, key) < (@before_created_at::timestamptz, @before_key::uuid)

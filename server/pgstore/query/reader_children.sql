@@ -1,11 +1,9 @@
 -- ReaderChildren returns a page of the records that were claimed on behalf of one record, in some
 -- states, the oldest first. It reads the records of the index of children. "offset 0" keeps the planner
 -- from another index, which has the order of the page: it would read all older records for the page.
-select key, null::uuid as token, fence, state, effect, recovery_attempts, maybe_ran, 0::smallint as fingerprint_version, null::bytea as fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, null::bytea as envelope, route, null::bytea as memo, statement_timestamp() as now
+select statement_timestamp() as now, /*outline*/
 from (
-  select key, fence, state, effect, recovery_attempts, maybe_ran, parent,
-    created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, route
+  select /*outline*/
   from /*schema*/idempotency
   where parent = @parent
     and (@effect::smallint = 0 or effect = @effect::smallint)

@@ -26,6 +26,5 @@ with old as (
   insert into /*schema*/idempotency_audit (key, verb, actor, reason, from_state, to_state, fence)
   select key, @verb, @actor, @reason, was, state, fence from resolved
 )
-select key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
+select statement_timestamp() as now, /*record*/
 from resolved

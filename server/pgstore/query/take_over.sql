@@ -16,6 +16,5 @@ where s.settings is not null and -- plain
   and (first_sent is null or first_sent >= statement_timestamp() - @window::interval)
 returning -- plain
 --distributed returning *) select
-  key, token, fence, state, effect, recovery_attempts, maybe_ran, fingerprint_version, fingerprint, parent,
-  created_at, first_sent, lease_until, expires_at, replay_until, answer_until, status, envelope, route, memo, statement_timestamp() as now
+  statement_timestamp() as now, /*record*/
 --distributed from moved

@@ -22,6 +22,5 @@ with held as (
   where s.id = h.id and s.id = @id
   returning s.*, h.clean as was_clean
 )
-select id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status, recovery_attempts, cancel, was_clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at, entries, cause, stuck_on, result, clock_timestamp() as now
+select clock_timestamp() as now, /*record*/, was_clean
 from claimed

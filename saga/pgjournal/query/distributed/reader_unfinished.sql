@@ -1,8 +1,6 @@
 -- ReaderUnfinished returns a page of unfinished sagas of a distributed table, the youngest first.
 -- Each node sorts its own unfinished sagas.
-select id, engine, plan, name, version, fence, revision, status, recovery_attempts, cancel, clean,
-  created_at, first_claimed_at, deadline_at, failed_at, resumed_at, wake_at, finished_at, expires_at,
-  cause, stuck_on, statement_timestamp() as now
+select statement_timestamp() as now, /*outline*/, cause, stuck_on
 from /*schema*/saga
 where status = any (@statuses::smallint[]) and expires_at is null
   and created_at >= @from::timestamptz and (created_at, id) < (@before_created_at::timestamptz, @before_id::uuid)

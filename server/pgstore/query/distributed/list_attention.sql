@@ -1,7 +1,6 @@
 -- ListAttention is list.sql for keys that need a person. It reads the notes of such keys, and the
 -- record of each note, which is on the same node.
-select i.key, i.token, i.fence, i.state, i.effect, i.recovery_attempts, i.maybe_ran, i.fingerprint_version, i.fingerprint, i.parent,
-  i.created_at, i.first_sent, i.lease_until, i.expires_at, i.replay_until, i.answer_until, null::integer as status, null::bytea as envelope, i.route, i.memo, clock_timestamp() as now
+select clock_timestamp() as now, /*i.listed*/
 from /*schema*/idempotency_attention a
 join /*schema*/idempotency i on i.key = a.key and i.fence = a.fence and i.state = a.state
 where a.state = any (@states::smallint[])

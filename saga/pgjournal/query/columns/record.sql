@@ -1,0 +1,2 @@
+-- Record has all columns of a saga that a statement returns.
+/*listed*/, input, result

@@ -1,0 +1,2 @@
+-- Record has all columns of a record that a statement returns.
+/*listed*/, envelope
