@@ -23,7 +23,7 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	if req.Response == nil { // else a redirect led here, within the attempt
 		x.begin()
-		x.repeats, x.reserved = 0, 0
+		x.repeats = 0
 	}
 	resp, err := x.sendHop(req)
 	if err != nil {
@@ -63,7 +63,6 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := x.client.cfg.Transport.RoundTrip(out)
 	x.repeats += x.hop.seen.deliveries(resp) - 1
-	x.reserved += int(x.hop.seen.reserved.Load())
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()
@@ -166,15 +165,16 @@ func (x *exchange) header(added http.Header) http.Header {
 // told returns what the callee is told of the attempt: the facts that the service has a
 // header for.
 func (x *exchange) told() wire.Inbound {
-	c, in := x.frozen.carrier, wire.Inbound{Allowance: -1}
+	var in wire.Inbound
+	c := x.frozen.carrier
 	if c.parent {
 		in.Parent = x.parent
 	}
 	if c.attempt {
 		in.Attempt = x.attempt.Number
 	}
-	if c.allowance {
-		in.Allowance = x.attempt.Allowance
+	if c.callerRetries {
+		in.CallerRetries = x.attempt.CallerRetries
 	}
 	if c.timeout {
 		in.Deadline = x.begun.Add(x.attempt.Timeout - x.client.cfg.TimeoutMargin)
@@ -196,13 +196,13 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts, each := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats, x.spent
+	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
+	if x.callerRetries && !x.polling {
+		attempts = 1
+	}
 	out.GetBody = func() (io.ReadCloser, error) {
-		if written := seen.delivered(); written > 0 { // else nothing was delivered
-			if written >= attempts || !x.left.Take(each) {
-				return nil, errNoRepeat
-			}
-			seen.reserved.Add(1)
+		if written := seen.delivered(); written > 0 && written >= attempts {
+			return nil, errNoRepeat
 		}
 		return body.reader(new(bytes.Reader))
 	}

@@ -200,13 +200,15 @@ type Task struct {
 
 // An Attempt is what one attempt may tell the callee.
 type Attempt struct {
-	Number    int           // counts from 1
-	Allowance int           // retries that the callee may cause below
-	Timeout   time.Duration // what is left for this attempt; 0: no limit of the client's
+	Number  int           // counts from 1
+	Timeout time.Duration // what is left for this attempt; 0: no limit of the client's
+	// CallerRetries says that the call is retried here, or by a caller above, so that the
+	// callee need not retry its own calls (wire.HeaderRetryAllowance).
+	CallerRetries bool
 }
 
 // Do makes a call that is not HTTP under the client's policy. Attempts, backoff, deadline,
-// budget, allowance and outcome are the same as for [Client.Send]. fn makes one attempt,
+// budget and outcome are the same as for [Client.Send]. fn makes one attempt,
 // with a context that ends with the attempt. If task has a Key, fn must send it with every
 // attempt.
 //
@@ -281,7 +283,7 @@ func attempts[T any](
 		} else if err == nil {
 			err = errors.New("retry: no error, but classified as " + v.Outcome.String())
 		}
-		wait, again, stop := r.end(v, 1, 0, err)
+		wait, again, stop := r.end(v, 1, err)
 		r.observeAttempt(v, 1, wait, nil, err)
 		switch {
 		case again && r.sleep(wait):

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
-
-	"github.com/fanonce/fanonce/childkey/wire"
 )
 
 // The defaults of a [Config].
@@ -19,7 +17,6 @@ const (
 	DefaultTimeout          = time.Minute
 	DefaultAttemptTimeout   = 20 * time.Second
 	DefaultTimeoutMargin    = 20 * time.Millisecond
-	DefaultAllowance        = 3
 	DefaultMaxResponseBytes = 8 << 20
 )
 
@@ -32,7 +29,9 @@ type Config struct {
 	Transport http.RoundTripper
 
 	// MaxAttempts is how many attempts one call gets, the first included. Waiting for a
-	// run in progress spends none. An inbound request in ctx may allow fewer. Zero means
+	// run in progress spends none. If the caller of the inbound request in ctx retries that
+	// request (wire.Inbound.CallerRetries), a call gets one attempt, and another only if
+	// nothing was sent: so the retries of several hops do not multiply. Zero means
 	// [DefaultMaxAttempts]: with the default Backoff the waits take about 10 s on
 	// average, which is longer than a service takes to restart.
 	MaxAttempts int
@@ -65,12 +64,6 @@ type Config struct {
 	// (Request-Timeout-Ms), for the way back. Zero means [DefaultTimeoutMargin].
 	TimeoutMargin time.Duration
 
-	// Allowance is how many retries a call may cause in all, at this client and at every hop
-	// below it. An inbound request in ctx that allows a number replaces it (wire.Inbound).
-	// The client spends it on its own attempts first and passes on the rest, so that hops do
-	// not multiply. Zero means MaxAttempts-1, or [DefaultAllowance] if that is more. [New]
-	// rejects less than MaxAttempts-1, and more than wire.MaxRetryCount and MaxAttempts-1.
-	Allowance int
 	// Budget bounds the retries to each service over all calls; share one
 	// between clients of the same services. Nil means one with the defaults.
 	Budget *Budget
@@ -130,7 +123,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	fill(&cfg.AttemptTimeout, min(DefaultAttemptTimeout, cfg.Timeout/3))
 	fill(&cfg.TimeoutMargin, DefaultTimeoutMargin)
-	fill(&cfg.Allowance, max(DefaultAllowance, cfg.MaxAttempts-1))
 	fill(&cfg.MaxResponseBytes, DefaultMaxResponseBytes)
 	cfg.Backoff = cfg.Backoff.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: 1})
 	cfg.Poll = cfg.Poll.withDefaults(Backoff{Base: 100 * time.Millisecond, Cap: 2 * time.Second, Jitter: 1})
@@ -160,7 +152,6 @@ func (cfg *Config) check() error {
 	}{
 		{"MaxAttempts", cfg.MaxAttempts, cfg.MaxAttempts < 0},
 		{"MaxPolls", cfg.MaxPolls, cfg.MaxPolls < 0},
-		{"Allowance", cfg.Allowance, cfg.Allowance < 0},
 		{"MaxResponseBytes", cfg.MaxResponseBytes, cfg.MaxResponseBytes < 0},
 		{"RetryAfterCap", cfg.RetryAfterCap, cfg.RetryAfterCap < 0},
 		{"Timeout", cfg.Timeout, cfg.Timeout < 0},
@@ -170,12 +161,6 @@ func (cfg *Config) check() error {
 		if f.bad {
 			return fmt.Errorf("%w: %s: %v is negative", ErrConfig, f.name, f.value)
 		}
-	}
-	if most := max(wire.MaxRetryCount, cfg.MaxAttempts-1); cfg.Allowance > most {
-		return fmt.Errorf("%w: Allowance: %d, at most %d", ErrConfig, cfg.Allowance, most)
-	}
-	if cfg.Allowance < cfg.MaxAttempts-1 {
-		return fmt.Errorf("%w: Allowance: %d leaves no room for the retries of MaxAttempts %d", ErrConfig, cfg.Allowance, cfg.MaxAttempts)
 	}
 	if cfg.AttemptTimeout >= cfg.Timeout && cfg.MaxAttempts > 1 {
 		return fmt.Errorf("%w: AttemptTimeout: %v leaves no time for a second attempt within Timeout %v",

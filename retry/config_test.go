@@ -21,11 +21,6 @@ func TestNew_rejects(t *testing.T) {
 	}{
 		{"MaxAttempts", retry.Config{MaxAttempts: -1}, "-1"},
 		{"MaxPolls", retry.Config{MaxPolls: -2}, "-2"},
-		{"Allowance", retry.Config{Allowance: -3}, "-3"},
-		{"Allowance", retry.Config{Allowance: 17}, "17"},
-		{"Allowance", retry.Config{MaxAttempts: 30, Allowance: 30}, "30"},
-		{"Allowance", retry.Config{MaxAttempts: 10, Allowance: 3}, "3 leaves no room for the retries of MaxAttempts 10"},
-		{"Allowance", retry.Config{Allowance: 4}, "4 leaves no room"},
 		{"AttemptTimeout", retry.Config{Timeout: time.Second, AttemptTimeout: time.Second}, "1s leaves no time"},
 		{"MaxResponseBytes", retry.Config{MaxResponseBytes: -4}, "-4"},
 		{"RetryAfterCap", retry.Config{RetryAfterCap: -time.Second}, "-1s"},
@@ -56,10 +51,9 @@ func TestNew_fillsIn(t *testing.T) {
 		{},
 		{Backoff: retry.Backoff{Base: time.Minute}}, // a Cap of zero follows Base
 		{Timeout: time.Second},                      // shorter than the default of AttemptTimeout
-		{MaxAttempts: 1, Allowance: 16},
+		{MaxAttempts: 1},
 		{MaxAttempts: 1, Timeout: time.Second, AttemptTimeout: time.Second},
 		{MaxAttempts: 30},
-		{MaxAttempts: 30, Allowance: 29},
 	} {
 		_, err := retry.New(cfg)
 		require.NoError(t, err, "%+v", cfg)

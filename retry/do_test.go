@@ -28,7 +28,7 @@ func TestDo_retriesUnderTheSamePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := &recorder{}
-		c := newClient(t, retry.Config{Rand: exact, MaxAttempts: 4, Allowance: 7, Observer: events, AttemptTimeout: time.Second})
+		c := newClient(t, retry.Config{Rand: exact, MaxAttempts: 4, Observer: events, AttemptTimeout: time.Second})
 		start := time.Now()
 		var seen []retry.Attempt
 		got, err := retry.Do(t.Context(), c, task, func(ctx context.Context, a retry.Attempt) (string, error) {
@@ -45,7 +45,7 @@ func TestDo_retriesUnderTheSamePolicy(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "posted", got)
 		require.Equal(t, 100*ms+time.Second+200*ms, time.Since(start))
-		require.Equal(t, []retry.Attempt{{1, 1, time.Second}, {2, 1, time.Second}, {3, 1, time.Second}}, seen)
+		require.Equal(t, []retry.Attempt{{1, time.Second, true}, {2, time.Second, true}, {3, time.Second, true}}, seen)
 		require.Len(t, events.attempts, 3)
 		require.ErrorIs(t, events.attempts[1].Err, retry.ErrAttemptTimeout)
 		require.Equal(t, retry.Completed, events.calls[0].Outcome)

@@ -73,15 +73,15 @@ func dying(ctx context.Context, times int32, die func(net.Conn)) context.Context
 func TestSend_staleConnectionIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name    string
-		change  func(*retry.Call)
-		inbound int // -1: none
+		name          string
+		change        func(*retry.Call)
+		callerRetries bool
 	}{
-		{"one attempt", func(*retry.Call) {}, -1},
-		{"no allowance", func(*retry.Call) {}, 0},
-		{"without a body", func(c *retry.Call) { c.Body = nil }, -1},
-		{"a body that no buffer holds", func(c *retry.Call) { c.Body = make([]byte, 64<<10) }, -1},
-		{"without a key", func(c *retry.Call) { c.Key = childkey.Key{} }, -1},
+		{"one attempt", func(*retry.Call) {}, false},
+		{"the caller retries", func(*retry.Call) {}, true},
+		{"without a body", func(c *retry.Call) { c.Body = nil }, false},
+		{"a body that no buffer holds", func(c *retry.Call) { c.Body = make([]byte, 64<<10) }, false},
+		{"without a key", func(c *retry.Call) { c.Key = childkey.Key{} }, false},
 	}
 	for _, tt := range tests {
 		for _, death := range deaths {
@@ -95,8 +95,8 @@ func TestSend_staleConnectionIsNoDelivery(t *testing.T) {
 					c, ctx := newClient(t, cfg), t.Context()
 					call := post(srv.URL)
 					tt.change(&call)
-					if tt.inbound >= 0 {
-						ctx = inbound(ctx, tt.inbound)
+					if tt.callerRetries {
+						ctx = callerRetries(ctx)
 					}
 					_, err := c.Send(ctx, call)
 					require.NoError(t, err)

@@ -23,12 +23,11 @@ type exchange struct {
 	follow   bool         // redirects
 	standard bool         // net/http's response is wanted, whatever its status
 
-	repeats  int     // deliveries that net/http added to the attempt
-	reserved int     // the repeats whose retries were taken beforehand
-	first    hop     // of the call
-	hop      *hop    // the last one of the attempt; nil: none yet
-	answer   *answer // of the attempt; nil: not complete
-	failed   error   // why the attempt has no answer
+	repeats int     // deliveries that net/http added to the attempt
+	first   hop     // of the call
+	hop     *hop    // the last one of the attempt; nil: none yet
+	answer  *answer // of the attempt; nil: not complete
+	failed  error   // why the attempt has no answer
 
 	last *answer // of the call
 	err  *Error
@@ -80,7 +79,7 @@ func (x *exchange) check(err error) bool {
 	if x.answer != nil {
 		cause = x.answer.err()
 	}
-	wait, again, stop := x.end(v, 1+x.repeats, x.reserved, cause)
+	wait, again, stop := x.end(v, 1+x.repeats, cause)
 	x.observeAttempt(v, 1+x.repeats, wait, x.answer, cause)
 	switch {
 	case again && x.sleep(wait):

@@ -148,7 +148,7 @@ func (row *trouble) mismatch(s *scene, failed *retry.Error) string {
 	}
 	for _, e := range s.events.attempts {
 		if e.Action != row.action || e.Outcome != row.outcome {
-			wrong = append(wrong, fmt.Sprintf("attempt %d: %v, %v, want %v, %v", e.Attempt, e.Outcome, e.Action, row.outcome, row.action))
+			wrong = append(wrong, fmt.Sprintf("attempt %d: %v, %v, want %v, %v", e.Number, e.Outcome, e.Action, row.outcome, row.action))
 		}
 	}
 	if hits := int(s.hits.Load()); row.do != nil && hits != failed.Attempts {

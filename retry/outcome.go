@@ -162,7 +162,7 @@ type Error struct {
 	RetryAfter time.Duration // what the callee asked for; 0: nothing
 
 	// Retryable says that the same call with the same key can end better
-	// later: what ran out was attempts, time, budget or allowance. It is false
+	// later: what ran out was attempts, time or budget, or its caller retries. It is false
 	// after an answer that another attempt cannot change, and after an answer that forbids it
 	// (Idempotency-Should-Retry: false), which belongs passed up.
 	Retryable bool
@@ -202,9 +202,9 @@ var (
 	// of late, and makes no more until calls succeed again. The service did not
 	// say so; its last answer is in the [Error].
 	ErrBudgetExhausted = errors.New("retry: this client's retry budget for the service is exhausted")
-	// ErrAllowance: the retries of [Config.Allowance], or of the inbound request in ctx, are
-	// used up.
-	ErrAllowance = errors.New("retry: the retry allowance is used up")
+	// ErrCallerRetries: the call is not retried here, because the caller of the inbound
+	// request in ctx said that it retries that request itself.
+	ErrCallerRetries = errors.New("retry: not retried here, because the caller of the request retries it")
 	// ErrStillInProgress: the callee was still running the call after
 	// [Config.MaxPolls] questions.
 	ErrStillInProgress = errors.New("retry: still in progress")

@@ -47,7 +47,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		if resp != nil && v.Outcome != Completed {
 			err = p.answer.err()
 		}
-		wait, again, stop := p.end(v, deliveries, 0, err)
+		wait, again, stop := p.end(v, deliveries, err)
 		p.observeAttempt(v, deliveries, wait, p.answer, err)
 		switch {
 		case !again && resp != nil:
@@ -104,13 +104,10 @@ func (p *passage) send() (*http.Response, error) {
 	return resp, nil
 }
 
-// begin opens the next attempt. The callee is told nothing, so no retries are kept for the
-// hops below it.
+// begin opens the next attempt. The callee is told nothing.
 func (p *passage) begin() {
-	if p.attempts++; p.attempts == 1 {
-		p.free, p.paid = false, false
-	}
-	p.begun, p.spent = time.Now(), 1
+	p.attempts++
+	p.begun = time.Now()
 	p.trace(Attempt{Number: p.attempts})
 }
 

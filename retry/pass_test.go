@@ -182,12 +182,10 @@ func TestPass_waits(t *testing.T) {
 func TestPass_answerWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*retry.Config) context.Context{
-		"attempts":    func(*retry.Config) context.Context { return context.Background() },
-		"budget":      func(cfg *retry.Config) context.Context { cfg.Budget = spent(t); return context.Background() },
-		"Retry-After": func(cfg *retry.Config) context.Context { cfg.RetryAfterCap = time.Second; return context.Background() },
-		"allowance": func(*retry.Config) context.Context {
-			return wire.NewContext(context.Background(), wire.Inbound{})
-		},
+		"attempts":           func(*retry.Config) context.Context { return context.Background() },
+		"budget":             func(cfg *retry.Config) context.Context { cfg.Budget = spent(t); return context.Background() },
+		"Retry-After":        func(cfg *retry.Config) context.Context { cfg.RetryAfterCap = time.Second; return context.Background() },
+		"the caller retries": func(*retry.Config) context.Context { return callerRetries(context.Background()) },
 		"time": func(*retry.Config) context.Context {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			t.Cleanup(cancel)

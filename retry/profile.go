@@ -266,7 +266,7 @@ type carrier struct {
 	bodyField string // "": the key is in a header
 
 	// the other headers of this library that the service gets
-	firstSent, cancels, parent, attempt, allowance, timeout bool
+	firstSent, cancels, parent, attempt, callerRetries, timeout bool
 
 	replayed func(http.Header) (replayed, honoured bool)
 }
@@ -296,7 +296,7 @@ func newCarrier(p *Profile) carrier {
 		case wire.HeaderRetryAttempt:
 			c.attempt = true
 		case wire.HeaderRetryAllowance:
-			c.allowance = true
+			c.callerRetries = true
 		case wire.HeaderRequestTimeout:
 			c.timeout = true
 		}

@@ -111,7 +111,7 @@ func TestProfile_namesTheHeadersThatAreSent(t *testing.T) {
 		c := newClient(t, under(tt.profile, over(rt)))
 		call := post(stubURL)
 		call.Cancels, call.FirstSent = mustKey("forward-1"), time.Now()
-		run := wire.NewContext(t.Context(), wire.Inbound{Parent: [16]byte{7}, Allowance: -1})
+		run := wire.NewContext(t.Context(), wire.Inbound{Parent: [16]byte{7}})
 		_, err := c.Send(run, call)
 		require.NoError(t, err)
 		req, _ := request(t, http.MethodPost, stubURL, "body")

@@ -48,7 +48,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 // its header nor its body is touched. The answer is the transport's own, and its body is
 // not read here: event streams, large downloads, trailers and upgrades work as they do
 // without the client. Only the request's ctx bounds its time. The client repeats it, within
-// MaxAttempts, Timeout, Budget and Allowance, in two cases:
+// MaxAttempts, Timeout and Budget, in two cases:
 //
 //   - No answer came, and the method is safe (GET, HEAD, OPTIONS, TRACE) or nothing was sent.
 //   - The answer is 421, 425 or 429, or has a code by which nothing was done.

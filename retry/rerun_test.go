@@ -55,12 +55,12 @@ func TestCalls_inARerun(t *testing.T) {
 				want = retry.Unknown
 			}
 			var calls retry.Calls
-			ctx := wire.NewContext(t.Context(), wire.Inbound{Rerun: rerun, Allowance: -1})
+			ctx := wire.NewContext(t.Context(), wire.Inbound{Rerun: rerun})
 			call(calls.Context(ctx), newClient(t, over(script(status(http.StatusForbidden)))))
 			require.Equal(t, want, calls.Outcome(), "%s, rerun: %v", name, rerun)
 		}
 	}
-	ctx := wire.NewContext(t.Context(), wire.Inbound{Rerun: true, Allowance: -1})
+	ctx := wire.NewContext(t.Context(), wire.Inbound{Rerun: true})
 	stored := newClient(t, over(script(status(http.StatusPaymentRequired, wire.HeaderReplayed+": false"))))
 	require.Equal(t, retry.Rejected, failureContext(t, ctx, stored, post(stubURL)).Outcome, "proven")
 	read := retry.Call{Method: http.MethodGet, URL: stubURL}

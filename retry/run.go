@@ -23,14 +23,9 @@ type run struct {
 	attempts int // begun; repetitions by the transport count
 	retries  int // the attempts that count against MaxAttempts
 	polls    int // the attempts that ask a callee that still runs the call
-	spent    int // retries that the running attempt took for itself and the hops below; a poll takes 0
 
-	parent [16]byte // the record that the call is made for; zero: none
-
-	left *wire.Retries // retries that are left here and at the hops below
-	own  wire.Retries  // where left points, unless an inbound request has a number
-	free bool          // the next attempt takes none of them: nothing was sent yet
-	paid bool          // the running attempt took one of them
+	parent        [16]byte // the record that the call is made for; zero: none
+	callerRetries bool     // the inbound request is retried by its caller
 
 	safe      bool // may be sent again although it may have taken effect
 	once      bool // may not be sent again: its body cannot be read again
@@ -59,7 +54,7 @@ func (r *run) resume(ctx context.Context, reads bool) {
 // open starts the clock of the call that r.task is.
 func (r *run) open(ctx context.Context, c *Client) {
 	c = c.made()
-	r.client, r.free = c, true
+	r.client = c
 	r.start = time.Now()
 	r.deadline = r.start.Add(c.cfg.Timeout)
 	if c.tracer != nil {
@@ -70,11 +65,7 @@ func (r *run) open(ctx context.Context, c *Client) {
 		r.tally.maybe, r.tally.why = true, "an earlier run may have sent it"
 	}
 	in, inbound := wire.FromContext(ctx)
-	r.parent = in.Parent
-	if r.left = in.Retries(); r.left == nil {
-		r.left = &r.own
-		r.left.Give(c.cfg.Allowance)
-	}
+	r.parent, r.callerRetries = in.Parent, in.CallerRetries
 	if at, ok := ctx.Deadline(); ok && at.Before(r.deadline) {
 		r.deadline = at
 	}
@@ -88,17 +79,11 @@ func (r *run) begin() {
 	r.begun = r.start
 	if r.attempts++; r.attempts > 1 {
 		r.begun = time.Now()
-	} else {
-		r.free, r.paid = false, false
 	}
-	a := Attempt{Number: r.attempts, Timeout: r.attemptTimeout()}
-	r.spent = 0
-	if !r.polling { // the callee answers a poll from its record: nothing below multiplies
-		// What may still be done is divided among the attempts that may be made.
-		a.Allowance = r.left.TakeUpTo(min((1+r.left.Left())/r.remainingAttempts()-1, wire.MaxRetryCount))
-		r.spent = 1 + a.Allowance
-	}
-	r.trace(a)
+	r.trace(Attempt{
+		Number: r.attempts, Timeout: r.attemptTimeout(),
+		CallerRetries: r.callerRetries || r.safe && r.client.cfg.MaxAttempts > 1,
+	})
 }
 
 // trace tells the tracer that attempt a begins.
@@ -113,20 +98,11 @@ func (r *run) trace(a Attempt) {
 
 // end adds the end of the attempt to the run and decides what follows. The call is sent
 // again after wait, or it ends with stop as its cause. stop is nil if err, the attempt's
-// own error, is the cause.
-//
-// The attempt may have had several deliveries. The retries for reserved of them were taken
-// beforehand.
-func (r *run) end(v Verdict, deliveries, reserved int, err error) (wait time.Duration, again bool, stop error) {
+// own error, is the cause. The attempt may have had several deliveries.
+func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, again bool, stop error) {
 	if repeats := deliveries - 1; repeats > 0 {
 		r.attempts += repeats
 		r.retries += repeats
-		r.left.TakeUpTo((repeats - reserved) * r.spent)
-	}
-	r.left.Give((reserved - (deliveries - 1)) * r.spent)
-	if v.Outcome == NotSent && !r.polling {
-		r.left.Give(r.spent - 1) // nobody has used them
-		r.giveBackAttempt()
 	}
 	r.tally.add(v)
 	r.asked = v.RetryAfter
@@ -162,8 +138,8 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		switch {
 		case r.retries+1 >= r.client.cfg.MaxAttempts:
 			return 0, false, nil
-		case !r.free && r.left.Left() < 1:
-			return 0, false, ErrAllowance
+		case r.callerRetries && v.Outcome != NotSent: // an attempt that nobody saw multiplies nothing
+			return 0, false, ErrCallerRetries
 		}
 		wait = r.client.cfg.Backoff.wait(r.retries+1, r.client.cfg.Rand())
 	}
@@ -178,27 +154,11 @@ func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
 		r.polls++
 		return wait, true, nil
 	}
-	r.paid = !r.free
-	if r.paid && !r.left.Take(1) { // another call of the same request had it meanwhile
-		return 0, false, ErrAllowance
-	}
-	r.free = false
 	if !r.client.cfg.Budget.take(r.task.Service, r.client.cfg.Now()) {
-		r.giveBackAttempt()
 		return 0, false, ErrBudgetExhausted
 	}
 	r.retries++
 	return wait, true, nil
-}
-
-// giveBackAttempt gives back what an attempt itself took, as it was not sent.
-func (r *run) giveBackAttempt() {
-	if r.paid {
-		r.left.Give(1)
-	} else {
-		r.free = true
-	}
-	r.paid = false
 }
 
 // takeBack undoes what next booked for an attempt that will not be made.
@@ -207,13 +167,15 @@ func (r *run) takeBack() {
 		return
 	}
 	r.retries--
-	r.giveBackAttempt()
 	r.client.cfg.Budget.refund(r.task.Service)
 }
 
 // remainingAttempts is how many attempts may be made, with the one that is begun.
 func (r *run) remainingAttempts() int {
-	return max(min(r.client.cfg.MaxAttempts-r.retries, 1+r.left.Left()), 1) // free is false while an attempt runs
+	if r.callerRetries {
+		return 1
+	}
+	return max(r.client.cfg.MaxAttempts-r.retries, 1)
 }
 
 // tooLong returns why no attempt can follow the wait; nil if one can.

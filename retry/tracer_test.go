@@ -38,7 +38,7 @@ func (t *tracer) CallStarted(ctx context.Context, e retry.CallEvent) context.Con
 }
 
 func (t *tracer) AttemptStarted(ctx context.Context, e retry.AttemptEvent) context.Context {
-	t.note("attempt %d with allowance %d in %s", e.Number, e.Allowance, spanOf(ctx))
+	t.note("attempt %d, caller retries: %v, in %s", e.Number, e.CallerRetries, spanOf(ctx))
 	return context.WithValue(ctx, spanKey{}, fmt.Sprintf("attempt %d", e.Number))
 }
 
@@ -64,8 +64,8 @@ func TestTracer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"call of payment.charge in root",
-		"attempt 1 with allowance 0 in call", "attempt ended with 503 in attempt 1",
-		"attempt 2 with allowance 0 in call", "attempt ended with 200 in attempt 2",
+		"attempt 1, caller retries: true, in call", "attempt ended with 503 in attempt 1",
+		"attempt 2, caller retries: true, in call", "attempt ended with 200 in attempt 2",
 		"call ended Completed in call",
 	}, tr.log)
 	require.Equal(t, "attempt 1 attempt 2", rt.header("Traceparent"))

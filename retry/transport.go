@@ -220,7 +220,6 @@ type evidence struct {
 	handshake atomic.Bool  // a TLS handshake failed
 	got       atomic.Int32 // how often there was a connection to write to
 	written   atomic.Int32 // how often the headers were written to one
-	reserved  atomic.Int32 // how many repetitions by net/http were allowed
 	unwritten atomic.Bool  // a delivery was none
 
 	mu     sync.Mutex

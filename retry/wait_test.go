@@ -43,7 +43,7 @@ const ms = time.Millisecond
 func TestSend_backsOff(t *testing.T) {
 	t.Parallel()
 	rt := script(status(503))
-	bubble(t, rt, func(cfg *retry.Config) { cfg.MaxAttempts, cfg.Allowance = 9, 8 }, func(t *testing.T, c *retry.Client) {
+	bubble(t, rt, func(cfg *retry.Config) { cfg.MaxAttempts = 9 }, func(t *testing.T, c *retry.Client) {
 		failed := failure(t, c, post(stubURL))
 		require.Equal(t, 9, failed.Attempts)
 		require.Equal(t, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 5000 * ms, 5000 * ms}, rt.waits())
@@ -280,7 +280,7 @@ func TestSend_inboundDeadlineBounds(t *testing.T) {
 	rt := script(hangs)
 	bubble(t, rt, nil, func(t *testing.T, c *retry.Client) {
 		start := time.Now()
-		ctx := wire.NewContext(t.Context(), wire.Inbound{Allowance: -1, Deadline: start.Add(time.Second)})
+		ctx := wire.NewContext(t.Context(), wire.Inbound{Deadline: start.Add(time.Second)})
 		failed := failureContext(t, ctx, c, post(stubURL))
 		require.Less(t, time.Since(start), time.Second)
 		require.Equal(t, retry.Unknown, failed.Outcome)
@@ -336,7 +336,7 @@ func TestSend_defaultsOutlastARestart(t *testing.T) {
 		failed := failure(t, c, post(stubURL))
 		require.Equal(t, retry.DefaultMaxAttempts, failed.Attempts)
 		require.InDelta(t, 10, time.Since(start).Seconds(), 1)
-		require.NotErrorIs(t, failed, retry.ErrAllowance)
+		require.NotErrorIs(t, failed, retry.ErrCallerRetries)
 	})
 }
 
@@ -349,7 +349,7 @@ func TestSend_maxAttemptsMeansWhatItSays(t *testing.T) {
 		cfg.MaxAttempts = attempts
 		failed := failure(t, newClient(t, cfg), post(stubURL))
 		require.Equal(t, attempts, failed.Attempts)
-		require.NotErrorIs(t, failed, retry.ErrAllowance)
+		require.NotErrorIs(t, failed, retry.ErrCallerRetries)
 		require.NotContains(t, failed.Error(), "inbound")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/retry"
 )
 
@@ -14,8 +13,7 @@ import (
 type attempt struct {
 	branch *branch
 	done   chan struct{}
-	result Result        // written before done is closed
-	part   *wire.Retries // that its calls may use; nil: nobody counts them. Guarded by branch.fan.mu
+	result Result // written before done is closed
 
 	// Guarded by branch.fan.mu.
 	started bool
@@ -172,7 +170,7 @@ func (f *Fanout) Start() {
 	}
 	for _, r := range pending {
 		r.started = true
-		go r.run(r.share(len(pending)))
+		go r.run(f.ctx)
 	}
 }
 
@@ -184,36 +182,6 @@ func (a *attempt) refuse(plan error) {
 		err = a.branch.refusal(plan)
 	}
 	a.finish(a.branch.result(nil, err))
-}
-
-// share returns the ctx of one of n branches that start together. Each may use its part of
-// the retries that the request has left, rounded up: so one branch that fails does not take
-// those of all others. Together they use no more than there are. A branch that ends passes
-// the rest of its part on. fan.mu is held.
-func (a *attempt) share(n int) context.Context {
-	ctx := a.branch.fan.ctx
-	in, ok := wire.FromContext(ctx)
-	if !ok || in.Allowance < 0 {
-		return ctx
-	}
-	in = in.Part((in.Allowance + n - 1) / n)
-	a.part = in.Retries()
-	return wire.NewContext(ctx, in)
-}
-
-// passOn gives the unused retries of the attempt to the branches that still run. fan.mu is
-// held.
-func (a *attempt) passOn() {
-	if a.part == nil {
-		return
-	}
-	var others []*wire.Retries
-	for _, b := range a.branch.fan.branches {
-		if b.attempt != a && b.attempt.running() {
-			others = append(others, b.attempt.part)
-		}
-	}
-	a.part.PassOn(others)
 }
 
 // run runs the branch; what follows its function is deferred, so that a panic
@@ -256,7 +224,6 @@ func (a *attempt) end(value any, err error) {
 	a.branch.fan.mu.Lock()
 	defer a.branch.fan.mu.Unlock()
 	a.finish(result)
-	a.passOn()
 }
 
 // result says what a branch that ended so leaves behind.

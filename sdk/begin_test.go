@@ -91,18 +91,18 @@ func TestBegin_key(t *testing.T) {
 	}
 }
 
-// The time and retry limits of an inbound request without a key still hold.
+// Begin keeps what an inbound request without a key says of time and retries.
 func TestBegin_keepsTheInboundBounds(t *testing.T) {
 	t.Parallel()
-	in := wire.Inbound{Allowance: 2, Attempt: 3, Deadline: yesterday}
+	in := wire.Inbound{CallerRetries: true, Attempt: 3, Deadline: yesterday}
 	ctx, err := sdk.Begin(wire.NewContext(t.Context(), in), intents(), "checkout", "order-42")
 	require.NoError(t, err)
 	got, _ := wire.FromContext(ctx)
 	in.FirstSent = yesterday
-	require.EqualExportedValues(t, in, got)
+	require.Equal(t, in, got)
 
 	got, _ = wire.FromContext(beginOrder(t, intents()))
-	require.Equal(t, -1, got.Allowance, "nobody said")
+	require.False(t, got.CallerRetries, "nobody said so")
 }
 
 // Past the callee's retention nothing is sent, whichever process began.

@@ -145,7 +145,7 @@ func TestCall_refusesBeforeAnythingIsSent(t *testing.T) {
 		{"no JSON", second(sdk.Call(p(), c, nan, math.NaN())), contract.ErrBody},
 		{"too many discriminators", second(sdk.Call(p(), c, pay.For("1", "2", "3", "4", "5", "6", "7", "8", "9"), amount{1})), childkey.ErrTooMany},
 		{"own key", call(p(), sdk.Header("idempotency-key", "x")), sdk.ErrRequest},
-		{"own allowance", call(p(), sdk.Header(wire.HeaderRetryAllowance, "16")), sdk.ErrRequest},
+		{"own allowance", call(p(), sdk.Header(wire.HeaderRetryAllowance, "0")), sdk.ErrRequest},
 		{"framing", call(p(), sdk.Header("Content-Length", "1")), sdk.ErrRequest},
 		{"split header", call(p(), sdk.Header("X-A", "a\r\nX-B: b")), sdk.ErrRequest},
 		{"header name", call(p(), sdk.Header("", "a")), sdk.ErrRequest},
@@ -449,7 +449,7 @@ func TestCall_firstSentComesFromTheParentsClaim(t *testing.T) {
 	d := sdktest.New(t, answering(charge{}))
 	c := newClient(t, d)
 	claimed := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: claimed, Allowance: -1})
+	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: claimed})
 	_, err := sdk.Call(ctx, c, pay, amount{1})
 	require.NoError(t, err)
 	_, err = sdk.Call(ctx, c, pay.For("own"), amount{1}, sdk.FirstSent(claimed.Add(time.Hour)))

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -549,85 +548,24 @@ func TestFanout_answerOfAFunction(t *testing.T) {
 	require.Equal(t, 17, answer.Balance)
 }
 
-func TestFanout_splitsTheAllowance(t *testing.T) {
+// If the caller of a request retries it, each call of the fan-out gets one attempt, whether it is a
+// branch or made in a function.
+func TestFanout_callerRetries(t *testing.T) {
 	t.Parallel()
-	f := offline(t).Fanout(wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5}))
-	var together sync.WaitGroup // a branch that has ended passes its part on
-	together.Add(3)
-	allowance := func(ctx context.Context) (int, error) {
-		in, _ := wire.FromContext(ctx)
-		together.Done()
-		together.Wait()
-		return in.Allowance, nil
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		sdk.AddFunc(f, name, allowance)
-	}
-	require.NoError(t, f.Wait())
-	for name, want := range map[string]int{"a": 2, "b": 2, "c": 2} {
-		require.Equal(t, want, f.Results()[name].Value, name)
-	}
-
-	f = offline(t).Fanout(parent(t, "p"))
-	together.Add(1)
-	root := sdk.AddFunc(f, "root", allowance)
-	got, err := root.Get(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, -1, got, "who was allowed nothing in particular splits nothing")
-}
-
-// However the calls of a request are spread over branches, attempts and functions, they
-// cause no more retries together than it was allowed.
-func TestFanout_allowanceOfTheRequest(t *testing.T) {
-	t.Parallel()
-	const allowance = 3
 	d := sdktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	c := newClient(t, d)
-	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: allowance})
-	var calls atomic.Int64
-	charge := func(ctx context.Context) error {
-		return second(sdk.Call(ctx, c, pay.For(strconv.FormatInt(calls.Add(1), 10)), amount{1}))
-	}
-	f := c.Fanout(ctx)
-	for _, name := range []string{"a", "b"} { // one after the other
-		_, err := sdk.AddFunc(f, name, func(ctx context.Context) (int, error) { return 0, charge(ctx) }).Get(t.Context())
-		require.Error(t, err)
-	}
-	_, err := sdk.AddFunc(f, "three calls", func(ctx context.Context) (int, error) {
-		return 0, errors.Join(charge(ctx), charge(ctx), charge(ctx))
-	}).Get(t.Context())
-	require.Error(t, err)
-	require.Error(t, charge(ctx))
-	require.Error(t, f.Wait())
-	require.Error(t, f.Resume(ctx))
-	require.EqualValues(t, calls.Load()+allowance, len(d.Requests()))
-	require.EqualValues(t, 6+5, calls.Load(), "five in branches, which are resumed, and one beside")
-}
-
-// A branch that is on keeps from the others only what it uses.
-func TestFanout_allowanceIsThereForOthers(t *testing.T) {
-	t.Parallel()
-	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 5})
-	retries := func(ctx context.Context) *wire.Retries { in, _ := wire.FromContext(ctx); return in.Retries() }
-	f := offline(t).Fanout(ctx)
-	on, over := make(chan struct{}), make(chan struct{})
-	sdk.AddFunc(f, "on", func(ctx context.Context) (int, error) {
-		if !retries(ctx).Take(2) {
-			t.Error("has none")
-		}
-		close(on)
-		<-over
-		return 0, nil
+	f := c.Fanout(wire.NewContext(parent(t, "p"), wire.Inbound{CallerRetries: true}))
+	sdk.Add(f, pay.For("a"), amount{1})
+	sdk.AddFunc(f, "two calls", func(ctx context.Context) (int, error) {
+		return 0, errors.Join(second(sdk.Call(ctx, c, pay.For("b"), amount{1})), second(sdk.Call(ctx, c, pay.For("c"), amount{1})))
 	})
-	f.Start()
-	<-on
-	late := sdk.AddFunc(f, "late", func(ctx context.Context) (int, error) { return retries(ctx).Left(), nil })
-	got, err := late.Get(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 3, got)
-	require.Equal(t, 3, retries(ctx).Left(), "for calls beside the fan-out")
-	close(over)
-	require.NoError(t, f.Wait())
+	err := f.Wait()
+	require.ErrorIs(t, err, retry.ErrCallerRetries)
+	require.True(t, sdk.Resumable(err), "by the caller")
+	require.Len(t, d.Requests(), 3)
+	for _, r := range d.Requests() {
+		require.Equal(t, "0", r.Header.Get(wire.HeaderRetryAllowance), "the services below must not retry either")
+	}
 }
 
 // One callee may forbid a retry of its own call. The fan-out can still run again while a retry
@@ -694,64 +632,6 @@ func TestBranchNames_areUnique(t *testing.T) {
 		seen[name] = true
 	}
 	require.True(t, seen["payment.charge[a,b]"])
-}
-
-// A branch that fails once may retry while the request has retries left, whichever branch
-// it is and however many there are.
-func TestFanout_allowanceReachesEveryBranch(t *testing.T) {
-	t.Parallel()
-	for _, allowance := range []int{1, 3, 4} {
-		for unlucky := range 4 {
-			d := sdktest.New(t, answering(charge{"c"}))
-			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: allowance})
-			f := newClient(t, d).Fanout(ctx)
-			for i := range 4 {
-				op := pay
-				if i == unlucky {
-					op = contract.Post[amount, charge]("payment", "charge", "/unlucky")
-				}
-				sdk.Add(f, op.For(strconv.Itoa(i)), amount{i})
-			}
-			d.Script("/unlucky", sdktest.Status(503, ""))
-			require.NoError(t, f.Wait(), "allowance %d, branch %d", allowance, unlucky)
-		}
-	}
-}
-
-// Branches together retry no more often than the request allows, and the last one that runs
-// may use what the others left.
-func TestFanout_allowanceIsPassedOn(t *testing.T) {
-	t.Parallel()
-	retries := func(ctx context.Context) *wire.Retries { in, _ := wire.FromContext(ctx); return in.Retries() }
-	ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: 6})
-	f := offline(t).Fanout(ctx)
-	over := make(chan struct{})
-	var looked sync.WaitGroup
-	looked.Add(2)
-	var ended []*sdk.Future[int]
-	for _, used := range []int{0, 1} {
-		ended = append(ended, sdk.AddFunc(f, strconv.Itoa(used), func(ctx context.Context) (int, error) {
-			if !retries(ctx).Take(used) || retries(ctx).Take(3) {
-				t.Error("the part is not 2")
-			}
-			looked.Done()
-			looked.Wait()
-			return 0, nil
-		}))
-	}
-	last := sdk.AddFunc(f, "last", func(ctx context.Context) (int, error) {
-		<-over
-		return retries(ctx).TakeUpTo(100), nil
-	})
-	for _, other := range ended {
-		_, err := other.Get(t.Context())
-		require.NoError(t, err)
-	}
-	close(over)
-	got, err := last.Get(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 5, got)
-	require.Zero(t, retries(ctx).Left())
 }
 
 // A branch that waits for its own fan-out, or resumes it, is told so at once. Another one

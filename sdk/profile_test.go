@@ -180,14 +180,14 @@ func TestProfile_retention(t *testing.T) {
 			_, err := sdk.Call(parent(t, "p"), c, empty, amount{1}, sdk.FirstSent(first))
 			require.NoError(t, err)
 			time.Sleep(time.Hour)
-			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1, Rerun: true})
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Rerun: true})
 			_, err = sdk.Call(ctx, c, empty, amount{1})
 			require.ErrorIs(t, err, retry.ErrKeyExpired)
 			require.ErrorIs(t, err, retry.ErrUnknown)
 			require.False(t, sdk.Resumable(err))
 			require.Equal(t, 1, wired.sent)
 			// A first run has sent nothing yet, however long ago the request began.
-			ctx = wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1})
+			ctx = wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first})
 			_, err = sdk.Call(ctx, c, empty, amount{1})
 			require.NoError(t, err)
 		})
@@ -250,7 +250,7 @@ func TestProfile_retention(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			c := client(t, &recorder{})
-			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: time.Now(), Rerun: true, Allowance: -1})
+			ctx := wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: time.Now(), Rerun: true})
 			for range 3 {
 				_, err := c.Send(ctx, sdk.Request{Service: "payment", Operation: "o", Method: http.MethodGet, Path: "/o"})
 				require.NoError(t, err)

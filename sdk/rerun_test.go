@@ -27,7 +27,7 @@ func TestCall_inARerun(t *testing.T) {
 	for _, tt := range tests {
 		d := sdktest.New(t, nil)
 		d.Script("/charges", sdktest.Status(http.StatusForbidden, ""))
-		ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Allowance: -1, Rerun: tt.rerun})
+		ctx := wire.NewContext(parent(t, "p"), wire.Inbound{Rerun: tt.rerun})
 		_, err := sdk.Call(ctx, newClient(t, d), pay, amount{1})
 		require.Equal(t, tt.want, outcome(t, err), tt.name)
 	}

@@ -58,7 +58,7 @@ var causes = map[string]cause{
 	"retry.ErrDeadline":         {retry.ErrDeadline, true, true},
 	"retry.ErrAttemptTimeout":   {retry.ErrAttemptTimeout, false, true},
 	"retry.ErrBudgetExhausted":  {retry.ErrBudgetExhausted, false, true},
-	"retry.ErrAllowance":        {retry.ErrAllowance, false, true},
+	"retry.ErrCallerRetries":    {retry.ErrCallerRetries, false, true},
 	"retry.ErrStillInProgress":  {retry.ErrStillInProgress, false, true},
 	"retry.ErrRetryAfter":       {retry.ErrRetryAfter, false, true},
 	"retry.ErrNotRetryable":     {retry.ErrNotRetryable, false, true},

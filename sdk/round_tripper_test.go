@@ -398,7 +398,7 @@ func TestRoundTripper_inARerun(t *testing.T) {
 		first := time.Now()
 		var calls retry.Calls
 		rerun := func() context.Context {
-			return calls.Context(wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Allowance: -1, Rerun: true}))
+			return calls.Context(wire.NewContext(parent(t, "p"), wire.Inbound{FirstSent: first, Rerun: true}))
 		}
 		time.Sleep(time.Hour)
 		got, err := do(rerun(), c, "POST", "http://payment/o", "")

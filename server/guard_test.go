@@ -440,13 +440,14 @@ func TestHandler_context(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		})
 		record := store.NewID("unscoped", "", key(t, "k"))
-		send(h, "k", "b", wire.HeaderRetryAttempt, "2", wire.HeaderRetryAllowance, "3", wire.HeaderRequestTimeout, "1500")
+		send(h, "k", "b", wire.HeaderRetryAttempt, "2", wire.HeaderRetryAllowance, "0", wire.HeaderRequestTimeout, "1500")
 		time.Sleep(time.Minute)
-		send(h, "k", "b")
+		send(h, "k", "b", wire.HeaderRetryAllowance, "3")
 		again := time.Now()
 		send(h, "k", "b", wire.HeaderRequestTimeout, "36000000")
 		require.Len(t, in, 3)
-		require.Equal(t, []int{2, 3, 0, -1}, []int{in[0].Attempt, in[0].Allowance, in[1].Attempt, in[1].Allowance})
+		require.Equal(t, []int{2, 0}, []int{in[0].Attempt, in[1].Attempt})
+		require.Equal(t, []bool{true, false}, []bool{in[0].CallerRetries, in[1].CallerRetries}, "only 0 says so")
 		for _, in := range in {
 			require.Equal(t, [16]byte(record), in.Parent, "the calls are made for this record, whoever this one was made for")
 		}

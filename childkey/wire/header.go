@@ -10,7 +10,7 @@ const (
 	HeaderParent         = "Idempotency-Parent"     // the caller's record, a UUID; for people: it decides nothing
 	HeaderPrefer         = "Prefer"                 // wait=N, RFC 7240 section 4.3
 	HeaderRetryAttempt   = "Retry-Attempt"          // counts from 1
-	HeaderRetryAllowance = "Retry-Allowance"        // retries that the callee may still cause
+	HeaderRetryAllowance = "Retry-Allowance"        // 0: the caller retries, so the callee must not
 	HeaderRequestTimeout = "Request-Timeout-Ms"     // relative, for this attempt
 )
 

@@ -133,26 +133,33 @@ func only(name string, values []string) func(string) []string {
 func TestParseInbound_counts(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name               string
-		values             []string
-		attempt, allowance int
+		name          string
+		values        []string
+		attempt       int
+		callerRetries bool
 	}{
-		{"absent", nil, 0, -1},
-		{"zero", []string{"0"}, 0, 0},
-		{"one", []string{"1"}, 1, 1},
-		{"white space", []string{" 3 "}, 3, 3},
-		{"largest", []string{"16"}, 16, 16},
-		{"too large", []string{"17"}, 0, 0},
-		{"overflow", []string{"18446744073709551617"}, 0, 0},
-		{"negative", []string{"-1"}, 0, 0},
-		{"sign", []string{"+3"}, 0, 0},
-		{"fraction", []string{"3.0"}, 0, 0},
-		{"hexadecimal", []string{"0x3"}, 0, 0},
-		{"digits of another script", []string{"٣"}, 0, 0},
-		{"word", []string{"many"}, 0, 0},
-		{"empty", []string{""}, 0, 0},
-		{"two lines", []string{"3", "3"}, 0, 0},
-		{"list", []string{"3, 3"}, 0, 0},
+		{"absent", nil, 0, false},
+		{"zero", []string{"0"}, 0, true},
+		{"zero in white space", []string{" 0\t"}, 0, true},
+		{"one", []string{"1"}, 1, false},
+		{"white space", []string{" 3 "}, 3, false},
+		{"largest", []string{"16"}, 16, false},
+		{"too large", []string{"17"}, 0, false},
+		{"overflow", []string{"18446744073709551617"}, 0, false},
+		{"negative", []string{"-1"}, 0, false},
+		{"negative zero", []string{"-0"}, 0, false},
+		{"two zeros", []string{"00"}, 0, false},
+		{"sign", []string{"+3"}, 0, false},
+		{"fraction", []string{"3.0"}, 0, false},
+		{"hexadecimal", []string{"0x3"}, 0, false},
+		{"digits of another script", []string{"٣"}, 0, false},
+		{"word", []string{"many"}, 0, false},
+		{"false", []string{"false"}, 0, false},
+		{"empty", []string{""}, 0, false},
+		{"two lines", []string{"3", "3"}, 0, false},
+		{"two lines of zero", []string{"0", "0"}, 0, false},
+		{"list", []string{"3, 3"}, 0, false},
+		{"list of zeros", []string{"0, 0"}, 0, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,8 +167,8 @@ func TestParseInbound_counts(t *testing.T) {
 			if got := wire.ParseInbound(only(wire.HeaderRetryAttempt, tt.values)).Attempt; got != tt.attempt {
 				t.Errorf("Attempt of %q = %d, want %d", tt.values, got, tt.attempt)
 			}
-			if got := wire.ParseInbound(only(wire.HeaderRetryAllowance, tt.values)).Allowance; got != tt.allowance {
-				t.Errorf("Allowance of %q = %d, want %d", tt.values, got, tt.allowance)
+			if got := wire.ParseInbound(only(wire.HeaderRetryAllowance, tt.values)).CallerRetries; got != tt.callerRetries {
+				t.Errorf("CallerRetries of %q = %v, want %v", tt.values, got, tt.callerRetries)
 			}
 		})
 	}
@@ -244,24 +251,24 @@ func TestParseInbound_parent(t *testing.T) {
 func TestInbound_Set(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	in := func(attempt, allowance int, timeout time.Duration) wire.Inbound {
-		return wire.Inbound{Attempt: attempt, Allowance: allowance, Deadline: now.Add(timeout)}
+	in := func(attempt int, timeout time.Duration) wire.Inbound {
+		return wire.Inbound{Attempt: attempt, CallerRetries: true, Deadline: now.Add(timeout)}
 	}
 	tests := []struct {
 		name                        string
 		in                          wire.Inbound
 		attempt, allowance, timeout string
 	}{
-		{"nothing", wire.Inbound{Allowance: -1}, "", "", ""},
-		{"attempt", wire.Inbound{Allowance: -1, Attempt: 3}, "3", "", ""},
-		{"no retry", wire.Inbound{}, "", "0", ""},
-		{"all", in(1, 3, 1500*time.Millisecond), "1", "3", "1500"},
-		{"too large", in(100, 100, forever), "16", "16", "9223372036854"},
-		{"timeout rounds down", in(2, 0, 1999*time.Microsecond), "2", "0", "1"},
-		{"timeout is at least 1", in(2, 0, 0), "2", "0", "1"},
-		{"timeout is over", in(2, 0, -time.Second), "2", "0", "1"},
-		{"parent", wire.Inbound{Parent: [16]byte{1, 2}, Allowance: -1}, "", "", ""},
-		{"first sent and rerun have no header here", wire.Inbound{FirstSent: now, Rerun: true, Allowance: -1}, "", "", ""},
+		{"nothing", wire.Inbound{}, "", "", ""},
+		{"attempt", wire.Inbound{Attempt: 3}, "3", "", ""},
+		{"the caller retries", wire.Inbound{CallerRetries: true}, "", "0", ""},
+		{"all", in(1, 1500*time.Millisecond), "1", "0", "1500"},
+		{"too large", in(100, forever), "16", "0", "9223372036854"},
+		{"timeout rounds down", in(2, 1999*time.Microsecond), "2", "0", "1"},
+		{"timeout is at least 1", in(2, 0), "2", "0", "1"},
+		{"timeout is over", in(2, -time.Second), "2", "0", "1"},
+		{"parent", wire.Inbound{Parent: [16]byte{1, 2}}, "", "", ""},
+		{"first sent and rerun have no header here", wire.Inbound{FirstSent: now, Rerun: true}, "", "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -282,8 +289,8 @@ func TestInbound_Set(t *testing.T) {
 			require.Equal(t, want, h)
 			read := wire.ParseInbound(h.Values)
 			require.Equal(t, tt.in.Parent, read.Parent)
-			require.Equal(t, min(tt.in.Attempt, wire.MaxRetryCount), read.Attempt)
-			require.Equal(t, min(tt.in.Allowance, wire.MaxRetryCount), read.Allowance)
+			require.Equal(t, min(tt.in.Attempt, 16), read.Attempt)
+			require.Equal(t, tt.in.CallerRetries, read.CallerRetries)
 			require.Equal(t, tt.in.Deadline.IsZero(), read.Deadline.IsZero())
 		})
 	}
@@ -323,7 +330,7 @@ func FuzzParseHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, values := range [][]string{{a}, {a, b}} {
 			in := wire.ParseInbound(func(string) []string { return values })
-			if in.Allowance < 0 || in.Allowance > wire.MaxRetryCount || in.Attempt < 0 || in.Attempt > wire.MaxRetryCount {
+			if in.Attempt < 0 || in.Attempt > 16 {
 				t.Errorf("ParseInbound(%q) = %+v", values, in)
 			}
 			if !in.Deadline.IsZero() && time.Until(in.Deadline) < -time.Minute {

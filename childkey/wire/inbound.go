@@ -11,9 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxRetryCount is the largest number that [HeaderRetryAttempt] and
-// [HeaderRetryAllowance] may hold.
-const MaxRetryCount = 16
+// maxRetryCount is the largest number that [HeaderRetryAttempt] may hold.
+const maxRetryCount = 16
 
 // Inbound is what a guarded handler's request says to the calls made on its
 // behalf. The callee puts it into the handler's ctx; the caller's side reads
@@ -34,10 +33,10 @@ type Inbound struct {
 	Parent [16]byte
 	// Attempt is the caller's attempt number, from 1; 0 means it said none.
 	Attempt int
-	// Allowance is how many retries the caller allows below this request;
-	// negative means it said none. All calls under one ctx draw on it
-	// together; what [FromContext] returns is what is left. See [Inbound.Retries].
-	Allowance int
+	// CallerRetries says that the caller, or a caller above it, retries this request itself.
+	// Calls made on its behalf then get one attempt each, so that the retries of several
+	// hops do not multiply. They pass the fact on.
+	CallerRetries bool
 	// Deadline is when the caller stops waiting for this attempt, by this
 	// process's clock; zero means it said none. It bounds child calls, and
 	// never a claimed run.
@@ -51,27 +50,23 @@ type Inbound struct {
 	// may be lost, and an earlier run may have made the same call. Then the callee also ends
 	// ctx, so that no call is sent.
 	Confirm func() bool
-
-	retries *Retries // nil: none was said, or Allowance alone
-	read    int      // Allowance as it was read from a ctx
 }
 
-// ParseInbound reads Parent, Attempt, Allowance and Deadline from the headers of a request.
+// ParseInbound reads Parent, Attempt, CallerRetries and Deadline from the headers of a request.
 // The caller sets the other fields. values returns the lines of one header: the Values
 // method of an http.Header, or Get of gRPC metadata.
 //
 // No header is an error here. A [HeaderRetryAttempt] that is not one number from 1 to
-// [MaxRetryCount] counts as absent. A broken [HeaderRetryAllowance] allows no retry. A
-// [HeaderRequestTimeout] that is not one positive number of milliseconds counts as absent;
+// 16 counts as absent. So does a [HeaderRetryAllowance] that is anything but one 0: other
+// software may use that name for numbers that mean something else. A [HeaderRequestTimeout] that is not one positive number of milliseconds counts as absent;
 // otherwise Deadline is that long after now. A [HeaderParent] that is not one UUID in its
 // hyphenated form counts as absent.
 func ParseInbound(values func(name string) []string) Inbound {
-	in := Inbound{Allowance: -1}
+	var in Inbound
 	in.Parent = parseParent(values(HeaderParent))
-	in.Attempt, _ = parseCount(values(HeaderRetryAttempt))
-	if lines := values(HeaderRetryAllowance); len(lines) > 0 {
-		in.Allowance, _ = parseCount(lines)
-	}
+	in.Attempt = parseAttempt(values(HeaderRetryAttempt))
+	allowance, _ := single(values(HeaderRetryAllowance))
+	in.CallerRetries = allowance == "0"
 	if timeout, ok := parseMilliseconds(values(HeaderRequestTimeout)); ok {
 		in.Deadline = time.Now().Add(timeout)
 	}
@@ -79,46 +74,28 @@ func ParseInbound(values func(name string) []string) Inbound {
 }
 
 // Set calls set with each request header that says to a callee what in says: Parent, Attempt,
-// Allowance and Deadline. It leaves out a zero Parent or Attempt, a negative Allowance and a
-// zero Deadline. Numbers above [MaxRetryCount] become MaxRetryCount. now is the time of the
-// request: the callee is told how long after now Deadline is, in milliseconds rounded down,
-// at least 1.
+// CallerRetries and Deadline. It leaves out what is zero. An Attempt above 16 becomes 16. now
+// is the time of the request: the callee is told how long after now Deadline is, in
+// milliseconds rounded down, at least 1.
 func (in Inbound) Set(now time.Time, set func(name, value string)) {
 	if in.Parent != [16]byte{} {
 		set(HeaderParent, uuid.UUID(in.Parent).String())
 	}
 	if in.Attempt > 0 {
-		set(HeaderRetryAttempt, strconv.Itoa(min(in.Attempt, MaxRetryCount)))
+		set(HeaderRetryAttempt, strconv.Itoa(min(in.Attempt, maxRetryCount)))
 	}
-	if in.Allowance >= 0 {
-		set(HeaderRetryAllowance, strconv.Itoa(min(in.Allowance, MaxRetryCount)))
+	if in.CallerRetries {
+		set(HeaderRetryAllowance, "0")
 	}
 	if !in.Deadline.IsZero() {
 		set(HeaderRequestTimeout, strconv.FormatInt(max(in.Deadline.Sub(now).Milliseconds(), 1), 10))
 	}
 }
 
-// Retries returns the count that calls under the ctx draw on which in is from; nil
-// if the caller allowed no number.
-func (in Inbound) Retries() *Retries { return in.retries }
-
-// Part returns in with a part of its retries ([Retries.Part]), at most n; in itself if
-// the caller allowed no number.
-func (in Inbound) Part(n int) Inbound {
-	if in.retries != nil {
-		in.retries = in.retries.Part(n)
-		in.Allowance = in.retries.Left()
-		in.read = in.Allowance
-	}
-	return in
-}
-
 type inboundKey struct{}
 
-// NewContext returns ctx carrying in. If in comes from [FromContext], and its
-// Allowance was not changed, both draw on the same [Retries]; else these are new.
+// NewContext returns ctx carrying in.
 func NewContext(ctx context.Context, in Inbound) context.Context {
-	in = in.counted()
 	if in.Confirm == nil {
 		return context.WithValue(ctx, inboundKey{}, in)
 	}
@@ -134,48 +111,30 @@ func (in Inbound) confirmed() Inbound {
 	return in
 }
 
-// counted returns in with the Retries that its Allowance asks for.
-func (in Inbound) counted() Inbound {
-	switch {
-	case in.Allowance < 0:
-		in.retries = nil
-	case in.retries == nil || in.Allowance != in.read:
-		in.retries = NewRetries(in.Allowance)
-	}
-	return in
-}
-
-// FromContext returns the Inbound that ctx carries. Without one it returns
-// false and an Inbound that says nothing (Allowance -1). It blocks only while the Confirm of
-// the Inbound runs.
+// FromContext returns the Inbound that ctx carries; false if there is none. It blocks only
+// while the Confirm of the Inbound runs.
 func FromContext(ctx context.Context) (Inbound, bool) {
-	var in Inbound
 	switch carried := ctx.Value(inboundKey{}).(type) {
 	case Inbound:
-		in = carried
+		return carried, true
 	case func() Inbound:
-		in = carried()
-	default:
-		return Inbound{Allowance: -1}, false
+		return carried(), true
 	}
-	if in.retries != nil {
-		in.Allowance = in.retries.Left()
-		in.read = in.Allowance
-	}
-	return in, true
+	return Inbound{}, false
 }
 
-// parseCount returns the number from 0 to MaxRetryCount that the one line has.
-func parseCount(values []string) (n int, ok bool) {
+// parseAttempt returns the number from 1 to maxRetryCount that the one line has; 0 if it has
+// none.
+func parseAttempt(values []string) int {
 	text, ok := single(values)
 	if !ok || !digits(text) {
-		return 0, false
+		return 0
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n > MaxRetryCount {
-		return 0, false
+	if err != nil || n > maxRetryCount {
+		return 0
 	}
-	return n, true
+	return n
 }
 
 // parseParent returns the UUID that the one line has; zero if it has none.

@@ -278,7 +278,7 @@ func tooOldError(s *Step) error {
 func (d *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
-	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: d.owner.ID, Allowance: -1})
+	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: d.owner.ID})
 	ctx = context.WithValue(ctx, infoKey{}, info{
 		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.Name, Version: d.plan.Version, Step: a.step.Name, Undo: a.undo,
 	})
