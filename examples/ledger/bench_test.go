@@ -35,7 +35,7 @@ const (
 // their share of the machine from all alike.
 func BenchmarkCallee(b *testing.B) {
 	address := benchService(b)
-	routes := []string{"/v1/effect", "/v1/effect-one-commit", "/v1/effect-opaque"}
+	routes := []string{"/v1/effect", "/v1/effect-opaque"}
 	rates := make(map[string][]float64)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -17,24 +17,12 @@ var unseen = map[string]string{
 	"reuse/method":   "its routes take POST alone",
 }
 
-// The service speaks the wire contract, on both kinds of its Transactional route.
+// The service speaks the wire contract.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	command := blackboxtest.Build(t, "../../server/servertest/wire")
 	p := ledger(t, pgtest.URL(t), "WORK=400ms") // so long that every body is a slow one
-	t.Run("effect", func(t *testing.T) {
-		t.Parallel()
-		checkConformance(t, command, p.URL, "/v1/effect", "/v1/effect-opaque")
-	})
-	t.Run("effect-one-commit", func(t *testing.T) {
-		t.Parallel()
-		checkConformance(t, command, p.URL, "/v1/effect-one-commit", "/v1/effect")
-	})
-}
-
-func checkConformance(t *testing.T, command, url, path, otherPath string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), command, "-url", url, "-path", path, "-other-path", otherPath, "-json",
+	cmd := exec.CommandContext(t.Context(), command, "-url", p.URL, "-path", "/v1/effect", "-other-path", "/v1/effect-opaque", "-json",
 		"-undo", "/v1/undo", "-opaque", "/v1/effect-opaque", "-max-body", "1048576",
 		"-body", `{"fp":"a"}`, "-refused", `{"fp":"a","reject":true}`, "-failing", `{"fp":"a","fail":true}`, "-slow", `{"fp":"slow"}`,
 		"-auth", "Authorization: Bearer t1", "-other-auth", "Authorization: Bearer t2")

@@ -17,8 +17,7 @@ import (
 
 // effect writes its row in the run's own transaction: row and answer commit
 // together or not at all. The answer needs nothing from the statement, so the
-// statement is queued, and goes with them in one round trip. On the route with
-// OneCommit the claim is in that round trip, too: then the handler runs before it.
+// statement is queued, and goes with them in one round trip.
 func (s *service) effect(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, inboundKey(r), 0, queue{})
 }

@@ -46,7 +46,7 @@ func requireProblem(t *testing.T, a blackboxtest.Answer, status int, code wire.C
 	return p
 }
 
-var routes = []string{"/v1/effect", "/v1/effect-one-commit", "/v1/effect-opaque"}
+var routes = []string{"/v1/effect", "/v1/effect-opaque"}
 
 // A first-sent time that no store keeps neither runs anything nor hides an answer.
 func TestHostile_firstSent(t *testing.T) {

@@ -55,7 +55,6 @@ func (s *service) routes() error {
 	s.Handle("GET /healthz", s.database.Healthz())
 	err := errors.Join(
 		s.handle("/v1/effect", server.Route{Effect: server.Transactional}, s.effect),
-		s.handle("/v1/effect-one-commit", server.Route{Effect: server.Transactional, OneCommit: true}, s.effect),
 		s.handle("/v1/effect-opaque", server.Route{Effect: server.Opaque}, s.effectOpaque),
 		s.handle("/v1/undo", server.Route{Effect: server.Transactional}, s.undo),
 	)

@@ -20,16 +20,14 @@ import (
 
 const (
 	guardedCallee   = "guarded callee"
-	oneCommitCallee = "guarded callee, its route with OneCommit"
 	unguardedCallee = "unguarded callee"
 	ledgerCallers   = 64
 	effectRoute     = "/v1/effect"
-	oneCommitEffect = "/v1/effect-one-commit"
 )
 
 var ledger = bench{
 	name: "ledger", title: "a whole callee over HTTP, 64 connections",
-	conditions: "Two processes of their own, reached by keep-alive connections of net/http over the loopback, 32 connections to the database each. The guarded one is examples/ledger with WORK=0s, whose route is Transactional and queues its statement. Beside it the same handler on the route with OneCommit. The other process has the same statement in a handler of this program without a guard.",
+	conditions: "Two processes of their own, reached by keep-alive connections of net/http over the loopback, 32 connections to the database each. The guarded one is examples/ledger with WORK=0s, whose route is Transactional and queues its statement. The other process has the same statement in a handler of this program without a guard.",
 	measure:    measureLedger,
 }
 
@@ -48,8 +46,7 @@ func measureLedger(ctx context.Context, l *lab, e effort) (_ []figure, err error
 		return nil, err
 	}
 	r, err := match(ctx, e,
-		func() (*variant, error) { return guardedVariant(ctx, on, program, guardedCallee, effectRoute) },
-		func() (*variant, error) { return guardedVariant(ctx, on, program, oneCommitCallee, oneCommitEffect) },
+		func() (*variant, error) { return guardedVariant(ctx, on, program) },
 		func() (*variant, error) { return unguardedVariant(ctx, on, program) },
 	)
 	if err != nil {
@@ -58,15 +55,14 @@ func measureLedger(ctx context.Context, l *lab, e effort) (_ []figure, err error
 	return []figure{
 		{Name: "ledger", Prototype: "–", Measures: []measure{
 			r.ratio(guardedCallee, unguardedCallee, (*cell).rate).Measure("rate by that of the same handler unguarded", times, benchkit.AtLeast(0.6)),
-			r.ratio(oneCommitCallee, unguardedCallee, (*cell).rate).Measure("and of the route with OneCommit", times, nil),
 		}},
-		r.describe(guardedCallee), r.describe(oneCommitCallee), r.describe(unguardedCallee),
+		r.describe(guardedCallee), r.describe(unguardedCallee),
 	}, nil
 }
 
 const countEffects = "select count(*) from effects where tenant = 'bench' and kind = 'do'"
 
-func guardedVariant(ctx context.Context, on *postgres, program, name, route string) (*variant, error) {
+func guardedVariant(ctx context.Context, on *postgres, program string) (*variant, error) {
 	db, err := on.database(ctx, nothing)
 	if err != nil {
 		return nil, err
@@ -75,7 +71,7 @@ func guardedVariant(ctx context.Context, on *postgres, program, name, route stri
 	if err != nil {
 		return nil, errors.Join(err, db.drop())
 	}
-	return calleeVariant(name, db, service.url+route, service.stop, countEffects, completedOnce), nil
+	return calleeVariant(guardedCallee, db, service.url+effectRoute, service.stop, countEffects, completedOnce), nil
 }
 
 // unguardedVariant has the tables as the ledger makes them.

@@ -49,7 +49,7 @@ type bench struct {
 
 var benches = []bench{
 	combined64, combined256, articles64, redisAlways64, alone, slow256, work20ms, joined, replay, cached,
-	waiting, notify, wal, sizes, sweep, partition, contested, rows, ledger, oneTrip,
+	waiting, notify, wal, sizes, sweep, partition, contested, rows, ledger,
 }
 
 // options are the flags, parsed and checked.
