@@ -438,7 +438,7 @@ func TestBounded_everyPlace(t *testing.T) {
 var storeInterfaces = []reflect.Type{
 	reflect.TypeFor[store.Store](), reflect.TypeFor[store.OperatorStore](), reflect.TypeFor[store.TxStore](),
 	reflect.TypeFor[store.WatchStore](), reflect.TypeFor[store.PartitionStore](), reflect.TypeFor[store.Tx](),
-	reflect.TypeFor[store.OneCommitStore](), reflect.TypeFor[store.ReaderStore](),
+	reflect.TypeFor[store.ReaderStore](),
 }
 
 // A new method in an interface of a store fails this test until places says
@@ -449,7 +449,6 @@ func TestBounded_everyMethodHasAPlace(t *testing.T) {
 		"Watch",                                  // must not block
 		"Tx.NewContext", "Tx.Conflict", "Tx.Err", // call no server
 		"Stats", "Attention", // the guard does not call them
-		"Plan",   // calls no server; the engine's own test has what it returns
 		"Reader", // calls no server; what it returns bounds its reads itself
 	}
 	for _, of := range storeInterfaces {

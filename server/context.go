@@ -56,8 +56,7 @@ func InboundForwardKey(ctx context.Context) (childkey.Key, bool) {
 
 // Fence returns the fence of this run, to pass on to a system that checks it. The fence
 // grows with each take-over: a write with a lower fence than the system has seen comes
-// from an owner that was replaced. It is 0 outside a run, and at least 1 inside. It is also 0 in
-// a run whose claim is committed with its work ([Route].OneCommit).
+// from an owner that was replaced. It is 0 outside a run, and at least 1 inside.
 //
 // In a [Transactional] run the claim may not be durable yet. Then Fence blocks until it is, for a
 // write of the store. If that fails, for [Config.StoreTimeout] at most, Fence returns 0 and the

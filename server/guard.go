@@ -102,10 +102,6 @@ func (g *Guard) checkRoute(r Route) error {
 	switch {
 	case r.Effect == Transactional && !g.engine.HasTx():
 		return reject("Route.Effect", r.Effect, "needs a TxStore, such as pgstore")
-	case r.OneCommit && r.Effect != Transactional:
-		return reject("Route.OneCommit", r.Effect, "only a Transactional run can be one commit with its claim")
-	case r.OneCommit && !g.engine.HasOneCommit():
-		return reject("Route.OneCommit", true, "needs a OneCommitStore, such as pgstore")
 	case r.Key != nil && r.KeyOptional:
 		return reject("Route.KeyOptional", true, "a route with a Key of its own needs a key: after a mistake of Key a request would run unguarded")
 	case r.Effect == Transactional && r.KeyOptional:

@@ -72,7 +72,6 @@ func (h *guarded) newCall(route *Route) *call {
 	return &call{route: route, Call: engine.Call{
 		Route:     engine.Route{Name: route.Name, Effect: route.Effect, Reconcile: h.reconcile},
 		CanRender: route.Render != nil,
-		OneCommit: route.OneCommit,
 	}}
 }
 

@@ -125,8 +125,7 @@ type Tracer interface {
 	// CallEnded is called once for each CallStarted, with its ctx, also if the handler panics.
 	CallEnded(ctx context.Context)
 	// RunStarted is called when the call has the key, before its handler. Handler and settlement run in the
-	// ctx that it returns. With [Route].OneCommit the handler comes before the claim: a run whose key has an
-	// answer already leaves nothing.
+	// ctx that it returns.
 	RunStarted(ctx context.Context, e RunEvent) context.Context
 	// RunEnded is called once for each RunStarted, with its ctx, also if the handler panics.
 	RunEnded(ctx context.Context)

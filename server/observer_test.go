@@ -57,26 +57,22 @@ func TestObserver_failed(t *testing.T) {
 	tests := []struct {
 		name   string
 		effect server.Effect
-		one    bool
 		next   http.HandlerFunc
 		want   int
 	}{
-		{"stored", server.Keyed, false, answer(http.StatusOK), 0},
-		{"refused", server.Transactional, false, answer(http.StatusConflict), 0},
-		{"try later", server.Keyed, false, answer(http.StatusTooManyRequests), 0},
-		{"asks for another run", server.Keyed, false, func(w http.ResponseWriter, r *http.Request) {
+		{"stored", server.Keyed, answer(http.StatusOK), 0},
+		{"refused", server.Transactional, answer(http.StatusConflict), 0},
+		{"try later", server.Keyed, answer(http.StatusTooManyRequests), 0},
+		{"asks for another run", server.Keyed, func(w http.ResponseWriter, r *http.Request) {
 			_ = server.Settle(r.Context(), server.Release())
 			w.WriteHeader(http.StatusInternalServerError)
 		}, 0},
-		{"5xx", server.Transactional, false, answer(http.StatusBadGateway), 1},
-		{"5xx, keyed", server.Keyed, false, answer(http.StatusBadGateway), 1},
-		{"5xx, opaque", server.Opaque, false, answer(http.StatusBadGateway), 1},
-		{"5xx, one commit", server.Transactional, true, answer(http.StatusBadGateway), 1},
-		{"stored, one commit", server.Transactional, true, answer(http.StatusOK), 0},
-		{"panic", server.Transactional, false, func(http.ResponseWriter, *http.Request) { panic("tea") }, 1},
-		{"panic, keyed", server.Keyed, false, func(http.ResponseWriter, *http.Request) { panic("tea") }, 1},
-		{"panic, one commit", server.Transactional, true, func(http.ResponseWriter, *http.Request) { panic("tea") }, 1},
-		{"hook", server.Keyed, false, func(_ http.ResponseWriter, r *http.Request) {
+		{"5xx", server.Transactional, answer(http.StatusBadGateway), 1},
+		{"5xx, keyed", server.Keyed, answer(http.StatusBadGateway), 1},
+		{"5xx, opaque", server.Opaque, answer(http.StatusBadGateway), 1},
+		{"panic", server.Transactional, func(http.ResponseWriter, *http.Request) { panic("tea") }, 1},
+		{"panic, keyed", server.Keyed, func(http.ResponseWriter, *http.Request) { panic("tea") }, 1},
+		{"hook", server.Keyed, func(_ http.ResponseWriter, r *http.Request) {
 			_ = store.OnComplete(r.Context(), func(context.Context) error { return errors.New("no tea") })
 		}, 1},
 	}
@@ -85,7 +81,7 @@ func TestObserver_failed(t *testing.T) {
 			t.Parallel()
 			var seen witness
 			h, err := newGuard(t, memstore.New(), server.Config{Observer: &seen}).
-				Route(server.Route{Name: "order", Effect: tt.effect, OneCommit: tt.one}, tt.next)
+				Route(server.Route{Name: "order", Effect: tt.effect}, tt.next)
 			require.NoError(t, err)
 			func() {
 				defer func() { _ = recover() }()

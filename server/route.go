@@ -13,28 +13,6 @@ import (
 type Route struct {
 	// Effect is where the handler's effects go. Required.
 	Effect Effect
-	// OneCommit puts the claim, the handler's statements and its answer in one transaction, which takes one round
-	// trip. It is for a Transactional handler that knows its statements and its answer before it sends anything:
-	// it appends them with pgstore.Queue, or with Do of memstore's transaction. Without OneCommit the claim has a
-	// commit of its own, before the handler runs.
-	//
-	// Everything that a caller sees is the same: replays, fingerprints, waiting, retention and undos. The handler
-	// must bear these differences:
-	//   - It runs before the guard knows whether the key was used. So it runs for duplicates too, and what it
-	//     queued is dropped then. It must have no other effect.
-	//   - There is no transaction to read in: pgstore.Tx refuses every statement. [Fence] is 0.
-	//   - A queued statement that fails is a refused COMMIT: a violated constraint goes to OnCommitError. Any
-	//     other failure is answered as for every Transactional route, and the key is released.
-	//   - Until the commit only this process knows that the key is in use. A request that comes to another process
-	//     while the handler runs counts as the first. While the commit is open a duplicate there waits for at most
-	//     500 ms ([store.MaxLockWait]), and then as for any run.
-	//   - If the key comes with another payload while the handler runs, the claim is committed at once, and that
-	//     request gets key-reused. Then the handler runs a second time, behind the claim.
-	//
-	// In three cases the claim is committed first, and the handler runs as without OneCommit: for a key that was
-	// released, for a key whose owner died, and in an undo. There [Barrier] and pgstore.Tx work. Only for Transactional
-	// routes, over a store that can do it: pgstore or memstore.
-	OneCommit bool
 	// Name labels the route's events and metrics, and the records of an Opaque
 	// route. It is UTF-8 without NUL, at most [MaxNameBytes] long. Zero means
 	// the pattern that http.ServeMux matched, or "default".

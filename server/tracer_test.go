@@ -78,9 +78,9 @@ func TestTracer(t *testing.T) {
 	require.NoError(t, err)
 	for name, cfg := range map[string]server.Config{"plain": {}, "cache": {CacheBytes: 1 << 20}, "sealed": {Codec: key}} {
 		for _, route := range []server.Route{
-			{Effect: server.Transactional}, {Effect: server.Transactional, OneCommit: true}, {Effect: server.Keyed}, {Effect: server.Opaque},
+			{Effect: server.Transactional}, {Effect: server.Keyed}, {Effect: server.Opaque},
 		} {
-			t.Run(fmt.Sprintf("%s/%v/%v", name, route.Effect, route.OneCommit), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%v", name, route.Effect), func(t *testing.T) {
 				t.Parallel()
 				var seen script
 				cfg, route := cfg, route
@@ -116,9 +116,9 @@ func TestTracer(t *testing.T) {
 func TestTracer_panic(t *testing.T) {
 	t.Parallel()
 	for _, route := range []server.Route{
-		{Effect: server.Transactional}, {Effect: server.Transactional, OneCommit: true}, {Effect: server.Keyed}, {Effect: server.Opaque},
+		{Effect: server.Transactional}, {Effect: server.Keyed}, {Effect: server.Opaque},
 	} {
-		t.Run(fmt.Sprintf("%v/%v", route.Effect, route.OneCommit), func(t *testing.T) {
+		t.Run(fmt.Sprint(route.Effect), func(t *testing.T) {
 			t.Parallel()
 			var seen script
 			h, err := newGuard(t, memstore.New(), server.Config{Observer: &seen}).

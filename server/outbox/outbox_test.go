@@ -27,48 +27,46 @@ func TestWrite_withTheRun(t *testing.T) {
 
 func testWriteWithTheRun(t *testing.T, newPool func(*testing.T) *pgxpool.Pool) {
 	t.Helper()
-	for _, oneCommit := range []bool{false, true} {
-		pool, box := newPool(t), newBox(t)
-		require.NoError(t, pgstore.Migrate(t.Context(), pool, ""))
-		if err := pgstore.Distribute(t.Context(), pool, ""); !errors.Is(err, pgstore.ErrNoCitus) {
-			require.NoError(t, err)
-		}
-		store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{AllowNonDurable: true})
+	pool, box := newPool(t), newBox(t)
+	require.NoError(t, pgstore.Migrate(t.Context(), pool, ""))
+	if err := pgstore.Distribute(t.Context(), pool, ""); !errors.Is(err, pgstore.ErrNoCitus) {
 		require.NoError(t, err)
-		defer store.Close()
-		guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
-		require.NoError(t, err)
-		route, err := guard.Route(server.Route{Effect: server.Transactional, OneCommit: oneCommit}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			payload := []byte(r.Header.Get("X-Text"))
-			order := outbox.Message{Topic: "orders", Aggregate: "o-1", Payload: payload}
-			_, err := box.Write(r.Context(), order)
-			if err != nil || r.Header.Get("X-Text") == "fail" {
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		}))
-		require.NoError(t, err)
-		send := func(key, text string) int {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
-			r.Header.Set("Idempotency-Key", key)
-			r.Header.Set("X-Text", text)
-			w := httptest.NewRecorder()
-			route.ServeHTTP(w, r)
-			return w.Code
-		}
-		require.Equal(t, http.StatusInternalServerError, send("k-1", "fail"))
-		require.Equal(t, int64(0), stats(t, box, pool).Waiting)
-		for range 3 {
-			require.Equal(t, http.StatusOK, send("k-1", "first"))
-		}
-		require.Equal(t, http.StatusOK, send("k-2", "second"))
-		require.Equal(t, int64(2), stats(t, box, pool).Waiting)
-		b := new(broker)
-		run(t, pool, box, outbox.RelayConfig{Publish: b.publish})
-		until(t, "both messages are published", func() bool { return b.count() == 2 })
-		require.Equal(t, []string{"first", "second"}, b.payloads("o-1"))
-		until(t, "both messages are deleted", func() bool { return stats(t, box, pool).Waiting == 0 })
-		require.NoError(t, guard.Shutdown(t.Context()))
 	}
+	store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{AllowNonDurable: true})
+	require.NoError(t, err)
+	defer store.Close()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	route, err := guard.Route(server.Route{Effect: server.Transactional}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		payload := []byte(r.Header.Get("X-Text"))
+		order := outbox.Message{Topic: "orders", Aggregate: "o-1", Payload: payload}
+		_, err := box.Write(r.Context(), order)
+		if err != nil || r.Header.Get("X-Text") == "fail" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	require.NoError(t, err)
+	send := func(key, text string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("X-Text", text)
+		w := httptest.NewRecorder()
+		route.ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusInternalServerError, send("k-1", "fail"))
+	require.Equal(t, int64(0), stats(t, box, pool).Waiting)
+	for range 3 {
+		require.Equal(t, http.StatusOK, send("k-1", "first"))
+	}
+	require.Equal(t, http.StatusOK, send("k-2", "second"))
+	require.Equal(t, int64(2), stats(t, box, pool).Waiting)
+	b := new(broker)
+	run(t, pool, box, outbox.RelayConfig{Publish: b.publish})
+	until(t, "both messages are published", func() bool { return b.count() == 2 })
+	require.Equal(t, []string{"first", "second"}, b.payloads("o-1"))
+	until(t, "both messages are deleted", func() bool { return stats(t, box, pool).Waiting == 0 })
+	require.NoError(t, guard.Shutdown(t.Context()))
 }
 
 func stats(t *testing.T, box *outbox.Outbox, pool *pgxpool.Pool) outbox.Stats {

@@ -35,7 +35,7 @@ func New(cfg Config) (*Outbox, error) {
 // Nothing is sent yet: the message goes with the answer, as [pgstore.Queue] says. If the run is not stored there is no
 // message. A replay of the answer does not write it again.
 //
-// Write is for Transactional handlers, and for routes with OneCommit. In a Keyed handler register WriteTx with
+// Write is for Transactional handlers. In a Keyed handler register WriteTx with
 // [pgstore.OnComplete]. Write returns [pgstore.ErrNoTx] where ctx has no transaction, and an error wrapping
 // [ErrArgument] for a message that cannot be written. It does not block.
 func (o *Outbox) Write(ctx context.Context, m Message) (childkey.Key, error) {

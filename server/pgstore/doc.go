@@ -10,8 +10,7 @@
 //	defer store.Close()
 //
 // In a Transactional handler, [Tx] returns the transaction that also stores the answer. [Queue] leaves
-// a statement to its last round trip, which has the answer and COMMIT. If all statements are known
-// beforehand, OneCommit of the [server.Route] puts the claim there as well. In a
+// a statement to its last round trip, which has the answer and COMMIT. In a
 // Keyed handler, [OnComplete] adds statements to the transaction that stores the answer.
 // Handlers that use database/sql have [SQLTx]: the folder examples/sqltools joins sqlc, GORM and ent with it.
 // [Once] and [Barrier] work in a transaction of your own, without a guard. [Store.OnceFunc] begins one.

@@ -43,6 +43,25 @@ func (s *Store) settleAndCommit(ctx context.Context, conn *pgx.Conn, end settlem
 	return s.settleAs(ctx, conn, end, false, ending{begun: true})
 }
 
+// needsBlock reports whether a pipeline with these statements needs BEGIN and COMMIT. Without them the server takes it
+// for one transaction at the session's level. But then some statements could commit in the middle, such as a procedure.
+func (s *Store) needsBlock(conn *pgx.Conn, queued []*pgx.QueuedQuery) bool {
+	if s.cfg.Isolation != pgx.ReadCommitted || pgkit.NeedsBlock(conn) {
+		return true
+	}
+	for _, q := range queued {
+		if !neverCommits[firstWord(q.SQL)] {
+			return true
+		}
+	}
+	return false
+}
+
+// neverCommits has the first words of statements that cannot end a transaction.
+var neverCommits = map[string]bool{
+	"insert": true, "update": true, "delete": true, "merge": true, "select": true, "with": true, "values": true,
+}
+
 // beforeAnswer is where a transaction goes back to if its answer finds no partition.
 const beforeAnswer = "fanonce_before_answer"
 

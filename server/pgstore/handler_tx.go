@@ -138,7 +138,4 @@ func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return firstRow{rows}
 }
 
-// enqueue implements queuer. A savepoint has no queue of its own.
-func (t *handlerTx) enqueue(q *pgx.QueuedQuery) error { return t.root.queue.add(q) }
-
 func (t *handlerTx) Conn() *pgx.Conn { return t.current(t.root.runs).Conn() }

@@ -49,9 +49,6 @@ func newFaultyService(t *testing.T) *faultyService {
 		"/queued": {server.Transactional, func(ctx context.Context, key string) error {
 			return pgstore.Queue(ctx, insert, key, "do")
 		}},
-		"/one-commit": {server.Transactional, func(ctx context.Context, key string) error {
-			return pgstore.Queue(ctx, insert, key, "do")
-		}},
 		"/partly-queued": {server.Transactional, func(ctx context.Context, key string) error {
 			_, err := pgstore.Tx(ctx).Exec(ctx, "delete from effect where key = $1", key)
 			return errors.Join(err, pgstore.Queue(ctx, insert, key, "do"))
@@ -75,7 +72,7 @@ func newFaultyService(t *testing.T) *faultyService {
 			return err
 		}},
 	} {
-		h, err := g.Route(server.Route{Effect: route.effect, OneCommit: path == "/one-commit"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, err := g.Route(server.Route{Effect: route.effect}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			key, _ := server.InboundKey(r.Context())
 			if err := route.write(r.Context(), key.String()); err != nil {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -119,7 +116,7 @@ func (s *faultyService) effects(t *testing.T, key, what string) int {
 // once, an answer that was given stays the answer, and no key is stuck.
 func TestInjection_requests(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/transactional", "/queued", "/partly-queued", "/one-commit", "/keyed", "/opaque"} {
+	for _, path := range []string{"/transactional", "/queued", "/partly-queued", "/keyed", "/opaque"} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
 			s := newFaultyService(t)

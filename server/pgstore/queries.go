@@ -13,7 +13,6 @@ var queryFiles embed.FS
 type queries struct {
 	claim, tooOld, read, confirm          pgkit.Query
 	flush, claimMany, settleMany          pgkit.Query
-	claimSettled                          pgkit.Query
 	claimManyContended                    pgkit.Query
 	claimManyAlike, settleManyAlike       pgkit.Query
 	readMany                              pgkit.Query
@@ -85,7 +84,6 @@ func (q *queries) ofKeys() map[string]*pgkit.Query {
 		"claim":                &q.claim,
 		"flush":                &q.flush,
 		"claim_many":           &q.claimMany,
-		"claim_settled":        &q.claimSettled,
 		"claim_many_contended": &q.claimManyContended,
 		"claim_many_alike":     &q.claimManyAlike,
 		"settle_many_alike":    &q.settleManyAlike,

@@ -24,8 +24,6 @@ import (
 //	with changed as (update account set cents = cents - $2 where id = $1 returning id)
 //	insert into entry (account, cents) values ((select id from changed), -$2) -- account is not null
 //
-// In a route with OneCommit, Queue is the only way to write: there the claim is in that round trip, too.
-//
 // Queued statements are bounded by SettleTimeout of the guard's Config. They are outside the handler's savepoints. sql
 // is one statement, as for an Exec with arguments. args may be one [pgx.NamedArgs], but may not have other options.
 //
@@ -33,7 +31,7 @@ import (
 // a statement that would end the transaction, and [ErrArgument] for an empty one. Then nothing is queued. It does not
 // block, and is safe for concurrent use.
 func Queue(ctx context.Context, sql string, args ...any) error {
-	q, ok := ctx.Value(contextKey{}).(queuer)
+	t, ok := ctx.Value(contextKey{}).(*handlerTx)
 	if !ok {
 		return ErrNoTx
 	}
@@ -43,12 +41,7 @@ func Queue(ctx context.Context, sql string, args ...any) error {
 	case endsTx[word]:
 		return fmt.Errorf("%w: %s", ErrTxOwned, word)
 	}
-	return q.enqueue(&pgx.QueuedQuery{SQL: sql, Arguments: args})
-}
-
-// A queuer is what a run's ctx carries.
-type queuer interface {
-	enqueue(q *pgx.QueuedQuery) error
+	return t.root.queue.add(&pgx.QueuedQuery{SQL: sql, Arguments: args}) // a savepoint has no queue of its own
 }
 
 // A queue has the statements that a run leaves to its end. It is safe for concurrent use.
@@ -66,13 +59,6 @@ func (q *queue) add(query *pgx.QueuedQuery) error {
 	}
 	q.queries = append(q.queries, query)
 	return nil
-}
-
-// discard drops the statements. None is added afterwards.
-func (q *queue) discard() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed, q.queries = true, nil
 }
 
 // close returns the statements. None is added afterwards.

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -17,6 +20,21 @@ import (
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
+
+// must fails the handler, and the test.
+func must(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		panic(err)
+	}
+}
+
+// queueBob adds a user with the answer.
+func queueBob(rw http.ResponseWriter, r *http.Request) {
+	must(pgstore.Queue(r.Context(), "insert into users (name) values ($1)", "bob"))
+	rw.Header().Set("Location", "/users/bob")
+	rw.WriteHeader(http.StatusCreated)
+	fmt.Fprint(rw, "made")
+}
 
 // Queued statements need no round trip of their own, and run in their order after the others.
 func TestQueue(t *testing.T) {
@@ -264,4 +282,59 @@ func TestStore_OnceFunc_queued(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, first, "nothing of the failures was left")
 	require.Equal(t, 5, queryRow[int](t, look, "select count(*) from effect"))
+}
+
+// The bound on the settlement's wait for a lock is not that of the work, nor of whatever comes after it on the connection.
+func TestQueue_lockTimeoutOfTheSession(t *testing.T) {
+	t.Parallel()
+	s, look := open(t, pgstore.Config{}, func(cfg *pgxpool.Config) {
+		cfg.MaxConns = 1
+		cfg.ConnConfig.RuntimeParams["lock_timeout"] = "7s"
+	})
+	exec(t, look, "create table seen (lock_timeout text)")
+	g, err := server.NewGuard(s, server.Unscoped, server.Config{})
+	require.NoError(t, err)
+	const note = "insert into seen select current_setting('lock_timeout')"
+	for key, write := range map[string]func(context.Context) error{
+		"queued": func(ctx context.Context) error { return pgstore.Queue(ctx, note) },
+		"sent": func(ctx context.Context) error {
+			_, err := pgstore.Tx(ctx).Exec(ctx, note)
+			return err
+		},
+	} {
+		h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(_ http.ResponseWriter, r *http.Request) { must(write(r.Context())) })
+		for n := range 2 { // also behind the settlement of a run before
+			require.Equal(t, http.StatusOK, postTo(h, fmt.Sprint(key, n)).Code)
+		}
+	}
+	require.Equal(t, "7s 7s 7s 7s", queryRow[string](t, look, "select string_agg(lock_timeout, ' ') from seen"))
+}
+
+// A client that hangs up in the middle of the last round trip ends no transaction.
+func TestQueue_clientLeaves(t *testing.T) {
+	t.Parallel()
+	g, look := users(t, server.Config{})
+	h := routeOn(t, g, server.Route{Effect: server.Transactional}, func(rw http.ResponseWriter, r *http.Request) {
+		must(pgstore.Queue(r.Context(), "update users set late = late + 1 where name = $1", "ann"))
+		queueBob(rw, r)
+	})
+	held, err := look.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = held.Exec(t.Context(), "select from users where name = 'ann' for update")
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/users", strings.NewReader("{}"))
+		r.Header.Set(wire.HeaderKey, "k")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	until(t, "the work waits for a row", func() bool { return waits(t, look, "transactionid") || waits(t, look, "tuple") })
+	leave()
+	require.NoError(t, held.Rollback(t.Context()))
+	<-ended
+	w := postTo(h, "k")
+	require.Equal(t, []string{"201", "true"}, []string{fmt.Sprint(w.Code), w.Header().Get(wire.HeaderReplayed)})
+	require.Equal(t, 1, queryRow[int](t, look, countUsers, "bob"))
 }

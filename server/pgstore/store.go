@@ -25,7 +25,6 @@ type Store struct {
 	query       *queries
 	placement   pgkit.Placement // of distributed tables
 	repeats     contention      // among keys of OnceFunc
-	planned     contention      // among keys of plans
 	ownsPool    bool
 	partitioned partitioned
 	swept       position

@@ -46,9 +46,6 @@ type rows struct{ pool *pgxpool.Pool }
 func (r rows) Add(ctx context.Context, id store.ID) error {
 	const insert = "insert into effect (id) values ($1)"
 	_, err := pgstore.Tx(ctx).Exec(ctx, insert, [16]byte(id))
-	if errors.Is(err, pgstore.ErrNoTx) { // of a plan
-		return pgstore.Queue(ctx, insert, [16]byte(id))
-	}
 	return err
 }
 

@@ -26,9 +26,8 @@ const (
 type check struct {
 	testing.TB
 	store   store.Store
-	txs     store.TxStore        // nil outside the rules of transactions
-	watches store.WatchStore     // nil outside the rules of watching
-	plans   store.OneCommitStore // nil outside the rules of plans
+	txs     store.TxStore    // nil outside the rules of transactions
+	watches store.WatchStore // nil outside the rules of watching
 	effects Effects
 
 	reader   store.Reader // of store; nil outside the rules of readers

@@ -20,7 +20,7 @@ func routeMutant(t *testing.T, mar func(m *mutant)) *check {
 	}
 	m.Store = s
 	mar(m)
-	return &check{TB: t, store: m, plans: m, effects: noEffects{}, routes: true, patience: 300 * time.Millisecond}
+	return &check{TB: t, store: m, effects: noEffects{}, routes: true, patience: 300 * time.Millisecond}
 }
 
 var routeDefects = []defect{
@@ -33,7 +33,7 @@ var routeDefects = []defect{
 		}
 	}, []string{
 		"routes: a claim and a take-over of every class keep theirs, and opaque ones their memo",
-		"routes: claims at once keep each its own", "routes: a settlement and a release leave it", "routes: a plan keeps it",
+		"routes: claims at once keep each its own", "routes: a settlement and a release leave it",
 	}},
 	{"keeps the memo of every class", func(m *mutant) {
 		m.show = func(r store.Record) store.Record { r.Memo = []byte("a memo"); return r }
@@ -52,14 +52,6 @@ var routeDefects = []defect{
 			return m.Store.TakeOver(ctx, req, from)
 		}
 	}, []string{"routes: a settlement and a release leave it"}},
-	{"forgets the route of a plan", func(m *mutant) {
-		m.planWith(func(p *mutantPlan) {
-			p.commit = func(ctx context.Context, req store.ClaimRequest, s store.Settlement) (store.Record, bool, error) {
-				req.Route = ""
-				return p.Plan.Commit(ctx, req, s)
-			}
-		})
-	}, []string{"routes: a plan keeps it"}},
 }
 
 // A store that keeps routes passes the rules, and each defect breaks those that are about it.

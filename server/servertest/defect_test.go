@@ -19,7 +19,7 @@ type defect struct {
 	breaks []string
 }
 
-var defects = slices.Concat(claimDefects, ownerDefects, renewDefects, settleDefects, cancelDefects, sweepDefects, recordDefects, answerDefects, operatorDefects, txDefects, planDefects, watchDefects, readerDefects)
+var defects = slices.Concat(claimDefects, ownerDefects, renewDefects, settleDefects, cancelDefects, sweepDefects, recordDefects, answerDefects, operatorDefects, txDefects, watchDefects, readerDefects)
 
 var claimDefects = []defect{
 	{"reads before it claims", func(m *mutant) {

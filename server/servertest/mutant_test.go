@@ -34,7 +34,6 @@ type mutant struct {
 	forget     func(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error)
 	deferral   func(ctx context.Context, id store.ID, from int64, d time.Duration) (bool, error)
 	auditLog   func(ctx context.Context, id store.ID, limit int) ([]store.AuditEntry, error)
-	plan       func() store.Plan
 	watch      func(id store.ID, fence int64) (ended <-chan struct{}, stop func())
 	read       func(r *mutantReader)             // changes the reader
 	show       func(r store.Record) store.Record // changes every record that a method returns
@@ -196,45 +195,6 @@ func (m *mutant) Begin(ctx context.Context) (store.Tx, error) {
 }
 
 // mutantTx is a transaction with a defect.
-// Plan implements store.OneCommitStore.
-func (m *mutant) Plan() store.Plan {
-	if m.plan != nil {
-		return m.plan()
-	}
-	return m.Store.Plan()
-}
-
-// A mutantPlan is a plan with a defect: each field that is set replaces a method.
-type mutantPlan struct {
-	store.Plan
-	discard func()
-	commit  func(ctx context.Context, req store.ClaimRequest, s store.Settlement) (store.Record, bool, error)
-}
-
-// planWith breaks every plan.
-func (m *mutant) planWith(mar func(p *mutantPlan)) {
-	m.plan = func() store.Plan {
-		p := &mutantPlan{Plan: m.Store.Plan()}
-		mar(p)
-		return p
-	}
-}
-
-func (p *mutantPlan) Discard() {
-	if p.discard != nil {
-		p.discard()
-		return
-	}
-	p.Plan.Discard()
-}
-
-func (p *mutantPlan) Commit(ctx context.Context, req store.ClaimRequest, s store.Settlement) (store.Record, bool, error) {
-	if p.commit != nil {
-		return p.commit(ctx, req, s)
-	}
-	return p.Plan.Commit(ctx, req, s)
-}
-
 type mutantTx struct {
 	store.Tx
 	cancel   func(ctx context.Context, req store.CancelRequest) (store.Record, bool, error)

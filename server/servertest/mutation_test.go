@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var allRules = slices.Concat(rules, txRules, planRules, watchRules, readerRules)
+var allRules = slices.Concat(rules, txRules, watchRules, readerRules)
 
 // TestRules_healthy is the control: the store under the mutants breaks no rule.
 func TestRules_healthy(t *testing.T) {
@@ -41,7 +41,7 @@ func TestRules_inABubble(t *testing.T) {
 
 func (m *mutant) check(tb testing.TB) *check {
 	c := newReaderCheck(tb, ReaderSetup{Store: m, Reader: m.reader(), SameTime: m.sameTime})
-	c.txs, c.watches, c.plans, c.effects = m, m, m, &m.marred
+	c.txs, c.watches, c.effects = m, m, &m.marred
 	return c
 }
 

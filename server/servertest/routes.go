@@ -16,10 +16,7 @@ func TestRoutes(t *testing.T, open func(tb testing.TB) store.Store) {
 	for _, l := range routeRules {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t)
-			c := &check{TB: t, store: s, effects: noEffects{}, routes: true}
-			c.plans, _ = s.(store.OneCommitStore)
-			l.holds(c)
+			l.holds(&check{TB: t, store: open(t), effects: noEffects{}, routes: true})
 		})
 	}
 }
@@ -28,7 +25,6 @@ var routeRules = []rule{
 	{"routes: a claim and a take-over of every class keep theirs, and opaque ones their memo", memosOfOpaqueClaims},
 	{"routes: claims at once keep each its own", routesOfManyClaims},
 	{"routes: a settlement and a release leave it", routesStay},
-	{"routes: a plan keeps it", routesOfPlans},
 }
 
 // routed returns a claim of a new key by a run of a route.
@@ -87,18 +83,4 @@ func routesStay(c *check) {
 	other.ID = released.ID
 	c.takeOver(other, 1)
 	c.wantRoute("a key that another route took over", other.ID, store.Keyed, "POST /refunds")
-}
-
-func routesOfPlans(c *check) {
-	if c.plans == nil {
-		return
-	}
-	for _, effect := range []store.Effect{store.Transactional, store.Keyed} {
-		req := routed(effect, "POST /charges")
-		r, first, err := c.plans.Plan().Commit(c.Context(), req, completion(200, "ok"))
-		c.must("Commit of a plan", err)
-		want(c, "Commit of the first plan", first, true)
-		want(c, "Route of the plan's record", r.Route, req.Route)
-		c.wantRoute("a key of a plan", req.ID, effect, req.Route)
-	}
 }

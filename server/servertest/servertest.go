@@ -12,7 +12,7 @@ import (
 
 // TestStore runs every rule as a parallel subtest, each on a store of its own. open returns an empty store, and
 // closes it in tb.Cleanup. If the store is a [store.TxStore], the rules of transactions run too, without effects
-// beside the records; see [TestTxStore]. The same holds for a [store.OneCommitStore] and the rules of plans. If the
+// beside the records; see [TestTxStore]. If the
 // store is a [store.WatchStore], the rules of watching run too.
 //
 // It takes less than 20 seconds with calls of a millisecond.
@@ -25,7 +25,6 @@ func TestStore(t *testing.T, open func(tb testing.TB) store.Store) {
 		})
 	}
 	optionally(t, open, txRules, func(c *check, s store.TxStore) { c.txs, c.effects = s, noEffects{} })
-	optionally(t, open, planRules, func(c *check, s store.OneCommitStore) { c.plans, c.effects = s, noEffects{} })
 	optionally(t, open, watchRules, func(c *check, s store.WatchStore) { c.watches = s })
 }
 
@@ -61,27 +60,13 @@ func TestTxStore(t *testing.T, open func(tb testing.TB) (store.TxStore, Effects)
 			l.holds(&check{TB: t, store: s, txs: s, effects: effects})
 		})
 	}
-	if s, _ := open(t); !reflect.TypeOf(s).Implements(reflect.TypeFor[store.OneCommitStore]()) {
-		return
-	}
-	for _, l := range planRules {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			s, effects := open(t)
-			plans, ok := s.(store.OneCommitStore)
-			if !ok {
-				t.Fatal("open does not always return a OneCommitStore")
-			}
-			l.holds(&check{TB: t, store: s, plans: plans, effects: effects})
-		})
-	}
 }
 
 // Effects are the rows that runs leave in a store's database besides their
 // records. Its methods must be safe for concurrent use.
 type Effects interface {
 	// Add leaves one more effect of the run of id, in the transaction that ctx
-	// carries ([store.Tx].NewContext), or in the plan ([store.Plan].NewContext).
+	// carries ([store.Tx].NewContext).
 	Add(ctx context.Context, id store.ID) error
 	// Count returns how many effects of id are committed.
 	Count(ctx context.Context, id store.ID) (int, error)

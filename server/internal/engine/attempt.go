@@ -42,10 +42,9 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Fence returns the fence of the run, once its claim is durable; 0 if the claim may be lost, or is committed only with
-// its work.
+// Fence returns the fence of the run, once its claim is durable; 0 if the claim may be lost.
 func (a *Attempt) Fence() int64 {
-	if a.run.plan != nil || !a.run.handOut() {
+	if !a.run.handOut() {
 		return 0
 	}
 	return a.run.owner.Fence

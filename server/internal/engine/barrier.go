@@ -35,10 +35,6 @@ type canceller interface {
 
 func (a *Attempt) cancelForward(ctx context.Context) {
 	c, e := a.run.call, a.run.engine
-	if e.groups.isPlanned(c.ForwardID) { // the store does not know that it runs
-		a.cause, a.refusal = store.ErrForwardInProgress, wire.InProgress
-		return
-	}
 	var forward canceller = e.store
 	if a.tx != nil {
 		forward = a.tx
@@ -47,7 +43,7 @@ func (a *Attempt) cancelForward(ctx context.Context) {
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		a.cause = err // the attempt is repeated
-	case errors.Is(err, store.ErrInProgress): // a run with OneCommit, or another undo
+	case errors.Is(err, store.ErrInProgress): // another transaction is deciding about the forward key
 		a.cause, a.refusal = err, wire.InProgress
 	case err != nil:
 		a.cause, a.refusal = err, StoreRefusal(err).Code

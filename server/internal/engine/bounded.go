@@ -174,25 +174,3 @@ func (t *boundedTx) Rollback(ctx context.Context) error {
 	defer cancel()
 	return t.Tx.Rollback(ctx)
 }
-
-// A boundedOneCommitStore makes plans whose commits are bounded.
-type boundedOneCommitStore struct {
-	store  store.OneCommitStore
-	settle time.Duration
-}
-
-// Plan is [store.OneCommitStore].Plan.
-func (b *boundedOneCommitStore) Plan() store.Plan { return &boundedPlan{b.store.Plan(), b.settle} }
-
-// A boundedPlan bounds the commit of a plan.
-type boundedPlan struct {
-	store.Plan
-	settle time.Duration
-}
-
-// Commit has the whole Config.SettleTimeout, as that of a transaction.
-func (p *boundedPlan) Commit(ctx context.Context, req store.ClaimRequest, s store.Settlement) (store.Record, bool, error) {
-	ctx, cancel := bound(ctx, p.settle)
-	defer cancel()
-	return p.Plan.Commit(ctx, req, s)
-}

@@ -74,18 +74,11 @@ func (holeTx) Settle(ctx context.Context, o store.Owner, s store.Settlement) err
 }
 func (holeTx) Rollback(ctx context.Context) error { return swallow(ctx) }
 
-// A holePlan embeds the method that takes no time.
-type holePlan struct{ store.Plan }
-
-func (holePlan) Commit(ctx context.Context, _ store.ClaimRequest, _ store.Settlement) (r store.Record, ok bool, err error) {
-	return r, ok, swallow(ctx)
-}
-
 // Every method that can block is bounded, whichever part of the guard calls it.
 func TestBounded_everyMethod(t *testing.T) {
 	t.Parallel()
 	const timeout, settle = 5 * time.Second, 10 * time.Second
-	instant := []string{"NewContext", "Conflict", "Err", "Discard"} // of Tx and Plan: they take no ctx to wait by
+	instant := []string{"NewContext", "Conflict", "Err"} // of Tx: they take no ctx to wait by
 	for _, tt := range []struct {
 		of      reflect.Type
 		bounded any
@@ -93,7 +86,6 @@ func TestBounded_everyMethod(t *testing.T) {
 		{reflect.TypeFor[store.Store](), &boundedStore{hole{}, timeout}},
 		{reflect.TypeFor[store.TxStore](), &boundedTxStore{hole{}, timeout, settle}},
 		{reflect.TypeFor[store.Tx](), &boundedTx{holeTx{}, timeout, settle}},
-		{reflect.TypeFor[store.Plan](), &boundedPlan{holePlan{}, settle}},
 	} {
 		for i := range tt.of.NumMethod() {
 			m := tt.of.Method(i)
@@ -107,7 +99,7 @@ func TestBounded_everyMethod(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					want := timeout
-					if tt.of == reflect.TypeFor[store.Tx]() && m.Name == "Settle" || tt.of == reflect.TypeFor[store.Plan]() {
+					if tt.of == reflect.TypeFor[store.Tx]() && m.Name == "Settle" {
 						want = settle
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)

@@ -43,9 +43,6 @@ type Call struct {
 	CountsAttempts bool
 	// CanRender means that the adapter can make an answer from a stored reference.
 	CanRender bool
-	// OneCommit means that the claim of an absent key goes with the work and the answer. Then Work plans its writes
-	// and sends none, and may be called although there is a record.
-	OneCommit bool
 	// Work runs the handler once. It may be called again after a conflict, and
 	// then starts from the beginning.
 	Work func(ctx context.Context) Result

@@ -18,8 +18,6 @@ type finding struct {
 	record store.Record
 	mine   bool      // the request's token owns the key now
 	asked  time.Time // this process's clock, before the request that made it the owner was sent
-	// outcome is that of a call which has run, because its claim was committed with its work; nil for others.
-	outcome *Outcome
 	decision
 }
 
@@ -30,34 +28,25 @@ type finding struct {
 // known says that there probably is a record. Then ask reads it, which costs one statement less than a claim that
 // comes too late. If there is no record, the claim follows.
 //
-// first has the claim of a call that is claimed together with its work; nil for other calls. Its handler may take
-// longer than the store may, so each call of the store is bounded alone.
-//
 // ask does not end with ctx. Otherwise a client that hangs up would leave a claim without a run, and an Opaque run
 // would then count as dead.
-func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, known bool) (finding, error) {
-	ctx = context.WithoutCancel(ctx)
-	claim := func() (finding, error) { return first.claim(ctx, e, c, m) }
-	if first == nil {
-		bounded, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
-		defer cancel()
-		ctx = bounded
-		claim = func() (finding, error) { return e.claim(ctx, c, e.asynchronous(c)) }
-	}
+func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.StoreTimeout)
+	defer cancel()
 	started := time.Now()
 	var f finding
 	var err error
 	if known {
 		f, err = e.read(ctx, c)
 	} else {
-		f, err = claim()
+		f, err = e.claim(ctx, c)
 	}
 	for range maxLostRaces {
 		if errors.Is(err, store.ErrNotFound) { // swept in between
-			f, err = claim()
+			f, err = e.claim(ctx, c)
 			continue
 		}
-		if err != nil || f.mine || f.outcome != nil {
+		if err != nil || f.mine {
 			break
 		}
 		f.decision = decide(&f.record, e.fingerprintFor(c, &f.record), e.cfg.MaxRecoveryAttempts)
@@ -66,7 +55,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 		}
 		f, err = e.move(ctx, c, f)
 	}
-	if err == nil && !f.mine && f.outcome == nil && f.action != actionReplay && f.action != actionRefuse {
+	if err == nil && !f.mine && f.action != actionReplay && f.action != actionRefuse {
 		f.decision = decision{action: actionWait} // alive, or contended: another caller has the key
 	}
 	if err == nil && f.mine {
@@ -77,11 +66,11 @@ func (e *Engine) ask(ctx context.Context, c *Call, m *member, first *oneCommit, 
 
 // claim asks for an absent key. If the fate of the write is unknown it asks
 // once more: the token finds its own claim. An orphaned claim would hold the
-// key for a whole lease. asynchronous says that the claim need not be durable yet.
-func (e *Engine) claim(ctx context.Context, c *Call, asynchronous bool) (finding, error) {
+// key for a whole lease.
+func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 	f := finding{asked: time.Now()}
 	req := c.claim(e)
-	req.Asynchronous = asynchronous
+	req.Asynchronous = e.asynchronous(c)
 	var err error
 	f.record, f.mine, err = e.store.Claim(ctx, req)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {
@@ -98,7 +87,7 @@ func (e *Engine) claim(ctx context.Context, c *Call, asynchronous bool) (finding
 func (e *Engine) read(ctx context.Context, c *Call) (finding, error) {
 	rec, err := e.store.Read(ctx, c.ID)
 	if err == nil && c.owns(&rec) {
-		return e.claim(ctx, c, e.asynchronous(c))
+		return e.claim(ctx, c)
 	}
 	return finding{record: rec}, err
 }

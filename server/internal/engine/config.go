@@ -57,8 +57,6 @@ type Engine struct {
 	watchStore store.WatchStore     // store, if it is one
 	partitions store.PartitionStore // store, if it is one
 
-	oneCommitStore *boundedOneCommitStore // store, if it is a OneCommitStore
-
 	groups      groups
 	cache       *cache // nil: none
 	reconcilers reconcilers
@@ -73,9 +71,6 @@ func New(cfg Config) *Engine {
 	if txs, ok := cfg.Store.(store.TxStore); ok {
 		e.txStore = &boundedTxStore{txs, cfg.StoreTimeout, cfg.SettleTimeout}
 	}
-	if one, ok := cfg.Store.(store.OneCommitStore); ok {
-		e.oneCommitStore = &boundedOneCommitStore{one, cfg.SettleTimeout}
-	}
 	e.partitions, _ = cfg.Store.(store.PartitionStore)
 	e.watchStore, _ = cfg.Store.(store.WatchStore)
 	e.heartbeat = newHeartbeat(e)
@@ -85,9 +80,6 @@ func New(cfg Config) *Engine {
 
 // HasTx reports whether the store has transactions.
 func (e *Engine) HasTx() bool { return e.txStore != nil }
-
-// HasOneCommit reports whether the store can claim a key in the transaction of its run.
-func (e *Engine) HasOneCommit() bool { return e.oneCommitStore != nil }
 
 // Store returns the store. Each call of it is bounded in time.
 func (e *Engine) Store() store.Store { return e.store }

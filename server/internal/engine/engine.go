@@ -85,16 +85,12 @@ func (p *waitBudget) start(e *Engine, m *member) bool {
 func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Outcome {
 	w := e.newWatch()
 	defer w.end()
-	first := e.firstRun(c)
-	if first != nil {
-		defer func() { first.close() }()
-	}
 	for known := c.repeats(e.cfg.Lease); ; known = true {
 		if ctx.Err() != nil { // nobody listens, and nothing was claimed
 			return Outcome{Code: wire.StoreUnavailable, RetryAfter: time.Second, Err: context.Cause(ctx)}
 		}
 		m.asking()
-		f, err := e.ask(ctx, c, m, first, known)
+		f, err := e.ask(ctx, c, known)
 		if errors.Is(err, store.ErrInProgress) {
 			m.contend()
 			if !p.start(e, m) || !w.pause(ctx, m, new(store.Record), p.left()) {
@@ -109,9 +105,6 @@ func (e *Engine) lead(ctx context.Context, c *Call, m *member, p *waitBudget) Ou
 				m.failed(err)
 			}
 			return StoreRefusal(err)
-		}
-		if f.outcome != nil {
-			return *f.outcome
 		}
 		if f.mine {
 			return e.run(ctx, c, m, f)

@@ -18,7 +18,6 @@ const (
 	stepLead                   // there is no leader: try to lead
 	stepHold                   // a short store call is running: wait for it
 	stepWait                   // a run is going on: wait as long as the call may
-	stepClaim                  // another payload is being planned: claim the key for it, and else wait
 )
 
 // nextStep returns a follower's next step for a view. It is pure.
@@ -38,9 +37,7 @@ func nextStep(v view, fp store.Fingerprint, maxRecoveryAttempts int) (step, deci
 		return stepWait, d
 	case v.phase == phaseRunning && d.action == actionRefuse:
 		return stepAnswer, d // another fingerprint than the run's
-	case v.phase == phasePlanning && d.action == actionRefuse:
-		return stepClaim, d
-	case v.phase == phaseRunning, v.phase == phasePlanning:
+	case v.phase == phaseRunning:
 		return stepWait, d
 	case v.fresh && (d.action == actionRefuse || d.action == actionReplay):
 		return stepAnswer, d
@@ -57,20 +54,10 @@ func nextStep(v view, fp store.Fingerprint, maxRecoveryAttempts int) (step, deci
 func (e *Engine) follow(ctx context.Context, c *Call, m *member, p *waitBudget) (Outcome, bool) {
 	timer := time.NewTimer(p.left())
 	defer timer.Stop()
-	claims := 0
 	for {
 		v := m.view()
 		step, d := nextStep(v, e.fingerprintFor(c, &v.record), e.cfg.MaxRecoveryAttempts)
 		var expired <-chan time.Time
-		if step == stepClaim {
-			if claims++; claims == 1 {
-				if out, ok := e.claimEarly(ctx, c, m); ok {
-					return out, true
-				}
-				continue
-			}
-			step = stepWait
-		}
 		switch step {
 		case stepAnswer:
 			return e.answered(ctx, c, d, &v.record), true
@@ -121,7 +108,7 @@ func (e *Engine) busyView(v view) Outcome {
 	if v.phase == phaseContended || v.err != nil {
 		return contendedRefusal()
 	}
-	if v.phase == phaseRunning || v.phase == phaseSettling || v.phase == phasePlanning {
+	if v.phase == phaseRunning || v.phase == phaseSettling {
 		return Outcome{Code: wire.InProgress, RetryAfter: RetryAfter(time.Since(v.started), e.cfg.Lease)}
 	}
 	return e.busyRefusal(&v.record)

@@ -37,9 +37,6 @@ type run struct {
 	durable atomic.Bool // the claim is durable, as far as the store said
 	confirm sync.Once   // makes it durable
 	habit   *habit      // of a Transactional route; nil: not noted
-	// plan has the writes of a run whose claim is committed together with them, or not at all. No lease is held
-	// meanwhile. nil: the claim is committed.
-	plan store.Plan
 }
 
 // run runs a claimed call and settles it.
@@ -76,18 +73,14 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
 	ctx, ended := r.traced(ctx)
-	if r.plan == nil {
-		r.habit = r.engine.habitOf(r.call)
-	}
+	r.habit = r.engine.habitOf(r.call)
 	if r.habit != nil {
 		in.Confirm = r.handOut
 	}
 	r.beyond = wire.NewContext(ctx, in)
 	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	if r.plan == nil {
-		r.engine.heartbeat.add(r)
-	}
+	r.engine.heartbeat.add(r)
 	return func() {
 		r.engine.heartbeat.remove(r)
 		r.cancel(nil)
@@ -263,14 +256,6 @@ func (r *run) endLease() {
 // settle tries repeatedly, for a bounded time, to settle the run: the effect
 // has happened. Repeating is safe, because token and fence name the owner.
 func (r *run) settle(s store.Settlement) error {
-	if r.plan != nil {
-		return r.settleUnclaimed(s)
-	}
-	return r.settleClaimed(s)
-}
-
-// settleClaimed settles a run whose claim is committed.
-func (r *run) settleClaimed(s store.Settlement) error {
 	err := r.insist(func(ctx context.Context) error {
 		return r.engine.store.Settle(ctx, r.owner, s)
 	})

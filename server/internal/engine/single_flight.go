@@ -16,7 +16,6 @@ const (
 	phaseRunning                // the leader's handler runs
 	phaseSettling               // the run is being recorded: it may be visible elsewhere already
 	phaseContended              // the leader waits for a transaction that is deciding about the key
-	phasePlanning               // the leader's handler runs before its claim
 )
 
 // groups are the requests of this process, by key. One of the requests for a key leads: only it goes to the store,
@@ -41,9 +40,6 @@ type group struct {
 	failed     int       // the last ask that the store answered with an error; 0: none since it answered
 	err        error     // that error
 	started    time.Time // of the run
-	plan       *Call     // the leader's, from the start of a run before its claim to the end of the commit; else nil
-	claiming   int       // followers that are claiming the key for plan
-	claimed    *finding  // the claim that a follower made for plan
 	waiting    int
 	changed    chan struct{} // closed at the next change; nil if nobody waits for it
 	hurry      chan struct{} // a follower cannot use record: it is older than the follower; nil until somebody needs it
@@ -99,7 +95,7 @@ func (m *member) leave() {
 		if !m.leads {
 			return false
 		}
-		g.led, g.plan, g.claimed = false, nil, nil
+		g.led = false
 		if g.phase != phaseIdle { // the record is out of date
 			g.phase, g.seen = phaseIdle, 0
 		}
@@ -223,9 +219,6 @@ func (m *member) view() (v view) {
 		v = view{
 			phase: g.phase, led: g.led, final: g.final, fresh: g.seen > m.joined,
 			record: g.record, started: g.started, changed: g.change(),
-		}
-		if g.phase == phasePlanning && !g.final { // no record is known yet
-			v.record = store.Record{State: store.StateInProgress, Fingerprint: g.plan.Fingerprint}
 		}
 		if g.failed > m.joined {
 			v.err = g.err

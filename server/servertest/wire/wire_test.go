@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fanonce/fanonce/server"
 )
 
 // command runs the command, and returns its exit status and what it wrote.
@@ -30,14 +28,6 @@ func TestWire_guardedService(t *testing.T) {
 	status, stdout, stderr := command(t, append(calleeFlags(url), "-strict", "-v")...)
 	require.Equal(t, statusPassed, status, "%s%s", stdout, stderr)
 	require.Contains(t, stdout, fmt.Sprintf("%s: %d rows passed, 0 failed, 0 skipped", url, len(rows())))
-}
-
-// A route with OneCommit keeps the same contract, also while its first request runs.
-func TestWire_oneCommit(t *testing.T) {
-	t.Parallel()
-	url := serve(t, newCalleeOf(t, server.Route{Effect: server.Transactional, OneCommit: true}))
-	status, stdout, stderr := command(t, append(calleeFlags(url), "-strict", "-v")...)
-	require.Equal(t, statusPassed, status, "%s%s", stdout, stderr)
 }
 
 func TestWire_json(t *testing.T) {
