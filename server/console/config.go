@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/saga/journal"
@@ -23,9 +22,8 @@ type Config struct {
 	// with one. The console itself strips it from the path, so mount it without http.StripPrefix. Empty means the root.
 	Prefix string
 
-	Stores   []Store
-	Sagas    []Sagas
-	Outboxes []Outbox
+	Stores []Store
+	Sagas  []Sagas
 
 	// Authenticate says who sends a request. After an error the answer is 401, and nothing else is served. It is
 	// called for each request, from many goroutines. Required.
@@ -44,8 +42,8 @@ const minSecretBytes = 32
 
 // A Store is the keys of one service.
 type Store struct {
-	// Name is the service's name, as people know it. It differs from those of the other stores, journals and
-	// outboxes: 1 to 100 bytes of text.
+	// Name is the service's name, as people know it. It differs from those of the other stores and
+	// journals: 1 to 100 bytes of text.
 	Name string
 	// Reader reads the keys. Required.
 	Reader store.Reader
@@ -80,36 +78,6 @@ type SagaOperator interface {
 	ForceOK(ctx context.Context, id journal.ID, step string, output any, by journal.Audit) (journal.Record, error)
 	ForceUndone(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
 	ForceRejected(ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
-}
-
-// An Outbox is the messages of a service that still wait for the broker. Its functions read, and are bounded in time.
-type Outbox struct {
-	Name string // as of a [Store]
-	// Stats counts the messages. Required.
-	Stats func(ctx context.Context) (OutboxStats, error)
-	// List returns at most limit messages in the order in which they go. If failing is true, it returns the messages that the
-	// broker refused. The page begins after the message with the Position after; "" is the beginning. A nil
-	// List means that the messages are only counted.
-	List func(ctx context.Context, failing bool, after string, limit int) ([]Message, error)
-}
-
-// OutboxStats counts the messages of an [Outbox].
-type OutboxStats struct {
-	Waiting, Failing int64
-	AtLeast          bool          // the counts are limits: there may be more
-	Oldest           time.Duration // age of the oldest message; 0 if none waits
-	Relays           int           // at work now
-}
-
-// A Message is one message of an [Outbox], without its payload and headers.
-type Message struct {
-	Position  string // names the message's place in the list
-	Topic     string
-	Aggregate string
-	Attempts  int
-	Created   time.Time
-	Next      time.Time // of the next attempt; zero: unknown
-	Error     string    // of the last attempt; "": none, or unknown
 }
 
 // A ConfigError is returned by [New] for a field that it rejects.
@@ -183,11 +151,6 @@ func (c *Config) checkSources() error {
 	}
 	for i := range c.Sagas {
 		if err := add(fmt.Sprintf("Config.Sagas[%d]", i), c.Sagas[i].Name, !isNil(c.Sagas[i].Reader)); err != nil {
-			return err
-		}
-	}
-	for i := range c.Outboxes {
-		if err := add(fmt.Sprintf("Config.Outboxes[%d]", i), c.Outboxes[i].Name, c.Outboxes[i].Stats != nil); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,6 @@ func TestNew_badConfig(t *testing.T) {
 			c.Sagas = []console.Sagas{{Name: "orders", Reader: memjournal.NewReader(memjournal.New())}}
 		}},
 		{"a journal without a reader", "Config.Sagas[0]", func(c *console.Config) { c.Sagas = []console.Sagas{{Name: "s"}} }},
-		{"an outbox without Stats", "Config.Outboxes[0]", func(c *console.Config) { c.Outboxes = []console.Outbox{{Name: "o"}} }},
 		{"short secret", "Config.Secret", func(c *console.Config) { c.Secret = make([]byte, 31) }},
 		{"empty secret", "Config.Secret", func(c *console.Config) { c.Secret = []byte{} }},
 		{"relative prefix", "Config.Prefix", func(c *console.Config) { c.Prefix = "ops" }},

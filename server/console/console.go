@@ -30,7 +30,7 @@ func New(cfg Config) (*Console, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.Stores, cfg.Sagas, cfg.Outboxes = slices.Clone(cfg.Stores), slices.Clone(cfg.Sagas), slices.Clone(cfg.Outboxes)
+	cfg.Stores, cfg.Sagas = slices.Clone(cfg.Stores), slices.Clone(cfg.Sagas)
 	cfg.Title, cfg.Challenge = cmp.Or(cfg.Title, "fanonce"), cmp.Or(cfg.Challenge, "Bearer")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -69,7 +69,6 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /sagas", c.sagas)
 	mux.HandleFunc("GET /saga", c.saga)
 	mux.HandleFunc("GET /messages", c.messages)
-	mux.HandleFunc("GET /outbox", c.outbox)
 	mux.HandleFunc("GET /audit", c.audit)
 	mux.HandleFunc("POST /confirm", c.operatorOnly(c.form(c.confirm)))
 	mux.HandleFunc("POST /do", c.operatorOnly(c.form(c.do)))

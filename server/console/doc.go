@@ -1,4 +1,4 @@
-// Package console is an operations page for people. It shows the keys, sagas and messages of one or more services,
+// Package console is an operations page for people. It shows the keys, sagas and dead letters of one or more services,
 // and settles those that need a person. A [Console] is an http.Handler that a service mounts:
 //
 //	page, err := console.New(console.Config{

@@ -26,7 +26,6 @@ type keysData struct {
 	All        string       // The filter as a query, for a verb on all matches.
 	FirstQuery template.URL // The query of the first page.
 	Letters    bool         // The list is that of dead letters.
-	Outboxes   []string     // Beside dead letters: their pages show messages, too.
 }
 
 // A keyRow is one key in a list.
@@ -55,6 +54,18 @@ func (c *Console) keys(w http.ResponseWriter, r *http.Request) {
 	c.keyList(w, r, f, "/keys", page{Title: "Keys", Nav: "keys", Live: true})
 }
 
+// messages answers with the dead letters of inboxes.
+func (c *Console) messages(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	q.Set("state", stateDeadLetter)
+	f, err := parseKeyFilter(q)
+	if err != nil {
+		c.fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	c.keyList(w, r, f, "/messages", page{Title: "Messages", Nav: "messages", Live: true})
+}
+
 // keyList answers with a list of keys at an address.
 func (c *Console) keyList(w http.ResponseWriter, r *http.Request, f keyFilter, at string, p page) {
 	s, ok := c.store(r.URL.Query().Get("in"))
@@ -74,9 +85,6 @@ func (c *Console) keyList(w http.ResponseWriter, r *http.Request, f keyFilter, a
 		d.Sources = append(d.Sources, c.cfg.Stores[i].Name)
 	}
 	d.FirstQuery = template.URL(with(f.values(), "in", s.Name)) //nolint:gosec // url.Values encoded it
-	for i := range c.cfg.Outboxes {
-		d.Outboxes = append(d.Outboxes, c.cfg.Outboxes[i].Name)
-	}
 	records, err := f.read(ctx, s.Reader, cursor, pageRows)
 	d.Failure = explain(err)
 	for i := range records {

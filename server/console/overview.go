@@ -13,10 +13,9 @@ import (
 
 // overviewData is the page that a person opens first. The first part is the things that need a person.
 type overviewData struct {
-	Tiles    []tile
-	Stores   []storePanel
-	Sagas    []sagaPanel
-	Outboxes []outboxPanel
+	Tiles  []tile
+	Stores []storePanel
+	Sagas  []sagaPanel
 }
 
 // A tile counts the things of one kind that need a person, over all sources.
@@ -65,20 +64,12 @@ type sagaPanel struct {
 	Failure  string
 }
 
-// An outboxPanel is one outbox on the overview.
-type outboxPanel struct {
-	Name    string
-	Stats   OutboxStats
-	Failure string
-}
-
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	d := overviewData{
-		Stores:   make([]storePanel, len(c.cfg.Stores)),
-		Sagas:    make([]sagaPanel, len(c.cfg.Sagas)),
-		Outboxes: make([]outboxPanel, len(c.cfg.Outboxes)),
+		Stores: make([]storePanel, len(c.cfg.Stores)),
+		Sagas:  make([]sagaPanel, len(c.cfg.Sagas)),
 	}
 	var all sync.WaitGroup // the sources are asked side by side: a slow one delays no other
 	for i := range d.Stores {
@@ -86,9 +77,6 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	for i := range d.Sagas {
 		all.Go(func() { d.Sagas[i] = sagaPanelOf(ctx, &c.cfg.Sagas[i]) })
-	}
-	for i := range d.Outboxes {
-		all.Go(func() { d.Outboxes[i] = outboxPanelOf(ctx, &c.cfg.Outboxes[i]) })
 	}
 	all.Wait()
 	d.Tiles = c.tiles(&d)
@@ -139,18 +127,12 @@ func sagaPanelOf(ctx context.Context, s *Sagas) sagaPanel {
 	return p
 }
 
-func outboxPanelOf(ctx context.Context, o *Outbox) outboxPanel {
-	stats, err := o.Stats(ctx)
-	return outboxPanel{Name: o.Name, Stats: stats, Failure: explain(err)}
-}
-
 // tiles gathers what needs a person over all sources.
 func (c *Console) tiles(d *overviewData) []tile {
 	unknown := tile{Kind: stateUnknown, Noun: "unknown key"}
 	quarantined := tile{Kind: stateQuarantined, Noun: "quarantined key"}
 	letters := tile{Kind: stateDeadLetter, Noun: "dead letter"}
 	stuck := tile{Kind: "stuck", Noun: "stuck saga"}
-	failing := tile{Kind: "failing", Noun: "failing message"}
 	for i := range d.Stores {
 		p := &d.Stores[i]
 		for _, k := range []struct {
@@ -168,20 +150,12 @@ func (c *Console) tiles(d *overviewData) []tile {
 		link := c.cfg.Prefix + "/sagas?" + url.Values{"in": {p.Name}, "status": {journal.Stuck.String()}}.Encode()
 		stuck.add(tilePart{Source: p.Name, Link: link, Count: n, AtLeast: n >= journal.StatsLimit, Oldest: p.Stats.OldestStuck, Failure: p.Failure})
 	}
-	for i := range d.Outboxes {
-		p := &d.Outboxes[i]
-		link := c.cfg.Prefix + "/outbox?" + url.Values{"in": {p.Name}, "failing": {"1"}}.Encode()
-		failing.add(tilePart{Source: p.Name, Link: link, Count: p.Stats.Failing, AtLeast: p.Stats.AtLeast, Failure: p.Failure})
-	}
 	var tiles []tile
 	if len(d.Stores) > 0 {
 		tiles = append(tiles, unknown, quarantined, letters)
 	}
 	if len(d.Sagas) > 0 {
 		tiles = append(tiles, stuck)
-	}
-	if len(d.Outboxes) > 0 {
-		tiles = append(tiles, failing)
 	}
 	return tiles
 }

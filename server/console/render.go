@@ -57,7 +57,7 @@ type page struct {
 }
 
 // A menu says which entries the menu has.
-type menu struct{ Keys, Sagas, Messages bool }
+type menu struct{ Keys, Sagas bool }
 
 // Operator reports whether the page shows forms that change something.
 func (p *page) Operator() bool { return p.User.Role == Operator }
@@ -66,7 +66,7 @@ func (p *page) Operator() bool { return p.User.Role == Operator }
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	p.Site, p.Base, p.User, p.Version = c.cfg.Title, c.cfg.Prefix, userOf(r), assetVersion
 	p.Token = c.token(p.User, time.Now().Add(tokenLife))
-	p.Has = menu{Keys: len(c.cfg.Stores) > 0, Sagas: len(c.cfg.Sagas) > 0, Messages: len(c.cfg.Stores)+len(c.cfg.Outboxes) > 0}
+	p.Has = menu{Keys: len(c.cfg.Stores) > 0, Sagas: len(c.cfg.Sagas) > 0}
 	var b bytes.Buffer
 	if err := c.pages.byName[name].ExecuteTemplate(&b, "layout", &p); err != nil {
 		c.log(r, slog.LevelError, "a page could not be rendered", slog.String("template", name), slog.Any("error", err))

@@ -20,7 +20,7 @@ import (
 
 // every is one address of each kind, also of addresses that do not exist.
 var every = []string{
-	"/", "/keys", "/key?in=orders&id=0", "/messages", "/outbox", "/sagas", "/saga", "/request", "/audit", "/help", "/id/0",
+	"/", "/keys", "/key?in=orders&id=0", "/messages", "/sagas", "/saga", "/request", "/audit", "/help", "/id/0",
 	"/asset/console.css", "/asset/console.js", "/asset/icon.svg", "/nothing", "",
 }
 

@@ -124,13 +124,6 @@ func plantedConfig(f *fixture) console.Config {
 		Title:  `<b>"ops"</b>`,
 		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard, Recorder: recorder}},
 		Sagas:  []console.Sagas{{Name: `sh'<i>op`, Reader: plantedJournal{}, Operator: nowhere{}}},
-		Outboxes: []console.Outbox{{
-			Name:  `e<i>vents`,
-			Stats: func(context.Context) (console.OutboxStats, error) { return console.OutboxStats{Failing: 1}, nil },
-			List: func(context.Context, bool, string, int) ([]console.Message, error) {
-				return []console.Message{{Position: planted, Topic: planted, Aggregate: planted, Error: planted}}, nil
-			},
-		}},
 	}
 }
 
@@ -162,7 +155,7 @@ func TestSecurity_plantedText(t *testing.T) {
 	s := newSite(t, cfg)
 	seen := 0
 	for _, at := range []string{
-		"/", "/keys", "/keys?state=any", "/messages", "/outbox", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
+		"/", "/keys", "/keys?state=any", "/messages", "/sagas", "/audit", "/audit?in=sh%27%3Ci%3Eop",
 		"/key?id=" + store.ID{1}.String(), "/saga?id=" + journal.ID{3}.String(), "/saga?id=" + journal.ID{4}.String(), "/request?id=" + store.ID{1}.String(), "/id/" + store.ID{1}.String(),
 		"/keys?route=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/sagas?name=%22%3E%3Cscript%3Ealert(1)%3C/script%3E",
 		"/audit?actor=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/key?in=%3Cscript%3Ealert(1)%3C/script%3E",

@@ -116,7 +116,7 @@ func suggestRoles(ctx context.Context, a *app) ([]cobra.Completion, error) {
 // suggestSchemas suggests schemas that have tables of a component.
 func suggestSchemas(ctx context.Context, a *app) ([]cobra.Completion, error) {
 	return a.suggestNames(ctx, `select distinct n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-		where c.relname in ('idempotency_version', 'saga_version', 'outbox_version') order by 1 limit $1`)
+		where c.relname in ('idempotency_version', 'saga_version') order by 1 limit $1`)
 }
 
 func (a *app) suggestNames(ctx context.Context, sql string) ([]cobra.Completion, error) {

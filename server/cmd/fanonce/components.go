@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -24,13 +23,12 @@ type component struct {
 	prefix string // of its tables: <prefix>_version has the steps that were taken
 	files  fs.FS
 	up     func(ctx context.Context, pool *pgxpool.Pool, schema string) error
-	roles  string // SQL of its database roles; "" for none
+	roles  string // SQL of its database roles
 }
 
 var components = []component{
 	{"keys", "idempotency", pgstore.MigrationFiles, pgstore.Migrate, pgstore.RolesSQL},
 	{"sagas", "saga", pgjournal.MigrationFiles, pgjournal.Migrate, pgjournal.RolesSQL},
-	{"outbox", "outbox", outbox.MigrationFiles, outbox.Migrate, ""},
 }
 
 func componentNames() []string {

@@ -14,8 +14,8 @@ import (
 	"github.com/fanonce/fanonce/server/console"
 )
 
-const consoleLong = `Serve the operations page on databases, until an interrupt. It shows keys, sagas and messages, and settles those that
-need a person. It shows the tables that are there, and needs no service.
+const consoleLong = `Serve the operations page on databases, until an interrupt. It shows keys, sagas and dead letters, and settles those
+that need a person. It shows the tables that are there, and needs no service.
 
 --store NAME=postgres://… names a database; repeat it for several. NAME=env:VARIABLE takes the address from a variable:
 so a password stays out of the list of processes. Without --store the database is that of all commands.

@@ -12,7 +12,6 @@ import (
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -71,14 +70,10 @@ func (a *app) showOne(ctx context.Context, s *showing, src source) error {
 }
 
 func (a *app) showComponent(s *showing, pool *pgxpool.Pool, name, component string) error {
-	switch component {
-	case "keys":
+	if component == "keys" {
 		return a.showKeys(s, pool, name)
-	case "sagas":
-		return a.showSagas(s, pool, name+" sagas")
-	default:
-		return a.showOutbox(s, pool, name+" outbox")
 	}
+	return a.showSagas(s, pool, name+" sagas")
 }
 
 func (a *app) showKeys(s *showing, pool *pgxpool.Pool, name string) error {
@@ -126,42 +121,4 @@ func (a *app) showSagas(s *showing, pool *pgxpool.Pool, name string) error {
 	}
 	s.cfg.Sagas, s.names = append(s.cfg.Sagas, shown), append(s.names, name)
 	return nil
-}
-
-func (a *app) showOutbox(s *showing, pool *pgxpool.Pool, name string) error {
-	r, err := outbox.NewReader(pool, outbox.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})
-	if err != nil {
-		return err
-	}
-	s.cfg.Outboxes = append(s.cfg.Outboxes, console.Outbox{
-		Name: name,
-		Stats: func(ctx context.Context) (console.OutboxStats, error) {
-			st, err := r.Stats(ctx)
-			return console.OutboxStats{
-				Waiting: st.Waiting, Failing: st.Failing, Oldest: st.Oldest, Relays: st.Relays, AtLeast: st.Waiting >= outbox.StatsLimit,
-			}, err
-		},
-		List: func(ctx context.Context, failing bool, after string, limit int) ([]console.Message, error) {
-			return listMessages(ctx, r, failing, after, limit)
-		},
-	})
-	s.names = append(s.names, name)
-	return nil
-}
-
-// listMessages returns a page of messages. Their Position is a cursor, as outbox list prints it.
-func listMessages(ctx context.Context, r *outbox.Reader, failing bool, after string, limit int) ([]console.Message, error) {
-	cursor, err := messageCursor(after)
-	if err != nil {
-		return nil, err
-	}
-	found, err := r.List(ctx, outbox.ListRequest{Failing: failing, After: cursor, Limit: limit})
-	out := make([]console.Message, len(found))
-	for i, m := range found {
-		out[i] = console.Message{
-			Position: fmt.Sprintf("%d/%d", m.Lane, m.Position), Topic: m.Topic, Aggregate: m.Aggregate,
-			Attempts: m.Attempts, Created: m.Created, Error: m.LastError,
-		}
-	}
-	return out, err
 }

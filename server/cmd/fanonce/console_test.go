@@ -94,9 +94,8 @@ func TestConsole(t *testing.T) {
 	url := database(t)
 	ids := unknownKeys(t, url, "order-41", "order-42")
 	stuck := stuckSagas(t, url, "s-1")[0]
-	messages(t, url, "orders")
 	s := serveConsole(t, url)
-	require.Len(t, s.out.Stores, 3)
+	require.Len(t, s.out.Stores, 2)
 	name := s.out.Stores[0]
 	ann, eve := newVisitor(t, s.base), newVisitor(t, s.base)
 	eve.get("/").requireStatus(http.StatusUnauthorized)
@@ -108,7 +107,7 @@ func TestConsole(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.stderr.String(), "for another one: "+s.base) }, patience, quick)
 
 	var pages string
-	for _, path := range []string{"/", "/keys", "/sagas", "/saga?in=" + name + "+sagas&id=" + stuck, "/messages", "/outbox", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
+	for _, path := range []string{"/", "/keys", "/sagas", "/saga?in=" + name + "+sagas&id=" + stuck, "/messages", "/audit", "/help", "/key?in=" + name + "&id=" + ids[0]} {
 		pages += ann.get(path).requireStatus(http.StatusOK).body
 	}
 	require.Contains(t, pages, ids[1])
@@ -195,7 +194,7 @@ func TestConsole_stores(t *testing.T) {
 	t.Run("two", func(t *testing.T) {
 		t.Parallel()
 		s := serveConsole(t, "", "--store", "orders="+one, "--store", "payments="+two)
-		require.Subset(t, s.out.Stores, []string{"orders", "payments", "orders sagas", "payments outbox"})
+		require.Subset(t, s.out.Stores, []string{"orders", "payments", "orders sagas", "payments sagas"})
 		v := newVisitor(t, s.base)
 		v.get(strings.TrimPrefix(s.out.URL, s.base)).requireStatus(http.StatusOK)
 		overview := v.get("/").requireStatus(http.StatusOK).body

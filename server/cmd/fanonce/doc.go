@@ -1,4 +1,4 @@
-// Command fanonce looks at and steers what the packages of this library keep in Postgres: keys, sagas and the outbox.
+// Command fanonce looks at and steers what the packages of this library keep in Postgres: keys and sagas.
 //
 //	fanonce migrate up --component keys   makes the tables
 //	fanonce doctor                        says what is wrong with the database, and what to type

@@ -65,7 +65,6 @@ var checks = []check{
 	{"idle in transaction", checkIdle, false},
 	{"attention", checkAttention, true},
 	{"sagas", checkSagas, true},
-	{"outbox", checkOutbox, true},
 }
 
 // doctorOut is the JSON of doctor.

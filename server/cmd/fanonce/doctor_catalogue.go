@@ -14,7 +14,7 @@ type disease struct {
 }
 
 var diseases = []disease{
-	{"schema-missing", severityError, "no guard, engine or relay can start without its tables"},
+	{"schema-missing", severityError, "no guard or engine can start without its tables"},
 	{"schema-old", severityError, "this version of the library refuses tables that are older than it"},
 	{"schema-newer", severityError, "programs of this version cannot use the tables any more"},
 	{"schema-elsewhere", severityError, "the tables are there, but this session's search_path does not find them: a service would find none"},
@@ -52,8 +52,6 @@ var diseases = []disease{
 	{"sagas-stuck", severityWarning, "these sagas wait for a person: they neither finish nor undo what they did"},
 	{"sagas-no-engine", severityError, "sagas are due, and no engine with a lease is there to run them"},
 	{"sagas-deferred", severityWarning, "these sagas have a part that the running builds do not know: they wait for another build"},
-	{"outbox-no-relay", severityError, "messages wait, and no relay publishes them"},
-	{"outbox-failing", severityWarning, "the broker does not take these messages, and later messages of their aggregates wait behind them"},
 	{"unchecked", severityWarning, "a check that could not run may hide any of the findings that it looks for"},
 }
 

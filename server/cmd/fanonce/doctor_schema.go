@@ -46,7 +46,7 @@ func checkSchema(ctx context.Context, p *patient) ([]finding, error) {
 		}
 	}
 	if !some && len(p.wanted) == 0 {
-		out = append(out, found("schema-missing", "", "there are no tables of keys, sagas or the outbox", "fanonce migrate up --component keys"))
+		out = append(out, found("schema-missing", "", "there are no tables of keys or sagas", "fanonce migrate up --component keys"))
 	}
 	return out, nil
 }
@@ -128,15 +128,6 @@ var (
 
 // needs returns the rights that the component's SQL gives to the role of services.
 func (c *component) needs() []grant {
-	if c.roles == "" {
-		var out []grant
-		for _, table := range []string{"outbox", "outbox_relay", "outbox_lane"} {
-			for _, p := range []string{"select", "insert", "update", "delete"} {
-				out = append(out, grant{p, table, ""})
-			}
-		}
-		return out
-	}
 	var out []grant
 	for _, g := range granted.FindAllStringSubmatch(c.roles, -1) {
 		if !strings.Contains(g[3], "fanonce_runtime") {
@@ -177,9 +168,6 @@ func checkGrants(ctx context.Context, p *patient) ([]finding, error) {
 		}
 		if len(missing) > 0 {
 			fix := "grant fanonce_runtime to " + identifier(p.role) + "; -- fanonce migrate print --component " + c.name + " --roles makes that role"
-			if c.roles == "" {
-				fix = "grant select, insert, update, delete on outbox, outbox_relay, outbox_lane to " + identifier(p.role) + ";"
-			}
 			out = append(out, found("grant-missing", c.name, "the role "+p.role+" lacks "+strings.Join(missing, "; "), fix))
 		}
 	}

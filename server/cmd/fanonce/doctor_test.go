@@ -42,9 +42,9 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 		args  []string
 	}{
 		{"nothing", "", func(*testing.T, bed) {}, nil},
-		{"no tables of the outbox", "schema-missing", func(t *testing.T, b bed) {
-			execute(t, b.admin, fanonce(t, "migrate", "print", "--down", "--component", "outbox").stdout)
-		}, []string{"--component", "outbox"}},
+		{"no tables of sagas", "schema-missing", func(t *testing.T, b bed) {
+			execute(t, b.admin, fanonce(t, "migrate", "print", "--down", "--component", "sagas").stdout)
+		}, []string{"--component", "sagas"}},
 		{"no tables", "schema-missing", func(t *testing.T, b bed) {
 			execute(t, b.admin, fanonce(t, "migrate", "print", "--down").stdout)
 		}, nil},
@@ -58,7 +58,7 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 			execute(t, b.admin, "create schema other", "alter database "+b.name+" set search_path = other")
 		}, nil},
 		{"tables twice", "schema-twice", func(t *testing.T, b bed) {
-			on(t, b.admin, "migrate", "up", "--component", "outbox", "--schema", "other").requireCode(t, 0)
+			on(t, b.admin, "migrate", "up", "--component", "sagas", "--schema", "other").requireCode(t, 0)
 		}, nil},
 		{"a dropped index", "index-missing", func(t *testing.T, b bed) { execute(t, b.admin, "drop index idempotency_expires_at") }, nil},
 		{"an index that failed", "index-invalid", func(t *testing.T, b bed) {
@@ -69,8 +69,8 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 		{"a right taken back", "grant-missing", func(t *testing.T, b bed) {
 			execute(t, b.admin, "revoke update (lease_until) on idempotency from fanonce_runtime")
 		}, nil},
-		{"a right on the outbox taken back", "grant-missing", func(t *testing.T, b bed) {
-			execute(t, b.admin, "revoke delete on outbox from fanonce_runtime")
+		{"a right on sagas taken back", "grant-missing", func(t *testing.T, b bed) {
+			execute(t, b.admin, "revoke delete on saga from fanonce_runtime")
 		}, nil},
 		{"a service that is superuser", "role-superuser", func(t *testing.T, b bed) {
 			execute(t, b.admin, "create role careless superuser")
@@ -129,11 +129,6 @@ func TestDoctor_ofOneDatabase(t *testing.T) {
 		{"a deferred saga", "sagas-deferred,sagas-no-engine", func(t *testing.T, b bed) {
 			startedSaga(t, b.admin, "s")
 			execute(t, b.admin, "update saga set engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff'")
-		}, nil},
-		{"no relay", "outbox-no-relay", func(t *testing.T, b bed) { messages(t, b.admin, "orders") }, nil},
-		{"a broker that refuses", "outbox-failing,outbox-no-relay", func(t *testing.T, b bed) {
-			messages(t, b.admin, "orders")
-			execute(t, b.admin, "update outbox set attempts = 3, last_error = 'refused'")
 		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

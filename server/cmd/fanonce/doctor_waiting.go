@@ -6,7 +6,6 @@ import (
 
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -57,28 +56,4 @@ func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
 		}
 	}
 	return out, err
-}
-
-func checkOutbox(ctx context.Context, p *patient) ([]finding, error) {
-	if !p.has("outbox") {
-		return nil, nil
-	}
-	box, err := outbox.New(outbox.Config{Schema: p.schema})
-	if err != nil {
-		return nil, err
-	}
-	s, err := box.Stats(ctx, p.db)
-	if err != nil {
-		return nil, err
-	}
-	var out []finding
-	if s.Waiting > 0 && s.Relays == 0 {
-		out = append(out, found("outbox-no-relay", "", fmt.Sprintf("%d messages wait, the oldest for %s, and no relay has a lease", s.Waiting, ago(s.Oldest)),
-			"start a service that runs Outbox.NewRelay and Relay.Run"))
-	}
-	if s.Failing > 0 {
-		out = append(out, found("outbox-failing", "", fmt.Sprintf("the broker refused %d of %d messages at least once", s.Failing, s.Waiting),
-			"fanonce outbox list --failing; look at the broker"))
-	}
-	return out, nil
 }

@@ -48,11 +48,10 @@ func open(t *testing.T, settings map[string]string) *hospital {
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	execute(t, cluster.URL(""), "create role orders login password 'secret'", "create database healthy")
 	template := cluster.URL("healthy")
-	on(t, template, "migrate", "up", "--component", "keys,sagas,outbox").requireCode(t, 0)
+	on(t, template, "migrate", "up", "--component", "keys,sagas").requireCode(t, 0)
 	execute(t, template, fanonce(t, "migrate", "print", "--component", "keys", "--from", "2", "--roles").stdout,
 		fanonce(t, "migrate", "print", "--component", "sagas", "--from", "1", "--roles").stdout,
-		"grant select, insert, update, delete on outbox, outbox_relay, outbox_lane to fanonce_runtime",
-		"grant select on outbox_version to fanonce_runtime", "grant fanonce_runtime, pg_monitor to orders",
+		"grant fanonce_runtime, pg_monitor to orders",
 		"vacuum (analyze)")
 	return &hospital{cluster: cluster}
 }

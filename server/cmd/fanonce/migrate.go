@@ -16,8 +16,8 @@ func newMigrate(a *app) *cobra.Command {
 		Use: "migrate", Short: "Make the tables, and bring them to this program's version",
 		Long: `Make the tables, and bring them to this program's version.
 
-The components are keys (server/pgstore), sagas (saga/pgjournal) and outbox (server/outbox). Migrate before the
-first new process of a deploy starts: processes of the previous version go on beside the new tables.
+The components are keys (server/pgstore) and sagas (saga/pgjournal). Migrate before the first new process of a deploy
+starts: processes of the previous version go on beside the new tables.
 
 The component reader is the optional indexes on these tables. Lists of keys and sagas of any state need them, and lists
 of a key's children: keys list --state completed, keys children, and the console. Each new key and saga then costs a
@@ -162,7 +162,7 @@ func (a *app) migrateUp(ctx context.Context, picked []component, reader bool, wa
 			return err
 		}
 		if len(picked) == 0 {
-			return errors.New("no tables to migrate: name what to make, as in fanonce migrate up --component keys,sagas,outbox")
+			return errors.New("no tables to migrate: name what to make, as in fanonce migrate up --component keys,sagas")
 		}
 	}
 	var rows []migrationOut

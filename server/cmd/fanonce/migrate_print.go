@@ -73,7 +73,7 @@ func (a *app) migratePrint(picked []component, reader bool, from int, down, role
 			out = append(out, stepOut{c.name, s.number, s.name, sql})
 			fmt.Fprintf(&text, "\n-- %s\n%s", s.name, withLineEnd(sql))
 		}
-		if roles && c.roles != "" && !down {
+		if roles && !down {
 			out = append(out, stepOut{c.name, len(steps) + from, "roles", c.roles})
 			fmt.Fprintf(&text, "\n-- roles\n%s", withLineEnd(c.roles))
 		}

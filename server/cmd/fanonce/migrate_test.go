@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -24,10 +23,7 @@ func everything(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
 		return err
 	}
-	if err := pgjournal.Migrate(ctx, pool, schema); err != nil {
-		return err
-	}
-	return outbox.Migrate(ctx, pool, schema)
+	return pgjournal.Migrate(ctx, pool, schema)
 }
 
 type migrations struct {
@@ -53,13 +49,13 @@ func TestMigrate(t *testing.T) {
 	on(t, url, "migrate", "status").requireCode(t, 1)
 	require.Contains(t, on(t, url, "migrate", "up").requireCode(t, 2).stderr, "name what to make")
 
-	dry := parse[migrations](t, on(t, url, "migrate", "up", "--component", "outbox,keys", "--dry-run", "--json").requireCode(t, 0))
-	require.Equal(t, map[string]string{"keys": "would migrate", "outbox": "would migrate"}, dry.states())
+	dry := parse[migrations](t, on(t, url, "migrate", "up", "--component", "keys", "--dry-run", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"keys": "would migrate"}, dry.states())
 	require.True(t, dry.DryRun)
 	on(t, url, "migrate", "status").requireCode(t, 1)
 
-	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "outbox,keys", "--json").requireCode(t, 0))
-	require.Equal(t, map[string]string{"keys": "migrated", "outbox": "migrated"}, done.states())
+	done := parse[migrations](t, on(t, url, "migrate", "up", "--component", "keys", "--json").requireCode(t, 0))
+	require.Equal(t, map[string]string{"keys": "migrated"}, done.states())
 	r := on(t, url, "migrate", "status").requireCode(t, 0)
 	golden(t, "migrate_status.txt", r.stdout)
 	on(t, url, "migrate", "status", "--component", "sagas").requireCode(t, 1)
@@ -85,7 +81,7 @@ func TestMigratePrint(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	execute(t, url, fanonce(t, "migrate", "print", "--schema", "audit").requireCode(t, 0).stdout)
-	on(t, url, "migrate", "status", "--component", "keys,sagas,outbox", "--schema", "audit").requireCode(t, 0)
+	on(t, url, "migrate", "status", "--component", "keys,sagas", "--schema", "audit").requireCode(t, 0)
 	execute(t, url, fanonce(t, "migrate", "print", "--down", "--schema", "audit").requireCode(t, 0).stdout)
 	on(t, url, "migrate", "status", "--schema", "audit").requireCode(t, 1)
 	var tables int

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const rootLong = `fanonce looks at and steers what fanonce keeps in Postgres: keys, sagas and the outbox.
+const rootLong = `fanonce looks at and steers what fanonce keeps in Postgres: keys and sagas.
 
 The database is that of --database, or of the variable DATABASE_URL. --json prints one JSON document.
 Flags may have one dash or two. "-" as an argument reads that argument from the first line of stdin, so
@@ -22,7 +22,7 @@ Exit codes:
 
 func newRoot(a *app) *cobra.Command {
 	root := group(&cobra.Command{
-		Use: "fanonce", Short: "Look at and steer keys, sagas and the outbox", Long: rootLong,
+		Use: "fanonce", Short: "Look at and steer keys and sagas", Long: rootLong,
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
 	})
@@ -38,7 +38,7 @@ func newRoot(a *app) *cobra.Command {
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long one statement may take")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
 	a.completesFlag(root, "schema", suggestSchemas)
-	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newOutbox(a), newSaga(a), newSweep(a))
+	root.AddCommand(newConsole(a), newDoctor(a), newKey(a), newKeys(a), newMigrate(a), newSaga(a), newSweep(a))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

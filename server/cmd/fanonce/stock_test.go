@@ -20,7 +20,6 @@ import (
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -146,19 +145,4 @@ func startedOf(tb testing.TB, url string, d *saga.Definition[none, none], key st
 		return err
 	}))
 	return journal.IDOf("", d.Name(), childkey.MustParse(key)).String()
-}
-
-// messages writes messages to the outbox.
-func messages(tb testing.TB, url string, topics ...string) {
-	tb.Helper()
-	box, err := outbox.New(outbox.Config{})
-	require.NoError(tb, err)
-	require.NoError(tb, pgx.BeginFunc(tb.Context(), openPool(tb, url), func(tx pgx.Tx) error {
-		for _, topic := range topics {
-			if _, err := box.WriteTx(tb.Context(), tx, outbox.Message{Topic: topic, Aggregate: "order-1", Payload: []byte(secret)}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
 }

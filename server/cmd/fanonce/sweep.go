@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,9 +34,6 @@ func newSweep(a *app) *cobra.Command {
 sweep after a batch. Keys that need a person stay.`,
 		Example: "  fanonce sweep --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if slices.Contains(names, "outbox") {
-				return errors.New("--component outbox: relays delete what they have published")
-			}
 			picked, err := chosen(names)
 			if err != nil {
 				return err

@@ -103,6 +103,17 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// Stored text is printed without the characters that steer a terminal.
+func TestKeysList_steeringText(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	unknownKeys(t, url, "order-41")
+	execute(t, url, `update idempotency set route = E'\x1b[2Jcharge'`)
+	listed := on(t, url, "keys", "list").requireCode(t, 0).stdout
+	require.NotContains(t, listed, "\x1b")
+	require.Contains(t, listed, "[2Jcharge")
+}
+
 func TestSaga(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -290,31 +301,6 @@ func TestLists_asObserver(t *testing.T) {
 		require.Regexp(t, "needs? the rights of (the runtime role|fanonce_runtime)", on(t, u.String(), args...).requireCode(t, 2).stderr)
 	}
 	execute(t, address, "drop role looker")
-}
-
-func TestOutbox(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	golden(t, "outbox_stats.txt", on(t, url, "outbox", "stats").requireCode(t, 0).stdout)
-	messages(t, url, "orders", "mails", "\x1b[2Jbills")
-	execute(t, url, "update outbox set attempts = 2, last_error = 'refused' where topic = 'mails'")
-	stats := parse[map[string]int](t, on(t, url, "outbox", "stats", "--json").requireCode(t, 0))
-	require.Equal(t, 3, stats["waiting"])
-	require.Equal(t, 1, stats["failing"])
-	type list struct {
-		Messages []map[string]any
-		Next     string
-	}
-	one := parse[list](t, on(t, url, "outbox", "list", "--json", "--limit", "1").requireCode(t, 0))
-	rest := parse[list](t, on(t, url, "outbox", "list", "--json", "--after", one.Next).requireCode(t, 0))
-	require.Equal(t, "orders", one.Messages[0]["topic"])
-	require.Len(t, rest.Messages, 2)
-	failing := parse[list](t, on(t, url, "outbox", "list", "--json", "--failing").requireCode(t, 0))
-	require.Len(t, failing.Messages, 1)
-	require.Equal(t, "refused", failing.Messages[0]["last_error"])
-	shown := on(t, url, "outbox", "list").requireCode(t, 0).stdout
-	require.NotContains(t, shown, secret)
-	require.NotContains(t, shown, "\x1b", "a topic steers the terminal")
 }
 
 type swept struct {

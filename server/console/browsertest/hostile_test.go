@@ -206,13 +206,6 @@ func evilSite(t *testing.T) *site {
 			{Name: evil("sagas.name"), Reader: evilJournal{}, Operator: evilOperator{}},
 			{Name: "failing" + evil("sagas.name"), Reader: evilJournal{failing: true}},
 		}
-		cfg.Outboxes = []console.Outbox{
-			{Name: evil("outbox.name"), Stats: evilStats(nil), List: evilMessages},
-			{Name: "failing" + evil("outbox.name"), Stats: evilStats(errors.New(evil("error.outbox.stats"))), List: evilMessages},
-			{Name: "unlisted" + evil("outbox.name"), Stats: evilStats(nil), List: func(context.Context, bool, string, int) ([]console.Message, error) {
-				return nil, errors.New(evil("error.outbox.list"))
-			}},
-		}
 		cfg.Authenticate = func(r *http.Request) (console.User, error) {
 			u, err := authenticate(r)
 			u.Name = evil("user.name")
@@ -225,26 +218,15 @@ func evilMetrics() map[string]server.RouteSnapshot {
 	return map[string]server.RouteSnapshot{evil("metrics.route"): server.NewMetrics().Snapshot()[""]}
 }
 
-func evilStats(err error) func(context.Context) (console.OutboxStats, error) {
-	return func(context.Context) (console.OutboxStats, error) { return console.OutboxStats{Failing: 1}, err }
-}
-
-func evilMessages(context.Context, bool, string, int) ([]console.Message, error) {
-	return []console.Message{{
-		Position: evil("message.position"), Topic: evil("message.topic"), Aggregate: evil("message.aggregate"), Error: evil("message.error"), Created: time.Now(),
-	}}, nil
-}
-
 // shownFields are the fields that a person sees somewhere. The rest is read and not shown.
-var shownFields = strings.Fields(`title user.name store.name sagas.name outbox.name
+var shownFields = strings.Fields(`title user.name store.name sagas.name
 	key.route key.audit.verb key.audit.actor key.audit.reason event.code
 	saga.name saga.scope failure.reason failure.step failure.code failure.problem failure.detail
 	entry.step entry.forced undo.forced undo.code undo.problem undo.detail
 	saga.audit.verb saga.audit.step saga.audit.actor saga.audit.reason plan.discriminator plans.name
-	message.position message.topic message.aggregate message.error
 	error.store.show error.store.list error.store.browse error.store.attention error.store.estimate error.store.audit
 	error.journal.show error.journal.browse error.journal.plan error.journal.stats error.journal.estimate error.journal.audit
-	error.outbox.stats error.outbox.list error.verb refusal.saga refusal.key
+	error.verb refusal.saga refusal.key
 	typed.reason typed.step typed.status typed.body typed.output typed.refusal filter.route filter.name filter.actor`)
 
 // Each field that a page shows stays text, whoever filled it in.
@@ -261,12 +243,11 @@ func TestPlantedScripts_ofEachField(t *testing.T) {
 	failing := "&in=failing" + url.QueryEscape(evil("store.name"))
 	failingSagas := "&in=failing" + url.QueryEscape(evil("sagas.name"))
 	for _, at := range []string{
-		"/", "/keys?state=unknown", "/keys?state=any", "/messages", "/sagas", "/outbox", "/audit", "/audit?in=" + url.QueryEscape(evil("sagas.name")), "/help",
+		"/", "/keys?state=unknown", "/keys?state=any", "/messages", "/sagas", "/audit", "/audit?in=" + url.QueryEscape(evil("sagas.name")), "/help",
 		"/key?id=" + number(1).String(), "/request?id=" + number(1).String(), "/id/" + number(1).String(),
 		"/saga?id=" + evilSaga(1).ID.String(), "/saga?id=" + evilSaga(4).ID.String(), "/saga?id=" + evilSaga(unplanned).ID.String(),
 		"/keys?state=any" + failing, "/keys?state=unknown" + failing, "/key?id=" + number(9).String() + failing, "/audit?x=" + failing,
 		"/sagas?x=" + failingSagas, "/saga?id=" + evilSaga(1).ID.String() + failingSagas, "/audit?x=" + failingSagas,
-		"/outbox?in=failing" + url.QueryEscape(evil("outbox.name")), "/outbox?in=unlisted" + url.QueryEscape(evil("outbox.name")),
 		"/keys?route=" + url.QueryEscape(evil("filter.route")), "/sagas?name=" + url.QueryEscape(evil("filter.name")), "/audit?actor=" + url.QueryEscape(evil("filter.actor")),
 		"/keys?state=any&within=" + url.QueryEscape(evil("filter.within")), "/key?in=" + url.QueryEscape(evil("filter.in")), "/id/" + url.PathEscape(evil("filter.id")),
 	} {

@@ -112,15 +112,11 @@ func newSiteOn(tb testing.TB, be backend, change func(*console.Config)) *site {
 
 // configOf is the config of a console that can only read.
 func configOf(be backend) console.Config {
-	cfg := console.Config{
+	return console.Config{
 		Title: "Shop", Prefix: prefix, Authenticate: authenticate,
 		Stores: []console.Store{{Name: "orders", Reader: be.keyReader}},
 		Sagas:  []console.Sagas{{Name: "checkouts", Reader: be.reader}},
 	}
-	if be.outbox.Stats != nil {
-		cfg.Outboxes = []console.Outbox{be.outbox}
-	}
-	return cfg
 }
 
 // authenticate knows two users by their cookie.
@@ -237,7 +233,6 @@ func full(tb testing.TB) *site {
 	s.plant(4, 1, store.StateInProgress, "POST /orders")
 	s.plant(5, 3, store.StateReleased, "POST /mails")
 	s.letter(6, "inbox orders")
-	s.message("orders", "order-1", "the broker is full")
 	s.run("order-1", "", refused, journal.Stuck)
 	s.run("order-2", "", well, journal.Completed)
 	s.run("order-3", "", waiting, journal.Running)

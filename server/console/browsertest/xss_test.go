@@ -22,7 +22,7 @@ func TestPlantedScripts(t *testing.T) {
 	name := `orders'"><img src=x onerror=alert(1)>`
 	s := newSite(t, func(cfg *console.Config) {
 		cfg.Title = planted
-		cfg.Stores[0].Name, cfg.Sagas[0].Name, cfg.Outboxes[0].Name = name, "sagas"+name, "events"+name
+		cfg.Stores[0].Name, cfg.Sagas[0].Name = name, "sagas"+name
 		cfg.Authenticate = scripted()
 	})
 	s.plant(1, 0, store.StateUnknown, "POST /"+planted)
@@ -30,7 +30,6 @@ func TestPlantedScripts(t *testing.T) {
 	s.plant(3, 1, store.StateCompleted, planted)
 	s.plant(4, 0, store.StateUnknown, planted)
 	s.letter(5, planted)
-	s.message(planted, planted, planted)
 	s.run("order-1", planted, refused, journal.Stuck)
 	s.run("order-2", planted, undoRefused, journal.Stuck)
 	rec, err := s.keys.Read(context.Background(), number(4))
