@@ -53,10 +53,6 @@ type Store struct {
 	// shows the text instead of that verb. Set it if the Guard lacks the Codec of the service's own guards: the
 	// service could not read the answer. Empty means that the Guard stores answers as the service reads them.
 	NoAnswers string
-	// Metrics returns the counts of the guard's process, as [server.Metrics].Snapshot does. nil: no rates are shown.
-	Metrics func() map[string]server.RouteSnapshot
-	// Recorder has the latest events of the guard's process. nil: the page of a key shows no events.
-	Recorder *Recorder
 }
 
 // Sagas is the sagas of one journal.

@@ -22,7 +22,6 @@ type Console struct {
 	cfg     Config
 	handler http.Handler
 	pages   *pages
-	rates   []*rates // of the stores, by their index
 }
 
 // New returns a console. It does no I/O. The error is a [*ConfigError] that names the wrong field.
@@ -46,10 +45,7 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{cfg: cfg, pages: p, rates: make([]*rates, len(cfg.Stores))}
-	for i := range c.rates {
-		c.rates[i] = &rates{}
-	}
+	c := &Console{cfg: cfg, pages: p}
 	c.handler = secured(c.authenticated(c.sameOrigin(c.below(c.routes()))))
 	return c, nil
 }

@@ -61,8 +61,3 @@ func word(outcome string) string {
 	}
 	return strings.ToLower(outcome)
 }
-
-// ratesChart draws the rates of one count over the samples.
-func ratesChart(s series, from string) drawing {
-	return draw.Line(draw.Series{Title: s.Name + " per second", Values: s.Points, Format: rate, From: from, To: "now"})
-}

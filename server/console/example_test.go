@@ -13,18 +13,15 @@ import (
 
 // A service mounts the page on a listener of its own. The proxy before it has authenticated the person.
 func ExampleNew() {
-	keys, metrics := memstore.New(), server.NewMetrics()
-	recorder := console.NewRecorder(0, metrics) // the metrics get every event too
-	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{Observer: recorder})
+	keys := memstore.New()
+	guard, err := server.NewGuard(keys, server.Unscoped, server.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	page, err := console.New(console.Config{
 		Prefix: "/ops",
-		Stores: []console.Store{{
-			Name: "orders", Reader: keys.Reader(), Guard: guard, Metrics: metrics.Snapshot, Recorder: recorder,
-		}},
+		Stores: []console.Store{{Name: "orders", Reader: keys.Reader(), Guard: guard}},
 		Authenticate: func(r *http.Request) (console.User, error) {
 			name := r.Header.Get("X-Forwarded-User")
 			if name == "" {

@@ -24,8 +24,6 @@ type keyData struct {
 	Forgotten *auditLine
 	Timeline  []moment
 	Audit     []auditLine
-	Recorded  bool // the events of a process are in the timeline
-	Replays   int
 	Failure   string
 	Verbs     []verbChoice
 	NoVerb    string // why a verb that fits is not among Verbs; "": none is missing
@@ -34,7 +32,7 @@ type keyData struct {
 // A moment is one line of a timeline.
 type moment struct {
 	At     time.Time
-	Kind   string // for its mark: record, event, audit or future
+	Kind   string // for its mark: record, audit or future
 	What   string
 	Detail string
 }
@@ -49,7 +47,7 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	d := keyData{Source: s.Name, ID: id.String(), Recorded: s.Recorder != nil, Replays: s.Recorder.replays(id)}
+	d := keyData{Source: s.Name, ID: id.String()}
 	status := http.StatusOK
 	rec, err := s.Reader.Show(ctx, id)
 	switch {
@@ -68,7 +66,7 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 	if status == http.StatusNotFound && len(entries) > 0 && entries[0].Verb == store.VerbForget {
 		status, d.Forgotten = http.StatusOK, &d.Audit[0] // the person sees that it is done
 	}
-	d.Timeline = timelineOf(d.Row, s.Recorder.events(id), entries)
+	d.Timeline = timelineOf(d.Row, entries)
 	if d.Row != nil && s.Guard != nil && userOf(r).Role == Operator {
 		d.Verbs = keyVerbsFor(d.Row, s.NoAnswers == "")
 		if needsDecision(d.Row) {
@@ -79,13 +77,10 @@ func (c *Console) key(w http.ResponseWriter, r *http.Request) {
 }
 
 // timelineOf is everything that is known of a key, in the order of time.
-func timelineOf(row *keyRow, events []recorded, audit []store.AuditEntry) []moment {
+func timelineOf(row *keyRow, audit []store.AuditEntry) []moment {
 	var all []moment
 	if row != nil {
 		all = recordMoments(row)
-	}
-	for _, e := range events {
-		all = append(all, eventMoment(e))
 	}
 	for _, a := range audit {
 		to := "forgotten"
@@ -126,19 +121,4 @@ func recordMoments(k *keyRow) []moment {
 	}
 	add(k.ExpiresAt, "The record may be swept", "The record may be swept", "")
 	return all
-}
-
-// eventMoment is one event of the guard's process.
-func eventMoment(e recorded) moment {
-	m := moment{At: e.At, Kind: "event", What: spaced(e.Kind), Detail: e.Code}
-	if e.Fence > 0 {
-		m.Detail = "fence " + strconv.FormatInt(e.Fence, 10)
-	}
-	if e.Duration > 0 {
-		m.Detail = cmp.Or(m.Detail, "took") + " " + age(e.Duration)
-	}
-	if e.Failed {
-		m.Detail = cmp.Or(m.Detail, "failed") + "; the log has the error"
-	}
-	return m
 }

@@ -52,7 +52,6 @@ type storePanel struct {
 	Attention store.Attention
 	Oldest    map[string]time.Duration // of the kinds of attention
 	Estimate  store.Estimate
-	Traffic   *traffic // nil: no metrics
 	Failure   string
 }
 
@@ -73,7 +72,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	var all sync.WaitGroup // the sources are asked side by side: a slow one delays no other
 	for i := range d.Stores {
-		all.Go(func() { d.Stores[i] = c.storePanel(ctx, i) })
+		all.Go(func() { d.Stores[i] = storePanelOf(ctx, &c.cfg.Stores[i]) })
 	}
 	for i := range d.Sagas {
 		all.Go(func() { d.Sagas[i] = sagaPanelOf(ctx, &c.cfg.Sagas[i]) })
@@ -83,12 +82,8 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", Live: true, Data: &d})
 }
 
-func (c *Console) storePanel(ctx context.Context, i int) storePanel {
-	s := &c.cfg.Stores[i]
+func storePanelOf(ctx context.Context, s *Store) storePanel {
 	p := storePanel{Name: s.Name, Oldest: make(map[string]time.Duration)}
-	if s.Metrics != nil {
-		p.Traffic = trafficOf(c.rates[i].look(time.Now(), s.Metrics))
-	}
 	var err error
 	if p.Attention, err = s.Reader.Attention(ctx); err != nil {
 		p.Failure = explain(err)

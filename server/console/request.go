@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console/internal/draw"
 	"github.com/fanonce/fanonce/server/console/internal/tree"
 	"github.com/fanonce/fanonce/server/store"
@@ -75,9 +74,6 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) {
 	for i := range stores {
 		s := &c.cfg.Stores[i]
 		stores[i] = tree.Store{Name: s.Name, Reader: s.Reader}
-		if s.Recorder != nil {
-			stores[i].Live = s.Recorder.live
-		}
 	}
 	journals := make([]tree.Journal, len(c.cfg.Sagas))
 	for i := range journals {
@@ -128,19 +124,4 @@ func timelineBars(roots []*hop) drawing {
 	}
 	add(roots, 0)
 	return t.SVG()
-}
-
-// live is what the recorder knows of a key, for the tree.
-func (r *Recorder) live(id store.ID) tree.Live {
-	l := tree.Live{Seen: true}
-	for _, e := range r.events(id) {
-		switch e.Kind {
-		case server.EventHit.String(), server.EventCacheHit.String():
-			l.Replays++
-		case server.EventSettled.String():
-			l.SettledAt = e.At
-		default:
-		}
-	}
-	return l
 }

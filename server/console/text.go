@@ -15,12 +15,11 @@ import (
 // functions are the functions of the templates.
 var functions = template.FuncMap{
 	"age": age, "count": count, "about": about, "bytes": size, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
-	"seconds": seconds, "spaced": spaced, "plural": plural, "since": since, "rate": rate,
+	"spaced": spaced, "plural": plural, "since": since,
 	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
 	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
 	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
 	"statuses": func() []string { return statusNames }, "inc": func(i int) int { return i + 1 }, "clip": func(s string) string { return clip(s, 300) },
-	"chart": ratesChart,
 }
 
 // age is a duration in at most two units, for people.
@@ -103,17 +102,6 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%.3g TiB", value)
 }
-
-// rate is a number per second.
-func rate(perSecond float64) string {
-	if perSecond > 0 && perSecond < 10 {
-		return fmt.Sprintf("%.2g/s", perSecond)
-	}
-	return count(int64(perSecond+0.5)) + "/s"
-}
-
-// seconds is a duration in seconds, as a histogram has it.
-func seconds(s float64) string { return age(time.Duration(s * float64(time.Second))) }
 
 // stamp is a time for people, in UTC.
 func stamp(t time.Time) string {

@@ -15,7 +15,6 @@ import (
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
-	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -118,11 +117,9 @@ func (p plantedJournal) AuditPage(context.Context, journal.AuditRequest) ([]jour
 
 // plantedConfig is a console whose data has planted text everywhere.
 func plantedConfig(f *fixture) console.Config {
-	recorder := console.NewRecorder(10, nil)
-	recorder.Observe(context.Background(), server.Event{Kind: server.EventRefused, ID: store.ID{1}, Code: planted, Route: planted})
 	return console.Config{
 		Title:  `<b>"ops"</b>`,
-		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard, Recorder: recorder}},
+		Stores: []console.Store{{Name: `or"<i>ders`, Reader: plantedStore{f.Store.Reader()}, Guard: f.guard}},
 		Sagas:  []console.Sagas{{Name: `sh'<i>op`, Reader: plantedJournal{}, Operator: nowhere{}}},
 	}
 }

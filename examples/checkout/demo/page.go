@@ -58,8 +58,7 @@ func (s *stage) openPage(ctx context.Context, w *watched) (*page, error) {
 	return servePage(s.opts.listen, &door)
 }
 
-// storeOf returns the keys of a service as the console shows them. Each service has the events of its own process:
-// there are none of a payment service that is another process.
+// storeOf returns the keys of a service as the console shows them.
 func (s *stage) storeOf(ctx context.Context, name string, storage *node.Storage) (of console.Store, err error) {
 	of.Name = name
 	if of.Reader, err = storage.OpenReader(ctx); err != nil {
@@ -67,9 +66,6 @@ func (s *stage) storeOf(ctx context.Context, name string, storage *node.Storage)
 	}
 	if of.Guard, err = storage.Operate(); err != nil {
 		return of, err
-	}
-	if seen := s.seen[name]; seen != nil {
-		of.Metrics, of.Recorder = seen.metrics.Snapshot, seen.recorder
 	}
 	return of, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/fanonce/fanonce/examples/internal/faultnet"
 	"github.com/fanonce/fanonce/sdk"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/console"
 )
 
 // services are the hops, in the order in which they are taken down: a caller comes before its
@@ -44,24 +43,14 @@ type stage struct {
 	nodes    map[string]*node.Node
 	payment  *payments
 	place    placeFunc
-	seen     map[string]*seen // by service: what its guard has told; empty unless somebody watches
 }
-
-// seen is what a guard tells of its work, for the console.
-type seen struct {
-	metrics  *server.Metrics
-	recorder *console.Recorder
-}
-
-// recorded is how many events of a service the console can show.
-const recorded = 20_000
 
 // setUp starts everything. If something does not start, the rest is taken
 // down again. Nil keys means that each service has its keys in its database.
 func setUp(ctx context.Context, opts options, db *databases, keys *node.Keys) (*stage, error) {
 	s := &stage{
 		opts: opts, edges: make(map[string]*faultnet.Edge), urls: make(map[string]string),
-		storages: make(map[string]*node.Storage), nodes: make(map[string]*node.Node), seen: make(map[string]*seen),
+		storages: make(map[string]*node.Storage), nodes: make(map[string]*node.Node),
 	}
 	if err := s.start(ctx, db, keys); err != nil {
 		return nil, errors.Join(err, s.tearDown(ctx))
@@ -104,11 +93,6 @@ func (s *stage) start(ctx context.Context, db *databases, keys *node.Keys) (err 
 }
 
 func (s *stage) serve(name string, service node.Service) (err error) {
-	if s.opts.serve {
-		metrics := server.NewMetrics()
-		s.seen[name] = &seen{metrics, console.NewRecorder(recorded, metrics)}
-		service.Observer = s.seen[name].recorder
-	}
 	n, err := node.Start(s.storages[name], service)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -193,13 +193,11 @@ func (evilStoreOfKeys) Resolve(context.Context, store.ResolveRequest) (store.Rec
 func evilSite(t *testing.T) *site {
 	t.Helper()
 	return newSiteOn(t, inMemory(), func(cfg *console.Config) {
-		recorder := console.NewRecorder(10, nil)
-		recorder.Observe(t.Context(), server.Event{Kind: server.EventRefused, ID: number(1), Code: wire.Code(evil("event.code")), Route: evil("event.route")})
 		guard, err := server.NewGuard(evilStoreOfKeys{inMemory().keys}, server.Unscoped, server.Config{})
 		require.NoError(t, err)
 		cfg.Title = evil("title")
 		cfg.Stores = []console.Store{
-			{Name: evil("store.name"), Reader: evilStore{}, Guard: guard, Recorder: recorder, Metrics: evilMetrics},
+			{Name: evil("store.name"), Reader: evilStore{}, Guard: guard},
 			{Name: "failing" + evil("store.name"), Reader: evilStore{failing: true}},
 		}
 		cfg.Sagas = []console.Sagas{
@@ -214,13 +212,9 @@ func evilSite(t *testing.T) *site {
 	})
 }
 
-func evilMetrics() map[string]server.RouteSnapshot {
-	return map[string]server.RouteSnapshot{evil("metrics.route"): server.NewMetrics().Snapshot()[""]}
-}
-
 // shownFields are the fields that a person sees somewhere. The rest is read and not shown.
 var shownFields = strings.Fields(`title user.name store.name sagas.name
-	key.route key.audit.verb key.audit.actor key.audit.reason event.code
+	key.route key.audit.verb key.audit.actor key.audit.reason
 	saga.name saga.scope failure.reason failure.step failure.code failure.problem failure.detail
 	entry.step entry.forced undo.forced undo.code undo.problem undo.detail
 	saga.audit.verb saga.audit.step saga.audit.actor saga.audit.reason plan.discriminator plans.name

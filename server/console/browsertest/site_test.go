@@ -87,17 +87,14 @@ func newSite(tb testing.TB, change func(*console.Config)) *site {
 func newSiteOn(tb testing.TB, be backend, change func(*console.Config)) *site {
 	tb.Helper()
 	s := &site{tb: tb, backend: be}
-	metrics := new(server.Metrics)
-	recorder := console.NewRecorder(1000, metrics)
 	var err error
-	s.guard, err = server.NewGuard(s.keys, server.Unscoped, server.Config{Observer: recorder})
+	s.guard, err = server.NewGuard(s.keys, server.Unscoped, server.Config{})
 	require.NoError(tb, err)
 	s.engine, err = saga.Open(tb.Context(), s.sagas, saga.Config{Definitions: []saga.AnyDefinition{checkout}})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.engine.Close(context.Background())) })
 	cfg := configOf(be)
-	cfg.Stores[0].Guard, cfg.Stores[0].Metrics, cfg.Stores[0].Recorder = s.guard, metrics.Snapshot, recorder
-	cfg.Sagas[0].Operator = s.engine
+	cfg.Stores[0].Guard, cfg.Sagas[0].Operator = s.guard, s.engine
 	if change != nil {
 		change(&cfg)
 	}

@@ -32,8 +32,6 @@ type Service struct {
 	// ledger. Nil means that the service's routes need transactions: Guarded serves them.
 	Apart     func(mux *http.ServeMux, guard, rows *server.Guard, book ledger.Ledger) error
 	Unguarded func(mux *http.ServeMux, book ledger.Ledger) error
-	// Observer gets the guard's events; nil: nobody does.
-	Observer server.Observer
 }
 
 // A Node is a running service. It is safe for concurrent use.
@@ -66,7 +64,6 @@ func (n *Node) register(mux *http.ServeMux, storage *Storage, service Service) e
 		return service.Unguarded(mux, storage.Ledger)
 	}
 	cfg := config
-	cfg.Observer = service.Observer
 	cfg.Namespace = service.Name
 	rows, err := n.guard(storage.store, cfg)
 	if err != nil {
@@ -75,7 +72,7 @@ func (n *Node) register(mux *http.ServeMux, storage *Storage, service Service) e
 	if storage.Keys == nil || service.Apart == nil {
 		return service.Guarded(mux, rows, storage.Ledger)
 	}
-	cfg = server.Config{Wait: config.Wait, Retention: KeysRetention, AuditRetention: KeysRetention, Observer: service.Observer}
+	cfg = server.Config{Wait: config.Wait, Retention: KeysRetention, AuditRetention: KeysRetention}
 	cfg.Namespace = service.Name + "/" + storage.Keys.Run
 	guard, err := n.guard(storage.Keys.Store, cfg)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package draw makes small SVG pictures from numbers: [Graph] draws the steps of a saga, [Timeline] draws the bars of a
-// request, and [Line], [Spark] and [Columns] draw charts.
+// Package draw makes small SVG pictures: [Graph] draws the steps of a saga, and [Timeline] draws the bars of a request.
 //
 // The pictures have classes and presentation attributes, and no style attribute and no script. So a strict
 // Content-Security-Policy shows them, and the style sheet of the page decides the colors. Each picture has a title and a

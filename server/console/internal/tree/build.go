@@ -12,8 +12,6 @@ import (
 type Store struct {
 	Name   string
 	Reader store.Reader
-	// Live returns what the console saw of a key. It must not block. nil: the console sees no events.
-	Live func(store.ID) Live
 }
 
 // A Journal is the journal of one service's sagas.

@@ -297,29 +297,25 @@ func TestBuild_endings(t *testing.T) {
 		f(&r)
 		return r
 	}
-	live := func(store.ID) tree.Live { return tree.Live{Seen: true, Replays: 2, SettledAt: epoch.Add(7)} }
 	for _, tt := range []struct {
 		name   string
 		record store.Record
-		live   func(store.ID) tree.Live
 		end    time.Time
 		ending tree.Ending
 	}{
-		{"completed", record(1, 0, 0), nil, epoch.Add(50 * time.Millisecond), tree.EndBy},
-		{"completed, and seen", record(1, 0, 0), live, epoch.Add(7), tree.EndSettled},
-		{"running", edit(func(r *store.Record) { r.State, r.Now = store.StateInProgress, epoch.Add(9) }), nil, epoch.Add(9), tree.EndRunning},
-		{"dead", edit(func(r *store.Record) { r.State = store.StateInProgress }), live, epoch.Add(50 * time.Millisecond), tree.EndDead},
+		{"completed", record(1, 0, 0), epoch.Add(50 * time.Millisecond), tree.EndBy},
+		{"running", edit(func(r *store.Record) { r.State, r.Now = store.StateInProgress, epoch.Add(9) }), epoch.Add(9), tree.EndRunning},
+		{"dead", edit(func(r *store.Record) { r.State = store.StateInProgress }), epoch.Add(50 * time.Millisecond), tree.EndDead},
 		{"unknown, and a reconciler asks later", edit(func(r *store.Record) {
 			r.State, r.LeaseUntil = store.StateUnknown, epoch.Add(2*time.Hour)
-		}), nil, epoch.Add(time.Hour), tree.EndDead},
-		{"tombstone", edit(func(r *store.Record) { r.State, r.LeaseUntil = store.StateCancelled, time.Time{} }), nil, time.Time{}, ""},
+		}), epoch.Add(time.Hour), tree.EndDead},
+		{"tombstone", edit(func(r *store.Record) { r.State, r.LeaseUntil = store.StateCancelled, time.Time{} }), time.Time{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := build(t, []tree.Store{{Name: "a", Reader: &hop{records: []store.Record{tt.record}}, Live: tt.live}}, nil, 1, tree.Limits{}).Roots[0]
+			got := build(t, []tree.Store{{Name: "a", Reader: &hop{records: []store.Record{tt.record}}}}, nil, 1, tree.Limits{}).Roots[0]
 			require.Equal(t, tt.ending, got.Ending)
 			require.Equal(t, tt.end, got.End)
-			require.Equal(t, tt.live != nil, got.Live.Seen)
 		})
 	}
 }

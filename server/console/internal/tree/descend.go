@@ -95,11 +95,6 @@ func (b *builder) node(s *source, f found) *Node {
 		n = ofSaga(f.saga)
 	} else {
 		n = ofRecord(f.record)
-		if s.live != nil {
-			if n.Live = s.live(n.ID); !n.Live.SettledAt.IsZero() && n.Ending == EndBy {
-				n.End, n.Ending = n.Live.SettledAt, EndSettled
-			}
-		}
 	}
 	n.Source = s.name
 	n.Asked = n.ID == b.asked

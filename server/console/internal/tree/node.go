@@ -44,8 +44,6 @@ type Node struct {
 	Executions       int64 // the fence
 	RecoveryAttempts int
 	MaybeRan         bool
-	// Live is what the console saw of the key itself; the zero Live means that it saw nothing.
-	Live Live
 
 	Start  time.Time // by the clock of the source; zero: not known
 	End    time.Time
@@ -75,13 +73,6 @@ type Entry struct {
 	Status   int // of the last answer that refused the call; 0: none
 	Forced   string
 	At       time.Time
-}
-
-// Live is what a console knows of a key from the events of its own process.
-type Live struct {
-	Replays   int       // that it saw; other processes may have answered more
-	Seen      bool      // whether Replays counts: the console hears the events of this store
-	SettledAt time.Time // of the last run; zero: not known
 }
 
 // A Tree is one request.

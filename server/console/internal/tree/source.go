@@ -15,8 +15,7 @@ type source struct {
 	name    string
 	store   store.Reader   // nil: it is a journal
 	journal journal.Reader // nil: it is a store
-	live    func(store.ID) Live
-	err     error // why it is asked no more
+	err     error          // why it is asked no more
 }
 
 // found is what a source knows: of a key the record, of a saga the saga.
@@ -28,7 +27,7 @@ type found struct {
 func sourcesOf(stores []Store, journals []Journal) []*source {
 	var all []*source
 	for _, s := range stores {
-		all = append(all, &source{name: s.Name, store: s.Reader, live: s.Live})
+		all = append(all, &source{name: s.Name, store: s.Reader})
 	}
 	for _, j := range journals {
 		all = append(all, &source{name: j.Name, journal: j.Reader})
