@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -20,20 +21,16 @@ that need a person. It shows the tables that are there, and needs no service.
 --store NAME=postgres://… names a database; repeat it for several. NAME=env:VARIABLE takes the address from a variable:
 so a password stays out of the list of processes. Without --store the database is that of all commands.
 
-Who may come in:
-  by default            this machine alone: the program prints an address with a token, which lets one browser in
-  --password-file FILE  who knows the first line of FILE, under a name of their own choice for the audit log
-  --trust-header NAME   whom a proxy names in this header. DANGER: who can reach this address without the proxy can
-                        be anyone. Let no one else reach it, and let the proxy remove the header that clients send
+Only this machine reaches the page. The program prints an address with a token, which lets one browser in, and then
+prints the address for the next one. Who comes in counts as --actor in the audit log. For other machines and for
+people by name, mount package server/console in an admin service of yours, behind its own sign-in and TLS; or put a
+proxy of yours in front of this program, which signs people in and sends "Host: localhost".
 
-An address that other machines reach needs --password-file or --trust-header. Give it TLS, too, by --tls-cert or by a
-proxy, else the password can be read on the way. --read-only shows everything and changes nothing: the role
-fanonce_observer is enough for it, but for the steps of one saga. A request must name this server by --listen, by its address, or by --host.
-
-The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all services here
-have no Codec, or have AcceptPlain: this program cannot seal an answer. Retries get the answer for --retention, which
-should be that of the guards. "Force OK" of a saga's step is not offered: it
-needs the definition. A console that the service mounts has both.
+--read-only shows everything and changes nothing: the role fanonce_observer is enough for it, but for the steps of one
+saga. The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all
+services here have no Codec, or have AcceptPlain: this program cannot seal an answer. Retries get the answer for
+--retention, which should be that of the guards. "Force OK" of a saga's step is not offered, because it needs the
+definition. A console that the service mounts has both.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`
 
 func newConsole(a *app) *cobra.Command {
@@ -55,7 +52,7 @@ func newConsole(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "localhost:7070", "address to listen on; port 0 is any free one")
+	flags.StringVar(&f.listen, "listen", "localhost:7070", "address of this machine to listen on; port 0 is any free one")
 	flags.StringArrayVar(&f.stores, "store", nil, "a database, as NAME=postgres://… or NAME=env:VARIABLE; repeat it for several")
 	flags.StringVar(&f.title, "title", "", "name of the page")
 	flags.StringVar(&f.actor, "actor", "", "who comes by the token, for the audit log; default $USER@HOST")
@@ -63,41 +60,62 @@ func newConsole(a *app) *cobra.Command {
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing: everybody is an observer")
 	flags.BoolVar(&f.plain, "plain", false, "offer \"it happened\": all services here read answers in plain text")
 	flags.DurationVar(&f.retention, "retention", 0, "how long retries get an answer of \"it happened\"; default 24h, as a guard's Retention")
-	flags.StringVar(&f.passwordFile, "password-file", "", "file whose first line is the password, of at least 12 bytes")
-	flags.StringVar(&f.trustHeader, "trust-header", "", "header in which a proxy names the user; see the danger above")
-	flags.StringArrayVar(&f.hosts, "host", nil, "a name by which browsers reach this server; repeat it for several")
-	flags.StringVar(&f.certificate, "tls-cert", "", "file of the TLS certificate")
-	flags.StringVar(&f.key, "tls-key", "", "file of the TLS key")
 	return cmd
+}
+
+// consoleFlags are the flags of fanonce console.
+type consoleFlags struct {
+	listen, title, actor string
+	stores               []string
+	readOnly, plain      bool
+	retention            time.Duration
+}
+
+// check refuses flags that do not go together, and addresses that other machines reach.
+func (f *consoleFlags) check() error {
+	host, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %q is not HOST:PORT", f.listen)
+	case !isLoopback(host):
+		return fmt.Errorf("--listen %q can be reached from other machines: listen on localhost with a proxy of yours in front, "+
+			"or mount package server/console in a service that signs people in", f.listen)
+	case f.readOnly && f.plain:
+		return errors.New("--read-only or --plain, not both: --plain is for a change")
+	case f.retention != 0 && !f.plain:
+		return errors.New("--retention is of an answer that a person gives: give --plain, too")
+	case !isActor(f.actor):
+		return fmt.Errorf("--actor has %d bytes, must be one line of 1 to 128: it goes to the audit log", len(f.actor))
+	}
+	return checkRetention(f.retention)
+}
+
+// isLoopback reports whether only this machine reaches the host. A name other than localhost can lead anywhere.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // consoleOut is the JSON of console. It is printed when the page is served.
 type consoleOut struct {
-	URL      string   `json:"url"`    // to open in a browser; has the token, if there is one
+	URL      string   `json:"url"`    // to open in a browser; has the token
 	Stores   []string `json:"stores"` // what is shown
 	ReadOnly bool     `json:"read_only"`
 }
 
 func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) error {
-	password, err := f.password()
-	if err != nil {
-		return err
-	}
 	shown, err := a.show(ctx, sources, f)
 	if err != nil {
 		return err
 	}
 	defer shown.close()
-	g := &gate{
-		names: f.names(), trust: f.trustHeader, password: password, actor: f.actor, secure: f.certificate != "",
-		now: time.Now, token: newSecret(), sessions: map[string]session{},
-	}
+	g := &gate{actor: f.actor, now: time.Now, token: newSecret(), sessions: map[string]time.Time{}}
 	shown.cfg.Title, shown.cfg.Authenticate = f.title, f.authenticate
 	shown.cfg.Logger = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if g.next, err = console.New(shown.cfg); err != nil {
 		return err
 	}
-	s, err := a.newSite(ctx, f, g)
+	s, err := a.newSite(ctx, f.listen, g)
 	if err != nil {
 		return err
 	}
@@ -107,28 +125,21 @@ func (a *app) console(ctx context.Context, f *consoleFlags, sources []source) er
 	if err := a.invite(s, shown.names, f.readOnly); err != nil {
 		return errors.Join(err, s.listener.Close())
 	}
-	return s.serve(ctx, f)
+	return s.serve(ctx)
 }
 
-// authenticate tells the console whom the gate let in.
-func (f *consoleFlags) authenticate(r *http.Request) (console.User, error) {
-	name, ok := visitor(r)
-	if !ok {
-		return console.User{}, errors.New("nobody came through the gate")
-	}
+// authenticate tells the console who comes in: the gate before it lets nobody else pass.
+func (f *consoleFlags) authenticate(*http.Request) (console.User, error) {
 	if f.readOnly {
-		return console.User{Name: name, Role: console.Observer}, nil
+		return console.User{Name: f.actor, Role: console.Observer}, nil
 	}
-	return console.User{Name: name, Role: console.Operator}, nil
+	return console.User{Name: f.actor, Role: console.Operator}, nil
 }
 
 // invite says where the page is.
 func (a *app) invite(s *site, names []string, readOnly bool) error {
 	if a.json {
 		return writeJSON(a.stdout, consoleOut{s.entrance(), names, readOnly})
-	}
-	if s.gate.password != nil && !s.gate.secure && !s.isLocal() {
-		a.announce("fanonce: warning: without TLS the password can be read on the way: give --tls-cert, or put a TLS proxy in front")
 	}
 	_, err := fmt.Fprintln(a.stdout, s.entrance())
 	if err == nil {

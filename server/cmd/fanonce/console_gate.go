@@ -1,46 +1,39 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
+	"html/template"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fanonce/fanonce/server/store"
 )
 
-// A gate lets people in to the console: by a one-time token, by a password, or as a proxy in front of it says.
+// A gate lets people in to the console by a token, which each lets one browser in.
 type gate struct {
-	// names are those of this server, in lower case. A request may also name the address that it came to.
-	names []string
-	// trust is the header in which a proxy names the user. Empty: nobody is trusted.
-	trust string
-	// password is what people must know. Empty: they come by the token, and count as actor.
-	password []byte
-	actor    string
-	cookie   string // The name of the cookie.
-	secure   bool   // The server speaks TLS.
-	next     http.Handler
+	actor  string // what everybody who comes in counts as
+	cookie string // The name of the cookie.
+	next   http.Handler
 	// renewed gets the new token when one was used: it lets the next browser in.
 	renewed func(token string)
 	now     func() time.Time
 
 	mu       sync.Mutex
 	token    string
-	sessions map[string]session
-	tries    []time.Time // The latest tries of a password.
-}
-
-// A session is a browser that was let in.
-type session struct {
-	user  string
-	until time.Time
+	sessions map[string]time.Time // the end of each session, by the value of its cookie
 }
 
 const (
+	loginPath   = "/login"
+	logoutPath  = "/logout"
 	sessionFor  = 12 * time.Hour
 	mostSession = 1000
 )
@@ -52,33 +45,25 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-type visitorKey struct{}
-
-// visitor returns the user whom the gate let in.
-func visitor(r *http.Request) (string, bool) {
-	name, ok := r.Context().Value(visitorKey{}).(string)
-	return name, ok
-}
-
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	switch {
-	case !g.isAddressed(r):
-		notice(w, http.StatusMisdirectedRequest, "This server does not have that name", "Start fanonce console with --host NAME to give it one.")
+	case !isAddressed(r):
+		show(w, http.StatusMisdirectedRequest, pageData{
+			Head: "This server does not have that name",
+			Text: "Open it as localhost, or by the address that it listens on. A proxy in front of it must send Host: localhost.",
+		})
 	case r.URL.Path == loginPath:
 		g.login(w, r)
 	case r.URL.Path == logoutPath:
 		g.logout(w, r)
+	case !g.isAdmitted(r):
+		refuse(w)
 	default:
-		user, ok := g.identify(r)
-		if !ok {
-			g.refuse(w)
-			return
-		}
 		for name := range w.Header() {
 			w.Header().Del(name) // the console has its own
 		}
-		g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, user)))
+		g.next.ServeHTTP(w, r)
 	}
 }
 
@@ -95,15 +80,12 @@ func harden(h http.Header) {
 // isAddressed reports whether the request names this server. A page of another site can make its own name lead to
 // 127.0.0.1 (DNS rebinding): the browser then takes this server for that site, but still sends the other name. A browser
 // cannot be made to send an address that a name leads to, so the address of the connection is always right.
-func (g *gate) isAddressed(r *http.Request) bool {
+func isAddressed(r *http.Request) bool {
 	host := strings.ToLower(r.Host)
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if slices.Contains(g.names, host) {
-		return true
-	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok {
 		return false
@@ -115,52 +97,135 @@ func (g *gate) isAddressed(r *http.Request) bool {
 	return ip != nil && ip.Equal(local.IP)
 }
 
-// identify returns who sends the request.
-func (g *gate) identify(r *http.Request) (string, bool) {
-	if g.trust != "" {
-		names := r.Header.Values(g.trust)
-		// A second value may be the client's own, which the proxy has let pass.
-		if len(names) != 1 || !isActor(names[0]) {
-			return "", false
-		}
-		return names[0], true
-	}
+// isAdmitted reports whether the request has the cookie of a session.
+func (g *gate) isAdmitted(r *http.Request) bool {
 	cookie, err := r.Cookie(g.cookie)
 	if err != nil {
-		return "", false
+		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	// A map's look-up takes a time that depends on the text. Such times do not help to guess 32 random bytes.
-	s, ok := g.sessions[cookie.Value]
-	if !ok || !g.now().Before(s.until) {
-		return "", false
-	}
-	return s.user, true
+	end, ok := g.sessions[cookie.Value]
+	return ok && g.now().Before(end)
 }
 
 // admit makes a session and gives the browser its cookie.
-func (g *gate) admit(w http.ResponseWriter, user string) {
+func (g *gate) admit(w http.ResponseWriter) {
 	id, now := newSecret(), g.now()
 	g.mu.Lock()
 	if len(g.sessions) >= mostSession {
 		g.dropOldest()
 	}
-	g.sessions[id] = session{user, now.Add(sessionFor)}
+	g.sessions[id] = now.Add(sessionFor)
 	g.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{
-		Name: g.cookie, Value: id, Path: "/", MaxAge: int(sessionFor / time.Second),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: g.secure,
-	})
+	http.SetCookie(w, g.newCookie(id, int(sessionFor/time.Second)))
+}
+
+// newCookie returns the cookie of a session. It cannot be Secure, because only http leads to this server.
+func (g *gate) newCookie(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{ //nolint:gosec // see above
+		Name: g.cookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
 }
 
 // dropOldest ends the session that was to end first.
 func (g *gate) dropOldest() {
 	oldest := ""
-	for id, s := range g.sessions {
-		if oldest == "" || s.until.Before(g.sessions[oldest].until) {
+	for id, end := range g.sessions {
+		if oldest == "" || end.Before(g.sessions[oldest]) {
 			oldest = id
 		}
 	}
 	delete(g.sessions, oldest)
+}
+
+var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{{- if .Go}}
+<meta http-equiv="refresh" content="0; url=/">
+{{- end}}
+<title>fanonce console</title>
+<main>
+<h1>{{.Head}}</h1>
+<p>{{.Text}}</p>
+{{- if .Go}}
+<p><a href="/">Go on to the console</a></p>
+<form method="post" action="/logout"><button>Sign out</button></form>
+{{- end}}
+</main>
+</html>
+`))
+
+type pageData struct {
+	Head, Text string
+	Go         bool // the page leads to the console
+}
+
+func show(w http.ResponseWriter, status int, data pageData) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = pageTemplate.Execute(w, data) // a browser that is gone asks again
+}
+
+// refuse answers a request of a stranger.
+func refuse(w http.ResponseWriter) {
+	show(w, http.StatusUnauthorized, pageData{
+		Head: "You are not signed in", Text: "Open the address that fanonce console has printed last. Each such address works once.",
+	})
+}
+
+// login lets in who has the token. It answers with a page instead of a redirect: a browser that came from another site
+// would not send a new cookie of SameSite=Strict along with a redirect.
+func (g *gate) login(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || !g.takeToken(r.URL.Query().Get("token")) {
+		refuse(w)
+		return
+	}
+	g.admit(w)
+	show(w, http.StatusOK, pageData{Head: "Signed in", Text: "You are " + g.actor + ".", Go: true})
+}
+
+// logout ends the session. A form of another site cannot: its request brings no cookie.
+func (g *gate) logout(w http.ResponseWriter, r *http.Request) {
+	cookie, err := r.Cookie(g.cookie)
+	if r.Method != http.MethodPost || err != nil {
+		refuse(w)
+		return
+	}
+	g.mu.Lock()
+	delete(g.sessions, cookie.Value)
+	g.mu.Unlock()
+	http.SetCookie(w, g.newCookie("", -1))
+	show(w, http.StatusOK, pageData{Head: "Signed out", Text: "This browser is out."})
+}
+
+// takeToken uses the token up. The next one goes to the terminal.
+func (g *gate) takeToken(token string) bool {
+	g.mu.Lock()
+	ok := isSame(token, g.token)
+	if ok {
+		g.token = newSecret()
+	}
+	next := g.token
+	g.mu.Unlock()
+	if ok {
+		g.renewed(next)
+	}
+	return ok
+}
+
+// isSame compares in a time that depends neither on the texts nor on their lengths.
+func isSame(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// isActor reports whether the audit log can have the name.
+func isActor(name string) bool {
+	return strings.TrimSpace(name) != "" && len(name) <= store.MaxActorBytes && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, unicode.IsControl)
 }

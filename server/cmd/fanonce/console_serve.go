@@ -28,46 +28,29 @@ type site struct {
 }
 
 // newSite listens. Then the port is known, and no other process has it.
-func (a *app) newSite(ctx context.Context, f *consoleFlags, g *gate) (*site, error) {
+func (a *app) newSite(ctx context.Context, address string, g *gate) (*site, error) {
 	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", f.listen)
+	listener, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port) //nolint:errcheck // a TCP listener has such an address
 	// Browsers send a cookie to all ports of a host.
 	g.cookie = "fanonce_console_" + port
-	host, _, _ := net.SplitHostPort(f.listen)
-	if len(f.hosts) > 0 {
-		host = f.hosts[0]
-	} else if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
+	host, _, _ := net.SplitHostPort(address)
 	s := &site{gate: g, listener: listener, base: "http://" + net.JoinHostPort(host, port)}
-	if g.secure {
-		s.base = "https://" + net.JoinHostPort(host, port)
-	}
 	logger := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.server = &http.Server{
 		Handler: http.NewCrossOriginProtection().Handler(g), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: a.timeout + answerBeyond, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
-		// Errors of the network and of TLS are a stranger's, not news: only panics are worth a line.
+		// Errors of the network are no news: only panics are worth a line.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }
 
-// isLocal reports whether only this machine reaches the site.
-func (s *site) isLocal() bool {
-	at, ok := s.listener.Addr().(*net.TCPAddr)
-	return ok && at.IP.IsLoopback()
-}
-
 // entrance is where a person begins.
 func (s *site) entrance() string {
-	if s.gate.trust != "" || s.gate.password != nil {
-		return s.base + "/"
-	}
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	return s.tokenURL(s.gate.token)
@@ -78,15 +61,9 @@ func (s *site) tokenURL(token string) string {
 }
 
 // serve answers requests until ctx ends. It then lets the running ones end.
-func (s *site) serve(ctx context.Context, f *consoleFlags) error {
+func (s *site) serve(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() {
-		if f.certificate != "" {
-			failed <- s.server.ServeTLS(s.listener, f.certificate, f.key)
-			return
-		}
-		failed <- s.server.Serve(s.listener)
-	}()
+	go func() { failed <- s.server.Serve(s.listener) }()
 	select {
 	case err := <-failed:
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -14,6 +15,43 @@ import (
 	"github.com/fanonce/fanonce/server/console"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
+
+// A source is one database that the console shows.
+type source struct{ name, url string }
+
+// sources returns the databases of --store, or the one of --database.
+func (a *app) sources(stores []string) ([]source, error) {
+	if len(stores) == 0 {
+		cfg, err := a.poolConfig("")
+		if err != nil {
+			return nil, err
+		}
+		return []source{{cfg.ConnConfig.Database, ""}}, nil
+	}
+	if a.database != "" {
+		return nil, errors.New("--database or --store, not both")
+	}
+	var out []source
+	for _, text := range stores {
+		name, url, ok := strings.Cut(text, "=")
+		if !ok || name == "" || url == "" || printable(name) != name || len(name) > 80 {
+			// The text can hold a password.
+			return nil, errors.New("--store is not NAME=postgres://…, nor NAME=env:VARIABLE")
+		}
+		for _, other := range out {
+			if other.name == name {
+				return nil, fmt.Errorf("--store %s is there twice", name)
+			}
+		}
+		if variable, ok := strings.CutPrefix(url, "env:"); ok {
+			if url, _ = a.environ(variable); url == "" {
+				return nil, fmt.Errorf("--store %s: the variable %s is empty", name, printable(variable))
+			}
+		}
+		out = append(out, source{name, url})
+	}
+	return out, nil
+}
 
 // A showing is what a console shows, and what it must close.
 type showing struct {
