@@ -118,10 +118,10 @@ func AddUndo[In, Out, Ack any](
 	in contract.Undo[In, Out], options ...CallOption,
 ) *Future[Ack] {
 	f = f.made()
-	undo, cancels, err := undoing(f.context(), f.client, undo, forward)
+	undo, cancels, err := undoing(f.ctx, f.client, undo, forward)
 	if err != nil {
 		b := newBranch(f, branchName(undo.Service(), undo.Name(), undo.Discriminators()))
-		b.invalid = f.client.refuse(f.context(), retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
+		b.invalid = f.client.refuse(f.ctx, retry.Task{Service: undo.Service(), Operation: undo.Name()}, err)
 		return futureOf[Ack](b)
 	}
 	return Add(f, undo, in, append([]CallOption{cancels}, options...)...)

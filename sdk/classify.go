@@ -35,8 +35,8 @@ func (f *Fanout) Results() map[string]Result {
 	results := make(map[string]Result, len(f.branches))
 	for name, b := range f.names {
 		select {
-		case <-b.attempt.done:
-			results[name] = b.attempt.result
+		case <-b.done:
+			results[name] = b.result
 		default:
 		}
 	}

@@ -24,9 +24,7 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 // A delivery is one run of a call, from when its family knows of it until close.
 type delivery struct {
 	child   child
-	branch  *branch // nil: none
 	call    *retry.Call
-	first   time.Time     // since when the callee may remember the call
 	outcome retry.Outcome // Unknown while it runs
 }
 
@@ -35,22 +33,20 @@ type delivery struct {
 func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err error) {
 	resumed := call.Resumed
 	call.Resumed = false // a refusal is said of this run alone
-	b := branchFrom(ctx)
-	if err := b.own(call.Key); err != nil {
+	if err := branchFrom(ctx).own(call.Key); err != nil {
 		return d, err
 	}
 	now := o.service.now()
 	before := o.child.begin(now)
-	d = delivery{child: o.child, branch: b, call: call, first: o.firstSent(b, before, now), outcome: retry.NotSent}
+	d = delivery{child: o.child, call: call, outcome: retry.NotSent}
 	defer func() {
 		if d.outcome == retry.NotSent { // refused, or HeaderFunc panicked
 			d.close()
 		}
 	}()
 	if !safe(call.Method) { // else there is nothing that an earlier one can have done
-		_, effected := b.earlier(call.Key)
-		resumed = resumed || before.effects() || effected
-		if err := o.withinRetention(call, now, d.first); err != nil {
+		resumed = resumed || before.effects()
+		if err := o.withinRetention(call, now, o.firstSent(before, now)); err != nil {
 			return d, err
 		}
 	}
@@ -63,8 +59,11 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 
 // ended notes how the run ended.
 func (d *delivery) ended(err error) {
-	d.outcome = outcomeOfCall(err)
-	d.branch.note(d.call.Key, d.first, err)
+	if err == nil {
+		d.outcome = retry.Completed
+		return
+	}
+	d.outcome, _ = outcomeOf(err)
 }
 
 // close takes the run out of its family, which keeps its outcome.
@@ -72,13 +71,10 @@ func (d *delivery) close() { d.child.end(d.outcome, d.call.Resumed) }
 
 // firstSent returns since when the callee may remember the call: from when the first was
 // sent that may have had an effect, as whoever knows the most says.
-func (o *outgoing) firstSent(b *branch, before history, now time.Time) time.Time {
+func (o *outgoing) firstSent(before history, now time.Time) time.Time {
 	first := now
 	if before.effects() {
 		first = before.first
-	}
-	if at, ok := b.earlier(o.call.Key); ok && at.Before(first) {
-		first = at
 	}
 	if at := o.call.FirstSent; !at.IsZero() && at.Before(first) && !o.firstRun {
 		first = at
@@ -97,14 +93,6 @@ func safe(method string) bool {
 
 func task(call *retry.Call) retry.Task {
 	return retry.Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed}
-}
-
-func outcomeOfCall(err error) retry.Outcome {
-	if err == nil {
-		return retry.Completed
-	}
-	outcome, _ := outcomeOf(err)
-	return outcome
 }
 
 // withinRetention lets no attempt begin when the callee may have forgotten the first one.

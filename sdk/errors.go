@@ -42,7 +42,7 @@ var (
 	ErrPlan = errors.New("sdk: fan-out refused")
 	// ErrWaited: the fan-out was given a branch after [Fanout.Wait].
 	ErrWaited = errors.New("sdk: fan-out already waited for")
-	// ErrCycle: a branch waits for itself, through others or directly, or for its fan-out.
+	// ErrCycle: a branch waits for itself, through others or directly.
 	ErrCycle = errors.New("sdk: branches wait for each other")
 	// ErrDependency: a branch that this one needs failed; a [DependencyError].
 	ErrDependency = errors.New("sdk: dependency failed")

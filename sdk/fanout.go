@@ -23,25 +23,23 @@ import (
 //
 // Wait says what became of each. To resume, run the same code again under the same parent
 // key, in this process or another. Every call has the same key, and the callees replay the
-// answers of finished calls. [Fanout.Resume] does so for the branches that can still
-// change, and keeps the results of the others.
+// answers of finished calls. [Resumable] reports whether that can help.
 //
 // A Fanout is safe for concurrent use.
 type Fanout struct {
 	client *Client
 	limit  int
+	ctx    context.Context // of the branches
 
 	mu       sync.Mutex
-	ctx      context.Context // of the attempts that run, or of the next
-	err      error           // what is wrong with the fan-out itself
+	err      error // what is wrong with the fan-out itself
 	branches []*branch
 	names    map[string]*branch
 	owners   map[childkey.Key]*branch
 	given    bool // something was given to it, be it an empty list
 	waited   bool
 
-	resuming sync.Mutex // held by Resume: one at a time
-	slots    chan struct{}
+	slots chan struct{}
 }
 
 // A FanoutOption changes one fan-out.
@@ -87,7 +85,7 @@ func newFanout(ctx context.Context) *Fanout {
 // made returns f. For a Fanout that [Client.Fanout] did not make, it returns another one,
 // which refuses every branch.
 func (f *Fanout) made() *Fanout {
-	if f != nil && f.names != nil { // not ctx, which Resume may be changing
+	if f != nil && f.names != nil {
 		return f
 	}
 	f = newFanout(context.Background())
@@ -102,7 +100,7 @@ func (f *Fanout) made() *Fanout {
 func Add[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options ...CallOption) *Future[Out] {
 	f = f.made()
 	b := newBranch(f, branchName(op.Service(), op.Name(), op.Discriminators()))
-	out, err := composeOp(f.context(), f.client, op, in, options)
+	out, err := composeOp(f.ctx, f.client, op, in, options)
 	if err != nil {
 		b.invalid = err
 		return futureOf[Out](b)
@@ -126,8 +124,8 @@ func Add[In, Out any](f *Fanout, op contract.Operation[In, Out], in In, options 
 // A branch whose fn returns an error is Unknown by default. It is NotSent or Rejected on
 // two conditions: each part of the error says so, and no call that fn made with its ctx may
 // have taken effect. fn can state an Outcome by a [retry.Error] without Attempts. A plain
-// error does not state one. fn runs again after a restart and in [Fanout.Resume], so its
-// other work must be repeatable.
+// error does not state one. fn runs again after a restart, so its other work
+// must be repeatable.
 func AddFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out, error)) *Future[Out] {
 	b := newBranch(f.made(), name)
 	if fn != nil {
@@ -167,56 +165,39 @@ func futureOf[Out any](b *branch) *Future[Out] {
 	return &Future[Out]{branch: b}
 }
 
-func (f *Fanout) context() context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ctx
-}
-
 // Wait starts the branches and blocks until every one of them has ended. It
 // returns nil if all succeeded, else a [*FanoutError] that names each with its
 // outcome. A fan-out that was given nothing gets [ErrNoCalls]; an [AddEach] over
 // no items counts as something.
 //
-// Wait may be called again, and by several goroutines; it gives the same
-// answer until [Fanout.Resume]. A branch that is given to the fan-out after Wait was
-// called is not run, and its Future has [ErrWaited].
+// Wait may be called again, and by several goroutines; it gives the same answer. A branch
+// that is given to the fan-out after Wait was called is not run, and its Future has
+// [ErrWaited].
 //
-// In a function of one of its own branches, Wait returns [ErrCycle] at once. A goroutine
-// that such a function starts and waits for must not call it.
+// A function of one of the fan-out's own branches must not call Wait: it would wait for its
+// own end. It calls [Future.Get] for the branches that it needs.
 func (f *Fanout) Wait() error {
 	f = f.made()
-	if err := f.waitsForItself(context.Background()); err != nil {
-		return err
-	}
-	return f.wait()
-}
-
-func (f *Fanout) wait() error {
 	f.mu.Lock()
 	f.waited = true
 	f.mu.Unlock()
 	f.Start()
 
 	f.mu.Lock()
-	attempts := make([]*attempt, len(f.branches))
-	for i, b := range f.branches {
-		attempts[i] = b.attempt
-	}
-	given, err := f.given, f.err
+	branches, given, err := slices.Clone(f.branches), f.given, f.err
 	f.mu.Unlock()
 
-	results := make([]Result, len(attempts))
+	results := make([]Result, len(branches))
 	failed := false
-	for i, r := range attempts {
-		<-r.done
-		results[i] = r.result
-		failed = failed || r.result.Err != nil
+	for i, b := range branches {
+		<-b.done
+		results[i] = b.result
+		failed = failed || b.result.Err != nil
 	}
 	switch {
 	case failed:
 		return &FanoutError{Results: results}
-	case len(attempts) > 0:
+	case len(branches) > 0:
 		return nil
 	case err != nil:
 		return refuse("", "", childkey.Key{}, err)
@@ -224,44 +205,6 @@ func (f *Fanout) wait() error {
 		return refuse("", "", childkey.Key{}, ErrNoCalls)
 	}
 	return nil
-}
-
-// Resume waits as [Fanout.Wait] does and then runs those branches again whose error
-// is [Resumable], with the same keys and inputs, in ctx; the others keep their
-// results. It returns what Wait returns from then on. Futures show the new
-// results. ctx must carry the fan-out's parent key: what it carries beside that,
-// a new deadline above all, is for the new run.
-//
-// A branch that was Unknown stays so until the callee proves otherwise. To
-// resume in another process, build the fan-out again by the same code. In a branch of its
-// own Resume returns [ErrCycle], as Wait does.
-func (f *Fanout) Resume(ctx context.Context) error {
-	f = f.made()
-	if err := f.waitsForItself(ctx); err != nil {
-		return err
-	}
-	f.resuming.Lock()
-	defer f.resuming.Unlock()
-	if err := f.wait(); err == nil || !Resumable(err) {
-		return err
-	}
-	f.mu.Lock()
-	want, _ := childkey.FromContext(f.ctx)
-	if got, _ := childkey.FromContext(ctx); got != want {
-		f.mu.Unlock()
-		return &retry.Error{
-			Outcome: retry.Unknown, Evidence: "not resumed",
-			Err: fmt.Errorf("%w: Resume needs the fan-out's own parent key", ErrNoParent),
-		}
-	}
-	f.ctx = ctx
-	for _, b := range f.branches {
-		if Resumable(b.attempt.result.Err) {
-			b.attempt = newAttempt(b)
-		}
-	}
-	f.mu.Unlock()
-	return f.wait()
 }
 
 // A Future is the result of a branch of a fan-out, once there is one. It is
@@ -298,54 +241,49 @@ func (p *Future[Out]) Get(ctx context.Context) (Out, error) {
 }
 
 func (b *branch) await(ctx context.Context) (any, error) {
-	f := b.fan
-	f.Start()
-	f.mu.Lock()
-	r := b.attempt
-	f.mu.Unlock()
-	waiter := attemptFrom(ctx, f)
-	if err := r.wait(ctx, waiter); err != nil {
+	b.fan.Start()
+	waiter := branchOf(ctx, b.fan)
+	if err := b.wait(ctx, waiter); err != nil {
 		return nil, err
 	}
 	switch {
-	case r.result.Err == nil:
-		return r.result.Value, nil
+	case b.result.Err == nil:
+		return b.result.Value, nil
 	case waiter == nil:
-		return nil, r.result.Err
+		return nil, b.result.Err
 	default:
-		return nil, waiter.branch.refusal(
-			&DependencyError{Branch: waiter.branch.name, Dependency: b.name, Err: r.result.Err})
+		return nil, waiter.refusal(&DependencyError{Branch: waiter.name, Dependency: b.name, Err: b.result.Err})
 	}
 }
 
-// wait blocks until a is done. waiter is the attempt that waits, nil for one
-// outside of the fan-out.
-func (a *attempt) wait(ctx context.Context, waiter *attempt) error {
+// wait blocks until b is done. waiter is the branch that waits, nil for a caller outside of
+// the fan-out.
+func (b *branch) wait(ctx context.Context, waiter *branch) error {
 	select {
-	case <-a.done:
+	case <-b.done:
 		return nil
 	default:
 	}
 	if waiter != nil {
-		back, err := waiter.lend(a.branch)
+		back, err := waiter.lend(b)
 		if err != nil {
-			return waiter.branch.refusal(err)
+			return waiter.refusal(err)
 		}
 		defer back()
 	}
 	select {
-	case <-a.done:
+	case <-b.done:
 		return nil
 	case <-ctx.Done():
 	}
 	select {
-	case <-a.done: // both happened: a result is worth more
+	case <-b.done: // both happened: a result is worth more
 		return nil
 	default:
 	}
-	err := fmt.Errorf("sdk: waiting for %s: %w", a.branch.name, context.Cause(ctx))
+	err := fmt.Errorf("sdk: waiting for %s: %w", b.name, context.Cause(ctx))
 	if waiter != nil {
-		return waiter.branch.refusal(err)
+		return waiter.refusal(err)
 	}
-	return &retry.Error{Outcome: retry.Unknown, Evidence: "the branch is still going", Operation: a.branch.name, Err: err}
+	return &retry.Error{Outcome: retry.Unknown, Evidence: "the branch is still going", Operation: b.name, Err: err}
 }

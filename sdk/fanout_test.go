@@ -125,7 +125,6 @@ func TestFanout_refusesTheWholePlanBeforeAnythingIsSent(t *testing.T) {
 			err := f.Wait()
 			require.ErrorIs(t, err, tt.want)
 			require.False(t, sdk.Resumable(err))
-			require.Equal(t, err, f.Resume(parent(t, "p")), "resuming does not help")
 			var all *sdk.FanoutError
 			require.ErrorAs(t, err, &all)
 			for _, r := range all.Results {
@@ -150,7 +149,6 @@ func TestFanout_withoutBranches(t *testing.T) {
 	f := c.Fanout(parent(t, "p"))
 	require.Empty(t, sdk.AddEach(f, pay, []int(nil), strconv.Itoa, func(int) amount { return amount{} }))
 	require.NoError(t, f.Wait(), "an empty list is nothing to do, and no mistake")
-	require.NoError(t, f.Resume(parent(t, "p")))
 }
 
 func TestFanout_goAfterWait(t *testing.T) {
@@ -634,43 +632,13 @@ func TestBranchNames_areUnique(t *testing.T) {
 	require.True(t, seen["payment.charge[a,b]"])
 }
 
-// A branch that waits for its own fan-out, or resumes it, is told so at once. Another one
-// may wait for it, and so may a fan-out inside.
-func TestFanout_branchThatWaitsForItsFanout(t *testing.T) { // not parallel: counts goroutines
-	noLeaks(t)
-	d := sdktest.New(t, answering(hold{"h"}))
-	c := newClient(t, d)
-	for name, wait := range map[string]func(ctx context.Context, f *sdk.Fanout) error{
-		"Wait":   func(_ context.Context, f *sdk.Fanout) error { return f.Wait() },
-		"Resume": func(ctx context.Context, f *sdk.Fanout) error { return f.Resume(ctx) },
-		"Resume, in another ctx": func(_ context.Context, f *sdk.Fanout) error {
-			return f.Resume(parent(t, "p"))
-		},
-		"Resume, in a goroutine": func(ctx context.Context, f *sdk.Fanout) error {
-			failed := make(chan error)
-			go func() { failed <- f.Resume(ctx) }()
-			return <-failed
-		},
-		"in a branch of a fan-out inside": func(ctx context.Context, f *sdk.Fanout) error {
-			inner := c.Fanout(ctx)
-			sdk.AddFunc(inner, "inner", func(context.Context) (int, error) { return 0, f.Wait() })
-			return inner.Wait()
-		},
-	} {
-		f := c.Fanout(parent(t, "p"))
-		held := sdk.Add(f, reserve, lines{})
-		sdk.AddFunc(f, "waits", func(ctx context.Context) (int, error) { return 0, wait(ctx, f) })
-		err := f.Wait()
-		require.ErrorIs(t, err, sdk.ErrCycle, name)
-		require.ErrorIs(t, f.Results()["waits"].Err, retry.ErrNotSent, name)
-		require.False(t, sdk.Resumable(err), name)
-		_, err = held.Get(t.Context())
-		require.NoError(t, err, name)
-		require.ErrorIs(t, f.Resume(parent(t, "p")), sdk.ErrCycle, name)
-	}
-	outer := c.Fanout(parent(t, "p"))
+// A branch may wait for a fan-out of its own.
+func TestFanout_insideABranch(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, sdktest.New(t, answering(charge{"c"})))
+	outer := c.Fanout(parent(t, "p"), sdk.MaxParallel(1))
 	sdk.AddFunc(outer, "waits for another", func(ctx context.Context) (int, error) {
-		inner := c.Fanout(ctx)
+		inner := c.Fanout(ctx, sdk.MaxParallel(1))
 		sdk.Add(inner, pay, amount{1})
 		return 0, inner.Wait()
 	})

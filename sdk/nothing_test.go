@@ -77,7 +77,7 @@ func TestFanout_none(t *testing.T) {
 		_, each := sdk.AddEach(f, pay, []string{"a"}, one, in)[0].Get(ctx)
 		_, undo := sdk.AddUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
 		for way, err := range map[string]error{
-			"Add": call, "AddFunc": fn, "AddEach": each, "AddUndo": undo, "Wait": f.Wait(), "Resume": f.Resume(ctx),
+			"Add": call, "AddFunc": fn, "AddEach": each, "AddUndo": undo, "Wait": f.Wait(),
 		} {
 			require.ErrorIs(t, err, retry.ErrNotSent, "%s %s", name, way)
 			require.False(t, sdk.Resumable(err), "%s %s: %v", name, way, err)

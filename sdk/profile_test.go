@@ -192,19 +192,23 @@ func TestProfile_retention(t *testing.T) {
 			require.NoError(t, err)
 		})
 	})
-	t.Run("a fan-out resumed too late", func(t *testing.T) {
+	t.Run("a fan-out that runs again too late", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			wired := &recorder{say: func(int) *http.Response { return status(http.StatusInternalServerError, nil) }}
 			ctx := parent(t, "p")
-			f := client(t, wired).Fanout(ctx)
-			sdk.Add(f, empty, amount{1})
-			require.ErrorIs(t, f.Wait(), retry.ErrUnknown)
+			c := client(t, wired)
+			run := func() error {
+				f := c.Fanout(ctx)
+				sdk.Add(f, empty, amount{1})
+				return f.Wait()
+			}
+			require.ErrorIs(t, run(), retry.ErrUnknown)
 			time.Sleep(4 * time.Hour)
-			require.True(t, sdk.Resumable(f.Resume(ctx)))
+			require.True(t, sdk.Resumable(run()))
 			sent := wired.sent
 			time.Sleep(2 * time.Hour) // six since the first send, two since the last
-			err := f.Resume(ctx)
+			err := run()
 			require.ErrorIs(t, err, retry.ErrKeyExpired)
 			require.ErrorIs(t, err, retry.ErrUnknown)
 			require.Equal(t, sent, wired.sent)
@@ -342,8 +346,8 @@ func TestCall_besideItself(t *testing.T) {
 	})
 }
 
-// A branch that is resumed knows of a call of its tuple that was made beside it.
-func TestResume_knowsOfPlainCalls(t *testing.T) {
+// A fan-out that runs again knows of a call of its branch's tuple that was made beside it.
+func TestFanout_knowsOfPlainCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		say := http.StatusUnauthorized
@@ -351,13 +355,16 @@ func TestResume_knowsOfPlainCalls(t *testing.T) {
 		c, err := sdk.New(sdk.Config{Retry: retry.Config{Transport: wired}, Services: map[string]sdk.Service{"payment": {URL: "http://payment"}}})
 		require.NoError(t, err)
 		ctx, op := parent(t, "p"), contract.Post[amount, struct{}]("payment", "o", "/o")
-		f := c.Fanout(ctx)
-		sdk.Add(f, op, amount{1})
-		require.ErrorIs(t, f.Wait(), retry.ErrRejected)
+		run := func() error {
+			f := c.Fanout(ctx)
+			sdk.Add(f, op, amount{1})
+			return f.Wait()
+		}
+		require.ErrorIs(t, run(), retry.ErrRejected)
 		say = http.StatusInternalServerError
 		require.ErrorIs(t, second(sdk.Call(ctx, c, op, amount{1})), retry.ErrUnknown)
 		say = http.StatusUnauthorized
-		require.ErrorIs(t, f.Resume(ctx), retry.ErrUnknown)
+		require.ErrorIs(t, run(), retry.ErrUnknown)
 	})
 }
 

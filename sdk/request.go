@@ -36,8 +36,7 @@ type Request struct {
 	// it without times, random values and unsorted maps.
 	Body []byte
 	// Stream is a body that is too long for memory, such as an upload. Nil means Body.
-	// [NewMultipart] makes one of several parts. It cannot carry the key
-	// (retry.Profile.BodyField).
+	// It cannot carry the key (retry.Profile.BodyField).
 	Stream *retry.Stream
 	// ContentType describes the body; "" means application/json.
 	ContentType string

@@ -1,9 +1,6 @@
 package sdk_test
 
 import (
-	"context"
-	"errors"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,24 +67,4 @@ func TestAddUndo(t *testing.T) {
 		}, r.Header.Get(wire.HeaderCancels))
 	}
 	require.Len(t, d.Effects(), 2)
-}
-
-// Under -race: Resume gives the fan-out another ctx.
-func TestAddUndo_besideResume(t *testing.T) {
-	t.Parallel()
-	c, ctx := offline(t), parent(t, "p")
-	for range 20 {
-		f := c.Fanout(ctx)
-		sdk.AddFunc(f, "b", func(context.Context) (int, error) { return 0, errors.New("no") })
-		require.Error(t, f.Wait())
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = f.Resume(ctx) })
-		wg.Go(func() {
-			_, err := sdk.AddUndo(f, release, reserve, contract.Undo[lines, hold]{}).Get(ctx)
-			if !errors.Is(err, sdk.ErrWaited) {
-				t.Errorf("error = %v, want ErrWaited", err)
-			}
-		})
-		wg.Wait()
-	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/fanonce/fanonce/sdk/sdktest"
 )
 
-// Every answer of one call is lost, so that nobody knows whether it took
-// effect. Resume asks again, under the same key, and leaves the other one alone.
-func ExampleFanout_Resume() {
+// Every answer of one call is lost, so that nobody knows whether it took effect. The same code
+// is run again with the same keys. Here that happens in the same process, but any other would
+// do. The callee of the finished call replays its answer.
+func ExampleResumable_again() {
 	d := services()
 	defer d.Close()
 	client, err := newExampleClient(d.URL())
@@ -23,25 +24,27 @@ func ExampleFanout_Resume() {
 	lost := sdktest.DropResponse()
 	d.Script("/charges", lost, lost, lost, lost) // as many as the client makes attempts
 
+	place := func(ctx context.Context) error {
+		fan := client.Fanout(ctx)
+		sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
+		sdk.Add(fan, Charge, Payment{Cents: 1999})
+		err := fan.Wait()
+		for _, name := range []string{"inventory.reserve", "payment.charge"} {
+			fmt.Println(name, fan.Results()[name].Outcome)
+		}
+		return err
+	}
 	ctx := orderContext()
-	fan := client.Fanout(ctx)
-	sdk.Add(fan, Reserve, Lines{SKUs: []string{"lamp"}})
-	sdk.Add(fan, Charge, Payment{Cents: 1999})
-	err = fan.Wait()
-	for _, name := range []string{"inventory.reserve", "payment.charge"} {
-		fmt.Println(name, fan.Results()[name].Outcome)
+	for sdk.Resumable(place(ctx)) {
 	}
-	if sdk.Resumable(err) { // or run all of this again, in this process or another
-		err = fan.Resume(ctx)
-	}
-	fmt.Println("resumed:", err)
 	for _, n := range d.Effects() {
 		fmt.Println("effects:", n)
 	}
 	// Output:
 	// inventory.reserve Completed
 	// payment.charge Unknown
-	// resumed: <nil>
+	// inventory.reserve Completed
+	// payment.charge Completed
 	// effects: 1
 	// effects: 1
 }
