@@ -52,17 +52,6 @@ func (b *Builder[In, Out]) MaxParallel(n int) {
 	b.draft.Plan.MaxParallel = n
 }
 
-// CheckpointEdges makes the journal keep only three moments of a saga that goes well: its
-// beginning, the beginning of its pivot, and its end. These are three commits however many
-// steps there are, and two without a pivot. Whatever does not go well is kept as ever.
-//
-// After a crash every step is sent again, and its callee replays the answer. So every step
-// must have a callee that remembers. The step declares that by [StepRef.Retention]. For the
-// function of a [StepFunc] the declaration means two things. The function passes its key on to
-// such a callee. And its output follows from its input and the callee's answer alone: the
-// steps behind it may have been sent with that output before.
-func (b *Builder[In, Out]) CheckpointEdges() { b.draft.Plan.Edges = true }
-
 // Return makes v the saga's result. A saga without it returns the zero Out,
 // which only a struct{} may be.
 func Return[In, Out any](b *Builder[In, Out], v Value[Out]) {

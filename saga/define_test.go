@@ -178,26 +178,6 @@ func TestDefine_refuses(t *testing.T) {
 		{"a retention that is shorter than a retriable step's time", func(b *saga.Builder[order, nothing]) {
 			step(b, "a.a").Retriable().Retention(time.Hour)
 		}, saga.ErrRetention, "can be sent for 24h0m0s"},
-		{"edges without a retention", func(b *saga.Builder[order, nothing]) {
-			b.CheckpointEdges()
-			saga.Step(b, reserve, b.Input()).ReadOnly()
-		}, saga.ErrRetention, "step inventory.reserve: CheckpointEdges needs"},
-		{"edges with a function that declares nothing", func(b *saga.Builder[order, nothing]) {
-			b.CheckpointEdges()
-			step(b, "a.a").Retention(48 * time.Hour)
-			step(b, "b.b").Retriable()
-		}, saga.ErrRetention, "step b.b: CheckpointEdges needs a declared Retention of at least 24h18m31s"},
-		{"edges with a retention that is shorter than the saga", func(b *saga.Builder[order, nothing]) {
-			b.CheckpointEdges()
-			b.Timeout(time.Hour)
-			step(b, "a.a").Retention(24 * time.Hour)
-		}, saga.ErrRetention, "can be sent for 25h0m0s"},
-		{"edges with a retention that is shorter than all steps in turn", func(b *saga.Builder[order, nothing]) {
-			b.CheckpointEdges()
-			b.UndoBudget(time.Hour)
-			a := step(b, "a.a").UndoFunc("a.undo", undo).Timeout(time.Hour).Retention(4 * time.Hour)
-			step(b, "b.b").After(a).Timeout(2 * time.Hour).Retention(3 * time.Hour)
-		}, saga.ErrRetention, "step b.b: its callee remembers keys for 3h0m0s, but they can be sent for 4h0m0s"},
 		{"negative attempts", func(b *saga.Builder[order, nothing]) { step(b, "a.a").Retry(saga.RetryPolicy{Attempts: -1}) }, saga.ErrPlan, "step a.a: Retry.Attempts: -1 is negative"},
 		{"a negative backoff", func(b *saga.Builder[order, nothing]) {
 			step(b, "a.a").Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: -1}})

@@ -283,36 +283,3 @@ func TestRetryPolicy_retriable(t *testing.T) {
 		})
 	}
 }
-
-// Behind a step that nobody knows of, another one may have begun that needs its output. The
-// first is then asked for longer than its attempts: else neither could be undone.
-func TestRetryPolicy_isExceededForTheStepsBehind(t *testing.T) {
-	t.Parallel()
-	const keep = 100 * time.Hour
-	d := saga.MustDefine("edged", 1, func(b *saga.Builder[order, nothing]) {
-		b.CheckpointEdges()
-		b.UndoBudget(undoBudget)
-		few := saga.RetryPolicy{Attempts: 2}
-		held := saga.Step(b, reserve, b.Input()).Undo(release).Retention(keep).Retry(few)
-		paid := saga.Step(b, pay, saga.Map2(b.Input(), held.Output(), func(o order, _ hold) order { return o })).Undo(refund).Retention(keep).Retry(few)
-		step(b, "z.do").UndoFunc("z.undo", undo).Retention(keep).After(paid)
-	})
-	inBubble(t, func(s *stage) {
-		s.services.Script("payment.charge", sagatest.Slow(time.Minute))
-		j, cut := severable(s.journal)
-		_, err := d.Start(s.Context(), s.openOn(j, d), key(s.T, "k"), basket)
-		require.NoError(s, err)
-		time.Sleep(time.Second)
-		cut.Store(true)
-		outage := make([]sagatest.Fault, 100)
-		for i := range outage {
-			outage[i] = sagatest.Unavailable()
-		}
-		s.services.Script("inventory.reserve", outage...)
-		_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
-		require.ErrorIs(s, err, saga.ErrCompensated)
-		s.wantEffects("inventory.reserve", 1, 1)
-		s.wantEffects("payment.charge", 1, 1)
-		require.Greater(s, len(s.events.triesOf("inventory.reserve", false)), 5)
-	})
-}

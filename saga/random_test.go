@@ -146,9 +146,6 @@ func (f *forest) mark(ref *saga.StepRef[int, nothing], i int) *saga.StepRef[int,
 func (f *forest) define() *saga.Definition[int, nothing] {
 	return saga.MustDefine("forest", 1, func(b *saga.Builder[int, nothing]) {
 		b.MaxParallel(1 + f.random.IntN(4))
-		if f.random.IntN(2) == 0 {
-			b.CheckpointEdges()
-		}
 		refs := make([]saga.AnyStep, len(f.steps))
 		for i, s := range f.steps {
 			ref := f.step(b, i)

@@ -262,9 +262,8 @@ func (s *StepRef[In, Out]) Timeout(d time.Duration) *StepRef[In, Out] {
 // Retention declares how long the callee remembers a key. [Define] and [Open] refuse a
 // step that can be tried for longer, by its Timeout or its [RetryPolicy], or whose undo
 // can. A call whose outcome is unknown is not sent again when it is that old: then the
-// saga is stuck. The default is that the callee judges by itself, as those do that this
-// library guards. [Builder.CheckpointEdges] needs it of every step, for as long as the
-// whole saga can take, and says what it means of a function's.
+// saga is stuck. The default is that the callee judges by itself, as those do that this library
+// guards.
 func (s *StepRef[In, Out]) Retention(d time.Duration) *StepRef[In, Out] {
 	s.draft.Duration("step "+s.step.Name+": Retention", d)
 	s.step.Retention = d

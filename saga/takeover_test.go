@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
@@ -291,28 +290,23 @@ func TestStart_failed(t *testing.T) {
 	})
 }
 
-// N steps one after the other cost N + 1 writes; edges cost two.
+// N steps one after the other cost N + 1 writes.
 func TestWrites(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		edges bool
-		want  int
-	}{{false, 3}, {true, 2}} {
-		inBubble(t, func(s *stage) {
-			d := line(tt.edges)
-			j := tap(s.journal)
-			e := s.openOn(j, d)
-			_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
-			require.NoError(s, err)
-			require.Equal(s, 1, j.count("Start"))
-			require.Equal(s, tt.want, j.count("Append"))
-			require.Zero(s, j.count("Read"))
-		})
-	}
+	inBubble(t, func(s *stage) {
+		d := line()
+		j := tap(s.journal)
+		e := s.openOn(j, d)
+		_, err := d.Run(s.Context(), e, key(s.T, "k"), basket)
+		require.NoError(s, err)
+		require.Equal(s, 1, j.count("Start"))
+		require.Equal(s, 3, j.count("Append"))
+		require.Zero(s, j.count("Read"))
+	})
 }
 
 // line is three steps one after the other.
-func line(edges bool) *saga.Definition[order, nothing] {
+func line() *saga.Definition[order, nothing] {
 	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
 		keep := 2 * saga.DefaultUndoBudget
 		held := saga.Step(b, reserve, b.Input()).Undo(release).Retention(keep)
@@ -320,107 +314,7 @@ func line(edges bool) *saga.Definition[order, nothing] {
 		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), func(h hold, c charge) booking {
 			return booking{h.ID, c.ID}
 		})).Retention(keep)
-		if edges {
-			b.CheckpointEdges()
-		}
 	})
-}
-
-// With edges alone the journal does not have the dead owner's calls. The new owner sends every
-// call again, and callees replay.
-func TestCheckpointEdges_takeOver(t *testing.T) {
-	t.Parallel()
-	for _, rejected := range []bool{false, true} {
-		inBubble(t, func(s *stage) {
-			d := line(true)
-			if rejected {
-				s.services.Script("shipping.book", sagatest.Reject(409))
-			}
-			first := dead(s.journal, func(method string, _ int) bool { return method == "Append" })
-			e := s.openOn(first, d)
-			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
-			require.NoError(s, err)
-			_, err = d.Run(s.Context(), s.open(d), key(s.T, "k"), basket)
-			if !rejected {
-				require.NoError(s, err)
-				s.wantEffects("payment.charge", 1, 0)
-				return
-			}
-			require.ErrorIs(s, err, saga.ErrCompensated)
-			s.wantEffects("payment.charge", 1, 1)
-			s.wantEffects("inventory.reserve", 1, 1)
-		})
-	}
-}
-
-// A vendor is a callee that functions call by means of their own: it replays what it
-// answered to a key.
-type vendor struct {
-	mu      sync.Mutex
-	answers map[string]int
-	asked   map[string]int
-	undone  map[string]int // by the key of the call
-}
-
-func (v *vendor) sell(key childkey.Key) int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.asked[key.String()]++
-	if _, ok := v.answers[key.String()]; !ok {
-		v.answers[key.String()] = len(v.answers) + 1
-	}
-	return v.answers[key.String()]
-}
-
-func (v *vendor) takeBack(forward childkey.Key) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.undone[forward.String()]++
-}
-
-// Functions that pass their keys on to a callee that replays are run again by the new
-// owner, with the same keys, and come to the same.
-func TestCheckpointEdges_functions(t *testing.T) {
-	t.Parallel()
-	for _, rejected := range []bool{false, true} {
-		inBubble(t, func(s *stage) {
-			v := &vendor{answers: make(map[string]int), asked: make(map[string]int), undone: make(map[string]int)}
-			d := saga.MustDefine("vendor", 1, func(b *saga.Builder[int, int]) {
-				b.CheckpointEdges()
-				const keep = 2 * saga.DefaultUndoBudget
-				buy := func(_ context.Context, c saga.Call[int]) (int, error) { return 10*c.Input + v.sell(c.Key), nil }
-				undo := func(_ context.Context, c saga.UndoCall[int, int]) error { v.takeBack(c.Forward); return nil }
-				one := saga.StepFunc(b, "vendor.one", b.Input(), buy).Retention(keep).UndoFunc("vendor.undo-one", undo)
-				two := saga.StepFunc(b, "vendor.two", one.Output(), buy).Retention(keep).UndoFunc("vendor.undo-two", undo)
-				three := saga.StepFunc(b, "vendor.three", two.Output(), func(ctx context.Context, c saga.Call[int]) (int, error) {
-					if rejected {
-						return 0, saga.Rejected(errors.New("sold out"))
-					}
-					return buy(ctx, c)
-				}).Retention(keep).UndoFunc("vendor.undo-three", undo) // else it is the pivot, whose beginning is written
-				saga.Return(b, three.Output())
-			})
-			first := dead(s.journal, func(method string, _ int) bool { return method == "Append" })
-			_, err := d.Start(s.Context(), s.openOn(first, d), key(s.T, "k"), 0)
-			require.NoError(s, err)
-			got, err := d.Run(s.Context(), s.open(d), key(s.T, "k"), 0)
-			for key, n := range v.asked {
-				require.Equal(s, 2, n, "asked by both owners (key %s)", key)
-			}
-			if !rejected {
-				require.NoError(s, err)
-				require.Equal(s, 123, got)
-				require.Len(s, v.asked, 3)
-				require.Empty(s, v.undone)
-				return
-			}
-			require.ErrorIs(s, err, saga.ErrCompensated)
-			require.Len(s, v.asked, 2)
-			for key := range v.asked {
-				require.Equal(s, 1, v.undone[key], "undone (key %s)", key)
-			}
-		})
-	}
 }
 
 // A wait of more than a second is in the journal: a new owner neither shortens

@@ -23,12 +23,6 @@ func run[Out any](d *saga.Definition[order, Out]) func(s *stage) error {
 // An Error does not deny a call that was made, and tells which verb ends a saga that is stuck.
 func TestError_tells(t *testing.T) {
 	t.Parallel()
-	edges := saga.MustDefine("edges", 1, func(b *saga.Builder[order, nothing]) {
-		b.CheckpointEdges()
-		b.UndoBudget(undoBudget)
-		held := saga.Step(b, reserve, b.Input()).Undo(release).Retention(100 * time.Hour)
-		saga.Step(b, pay, b.Input()).Undo(refund).Retention(100 * time.Hour).After(held)
-	})
 	hurried := saga.MustDefine("hurried", 1, func(b *saga.Builder[order, nothing]) {
 		b.UndoBudget(undoBudget)
 		saga.StepFunc(b, "a.do", b.Input(), func(ctx context.Context, _ saga.Call[order]) (nothing, error) {
@@ -44,7 +38,6 @@ func TestError_tells(t *testing.T) {
 		want   []string // parts of the text
 	}{
 		{"refused", run(checkout), func(s *sagatest.Services) { s.Script("payment.charge", refused) }, []string{"compensated, payment.charge failed: Rejected"}},
-		{"refused with edges", run(edges), func(s *sagatest.Services) { s.Script("payment.charge", refused) }, nil},
 		{"out of time", run(hurried), func(*sagatest.Services) {}, []string{"a.do failed: Unknown"}},
 		{"undo refused", run(checkout), func(s *sagatest.Services) {
 			s.Script("payment.charge", refused)

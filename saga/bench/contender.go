@@ -29,15 +29,12 @@ const steps = 3
 
 var (
 	ourSteps  = contender{"saga", openSteps}
-	ourEdges  = contender{"saga, CheckpointEdges", openEdges}
-	ourCalls  = contender{"saga, CheckpointEdges, calls by sdk", openCalls}
 	dbosSteps = contender{"DBOS", openDBOSSteps}
-	dbosEdges = contender{"DBOS, a workflow without steps", openDBOSEdges}
 	workflows = contender{"go-workflows", openWorkflows}
 )
 
 // contenders are in the order of the report.
-var contenders = []contender{ourSteps, ourEdges, ourCalls, dbosSteps, dbosEdges, workflows}
+var contenders = []contender{ourSteps, dbosSteps, workflows}
 
 // start opens the contender on a database of its own.
 func (c contender) start(ctx context.Context, on *cluster) (*entrant, error) {

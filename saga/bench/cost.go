@@ -14,24 +14,15 @@ func costConditions(e effort) string {
 		" %d sagas, divided by their number, and their range. What an engine does on the side is in the round that it falls into.", e.costRounds, e.costRuns)
 }
 
-// Goals of one saga of three steps.
-var (
-	stepsGoals = costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(4), wal: benchkit.AtMost(1536)}
-	edgesGoals = costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(2), wal: benchkit.AtMost(1536)}
-)
-
 // costGoals are nil for others.
 type costGoals struct{ statements, transactions, wal *goal }
 
+// goalsOf returns the goals of one saga of three steps.
 func goalsOf(c contender) costGoals {
-	switch c.name {
-	case ourSteps.name:
-		return stepsGoals
-	case ourEdges.name, ourCalls.name:
-		return edgesGoals
-	default:
+	if c.name != ourSteps.name {
 		return costGoals{}
 	}
+	return costGoals{statements: benchkit.AtMost(5), transactions: benchkit.AtMost(4), wal: benchkit.AtMost(1536)}
 }
 
 func measureCosts(ctx context.Context, c *cluster, e effort) ([]figure, error) {

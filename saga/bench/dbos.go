@@ -7,10 +7,6 @@ import (
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
-
-	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/childkey/contract"
-	"github.com/fanonce/fanonce/sdk"
 )
 
 // dbosEngine is DBOS with one workflow.
@@ -34,32 +30,6 @@ func dbosStepsWorkflow(ctx dbos.Context, n int) (int, error) {
 		n = out
 	}
 	return n, nil
-}
-
-// openDBOSEdges has a workflow whose calls are not steps: as with
-// CheckpointEdges, all are made again after a crash, under the same keys.
-func openDBOSEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
-	client, err := stubClient()
-	if err != nil {
-		return nil, err
-	}
-	return openDBOS(ctx, config, func(ctx dbos.Context, n int) (int, error) {
-		id, err := dbos.GetWorkflowID(ctx)
-		if err != nil {
-			return 0, err
-		}
-		key, err := childkey.Parse(id)
-		if err != nil {
-			return 0, err
-		}
-		keyed := childkey.NewContext(ctx, key)
-		for _, op := range [steps]contract.Operation[int, int]{first, second, third} {
-			if n, err = sdk.Call(keyed, client, op, n); err != nil {
-				return 0, err
-			}
-		}
-		return n, nil
-	})
 }
 
 func openDBOS(ctx context.Context, config *pgxpool.Config, workflow dbos.Workflow[int, int]) (engine, error) {

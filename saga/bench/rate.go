@@ -20,7 +20,6 @@ func rateConditions(e effort) string {
 // rateGoals are of the rate by DBOS', by contender and number of callers.
 var rateGoals = map[string]map[int]*goal{
 	ourSteps.name: {1: benchkit.AtLeast(2), 32: benchkit.AtLeast(4)},
-	ourEdges.name: {1: benchkit.AtLeast(4), 32: benchkit.AtLeast(8)},
 }
 
 // A lap is how one contender did in one round.

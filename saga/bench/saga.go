@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool" //nolint:depguard // a program that measures, and nobody's caller
 
@@ -19,19 +18,6 @@ var stepsSaga = saga.MustDefine("steps", 1, func(b *saga.Builder[int, int]) {
 	third := saga.StepFunc(b, "callee.third", second.Output(), runStep)
 	saga.Return(b, third.Output())
 })
-
-// edgesSaga has the same steps, but its functions declare that a callee replays. Its last step
-// has an undo too: else it is the pivot, which costs another commit.
-var edgesSaga = saga.MustDefine("edges", 1, func(b *saga.Builder[int, int]) {
-	b.CheckpointEdges()
-	first := saga.StepFunc(b, "callee.first", b.Input(), runStep).Retention(remembered).UndoFunc("callee.undo-first", undoStep)
-	second := saga.StepFunc(b, "callee.second", first.Output(), runStep).Retention(remembered).UndoFunc("callee.undo-second", undoStep)
-	third := saga.StepFunc(b, "callee.third", second.Output(), runStep).Retention(remembered).UndoFunc("callee.undo-third", undoStep)
-	saga.Return(b, third.Output())
-})
-
-// remembered is longer than a saga can take, with its undo budget.
-const remembered = 48 * time.Hour
 
 func runStep(_ context.Context, call saga.Call[int]) (int, error) { return increment(call.Input), nil }
 
@@ -50,23 +36,15 @@ func openSteps(ctx context.Context, config *pgxpool.Config) (engine, error) {
 	return openSagas(ctx, config, stepsSaga)
 }
 
-func openEdges(ctx context.Context, config *pgxpool.Config) (engine, error) {
-	return openSagas(ctx, config, edgesSaga)
-}
-
 func openSagas(ctx context.Context, config *pgxpool.Config, definition *saga.Definition[int, int]) (engine, error) {
 	if err := migrate(ctx, config); err != nil {
-		return nil, err
-	}
-	client, err := stubClient()
-	if err != nil {
 		return nil, err
 	}
 	journal, err := pgjournal.Open(ctx, config, pgjournal.Config{})
 	if err != nil {
 		return nil, err
 	}
-	e, err := saga.Open(ctx, journal, saga.Config{Client: client, Definitions: []saga.AnyDefinition{definition}})
+	e, err := saga.Open(ctx, journal, saga.Config{Definitions: []saga.AnyDefinition{definition}})
 	if err != nil {
 		journal.Close()
 		return nil, err

@@ -38,7 +38,6 @@ func TestBudget(t *testing.T) {
 	}{
 		{trip, 5, 4, 1550},
 		{idle, 5, 4, 1450},
-		{brisk, 3, 2, 1180},
 	} {
 		t.Run(tt.definition.Name(), func(t *testing.T) {
 			t.Parallel()

@@ -54,13 +54,7 @@ func steps(b *saga.Builder[journey, ticket]) []*saga.StepRef[journey, ticket] {
 }
 
 var (
-	trip  = saga.MustDefine("trip", 1, func(b *saga.Builder[journey, ticket]) { steps(b) })
-	brisk = saga.MustDefine("brisk", 1, func(b *saga.Builder[journey, ticket]) {
-		for _, s := range steps(b) {
-			s.Retention(72 * time.Hour)
-		}
-		b.CheckpointEdges()
-	})
+	trip = saga.MustDefine("trip", 1, func(b *saga.Builder[journey, ticket]) { steps(b) })
 	idle = saga.MustDefine("idle", 1, func(b *saga.Builder[journey, ticket]) {
 		none := func(context.Context, saga.Call[ticket]) (ticket, error) { return ticket{}, nil }
 		first := saga.StepFunc(b, "a.a", saga.Map(b.Input(), func(j journey) ticket { return ticket{j.Trip} }), none).ReadOnly()
@@ -219,7 +213,7 @@ func engineOn(tb testing.TB, j journal.Journal, c *callees) *saga.Engine {
 
 func engineWith(tb testing.TB, j journal.Journal, c *callees, cfg saga.Config) *saga.Engine {
 	tb.Helper()
-	cfg.Client, cfg.Definitions = client(tb, c.url, nil), []saga.AnyDefinition{trip, brisk, idle}
+	cfg.Client, cfg.Definitions = client(tb, c.url, nil), []saga.AnyDefinition{trip, idle}
 	e, err := saga.Open(tb.Context(), j, cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { closeEngine(tb, e) })

@@ -119,7 +119,6 @@ type explorer struct {
 	id         journal.ID // of the one saga of each scenario
 	steps      []saga.StepInfo
 	undoBudget time.Duration
-	edges      bool // only the beginning and the end of the saga are in the journal
 	// build returns the definition of a process, and the function that runs it.
 	build    func(client *sdk.Client) (saga.AnyDefinition, runFunc)
 	services []string // that functions call; nil: functions call none
@@ -144,7 +143,6 @@ type explorer struct {
 func newExplorer[In, Out any](d *saga.Definition[In, Out], in In, options []Option) *explorer {
 	x := &explorer{
 		id: journal.IDOf("", d.Name(), exploreKey), steps: d.Steps(), undoBudget: d.UndoBudget(), answers: make(map[string]string),
-		edges: slices.Contains(d.Plan().Lines, "checkpoint edges"),
 		build: func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, in) },
 	}
 	for _, s := range x.steps {

@@ -317,19 +317,16 @@ var plantedDefects = []planted{
 // acrossDefects are mistakes about the order of undos.
 var acrossDefects = []planted{
 	{"undoes a step beside one that ran after it, since the step between them has no undo", "shipping.book is refused", func(x *explorer) {
-		d := across(false, false)
+		d := across(false)
 		x.build = func(*sdk.Client) (saga.AnyDefinition, runFunc) { return d, runOf(d, order{"a-1"}) }
 	}},
 }
 
 // across is a saga of two steps with a step without an undo between them. If whole is false, the
 // middle step does not wait for the first one.
-func across(whole, edges bool) *saga.Definition[order, nothing] {
+func across(whole bool) *saga.Definition[order, nothing] {
 	return saga.MustDefine("across", 1, func(b *saga.Builder[order, nothing]) {
 		const keep = 2 * saga.DefaultUndoBudget
-		if edges {
-			b.CheckpointEdges()
-		}
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
 		look := saga.StepFunc(b, "local.look", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) { return nothing{}, nil }).
 			ReadOnly().Retention(keep)
@@ -416,13 +413,13 @@ func TestExplore_catchesDefects(t *testing.T) {
 	}
 	for _, d := range acrossDefects {
 		t.Run(d.name, func(t *testing.T) {
-			catch(t, d, func() *explorer { return newExplorer(across(true, false), order{"a-1"}, nil) })
+			catch(t, d, func() *explorer { return newExplorer(across(true), order{"a-1"}, nil) })
 		})
 	}
 	for mark, defects := range markDefects {
 		for _, d := range defects {
 			t.Run(d.name, func(t *testing.T) {
-				catch(t, d, func() *explorer { return newExplorer(marked(mark, false), order{"a-1"}, nil) })
+				catch(t, d, func() *explorer { return newExplorer(marked(mark), order{"a-1"}, nil) })
 			})
 		}
 	}

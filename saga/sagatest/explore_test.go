@@ -2,7 +2,6 @@ package sagatest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -45,15 +44,12 @@ var checkout = saga.MustDefine("checkout", 1, func(b *saga.Builder[order, made])
 })
 
 // line has three steps in sequence that can all be undone.
-func line(edges bool) *saga.Definition[order, nothing] {
+func line() *saga.Definition[order, nothing] {
 	return saga.MustDefine("line", 1, func(b *saga.Builder[order, nothing]) {
 		const keep = 2 * saga.DefaultUndoBudget
 		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
 		paid := saga.Step(b, charge, saga.Map2(b.Input(), held.Output(), func(o order, _ made) order { return o })).Undo(refund).Retention(keep)
 		saga.Step(b, book, saga.Map2(held.Output(), paid.Output(), both)).Undo(unbook).Retention(keep)
-		if edges {
-			b.CheckpointEdges()
-		}
 	})
 }
 
@@ -103,24 +99,19 @@ func TestExplore(t *testing.T) {
 
 func TestExplore_line(t *testing.T) {
 	t.Parallel()
-	Explore(t, line(false), order{"a-1"}, sampled)
+	Explore(t, line(), order{"a-1"}, sampled)
 }
 
 // Undos keep their order across a step without an undo.
 func TestExplore_across(t *testing.T) {
 	t.Parallel()
-	for _, edges := range []bool{false, true} {
-		Explore(t, across(true, edges), order{"a-1"}, sampled)
-	}
+	Explore(t, across(true), order{"a-1"}, sampled)
 }
 
 // marked is a saga with a step of that mark before its pivot.
-func marked(mark string, edges bool) *saga.Definition[order, nothing] {
+func marked(mark string) *saga.Definition[order, nothing] {
 	const keep = 4 * saga.DefaultUndoBudget
 	return saga.MustDefine(mark, 1, func(b *saga.Builder[order, nothing]) {
-		if edges {
-			b.CheckpointEdges()
-		}
 		var first *saga.StepRef[order, made]
 		switch mark {
 		case "read-only":
@@ -141,30 +132,11 @@ func marked(mark string, edges bool) *saga.Definition[order, nothing] {
 func TestExplore_marks(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"read-only", "irreversible", "retriable"} {
-		for _, edges := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, edges %v", mark, edges), func(t *testing.T) {
-				t.Parallel()
-				Explore(t, marked(mark, edges), order{"a-1"}, sampled)
-			})
-		}
+		t.Run(mark, func(t *testing.T) {
+			t.Parallel()
+			Explore(t, marked(mark), order{"a-1"}, sampled)
+		})
 	}
-}
-
-// A saga with a pivot and steps after it. The journal has only the edges of the saga.
-func TestExplore_checkpointEdgesWithAPivot(t *testing.T) {
-	t.Parallel()
-	Explore(t, saga.MustDefine("edged", 1, func(b *saga.Builder[order, nothing]) {
-		const keep = 2 * saga.DefaultUndoBudget
-		b.CheckpointEdges()
-		held := saga.Step(b, reserve, b.Input()).Undo(unhold).Retention(keep)
-		sent := saga.Step(b, book, saga.Map2(held.Output(), held.Output(), both)).Pivot().Retention(keep)
-		saga.Step(b, notify, sent.Output()).Retriable().Retention(keep)
-	}), order{"a-1"}, sampled)
-}
-
-func TestExplore_checkpointEdges(t *testing.T) {
-	t.Parallel()
-	Explore(t, line(true), order{"a-1"}, sampled)
 }
 
 // One step takes longer than its timeout, and one step is a function.

@@ -22,7 +22,6 @@ type monitor struct {
 	id       journal.ID    // of the saga
 	unseen   time.Duration // time after the failure; then a step of unknown outcome may be undone
 	steps    []saga.StepInfo
-	edges    bool // only the beginning and the end of the saga are in the journal
 
 	mu         sync.Mutex
 	called     map[string]bool // steps
@@ -143,7 +142,7 @@ func (m *monitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	r, err := m.Read(req.Context(), m.id)
 	undo := req.Header.Get(wire.HeaderCancels) != ""
-	if !info.Undo && !undo && r.Status == journal.Compensating && !m.edges && !known(r, info.Step) {
+	if !info.Undo && !undo && r.Status == journal.Compensating && !known(r, info.Step) {
 		m.violation("%s begins, and the saga goes back", info.Step)
 	}
 	switch {

@@ -51,13 +51,13 @@ func (m *monitor) cancelled(r journal.Record) {
 }
 
 // begins notes a step that begins after its saga was cancelled. Past the pivot the saga goes on,
-// if the pivot was running. A heir is an owner in another process than the saga had: it has to
-// find out about each step that may have begun. With CheckpointEdges that is any step.
-func (m *monitor) begins(step string, heir bool) {
+// if the pivot was running. The next owner resumes the steps that may have begun: it has to find
+// out about them.
+func (m *monitor) begins(step string, resumed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.called[step] = true
-	if m.begun != nil && !m.edges && !m.begun[step] && !m.pastPivot(step) && !(heir && m.reachable(step)) {
+	if m.begun != nil && !m.begun[step] && !m.pastPivot(step) && !(resumed && m.reachable(step)) {
 		m.violation("%s begins, and Cancel had returned", step)
 	}
 }

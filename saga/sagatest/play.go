@@ -31,16 +31,16 @@ func (x *explorer) inBubble(ctx context.Context, s scenario) outcome {
 		j = x.breakJournal(j)
 	}
 	watch := &monitor{
-		Journal: j, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps, edges: x.edges,
+		Journal: j, network: services, services: services, id: x.id, unseen: x.undoBudget / 4, steps: x.steps,
 		called: make(map[string]bool), leases: make(map[journal.EngineID]time.Time),
 	}
 
 	end := make(chan struct{})
-	first, err := x.process(ctx, watch, end, false)
+	first, err := x.process(ctx, watch, end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
-	second, err := x.process(ctx, watch, end, true)
+	second, err := x.process(ctx, watch, end)
 	if err != nil {
 		return outcome{violations: []string{err.Error()}}
 	}
@@ -104,9 +104,9 @@ type living struct {
 	run    runFunc
 }
 
-func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}, heir bool) (*living, error) {
+func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struct{}) (*living, error) {
 	p := &process{Journal: watch, network: watch, end: end, dead: make(chan struct{})}
-	p.begins = func(step string) { watch.begins(step, heir) }
+	p.begins = watch.begins
 	if x.breakNetwork != nil {
 		p.network = x.breakNetwork(watch)
 	}

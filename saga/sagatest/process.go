@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanonce/fanonce/childkey/wire"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 )
@@ -20,8 +21,10 @@ var errKilled = errors.New("sagatest: the process was killed")
 type process struct {
 	journal.Journal
 	network roundTripper
-	begins  func(step string) // hears of each call before the point where it can be disturbed
-	end     <-chan struct{}   // the scenario is over
+	// begins hears of each call before the point where it can be disturbed. resumed says that its
+	// owner took the saga over.
+	begins func(step string, resumed bool)
+	end    <-chan struct{} // the scenario is over
 
 	disturb disturbance // at that point; none: never
 	point   int
@@ -137,7 +140,8 @@ func (p *process) List(ctx context.Context, req journal.ListRequest) ([]journal.
 // RoundTrip passes a call on.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	if info, ok := saga.FromContext(req.Context()); ok && !info.Undo {
-		p.begins(info.Step)
+		inbound, _ := wire.FromContext(req.Context())
+		p.begins(info.Step, inbound.Rerun)
 	}
 	if err := p.at(); err != nil {
 		return nil, err

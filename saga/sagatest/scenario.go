@@ -13,43 +13,42 @@ type trouble struct {
 	name   string
 	faults []Fault
 	// sticks: the saga may get stuck if this happens to the pivot, to a step after it, or to an
-	// undo. breaks: a callee that answers so does not replay. A saga with edges alone relies on
-	// replay.
-	sticks, breaks bool
+	// undo.
+	sticks bool
 }
 
 func repeat(n int, f Fault) []Fault { return slices.Repeat([]Fault{f}, n) }
 
 // troubles are what can happen to the call of a step.
 var troubles = []trouble{
-	{"is refused", []Fault{Reject(http.StatusConflict)}, true, false},
-	{"is refused late", []Fault{Delay(5*time.Second, Reject(http.StatusConflict))}, true, false},
-	{"loses its request", []Fault{LoseRequest()}, false, false},
-	{"loses its answer", []Fault{LoseAnswer()}, false, false},
-	{"loses its answer often", repeat(6, LoseAnswer()), false, false},
-	{"finds no connection", repeat(6, NotSent()), false, false},
-	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
-	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false, false},
-	{"finds its answer gone", []Fault{LoseAnswer(), Always(Gone())}, true, true},
-	{"is forgotten after it ran", []Fault{Always(Forget(true))}, true, false},
-	{"is forgotten before it ran", []Fault{Always(Forget(false))}, true, false},
-	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
+	{"is refused", []Fault{Reject(http.StatusConflict)}, true},
+	{"is refused late", []Fault{Delay(5*time.Second, Reject(http.StatusConflict))}, true},
+	{"loses its request", []Fault{LoseRequest()}, false},
+	{"loses its answer", []Fault{LoseAnswer()}, false},
+	{"loses its answer often", repeat(6, LoseAnswer()), false},
+	{"finds no connection", repeat(6, NotSent()), false},
+	{"finds the service down for a while", repeat(10, Unavailable()), false},
+	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false},
+	{"finds its answer gone", []Fault{LoseAnswer(), Always(Gone())}, true},
+	{"is forgotten after it ran", []Fault{Always(Forget(true))}, true},
+	{"is forgotten before it ran", []Fault{Always(Forget(false))}, true},
+	{"takes long", []Fault{Slow(3 * time.Second)}, false},
 }
 
 // before are the troubles of a step that matter if another step fails.
 var before = []trouble{troubles[3], troubles[4], troubles[6], troubles[8], troubles[11]}
 
 // lasting is the only trouble that outlasts the attempts of a step that can fail.
-var lasting = trouble{"finds the service down for long", repeat(150, Unavailable()), false, false}
+var lasting = trouble{"finds the service down for long", repeat(150, Unavailable()), false}
 
 // undoTroubles are what can happen to an undo.
 var undoTroubles = []trouble{
-	{"loses its request", []Fault{LoseRequest()}, false, false},
-	{"loses its answer", []Fault{LoseAnswer()}, false, false},
-	{"finds the service down for a while", repeat(10, Unavailable()), false, false},
-	{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
-	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false, false},
-	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true, false},
+	{"loses its request", []Fault{LoseRequest()}, false},
+	{"loses its answer", []Fault{LoseAnswer()}, false},
+	{"finds the service down for a while", repeat(10, Unavailable()), false},
+	{"takes long", []Fault{Slow(3 * time.Second)}, false},
+	{"is turned away by a gateway after it ran", []Fault{LoseAnswer(), Gateway(http.StatusUnauthorized), Gateway(http.StatusForbidden)}, false},
+	{"is refused", []Fault{Reject(http.StatusUnprocessableEntity)}, true},
 }
 
 // scenarios returns all scenarios that are played.
@@ -63,7 +62,7 @@ func (x *explorer) scenarios() []scenario {
 		}
 		for _, t := range troubles {
 			sticks := t.sticks && s.Undo == "" && !s.ReadOnly && !s.Irreversible
-			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks || t.breaks && x.edges})
+			add(scenario{name: s.Name + " " + t.name, faults: map[string][]Fault{s.Name: t.faults}, mayStick: sticks})
 		}
 		if s.Retriable {
 			add(scenario{name: s.Name + " " + lasting.name, faults: map[string][]Fault{s.Name: lasting.faults}, completes: true})
@@ -76,7 +75,7 @@ func (x *explorer) scenarios() []scenario {
 		for _, t := range before {
 			add(scenario{
 				name:   s.Name + " " + t.name + ", and " + failing.Name + " is refused",
-				faults: map[string][]Fault{s.Name: t.faults, failing.Name: refusal}, mayStick: t.breaks && x.edges,
+				faults: map[string][]Fault{s.Name: t.faults, failing.Name: refusal},
 			})
 		}
 		for _, t := range undoTroubles {
@@ -95,12 +94,12 @@ func (x *explorer) scenarios() []scenario {
 // functionTroubles are what can happen to the calls of a function, by the order of the
 // deliveries.
 var functionTroubles = []trouble{
-	{"has its first call refused", []Fault{Reject(http.StatusConflict)}, false, false},
-	{"has its second call refused", []Fault{{}, Reject(http.StatusConflict)}, false, false},
-	{"loses the answer of its first call", []Fault{LoseAnswer()}, false, false},
-	{"loses the answer of its second call", []Fault{{}, LoseAnswer()}, false, false},
-	{"finds no connection for its second call", append([]Fault{{}}, repeat(6, NotSent())...), false, false},
-	{"loses its first answer often, and its last call is refused", append(repeat(6, LoseAnswer()), Fault{}, Reject(http.StatusConflict)), false, false},
+	{"has its first call refused", []Fault{Reject(http.StatusConflict)}, false},
+	{"has its second call refused", []Fault{{}, Reject(http.StatusConflict)}, false},
+	{"loses the answer of its first call", []Fault{LoseAnswer()}, false},
+	{"loses the answer of its second call", []Fault{{}, LoseAnswer()}, false},
+	{"finds no connection for its second call", append([]Fault{{}}, repeat(6, NotSent())...), false},
+	{"loses its first answer often, and its last call is refused", append(repeat(6, LoseAnswer()), Fault{}, Reject(http.StatusConflict)), false},
 }
 
 // ofFunction returns the scenarios of a step whose function makes calls.
@@ -125,8 +124,8 @@ func (x *explorer) besides() []scenario {
 				continue
 			}
 			for _, late := range []trouble{
-				{"takes long", []Fault{Slow(3 * time.Second)}, false, false},
-				{"loses its answer late", []Fault{Delay(3*time.Second, LoseAnswer())}, false, false},
+				{"takes long", []Fault{Slow(3 * time.Second)}, false},
+				{"loses its answer late", []Fault{Delay(3*time.Second, LoseAnswer())}, false},
 			} {
 				all = append(all, scenario{
 					name:   s.Name + " " + late.name + ", and " + other.Name + " is refused beside it",

@@ -258,13 +258,10 @@ func (d *execution) firstSent(t task) time.Time {
 }
 
 // tooOld reports whether the callee may have forgotten the step's key. The key was sent
-// after the steps before had ended. With CheckpointEdges the journal does not say when
-// they had.
+// after the steps before had ended.
 func (d *execution) tooOld(s *Step, first time.Time) bool {
-	if !d.plan.Edges {
-		first = d.progress.enabledAt(s, first)
-	}
-	return s.Retention > 0 && d.now().Sub(first) >= s.Retention-s.Retention/20
+	age := d.now().Sub(d.progress.enabledAt(s, first))
+	return s.Retention > 0 && age >= s.Retention-s.Retention/20
 }
 
 func tooOldError(s *Step) error {

@@ -86,60 +86,23 @@ func product(n int, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// need returns for how long the callee of the step must remember a key: while the call
-// and its undo can be sent. With CheckpointEdges calls are sent again that have completed,
-// for as long as the saga can take.
-func (p *Plan) need(s *Step, backoff retry.Backoff) time.Duration {
-	if p.Edges {
-		forward := p.Timeout
-		if forward == 0 {
-			forward = p.longestChain(backoff)
-		}
-		return min(forward+p.UndoBudget, MaxDuration)
-	}
-	need := p.longest(s, backoff)
+// keyAge returns how old the key of the step's call can be when it is sent the last time, by the
+// call or by its undo.
+func (p *Plan) keyAge(s *Step, backoff retry.Backoff) time.Duration {
+	age := p.longest(s, backoff)
 	if s.Undo != nil {
-		need += p.UndoBudget
+		age += p.UndoBudget
 	}
-	return min(need, MaxDuration)
-}
-
-// longestChain returns how long the steps that can fail may take, one after the other.
-func (p *Plan) longestChain(backoff retry.Backoff) time.Duration {
-	ends := make([]time.Duration, len(p.Steps)) // by step
-	var end func(i int) time.Duration
-	end = func(i int) time.Duration {
-		if ends[i] > 0 {
-			return ends[i]
-		}
-		ends[i] = 1 // for steps that wait for each other, which is another problem
-		var begin time.Duration
-		for _, b := range p.Steps[i].Before {
-			begin = max(begin, end(b))
-		}
-		ends[i] = min(begin+p.longest(p.Steps[i], backoff), MaxDuration)
-		return ends[i]
-	}
-	var longest time.Duration
-	for i, s := range p.Steps {
-		if s.canFail() {
-			longest = max(longest, end(i))
-		}
-	}
-	return longest
+	return min(age, MaxDuration)
 }
 
 // RetentionProblems returns what is wrong with the declared retentions, if the engine's
 // backoff is that one.
 func (p *Plan) RetentionProblems(backoff retry.Backoff) (problems []error) {
 	for _, s := range p.Steps {
-		switch need := p.need(s, backoff); {
-		case p.Edges && s.Retention == 0:
-			problems = append(problems, fmt.Errorf("%w: step %s: CheckpointEdges needs a declared Retention of at least %v",
-				ErrRetention, s.Name, need))
-		case s.Retention > 0 && s.Retention < need:
+		if age := p.keyAge(s, backoff); s.Retention > 0 && s.Retention < age {
 			problems = append(problems, fmt.Errorf("%w: step %s: its callee remembers keys for %v, but they can be sent for %v",
-				ErrRetention, s.Name, s.Retention, need))
+				ErrRetention, s.Name, s.Retention, age))
 		}
 	}
 	return problems

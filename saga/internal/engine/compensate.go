@@ -24,7 +24,7 @@ func (g *progress) standing(s *Step, now time.Time) standing {
 	switch {
 	case f.running || u.running:
 		return busy
-	case f.harmless(), !f.known && !f.maybe, s.leavesNothing() && (f.final || !g.holdsUp(s)):
+	case f.harmless(), !f.known && !f.maybe, s.leavesNothing():
 		return cleared
 	case u.completed():
 		return cleared
@@ -39,42 +39,19 @@ func (g *progress) standing(s *Step, now time.Time) standing {
 	}
 }
 
-// holdsUp reports whether the outcome of s must be found out although s leaves nothing to undo.
-// The reason is a later step in doubt: it can be sent again only after s, and may have its input
-// from s. This happens only with CheckpointEdges.
-func (g *progress) holdsUp(s *Step) bool {
-	for _, b := range s.below {
-		if l := &g.forward[b]; l.maybe && !l.final && !g.plan.Steps[b].leavesNothing() && !g.neverBegan(g.plan.Steps[b]) {
-			return true
-		}
-	}
-	return false
-}
-
 // resolveUntil is when a saga stops finding out the outcomes of its calls, and undoes them
 // without these. A call that fails each time must not keep its undo from being tried while time
 // is left. Most steps are spent before.
 func (g *progress) resolveUntil() time.Time { return g.failedAt.Add(g.plan.UndoBudget / 4) }
 
 // openStanding is the standing of a step that may have been sent. To find out its outcome the
-// step is sent again. So it needs the input that it had when it was first sent.
+// step is sent again.
 func (g *progress) openStanding(s *Step, now time.Time) standing {
-	if g.forward[s.Index].lost {
+	u := &g.undo[s.Index]
+	switch {
+	case g.forward[s.Index].lost, g.starved(s):
 		return blocked
-	}
-	if g.neverBegan(s) {
-		return cleared
-	}
-	for _, b := range s.Before {
-		switch before := &g.forward[b]; {
-		case before.final && !before.completed(), before.lost, g.starved(s):
-			return blocked
-		case !before.final:
-			return busy // its turn comes when the earlier step's outcome is known
-		}
-	}
-	switch u := &g.undo[s.Index]; {
-	case s.Undo == nil, now.Before(g.resolveUntil()) && !(g.unseen(s, now) && g.dispensable(s)):
+	case s.Undo == nil, now.Before(g.resolveUntil()) && !g.unseen(s, now):
 		return unsolved
 	case u.final || u.lost:
 		return blocked
@@ -82,34 +59,10 @@ func (g *progress) openStanding(s *Step, now time.Time) standing {
 	return undoable
 }
 
-// neverBegan reports whether no owner can have begun the step: a step before it had no effect, or
-// did not begin itself.
-func (g *progress) neverBegan(s *Step) bool {
-	for _, b := range s.Before {
-		before := &g.forward[b]
-		if before.harmless() || before.neverAnswered() || !before.final && g.neverBegan(g.plan.Steps[b]) {
-			return true
-		}
-	}
-	return false
-}
-
 // unseen reports whether a step is undone although its outcome is unknown. An owner that comes
 // after the step's Timeout tries it once: the previous owner may have had an answer.
 func (g *progress) unseen(s *Step, now time.Time) bool {
 	return g.exhausted(s) || g.expired(s, now) && g.forward[s.Index].attempted
-}
-
-// dispensable reports whether the outcome of a step can stay unknown without harm. None of the
-// later steps may have begun: their outcomes can be found out, and undone, only with the step's
-// output. They may have begun only with CheckpointEdges.
-func (g *progress) dispensable(s *Step) bool {
-	for _, b := range s.below {
-		if l := &g.forward[b]; !l.final && (l.known || l.maybe) {
-			return false
-		}
-	}
-	return true
 }
 
 // backward decides for a saga that goes back. First the saga finds out which steps had an effect.

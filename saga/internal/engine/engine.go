@@ -105,29 +105,14 @@ func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Tim
 			return old, false
 		}
 		old.evict()
-		if old.heir != nil {
-			close(old.heir)
-		}
 	}
 	d = newExecution(e, l, p, r, from, asked)
-	d.earlier = old
 	e.executions[r.ID] = d
 	if b := e.bells[r.ID]; b != nil {
 		close(b.rung)
 		delete(e.bells, r.ID)
 	}
 	return d, true
-}
-
-// heirOf returns what is closed when another execution replaces d; nil if one has already.
-func (e *Engine) heirOf(d *execution) <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.executions[d.owner.ID] != d {
-		return nil
-	}
-	d.heir = make(chan struct{})
-	return d.heir
 }
 
 // carryOn carries d in a goroutine.

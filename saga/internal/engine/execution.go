@@ -45,13 +45,9 @@ type execution struct {
 	woken   atomic.Pointer[time.Time]
 	over    chan struct{} // closed when the execution has ended, and is the engine's no more
 
-	earlier  *execution // of the saga in this process; nil: none, or of no use any more
 	evicting sync.Mutex
 	evicted  bool          // no further call may begin
 	gone     chan struct{} // closed by evict
-	// heir is closed when another execution of the saga replaces this one. It is nil as long as
-	// this one does not wait for that. The engine's mu guards the field.
-	heir chan struct{}
 
 	confirmed time.Time // when the journal was asked last that said that the saga is the owner's
 	announced bool      // see announce
@@ -114,9 +110,6 @@ func (d *execution) run() {
 		d.engine.tell(Event{Kind: EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		err = d.quarantine(journal.ReasonPanic, err)
 	}
-	if errors.Is(err, journal.ErrLeaseLost) {
-		d.linger()
-	}
 	d.err = err
 }
 
@@ -145,9 +138,6 @@ func (d *execution) execute() error {
 			return d.setAside(err)
 		}
 		d.progress, d.cause = progress, d.record.Cause
-		if err := d.inherit(); err != nil {
-			return err
-		}
 		if err := d.outlast(); err != nil {
 			return err
 		}
@@ -265,9 +255,7 @@ func (d *execution) book(e *ending) {
 	}
 	switch {
 	case l.final:
-		l.dirty = true
-		// A saga that keeps its edges only writes more once it does not go well.
-		d.must = d.must || !d.plan.Edges || g.status != journal.Running
+		l.dirty, d.must = true, true
 		wait = 0
 	case !e.task.undo && g.exhausted(e.task.step):
 		l.dirty, d.must = true, true

@@ -21,7 +21,6 @@ type Plan struct {
 	Timeout     time.Duration // 0: none
 	UndoBudget  time.Duration
 	MaxParallel int
-	Edges       bool
 
 	Record journal.PlanRecord
 	Input  Form

@@ -13,17 +13,10 @@ import (
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// edgesLine is the first line of a plan with CheckpointEdges. Under it a step that the journal does
-// not know may have run.
-const edgesLine = "checkpoint edges"
-
 // describe returns the plan's record. Timeouts and retentions are not in it: they may be tuned
 // while sagas are running. The results of functions must not change.
 func (p *Plan) describe() journal.PlanRecord {
 	r := journal.PlanRecord{Name: p.Name, Version: p.Version}
-	if p.Edges {
-		r.Lines = append(r.Lines, edgesLine)
-	}
 	for _, s := range p.Steps {
 		r.Lines = append(r.Lines, p.line(s))
 	}
@@ -98,15 +91,11 @@ func ParsePlan(r journal.PlanRecord) (*Plan, error) {
 
 func parsePlan(r journal.PlanRecord) (*Plan, error) {
 	p := &Plan{Name: r.Name, Version: r.Version, UndoBudget: DefaultUndoBudget, Timeout: DefaultUndoBudget}
-	lines := r.Lines
-	if len(lines) > 0 && lines[0] == edgesLine {
-		p.Edges, lines = true, lines[1:]
-	}
-	if n := len(lines); n == 0 || n > MaxSteps {
+	if n := len(r.Lines); n == 0 || n > MaxSteps {
 		return nil, fmt.Errorf("%d steps, 1 to %d", n, MaxSteps)
 	}
-	after := make([][]string, len(lines))
-	for i, text := range lines {
+	after := make([][]string, len(r.Lines))
+	for i, text := range r.Lines {
 		s := &Step{Index: i}
 		var err error
 		if after[i], err = (&line{text}).parse(s); err != nil {

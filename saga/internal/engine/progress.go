@@ -57,13 +57,6 @@ func (l *leg) harmless() bool {
 	return l.final && (l.outcome == retry.Rejected || l.outcome == retry.NotSent)
 }
 
-// neverAnswered reports whether the callee says that no run of the call ever had an answer. Then
-// no owner got an answer. An earlier owner's report of this does not count: that owner may have
-// got another answer since.
-func (l *leg) neverAnswered() bool {
-	return (l.final || l.attempted) && (l.entry.Code == wire.OutcomeUnknown || l.entry.Code == wire.Poisoned)
-}
-
 // load returns the progress of the saga in r. trusted says that the entries have all calls that
 // any engine sent.
 func (p *Plan) load(r journal.Record, trusted bool) (*progress, error) {
@@ -114,8 +107,10 @@ func (g *progress) renew(now time.Time) { g.deadline, g.renewed = now.Add(g.plan
 // doubt marks the calls that an earlier owner may have sent without writing them.
 func (g *progress) doubt() {
 	for i := range g.plan.Steps {
-		if f := &g.forward[i]; !f.final {
-			f.maybe = g.status == journal.Running && g.plan.Steps[i] != g.plan.pivot && g.reachable(i) || f.known
+		// An owner writes the outcome of a step before it begins the next steps, and the pivot
+		// before it begins that.
+		if f, s := &g.forward[i], g.plan.Steps[i]; !f.final {
+			f.maybe = g.status == journal.Running && s != g.plan.pivot && g.enabled(s) || f.known
 		}
 		// The failure is written before an undo is sent, with an entry for each call that may
 		// have to be undone.
@@ -124,24 +119,6 @@ func (g *progress) doubt() {
 			u.maybe = g.status == journal.Compensating && f.known && !f.harmless()
 		}
 	}
-}
-
-// reachable reports whether step i may have been begun. An owner writes the result of a step
-// before it begins the next steps. With CheckpointEdges it writes no results. The pivot has begun
-// only if the journal says so.
-func (g *progress) reachable(i int) bool {
-	for _, b := range g.plan.Steps[i].Before {
-		f := &g.forward[b]
-		switch {
-		case f.completed():
-			continue
-		case g.plan.Steps[b] == g.plan.pivot && !f.known: // its beginning is always written
-		case g.plan.Edges && !f.final && g.reachable(b):
-			continue
-		}
-		return false
-	}
-	return true
 }
 
 func later(a, b time.Time) time.Time {
