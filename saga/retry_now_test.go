@@ -15,6 +15,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/sdk"
 )
 
 // A bank is down until a test says otherwise. A call to it is retried after an hour.
@@ -71,27 +72,19 @@ func (k *bank) recall() *saga.Definition[order, nothing] {
 // hourly waits for an hour: half of a random wait.
 var hourly = saga.RetryPolicy{Backoff: retry.Backoff{Base: 2 * time.Hour, Cap: 2 * time.Hour}}
 
-// openHolding opens an engine whose lease is longer than the waits, so that it keeps them in its
-// memory.
-func (s *stage) openHolding(d saga.AnyDefinition) *saga.Engine {
-	s.Helper()
-	return s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 3 * time.Hour, Poll: time.Second})
-}
-
-// within waits for a few of the engine's polls.
+// within waits for a lease, and for what follows from the look at its end.
 func within(s *stage, what string, done func() bool) {
 	s.Helper()
-	for range 50 {
+	for end := time.Now().Add(saga.DefaultLease + 2*time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if done() {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	s.Fatalf("5 s later: not %s", what)
+	s.Fatalf("a lease later: not %s", what)
 }
 
-// A saga waits in the memory of an engine. It is tried at once, once, by that engine: nobody else
-// takes it, and a call that runs beside goes on.
+// A saga waits in the memory of an engine, since a call runs beside. It is tried within a lease,
+// once, by that engine: nobody else takes it, and the call that runs beside goes on.
 func TestRetryNow_inMemory(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{false, true} {
@@ -99,7 +92,7 @@ func TestRetryNow_inMemory(t *testing.T) {
 			k := newBank()
 			defer k.end() // also for a test that fails: the engine waits for its functions
 			d := k.transfer()
-			e := s.openHolding(d)
+			e := s.open(d)
 			var desk desk = e
 			if elsewhere {
 				desk = s.operator(s.journal)
@@ -115,7 +108,7 @@ func TestRetryNow_inMemory(t *testing.T) {
 			require.NoError(s, err)
 			require.Equal(s, said, time.Now(), "there is nobody to wait for")
 			require.Equal(s, []any{before.Fence, before.Engine, before.Revision}, []any{r.Fence, r.Engine, r.Revision}, "it keeps its owner")
-			within(s, "tried at once", func() bool { return k.tries.Load() == 2 })
+			within(s, "tried", func() bool { return k.tries.Load() == 2 })
 			time.Sleep(10 * time.Minute)
 			require.EqualValues(s, 2, k.tries.Load(), "one word is one try")
 
@@ -134,17 +127,31 @@ func TestRetryNow_inMemory(t *testing.T) {
 	}
 }
 
-// The same for an undo.
+// The same for an undo. Its function makes a call, which no entry can hold: so its owner keeps it.
 func TestRetryNow_ofAnUndo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		k := newBank()
-		d := k.recall()
-		e := s.openHolding(d)
-		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
+		client, err := s.services.Client("mail")
+		require.NoError(s, err)
+		d := saga.MustDefine("recall", 1, func(b *saga.Builder[order, nothing]) {
+			b.UndoBudget(1000 * time.Hour)
+			sent := step(b, "bank.transfer").UndoFunc("bank.recall", func(ctx context.Context, _ saga.UndoCall[order, nothing]) error {
+				if _, err := sdk.Call(ctx, client, notify, parcel{"t"}); err != nil {
+					return err
+				}
+				return k.try()
+			}).Retry(hourly)
+			saga.StepFunc(b, "shop.pack", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+				return nothing{}, saga.Rejected(errors.New("sold out"))
+			}).ReadOnly().After(sent)
+		})
+		e := s.open(d)
+		_, err = d.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
 		require.Equal(s, journal.Compensating, s.read("k").Status)
+		require.False(s, s.read("k").Engine.IsZero(), "it sleeps")
 		k.up.Store(true)
 		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
 		require.NoError(s, err)
@@ -183,9 +190,10 @@ func TestRetryNow_ownerDies(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		k := newBank()
-		d := k.recall()
+		defer k.end()
+		d := k.transfer()
 		j, cut := severable(s.journal)
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 2 * time.Hour})
+		e := s.openOn(j, d)
 		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
 		time.Sleep(time.Minute)
@@ -195,8 +203,7 @@ func TestRetryNow_ownerDies(t *testing.T) {
 		require.NoError(s, err)
 		require.NoError(s, s.journal.Leave(s.Context(), s.read("k").Engine))
 		s.open(d)
-		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
-		require.EqualValues(s, 2, k.tries.Load())
+		within(s, "tried", func() bool { return k.tries.Load() == 2 })
 	})
 }
 
@@ -205,8 +212,9 @@ func TestRetryNow_ofMany(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		k := newBank()
-		d := k.recall()
-		e := s.openHolding(d)
+		defer k.end()
+		d := k.transfer()
+		e := s.open(d)
 		const sagas = 350
 		for n := range sagas {
 			_, err := d.Start(s.Context(), e, key(s.T, fmt.Sprint("k-", n)), basket)
@@ -223,27 +231,27 @@ func TestRetryNow_ofMany(t *testing.T) {
 	})
 }
 
-// While no saga waits an engine does not ask for verbs. While one waits the log may be away.
-func TestRetryNow_theLogIsAway(t *testing.T) {
+// An engine reads a saga again only while one of its calls waits, once per lease. The journal may be
+// away meanwhile.
+func TestRetryNow_theJournalIsAway(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(s *stage) {
 		k := newBank()
-		d := k.recall()
+		defer k.end()
+		d := k.transfer()
 		j := tap(s.journal)
 		var away atomic.Bool
 		j.before = func(method string, _ int) error {
-			if method == "AuditLog" && away.Load() {
+			if method == "Read" && away.Load() {
 				return errNoNetwork
 			}
 			return nil
 		}
-		e := s.openWith(j, saga.Config{Definitions: []saga.AnyDefinition{d}, Lease: 3 * time.Hour, Poll: time.Second})
-		time.Sleep(time.Hour)
-		require.Zero(s, j.count("AuditLog"))
+		e := s.openOn(j, d)
 		_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
 		require.NoError(s, err)
-		time.Sleep(time.Minute)
-		require.Positive(s, j.count("AuditLog"))
+		time.Sleep(62 * time.Second)
+		require.Equal(s, 4, j.count("Read"), "a look per lease")
 		away.Store(true)
 		k.up.Store(true)
 		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
@@ -252,11 +260,42 @@ func TestRetryNow_theLogIsAway(t *testing.T) {
 		require.Positive(s, s.events.count(saga.EventJournalError))
 		require.EqualValues(s, 1, k.tries.Load())
 		away.Store(false)
-		within(s, "compensated", func() bool { return s.read("k").Status == journal.Compensated })
-		time.Sleep(2 * time.Second)
-		asked := j.count("AuditLog")
+		within(s, "tried", func() bool { return k.tries.Load() == 2 })
+		asked := j.count("Read")
 		time.Sleep(time.Hour)
-		require.Equal(s, asked, j.count("AuditLog"), "nothing waits any more")
+		require.Equal(s, asked, j.count("Read"), "nothing waits any more")
+	})
+}
+
+// A saga is tried within a lease also if its engine has something to write all the time.
+func TestRetryNow_besideQuickSteps(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(s *stage) {
+		k := newBank()
+		d := saga.MustDefine("busy", 1, func(b *saga.Builder[order, nothing]) {
+			b.UndoBudget(1000 * time.Hour)
+			saga.StepFunc(b, "bank.transfer", b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+				return nothing{}, k.try()
+			}).UndoFunc("bank.recall", undo).Retry(hourly)
+			var last *saga.StepRef[order, nothing]
+			for n := range 200 {
+				quick := saga.StepFunc(b, fmt.Sprint("quick.s", n), b.Input(), func(context.Context, saga.Call[order]) (nothing, error) {
+					time.Sleep(500 * time.Millisecond)
+					return nothing{}, nil
+				}).UndoFunc(fmt.Sprint("quick.u", n), undo)
+				if last != nil {
+					quick.After(last)
+				}
+				last = quick
+			}
+		})
+		_, err := d.Start(s.Context(), s.open(d), key(s.T, "k"), basket)
+		require.NoError(s, err)
+		time.Sleep(20 * time.Second)
+		_, err = s.operator(s.journal).RetryNow(s.Context(), s.id("k"), someone)
+		require.NoError(s, err)
+		within(s, "tried", func() bool { return k.tries.Load() == 2 })
+		require.Equal(s, journal.Running, s.read("k").Status)
 	})
 }
 
@@ -322,7 +361,7 @@ func TestRetryNow_asTheSagaFallsAsleep(t *testing.T) {
 			e := s.openWith(s.journal, saga.Config{Definitions: []saga.AnyDefinition{d}, Poll: 10 * time.Second})
 			_, err := d.Start(s.Context(), e, key(s.T, "k"), basket)
 			require.NoError(s, err)
-			time.Sleep(62 * time.Second) // two seconds after a look at the audit log
+			time.Sleep(62 * time.Second) // two seconds after a look at the saga
 			require.EqualValues(s, 1, k.tries.Load())
 			_, err = s.operator(blind(s.journal)).RetryNow(s.Context(), s.id("k"), someone)
 			require.NoError(s, err)

@@ -29,9 +29,10 @@ func (o *operator) Retry(ctx context.Context, id journal.ID, by journal.Audit) (
 }
 
 // RetryNow makes a saga retry its waiting calls at once. Use it when the callee is back and the
-// backoff still runs. It works wherever the saga waits. An engine with the wait in its memory,
-// in any process, notices within its [Config].Poll. A saga that sleeps in the journal is taken by
-// the next claim. The saga keeps its owner, its attempts and its times. Running calls continue.
+// backoff still runs. It takes effect within a lease, wherever the saga waits: a saga that sleeps in
+// the journal is taken by the next claim, and an engine that has the wait in its memory, in any
+// process, reads the saga once per [Config].Lease. A shorter wait in memory ends by itself. The saga
+// keeps its owner, its attempts and its times. Running calls continue.
 //
 // It is an [ErrConflict] if the saga is not running or compensating, or if no call of it waits. A
 // wait of at most a second is not in the journal, and does not count. RetryNow needs no

@@ -104,9 +104,9 @@ type Change struct {
 	Cancel   bool    // sets the record's Cancel; false leaves it
 	// Wake makes a saga that is Running or Compensating retry its waiting calls at once. Only
 	// Entries may go with it. The saga keeps its owner: Engine, Fence, Revision and all other
-	// fields stay, but a later WakeAt becomes now. The owner finds the line in the audit log. If
-	// the owner gives the saga up before that, by a [Write] with a WakeAt, the saga is due at
-	// once.
+	// fields stay, but a later WakeAt becomes now. The owner finds its waits gone when it reads
+	// the saga again. If it gives the saga up before that, by a [Write] with a WakeAt, the saga
+	// is due at once.
 	Wake bool
 	// Deadline: DeadlineAt = now + Deadline; 0 leaves it.
 	Deadline time.Duration

@@ -77,6 +77,9 @@ func TestRetryNow(t *testing.T) {
 	c := newCallees(t)
 	var up atomic.Bool
 	var tries atomic.Int32
+	packed := make(chan struct{})
+	endPack := sync.OnceFunc(func() { close(packed) })
+	t.Cleanup(endPack) // the engine waits for its functions
 	d := saga.MustDefine("transfer", 1, func(b *saga.Builder[journey, nothing]) {
 		saga.StepFunc(b, "bank.transfer", b.Input(), func(context.Context, saga.Call[journey]) (nothing, error) {
 			tries.Add(1)
@@ -85,6 +88,10 @@ func TestRetryNow(t *testing.T) {
 			}
 			return nothing{}, nil
 		}).ReadOnly().Retry(saga.RetryPolicy{Backoff: retry.Backoff{Base: 1000 * time.Hour, Cap: 1000 * time.Hour}})
+		saga.StepFunc(b, "shop.pack", b.Input(), func(context.Context, saga.Call[journey]) (nothing, error) {
+			<-packed // the saga cannot be given up meanwhile
+			return nothing{}, nil
+		}).ReadOnly().AttemptTimeout(time.Hour)
 	})
 	engine := func(lease time.Duration) *saga.Engine {
 		e, err := saga.Open(t.Context(), openOn(t, look, pgjournal.Config{}), saga.Config{
@@ -107,7 +114,7 @@ func TestRetryNow(t *testing.T) {
 	}
 	by := journal.Audit{Actor: "ann", Reason: "the bank is back"}
 
-	holding := engine(8_000 * time.Hour) // longer than the wait, which it keeps in its memory
+	holding := engine(10 * time.Second) // it keeps the wait in its memory, and looks at the saga once per lease
 	started, err := d.Start(t.Context(), holding, childkey.MustNew(), journey{Trip: "1"})
 	require.NoError(t, err)
 	before := waits(started.ID)
@@ -120,6 +127,8 @@ func TestRetryNow(t *testing.T) {
 	up.Store(true)
 	_, err = o.RetryNow(t.Context(), started.ID, by)
 	require.NoError(t, err)
+	until(t, "it is tried again", func() bool { return tries.Load() == 3 })
+	endPack()
 	require.Equal(t, journal.Completed, ended(t, j, started.ID).Status)
 	require.EqualValues(t, 3, tries.Load())
 	require.Equal(t, before.Fence, ended(t, j, started.ID).Fence, "it kept its owner")

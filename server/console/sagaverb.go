@@ -10,7 +10,7 @@ var (
 	}
 	verbRetryNow = verb{
 		Name: string(journal.VerbRetryNow), Label: "Retry now",
-		Consequence: "The waiting calls of the saga are tried at once, instead of after their backoff.",
+		Consequence: "The waiting calls of the saga are tried within a lease of its engine, instead of after their backoff.",
 	}
 	verbCancel = verb{
 		Name: string(journal.VerbCancel), Label: "Cancel", Harm: true,

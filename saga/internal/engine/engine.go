@@ -20,13 +20,12 @@ type Engine struct {
 	cfg    Config
 	hashes []journal.PlanHash // of the plans
 
-	ctx     context.Context // of the engine's own loops
-	stop    context.CancelFunc
-	poke    chan struct{} // has the claim loop look at once
-	asked   chan struct{} // has the reconcile loop look at once
-	seeks   chan struct{} // has findStarted look at once
-	backing chan struct{} // tells heed that a saga waits for a later attempt
-	wakes   wakes
+	ctx   context.Context // of the engine's own loops
+	stop  context.CancelFunc
+	poke  chan struct{} // has the claim loop look at once
+	asked chan struct{} // has the reconcile loop look at once
+	seeks chan struct{} // has findStarted look at once
+	wakes wakes
 
 	running  running       // calls
 	closing  chan struct{} // closed by Close

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanonce/fanonce/childkey"
@@ -40,9 +39,6 @@ type execution struct {
 
 	endings chan *ending  // of calls
 	alarm   *time.Timer   // of await; nil until it is needed
-	hurry   chan struct{} // has await end what it waits for; see wakeBy
-	waits   atomic.Bool   // a call waits to be tried again
-	woken   atomic.Pointer[time.Time]
 	over    chan struct{} // closed when the execution has ended, and is the engine's no more
 
 	evicting sync.Mutex
@@ -50,6 +46,7 @@ type execution struct {
 	gone     chan struct{} // closed by evict
 
 	confirmed time.Time // when the journal was asked last that said that the saga is the owner's
+	looked    time.Time // when, by the journal's clock, the record was read last; see hearVerbs
 	announced bool      // see announce
 	must      bool      // what is dirty must be written before anything else is begun
 
@@ -83,8 +80,8 @@ func newExecution(e *Engine, l *lease, p *Plan, r *journal.Record, from origin, 
 		engine: e, lease: l, plan: p, record: *r, from: from, confirmed: asked,
 		parent: parent, parentErr: err, ctx: childkey.NewContext(l.ctx, parent),
 		owner: journal.Owner{ID: r.ID, Engine: r.Engine, Fence: r.Fence},
-		seen:  time.Now(), revision: r.Revision, deadline: r.DeadlineAt,
-		hurry: make(chan struct{}, 1), endings: make(chan *ending, 2*len(p.Steps)), over: make(chan struct{}),
+		seen:  time.Now(), looked: r.Now, revision: r.Revision, deadline: r.DeadlineAt,
+		endings: make(chan *ending, 2*len(p.Steps)), over: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
 }
@@ -171,6 +168,11 @@ func (d *execution) execute() error {
 		} else if over, err := d.beginOrSetAside(&decision); over || err != nil {
 			return err
 		}
+		if read, err := d.hearVerbs(&decision); err != nil {
+			return err
+		} else if read {
+			continue
+		}
 		if err := d.await(decision.wake); err != nil {
 			return err
 		}
@@ -204,12 +206,9 @@ func (d *execution) await(wake time.Time) error {
 	if d.closing() {
 		closing = nil // seen already
 	}
-	d.backOff()
 	select {
 	case e := <-d.endings:
 		d.book(e)
-	case <-d.hurry:
-		d.progress.hurry()
 	case <-timeout:
 	case <-closing:
 	case <-d.gone:

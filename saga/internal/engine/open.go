@@ -59,7 +59,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 	e := &Engine{
 		Operator: *NewOperator(j, cfg.Plans, cfg.Keep), cfg: cfg,
 		poke: make(chan struct{}, 1), asked: make(chan struct{}, 1), seeks: make(chan struct{}, 1),
-		backing: make(chan struct{}, 1), closing: make(chan struct{}),
+		closing:    make(chan struct{}),
 		running:    running{calls: make(map[callID]*runningCall)},
 		executions: make(map[journal.ID]*execution), bells: make(map[journal.ID]*bell), sought: make(map[journal.ID]time.Time),
 		deferrals: make(map[journal.PlanHash]deferral),
@@ -72,7 +72,7 @@ func Open(ctx context.Context, j journal.Journal, cfg Config) (*Engine, error) {
 	}
 	e.look()
 	e.reconcileSoon()
-	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted, e.heed} {
+	for _, loop := range []func(context.Context){e.heartbeat, e.claim, e.reconcile, e.findStarted} {
 		e.loops.Go(func() { loop(e.ctx) })
 	}
 	return e, nil

@@ -163,6 +163,12 @@ func (d *execution) stillOwned() error {
 	if time.Since(d.confirmed) < ownedFor {
 		return nil
 	}
+	return d.readAgain()
+}
+
+// readAgain reads the saga's record. The error is an ErrLeaseLost if the saga is this owner's no
+// more. A wait that a person has ended in the record ends.
+func (d *execution) readAgain() error {
 	sent := time.Now()
 	r, err := d.engine.journal.Read(d.lease.ctx, d.owner.ID)
 	switch {
@@ -175,6 +181,9 @@ func (d *execution) stillOwned() error {
 		return err
 	}
 	d.confirmed = sent
+	if r.Corrupt == nil {
+		d.progress.endWaits(r.Entries)
+	}
 	return nil
 }
 

@@ -1,8 +1,8 @@
 -- Wake makes a saga retry a waiting call at once, if the saga is at the given revision. It writes
 -- down the actor. It returns the saga if it did, and no row if the saga has moved on, is over or
 -- stuck, or is gone. The saga keeps its owner, its fence and its revision, so that the owner's
--- next write succeeds. The owner learns of the wake by the audit log. An owner that gives the
--- saga up before it knows leaves the saga due, since wake_at stays.
+-- next write succeeds. The owner finds the waits gone when it reads the saga again. An owner that
+-- gives the saga up before it knows leaves the saga due, since wake_at stays.
 with woken as (
   update /*schema*/saga i
   set entries = i.entries || @entries, wake_at = case

@@ -22,9 +22,12 @@ var sagaVerbs = []sagaVerb{
 		func(o *saga.Operator, _ string) sagaMove { return o.Retry }, "", false,
 	},
 	{
-		"retry-now", "Make sagas retry their waiting calls at once", "their waiting calls are sent now.",
+		"retry-now", "Make sagas retry their waiting calls at once", "their waiting calls are sent within a lease.",
 		func(r journal.Record) bool { return r.Status.Active() },
-		func(o *saga.Operator, _ string) sagaMove { return o.RetryNow }, "", false,
+		func(o *saga.Operator, _ string) sagaMove { return o.RetryNow },
+		`Make sagas retry their waiting calls instead of waiting for the end of the backoff. It takes effect within a lease of
+the engine, 15 s by default: a saga that sleeps is taken by the next engine that looks, and an engine that has the wait
+in its memory reads the saga once per lease.`, false,
 	},
 	{
 		"abandon", "End sagas where they stand: nothing more is done and nothing undone", "nothing more is done and nothing undone.",
