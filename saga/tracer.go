@@ -24,7 +24,8 @@ type Tracer interface {
 	RunEnded(ctx context.Context)
 	// StepStarted is called before each attempt of a step or an undo. e has Kind, ID, Name, Step, Undo and Attempt.
 	StepStarted(ctx context.Context, e Event) context.Context
-	// StepEnded is called once for each StepStarted, with its ctx. e also has Outcome, Status, Code and Err.
+	// StepEnded is called once for each StepStarted, with its ctx. e also has Outcome, Status, Code and Err. It
+	// comes after RunEnded for a call that still ran when the engine lost the saga.
 	StepEnded(ctx context.Context, e Event)
 }
 

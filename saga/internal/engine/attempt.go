@@ -36,7 +36,6 @@ func (d *execution) begin(decision *decision) error {
 	if err != nil {
 		return err
 	}
-	alone := d.alone(decision)
 	for _, t := range decision.start {
 		before, mine, err := d.enter(t)
 		if err != nil {
@@ -44,12 +43,7 @@ func (d *execution) begin(decision *decision) error {
 		}
 		a := d.attempt(t, known)
 		d.progress.begin(t)
-		if mine && alone {
-			d.carryOut(a)
-			continue
-		}
 		d.engine.work.Go(func() {
-			growStack()
 			if mine {
 				d.carryOut(a)
 			} else {
@@ -108,16 +102,6 @@ func (d *execution) follow(a attempt, before *runningCall) {
 	default:
 		d.endings <- &ending{task: a.task, finding: v, elapsed: time.Since(begun)}
 	}
-}
-
-// alone reports whether the one call of the decision is the execution's only work and only wait.
-// Then the call runs in the execution's own goroutine, which saves two changes of goroutine per
-// step. A call ends by the end of its time, and with the lease.
-func (d *execution) alone(decision *decision) bool {
-	if len(decision.start) != 1 || d.progress.running > 0 {
-		return false
-	}
-	return decision.wake.IsZero() || decision.wake.Sub(d.now()) > decision.start[0].step.AttemptTimeout
 }
 
 // bound returns how long the next attempt of t may take.

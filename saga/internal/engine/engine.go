@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -12,8 +11,7 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// A core is an engine without the types of its users. openCore makes it.
-
+// An Engine is an engine without the types of its users.
 type Engine struct {
 	Operator
 
@@ -86,7 +84,7 @@ func (e *Engine) adopt(l *lease, r journal.Record, from origin, asked time.Time)
 	defer e.mu.Unlock()
 	d, own := e.enlist(l, &r, from, asked)
 	if own {
-		e.carryOn(d)
+		e.work.Go(func() { e.carry(d) })
 	}
 	return d
 }
@@ -114,24 +112,11 @@ func (e *Engine) enlist(l *lease, r *journal.Record, from origin, asked time.Tim
 	return d, true
 }
 
-// carryOn carries d in a goroutine.
-func (e *Engine) carryOn(d *execution) {
-	e.work.Go(func() {
-		growStack()
-		e.carry(d)
-	})
-}
-
-// carry runs d, and lets another goroutine do so if a step's function ended this one.
+// carry runs d, and ends it also if a function of the plan ends the goroutine.
 func (e *Engine) carry(d *execution) {
 	returned := false
 	defer func() {
-		switch {
-		case returned:
-		case len(d.endings) > 0: // of that step
-			e.carryOn(d)
-			return
-		default:
+		if !returned {
 			d.err = &sdk.PanicError{Value: "runtime.Goexit"}
 		}
 		d.untraced()
@@ -198,15 +183,4 @@ func (e *Engine) pauseFor(ctx context.Context, b *bell, d time.Duration) bool {
 		return false
 	}
 	return ctx.Err() == nil
-}
-
-// growStack gives a new goroutine the stack that a call will need. This is 16 KB, because the
-// hash of a key, deep in package sdk, does not fit into the rest of 8 KB. Without growStack the
-// stack doubles when it is full, twice or more. Each time all its frames are copied and
-// corrected. BenchmarkRun spent a fifth of its processor time on that.
-//
-//go:noinline
-func growStack() {
-	var frame [12 << 10]byte
-	runtime.KeepAlive(&frame)
 }

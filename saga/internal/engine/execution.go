@@ -12,9 +12,8 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// An execution is one owner's work on one saga. Its goroutine decides, writes, and
-// begins calls. It makes a call that is the only one by itself; others run in
-// goroutines of their own. All report to it in the same way.
+// An execution is one owner's work on one saga. Its goroutine decides, writes, and begins calls.
+// The calls run in goroutines of their own, and report to it.
 type execution struct {
 	engine *Engine
 	lease  *lease

@@ -85,10 +85,8 @@ func (e *Engine) isClosing() bool {
 	}
 }
 
-// storeAndCarry stores the saga, tells stored of it, and executes it. Records and requests
-// are passed by reference from here on: by value they would fill half of the stack.
+// storeAndCarry stores the saga, tells stored of it, and executes it.
 func (e *Engine) storeAndCarry(ctx context.Context, l *lease, req *journal.StartRequest, stored chan<- *started) {
-	growStack()
 	s := new(started)
 	told := false
 	defer func() {
