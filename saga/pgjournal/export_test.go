@@ -2,15 +2,12 @@ package pgjournal
 
 import "github.com/fanonce/fanonce/internal/pgkit"
 
-// Forms returns the statements that start.sql and append.sql stand for, and flush.sql.
+// Forms returns the forms of start.sql and append.sql, and flush.sql.
 func Forms() (map[string]pgkit.Query, error) {
 	q, err := loadQueries("")
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]pgkit.Query{"flush": q.flush}
-	for _, f := range forms {
-		all[f.name] = *f.into(q)
-	}
-	return all, nil
+	return map[string]pgkit.Query{
+		"start": q.start.one, "start_many": q.start.many, "start_tx": q.startTx,
+		"append": q.append.one, "append_many": q.append.many, "finish": q.finish.one, "finish_many": q.finish.many,
+		"flush": q.flush,
+	}, err
 }

@@ -33,19 +33,12 @@ var (
 
 func loadQueries(schema string) (*queries, error) {
 	q := new(queries)
-	if err := q.loadForms(pgkit.ParseQuery, schema); err != nil {
-		return nil, err
-	}
 	return q, pgkit.LoadQueries(queryFiles, schema, q.files())
 }
 
 func loadDistributedQueries(schema string) (*queries, error) {
 	q := new(queries)
-	if err := q.loadForms(parseDistributed, schema); err != nil {
-		return nil, err
-	}
 	err := pgkit.LoadDistributedQueries(queryFiles, schema, q.files(), map[string]*pgkit.Query{
-		"start":      &q.start.one,
 		"enroll":     &q.enroll,
 		"owners":     &q.owners,
 		"end_leases": &q.endLeases,
@@ -67,6 +60,13 @@ func (c Config) queries() (*queries, error) {
 // files are the statements that are one file each.
 func (q *queries) files() map[string]*pgkit.Query {
 	return map[string]*pgkit.Query{
+		"start":           &q.start.one,
+		"start_many":      &q.start.many,
+		"start_tx":        &q.startTx,
+		"append":          &q.append.one,
+		"append_many":     &q.append.many,
+		"finish":          &q.finish.one,
+		"finish_many":     &q.finish.many,
 		"plan":            &q.plan,
 		"read_plan":       &q.readPlan,
 		"heartbeat":       &q.heartbeat,

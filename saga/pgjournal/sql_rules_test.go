@@ -9,8 +9,13 @@ import (
 )
 
 const (
+	joined  = "the row that it joins has the ID"
 	oneSaga = "the rows are one saga's, which the statement names: they come from its node and stay there"
-	oneNode = "one saga is named by its ID, and its node has all leases: that node carries out the whole statement"
+	// A flush of distributed tables sends one statement for each saga that starts.
+	unsent = "distributed tables never get this form"
+	// A user's transaction gets the plain form, with one row in a select.
+	collected = "the coordinator collects the row, and evaluates the times, before it inserts"
+	oneNode   = "one saga is named by its ID, and its node has all leases: that node carries out the whole statement"
 )
 
 // Every statement that distributed tables get stays inside the SQL that Citus carries out.
@@ -23,8 +28,13 @@ func TestSQL_rules(t *testing.T) {
 		Breaches: map[string]map[string]string{
 			"append_results": {pgkittest.RuleUnnest: oneSaga},
 			"change":         {pgkittest.RuleUnnest: oneSaga},
-			"append":         {pgkittest.RuleKey: "the row that it joins has the ID"},
+			"append":         {pgkittest.RuleKey: joined},
+			"append_many":    {pgkittest.RuleKey: joined, pgkittest.RuleUnnest: joined},
+			"finish":         {pgkittest.RuleKey: joined},
+			"finish_many":    {pgkittest.RuleKey: joined, pgkittest.RuleUnnest: joined},
 			"claim":          {pgkittest.RuleVolatile: "the clock is read behind the write, in a select of its own", pgkittest.RuleLocks: oneNode, pgkittest.RuleUnnest: oneNode},
+			"start_many":     {pgkittest.RuleTime: unsent, pgkittest.RuleCase: unsent, pgkittest.RuleUnnest: unsent},
+			"start_tx":       {pgkittest.RuleTime: collected, pgkittest.RuleCase: collected},
 			"end_leases":     {pgkittest.RuleUnnest: "the table of leases is on every node, and is not distributed"},
 			"sweep":          {pgkittest.RuleWriteCTE: "the rows of a batch are locked and changed in one statement"},
 		},

@@ -62,6 +62,35 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// Each form is the statement for a lone row, but for what its first comment says. A change of one
+// file that is forgotten in another fails here.
+func TestForms_agree(t *testing.T) {
+	t.Parallel()
+	body := func(name string) string {
+		text, err := os.ReadFile("query/" + name + ".sql")
+		require.NoError(t, err)
+		return regexp.MustCompile(`^(--.*\n)+`).ReplaceAllString(string(text), "")
+	}
+	without := func(text string) string { // the settings of a lone row
+		return regexp.MustCompile(`(?m)^\s*where set_config\(.*\n`).ReplaceAllString(text, "")
+	}
+	many := func(text string) string {
+		text = regexp.MustCompile(`@(\w+)::(\w+) as`).ReplaceAllString(without(text), "unnest(@$1::$2[]) as")
+		return strings.Replace(text, "where i.id = o.id", "where\n--distributed i.id = any (@id) and\n  i.id = o.id", 1)
+	}
+	finish := func(text string) string {
+		text = regexp.MustCompile(`@(deadline_at|wake_at|cause|stuck_on|fails)::(\w+) as`).ReplaceAllString(text, "null::$2 as")
+		return strings.NewReplacer("@status::smallint as", "3::smallint as", "@ends::interval as", "interval '0' as").Replace(text)
+	}
+	start, write := body("start"), body("append")
+	for name, want := range map[string]string{
+		"start_many": many(start), "start_tx": without(start),
+		"append_many": many(write), "finish": finish(write), "finish_many": many(finish(write)),
+	} {
+		require.Equal(t, want, body(name), name)
+	}
+}
+
 // A counter counts what a pool sends: a statement, or statements in one round trip.
 type counter struct{ statements atomic.Int64 }
 

@@ -4,8 +4,8 @@
 -- to the present ones, and a reader takes the last entry of each call. So a write needs no read.
 -- A saga that has an engine has a wake_at if wake.sql came meanwhile. This wake_at stays until
 -- the owner gives the saga up. The saga is then due at that time, even if the owner names a later
--- time. form.go has further forms, for several writes and for a saga that completes. If two
--- writes of a flush name one saga, the statement carries out one of them.
+-- time. append_many.sql is the form for several writes, and finish.sql the one for a saga that
+-- completes. If two writes of a flush name one saga, the statement carries out one of them.
 -- Citus refuses a time in a case expression of columns. So @fails and @ends are 0 if the saga fails
 -- or ends with the write, and null otherwise.
 update /*schema*/saga i

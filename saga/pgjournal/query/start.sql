@@ -2,9 +2,10 @@
 -- is stored: then read.sql shows that saga. "do nothing" instead of "do update": a duplicate must
 -- write no WAL and lock no row. The lock timeout bounds the wait for a user's transaction that is
 -- about to store the same saga. It is set here because this needs neither a session nor a round
--- trip. form.go makes the form for several sagas, and the form for a user's transaction. Sagas
--- come in the order of their IDs, in all statements that insert several. So two such statements
--- never wait for each other in a circle. If two have one ID, the statement stores the first.
+-- trip. start_many.sql is the form for several sagas, and start_tx.sql the one for a user's
+-- transaction. Sagas come in the order of their IDs, in all statements that insert several. So two
+-- such statements never wait for each other in a circle. If two have one ID, the statement stores
+-- the first.
 insert into /*schema*/saga (id, engine, plan, input_hash, name, version, scope, key, input, fence, revision, status,
   clean, wake_at, created_at, first_claimed_at)
 select r.id, r.engine, r.plan, r.input_hash, r.name, r.version, r.scope, r.key, r.input, r.fence, 1, 1,
