@@ -38,13 +38,13 @@ have_postgres() {
 optional() {
 	cat <<-'END'
 		pgbouncer PGTEST_PGBOUNCER pgbouncer pgbouncer stores and journal behind PgBouncer
-		redis-server - redis-server redis server/redisstore; examples/stores: on Redis; server/pgstore/bench: the comparison with Redis
-		promtool - prometheus prometheus examples/observe: alerts and dashboard in Prometheus' own check
+		redis-server - redis-server redis server/redisstore; examples/integrations/stores: on Redis; server/pgstore/bench: the comparison with Redis
+		promtool - prometheus prometheus examples/integrations/observe: alerts and dashboard in Prometheus' own check
 		rabbitmq-server - rabbitmq-server rabbitmq examples/consumer: RabbitMQ
-		curl - curl curl examples/clients: the calls of curl
+		curl - curl curl examples/integrations/clients: the calls of curl
 		python3 - python3 python childkey/clients and examples/languages: the Python client
-		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/clients: the clients of npm
-		npm - npm node childkey/clients: types and package of the TypeScript client; examples/clients: the clients of npm; server/console/browsertest: axe-core
+		node - nodejs node childkey/clients and examples/languages: the TypeScript client; examples/integrations/clients: the clients of npm
+		npm - npm node childkey/clients: types and package of the TypeScript client; examples/integrations/clients: the clients of npm; server/console/browsertest: axe-core
 		chromium CHROMIUM chromium chromium server/console/browsertest: the console in a browser; childkey/clients: the TypeScript client in one
 	END
 }

@@ -92,7 +92,7 @@ func ExampleRoute_keyInAnotherHeader() {
 
 // The clients of this service expect errors in the shape of Stripe's API. stripe-node treats any JSON without an
 // "error" member as a success, and obeys Stripe-Should-Retry. stripe-go retries an answer with an "error" member only
-// if it is a 429 with the code lock_timeout. The folder examples/clients tests such clients.
+// if it is a 429 with the code lock_timeout. The folder examples/integrations/clients tests such clients.
 func ExampleConfig_renderProblem() {
 	type apiError struct {
 		Type    string `json:"type"`

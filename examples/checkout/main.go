@@ -11,9 +11,9 @@
 // this machine, else memory.
 //
 // STORE is the address of another store, for the keys of the Keyed and Opaque routes. This command opens
-// memory:// and postgres://. The one in examples/stores also opens Redis:
+// memory:// and postgres://. The one in examples/integrations/stores also opens Redis:
 //
-//	STORE=redis://localhost:6379 go run -C examples/stores ./checkout
+//	STORE=redis://localhost:6379 go run -C examples/integrations ./stores/checkout
 //
 // Start reading at internal/checkout: that is the service that fans out. The
 // services that it calls are internal/inventory, payment and notification;

@@ -12,7 +12,7 @@
 // In a Transactional handler, [Tx] returns the transaction that also stores the answer. [Queue] leaves
 // a statement to its last round trip, which has the answer and COMMIT. In a
 // Keyed handler, [OnComplete] adds statements to the transaction that stores the answer.
-// Handlers that use database/sql have [SQLTx]: the folder examples/sqltools joins sqlc, GORM and ent with it.
+// Handlers that use database/sql have [SQLTx]: the folder examples/integrations/sqltools joins sqlc, GORM and ent with it.
 // [Once] and [Barrier] work in a transaction of your own, without a guard. [Store.OnceFunc] begins one.
 // [Roles] splits the rights on the tables.
 //

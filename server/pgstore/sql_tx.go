@@ -24,7 +24,7 @@ import (
 // its methods return [sql.ErrTxDone].
 //
 // For a savepoint send the statements "savepoint name" and "rollback to savepoint name". A [sql.Stmt]
-// that was prepared on another pool does not work in it. The folder examples/sqltools joins sqlc, GORM
+// that was prepared on another pool does not work in it. The folder examples/integrations/sqltools joins sqlc, GORM
 // and ent.
 //
 // It returns [ErrNoTx] where ctx carries no transaction, and [ErrTxEnded] after

@@ -1,6 +1,6 @@
 // Package demo is the checkout demo, for commands that differ in the stores that they can open. Start with [Main].
 //
-// A command is a main that calls Main: examples/checkout without further stores, examples/stores/checkout with Redis.
+// A command is a main that calls Main: examples/checkout without further stores, examples/integrations/stores/checkout with Redis.
 // The package is not for other programs: it reads the command line and the environment.
 package demo
 

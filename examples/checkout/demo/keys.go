@@ -26,7 +26,7 @@ type Opener func(ctx context.Context, address *url.URL) (keys store.Store, close
 // own are the stores that need no module beside this one, by scheme.
 var own = map[string]Opener{"memory": openMemoryKeys, "postgres": openPostgresKeys, "postgresql": openPostgresKeys}
 
-// elsewhere are the schemes that only the command in examples/stores opens.
+// elsewhere are the schemes that only the command in examples/integrations/stores opens.
 var elsewhere = []string{"redis", "rediss"}
 
 // A keysAddress is where the keys of the Keyed and Opaque routes are. The zero keysAddress is the service's database.
@@ -64,7 +64,7 @@ func parseKeys(address string, args []string, openers map[string]Opener) (k keys
 
 // advice is the command line that can open address. It is for a shell in the root of a clone.
 func advice(address *url.URL, args []string) string {
-	words := []string{envStore + "=" + quoted(address.Redacted()), "go run -C examples/stores ./checkout"}
+	words := []string{envStore + "=" + quoted(address.Redacted()), "go run -C examples/integrations ./stores/checkout"}
 	for i, arg := range args {
 		// The address is in the words already, and an argument may have its password.
 		isStore := func(arg string) bool { return strings.TrimLeft(arg, "-") == "store" }

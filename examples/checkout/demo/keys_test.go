@@ -98,10 +98,10 @@ func TestParseKeys(t *testing.T) {
 	}{
 		{"memory", "memory://", nil, "memory:"},
 		{"postgres", "postgres://u:secret@h/db", nil, "postgres://u:xxxxx@h/db"},
-		{"redis", "redis://localhost:6379", []string{"-n=5"}, "type: STORE=redis://localhost:6379 go run -C examples/stores ./checkout -n=5"},
-		{"rediss", "rediss://h", nil, "type: STORE=rediss://h go run -C examples/stores ./checkout"},
+		{"redis", "redis://localhost:6379", []string{"-n=5"}, "type: STORE=redis://localhost:6379 go run -C examples/integrations ./stores/checkout -n=5"},
+		{"rediss", "rediss://h", nil, "type: STORE=rediss://h go run -C examples/integrations ./stores/checkout"},
 		{"parameters", "redis://h:6379?replicas=1&db=2", nil, "type: STORE='redis://h:6379?replicas=1&db=2' go run -C"},
-		{"password", "redis://:secret@h", []string{"-store=redis://:secret@h", "-c=2"}, "type: STORE=redis://:xxxxx@h go run -C examples/stores ./checkout -c=2"},
+		{"password", "redis://:secret@h", []string{"-store=redis://:secret@h", "-c=2"}, "type: STORE=redis://:xxxxx@h go run -C examples/integrations ./stores/checkout -c=2"},
 		{"separate flag", "redis://:secret@h", []string{"-store", "redis://:secret@h", "-c=2"}, "./checkout -c=2"},
 		{"quote", "redis://h", []string{"-faults=it's"}, `./checkout '-faults=it'\''s'`},
 		{"unknown", "mysql://u:secret@h", nil, `no store has the scheme "mysql"`},
@@ -147,5 +147,5 @@ func TestRun_storeOfTheEnvironment(t *testing.T) {
 	t.Setenv(envStore, "redis://localhost:6379")
 	var stderr bytes.Buffer
 	require.Equal(t, exitNoVerdict, run(t.Context(), nil, nil, io.Discard, &stderr))
-	require.Contains(t, stderr.String(), "STORE=redis://localhost:6379 go run -C examples/stores ./checkout\n")
+	require.Contains(t, stderr.String(), "STORE=redis://localhost:6379 go run -C examples/integrations ./stores/checkout\n")
 }
