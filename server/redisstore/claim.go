@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 		return store.Record{}, false, err
 	}
 	if len(l) == 2 {
-		return claimed(req, now), true, nil
+		return newRecord(req, now), true, nil
 	}
 	raw := text(l, 2)
 	if raw == "" {
@@ -47,8 +47,8 @@ func (s *Store) Claim(ctx context.Context, req store.ClaimRequest) (store.Record
 	return r, own, err
 }
 
-// claimed is the record that a claim has made.
-func claimed(req store.ClaimRequest, now time.Time) store.Record {
+// newRecord returns the record that a claim has made at now.
+func newRecord(req store.ClaimRequest, now time.Time) store.Record {
 	r := store.Record{
 		ID: req.ID, State: store.StateInProgress, Effect: req.Effect, Fingerprint: req.Fingerprint, Token: req.Token, Fence: 1,
 		Parent: req.Parent, Now: now, CreatedAt: now,
@@ -58,7 +58,7 @@ func claimed(req store.ClaimRequest, now time.Time) store.Record {
 	if !req.FirstSent.IsZero() {
 		r.FirstSent = time.UnixMicro(req.FirstSent.UnixMicro()).UTC()
 	}
-	route, memo := described(req)
+	route, memo := routeAndMemo(req)
 	r.Route = route
 	if len(memo) > 0 {
 		r.Memo = append([]byte(nil), memo...)
@@ -73,7 +73,7 @@ func (s *Store) move(ctx context.Context, script *script, id store.ID, args ...a
 	if err != nil {
 		return 0, store.Record{}, err
 	}
-	return moved(id, value)
+	return parseMove(id, value)
 }
 
 // moveOn is move for a compare-and-set on the fence.
@@ -95,7 +95,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 	if err := checkClaim(req); err != nil {
 		return store.Record{}, false, err
 	}
-	route, memo := described(req)
+	route, memo := routeAndMemo(req)
 	return s.moveOn(ctx, takeOverScript, req.ID,
 		from, int(req.Effect), req.Token[:], micros(req.Lease), micros(req.Keep), micros(req.Window), route, memo)
 }

@@ -60,8 +60,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// filled returns c with its zeros filled in, or an error that names the field.
-func (c Config) filled() (Config, error) {
+// withDefaults returns c with its zeros filled in, or an error that names the field.
+func (c Config) withDefaults() (Config, error) {
 	c.Prefix = cmp.Or(c.Prefix, DefaultPrefix)
 	c.WaitTimeout = cmp.Or(c.WaitTimeout, DefaultWaitTimeout)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)

@@ -10,7 +10,7 @@
 //	defer store.Close()
 //
 // What each setting lost of 100,000 acknowledged claims, each fault repeated 7 to 13 times in half a minute
-// (redis-server 7.0.15, one machine; DESIGN.md has the conditions):
+// (redis-server 7.0.15, one machine; README.md has the conditions):
 //
 //	setting                                                  lost    safe for
 //	one server, always, SIGKILL                              0       Keyed, Opaque, unless the disk is lost
@@ -21,7 +21,7 @@
 //	cluster, everysec, SIGKILL of a primary                  0       Keyed: what the replica had not got is lost
 //	cluster, everysec, SIGKILL of a primary, Replicas 1      0       Keyed, Opaque
 //
-// Each lost claim was a second run. A 0 is what was seen, and no proof.
+// Each lost claim was a second run. A 0 was measured, and proves nothing.
 //
 // # When to choose it
 //
@@ -41,5 +41,5 @@
 // [Store.PruneAudit]. Leases are by the clock of the server that has the key. After a failover that is another
 // machine's: keep the clocks together within a small part of a lease (NTP).
 //
-// DESIGN.md has the data, the scripts, and more about failovers.
+// README.md has the data, the scripts, and more about failovers.
 package redisstore

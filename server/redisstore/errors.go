@@ -49,11 +49,11 @@ func (e *SettingError) Error() string {
 // Is reports whether target is [ErrSetting].
 func (e *SettingError) Is(target error) bool { return target == ErrSetting }
 
-// A verdict says what an error of one call means.
-type verdict uint8
+// An outcome says what an error of one call means.
+type outcome uint8
 
 const (
-	refused  verdict = iota // the server executed nothing, and said so, or was not reached
+	refused  outcome = iota // the server executed nothing, and said so, or was not reached
 	noScript                // it does not know the script
 	elsewhere
 	asking  // the slot is moving: another node has the key
@@ -73,8 +73,8 @@ func code(answer string) string {
 	return word
 }
 
-// judge says what err means. A server answers before it executes a script, or after the whole of it.
-func judge(err error) verdict {
+// classify says what err means. A server answers before it executes a script, or after the whole of it.
+func classify(err error) outcome {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		var dial *net.OpError

@@ -53,8 +53,8 @@ func indexes(states []store.State) []func(*bucket) string {
 	return found
 }
 
-// listed reports whether the record is on the list.
-func listed(r *store.Record, req store.ListRequest, letter bool) bool {
+// isListed reports whether the record is on the list.
+func isListed(r *store.Record, req store.ListRequest, letter bool) bool {
 	states, children := req.States, req.Parent != store.ID{}
 	switch {
 	case req.DeadLetters && !letter:
@@ -119,7 +119,7 @@ func (s *Store) fetch(ctx context.Context, req store.ListRequest, ids []store.ID
 			return nil, err
 		}
 		r.Answer = store.Answer{}
-		if listed(&r, req, raw[atLetter] == 1) {
+		if isListed(&r, req, raw[atLetter] == 1) {
 			found = append(found, r)
 		}
 	}

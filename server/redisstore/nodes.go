@@ -17,12 +17,12 @@ type nodes struct {
 	single  *redis.Client        // nil on a cluster
 	cluster *redis.ClusterClient // nil on one server
 
-	mu    sync.RWMutex
-	lanes map[string]*lane // by address
+	mu     sync.RWMutex
+	queues map[string]*queue // by address
 }
 
 func newNodes(s *Store, client redis.UniversalClient) (*nodes, error) {
-	n := &nodes{store: s, lanes: make(map[string]*lane)}
+	n := &nodes{store: s, queues: make(map[string]*queue)}
 	switch c := client.(type) {
 	case *redis.Client:
 		n.single = c
@@ -34,35 +34,35 @@ func newNodes(s *Store, client redis.UniversalClient) (*nodes, error) {
 	return n, nil
 }
 
-// lane returns the lane of the server that has the bucket.
-func (n *nodes) lane(ctx context.Context, b *bucket) (*lane, error) {
+// queueFor returns the queue of the server that has the bucket.
+func (n *nodes) queueFor(ctx context.Context, b *bucket) (*queue, error) {
 	if n.single != nil {
-		return n.laneOf(n.single), nil
+		return n.queueOf(n.single), nil
 	}
 	client, err := n.cluster.MasterForKey(ctx, b.active)
 	if err != nil {
 		return nil, err
 	}
-	return n.laneOf(client), nil
+	return n.queueOf(client), nil
 }
 
-func (n *nodes) laneOf(client *redis.Client) *lane {
+func (n *nodes) queueOf(client *redis.Client) *queue {
 	address := client.Options().Addr
 	n.mu.RLock()
-	l := n.lanes[address]
+	q := n.queues[address]
 	n.mu.RUnlock()
-	if l == nil {
+	if q == nil {
 		n.mu.Lock()
-		if l = n.lanes[address]; l == nil {
-			l = &lane{store: n.store}
-			n.lanes[address] = l
+		if q = n.queues[address]; q == nil {
+			q = &queue{store: n.store}
+			n.queues[address] = q
 		}
 		n.mu.Unlock()
 	}
-	if l.client.Load() != client {
-		l.client.Store(client)
+	if q.client.Load() != client {
+		q.client.Store(client)
 	}
-	return l
+	return q
 }
 
 // reload makes the cluster client look at the slots again.
@@ -104,7 +104,7 @@ func (s *Store) ask(c *call, redirect error) {
 			c.finish(nil, refusal(c.script.name, errNoNode))
 			return
 		}
-		s.again(c)
+		s.sendLater(c)
 		return
 	}
 	pipe := target.Pipeline()
@@ -117,7 +117,7 @@ func (s *Store) ask(c *call, redirect error) {
 	_, _ = pipe.Exec(context.Background())
 	value, err := reply.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		s.failed(c, s.nodes.laneOf(target), err)
+		s.handleError(c, s.nodes.queueOf(target), err)
 		return
 	}
 	if err := confirmation(wait, s.cfg.Replicas); err != nil {

@@ -35,7 +35,7 @@ const (
 //
 // The store uses MaxRetries -1, because a repeat of a move whose answer was lost would be told that it lost.
 func Open(ctx context.Context, options *redis.UniversalOptions, cfg Config) (*Store, error) {
-	cfg, err := cfg.filled()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}

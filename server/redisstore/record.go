@@ -65,7 +65,7 @@ func packOwner(fence int64, token store.Token) []byte {
 
 // packClaim is the record of req without the times that the server adds.
 func packClaim(req store.ClaimRequest) []byte {
-	route, memo := described(req)
+	route, memo := routeAndMemo(req)
 	b := make([]byte, headBytes, headBytes+len(route)+len(memo))
 	b[atVersion], b[atState], b[atEffect] = formatVersion, byte(store.StateInProgress), byte(req.Effect)
 	b[atAlgorithm] = req.Fingerprint.Version
@@ -84,8 +84,8 @@ func packClaim(req store.ClaimRequest) []byte {
 	return append(b, memo...)
 }
 
-// described returns the Route and Memo that a claim stores: those of an Opaque one.
-func described(req store.ClaimRequest) (route string, memo []byte) {
+// routeAndMemo returns the Route and Memo that a claim stores. Only an Opaque claim stores them.
+func routeAndMemo(req store.ClaimRequest) (route string, memo []byte) {
 	if req.Effect != store.Opaque {
 		return "", nil
 	}

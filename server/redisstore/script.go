@@ -34,20 +34,20 @@ func newScript(name string, writes, confirmed bool, parts ...string) *script {
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:]), writes: writes, confirmed: confirmed}
 }
 
-// mover is a script on top of record.lua.
-func mover(name string) *script { return newScript(name, true, true, "record") }
+// newMove returns a script on top of record.lua.
+func newMove(name string) *script { return newScript(name, true, true, "record") }
 
 var (
 	claimScript      = newScript("claim", true, true)
 	completeScript   = newScript("complete", true, true)
 	renewScript      = newScript("renew", true, true)
-	takeOverScript   = mover("take_over")
-	quarantineScript = mover("quarantine")
-	settleScript     = mover("settle")
-	cancelScript     = mover("cancel")
-	resolveScript    = mover("resolve")
-	forgetScript     = mover("forget")
-	deferScript      = mover("defer")
+	takeOverScript   = newMove("take_over")
+	quarantineScript = newMove("quarantine")
+	settleScript     = newMove("settle")
+	cancelScript     = newMove("cancel")
+	resolveScript    = newMove("resolve")
+	forgetScript     = newMove("forget")
+	deferScript      = newMove("defer")
 	readScript       = newScript("read", false, true)
 	listScript       = &script{name: "list", text: readScript.text, sha: readScript.sha}
 	noteScript       = newScript("note", true, false)
@@ -107,8 +107,8 @@ func clock(l []any, i int) (time.Time, error) {
 	return time.Unix(s, us*1000).UTC(), nil
 }
 
-// moved returns the code and the record of a reply of record.lua.
-func moved(id store.ID, value any) (code int64, r store.Record, err error) {
+// parseMove returns the code and the record of a reply of record.lua.
+func parseMove(id store.ID, value any) (code int64, r store.Record, err error) {
 	l := list(value)
 	if len(l) < 3 {
 		return 0, r, fmt.Errorf("%w: %v", errReply, value)

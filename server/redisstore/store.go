@@ -16,8 +16,8 @@ import (
 // failover keeps it ([ErrUnconfirmed]). Any other error means that nothing changed. No method is repeated by the store
 // after its answer was lost.
 //
-// It is no [store.TxStore]: the effects of a handler cannot be in a transaction with its record. So a guard refuses
-// Transactional routes when they are made, and completion hooks of Keyed handlers.
+// It does not implement [store.TxStore], because the effects of a handler cannot be in a transaction with its record. So
+// a guard refuses Transactional routes when they are made, and completion hooks of Keyed handlers.
 type Store struct {
 	cfg     Config
 	client  redis.UniversalClient
@@ -64,10 +64,10 @@ func (s *Store) enter() bool {
 // nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	again := s.closed
+	wasClosed := s.closed
 	s.closed = true
 	s.mu.Unlock()
-	if again {
+	if wasClosed {
 		return nil
 	}
 	close(s.closing)

@@ -12,7 +12,7 @@ const (
 	sweptAtOnce    = 100  // the most records of one script: it keeps the server from all other work
 )
 
-// Sweep implements [store.Store]. It asks every bucket for what is due, and deletes that. It also removes the index
+// Sweep implements [store.Store]. It asks every bucket for the records that are due, and deletes them. It also removes the index
 // entries of records that Redis has deleted by itself, an hour after a sweep might have.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := checkLimit(limit); err != nil {

@@ -24,14 +24,14 @@ const (
 	resubPause = 200 * time.Millisecond
 )
 
-// A run is what somebody watches.
+// A run is one attempt at a key.
 type run struct {
 	id    store.ID
 	fence float64
 }
 
-// A watched is a run that somebody waits for. The watcher's mutex guards it.
-type watched struct {
+// A watchedRun is a run that somebody waits for. The watcher's mutex guards it.
+type watchedRun struct {
 	ended    chan struct{}
 	watchers int
 	since    time.Time
@@ -44,7 +44,7 @@ type watcher struct {
 	store *Store
 
 	mu     sync.Mutex
-	runs   map[run]*watched
+	runs   map[run]*watchedRun
 	hears  bool // the subscription is there
 	begun  bool
 	closed bool
@@ -52,7 +52,7 @@ type watcher struct {
 }
 
 func newWatcher(s *Store) *watcher {
-	return &watcher{store: s, runs: make(map[run]*watched), wake: make(chan struct{}, 1)}
+	return &watcher{store: s, runs: make(map[run]*watchedRun), wake: make(chan struct{}, 1)}
 }
 
 // Watch implements [store.WatchStore]. The record notes that somebody waits, and whoever ends the run publishes that.
@@ -72,7 +72,7 @@ func (s *Store) Watch(id store.ID, fence int64) (ended <-chan struct{}, stop fun
 	wd := w.runs[key]
 	if wd == nil {
 		now := time.Now()
-		wd = &watched{ended: make(chan struct{}), since: now, due: now}
+		wd = &watchedRun{ended: make(chan struct{}), since: now, due: now}
 		w.runs[key] = wd
 	}
 	wd.watchers++
@@ -104,7 +104,7 @@ func (w *watcher) start() {
 	}
 }
 
-func (w *watcher) leave(key run, wd *watched) {
+func (w *watcher) leave(key run, wd *watchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if wd.watchers--; wd.watchers == 0 && w.runs[key] == wd {
@@ -112,7 +112,7 @@ func (w *watcher) leave(key run, wd *watched) {
 	}
 }
 
-// end tells those who wait for a run. mu is held.
+// end wakes the callers that wait for a run. mu is held.
 func (w *watcher) end(key run) {
 	if wd := w.runs[key]; wd != nil {
 		delete(w.runs, key)
@@ -144,14 +144,14 @@ func (w *watcher) listen() {
 		message, err := sub.Receive(ctx)
 		switch m := message.(type) {
 		case *redis.Subscription:
-			w.heard(true)
+			w.setHears(true)
 		case *redis.Message:
-			w.told(m.Payload)
+			w.receive(m.Payload)
 		}
 		if err == nil {
 			continue
 		}
-		w.heard(false)
+		w.setHears(false)
 		select {
 		case <-w.store.closing:
 			return
@@ -160,9 +160,9 @@ func (w *watcher) listen() {
 	}
 }
 
-// heard notes whether the subscription is there. If it is new, every record is looked at: its end may have been
+// setHears notes whether the subscription is there. If it is new, every record is looked at: its end may have been
 // published before.
-func (w *watcher) heard(hears bool) {
+func (w *watcher) setHears(hears bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hears = hears
@@ -175,8 +175,8 @@ func (w *watcher) heard(hears bool) {
 	}
 }
 
-// told ends the run that a message names.
-func (w *watcher) told(payload string) {
+// receive ends the run that a message names.
+func (w *watcher) receive(payload string) {
 	const idBytes = len(store.ID{})
 	if len(payload) != idBytes+8 {
 		return // of a later version
@@ -192,7 +192,7 @@ func (w *watcher) look() {
 	timer := time.NewTimer(pollLast)
 	defer timer.Stop()
 	for {
-		due, next := w.due(time.Now())
+		due, next := w.takeDue(time.Now())
 		if len(due) > 0 {
 			w.ask(due)
 			continue
@@ -207,8 +207,8 @@ func (w *watcher) look() {
 	}
 }
 
-// due returns the runs to look at now, and how long it is until the next one.
-func (w *watcher) due(now time.Time) (due []run, next time.Duration) {
+// takeDue returns the runs to look at now, and how long it is until the next one.
+func (w *watcher) takeDue(now time.Time) (due []run, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next = time.Hour
@@ -224,7 +224,7 @@ func (w *watcher) due(now time.Time) (due []run, next time.Duration) {
 }
 
 // interval is the pause until the next look.
-func (w *watcher) interval(wd *watched, now time.Time) time.Duration {
+func (w *watcher) interval(wd *watchedRun, now time.Time) time.Duration {
 	if w.hears {
 		return pollHeard
 	}

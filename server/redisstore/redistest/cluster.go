@@ -24,20 +24,20 @@ type Cluster struct {
 // replaced. options are as in [Start].
 func StartCluster(tb testing.TB, options ...string) *Cluster {
 	tb.Helper()
-	c, err := NewCluster(options...)
+	c, err := newCluster(options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := c.Stop(); err != nil {
+		if err := c.stop(); err != nil {
 			tb.Error(err)
 		}
 	})
 	return c
 }
 
-// NewCluster is StartCluster for a program that is no test. The caller calls Stop.
-func NewCluster(options ...string) (*Cluster, error) {
+// newCluster starts the nodes and joins them. The caller calls stop.
+func newCluster(options ...string) (*Cluster, error) {
 	const primaries = 3
 	c := &Cluster{nodeTimeout: time.Second}
 	options = append([]string{
@@ -46,14 +46,14 @@ func NewCluster(options ...string) (*Cluster, error) {
 	for range 2 * primaries {
 		s, err := New(options...)
 		if err != nil {
-			return nil, errors.Join(err, c.Stop())
+			return nil, errors.Join(err, c.stop())
 		}
 		c.Nodes = append(c.Nodes, s)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*startTimeout)
 	defer cancel()
 	if err := c.join(ctx, primaries); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
@@ -87,7 +87,7 @@ func (c *Cluster) join(ctx context.Context, primaries int) error {
 			return err
 		}
 	}
-	return c.Ready(ctx)
+	return c.waitReady(ctx)
 }
 
 func until(ctx context.Context, what string, done func() bool) error {
@@ -101,9 +101,9 @@ func until(ctx context.Context, what string, done func() bool) error {
 	return nil
 }
 
-// Ready waits until every node that runs says that the cluster is whole, and every replica follows its primary. A
+// waitReady waits until every node that runs says that the cluster is whole, and every replica follows its primary. A
 // replica that never did so is never promoted.
-func (c *Cluster) Ready(ctx context.Context) error {
+func (c *Cluster) waitReady(ctx context.Context) error {
 	for _, node := range c.Nodes {
 		select {
 		case <-node.done:
@@ -144,8 +144,8 @@ func (s *Server) IsPrimary(ctx context.Context) bool {
 	return err == nil && strings.Contains(info, "role:master")
 }
 
-// Stop ends every node, and deletes their folders.
-func (c *Cluster) Stop() error {
+// stop ends every node, and deletes their folders.
+func (c *Cluster) stop() error {
 	var errs []error
 	for _, node := range c.Nodes {
 		_ = node.Kill() // nobody needs the files, and SIGTERM would take a second for each

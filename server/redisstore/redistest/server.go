@@ -23,7 +23,7 @@ import (
 // startTimeout bounds how long a server may take until it answers.
 const startTimeout = 20 * time.Second
 
-// ErrNoServer means that there is no redis-server on PATH.
+// ErrNoServer means that redis-server is not on PATH.
 var ErrNoServer = errors.New("redistest: no redis-server: install Redis (apt-get install redis-server), or set REDISTEST_SERVER")
 
 // A Server is a redis-server of ours, on a port of 127.0.0.1. Its methods are safe for concurrent use.
@@ -55,7 +55,7 @@ func Start(tb testing.TB, options ...string) *Server {
 	return s
 }
 
-// New is Start for a program that is no test. The caller calls Stop.
+// New is Start for programs outside of tests. The caller calls Stop.
 func New(options ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
@@ -92,9 +92,6 @@ func isFree(port int) bool {
 
 // Addr returns host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
-// Dir returns the folder of the server's files.
-func (s *Server) Dir() string { return s.dir }
 
 // Client returns a client of the server, which the caller closes.
 func (s *Server) Client() *redis.Client {

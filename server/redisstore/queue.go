@@ -40,74 +40,74 @@ func (c *call) finish(value any, err error) {
 // maxBatch bounds a pipeline: longer ones add latency and win nothing more.
 const maxBatch = 256
 
-// nextFlight is how many waiting calls open a further pipeline beside one that is on its way.
-const nextFlight = 8
+// nextFlush is how many waiting calls open a further pipeline beside one that is on its way.
+const nextFlush = 8
 
-// A lane combines the calls for one server that come at the same time: they are one pipeline, and one WAIT. A call
-// that is alone is sent at once, without a timer.
-type lane struct {
+// A queue combines the calls for one server that come at the same time: they are one pipeline, and one WAIT. A single
+// call is sent at once, without a timer.
+type queue struct {
 	store  *Store
 	client atomic.Pointer[redis.Client]
 
 	mu      sync.Mutex
-	queue   []*call
-	flights int
+	calls   []*call
+	flushes int
 }
 
 // add queues a call and sees to it that it is sent.
-func (l *lane) add(c *call) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) >= l.store.cfg.MaxQueued {
+func (q *queue) add(c *call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.calls) >= q.store.cfg.MaxQueued {
 		c.finish(nil, fmt.Errorf("redisstore: %s: %w", c.script.name, ErrQueueFull))
 		return
 	}
-	l.queue = append(l.queue, c)
-	if l.flights == 0 || l.flights < l.store.cfg.MaxFlushes && len(l.queue) >= nextFlight*l.flights {
-		l.flights++
-		l.store.work.Go(l.fly)
+	q.calls = append(q.calls, c)
+	if q.flushes == 0 || q.flushes < q.store.cfg.MaxFlushes && len(q.calls) >= nextFlush*q.flushes {
+		q.flushes++
+		q.store.work.Go(q.flush)
 	}
 }
 
-// fly sends batches until nothing waits.
-func (l *lane) fly() {
+// flush sends batches until nothing waits.
+func (q *queue) flush() {
 	for {
-		batch := l.take()
+		batch := q.take()
 		if len(batch) == 0 {
 			return
 		}
-		l.send(batch)
+		q.send(batch)
 	}
 }
 
-func (l *lane) take() []*call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := min(len(l.queue), maxBatch)
+func (q *queue) take() []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.calls), maxBatch)
 	if n == 0 {
-		l.flights--
-		l.queue = nil
+		q.flushes--
+		q.calls = nil
 		return nil
 	}
-	batch := l.queue[:n:n]
-	l.queue = l.queue[n:]
+	batch := q.calls[:n:n]
+	q.calls = q.calls[n:]
 	return batch
 }
 
 // send makes one pipeline of the calls that nobody has withdrawn, and finishes them or sends them again.
-func (l *lane) send(batch []*call) {
+func (q *queue) send(batch []*call) {
 	calls := batch[:0]
 	confirm := false
 	for _, c := range batch {
 		if c.state.CompareAndSwap(waiting, sent) {
 			calls = append(calls, c)
-			confirm = confirm || c.script.confirmed && l.store.cfg.Replicas > 0
+			confirm = confirm || c.script.confirmed && q.store.cfg.Replicas > 0
 		}
 	}
 	if len(calls) == 0 {
 		return
 	}
-	client := l.client.Load()
+	client := q.client.Load()
 	pipe := client.Pipeline()
 	replies := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -115,15 +115,15 @@ func (l *lane) send(batch []*call) {
 	}
 	var wait *redis.IntCmd
 	if confirm {
-		wait = l.store.addWait(pipe)
+		wait = q.store.addWait(pipe)
 	}
 	_, _ = pipe.Exec(context.Background()) // each reply has its own error
-	unconfirmed := confirmation(wait, l.store.cfg.Replicas)
+	unconfirmed := confirmation(wait, q.store.cfg.Replicas)
 	for i, c := range calls {
 		value, err := replies[i].Result()
 		switch {
 		case err != nil && err != redis.Nil:
-			l.store.failed(c, l, err)
+			q.store.handleError(c, q, err)
 		case unconfirmed != nil && c.script.confirmed:
 			c.finish(nil, unconfirmedError(c.script, unconfirmed))
 		default:
@@ -166,18 +166,18 @@ func unconfirmedError(s *script, err error) error {
 // maxTries bounds how often a call is sent that a server refused without executing it.
 const maxTries = 8
 
-// failed finishes a call after an error of the connection or the server, or sends it again where nothing happened.
-func (s *Store) failed(c *call, l *lane, err error) {
-	verdict := judge(err)
-	if c.tries++; c.tries > maxTries && verdict != unknown {
-		verdict = refused
+// handleError finishes a call after an error of the connection or the server, or sends it again where nothing happened.
+func (s *Store) handleError(c *call, q *queue, err error) {
+	outcome := classify(err)
+	if c.tries++; c.tries > maxTries && outcome != unknown {
+		outcome = refused
 	}
-	switch verdict {
+	switch outcome {
 	case noScript:
-		s.teach(c, l)
+		s.loadScript(c, q)
 	case elsewhere, later:
 		s.nodes.reload()
-		s.again(c)
+		s.sendLater(c)
 	case asking:
 		s.ask(c, err)
 	case unknown:
@@ -192,9 +192,9 @@ func (s *Store) failed(c *call, l *lane, err error) {
 	}
 }
 
-// teach sends the text of the call's script to the server, and the call again.
-func (s *Store) teach(c *call, l *lane) {
-	if err := l.client.Load().ScriptLoad(context.Background(), c.script.text).Err(); err != nil {
+// loadScript sends the text of the call's script to the server, and the call again.
+func (s *Store) loadScript(c *call, q *queue) {
+	if err := q.client.Load().ScriptLoad(context.Background(), c.script.text).Err(); err != nil {
 		c.finish(nil, refusal(c.script.name, err))
 		return
 	}
@@ -202,8 +202,8 @@ func (s *Store) teach(c *call, l *lane) {
 	s.requeue(c)
 }
 
-// again sends a call later, to the server that then has its slot. The pause grows to a third of a second.
-func (s *Store) again(c *call) {
+// sendLater sends a call after a pause, to the server that then has its slot. The pause grows to a third of a second.
+func (s *Store) sendLater(c *call) {
 	pause := time.Duration(min(10<<c.tries, 320)) * time.Millisecond
 	c.state.CompareAndSwap(sent, waiting) // its caller may withdraw it now
 	timer := time.NewTimer(pause)
@@ -219,12 +219,12 @@ func (s *Store) again(c *call) {
 }
 
 func (s *Store) requeue(c *call) {
-	l, err := s.nodes.lane(context.Background(), c.bucket)
+	q, err := s.nodes.queueFor(context.Background(), c.bucket)
 	if err != nil {
 		c.finish(nil, refusal(c.script.name, err))
 		return
 	}
-	l.add(c)
+	q.add(c)
 }
 
 // do sends a script and waits for its reply. If ctx ends before the call is sent, nothing happens.
@@ -245,12 +245,12 @@ func (s *Store) begin(ctx context.Context, script *script, b *bucket, keys []str
 		return nil, fmt.Errorf("redisstore: %s: %w", script.name, ErrClosed)
 	}
 	defer s.work.Done()
-	l, err := s.nodes.lane(ctx, b)
+	q, err := s.nodes.queueFor(ctx, b)
 	if err != nil {
 		return nil, refusal(script.name, err)
 	}
 	c := &call{script: script, bucket: b, keys: keys, args: args, done: make(chan struct{})}
-	l.add(c)
+	q.add(c)
 	return c, nil
 }
 
