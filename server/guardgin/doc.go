@@ -10,5 +10,9 @@
 //	err := server.Handle(guardgin.Router(engine), guard, api.Place, server.Transactional, place)
 //
 // Put the guard behind everything that decides about the request, such as authentication, and directly before the
-// handler. The guard stores what the handlers behind it write. Middlewares before it see replays like first answers.
+// handler. The guard stores what the handlers behind it write. Middlewares before it see replays like first answers. A
+// handler that panics counts as failed, and gin.Recovery before the guard answers 500 as always.
+//
+// Routes are named by the method and gin's path, "POST /orders/:id", in metrics and logs. chi, echo, gorilla and fiber
+// need no package of their own: see examples/integrations/frameworks.
 package guardgin

@@ -18,7 +18,7 @@ func Middleware(guard *server.Guard, route server.Route) (gin.HandlerFunc, error
 	if guard == nil {
 		return nil, &server.ConfigError{Field: "guard", Value: "nil", Reason: "a Guard is required"}
 	}
-	guarded, err := guard.Route(route, http.HandlerFunc(next))
+	guarded, err := guard.Route(route, http.HandlerFunc(callNext))
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,8 @@ type passage struct {
 
 type passageKey struct{}
 
-// next runs the rest of gin's handlers, with the request and the recorder of the guard's run.
-func next(w http.ResponseWriter, r *http.Request) {
+// callNext runs the rest of gin's handlers, with the request and the recorder of the guard's run.
+func callNext(w http.ResponseWriter, r *http.Request) {
 	p := r.Context().Value(passageKey{}).(*passage) //nolint:errcheck,forcetypeassert // Middleware put it there
 	p.ran = true
 	request, writer := p.c.Request, p.c.Writer

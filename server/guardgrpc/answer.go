@@ -150,7 +150,7 @@ func checkReplayed(names []string) ([]string, error) {
 	keep := make([]string, len(names))
 	for i, name := range names {
 		keep[i] = strings.ToLower(name)
-		if ours(keep[i]) || strings.HasPrefix(keep[i], "grpc-") || strings.HasPrefix(keep[i], ":") || slices.Contains(never, keep[i]) {
+		if isReserved(keep[i]) || strings.HasPrefix(keep[i], "grpc-") || strings.HasPrefix(keep[i], ":") || slices.Contains(neverReplayed, keep[i]) {
 			return nil, reject("Config.ReplayMetadata", name, "belongs to one call, or is set by gRPC or by this library")
 		}
 		if keep[i] == "" || strings.ContainsAny(keep[i], "\x00 \r\n") {
@@ -161,13 +161,13 @@ func checkReplayed(names []string) ([]string, error) {
 	return slices.Compact(keep), nil
 }
 
-// never are the other names that no repetition carries.
-var never = []string{
+// neverReplayed are the other names that no repetition carries.
+var neverReplayed = []string{
 	"authorization", "connection", "content-length", "content-type", "cookie", "date", "retry-after", "retry-after-ms", "set-cookie",
 	"te", "traceparent", "tracestate", "trailer", "transfer-encoding", "user-agent", "www-authenticate", "x-request-id",
 }
 
-// ours reports whether the guard itself sets metadata of this name.
-func ours(name string) bool {
+// isReserved reports whether the guard itself sets metadata of this name.
+func isReserved(name string) bool {
 	return strings.HasPrefix(name, "idempotency-") || strings.HasPrefix(name, "idempotent-") || name == strings.ToLower(wire.HeaderXShouldRetry)
 }

@@ -55,7 +55,7 @@ type request struct {
 	run func(ctx context.Context) (answer, error)
 }
 
-// An outcome is what a call is answered with.
+// An outcome is the answer to a call, or its refusal.
 type outcome struct {
 	answer *answer // nil: refused
 	// status is the status of a refusal.
@@ -91,8 +91,8 @@ func (i *Interceptor) do(ctx context.Context, r *request) outcome {
 	}
 }
 
-// inbound returns ctx with what the caller says of its limits. It ends a little before the caller's
-// deadline, so that a duplicate that waits is answered in time. It bounds no run.
+// inbound returns ctx with the limits that the caller sent. It ends a little before the caller's
+// deadline, so that a duplicate that waits is answered in time. A run is not bounded by it.
 func (i *Interceptor) inbound(ctx context.Context, r *request) (context.Context, context.CancelFunc) {
 	in := wire.ParseInbound(r.header)
 	deadline, ok := ctx.Deadline()
@@ -144,7 +144,7 @@ func ran(a *answer, failed error, m *method) outcome {
 	if a.status != nil {
 		// A stored status is the answer to every retry. An Opaque run that failed is not repeated.
 		status := statusOf(codes.Code(a.status.GetCode())) //nolint:gosec // codes are small
-		o.advise(released(status) || status >= 500 && m.task.Effect != server.Opaque && !errors.Is(failed, wire.ErrNotRetryable))
+		o.advise(isReleased(status) || status >= 500 && m.task.Effect != server.Opaque && !errors.Is(failed, wire.ErrNotRetryable))
 	}
 	return o
 }

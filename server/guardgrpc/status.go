@@ -20,7 +20,7 @@ import (
 )
 
 // statusOf returns the HTTP status by which the guard decides what becomes of a call with
-// this code. A 4xx is stored, but for those that a guard never stores. A 5xx is a failure.
+// this code. A 4xx is stored, except for those that release the key. A 5xx is a failure.
 func statusOf(c codes.Code) int {
 	switch c {
 	case codes.OK:
@@ -50,8 +50,8 @@ func statusOf(c codes.Code) int {
 	}
 }
 
-// released reports whether a guard stores nothing for this status, and releases the key.
-func released(status int) bool {
+// isReleased reports whether a guard stores nothing for this status, and releases the key.
+func isReleased(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests
 }
 
@@ -104,7 +104,7 @@ func problemStatus(e *server.StatusError) *spb.Status {
 	return p
 }
 
-// refusalStatus returns the status of a refusal. It has no text of a cause, which may hold what is not the
+// refusalStatus returns the status of a refusal. It leaves out the text of the cause, which may hold what is not the
 // caller's.
 func refusalStatus(r *server.RefusedError) *spb.Status {
 	s, ok := r.Code.Situation()
@@ -160,7 +160,7 @@ func refuse(c wire.Code, err error) *refusedError {
 	return r
 }
 
-// streamStatus refuses a stream with a key. It has no code of package wire: nothing but gRPC has streams.
+// streamStatus refuses a stream with a key. Package wire has no code for it, because only gRPC has streams.
 func streamStatus() *spb.Status {
 	p := &spb.Status{Code: int32(codes.Unimplemented), Message: "A call with an idempotency key must be unary: streams are not stored"}
 	addDetail(p, &errdetails.ErrorInfo{Reason: "STREAM_NOT_STORED", Domain: wire.ErrorDomain})
