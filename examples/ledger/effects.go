@@ -27,7 +27,7 @@ func createEffects(ctx context.Context, pool *pgxpool.Pool, _ string) error {
 }
 
 // An effect is a row of the effects table: what a call does in this service.
-// The table has no unique constraint: nothing but the guard keeps an effect
+// The table has no unique constraint, so that only the guard keeps an effect
 // from happening twice.
 type effect struct {
 	Tenant, Key, Service, FP, ID string
@@ -55,7 +55,7 @@ func (e effect) answer() answer {
 	return answer{EffectID: e.ID, Tenant: e.Tenant, Key: e.Key, Service: e.Service}
 }
 
-// An execer is what runs a statement: the run's transaction, or the pool.
+// An execer runs a statement: it is the run's transaction, or the pool.
 type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

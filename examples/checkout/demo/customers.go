@@ -77,8 +77,8 @@ type orders struct {
 	begun int
 }
 
-// next returns the next order; false if there are no more.
-func (o *orders) next() (order checkoutapi.Order, ok bool) {
+// take returns the next order; false if there are no more.
+func (o *orders) take() (order checkoutapi.Order, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.left == 0 {
@@ -109,7 +109,7 @@ func (c *customers) buy(ctx context.Context, parallel int) {
 	for range parallel {
 		crowd.Go(func() {
 			for ctx.Err() == nil {
-				order, ok := c.orders.next()
+				order, ok := c.orders.take()
 				if !ok {
 					return
 				}
@@ -166,8 +166,8 @@ func (c *customers) giveUp(order checkoutapi.Order, err error) {
 	c.failures[order.ID] = err
 }
 
-// unaccepted returns the orders that were given up.
-func (c *customers) unaccepted() []report.Failure {
+// reportFailures returns the orders that were given up.
+func (c *customers) reportFailures() []report.Failure {
 	failures := []report.Failure{}
 	for _, order := range slices.Sorted(maps.Keys(c.failures)) {
 		failures = append(failures, report.Failure{Order: order, Error: c.failures[order].Error()})

@@ -35,7 +35,7 @@ type keysAddress struct {
 	open Opener
 }
 
-func (k keysAddress) given() bool { return k.url != nil }
+func (k keysAddress) isSet() bool { return k.url != nil }
 
 // String is the address without its password.
 func (k keysAddress) String() string { return k.url.Redacted() }
@@ -64,19 +64,19 @@ func parseKeys(address string, args []string, openers map[string]Opener) (k keys
 
 // advice is the command line that can open address. It is for a shell in the root of a clone.
 func advice(address *url.URL, args []string) string {
-	words := []string{envStore + "=" + quoted(address.Redacted()), "go run -C examples/integrations ./stores/checkout"}
+	words := []string{envStore + "=" + quote(address.Redacted()), "go run -C examples/integrations ./stores/checkout"}
 	for i, arg := range args {
 		// The address is in the words already, and an argument may have its password.
 		isStore := func(arg string) bool { return strings.TrimLeft(arg, "-") == "store" }
 		if name, _, _ := strings.Cut(arg, "="); !isStore(name) && (i == 0 || !isStore(args[i-1])) {
-			words = append(words, quoted(arg))
+			words = append(words, quote(arg))
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-// quoted quotes a word for a shell if it has other characters than plain ones.
-func quoted(word string) string {
+// quote quotes a word for a shell if it has other characters than plain ones.
+func quote(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@"
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
@@ -118,7 +118,7 @@ The keys of this run stay in the store for %v.
 // openKeys opens the store of the Keyed and Opaque routes, and says which routes use it. It returns nil if they use
 // the databases of their services.
 func openKeys(ctx context.Context, address keysAddress, db *databases, stderr io.Writer) (*node.Keys, func(), error) {
-	if !address.given() {
+	if !address.isSet() {
 		return nil, func() {}, nil
 	}
 	keys, closeStore, err := address.open(ctx, address.url)

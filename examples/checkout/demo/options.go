@@ -61,7 +61,7 @@ func parseOptions(args []string, openers map[string]Opener, stderr io.Writer) (o
 	}
 	var err error
 	o.keys, err = parseKeys(keys, args, openers)
-	if err == nil && o.keys.given() && o.unsafe {
+	if err == nil && o.keys.isSet() && o.unsafe {
 		err = errors.New("checkout: -unsafe has no keys: it cannot have a store for them; unset STORE")
 	}
 	return o, err

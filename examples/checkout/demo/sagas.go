@@ -72,29 +72,29 @@ func (s *stage) openSagas(ctx context.Context, extra map[string]string, definiti
 	return g, err
 }
 
-// listen adds an edge, which leads nowhere if addr is empty. It is not the crowd's, so that those count the crowd.
-func (g *sagas) listen(name, addr string, opts options) error {
+// listen adds an edge, which leads nowhere if addr is empty. The crowd does not use it, so that the crowd's edges count only the crowd.
+func (s *sagas) listen(name, addr string, opts options) error {
 	edge, err := faultnet.Listen(faultnet.Config{Name: "saga to " + name, Seed: opts.seed, Profile: opts.network})
 	if err != nil {
 		return err
 	}
-	g.edges[name] = edge
+	s.edges[name] = edge
 	if addr != "" {
 		edge.Forward(addr)
 	}
 	return nil
 }
 
-// close ends the engine, and waits for late copies: nothing is counted before they came.
-func (g *sagas) close(ctx context.Context) (err error) {
+// close ends the engine, and waits for late copies, which must arrive before anything is counted.
+func (s *sagas) close(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
-	if g.engine != nil {
-		err = g.engine.Close(ctx)
+	if s.engine != nil {
+		err = s.engine.Close(ctx)
 	}
-	for _, edge := range g.edges {
+	for _, edge := range s.edges {
 		err = errors.Join(err, edge.Close(ctx))
 	}
-	g.done()
+	s.done()
 	return err
 }
 

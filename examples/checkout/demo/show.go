@@ -50,7 +50,7 @@ func show(ctx context.Context, opts options, stderr io.Writer) (_ *report.Report
 		return nil, err
 	}
 	r.Storage = db.String()
-	if opts.keys.given() {
+	if opts.keys.isSet() {
 		r.Keys = opts.keys.String()
 	}
 	r.Wall = time.Since(began)
@@ -101,7 +101,7 @@ func (s *stage) count(ctx context.Context, crowd *customers, sagas *report.Sagas
 	r := &report.Report{
 		Seed: s.opts.seed, Faults: s.opts.faults, Unsafe: s.opts.unsafe,
 		Checkouts: crowd.orders.count(), Parallel: s.opts.parallel, Accepted: len(crowd.confirmations),
-		Submissions: int(crowd.submissions.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.unaccepted(), Sagas: sagas,
+		Submissions: int(crowd.submissions.Load()), Kills: int(s.payment.kills.Load()), Unaccepted: crowd.reportFailures(), Sagas: sagas,
 	}
 	for _, name := range services {
 		tallies, err := s.storages[name].Ledger.Tallies(ctx)

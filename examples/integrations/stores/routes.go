@@ -48,10 +48,10 @@ func routes(guard *server.Guard, getenv func(string) string) (http.Handler, erro
 		}
 	}
 	mux := http.NewServeMux()
-	err := handle(mux, guard, "/v1/effect-opaque", server.Opaque, l.opaque)
+	err := handle(mux, guard, "/v1/effect-opaque", server.Opaque, l.serveOpaque)
 	if url := getenv("SINK_URL"); url != "" && err == nil {
 		if l.sink, err = newSink(url); err == nil {
-			err = handle(mux, guard, "/v1/effect-keyed", server.Keyed, l.keyed)
+			err = handle(mux, guard, "/v1/effect-keyed", server.Keyed, l.serveKeyed)
 		}
 	}
 	return mux, err
@@ -77,8 +77,8 @@ func newSink(url string) (*sdk.Client, error) {
 	}}})
 }
 
-// opaque has its effect where the store cannot see it: here it is a line of the log.
-func (l *ledger) opaque(w http.ResponseWriter, r *http.Request) {
+// serveOpaque has its effect where the store cannot see it: here it is a line of the log.
+func (l *ledger) serveOpaque(w http.ResponseWriter, r *http.Request) {
 	in, ok := l.receive(w, r)
 	if !ok {
 		return
@@ -88,8 +88,8 @@ func (l *ledger) opaque(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, map[string]string{"effect": key.String()})
 }
 
-// keyed has its effect in the sink. Run again, it sends the same child key, and the sink repeats its answer.
-func (l *ledger) keyed(w http.ResponseWriter, r *http.Request) {
+// serveKeyed has its effect in the sink. Run again, it sends the same child key, and the sink repeats its answer.
+func (l *ledger) serveKeyed(w http.ResponseWriter, r *http.Request) {
 	in, ok := l.receive(w, r)
 	if !ok {
 		return

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Counts is what passed an edge, and what befell it.
+// Counts are the numbers of requests and faults at one edge.
 type Counts struct {
 	// Attempts are the requests that callers sent.
 	Attempts int

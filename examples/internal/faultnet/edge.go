@@ -73,7 +73,7 @@ func (e *Edge) URL() string { return "http://" + e.listener.Addr().String() }
 // Forward makes host:port the callee, from the next message on.
 func (e *Edge) Forward(addr string) { e.target.Store(&addr) }
 
-// Counts returns what has passed so far. Its map is the caller's.
+// Counts returns a copy of the counts so far.
 func (e *Edge) Counts() Counts { return e.counts.snapshot() }
 
 // InFlight returns how many messages the callee is working on.

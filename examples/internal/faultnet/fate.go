@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A fate is what befalls one request; the zero fate is to pass unharmed.
+// A fate is the fault that happens to one request. The zero fate lets it pass unharmed.
 type fate struct {
 	kind Kind
 	// late tells the two forms of a kind apart: a bad gateway after the work,
@@ -28,10 +28,10 @@ type fates struct {
 	seen map[[32]byte]uint64 // how often each request has come by
 }
 
-// next returns the fate of a request that comes by. The n-th arrival of one
+// take returns the fate of a request that arrives. The n-th arrival of one
 // request meets the same fate in every run with one seed, in whatever order
 // the requests of others arrive.
-func (f *fates) next(path string, body []byte) fate {
+func (f *fates) take(path string, body []byte) fate {
 	id := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%s", len(f.edge), f.edge, len(path), path, body))
 	f.mu.Lock()
 	n := f.seen[id]

@@ -26,8 +26,7 @@ func newMessage(w http.ResponseWriter, r *http.Request) (message, error) {
 	return message{r.Method, r.URL.RequestURI(), r.Header.Clone(), body}, err
 }
 
-// An answer is a callee's, read to its end; its zero value is what a gateway
-// makes of a callee that gave none.
+// An answer is the answer of a callee, read to its end.
 type answer struct {
 	status int
 	header http.Header
@@ -102,12 +101,12 @@ func (e *Edge) roundTrip(ctx context.Context, msg message) (answer, error) {
 
 func (a answer) write(w http.ResponseWriter) {
 	a.writeHead(w)
-	_, _ = w.Write(a.body) // the caller may be gone: its business
+	_, _ = w.Write(a.body) // the caller may be gone
 	_ = http.NewResponseController(w).Flush()
 }
 
-// writeHalf announces the whole answer and sends half of it: one that has no
-// body arrives without its head, so that it is never taken for complete.
+// writeHalf announces the whole answer and sends half of it. It sends nothing of
+// an answer without a body, because its head alone would be a complete answer.
 func (a answer) writeHalf(w http.ResponseWriter) {
 	if len(a.body) == 0 {
 		return

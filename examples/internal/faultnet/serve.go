@@ -13,7 +13,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cut()
 	}
 	defer e.messages.wait.Done()
-	f := e.fates.next(msg.path, msg.body)
+	f := e.fates.take(msg.path, msg.body)
 	e.counts.add(func(c *Counts) {
 		c.Attempts++
 		if f.kind != "" {

@@ -12,7 +12,7 @@ type messages struct {
 	mu      sync.Mutex
 	drained bool // nothing may start any more
 	wait    sync.WaitGroup
-	alive   context.Context // its end: what still travels is lost
+	alive   context.Context // when it ends, the messages on the wire are lost
 	lose    context.CancelFunc
 }
 
@@ -21,7 +21,7 @@ func newMessages() *messages {
 	return &messages{alive: alive, lose: lose}
 }
 
-// start counts a message in; false if the edge is closed. Who got true calls
+// start reports whether a message may be sent. If it may, the caller must call
 // wait.Done.
 func (m *messages) start() bool {
 	m.mu.Lock()
@@ -36,10 +36,10 @@ func (m *messages) start() bool {
 // rest and returns ctx's error.
 func (m *messages) drain(ctx context.Context) error {
 	m.mu.Lock()
-	again := m.drained
+	wasDrained := m.drained
 	m.drained = true
 	m.mu.Unlock()
-	if again {
+	if wasDrained {
 		return nil
 	}
 	arrived := make(chan struct{})

@@ -86,7 +86,7 @@ var permanent = []error{
 // started: all but the permanent ones, and statements that the server refused.
 func notYet(err error) error {
 	isErr := func(target error) bool { return errors.Is(err, target) }
-	if err == nil || slices.ContainsFunc(permanent, isErr) || refused(err) {
+	if err == nil || slices.ContainsFunc(permanent, isErr) || isRefused(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNotYet, err)

@@ -20,18 +20,18 @@ var ErrBadInput = errors.New("bad input")
 // ErrUnavailable: the database did not do its part, and may later.
 var ErrUnavailable = errors.New("the database did not answer")
 
-// OfDatabase marks an error of the database that may be gone later with
-// [ErrUnavailable].
+// OfDatabase wraps an error of the database with [ErrUnavailable] if a later call may
+// succeed.
 func OfDatabase(err error) error {
-	if err == nil || refused(err) {
+	if err == nil || isRefused(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// refused reports whether the server answered that it does not take the statement, as for a
+// isRefused reports whether the server answered that it does not take the statement, as for a
 // violated constraint. A broken or refused connection gives no answer.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	var answer *pgconn.PgError
 	var connect *pgconn.ConnectError
 	if !errors.As(err, &answer) || errors.As(err, &connect) || errors.Is(err, store.ErrFateUnknown) {
@@ -71,9 +71,9 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body) // a guarded handler's recorder takes all of it
 }
 
-// WriteError answers what a handler could not do: 400 for the caller's fault,
-// which is stored, and 500 or 503 for ours, after which the next call runs again
-// (an Opaque handler's does not: its outcome is unknown).
+// WriteError answers a handler's error. A bad input is 400, which the guard stores. Other
+// errors are 500 or 503: the next call runs again, except for an Opaque handler, whose
+// outcome is then unknown.
 func WriteError(w http.ResponseWriter, err error) {
 	var status *server.StatusError
 	if errors.As(err, &status) { // from Tenant

@@ -114,18 +114,18 @@ func openWhenReady(ctx context.Context, open Open) (Service, error) {
 // leave. It closes the service last. A connection that is open after the answers is
 // not a run, but slow headers, for instance: stop cuts it, and returns no error.
 func stop(ctx context.Context, web *http.Server, service Service, times stopTimes) error {
-	_ = within(ctx, times.requests, web.Shutdown) // the service ends what is left of them
+	_ = runWithin(ctx, times.requests, web.Shutdown) // the service ends what is left of them
 	var err error
 	if service != nil {
 		defer service.Close()
-		err = within(ctx, times.runs, service.Drain)
+		err = runWithin(ctx, times.runs, service.Drain)
 	}
-	_ = within(ctx, times.answers, web.Shutdown)
+	_ = runWithin(ctx, times.answers, web.Shutdown)
 	return errors.Join(err, web.Close())
 }
 
-// within gives do so much time.
-func within(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+// runWithin calls do with a ctx that ends after d.
+func runWithin(ctx context.Context, d time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return do(ctx)

@@ -1,6 +1,6 @@
 // Package ledger is where each service writes down what it did: one entry for each effect. A
-// ledger accepts a second entry for one order: it has no constraint and no upsert. If there is
-// no second entry, the guard kept it out.
+// ledger accepts a second entry for one order, because it has no constraint and no upsert. So if
+// there is no second entry, the guard kept it out.
 //
 // [Postgres] and [Memory] write as part of a guarded run; [Unguarded] and
 // [UnguardedMemory] write at once, and are what the demo's -unsafe uses.

@@ -22,7 +22,7 @@ import (
 // stopTimeout is how long a child that was told to stop may take.
 const stopTimeout = 10 * time.Second
 
-// A Command is what to start.
+// A Command is a process to start.
 type Command struct {
 	Path   string
 	Args   []string
@@ -79,7 +79,7 @@ func (p *Process) greet(ctx context.Context, stdin io.Writer, stdout io.Reader, 
 			p.addr = strings.TrimSuffix(p.addr, "\n")
 		}
 		heard <- err
-		_ = p.cmd.Wait() // how it ended is no news: it was told to, or killed
+		_ = p.cmd.Wait() // its error is expected: it was told to end, or killed
 	}()
 	select {
 	case err := <-heard:

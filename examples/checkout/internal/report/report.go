@@ -11,7 +11,7 @@ import (
 // Memory is the Storage of a run without a database.
 const Memory = "memory"
 
-// A Report is what a run came to.
+// A Report is the result of a run.
 type Report struct {
 	Seed    uint64 `json:"seed"`
 	Faults  string `json:"faults"`  // the profile's name

@@ -29,7 +29,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(&b, "\n%d of %d checkouts accepted, after %d submissions; payment service %s %d times; %.1f s\n",
-		r.Accepted, r.Checkouts, r.Submissions, r.killed(), r.Kills, r.Wall.Round(100*time.Millisecond).Seconds())
+		r.Accepted, r.Checkouts, r.Submissions, r.paymentFate(), r.Kills, r.Wall.Round(100*time.Millisecond).Seconds())
 	if s := r.Sagas; s != nil {
 		fmt.Fprintf(&b, "%d more as sagas, with a declined card: %d undone; %d reservations, %d of them released; %d charges and messages\n",
 			s.Orders, s.Undone, s.Reserved, s.Released, s.Wrong)
@@ -95,9 +95,9 @@ func (r *Report) list(w io.Writer) {
 	}
 }
 
-// killed is what happened to the payment service: without a database it runs inside this
-// process.
-func (r *Report) killed() string {
+// paymentFate says what happened to the payment service. Without a database it runs inside this
+// process, which is not killed.
+func (r *Report) paymentFate() string {
 	if r.Storage == Memory {
 		return "restarted"
 	}
