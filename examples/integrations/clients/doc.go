@@ -1,5 +1,5 @@
 // Package clients shows which settings other people's HTTP clients need, so that each call of theirs takes effect once
-// and none is lost. The README has the settings of every client, and what was measured with them.
+// and none is lost. The README says what each setting is for, and what was measured.
 //
 // NewRetryableHTTP, NewResty, NewStripe and CurlArgs are the settings. Each client sends one Idempotency-Key on all
 // attempts of a call. Retryable is the rule that clients with a rule of their own follow. NewCharges is the service
