@@ -273,9 +273,17 @@ func TestHouse_rootModuleRequiresLittle(t *testing.T) {
 	}
 }
 
+// mostNested is how many go.mod files there are below the root. An example of other people's modules belongs in
+// examples/integrations.
+const mostNested = 15
+
 func TestHouse_nestedModulesUseThisTree(t *testing.T) {
 	t.Parallel()
-	for _, file := range nestedModules(t) {
+	files := nestedModules(t)
+	if len(files) > mostNested {
+		t.Errorf("%d nested modules, want at most %d: %v", len(files), mostNested, files)
+	}
+	for _, file := range files {
 		mod := readGoMod(t, file)
 		folder := path.Dir(file)
 		if want := path.Join(module, folder); mod.Module.Path != want {
