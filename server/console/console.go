@@ -46,7 +46,7 @@ func New(cfg Config) (*Console, error) {
 		return nil, err
 	}
 	c := &Console{cfg: cfg, pages: p}
-	c.handler = secured(c.authenticated(c.sameOrigin(c.below(c.routes()))))
+	c.handler = secure(c.requireUser(c.sameOrigin(c.below(c.routes()))))
 	return c, nil
 }
 

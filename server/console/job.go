@@ -161,7 +161,7 @@ func (j *job) check() error {
 	switch {
 	case j.Reason == "":
 		return badInput("A reason is required: it goes to the audit log.")
-	case len(j.audited()) > store.MaxReasonBytes:
+	case len(j.auditReason()) > store.MaxReasonBytes:
 		return badInput("The reason is too long: at most 1000 bytes.")
 	case !utf8.ValidString(j.Reason) || strings.ContainsRune(j.Reason, 0):
 		return badInput("The reason is not text.")
@@ -169,8 +169,8 @@ func (j *job) check() error {
 	return nil
 }
 
-// audited is the reason in the audit log. With the batch's name a person finds all lines of one job.
-func (j *job) audited() string {
+// auditReason is the reason in the audit log. With the batch's name a person finds all lines of one job.
+func (j *job) auditReason() string {
 	if j.Batch == "" {
 		return j.Reason
 	}

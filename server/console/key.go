@@ -85,9 +85,9 @@ func timelineOf(row *keyRow, audit []store.AuditEntry) []moment {
 	for _, a := range audit {
 		to := "forgotten"
 		if a.To != 0 {
-			to = spaced(a.To.String())
+			to = toWords(a.To.String())
 		}
-		all = append(all, moment{a.At, "audit", string(a.Verb) + " by " + a.Actor, spaced(a.From.String()) + " → " + to})
+		all = append(all, moment{a.At, "audit", string(a.Verb) + " by " + a.Actor, toWords(a.From.String()) + " → " + to})
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all

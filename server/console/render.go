@@ -2,7 +2,9 @@ package console
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"html/template"
 	"log/slog"
@@ -86,4 +88,35 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, status int, text 
 // help answers with the list of keys and words.
 func (c *Console) help(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "help", page{Title: "Help", Nav: "help"})
+}
+
+//go:embed asset/*
+var assets embed.FS
+
+var assetTypes = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// assetVersion changes with the assets. It is in their addresses.
+var assetVersion = func() string {
+	h := sha256.New()
+	for _, name := range []string{"console.css", "console.js", "icon.svg"} {
+		b, err := assets.ReadFile("asset/" + name)
+		if err != nil {
+			return "0" // the test of the assets reports it
+		}
+		_, _ = h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}()
+
+func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	b, err := assets.ReadFile("asset/" + path.Base(name))
+	if err != nil {
+		c.fail(w, r, http.StatusNotFound, "There is no such file.")
+		return
+	}
+	w.Header().Set("Content-Type", assetTypes[path.Ext(name)])
+	_, _ = w.Write(b)
 }

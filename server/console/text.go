@@ -15,7 +15,7 @@ import (
 // functions are the functions of the templates.
 var functions = template.FuncMap{
 	"age": age, "count": count, "about": about, "bytes": size, "stamp": stamp, "rfc3339": rfc3339, "brief": brief,
-	"spaced": spaced, "plural": plural, "since": since,
+	"spaced": toWords, "plural": plural, "since": since,
 	"less": func(a, b int64) int64 { return a - b }, "sum": func(a, b int64) int64 { return a + b },
 	"len64": func(t []target) int64 { return int64(len(t)) }, "len64s": func(t []string) int64 { return int64(len(t)) },
 	"states": func() []string { return stateNames }, "effects": func() []string { return effectNames },
@@ -117,8 +117,8 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // brief is the beginning of an ID, which is enough to tell the rows of a page apart.
 func brief(id string) string { return id[:min(len(id), 8)] }
 
-// spaced is a name in snake case as words.
-func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
+// toWords is a name in snake case as words.
+func toWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // plural is a number with its noun.
 func plural(n int64, noun string) string {

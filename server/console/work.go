@@ -35,8 +35,8 @@ type workshop interface {
 	move(ctx context.Context, j *job, t target, actor string) (refused string, err error)
 }
 
-// next returns the next targets of the job, and the cursor after them.
-func (j *job) next(ctx context.Context, w workshop, limit int) ([]target, string, error) {
+// nextTargets returns the next targets of the job, and the cursor after them.
+func (j *job) nextTargets(ctx context.Context, w workshop, limit int) ([]target, string, error) {
 	if j.All() {
 		return w.page(ctx, j, j.Cursor, limit)
 	}
@@ -59,7 +59,7 @@ func (j *job) next(ctx context.Context, w workshop, limit int) ([]target, string
 // failed part began. Its targets that are done refuse the verb now, or do not match any more.
 func (j *job) work(ctx context.Context, w workshop, actor string) (ended bool, err error) {
 	for begin := time.Now(); ; {
-		targets, cursor, err := j.next(ctx, w, partTargets)
+		targets, cursor, err := j.nextTargets(ctx, w, partTargets)
 		if err != nil {
 			return false, err
 		}

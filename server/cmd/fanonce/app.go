@@ -92,7 +92,8 @@ func (a *app) pool(ctx context.Context) (*pgxpool.Pool, error) {
 }
 
 // open connects. The server itself ends each statement after the time of --timeout. PgBouncer does not pass that
-// setting on, and refuses it: then only this process ends them.
+// setting on, and refuses it: then only this process ends them. A SET would not do, because behind a pooler it stays in
+// the session of somebody else.
 func (a *app) open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	cfg, err := a.poolConfig(url)
 	if err != nil {
@@ -105,7 +106,7 @@ func (a *app) open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		pool, err = a.connect(ctx, cfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the database: %w", unaddressed(err))
+		return nil, fmt.Errorf("cannot reach the database: %w", trimAddress(err))
 	}
 	return pool, nil
 }
@@ -130,8 +131,8 @@ func refusedParameter(err error) bool {
 	return errors.As(err, &pgErr) && strings.Contains(pgErr.Message, "unsupported startup parameter")
 }
 
-// unaddressed leaves out the address, which pgx begins its errors with.
-func unaddressed(err error) error {
+// trimAddress leaves out the address, which pgx begins its errors with.
+func trimAddress(err error) error {
 	var failed *pgconn.ConnectError
 	if !errors.As(err, &failed) {
 		return err
@@ -139,8 +140,8 @@ func unaddressed(err error) error {
 	return failed.Unwrap()
 }
 
-// bounded gives one statement or one verb its time.
-func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// bound gives one statement or one verb its time.
+func (a *app) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.timeout)
 }
 

@@ -32,7 +32,7 @@ func (a *app) completes(find suggester, most int) cobra.CompletionFunc {
 		if a.check() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := a.bounded(cmd.Context())
+		ctx, cancel := a.bound(cmd.Context())
 		defer cancel()
 		found, err := find(ctx, a)
 		if err != nil {

@@ -39,8 +39,8 @@ func componentNames() []string {
 	return names
 }
 
-// chosen returns the components of these names, in the order in which they migrate.
-func chosen(names []string) ([]component, error) {
+// pickComponents returns the components of these names, in the order in which they migrate.
+func pickComponents(names []string) ([]component, error) {
 	for _, name := range names {
 		if !slices.Contains(componentNames(), name) {
 			return nil, fmt.Errorf("--component %q is none of %s", name, strings.Join(componentNames(), ", "))
@@ -118,8 +118,8 @@ func (v version) state() string {
 // usable reports whether this program can work with tables of that version.
 func (v version) usable() bool { return slices.Contains([]string{stateCurrent, stateAhead}, v.state()) }
 
-// qualified returns a table's name for SQL.
-func qualified(schema, table string) string {
+// qualify returns a table's name for SQL.
+func qualify(schema, table string) string {
 	if schema == "" {
 		return pgx.Identifier{table}.Sanitize()
 	}
@@ -133,9 +133,9 @@ func (a *app) version(ctx context.Context, pool *pgxpool.Pool, c *component) (ve
 		return version{}, err
 	}
 	v := version{want: len(steps)}
-	ctx, cancel := a.bounded(ctx)
+	ctx, cancel := a.bound(ctx)
 	defer cancel()
-	table := qualified(a.schema, c.prefix+"_version")
+	table := qualify(a.schema, c.prefix+"_version")
 	var exists bool
 	if err := pool.QueryRow(ctx, "select to_regclass($1) is not null", table).Scan(&exists); err != nil || !exists {
 		return v, err

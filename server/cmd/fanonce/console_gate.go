@@ -46,7 +46,7 @@ func newSecret() string {
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	harden(w.Header())
+	setPageHeaders(w.Header())
 	switch {
 	case !isAddressed(r):
 		show(w, http.StatusMisdirectedRequest, pageData{
@@ -67,8 +67,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// harden sets the headers of the gate's own pages.
-func harden(h http.Header) {
+// setPageHeaders sets the headers of the gate's own pages.
+func setPageHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -105,7 +105,7 @@ accepts one, and --list explains all. A check that could not run is a finding, t
 				return errors.New("--long, --skew and --answers-kept must be positive")
 			}
 			var err error
-			if p.wanted, err = chosen(names); err != nil {
+			if p.wanted, err = pickComponents(names); err != nil {
 				return err
 			}
 			return p.examine(cmd.Context(), ignored)
@@ -194,14 +194,14 @@ func (p *patient) runChecks(ctx context.Context, ignored []string, out *doctorOu
 
 // run gives a check its time.
 func (p *patient) run(ctx context.Context, c check) ([]finding, error) {
-	ctx, cancel := p.bounded(ctx)
+	ctx, cancel := p.bound(ctx)
 	defer cancel()
 	return c.run(ctx, p)
 }
 
 // admit finds out what later checks need to know.
 func (p *patient) admit(ctx context.Context) error {
-	ctx, cancel := p.bounded(ctx)
+	ctx, cancel := p.bound(ctx)
 	defer cancel()
 	var user string
 	if err := p.db.QueryRow(ctx, "select pg_is_in_recovery(), current_user::text").Scan(&p.standby, &user); err != nil {
@@ -249,7 +249,7 @@ func (p *patient) names() []string {
 			continue // the files are embedded: a test reads them
 		}
 		for _, table := range tables {
-			names = append(names, qualified(p.schema, table))
+			names = append(names, qualify(p.schema, table))
 		}
 	}
 	return names
@@ -312,7 +312,7 @@ func (p *patient) renderFindings(out *doctorOut) string {
 }
 
 func (p *patient) severity(s string) string {
-	if !p.coloured(p.stdout) {
+	if !p.isColoured(p.stdout) {
 		return s
 	}
 	colour := "33"

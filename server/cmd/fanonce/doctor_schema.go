@@ -96,7 +96,7 @@ func checkIndexes(ctx context.Context, p *patient) ([]finding, error) {
 		}
 		for _, index := range indexes {
 			var exists bool
-			if err := p.db.QueryRow(ctx, "select to_regclass($1) is not null", qualified(p.schema, index)).Scan(&exists); err != nil {
+			if err := p.db.QueryRow(ctx, "select to_regclass($1) is not null", qualify(p.schema, index)).Scan(&exists); err != nil {
 				return out, err
 			}
 			if !exists {
@@ -153,7 +153,7 @@ func checkGrants(ctx context.Context, p *patient) ([]finding, error) {
 	for _, c := range p.tables {
 		var tables, columns, rights []string
 		for _, g := range c.needs() {
-			tables, columns, rights = append(tables, qualified(p.schema, g.table)), append(columns, g.column), append(rights, g.privilege)
+			tables, columns, rights = append(tables, qualify(p.schema, g.table)), append(columns, g.column), append(rights, g.privilege)
 		}
 		rows, err := p.db.Query(ctx, `select distinct n.t || ': ' || n.r || case n.c when '' then '' else ' of ' || n.c end
 			from unnest($2::text[], $3::text[], $4::text[]) n (t, c, r)

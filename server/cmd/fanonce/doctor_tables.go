@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fanonce/fanonce/saga/journal"
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 func checkAutovacuum(ctx context.Context, p *patient) ([]finding, error) {
@@ -103,7 +107,7 @@ func checkPartitions(ctx context.Context, p *patient) ([]finding, error) {
 	err := p.db.QueryRow(ctx, `select count(*) filter (where bounds = 'DEFAULT'), count(*) filter (where bounds <> 'DEFAULT'),
 			max(substring(bounds from 'TO \(''([^'']+)''\)')::timestamptz)
 		from (select pg_get_expr(c.relpartbound, c.oid) as bounds from pg_inherits i join pg_class c on c.oid = i.inhrelid
-			where i.inhparent = $1::text::regclass) p`, qualified(p.schema, "idempotency_answer")).Scan(&standard, &ranges, &until)
+			where i.inhparent = $1::text::regclass) p`, qualify(p.schema, "idempotency_answer")).Scan(&standard, &ranges, &until)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +150,7 @@ var expired = map[string]struct{ table, rows string }{
 func (a *app) countExpired(ctx context.Context, db querier, name string, late time.Duration) (n int64, err error) {
 	e := expired[name]
 	err = db.QueryRow(ctx, fmt.Sprintf("select count(*) from (select from %s where %s limit %d) e",
-		qualified(a.schema, e.table), e.rows, manyRows), late).Scan(&n)
+		qualify(a.schema, e.table), e.rows, manyRows), late).Scan(&n)
 	return n, err
 }
 
@@ -165,17 +169,66 @@ func checkSweep(ctx context.Context, p *patient) ([]finding, error) {
 			return out, err
 		}
 		if n > 0 {
-			out = append(out, found("sweep-lag", c.name, fmt.Sprintf("%s %s are past their time for more than %s", counted(n), c.name, ago(sweepLate)),
+			out = append(out, found("sweep-lag", c.name, fmt.Sprintf("%s %s are past their time for more than %s", formatCount(n), c.name, ago(sweepLate)),
 				"fanonce sweep; and run Guard.RunSweeper and Engine.RunSweeper in a service"))
 		}
 	}
 	return out, nil
 }
 
-// counted is a number that may be the end of the count.
-func counted(n int64) string {
+// formatCount is a number that may be the end of the count.
+func formatCount(n int64) string {
 	if n >= manyRows {
 		return fmt.Sprintf("%d or more", n)
 	}
 	return fmt.Sprint(n)
+}
+
+func checkAttention(ctx context.Context, p *patient) ([]finding, error) {
+	if !p.has("keys") {
+		return nil, nil
+	}
+	s, err := pgstore.New(p.db, pgstore.Config{Schema: p.schema})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	at, err := s.Attention(ctx)
+	if err != nil || at.Unknown+at.Quarantined+at.DeadLetters == 0 {
+		return nil, err
+	}
+	return []finding{found("keys-attention", "", fmt.Sprintf("%d keys are unknown, %d are quarantined, %d are dead letters; the oldest is %s old",
+		at.Unknown, at.Quarantined, at.DeadLetters, ago(at.Oldest)), "fanonce keys list; then fanonce keys resolve --as … --reason … ID")}, nil
+}
+
+func checkSagas(ctx context.Context, p *patient) ([]finding, error) {
+	if !p.has("sagas") {
+		return nil, nil
+	}
+	j, err := pgjournal.New(p.db, pgjournal.Config{Schema: p.schema})
+	if err != nil {
+		return nil, err
+	}
+	defer j.Close()
+	s, err := j.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []finding
+	if n := s.ByStatus[journal.Stuck]; n > 0 {
+		out = append(out, found("sagas-stuck", "", formatCount(n)+" sagas are stuck", "fanonce saga list; then fanonce saga retry --reason … ID, or another verb"))
+	}
+	if s.Deferred > 0 {
+		out = append(out, found("sagas-deferred", "", formatCount(s.Deferred)+" sagas are deferred", "deploy the build that started them, or the newest"))
+	}
+	if s.Unowned > 0 {
+		var engines int
+		err = p.db.QueryRow(ctx, "select count(*) from "+qualify(p.schema, "saga_engine")+
+			" where lease_until >= clock_timestamp() and not has_left").Scan(&engines)
+		if err == nil && engines == 0 {
+			out = append(out, found("sagas-no-engine", "", formatCount(s.Unowned)+" sagas are due, and no engine has a lease",
+				"start a service that calls saga.Open with the definitions of these sagas"))
+		}
+	}
+	return out, err
 }

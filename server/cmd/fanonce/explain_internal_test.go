@@ -23,7 +23,7 @@ func TestStatements_readByIndex(t *testing.T) {
 	_, err = conn.Exec(ctx, "set enable_seqscan = off")
 	require.NoError(t, err)
 	for _, c := range []struct{ migrations, index string }{{"keys", "idempotency_expires_at"}, {"sagas", "saga_finished"}} {
-		picked, err := chosen([]string{c.migrations})
+		picked, err := pickComponents([]string{c.migrations})
 		require.NoError(t, err)
 		steps, err := picked[0].steps()
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ func (a *app) keyReader(ctx context.Context) (*pgstore.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.ready(ctx, "keys"); err != nil {
+	if err := a.checkReady(ctx, "keys"); err != nil {
 		return nil, err
 	}
 	return pgstore.NewReader(pool, pgstore.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})

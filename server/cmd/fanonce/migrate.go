@@ -69,7 +69,7 @@ a component is old or newer, if one that --component names is missing, or if all
 number of its indexes. Where --component does not name it, the exit code does not depend on it.`,
 		Example: "  fanonce migrate status --component keys --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			picked, reader, err := chosenOrReader(names)
+			picked, reader, err := pickOrReader(names)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ The indexes of reader are made concurrently: requests go on. Interrupted, such a
 migrate up --component reader makes it anew.`,
 		Example: "  fanonce migrate up --component keys,sagas\n  fanonce migrate up --component reader\n  fanonce migrate up --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			picked, reader, err := chosenOrReader(names)
+			picked, reader, err := pickOrReader(names)
 			if err != nil {
 				return err
 			}
@@ -196,11 +196,11 @@ func (a *app) migrateOne(ctx context.Context, pool *pgxpool.Pool, c *component, 
 			return migrationOut{}, err
 		}
 	}
-	return migrationOut{c.name, before.have, before.want, moved(before, dryRun)}, nil
+	return migrationOut{c.name, before.have, before.want, moveWord(before, dryRun)}, nil
 }
 
-// moved says what became of a component.
-func moved(before version, dryRun bool) string {
+// moveWord says what became of a component.
+func moveWord(before version, dryRun bool) string {
 	switch {
 	case before.have >= before.want:
 		return before.state()

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+
+	"github.com/fanonce/fanonce/saga/pgjournal"
+	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 func newMigratePrint(a *app) *cobra.Command {
@@ -21,7 +27,7 @@ down to --from: with 0 it drops the tables with all that is in them. The indexes
 they are made concurrently.`,
 		Example: "  fanonce migrate print --component keys | psql \"$DATABASE_URL\"\n  fanonce migrate print --component keys --roles",
 		RunE: func(*cobra.Command, []string) error {
-			picked, reader, err := chosenOrReader(names)
+			picked, reader, err := pickOrReader(names)
 			switch {
 			case err != nil:
 				return err
@@ -103,3 +109,173 @@ func (a *app) enterSchema(down bool) string {
 }
 
 func withLineEnd(sql string) string { return strings.TrimRight(sql, "\n") + "\n" }
+
+// readerName is the component of the optional indexes. Lists of finished keys and sagas need them, and each new
+// key and saga pays for them. So nothing makes them but a person who names them.
+const readerName = "reader"
+
+// A readerSet is the optional indexes on the tables of one component.
+type readerSet struct {
+	component string
+	add       func(ctx context.Context, pool *pgxpool.Pool, schema string) error
+	indexes   []readerIndex
+}
+
+// A readerIndex is one of them, as the package of its tables makes it.
+type readerIndex struct{ name, table, columns string }
+
+var readerSets = []readerSet{
+	{"keys", pgstore.AddReaderIndexes, []readerIndex{
+		{"idempotency_created_at", "idempotency", "(created_at, key)"},
+		{"idempotency_children", "idempotency", "(parent) where parent is not null"},
+	}},
+	{"sagas", pgjournal.AddReaderIndexes, []readerIndex{
+		{"saga_created_at", "saga", "(created_at, id)"},
+	}},
+}
+
+// pickOrReader is chosen, and reports whether the optional indexes are chosen, too.
+func pickOrReader(names []string) (picked []component, reader bool, err error) {
+	reader = slices.Contains(names, readerName)
+	picked, err = pickComponents(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == readerName }))
+	if err != nil {
+		err = fmt.Errorf("%w, %s", err, readerName)
+	}
+	return picked, reader, err
+}
+
+// readerState is how many of the optional indexes there are, of how many that can be.
+func (a *app) readerState(ctx context.Context, pool *pgxpool.Pool) (row migrationOut, sets []readerSet, err error) {
+	row = migrationOut{Component: readerName}
+	present, err := a.present(ctx, pool)
+	if err != nil {
+		return row, nil, err
+	}
+	for _, set := range readerSets {
+		if !slices.ContainsFunc(present, func(c component) bool { return c.name == set.component }) {
+			continue
+		}
+		sets = append(sets, set)
+		for _, index := range set.indexes {
+			valid, err := a.isValidIndex(ctx, pool, index)
+			if err != nil {
+				return row, nil, err
+			}
+			row.Latest++
+			if valid {
+				row.Version++
+			}
+		}
+	}
+	switch row.Version {
+	case 0:
+		row.State = stateMissing
+	case row.Latest:
+		row.State = stateCurrent
+	default:
+		row.State = stateOld
+	}
+	return row, sets, nil
+}
+
+func (a *app) isValidIndex(ctx context.Context, pool *pgxpool.Pool, index readerIndex) (valid bool, err error) {
+	ctx, cancel := a.bound(ctx)
+	defer cancel()
+	err = pool.QueryRow(ctx, `select exists (select from pg_index where indexrelid = to_regclass($1) and indisvalid and indisready)`,
+		qualify(a.schema, index.name)).Scan(&valid)
+	return valid, err
+}
+
+// addReader makes the optional indexes on the tables that are there.
+func (a *app) addReader(ctx context.Context, pool *pgxpool.Pool, wait time.Duration, dryRun bool) (migrationOut, error) {
+	before, sets, err := a.readerState(ctx, pool)
+	switch {
+	case err != nil:
+		return before, err
+	case len(sets) == 0:
+		return before, fmt.Errorf("--component %s: there are no tables of keys or sagas", readerName)
+	case before.Version == before.Latest:
+		return before, nil
+	case dryRun:
+		before.State = "would migrate"
+		return before, nil
+	}
+	for _, set := range sets {
+		if err := a.addReaderSet(ctx, pool, set, wait); err != nil {
+			return before, err
+		}
+	}
+	before.State = "migrated"
+	return before, nil
+}
+
+func (a *app) addReaderSet(ctx context.Context, pool *pgxpool.Pool, set readerSet, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	line := a.progress("indexes of "+set.component, 0)
+	defer line.end()
+	watching, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.watchIndex(watching, pool, line)
+	}()
+	err := set.add(ctx, pool, a.schema)
+	stop()
+	<-done
+	if err != nil {
+		return fmt.Errorf("%s of %s: an index that was begun is remade by the next migrate up: %w", readerName, set.component, err)
+	}
+	return nil
+}
+
+// indexLook is how often a build of an index is asked how far it is.
+const indexLook = 500 * time.Millisecond
+
+// watchIndex shows how far the server's build of an index is, until ctx ends. If it cannot, the command goes on without a bar.
+func (a *app) watchIndex(ctx context.Context, pool *pgxpool.Pool, line *progress) {
+	ticks := time.NewTicker(indexLook)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		var phase string
+		var done, total int64
+		err := pool.QueryRow(ctx, `select phase, case when tuples_total > 0 then tuples_done else blocks_done end,
+				case when tuples_total > 0 then tuples_total else blocks_total end
+			from pg_stat_progress_create_index where datname = current_database() limit 1`).Scan(&phase, &done, &total)
+		if err != nil {
+			continue
+		}
+		line.phase("index, " + phase)
+		line.setTotal(total, true)
+		line.set(done)
+	}
+}
+
+// readerSteps are the statements of migrate print. No transaction can have them.
+func (a *app) readerSteps(down bool) []stepOut {
+	var out []stepOut
+	for _, set := range readerSets {
+		for _, index := range set.indexes {
+			sql := fmt.Sprintf("create index concurrently if not exists %s on %s %s;\n", index.name, qualify(a.schema, index.table), index.columns)
+			if down {
+				sql = fmt.Sprintf("drop index concurrently if exists %s;\n", qualify(a.schema, index.name))
+			}
+			out = append(out, stepOut{readerName, len(out) + 1, index.name, sql})
+		}
+	}
+	return out
+}
+
+func (a *app) readerSQL(down bool) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "-- fanonce: %s, outside of a transaction; leave out what you have no tables for\n", readerName)
+	for _, s := range a.readerSteps(down) {
+		text.WriteString(s.SQL)
+	}
+	return text.String()
+}

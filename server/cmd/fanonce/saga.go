@@ -45,7 +45,7 @@ func (a *app) operator(ctx context.Context) (*saga.Operator, *pgjournal.Journal,
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.ready(ctx, "sagas"); err != nil {
+	if err := a.checkReady(ctx, "sagas"); err != nil {
 		return nil, nil, err
 	}
 	j, err := pgjournal.New(pool, pgjournal.Config{Schema: a.schema})

@@ -20,7 +20,7 @@ func (a *app) sagaReader(ctx context.Context) (*pgjournal.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.ready(ctx, "sagas"); err != nil {
+	if err := a.checkReady(ctx, "sagas"); err != nil {
 		return nil, err
 	}
 	return pgjournal.NewReader(pool, pgjournal.ReaderConfig{Schema: a.schema, StatementTimeout: a.readTime()})

@@ -43,14 +43,14 @@ the next owner waits for them, or finds out what they did, and undoes it.`, fals
 	},
 	{
 		"force-rejected", "Say that the call of a step did not happen and will not", "the step counts as rejected, on your word.",
-		isStuck, forced((*saga.Operator).ForceRejected),
+		isStuck, forceStep((*saga.Operator).ForceRejected),
 		`Say that the call of a step of stuck sagas did not happen and will not: you have found out that the callee never took
 it, or does not have its effect. You guarantee that no late copy of the call takes effect. A saga that went forward goes
 back, and undoes its other steps.`, true,
 	},
 	{
 		"force-undone", "Say that nothing is left of a step that cannot be undone", "the step counts as undone, on your word.",
-		isStuck, forced((*saga.Operator).ForceUndone),
+		isStuck, forceStep((*saga.Operator).ForceUndone),
 		`Say that nothing is left of a step of stuck sagas that go back: somebody undid it by hand, or accepts what is left.
 The saga goes on.`, true,
 	},
@@ -90,8 +90,8 @@ func isStuck(r journal.Record) bool { return r.Status == journal.Stuck }
 
 type forceMove func(o *saga.Operator, ctx context.Context, id journal.ID, step string, by journal.Audit) (journal.Record, error)
 
-// forced makes a move of a verb about one step.
-func forced(force forceMove) func(*saga.Operator, string) sagaMove {
+// forceStep makes a move of a verb about one step.
+func forceStep(force forceMove) func(*saga.Operator, string) sagaMove {
 	return func(o *saga.Operator, step string) sagaMove {
 		return func(ctx context.Context, id journal.ID, by journal.Audit) (journal.Record, error) {
 			return force(o, ctx, id, step, by)
@@ -184,7 +184,7 @@ func refusedSaga(err error) error {
 func (a *app) sagas(ctx context.Context, o *saga.Operator, v *verb, f *sagaFilter, ids []store.ID) ([]journal.Record, error) {
 	var out []journal.Record
 	for _, id := range ids {
-		one, cancel := a.bounded(ctx)
+		one, cancel := a.bound(ctx)
 		r, err := o.Lookup(one, journal.ID(id))
 		cancel()
 		if errors.Is(err, journal.ErrNotFound) {
@@ -200,7 +200,7 @@ func (a *app) sagas(ctx context.Context, o *saga.Operator, v *verb, f *sagaFilte
 		if err != nil {
 			return nil, err
 		}
-		one, cancel := a.bounded(ctx)
+		one, cancel := a.bound(ctx)
 		records, err := o.List(one, req)
 		cancel()
 		if err != nil {

@@ -34,7 +34,7 @@ func newSweep(a *app) *cobra.Command {
 sweep after a batch. Keys that need a person stay.`,
 		Example: "  fanonce sweep --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			picked, err := chosen(names)
+			picked, err := pickComponents(names)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (a *app) sweep(ctx context.Context, picked []component, dryRun bool) error 
 		}
 		row := sweepRow{Component: c.name}
 		if dryRun {
-			one, cancel := a.bounded(ctx)
+			one, cancel := a.bound(ctx)
 			row.Expired, failed = a.countExpired(one, pool, c.name, 0)
 			cancel()
 		} else {
@@ -90,12 +90,12 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 	line := a.progress("sweep of "+name, 0)
 	defer line.end()
 	if !a.json {
-		line.of(a.expected(ctx, name))
+		line.setTotal(a.estimateExpired(ctx, name))
 	}
 	for ctx.Err() == nil {
 		var n int
 		// An interrupt must not hide what the last batch did.
-		err := a.whole(ctx, func(ctx context.Context) (err error) {
+		err := a.runWhole(ctx, func(ctx context.Context) (err error) {
 			n, err = batch(ctx, sweepBatch)
 			return err
 		})
@@ -111,10 +111,10 @@ func (a *app) sweepOne(ctx context.Context, name string) (deleted int64, err err
 	return deleted, nil
 }
 
-// expected is how many rows a sweep is going to delete. It counts the first of them, and asks the planner about many.
+// estimateExpired is how many rows a sweep is going to delete. It counts the first of them, and asks the planner about many.
 // A sweep does without the number: 0 if it cannot be had.
-func (a *app) expected(ctx context.Context, name string) (n int64, about bool) {
-	ctx, cancel := a.bounded(ctx)
+func (a *app) estimateExpired(ctx context.Context, name string) (n int64, about bool) {
+	ctx, cancel := a.bound(ctx)
 	defer cancel()
 	n, err := a.countExpired(ctx, a.opened, name, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *app) expected(ctx context.Context, name string) (n int64, about bool) {
 		}
 	}
 	e := expired[name]
-	explain := fmt.Sprintf("explain (format json) select from %s where %s", qualified(a.schema, e.table), e.rows)
+	explain := fmt.Sprintf("explain (format json) select from %s where %s", qualify(a.schema, e.table), e.rows)
 	if err := a.opened.QueryRow(ctx, explain, time.Duration(0)).Scan(&plan); err != nil || len(plan) == 0 {
 		return 0, false
 	}
@@ -159,7 +159,7 @@ func (a *app) printSweep(out *sweepOut) error {
 	if out.DryRun {
 		t := newTable(a.stdout, "COMPONENT", "WOULD DELETE")
 		for _, r := range out.Components {
-			t.row(r.Component, counted(r.Expired))
+			t.row(r.Component, formatCount(r.Expired))
 		}
 		return t.flush()
 	}

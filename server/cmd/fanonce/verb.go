@@ -135,7 +135,7 @@ func (x action[T]) carryOut(ctx context.Context, a *app, out *verbOut, targets [
 		}
 		line.set(int64(i))
 		// An interrupt must not leave a change of unknown fate.
-		err := a.whole(ctx, func(ctx context.Context) error { return x.do(ctx, t) })
+		err := a.runWhole(ctx, func(ctx context.Context) error { return x.do(ctx, t) })
 		switch {
 		case err == nil:
 			out.Done++
@@ -148,9 +148,9 @@ func (x action[T]) carryOut(ctx context.Context, a *app, out *verbOut, targets [
 	return nil
 }
 
-// whole gives one change its time, also after an interrupt.
-func (a *app) whole(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := a.bounded(context.WithoutCancel(ctx))
+// runWhole gives one change its time, also after an interrupt.
+func (a *app) runWhole(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := a.bound(context.WithoutCancel(ctx))
 	defer cancel()
 	return do(ctx)
 }

@@ -74,14 +74,14 @@ func (g Graph) SVG() template.HTML {
 	if g.Width > mostScaled {
 		classes += " wide"
 	}
-	w.fixed(classes, g.Width, g.Height, g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
+	w.beginFixed(classes, g.Width, g.Height, g.Title, fmt.Sprintf("%d steps", len(g.Boxes)), links)
 	for _, e := range g.Edges {
 		if e.X1 == e.X2 {
-			w.empty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dV%d", e.X1, e.Y1, e.Y2))
+			w.writeEmpty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dV%d", e.X1, e.Y1, e.Y2))
 			continue
 		}
 		mid := (e.Y1 + e.Y2) / 2
-		w.empty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dC%d %d %d %d %d %d", e.X1, e.Y1, e.X1, mid, e.X2, mid, e.X2, e.Y2))
+		w.writeEmpty("path", "class", "edge", "fill", "none", "d", fmt.Sprintf("M%d %dC%d %d %d %d %d %d", e.X1, e.Y1, e.X1, mid, e.X2, mid, e.X2, e.Y2))
 	}
 	for _, b := range g.Boxes {
 		b.write(&w)
@@ -99,7 +99,7 @@ func (b Box) write(w *writer) {
 	}
 	w.open("g", "class", classes)
 	w.text("title", b.alternative())
-	w.empty("rect", "x", num(b.X), "y", num(b.Y), "width", num(b.Width), "height", num(b.Height), "rx", "6")
+	w.writeEmpty("rect", "x", num(b.X), "y", num(b.Y), "width", num(b.Width), "height", num(b.Height), "rx", "6")
 	y := b.Y + 17
 	for _, line := range b.Lines {
 		w.text("text", line, "class", "name", "x", num(b.X+8), "y", num(y))

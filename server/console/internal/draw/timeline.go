@@ -39,7 +39,7 @@ func (t Timeline) SVG() template.HTML {
 		links = links || b.Href != ""
 	}
 	var w writer
-	w.fluid("draw timeline", axisRow+barRow*len(t.Bars), t.Title,
+	w.beginFluid("draw timeline", axisRow+barRow*len(t.Bars), t.Title,
 		fmt.Sprintf("%d lines in %s", len(t.Bars), round(to.Sub(from))), links)
 	if !from.IsZero() {
 		t.axis(&w, to.Sub(from))
@@ -77,7 +77,7 @@ func (t Timeline) axis(w *writer, span time.Duration) {
 		if span == 0 && tick.at > 0 {
 			break
 		}
-		w.empty("line", "class", "tick", "x1", percent(tick.at), "x2", percent(tick.at), "y1", num(axisRow-4), "y2", bottom)
+		w.writeEmpty("line", "class", "tick", "x1", percent(tick.at), "x2", percent(tick.at), "y1", num(axisRow-4), "y2", bottom)
 		w.text("text", round(time.Duration(tick.at*float64(span))), "class", "axis", "x", percent(tick.at), "y", "12", "text-anchor", tick.anchor)
 	}
 }
@@ -100,7 +100,7 @@ func (b Bar) write(w *writer, y int, from, to time.Time) {
 	w.text("text", short(text, 48-indent/8), "class", "label", "x", num(indent), "y", num(y+13))
 	if !b.Start.IsZero() {
 		x, width := b.place(from, to)
-		w.empty("rect", "x", percent(x), "y", num(y+18), "width", percent(width), "height", "10", "rx", "2")
+		w.writeEmpty("rect", "x", percent(x), "y", num(y+18), "width", percent(width), "height", "10", "rx", "2")
 	}
 	w.close("g")
 	if b.Href != "" {

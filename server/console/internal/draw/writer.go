@@ -26,8 +26,8 @@ func (w *writer) begin(name string, attributes []string) {
 	}
 }
 
-// empty writes an element without content.
-func (w *writer) empty(name string, attributes ...string) {
+// writeEmpty writes an element without content.
+func (w *writer) writeEmpty(name string, attributes ...string) {
 	w.begin(name, attributes)
 	w.WriteString("/>\n")
 }
@@ -41,14 +41,14 @@ func (w *writer) text(name, text string, attributes ...string) {
 	w.close(name)
 }
 
-// fixed begins a picture whose places are pixels. A narrower place shows the whole picture smaller, by its viewBox.
-func (w *writer) fixed(class string, width, height int, title, description string, links bool) {
+// beginFixed begins a picture whose places are pixels. A narrower place shows the whole picture smaller, by its viewBox.
+func (w *writer) beginFixed(class string, width, height int, title, description string, links bool) {
 	w.root(class, num(width), num(height), "0 0 "+num(width)+" "+num(height), title, description, links)
 }
 
-// fluid begins a picture whose places are parts of its width. It is as wide as its place, and its text stays as large. A
+// beginFluid begins a picture whose places are parts of its width. It is as wide as its place, and its text stays as large. A
 // viewBox would make the text smaller.
-func (w *writer) fluid(class string, height int, title, description string, links bool) {
+func (w *writer) beginFluid(class string, height int, title, description string, links bool) {
 	w.root(class, "100%", num(height), "", title, description, links)
 }
 

@@ -43,7 +43,7 @@ func (b *builder) below(ctx context.Context, level []*Node) []*Node {
 		return nil
 	}
 	lists := ask(ctx, b.limits.Ask, b.sources, func(ctx context.Context, s *source) (map[store.ID][]store.Record, error) {
-		return s.children(ctx, ids, limit)
+		return s.listChildren(ctx, ids, limit)
 	})
 	var next []*Node
 	for _, id := range ids {

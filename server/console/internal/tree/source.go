@@ -51,9 +51,9 @@ func (s *source) show(ctx context.Context, id store.ID) (*found, error) {
 	return &found{saga: &r}, err
 }
 
-// children returns at most limit records below each ID. A list has no answers, so the status of each
+// listChildren returns at most limit records below each ID. A list has no answers, so the status of each
 // completed record is a question of its own.
-func (s *source) children(ctx context.Context, ids []store.ID, limit int) (map[store.ID][]store.Record, error) {
+func (s *source) listChildren(ctx context.Context, ids []store.ID, limit int) (map[store.ID][]store.Record, error) {
 	if s.store == nil {
 		return nil, nil // a saga does not name its caller
 	}
