@@ -30,13 +30,6 @@ func BenchmarkDerive(b *testing.B) {
 			_, _ = childkey.Derive(benchParent, "payment", "charge")
 		}
 	})
-	b.Run("AppendChild", func(b *testing.B) {
-		b.ReportAllocs()
-		dst := make([]byte, 0, 64)
-		for b.Loop() {
-			_, _ = childkey.AppendChild(dst, benchParent, "payment", "charge")
-		}
-	})
 	b.Run("Derive with discriminators", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -2,7 +2,6 @@ package childkey
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 )
 
@@ -27,17 +26,6 @@ func Derive(parent Key, service, operation string, discriminators ...string) (Ke
 	}
 	sum := sumChild(parent.String(), service, operation, discriminators)
 	return hex32(sum[:16]), nil
-}
-
-// AppendChild appends the text of the key that [Derive] returns to dst and
-// returns the extended buffer. It does not allocate if dst has 32 bytes to
-// spare. With an error, which is as Derive's, it returns dst unchanged.
-func AppendChild(dst []byte, parent Key, service, operation string, discriminators ...string) ([]byte, error) {
-	if err := checkTuple(parent, service, operation, discriminators); err != nil {
-		return dst, err
-	}
-	sum := sumChild(parent.String(), service, operation, discriminators)
-	return hex.AppendEncode(dst, sum[:16]), nil
 }
 
 // Sum returns the whole hash of which [Derive] spells the first half, for

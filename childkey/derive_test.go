@@ -1,7 +1,6 @@
 package childkey_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -56,11 +55,6 @@ func TestDerive_badInput(t *testing.T) {
 		ways := map[string]func() (childkey.Key, error){
 			"Derive": func() (childkey.Key, error) {
 				return childkey.Derive(tt.parent, tt.service, tt.operation, tt.discriminators...)
-			},
-			"AppendChild": func() (childkey.Key, error) {
-				dst, err := childkey.AppendChild([]byte("x"), tt.parent, tt.service, tt.operation, tt.discriminators...)
-				require.Equal(t, "x", string(dst), "dst must be unchanged")
-				return childkey.Key{}, err
 			},
 			"Keyed": func() (childkey.Key, error) {
 				return keyed.Derive(tt.parent, tt.service, tt.operation, tt.discriminators...)
@@ -175,11 +169,6 @@ func TestDerive_allocations(t *testing.T) {
 		if got > 1 {
 			t.Errorf("Derive with %d discriminators: %v allocations, want at most 1", len(ds), got)
 		}
-		dst := make([]byte, 0, 32)
-		got = testing.AllocsPerRun(100, func() { _, _ = childkey.AppendChild(dst, parent, "payment", "charge", ds...) })
-		if got > 0 {
-			t.Errorf("AppendChild with %d discriminators: %v allocations, want none", len(ds), got)
-		}
 	}
 }
 
@@ -197,10 +186,6 @@ func FuzzDerive(f *testing.F) {
 		legal := keyErr == nil && childkey.CheckName(service) == nil && childkey.CheckName(operation) == nil && childkey.CheckDiscriminators(ds...) == nil
 		if (err == nil) != legal || child.IsZero() != (err != nil) {
 			t.Fatalf("Derive = %q, %v; legal = %v", child.String(), err, legal)
-		}
-		appended, appendErr := childkey.AppendChild(nil, key, service, operation, ds...)
-		if !bytes.Equal(appended, []byte(child.String())) || (appendErr == nil) != legal {
-			t.Fatalf("AppendChild = %q, %v, want %q", appended, appendErr, child.String())
 		}
 	})
 }

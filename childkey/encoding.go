@@ -95,14 +95,14 @@ func (e Encoding) Key(sum Hash) (Key, error) {
 		return hex32(sum[:16]), nil
 	}
 	var buf [64]byte
-	text, err := e.Append(buf[:0], sum)
+	text, err := e.appendTo(buf[:0], sum)
 	if err != nil {
 		return Key{}, err
 	}
 	return quote(string(text)), nil
 }
 
-// hex32 is not built on Append, because that would copy the buffer twice. It uses a table,
+// hex32 is not built on appendTo, because that would copy the buffer twice. It uses a table,
 // because encoding/hex is slower.
 func hex32(sum []byte) Key {
 	var quoted [1 + 32 + 1]byte
@@ -120,9 +120,8 @@ var hexPairs = func() (pairs [256][2]byte) {
 	return pairs
 }()
 
-// Append appends what [Encoding.Key] returns to dst and returns the extended
-// buffer. It does not allocate if dst has [Encoding.Len] bytes to spare.
-func (e Encoding) Append(dst []byte, sum Hash) ([]byte, error) {
+// appendTo appends what [Encoding.Key] returns to dst and returns the extended buffer.
+func (e Encoding) appendTo(dst []byte, sum Hash) ([]byte, error) {
 	switch e {
 	case Hex32:
 		return hex.AppendEncode(dst, sum[:16]), nil

@@ -44,7 +44,7 @@ func TestEncoding(t *testing.T) {
 				parsed, err := childkey.Parse(key.String())
 				require.NoError(t, err)
 				require.True(t, parsed == key)
-				text, err := tt.encoding.Append([]byte("k="), sum)
+				text, err := tt.encoding.AppendTo([]byte("k="), sum)
 				require.NoError(t, err)
 				require.Equal(t, "k="+key.String(), string(text))
 			}
@@ -67,7 +67,7 @@ func TestEncoding_invalid(t *testing.T) {
 	key, err := e.Key(childkey.Hash{})
 	require.ErrorIs(t, err, childkey.ErrBadEncoding)
 	require.True(t, key.IsZero())
-	dst, err := e.Append([]byte("x"), childkey.Hash{})
+	dst, err := e.AppendTo([]byte("x"), childkey.Hash{})
 	require.ErrorIs(t, err, childkey.ErrBadEncoding)
 	require.Equal(t, "x", string(dst))
 }

@@ -21,7 +21,7 @@ var (
 	ErrBadScope = errors.New("childkey: bad scope")
 	// ErrBadEncoding: an [Encoding] is none of this package's.
 	ErrBadEncoding = errors.New("childkey: bad encoding")
-	// ErrBadSecret: the secret of a [Keyed] is shorter than [MinSecretBytes].
+	// ErrBadSecret: the secret of a [Keyed] is shorter than 16 bytes.
 	ErrBadSecret = errors.New("childkey: bad secret")
 	// ErrRandom: the random source failed, or there is none.
 	ErrRandom = errors.New("childkey: random source")

@@ -8,3 +8,24 @@ var (
 
 // MaxTupleBytes is the size of the buffers on the stack.
 const MaxTupleBytes = maxTupleBytes
+
+// The constructors with the random source as an argument.
+var (
+	NewV4From = newV4
+	NewV7From = newV7
+)
+
+// AppendTo is how an Encoding appends the text of a key.
+func (e Encoding) AppendTo(dst []byte, sum Hash) ([]byte, error) { return e.appendTo(dst, sum) }
+
+// NewFamily returns a family that no context carries.
+var NewFamily = newFamily
+
+// Child is [Family.Sum] in the default encoding.
+func (f *Family) Child(payload [32]byte, service, operation string, discriminators ...string) (Key, error) {
+	sum, err := f.Sum(payload, service, operation, discriminators...)
+	if err != nil {
+		return Key{}, err
+	}
+	return Hex32.Key(sum)
+}

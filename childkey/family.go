@@ -24,9 +24,8 @@ type use struct {
 	note    any
 }
 
-// NewFamily returns a family without children. That of the zero Key stays so:
-// [Family.Child] returns [ErrEmpty].
-func NewFamily(parent Key) *Family { return &Family{parent: parent} }
+// newFamily returns a family without children.
+func newFamily(parent Key) *Family { return &Family{parent: parent} }
 
 // Parent returns the family's parent key.
 func (f *Family) Parent() Key {
@@ -36,20 +35,11 @@ func (f *Family) Parent() Key {
 	return f.parent
 }
 
-// Child derives a child key as [Derive] does, and remembers the digest of its payload. The
-// payload is everything that makes it another call for the callee, such as method, path and
-// body. It returns an error wrapping [ErrDuplicateChild] if the family used the same tuple
-// for another payload; its other errors are Derive's.
-func (f *Family) Child(payload [32]byte, service, operation string, discriminators ...string) (Key, error) {
-	sum, err := f.Sum(payload, service, operation, discriminators...)
-	if err != nil {
-		return Key{}, err
-	}
-	return Hex32.Key(sum)
-}
-
-// Sum is [Family.Child] for callees that take keys in another [Encoding]. One tuple in two
-// encodings is the same child.
+// Sum derives the hash of a child as the function [Sum] does, and remembers the digest of
+// its payload. The payload is everything that makes it another call for the callee, such as
+// method, path and body. Sum returns an error wrapping [ErrDuplicateChild] if the family
+// used the same tuple for another payload; its other errors are those of the function. An
+// [Encoding] makes a key of the hash, and one tuple in two encodings is the same child.
 func (f *Family) Sum(payload [32]byte, service, operation string, discriminators ...string) (Hash, error) {
 	sum, err := Sum(f.Parent(), service, operation, discriminators...)
 	if err != nil {
@@ -62,7 +52,7 @@ func (f *Family) Sum(payload [32]byte, service, operation string, discriminators
 }
 
 // Use remembers that child, of the family's parent, is for the payload with this digest.
-// [Family.Child] and [Family.Sum] call it. Call it yourself with a Hash from [Keyed.Sum].
+// [Family.Sum] calls it. Call it yourself with a Hash from [Keyed.Sum].
 // Its error wraps [ErrDuplicateChild] if child was used for another payload, and [ErrEmpty]
 // if f is nil.
 func (f *Family) Use(child Hash, payload [32]byte) error {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// MinSecretBytes is the length of the shortest secret of a [Keyed].
-const MinSecretBytes = 16
+// minSecretBytes is the length of the shortest secret of a [Keyed].
+const minSecretBytes = 16
 
 // A Keyed derives child keys with a secret (HMAC-SHA-256, RFC 2104). It is for callees that
 // may see or guess a parent key and must not compute its other children. It is immutable
@@ -35,14 +35,14 @@ type mac struct {
 }
 
 // NewKeyed returns a Keyed for the secret that is known as kid, a name, see
-// [CheckName]. The secret must be random, at least [MinSecretBytes] long, and is
+// [CheckName]. The secret must be random, at least 16 bytes long, and is
 // copied. The error wraps [ErrBadSecret], or what CheckName returns.
 func NewKeyed(kid string, secret []byte) (*Keyed, error) {
 	if err := checkName("key id", kid); err != nil {
 		return nil, err
 	}
-	if len(secret) < MinSecretBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at least %d", ErrBadSecret, len(secret), MinSecretBytes)
+	if len(secret) < minSecretBytes {
+		return nil, fmt.Errorf("%w: %d bytes, at least %d", ErrBadSecret, len(secret), minSecretBytes)
 	}
 	secret = bytes.Clone(secret)
 	k := &Keyed{kid: kid}

@@ -15,21 +15,18 @@ import (
 // Make a parent key once per intent and keep it before the first call goes
 // out: a process that starts over with another key does everything again.
 // [FromParts] needs no keeping.
-func New() (Key, error) { return NewFrom(rand.Reader) }
+func New() (Key, error) { return newV4(rand.Reader) }
 
-// NewFrom is [New] with another random source, from which it reads 16 bytes.
-// A nil or failing source is an error wrapping [ErrRandom].
-func NewFrom(random io.Reader) (Key, error) { return newUUID(random, uuid.NewRandomFromReader) }
+func newV4(random io.Reader) (Key, error) { return newUUID(random, uuid.NewRandomFromReader) }
 
 // NewV7 returns a random parent key, a UUIDv7 (RFC 9562 section 5.7). Keys made
 // later sort later, which some stores like in an index; and whoever sees the
 // key learns the millisecond of its creation. Choose it only where nobody
 // outside may mind, and where callees do not insist on version 4. Its errors
 // are [New]'s. It is safe for concurrent use.
-func NewV7() (Key, error) { return NewV7From(rand.Reader) }
+func NewV7() (Key, error) { return newV7(rand.Reader) }
 
-// NewV7From is [NewV7] with another random source, as [NewFrom] is of [New].
-func NewV7From(random io.Reader) (Key, error) { return newUUID(random, uuid.NewV7FromReader) }
+func newV7(random io.Reader) (Key, error) { return newUUID(random, uuid.NewV7FromReader) }
 
 // MustNew is [New] for programs that cannot go on without a key. It panics if
 // the random source fails.
@@ -39,9 +36,6 @@ func MustNew() Key { return must(New()) }
 func MustParse(text string) Key { return must(Parse(text)) }
 
 func newUUID(random io.Reader, read func(io.Reader) (uuid.UUID, error)) (Key, error) {
-	if random == nil {
-		return Key{}, fmt.Errorf("%w: nil", ErrRandom)
-	}
 	id, err := read(random)
 	if err != nil {
 		return Key{}, fmt.Errorf("%w: %w", ErrRandom, err)

@@ -114,10 +114,6 @@ func testChildVector(t *testing.T, v vector) {
 	require.NoError(t, err)
 	require.Equal(t, v.Hex32, key.String())
 
-	appended, err := childkey.AppendChild([]byte("k="), parent, v.Service, v.Operation, ds...)
-	require.NoError(t, err)
-	require.Equal(t, "k="+v.Hex32, string(appended))
-
 	sum, err := childkey.Sum(parent, v.Service, v.Operation, ds...)
 	require.NoError(t, err)
 	requireEncodings(t, v, sum)

@@ -18,7 +18,6 @@ func deriveConditions(e effort) string {
 const (
 	nameFormula = "formula by hand"
 	nameDerive  = "childkey.Derive"
-	nameAppend  = "childkey.AppendChild"
 )
 
 var deriveParent = childkey.MustParse("018f3c1e-7b7a-4d2c-9a51-0c6d5e4f3a2b")
@@ -41,11 +40,6 @@ func deriveOperations() []operation {
 			_, err := childkey.Derive(deriveParent, "payment", "charge")
 			return err
 		}},
-		{nameAppend, func() error {
-			var text [32]byte
-			_, err := childkey.AppendChild(text[:0], deriveParent, "payment", "charge")
-			return err
-		}},
 	}
 }
 
@@ -64,7 +58,7 @@ func measureDerive(_ context.Context, e effort) ([]figure, error) {
 				{Name: "allocations", Value: s.allocs()},
 			}}
 			if op.name != nameFormula {
-				f.Measures[1].Goal = benchkit.AtMost(map[string]float64{nameDerive: 1, nameAppend: 0}[op.name])
+				f.Measures[1].Goal = benchkit.AtMost(1)
 				f.Measures = append(f.Measures, s.times("the formula's", all[nameFormula], benchkit.AtMost(1.3))...)
 			}
 			figures = append(figures, f)
