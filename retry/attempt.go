@@ -1,13 +1,11 @@
 package retry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/fanonce/fanonce/childkey/wire"
@@ -33,36 +31,19 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A hop is one request of an attempt: its first, or where a redirect led. It serves one
-// request only, since a transport may still hold that when the next one is sent.
-type hop struct {
-	seen    evidence
-	request http.Request
-	url     url.URL
-	values  [usualOwn]string // of the client's headers
-	body    bytes.Reader     // of the first to read a body that is in memory
-	answer  answer
-}
-
-// nextHop returns a hop that no request has used.
-func (x *exchange) nextHop() *hop {
-	if x.hop == nil {
-		return &x.first
-	}
-	return new(hop)
-}
-
-// sendHop sends one request of the attempt and reads its answer.
+// sendHop sends one request of the attempt, which is its first or where a redirect led, and
+// reads its answer. Nothing that it makes for the request serves another one, since a
+// transport may still hold a request when the next one is sent.
 func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
-	x.answer, x.failed, x.hop = nil, nil, x.nextHop()
-	ctx, cancel := x.within(x.hop.seen.trace(x.attempting))
+	x.answer, x.failed, x.seen = nil, nil, new(evidence)
+	ctx, cancel := x.within(x.seen.trace(x.attempting))
 	defer cancel()
 	out, err := x.outgoing(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := x.client.cfg.Transport.RoundTrip(out)
-	x.repeats += x.hop.seen.deliveries(resp) - 1
+	x.repeats += x.seen.deliveries(resp) - 1
 	switch {
 	case err != nil && resp != nil && resp.Body != nil: // against the contract of RoundTripper
 		_ = resp.Body.Close()
@@ -72,7 +53,7 @@ func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	case resp == nil:
 		return nil, errNoResponse
 	}
-	a := &x.hop.answer
+	a := new(answer)
 	if err := a.read(resp, x.client.cfg.MaxResponseBytes, x.standard); err != nil {
 		return nil, x.blame(ctx, err)
 	}
@@ -92,21 +73,20 @@ func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Reque
 			return nil, err
 		}
 	}
-	out := &x.hop.request
-	*out = *req.WithContext(ctx)
-	x.hop.url = *req.URL // WithContext shares it, and transports have been seen to rewrite it
+	out := req.WithContext(ctx)
+	u := *req.URL // WithContext shares it, and transports have been seen to rewrite it
 	added := req.Header
 	if !x.follow {
 		added = nil // a transport adds nothing to a request that it was given
 	}
-	out.URL, out.Header, out.Close = &x.hop.url, x.header(added), x.frozen.close
+	out.URL, out.Header, out.Close = &u, x.header(added), x.frozen.close
 	fill(&out.Host, out.URL.Host)
 	if x.client.cfg.Prepare != nil {
 		if err := x.prepareHeader(out); err != nil {
 			return nil, err
 		}
 	}
-	return out, x.setBody(out, &x.hop.body)
+	return out, x.setBody(out)
 }
 
 // prepareHeader lets Config.Prepare set headers, and checks those that it has set.
@@ -114,7 +94,7 @@ func (x *exchange) prepareHeader(out *http.Request) error {
 	body := x.frozen.body
 	var open func() (io.ReadCloser, error)
 	if out.ContentLength = body.size(); out.ContentLength > 0 {
-		open = func() (io.ReadCloser, error) { return body.reader(new(bytes.Reader)) }
+		open = body.reader
 	}
 	header, err := x.prepare(out, open)
 	if err != nil {
@@ -129,31 +109,27 @@ func (x *exchange) prepareHeader(out *http.Request) error {
 	return nil
 }
 
-// usualOwn is how many headers of an attempt are the client's own: the key, the first-sent
-// time and the parent of a guarded run, and the attempt's three. One more finds room.
-const usualOwn = 6
-
 // header returns the frozen headers, copied, with the attempt's and what
 // net/http added, where the caller has none: Referer, and Authorization of a URL
 // with a user.
 func (x *exchange) header(added http.Header) http.Header {
 	f, c := &x.frozen, x.frozen.carrier
-	header := make(http.Header, len(added)+len(f.header)+usualOwn)
-	for _, l := range f.header {
-		header[l.name] = append(header[l.name], l.values...)
+	const most = 7 // of the client's own: the key, what it cancels, its time and parent, and the attempt's three
+	header := make(http.Header, len(added)+len(f.header)+most)
+	for name, values := range f.header {
+		header[name] = slices.Clone(values)
 	}
 	for name, values := range added {
 		if _, given := header[name]; !given {
 			header[name] = slices.Clone(values)
 		}
 	}
-	values := x.hop.values[:0] // one array for all
+	values := make([]string, 0, most) // one array for all of them
 	set := func(name, value string) {
-		if value == "" {
-			return
+		if value != "" {
+			values = append(values, value)
+			header[name] = values[len(values)-1 : len(values) : len(values)]
 		}
-		values = append(values, value)
-		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set(c.keyHeader, f.key)
 	set(wire.HeaderCancels, f.cancels)
@@ -182,21 +158,20 @@ func (x *exchange) told() wire.Inbound {
 	return in
 }
 
-// setBody sets a reader of the frozen body; r reads a body in memory. It also lets net/http
-// open the body again, because net/http could not even repeat a request that was never
-// written.
-func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
+// setBody sets a reader of the frozen body. It also lets net/http open the body again,
+// because net/http could not even repeat a request that was never written.
+func (x *exchange) setBody(out *http.Request) error {
 	body := &x.frozen.body
 	out.Body, out.GetBody, out.ContentLength = nil, nil, body.size()
 	if out.ContentLength == 0 {
 		return nil
 	}
 	var err error
-	if out.Body, err = body.reader(r); err != nil {
+	if out.Body, err = body.reader(); err != nil {
 		return err
 	}
 	// net/http repeats at once, without backoff, and every delivery counts.
-	seen, attempts := &x.hop.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
+	seen, attempts := x.seen, x.client.cfg.MaxAttempts-x.retries-x.repeats
 	if x.callerRetries && !x.polling {
 		attempts = 1
 	}
@@ -204,7 +179,7 @@ func (x *exchange) setBody(out *http.Request, r *bytes.Reader) error {
 		if written := seen.delivered(); written > 0 && written >= attempts {
 			return nil, errNoRepeat
 		}
-		return body.reader(new(bytes.Reader))
+		return body.reader()
 	}
 	return nil
 }

@@ -113,8 +113,8 @@ func TestClient_allocations(t *testing.T) {
 		do   func()
 		want float64
 	}{
-		{"Send", benchSend(t), 32},
-		{"Do", benchDo(t), 42},
+		{"Send", benchSend(t), 44},
+		{"Do", benchDo(t), 57},
 		{"RoundTripper, without a key", benchPass(t), 22},
 	} {
 		if got := testing.AllocsPerRun(100, tt.do); got > tt.want {

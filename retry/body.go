@@ -158,13 +158,12 @@ func (p payload) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// reader returns the payload for one delivery; of bytes it is r.
-func (p payload) reader(r *bytes.Reader) (io.ReadCloser, error) {
+// reader returns the payload for one delivery.
+func (p payload) reader() (io.ReadCloser, error) {
 	if p.stream != nil {
 		return p.stream.Open()
 	}
-	r.Reset(p.bytes)
-	return io.NopCloser(r), nil // a type that net/http knows: it then writes headers and body at once
+	return io.NopCloser(bytes.NewReader(p.bytes)), nil // a type that net/http knows: it then writes headers and body at once
 }
 
 // A Stream is a body that is too long for memory. A function opens it for each attempt. It

@@ -128,7 +128,7 @@ var released = map[int]bool{
 // verdict returns what the attempt that just ended means.
 func (x *exchange) verdict() Verdict {
 	if x.answer == nil {
-		return verdictOf(x.failed, &x.hop.seen)
+		return verdictOf(x.failed, x.seen)
 	}
 	if x.answer.usable() {
 		return StatusVerdict(x.answer.status) // nothing in its headers could make it another

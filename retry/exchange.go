@@ -13,21 +13,17 @@ import (
 )
 
 // An exchange is one call over HTTP while it is made: the run, and what go-retryablehttp's
-// hooks share with the transport below it. Its first hop is in it, so a call that succeeds
-// at once takes one allocation for all of this. A transport may hold a request when its call
-// is over, so no exchange serves a second call.
+// hooks share with the transport below it.
 type exchange struct {
 	run
 	frozen   frozen
-	looped   http.Request // what loop repeats
-	follow   bool         // redirects
-	standard bool         // net/http's response is wanted, whatever its status
+	follow   bool // redirects
+	standard bool // net/http's response is wanted, whatever its status
 
-	repeats int     // deliveries that net/http added to the attempt
-	first   hop     // of the call
-	hop     *hop    // the last one of the attempt; nil: none yet
-	answer  *answer // of the attempt; nil: not complete
-	failed  error   // why the attempt has no answer
+	repeats int       // deliveries that net/http added to the attempt
+	seen    *evidence // of the last request of the attempt; nil: none was sent yet
+	answer  *answer   // of the attempt; nil: not complete
+	failed  error     // why the attempt has no answer
 
 	last *answer // of the call
 	err  *Error
@@ -121,39 +117,27 @@ var loop = &retryablehttp.Client{
 	ErrorHandler: retryablehttp.PassthroughErrorHandler,
 }
 
-// noHeader is the header of every such request; nobody writes into it.
-var noHeader = http.Header{}
-
 // loop has the attempts of the call made. Its request has what net/http must know to follow
-// redirects, without body and headers, and x as its context.
+// redirects, without body and headers. Its context carries x and nothing of the caller's,
+// and never ends: what ends and carries is the context of an attempt.
 func (x *exchange) loop(call *Call, u *url.URL) {
-	req := http.Request{
-		Method: call.Method, URL: u, Host: call.host, Header: noHeader,
+	req := &http.Request{
+		Method: call.Method, URL: u, Host: call.host, Header: make(http.Header),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	x.looped = *req.WithContext((*loopContext)(x))
-	resp, _ := loop.Do(&retryablehttp.Request{Request: &x.looped}) // check has seen the error
+	req = req.WithContext(context.WithValue(context.Background(), exchangeKey{}, x))
+	resp, _ := loop.Do(&retryablehttp.Request{Request: req}) // check has seen the error
 	if resp != nil {
 		_ = resp.Body.Close() // it was read within the attempt
 	}
 }
 
-// A loopContext is an exchange as the context of loop's requests. It never ends,
-// and carries nothing: what ends and carries is the context of an attempt.
-type loopContext exchange
+type exchangeKey struct{}
 
 // exchangeOf returns the call that a request of loop belongs to.
 func exchangeOf(ctx context.Context) *exchange {
-	return (*exchange)(ctx.(*loopContext)) //nolint:errcheck // loop gets no other requests
+	return ctx.Value(exchangeKey{}).(*exchange) //nolint:errcheck // loop gets no other requests
 }
-
-func (*loopContext) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
-
-func (*loopContext) Done() <-chan struct{} { return nil }
-
-func (*loopContext) Err() error { return nil }
-
-func (*loopContext) Value(any) any { return nil }
 
 // maxRedirects is how many redirects one attempt follows.
 const maxRedirects = 5

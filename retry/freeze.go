@@ -17,20 +17,14 @@ import (
 
 // A frozen is a call as every attempt sends it.
 type frozen struct {
-	carrier   *carrier // of the client
-	header    []line   // the caller's
-	keyed     bool     // the request's own line with the key is sent
-	key       string   // as it is sent; empty: not by itself, as those that follow
+	carrier   *carrier    // of the client
+	header    http.Header // the caller's
+	keyed     bool        // the request's own line with the key is sent
+	key       string      // as it is sent; empty: not by itself, as those that follow
 	cancels   string
 	firstSent string
 	body      payload
 	close     bool // the connection, after the answer
-}
-
-// A line is a header of the caller's.
-type line struct {
-	name   string
-	values []string
 }
 
 // ours are the request headers that belong to the client. Prefer does not: it
@@ -111,6 +105,7 @@ func withKey(body []byte, name string, key childkey.Key) ([]byte, error) {
 // Profile the header of a request stays as it is.
 func (f *frozen) freezeHeader(call *Call) error {
 	c := f.carrier
+	f.header = make(http.Header, len(call.Header))
 	asGiven := call.owned && c.asGiven
 	for h, values := range call.Header {
 		switch {
@@ -125,20 +120,10 @@ func (f *frozen) freezeHeader(call *Call) error {
 			return err
 		}
 		f.keyed = f.keyed || asGiven && strings.EqualFold(h, c.keyHeader)
-		switch {
-		case asGiven && h == c.keyHeader && len(values) == 1:
-			f.key = values[0]
-			continue
-		case !asGiven:
+		if !asGiven {
 			h = http.CanonicalHeaderKey(h)
 		}
-		if !call.owned { // else nobody changes it during the call
-			values = slices.Clone(values)
-		}
-		if f.header == nil {
-			f.header = make([]line, 0, len(call.Header))
-		}
-		f.header = append(f.header, line{h, values})
+		f.header[h] = append(f.header[h], values...)
 	}
 	return nil
 }

@@ -214,8 +214,6 @@ func closingAlert(b []byte) bool {
 // A delivery is one connection that the request got. If the connection is one of ours
 // and nothing was written to it, the delivery was none: got and written forget it.
 type evidence struct {
-	hooks httptrace.ClientTrace // they collect the rest
-
 	asked     atomic.Bool  // the transport calls httptrace hooks
 	handshake atomic.Bool  // a TLS handshake failed
 	got       atomic.Int32 // how often there was a connection to write to
@@ -230,15 +228,16 @@ type evidence struct {
 
 // trace returns ctx with hooks that collect evidence, beside those that it has.
 func (e *evidence) trace(ctx context.Context) context.Context {
-	e.hooks.GetConn = func(string) { e.asked.Store(true) }
-	e.hooks.TLSHandshakeDone = func(_ tls.ConnectionState, err error) {
-		if err != nil {
-			e.handshake.Store(true)
-		}
-	}
-	e.hooks.GotConn = e.gotConn
-	e.hooks.WroteHeaders = func() { e.written.Add(1) }
-	return httptrace.WithClientTrace(ctx, &e.hooks)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { e.asked.Store(true) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err != nil {
+				e.handshake.Store(true)
+			}
+		},
+		GotConn:      e.gotConn,
+		WroteHeaders: func() { e.written.Add(1) },
+	})
 }
 
 // gotConn begins a delivery, and settles the one before it: net/http has given that up.
