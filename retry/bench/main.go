@@ -6,7 +6,7 @@
 //	go run . -short          everything in about a minute, without verdicts
 //	go run . -json           for machines
 //
-// README.md has the question of each figure, DESIGN.md its method. The program exits with 1 if a figure of package
+// README.md has the question of each figure and its method. The program exits with 1 if a figure of package
 // retry falls short of its goal, and with 2 if something could not be measured.
 package main
 
