@@ -41,13 +41,13 @@ var rooms = []struct {
 	{"saga/journal", []string{"childkey", "retry"}},
 	{"saga/memjournal", []string{"childkey", "retry", "saga/journal"}},
 	{"saga/sagatest", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal"}},
-	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/pgkit", pgx}},
+	{"saga/pgjournal", []string{"childkey", "retry", "sdk", "saga", "saga/journal", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server", []string{"childkey", "server/store", "server/internal/engine", "server/internal/record"}},
 	{"server/store", []string{"childkey", "server/internal/runctx"}},
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
-	{"server/outbox", []string{"childkey", "server/pgstore", "internal/pgkit", pgx}},
+	{"server/outbox", []string{"childkey", "server/pgstore", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
 	{"server/console", []string{"childkey", "saga", "saga/journal", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
@@ -55,9 +55,10 @@ var rooms = []struct {
 	{"server/servertest/wire", []string{"childkey"}}, // asks over HTTP alone: the service can be in any language
 	{"internal/benchkit", nil},
 	{"internal/npmtest", nil},
-	{"internal/pgkit", []string{pgx}},
+	{"internal/pgkit", []string{pgx}}, // not its component, which stands on it
+	{"internal/pgkit/component", []string{"internal/pgkit", pgx}},
 	{"internal/pgkittest", []string{"server/pgtest", pgx}},
-	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", pgx}},
+	{"server/pgstore", []string{"childkey", "server/store", "server/internal/record", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server/pgtest", []string{pgx}},
 	// The examples show the library as its users have it: without its internal packages.
 	{"examples", []string{

@@ -95,7 +95,7 @@ func NewBatchKind[Q, A any](c *Combiner, cfg BatchKindConfig[Q, A]) *BatchKind[Q
 func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	var none A
 	if k.combiner.cfg.Separate {
-		return k.separately(ctx, q)
+		return k.sendSeparately(ctx, q)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, false, err
@@ -116,7 +116,7 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 	}
 	switch {
 	case err == errAlone: //nolint:errorlint // as above
-		return k.alone(ctx, q)
+		return k.sendSingle(ctx, q)
 	case err != nil:
 		return none, false, err
 	}
@@ -127,18 +127,18 @@ func (k *BatchKind[Q, A]) Do(ctx context.Context, q Q) (A, bool, error) {
 // with no other. It waits until few others of the combiner do the same.
 func (k *BatchKind[Q, A]) Alone(ctx context.Context, q Q) (A, bool, error) {
 	if k.combiner.cfg.Separate {
-		return k.separately(ctx, q)
+		return k.sendSeparately(ctx, q)
 	}
 	if err := k.combiner.arrive(); err != nil {
 		var none A
 		return none, false, err
 	}
 	defer k.combiner.leave()
-	return k.alone(ctx, q)
+	return k.sendSingle(ctx, q)
 }
 
-// separately sends q by itself, on whatever connection the pool has.
-func (k *BatchKind[Q, A]) separately(ctx context.Context, q Q) (A, bool, error) {
+// sendSeparately sends q by itself, on whatever connection the pool has.
+func (k *BatchKind[Q, A]) sendSeparately(ctx context.Context, q Q) (A, bool, error) {
 	if k.combiner.writer != nil {
 		return Row(ctx, k.combiner.writer, k.cfg.One(q), k.cfg.ScanOne)
 	}
@@ -149,7 +149,7 @@ func (k *BatchKind[Q, A]) separately(ctx context.Context, q Q) (A, bool, error) 
 	return answer, err == nil, err
 }
 
-func (k *BatchKind[Q, A]) alone(ctx context.Context, q Q) (A, bool, error) {
+func (k *BatchKind[Q, A]) sendSingle(ctx context.Context, q Q) (A, bool, error) {
 	var none A
 	if err := ctx.Err(); err != nil {
 		return none, false, err
@@ -187,23 +187,23 @@ type request[Q, A any] struct {
 	ok     bool
 }
 
-// A flusher is a [BatchKind] of whatever types.
+// flusher is the part of a BatchKind that does not depend on its types.
 type flusher interface {
 	one(e *entry, asynchronous bool) part
 	many(entries []*entry) []part
-	again(err error) bool
-	asynchronous(e *entry) bool
+	mayRepeat(err error) bool
+	isAsynchronous(e *entry) bool
 }
 
 var errStrayRow = errors.New("a row answers no write of its flush")
 
-func (k *BatchKind[Q, A]) of(e *entry) *request[Q, A] {
+func (k *BatchKind[Q, A]) requestOf(e *entry) *request[Q, A] {
 	return e.of.(*request[Q, A]) //nolint:errcheck,forcetypeassert // the kind made it
 }
 
 // one returns the statement of e alone.
 func (k *BatchKind[Q, A]) one(e *entry, asynchronous bool) part {
-	r := k.of(e)
+	r := k.requestOf(e)
 	var none A
 	r.answer, r.ok = none, false // the statement for several may have answered, and was rolled back
 	statement := k.cfg.One
@@ -222,11 +222,11 @@ func (k *BatchKind[Q, A]) one(e *entry, asynchronous bool) part {
 	}}
 }
 
-func (k *BatchKind[Q, A]) asynchronous(e *entry) bool {
-	return k.cfg.Asynchronous != nil && k.cfg.Asynchronous(k.of(e).q)
+func (k *BatchKind[Q, A]) isAsynchronous(e *entry) bool {
+	return k.cfg.Asynchronous != nil && k.cfg.Asynchronous(k.requestOf(e).q)
 }
 
-func (k *BatchKind[Q, A]) again(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
+func (k *BatchKind[Q, A]) mayRepeat(err error) bool { return k.cfg.Again != nil && k.cfg.Again(err) }
 
 // many returns a statement for each shard. It may sort entries.
 func (k *BatchKind[Q, A]) many(entries []*entry) (parts []part) {
@@ -234,7 +234,7 @@ func (k *BatchKind[Q, A]) many(entries []*entry) (parts []part) {
 		if c := cmp.Compare(a.place.Shard, b.place.Shard); c != 0 || k.cfg.Compare == nil {
 			return c
 		}
-		return k.cfg.Compare(k.of(a).q, k.of(b).q)
+		return k.cfg.Compare(k.requestOf(a).q, k.requestOf(b).q)
 	})
 	for len(entries) > 0 {
 		n := 1
@@ -254,7 +254,7 @@ func (k *BatchKind[Q, A]) ofShard(entries []*entry) part {
 	}
 	qs := make([]Q, len(entries))
 	for i, e := range entries {
-		qs[i] = k.of(e).q
+		qs[i] = k.requestOf(e).q
 	}
 	st, scan := k.cfg.Many(qs)
 	return part{st, func(rows pgx.Rows) error {
@@ -266,7 +266,7 @@ func (k *BatchKind[Q, A]) ofShard(entries []*entry) part {
 			if i < 0 || i >= len(entries) {
 				return fmt.Errorf("%w: %d of %d", errStrayRow, i, len(entries))
 			}
-			r := k.of(entries[i])
+			r := k.requestOf(entries[i])
 			r.answer, r.ok = answer, true
 		}
 		return rows.Err()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -194,5 +196,227 @@ func (c *Combiner) leave() {
 	c.callers--
 	if c.closed && c.callers == 0 {
 		close(c.idle)
+	}
+}
+
+const (
+	// firstPause is how long a combiner opens no further flush after it could not get a connection,
+	// and lastPause is the most that doubling makes of it.
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// dials are a combiner's attempts to get a connection. The combiner's lock guards them.
+type dials struct {
+	paused bool
+	pause  time.Duration // the next one; 0: firstPause
+	timer  *time.Timer
+}
+
+func (d *dials) end() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// noConnection decides about the queue when the leader e got no connection. The end of e's own ctx
+// does not concern the others. A server that refuses one more connection still answers on the
+// connections of the pool. The others wait for these, because the next leader may be refused as
+// well. If the pool has none, all callers get the error: nothing was sent.
+func (c *Combiner) noConnection(ctx context.Context, e *entry, err error) {
+	switch stat := c.pool.Stat(); {
+	case errors.Is(err, ErrClosed):
+		c.refuseQueued(err)
+	case ctx.Err() != nil:
+	case stat.AcquiredConns()+stat.IdleConns() == 0:
+		c.refuseQueued(err)
+	default:
+		c.mu.Lock()
+		c.pauseDials()
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.stage = stageEnded
+	c.release(e, 1, false)
+	c.callNext()
+}
+
+// pauseDials opens no further flush for a while, unless another flush frees its connection.
+// c.mu is held.
+func (c *Combiner) pauseDials() {
+	d := &c.dials
+	if d.paused || c.closed {
+		return
+	}
+	d.paused = true
+	d.pause = max(d.pause, firstPause)
+	d.timer = time.AfterFunc(d.pause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		d.paused = false
+		c.callNext()
+	})
+	d.pause = min(2*d.pause, lastPause)
+}
+
+// resetPause notes that a leader got a connection. c.mu is held.
+func (d *dials) resetPause() { d.pause = 0 }
+
+// perFlush is how many requests must at least wait for each running statement before a further
+// statement begins. A statement that begins at once carries one request, and takes the server's
+// time from statements that carry many.
+const perFlush = 4
+
+// A limiter counts the flushes of a combiner that have no answer yet, and decides when another one begins. Its user's lock guards it.
+type limiter struct {
+	most    int // Statements at once, whether they have stalled or not.
+	slots   int // Taken by statements that are about to be sent, or were sent a moment ago.
+	stalled int // Taken by statements that have had no answer for a while.
+	carried int // Requests in slots.
+}
+
+// room reports whether the waiting requests are enough for a further statement: perFlush for each
+// running statement, and no fewer than the running statements carry on average. Without the average
+// the first few of hundreds of callers that come back would go off by themselves, and most
+// statements would carry eight. A stalled statement does not delay the next statement, but it keeps
+// its connection.
+func (t *limiter) room(waiting int) bool {
+	switch {
+	case t.slots+t.stalled >= t.most:
+		return false
+	case t.slots == 0:
+		return true
+	default:
+		return waiting >= max(perFlush*t.slots, t.carried/t.slots)
+	}
+}
+
+// underWay counts all statements.
+func (t *limiter) underWay() int { return t.slots + t.stalled }
+
+// take takes a slot for a statement that carries a request so far.
+func (t *limiter) take() {
+	t.slots++
+	t.carried++
+}
+
+// stall notes that a statement with so many requests has had no answer for a while.
+func (t *limiter) stall(requests int) {
+	t.slots--
+	t.stalled++
+	t.carried -= requests
+}
+
+// release gives up the slot of a statement with so many requests.
+func (t *limiter) release(requests int, stalled bool) {
+	if stalled {
+		t.stalled--
+		return
+	}
+	t.slots--
+	t.carried -= requests
+}
+
+// singles are the writes of a combiner that go alone: those of a flush that was taken apart,
+// and those whose row is known to be locked. They wait in a queue of their own, and take
+// few connections. The combiner's lock guards them.
+type singles struct {
+	most     int // at once
+	total    int // with flushes
+	underWay int
+	last     bool // the last to be sent was one of these, and no flush
+	queue    []*entry
+}
+
+// enterAlone queues e, unless its caller is to send it at once. c.mu is held.
+func (c *Combiner) enterAlone(e *entry) (lead bool) {
+	if len(c.singles.queue) == 0 && c.roomAlone() {
+		c.takeAlone(e)
+		return true
+	}
+	e.prepareWake()
+	c.singles.queue = append(c.singles.queue, e)
+	return false
+}
+
+func (c *Combiner) roomAlone() bool { return c.singles.underWay < c.singles.most && c.spare() }
+
+func (c *Combiner) takeAlone(e *entry) {
+	c.singles.underWay++
+	c.singles.last = true
+	e.stage = stageLeading
+}
+
+// callAlone lets those that have waited longest send their writes. c.mu is held.
+func (c *Combiner) callAlone() {
+	for len(c.singles.queue) > 0 && c.roomAlone() {
+		e := c.singles.queue[0]
+		c.singles.queue = slices.Delete(c.singles.queue, 0, 1)
+		c.takeAlone(e)
+		e.wakeCaller()
+	}
+}
+
+// stallAfter is when a flush without an answer stops counting as running. It waits for a lock,
+// a standby or a network, and the flushes behind it need not wait.
+const stallAfter = 50 * time.Millisecond
+
+// stalls notice flushes that stall. All running flushes share one timer, which goes off
+// once for many quick flushes: a timer for each would take a twentieth of the time of a lone
+// write. The combiner's lock guards them.
+type stalls struct {
+	after   time.Duration
+	flushes []*flush // that are watched, the oldest first
+	alarm   *time.Timer
+	set     bool // the alarm will go off
+}
+
+// addRunning has stall called once f has had no answer for a while. c.mu is held.
+func (c *Combiner) addRunning(f *flush) {
+	f.began = time.Now()
+	c.stalls.flushes = append(c.stalls.flushes, f)
+	c.setAlarm()
+}
+
+// removeRunning takes f, which has ended, from the running flushes. c.mu is held.
+func (c *Combiner) removeRunning(f *flush) {
+	if i := slices.Index(c.stalls.flushes, f); i >= 0 {
+		c.stalls.flushes = slices.Delete(c.stalls.flushes, i, i+1)
+	}
+}
+
+// setAlarm sets the alarm for the oldest flush. c.mu is held.
+func (c *Combiner) setAlarm() {
+	s := &c.stalls
+	if s.set || len(s.flushes) == 0 {
+		return
+	}
+	s.set = true
+	left := s.after - time.Since(s.flushes[0].began)
+	if s.alarm == nil {
+		s.alarm = time.AfterFunc(left, c.markStalls)
+	} else {
+		s.alarm.Reset(left)
+	}
+}
+
+// markStalls runs when the alarm goes off: it marks the flushes that have stalled, and sets the alarm for the next.
+func (c *Combiner) markStalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &c.stalls
+	s.set = false
+	for len(s.flushes) > 0 && time.Since(s.flushes[0].began) >= s.after {
+		f := s.flushes[0]
+		s.flushes = slices.Delete(s.flushes, 0, 1)
+		c.stall(f)
+	}
+	c.setAlarm()
+}
+
+func (s *stalls) end() {
+	if s.alarm != nil {
+		s.alarm.Stop()
 	}
 }

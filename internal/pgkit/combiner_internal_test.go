@@ -26,8 +26,8 @@ func TestCombiner_calledLeaderLeaves(t *testing.T) {
 			t.Errorf("abandon(%d) = %v, want %v", i, err, context.Canceled)
 		}
 		<-entries[i+1].wake
-		if lead, err := c.called(entries[i+1]); !lead || err != nil {
-			t.Errorf("called(%d) = %v, %v, want true, nil", i+1, lead, err)
+		if lead, err := c.mayLead(entries[i+1]); !lead || err != nil {
+			t.Errorf("mayLead(%d) = %v, %v, want true, nil", i+1, lead, err)
 		}
 	}
 	if err := c.abandon(ctx, entries[3]); !errors.Is(err, context.Canceled) || c.limiter != (limiter{most: 1}) {

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -110,7 +114,7 @@ func watchConnect(next func(context.Context, *pgx.ConnConfig) error, h *hosts) f
 		cfg.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
 			addresses, err := look(ctx, host)
 			if err == nil {
-				h.resolved(host, addresses)
+				h.noteAddresses(host, addresses)
 			}
 			return addresses, err
 		}
@@ -130,7 +134,7 @@ func watchConnect(next func(context.Context, *pgx.ConnConfig) error, h *hosts) f
 		cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 			s.made = time.Now()
 			s.connected.Store(true)
-			h.answered(s.address)
+			h.noteAnswer(s.address)
 			conn.CustomData()[sessionKey] = s
 			if after != nil {
 				return after(ctx, conn)
@@ -222,4 +226,124 @@ func askSession(next func(context.Context, *pgx.Conn) error, mayName bool) func(
 		s.named = mayName && process == conn.PgConn().PID()
 		return nil
 	}
+}
+
+// hosts remembers which servers of a pool have stopped answering. An older connection to
+// such a server is not used any more: each would cost a caller a timeout. A new connection
+// tries the other servers first.
+//
+// It is safe for concurrent use.
+type hosts struct {
+	some   atomic.Bool // silent is not empty
+	losses losses
+
+	mu        sync.Mutex
+	silent    map[string]silence  // by address
+	addresses map[string][]string // of the hosts in the configuration, as they were last resolved
+}
+
+// A silence has the known facts about a server that did not answer.
+type silence struct {
+	since time.Time // connections that are older are given up
+	down  bool      // no connection to it has been made since
+}
+
+// fell notes that a server did not answer on a connection.
+func (h *hosts) fell(address string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.silent == nil {
+		h.silent = make(map[string]silence)
+	}
+	h.silent[address] = silence{since: time.Now(), down: true}
+	h.some.Store(true)
+}
+
+// noteAnswer notes that a connection to a server was made.
+func (h *hosts) noteAnswer(address string) {
+	if !h.some.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, ok := h.silent[address]; ok {
+		s.down = false
+		h.silent[address] = s
+	}
+}
+
+// lost reports whether a connection that was made at that time must be given up.
+func (h *hosts) lost(address string, made time.Time) bool {
+	if !h.some.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return made.Before(h.silent[address].since)
+}
+
+// noteAddresses notes the addresses of a host in the configuration.
+func (h *hosts) noteAddresses(host string, addresses []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.addresses == nil {
+		h.addresses = make(map[string][]string)
+	}
+	h.addresses[host] = addresses
+}
+
+// down reports whether a host of the configuration has an address that does not answer.
+func (h *hosts) down(host string, port uint16) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.addresses[host], func(address string) bool {
+		if _, _, err := net.SplitHostPort(address); err != nil { // a lookup may say the port as well
+			address = net.JoinHostPort(address, strconv.Itoa(int(port)))
+		}
+		return h.silent[address].down
+	})
+}
+
+// reorder puts the hosts that do not answer last in cfg. pgx tries them in turn, each for a
+// whole connect timeout.
+func (h *hosts) reorder(cfg *pgx.ConnConfig) {
+	if len(cfg.Fallbacks) == 0 || !h.some.Load() {
+		return
+	}
+	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...)
+	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int {
+		return order(h.down(a.Host, a.Port)) - order(h.down(b.Host, b.Port))
+	})
+	cfg.Host, cfg.Port, cfg.TLSConfig = all[0].Host, all[0].Port, all[0].TLSConfig
+	cfg.Fallbacks = all[1:]
+}
+
+func order(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+// The bounds of a network that swallows packets, which the kernel keeps: it breaks a connection on
+// which sent data, or probes, are not acknowledged. They find a host that has vanished, but not a
+// host that acknowledges and never answers; see [Writer].
+const (
+	keepAliveIdle     = 5 * time.Second
+	keepAliveInterval = 2 * time.Second
+	keepAliveCount    = 3
+	userTimeout       = 10 * time.Second
+)
+
+// boundSilence makes the kernel notice that the other end of conn has vanished, as far as the
+// platform can. It changes nothing where it cannot.
+func boundSilence(conn net.Conn) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{ // one defence of several
+		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
+	})
+	setUserTimeout(tcp, userTimeout)
 }

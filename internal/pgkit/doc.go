@@ -1,10 +1,10 @@
 // Package pgkit is shared by the Postgres packages of this module. It sends writes whose
 // fate is never guessed, and lets writes that wait at the same time share a commit. It loads
-// statements from files, runs numbered migrations, and checks that a server keeps its commits.
+// statements from files.
 //
-// Start with [Prepare], which makes a pool's connections report what the rest
-// needs to see; [Writer], which sends writes through it; and [Migrations]. A [Component]
-// joins them for a package that keeps tables, and a [Database] is such a package's pool.
+// Start with [Prepare], which makes a pool's connections report what the rest needs to see, and
+// [Writer], which sends writes through it. The package component beside it joins them for a package
+// that keeps tables.
 //
 // # Combining
 //

@@ -14,14 +14,15 @@ import (
 // A flush is one transaction with the writes of several callers, or the one
 // statement of a single caller.
 type flush struct {
-	leader  *entry
-	entries []*entry // the leader's first; once it is sent, those that were not severed
-	only    part     // the statement of a single entry
-	parts   []part   // those of several
-	write   write
-	crash   *crash // read by the leader, once it is woken
-	again   bool   // its kinds want it to go once more
-	told    bool   // its kinds were told why it failed
+	combiner *Combiner
+	leader   *entry
+	entries  []*entry // the leader's first; once it is sent, those that were not severed
+	only     part     // the statement of a single entry
+	parts    []part   // those of several
+	write    write
+	crash    *crash // read by the leader, once it is woken
+	again    bool   // its kinds want it to go once more
+	told     bool   // its kinds were told why it failed
 
 	// Under the combiner's lock:
 	writes  int  // that it was sent with
@@ -41,7 +42,7 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 		c.noConnection(ctx, e, err)
 		return nil, err
 	}
-	f := &flush{leader: e, writes: 1, write: write{conn: conn, flush: true}, first: [1]*entry{e}}
+	f := &flush{combiner: c, leader: e, writes: 1, write: write{conn: conn, flush: true}, first: [1]*entry{e}}
 	f.entries = f.first[:]
 	launched := false
 	defer func() {
@@ -56,16 +57,15 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 	}
 	launched = true
 	if c.writer == nil {
-		err := c.send(ctx, conn.Conn(), f)
+		err := f.send(ctx, conn.Conn())
 		conn.Release()
 		c.finish(f, err)
 		return f, nil
 	}
-	do := func(ctx context.Context, conn *pgx.Conn) error { return c.send(ctx, conn, f) }
 	if !stays(ctx) {
-		e.waits()
+		e.prepareWake()
 	}
-	if err := c.writer.launch(ctx, &f.write, do, func(err error) { c.finish(f, err) }); err != nil {
+	if err := c.writer.launch(ctx, &f.write, f.send, func(err error) { c.finish(f, err) }); err != nil {
 		c.finish(f, err)
 	}
 	return f, nil
@@ -75,7 +75,7 @@ func (c *Combiner) lead(ctx context.Context, e *entry) (*flush, error) {
 func (c *Combiner) fill(f *flush) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dials.connected()
+	c.dials.resetPause()
 	if !f.leader.alone {
 		c.queue = slices.DeleteFunc(c.queue, f.takes())
 		c.limiter.carried += len(f.entries) - 1
@@ -85,7 +85,7 @@ func (c *Combiner) fill(f *flush) {
 	}
 	f.writes = len(f.entries)
 	f.live = f.writes
-	c.watch(f)
+	c.addRunning(f)
 }
 
 // takes returns a function that takes an entry of the queue into f, unless it is of another node or f is full.
@@ -151,7 +151,7 @@ func (c *Combiner) abandonFlush(f *flush) {
 func (c *Combiner) finish(f *flush, err error) {
 	err = f.outcome(err)
 	c.mu.Lock()
-	c.unwatch(f)
+	c.removeRunning(f)
 	if !f.ended {
 		f.ended = true
 		c.release(f.leader, f.writes, f.stalled)
@@ -165,7 +165,7 @@ func (c *Combiner) finish(f *flush, err error) {
 	}
 	c.mu.Unlock()
 	for _, e := range f.entries {
-		e.awake()
+		e.wakeCaller()
 	}
 }
 
@@ -197,7 +197,7 @@ func (f *flush) tell(err error) bool {
 	for _, e := range f.entries {
 		if !slices.Contains(asked, e.kind) {
 			asked = append(asked, e.kind)
-			f.again = e.kind.again(err) || f.again
+			f.again = e.kind.mayRepeat(err) || f.again
 		}
 	}
 	return f.again
@@ -205,7 +205,7 @@ func (f *flush) tell(err error) bool {
 
 // compose makes the statements of f.
 func (c *Combiner) compose(f *flush) error {
-	asynchronous := c.asynchronous(f)
+	asynchronous := c.isAsynchronous(f)
 	if len(f.entries) == 1 {
 		f.only = f.entries[0].kind.one(f.entries[0], asynchronous)
 		return f.only.Err()
@@ -221,10 +221,10 @@ func (c *Combiner) compose(f *flush) error {
 	return nil
 }
 
-// asynchronous reports whether the commit of f may be.
-func (c *Combiner) asynchronous(f *flush) bool {
+// isAsynchronous reports whether the commit of f may be.
+func (c *Combiner) isAsynchronous(f *flush) bool {
 	for _, e := range f.entries {
-		if !e.kind.asynchronous(e) {
+		if !e.kind.isAsynchronous(e) {
 			return false
 		}
 	}
@@ -233,7 +233,7 @@ func (c *Combiner) asynchronous(f *flush) bool {
 
 // send sends f. A panic in it, as in a user's tracer, must not end the process without a chance to
 // recover, nor strand those who wait.
-func (c *Combiner) send(ctx context.Context, conn *pgx.Conn, f *flush) (err error) {
+func (f *flush) send(ctx context.Context, conn *pgx.Conn) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			f.crash = &crash{v, debug.Stack()}
@@ -241,50 +241,21 @@ func (c *Combiner) send(ctx context.Context, conn *pgx.Conn, f *flush) (err erro
 			err = f.crash
 		}
 	}()
+	reads := f.combiner.writer == nil
 	switch {
-	case c.writer == nil && f.parts == nil:
-		return readPart(ctx, conn, f.only)
-	case c.writer == nil:
-		return readParts(ctx, conn, f.parts)
+	case reads && len(f.parts) == 0:
+		return sendRead(ctx, conn, f.only)
+	case reads && len(f.parts) == 1:
+		return sendRead(ctx, conn, f.parts[0])
+	case reads:
+		return sendReads(ctx, conn, f.parts)
 	case f.parts == nil:
-		_, err := alone(ctx, conn, f.only.Statement, func(rows pgx.Rows) (struct{}, error) { return struct{}{}, f.only.read(rows) })
-		return err
+		return sendAlone(ctx, conn, f.only.Statement, f.only.read)
 	}
-	err = together(ctx, conn, f.parts)
+	err = sendTogether(ctx, conn, f.parts)
 	if severable(err) && !f.tell(err) && f.crash == nil {
-		return c.sever(ctx, conn, f, err)
+		return f.combiner.sever(ctx, conn, f, err)
 	}
-	return err
-}
-
-// readParts sends statements that change nothing in one round trip.
-func readParts(ctx context.Context, conn *pgx.Conn, parts []part) error {
-	if len(parts) == 1 {
-		return readPart(ctx, conn, parts[0])
-	}
-	batch, statements := new(pgx.Batch), make([]string, len(parts))
-	for i, p := range parts {
-		if err := p.Err(); err != nil {
-			return err
-		}
-		statements[i] = p.SQL
-		batch.Queue(p.SQL, p.Args...).Query(p.read)
-	}
-	_, err := named(ctx, conn, func() (none struct{}, err error) { return none, conn.SendBatch(ctx, batch).Close() }, statements...)
-	return err
-}
-
-func readPart(ctx context.Context, conn *pgx.Conn, p part) error {
-	if err := p.Err(); err != nil {
-		return err
-	}
-	_, err := named(ctx, conn, func() (none struct{}, err error) {
-		rows, err := conn.Query(ctx, p.SQL, p.Args...)
-		if err == nil {
-			err = p.read(rows)
-		}
-		return none, err
-	}, p.SQL)
 	return err
 }
 
@@ -314,4 +285,82 @@ type crash struct {
 
 func (p *crash) Error() string {
 	return fmt.Sprintf("panic in a write: %v\n\n%s", p.value, p.stack)
+}
+
+// maxSevered is how many writes a flush loses one after the other before it is taken apart. Each
+// costs it a round trip.
+const maxSevered = 16
+
+// severable reports whether err is the server's refusal of one of several statements, so that the
+// others can do without that one.
+func severable(err error) bool {
+	switch Classify(err) {
+	case FailureRefused, FailureLockTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+// sever sends the writes of f, which the server refused with cause, as their single statements in
+// one transaction: the first that fails shows the write that caused the refusal. Its caller gets
+// the error at once, and the others go again without it.
+func (c *Combiner) sever(ctx context.Context, conn *pgx.Conn, f *flush, cause error) error {
+	for range maxSevered {
+		if conn.PgConn().TxStatus() != 'I' {
+			if _, err := conn.Exec(ctx, "rollback"); err != nil {
+				return &nothingChanged{err}
+			}
+		}
+		failed, err := oneByOne(ctx, conn, f.entries)
+		if failed == nil || !severable(err) {
+			return err
+		}
+		if !c.drop(f, failed, err) {
+			return nil
+		}
+		cause = err
+	}
+	return cause
+}
+
+// oneByOne sends the statements of the entries in one transaction. It returns the entry whose
+// statement failed, if that is why it returns an error.
+func oneByOne(ctx context.Context, conn *pgx.Conn, entries []*entry) (failed *entry, err error) {
+	parts := make([]part, len(entries))
+	answered := 0
+	for i, e := range entries {
+		parts[i] = e.kind.one(e, false)
+		read := parts[i].read
+		parts[i].read = func(rows pgx.Rows) error {
+			answered = i
+			err := read(rows)
+			if err == nil {
+				answered++
+			}
+			return err
+		}
+	}
+	err = sendTogether(ctx, conn, parts)
+	if err != nil && answered < len(entries) {
+		failed = entries[answered]
+	}
+	return failed, err
+}
+
+// drop takes e, which failed with err, out of f, and tells its caller. It returns false if that was the last.
+func (c *Combiner) drop(f *flush, e *entry, err error) bool {
+	c.mu.Lock()
+	f.entries = slices.DeleteFunc(f.entries, func(other *entry) bool { return other == e })
+	e.stage, e.err = stageEnded, err
+	if !e.gone {
+		f.live--
+	}
+	if f.live == 0 && len(f.entries) > 0 {
+		c.writer.detach(&f.write)
+	}
+	more := len(f.entries) > 0
+	c.mu.Unlock()
+	e.wakeCaller()
+	return more
 }

@@ -27,8 +27,8 @@ func TestHosts_reorder(t *testing.T) {
 		}
 		return cfg.Host + cfg.Fallbacks[0].Host + cfg.Fallbacks[1].Host
 	}
-	h.resolved("a", []string{"10.0.0.1", "10.0.0.2"})
-	h.resolved("b", []string{"10.0.0.3"})
+	h.noteAddresses("a", []string{"10.0.0.1", "10.0.0.2"})
+	h.noteAddresses("b", []string{"10.0.0.3"})
 	before := time.Now()
 	for _, step := range []struct {
 		do   func()
@@ -37,7 +37,7 @@ func TestHosts_reorder(t *testing.T) {
 		{func() {}, "abc"},
 		{func() { h.fell("10.0.0.2:5432") }, "bca"},
 		{func() { h.fell("10.0.0.3:5432") }, "cab"},
-		{func() { h.answered("10.0.0.2:5432") }, "acb"},
+		{func() { h.noteAnswer("10.0.0.2:5432") }, "acb"},
 		{func() { h.fell("10.0.0.9:5432") }, "acb"},
 	} {
 		step.do()

@@ -34,15 +34,15 @@ type entry struct {
 	gone  bool   // its caller left after it was sent
 }
 
-// waits makes ready for awake, before another goroutine knows e.
-func (e *entry) waits() {
+// prepareWake makes ready for wakeCaller, before another goroutine knows e.
+func (e *entry) prepareWake() {
 	if e.wake == nil {
 		e.wake = make(chan struct{}, 1)
 	}
 }
 
-// awake tells the caller that it leads, or has its outcome.
-func (e *entry) awake() {
+// wakeCaller tells the caller that it leads, or has its outcome.
+func (e *entry) wakeCaller() {
 	if e.wake != nil {
 		e.wake <- struct{}{}
 	}
@@ -73,7 +73,7 @@ func (c *Combiner) share(ctx context.Context, e *entry) error {
 			}
 			<-e.wake
 		}
-		if lead, err = c.called(e); !lead {
+		if lead, err = c.mayLead(e); !lead {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (c *Combiner) enter(e *entry) (lead bool, err error) {
 	case len(c.queue) >= c.cfg.MaxQueued && !e.again: // that one was admitted before
 		return false, fmt.Errorf("%w: %d", ErrQueueFull, len(c.queue))
 	}
-	e.waits()
+	e.prepareWake()
 	c.queue = append(c.queue, e)
 	return false, nil
 }
@@ -141,8 +141,8 @@ func (c *Combiner) isSent(e *entry) bool {
 	return e.stage == stageSent
 }
 
-// called reports whether the woken caller must lead. Otherwise the caller has its outcome.
-func (c *Combiner) called(e *entry) (lead bool, err error) {
+// mayLead reports whether the woken caller must lead. Otherwise the caller has its outcome.
+func (c *Combiner) mayLead(e *entry) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return e.stage == stageLeading, e.err
@@ -178,7 +178,7 @@ func (c *Combiner) callLeader() {
 	e := c.queue[0]
 	c.queue = slices.Delete(c.queue, 0, 1)
 	c.take(e)
-	e.awake()
+	e.wakeCaller()
 }
 
 // refuseQueued gives err to all that are queued.
@@ -191,7 +191,7 @@ func (c *Combiner) refuseQueued(err error) {
 	}
 	c.mu.Unlock()
 	for _, e := range refused {
-		e.awake()
+		e.wakeCaller()
 	}
 }
 

@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // ErrStatement: a statement file or the arguments given for it are wrong. It is
@@ -112,7 +115,7 @@ func parse(q Query, text, schema string) (Query, error) {
 	if err := CheckSchemaName(schema); err != nil {
 		return Query{}, err
 	}
-	sql := strings.ReplaceAll(comment.ReplaceAllString(text, ""), schemaMark, prefix(schema))
+	sql := strings.ReplaceAll(comment.ReplaceAllString(text, ""), schemaMark, schemaPrefix(schema))
 	q.sql = strings.TrimSpace(argument.ReplaceAllStringFunc(sql, q.position))
 	return q, nil
 }
@@ -127,8 +130,8 @@ func (q *Query) position(arg string) string {
 	return "$" + strconv.Itoa(i+1)
 }
 
-// takes reports whether the statement has an argument of that name.
-func (q Query) takes(name string) bool { return slices.Contains(q.names, name) }
+// HasArgument reports whether the statement has an argument of that name.
+func (q Query) HasArgument(name string) bool { return slices.Contains(q.names, name) }
 
 // SQL returns the statement with numbered arguments, as it is sent.
 func (q Query) SQL() string { return q.sql }
@@ -187,3 +190,143 @@ func (s Statement) Settings() []string { return s.settings }
 
 // Err returns what is wrong with the statement, or nil.
 func (s Statement) Err() error { return s.err }
+
+// ErrSchemaName: the name of a Postgres schema is not one that this module
+// accepts.
+var ErrSchemaName = errors.New("schema name refused")
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// CheckSchemaName returns an error wrapping [ErrSchemaName] unless name is empty
+// (the search_path decides) or matches ^[a-z_][a-z0-9_]{0,62}$ and does not
+// start with pg_, which Postgres keeps for itself. Longer names would be cut
+// off by Postgres, and could then name another schema than was meant.
+func CheckSchemaName(name string) error {
+	if name == "" {
+		return nil
+	}
+	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return fmt.Errorf("%w: %q", ErrSchemaName, name)
+	}
+	return nil
+}
+
+// QualifyTable returns a table's name as a statement has it: behind the schema, unless that is empty.
+func QualifyTable(schema, table string) string { return schemaPrefix(schema) + table }
+
+// schemaPrefix is what stands before a table's name: nothing, or the schema with a
+// dot, quoted because it may be a reserved word.
+func schemaPrefix(schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return pgx.Identifier{schema}.Sanitize() + "."
+}
+
+// An Array is a Postgres array of one dimension. pgx encodes it without reflection, and without an
+// allocation for each element. *T must implement the interface of pgx's codec for the element, as
+// the types of pgtype do.
+type Array[T any] []T
+
+// Dimensions implements [pgtype.ArrayGetter].
+func (a Array[T]) Dimensions() []pgtype.ArrayDimension {
+	if a == nil {
+		return nil
+	}
+	return []pgtype.ArrayDimension{{Length: int32(len(a)), LowerBound: 1}} //nolint:gosec // a flush has few
+}
+
+// Index implements [pgtype.ArrayGetter].
+func (a Array[T]) Index(i int) any { return &a[i] }
+
+// IndexType implements [pgtype.ArrayGetter].
+func (a Array[T]) IndexType() any { return new(T) }
+
+// ArrayOf returns a slice as an [Array], where pgx would encode it by reflection.
+func ArrayOf[T any](values []T) any {
+	switch values := any(values).(type) {
+	case []pgtype.UUID:
+		return Array[pgtype.UUID](values)
+	case []pgtype.Timestamptz:
+		return Array[pgtype.Timestamptz](values)
+	case []pgtype.Int2:
+		return Array[pgtype.Int2](values)
+	case []time.Duration:
+		intervals := make(Array[pgtype.Interval], len(values))
+		for i, d := range values {
+			intervals[i] = Interval(d)
+		}
+		return intervals
+	case [][]byte:
+		byteas := make(Array[Bytea], len(values))
+		for i, b := range values {
+			byteas[i] = b
+		}
+		return byteas
+	}
+	return values
+}
+
+// Interval is d as an element of an [Array].
+func Interval(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
+}
+
+// A Bytea is a bytea in an [Array]. nil is null.
+type Bytea []byte
+
+// BytesValue implements [pgtype.BytesValuer].
+func (b *Bytea) BytesValue() ([]byte, error) { return *b, nil }
+
+// registerArrays tells m which types of Postgres the arrays have. The exec modes that do not ask the
+// server go by the Go type.
+func registerArrays(m *pgtype.Map) {
+	m.RegisterDefaultPgType(Array[pgtype.UUID](nil), "_uuid")
+	m.RegisterDefaultPgType(Array[pgtype.Timestamptz](nil), "_timestamptz")
+	m.RegisterDefaultPgType(Array[pgtype.Interval](nil), "_interval")
+	m.RegisterDefaultPgType(Array[pgtype.Int2](nil), "_int2")
+	m.RegisterDefaultPgType(Array[pgtype.Int4](nil), "_int4")
+	m.RegisterDefaultPgType(Array[pgtype.Text](nil), "_text")
+	m.RegisterDefaultPgType(Array[Bytea](nil), "_bytea")
+}
+
+// LoadQueries loads the files query/NAME.sql into the queries of these names, as [LoadQuery] does.
+func LoadQueries(files fs.FS, schema string, groups ...map[string]*Query) error {
+	return loadQueries(LoadQuery, files, schema, groups)
+}
+
+func loadQueries(load func(files fs.FS, file, schema string) (Query, error), files fs.FS, schema string, groups []map[string]*Query) error {
+	for _, group := range groups {
+		for name, into := range group {
+			query, err := load(files, "query/"+name+".sql", schema)
+			if err != nil {
+				return err
+			}
+			*into = query
+		}
+	}
+	return nil
+}
+
+// BySchema keeps the result of Load for each schema that it was asked for. It is safe
+// for concurrent use.
+type BySchema[Q any] struct {
+	Load func(schema string) (Q, error)
+
+	loaded sync.Map // string → Q
+}
+
+// For returns what Load returns for the schema. An error is not kept.
+func (b *BySchema[Q]) For(schema string) (Q, error) {
+	if q, ok := b.loaded.Load(schema); ok {
+		return q.(Q), nil //nolint:errcheck,forcetypeassert // nothing else is stored
+	}
+	q, err := b.Load(schema)
+	if err == nil {
+		b.loaded.Store(schema, q)
+	}
+	return q, err
+}
+
+// Milliseconds is d as Postgres reads a timeout.
+func Milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

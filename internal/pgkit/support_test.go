@@ -76,3 +76,8 @@ func queryRow[T any](tb testing.TB, pool *pgxpool.Pool, sql string, args ...any)
 	require.NoError(tb, pool.QueryRow(tb.Context(), sql, args...).Scan(&v))
 	return v
 }
+
+// session sets a parameter of a pool's connections.
+func session(setting, value string) func(*pgxpool.Config) {
+	return func(cfg *pgxpool.Config) { cfg.ConnConfig.RuntimeParams[setting] = value }
+}

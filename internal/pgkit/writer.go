@@ -231,23 +231,29 @@ func (w *Writer) launch(ctx context.Context, wr *write, do func(context.Context,
 		return err
 	}
 	if stays(ctx) { // two switches of goroutines take a sixth of a lone write's time
-		w.carry(ctx, wr, do, done)
+		w.runWrite(ctx, wr, do, done)
 		return nil
 	}
-	go w.carry(ctx, wr, do, done)
+	go w.runWrite(ctx, wr, do, done)
 	return nil
 }
 
-func (w *Writer) carry(ctx context.Context, wr *write, do func(context.Context, *pgx.Conn) error, done func(error)) {
+// runWrite runs do, and says what became of the write.
+func (w *Writer) runWrite(ctx context.Context, wr *write, do func(context.Context, *pgx.Conn) error, done func(error)) {
 	defer w.ended.Done()
+	ctx, conn := context.WithoutCancel(ctx), wr.conn.Conn()
 	returned := false
 	defer func() {
 		if !returned { // a panic, as of a user's tracer, which somebody may recover
-			_ = wr.conn.Conn().Close(context.WithoutCancel(ctx)) // in the middle of whatever it was
+			_ = conn.Close(ctx) // in the middle of whatever it was
 			w.end(wr, false)
 		}
 	}()
-	err := run(context.WithoutCancel(ctx), wr.conn.Conn(), do)
+	s := sessionOf(conn.PgConn())
+	s.waitCanceled, s.readOnly = false, false
+	s.writing.Store(true)
+	open := !conn.IsClosed()
+	err := s.settle(ctx, conn, open, do(ctx, conn))
 	failure := Classify(err)
 	if failure == FailureReadOnly {
 		w.pool.Reset() // a new connection may find the new primary
@@ -257,13 +263,9 @@ func (w *Writer) carry(ctx context.Context, wr *write, do func(context.Context, 
 	done(err)
 }
 
-// run calls write and finds out what is known about its fate.
-func run(ctx context.Context, conn *pgx.Conn, write func(context.Context, *pgx.Conn) error) error {
-	s := sessionOf(conn.PgConn())
-	s.waitCanceled, s.readOnly = false, false
-	s.writing.Store(true)
-	open := !conn.IsClosed()
-	err := write(ctx, conn)
+// settle makes conn fit for the next user after a write that returned err, and returns what is known about
+// the fate of the write. open says that the connection was open before it.
+func (s *session) settle(ctx context.Context, conn *pgx.Conn, open bool, err error) error {
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// Releasing it like this would close the connection.
 		_, _ = conn.Exec(ctx, "rollback")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 const (
@@ -45,12 +46,12 @@ func await(ctx context.Context, do func() error, waiting func(error)) error {
 
 // outage reports whether err may be gone although nobody changes the configuration.
 func outage(err error) bool {
-	var schema *pgkit.SchemaError
-	var privilege *pgkit.PrivilegeError
+	var schema *component.SchemaError
+	var privilege *component.PrivilegeError
 	switch {
 	case errors.As(err, &schema), errors.As(err, &privilege), refused(err):
 		return false
-	case errors.Is(err, pgkit.ErrNotDurable), errors.Is(err, pgkit.ErrMigrations), errors.Is(err, pgkit.ErrSchemaName):
+	case errors.Is(err, component.ErrNotDurable), errors.Is(err, component.ErrMigrations), errors.Is(err, pgkit.ErrSchemaName):
 		return false
 	}
 	return pgkit.Classify(err) != pgkit.FailureRefused

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 // The defaults of a zero [Config].
@@ -109,8 +109,8 @@ type Config struct {
 }
 
 // common returns the choices that journals and stores leave alike.
-func (c Config) common() pgkit.Config {
-	return pgkit.Config{
+func (c Config) common() component.Config {
+	return component.Config{
 		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
 		MaxDetached: c.MaxDetached, MaxFlushes: c.MaxFlushes, MaxQueued: c.MaxQueued,
 		SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,

@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 // distributedTables are the tables that Citus spreads. A saga is on one node with all that belongs
 // to it. Every node has all leases, so that it can decide a claim by itself.
-var distributedTables = []pgkit.DistributedTable{
+var distributedTables = []component.DistributedTable{
 	{Name: "saga", Key: "id"},
 	{Name: "saga_result", Key: "saga", With: "saga"},
 	{Name: "saga_audit", Key: "saga", With: "saga"},
@@ -39,7 +40,7 @@ func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if pool == nil {
 		return fmt.Errorf("%w: nil pool", ErrConfig)
 	}
-	err := pgkit.Distribute(ctx, pool, schema, distributedTables)
+	err := component.Distribute(ctx, pool, schema, distributedTables)
 	if errors.Is(err, pgkit.ErrSchemaName) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -49,7 +50,7 @@ func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 // checkDistributed finds statements that do not suit the tables. They would fail, and a flush of
 // plain statements would not be one transaction.
 func (j *Journal) checkDistributed(ctx context.Context) error {
-	distributed, err := pgkit.Distributed(ctx, j.db.Pool, j.cfg.Schema, component.Tables[0])
+	distributed, err := pgkit.Distributed(ctx, j.db.Pool, j.cfg.Schema, journalTables.Tables[0])
 	switch {
 	case err != nil:
 		return err
@@ -66,5 +67,5 @@ func (j *Journal) findShards(ctx context.Context) error {
 	if !j.cfg.Distributed {
 		return nil
 	}
-	return j.placement.Load(ctx, j.db.Pool, j.cfg.Schema, component.Tables[0])
+	return j.placement.Load(ctx, j.db.Pool, j.cfg.Schema, journalTables.Tables[0])
 }

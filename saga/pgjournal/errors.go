@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
@@ -28,23 +29,23 @@ var (
 var (
 	// ErrReadOnly: the server is a standby, or set read-only. A connection string
 	// with several hosts wants target_session_attrs=read-write.
-	ErrReadOnly = pgkit.ErrReadOnly
+	ErrReadOnly = component.ErrReadOnly
 	// ErrNotDurable: a setting lets the server forget, in a crash, commits that it
 	// has acknowledged. The text names the setting.
-	ErrNotDurable = pgkit.ErrNotDurable
+	ErrNotDurable = component.ErrNotDurable
 	// ErrSchemaMissing: the tables of this package are missing. Call [Migrate].
-	ErrSchemaMissing = pgkit.ErrSchemaMissing
+	ErrSchemaMissing = component.ErrSchemaMissing
 	// ErrSchemaOlder: the tables are older than this program. Call [Migrate]. The
 	// text names both versions.
-	ErrSchemaOlder = pgkit.ErrSchemaOlder
+	ErrSchemaOlder = component.ErrSchemaOlder
 	// ErrSchemaNewer: the tables are newer than this program, and it cannot use them.
 	// Deploy a newer program. The text names the versions.
-	ErrSchemaNewer = pgkit.ErrSchemaNewer
+	ErrSchemaNewer = component.ErrSchemaNewer
 	// ErrNoCitus: [Distribute] finds no extension citus in the database.
-	ErrNoCitus = pgkit.ErrNoCitus
+	ErrNoCitus = component.ErrNoCitus
 	// ErrPrivilege: the role may not write the tables. The text names the role, the
 	// table and the missing rights; see [Roles].
-	ErrPrivilege = pgkit.ErrPrivilege
+	ErrPrivilege = component.ErrPrivilege
 	// ErrNotPrepared: the configuration of the pool did not go through [Prepare], or its
 	// DefaultQueryExecMode is the simple protocol.
 	ErrNotPrepared = pgkit.ErrNotPrepared

@@ -6,13 +6,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
 // A Journal keeps sagas in a Postgres database. Many journals, in many processes,
 // can share its tables. It is safe for concurrent use.
 type Journal struct {
-	db       *pgkit.Database
+	db       *component.Database
 	cfg      Config
 	rows     *combined
 	sealer   sealer
@@ -48,7 +49,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 	if _, err := cfg.filled(); err != nil {
 		return nil, err
 	}
-	pool, err := component.Pool(ctx, poolCfg)
+	pool, err := journalTables.Pool(ctx, poolCfg)
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -72,7 +73,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Journal, e
 func (j *Journal) suited(ctx context.Context) (*Journal, error) {
 	cfg := j.cfg
 	err := await(ctx, func() (err error) {
-		cfg.Distributed, err = pgkit.Distributed(ctx, j.db.Pool, cfg.Schema, component.Tables[0])
+		cfg.Distributed, err = pgkit.Distributed(ctx, j.db.Pool, cfg.Schema, journalTables.Tables[0])
 		return err
 	}, cfg.warnAway)
 	if err != nil {
@@ -106,7 +107,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	db, err := component.Database(pool, cfg.common(), query.flush)
+	db, err := journalTables.Database(pool, cfg.common(), query.flush)
 	if err != nil {
 		return nil, err
 	}

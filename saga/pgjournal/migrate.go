@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 //go:embed migration/*.sql
@@ -17,11 +17,11 @@ var embedded embed.FS
 // NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name no schema. Another migration
 // tool can run them instead of [Migrate]: the command examples/migrations writes them in the forms of
 // tern, goose and golang-migrate.
-var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
+var MigrationFiles fs.FS = component.Folder(embedded, "migration")
 
-var component = &pgkit.Component{
+var journalTables = &component.Component{
 	Package: "pgjournal", ErrConfig: ErrConfig, Tables: []string{"saga"}, Roles: RolesSQL,
-	Migrations: pgkit.Migrations{Component: "saga", Files: MigrationFiles},
+	Migrations: component.Migrations{Component: "saga", Files: MigrationFiles},
 }
 
 // Migrate brings the tables in a Postgres schema to the version that this package
@@ -38,5 +38,5 @@ var component = &pgkit.Component{
 // and the package cannot use them. It returns an error wrapping [ErrConfig] for a name that no
 // schema of [Config] can have.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	return await(ctx, func() error { return component.Migrate(ctx, pool, schema) }, nil)
+	return await(ctx, func() error { return journalTables.Migrate(ctx, pool, schema) }, nil)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -70,7 +70,7 @@ func TestOpen_checksTheServer(t *testing.T) {
 	require.NoError(t, err)
 	wantSchema := func(have int, kind error) {
 		t.Helper()
-		schema := new(pgkit.SchemaError)
+		schema := new(component.SchemaError)
 		err := open(lax)
 		require.ErrorIs(t, err, kind)
 		require.ErrorAs(t, err, &schema)

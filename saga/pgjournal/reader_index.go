@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 // readerIndex is the index that only a [Reader] needs. Each new saga pays for it, so no migration makes it.
-var readerIndex = pgkit.Index{Name: "saga_created_at", Columns: "(created_at, id)"}
+var readerIndex = component.Index{Name: "saga_created_at", Columns: "(created_at, id)"}
 
 // AddReaderIndexes makes the index that a [Reader] needs for lists with finished sagas: saga_created_at on (created_at,
 // id). Each new saga then writes one more entry of an index; no later write does. An empty schema means that the
@@ -37,8 +37,8 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 	if schema != "" {
 		table = pgx.Identifier{schema, table}.Sanitize()
 	}
-	return wrap("reader indexes", pgkit.IndexBuild{
-		Pool: pool, Table: table, Indexes: []pgkit.Index{readerIndex},
+	return wrap("reader indexes", component.IndexBuild{
+		Pool: pool, Table: table, Indexes: []component.Index{readerIndex},
 		Look: q.index, Valid: func(row pgx.Row) (bool, error) {
 			var have rights
 			err := row.Scan(&have.index, &have.failures)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 // RolesSQL is role/roles.sql. It is plain SQL that creates the three roles of [Roles] with their
@@ -31,8 +31,8 @@ type Roles struct {
 //
 // It returns an error wrapping [ErrConfig] for a name that cannot be.
 func (r Roles) Grant(ctx context.Context, pool *pgxpool.Pool) error {
-	return component.Grant(ctx, pool, pgkit.Roles(r))
+	return journalTables.Grant(ctx, pool, component.Roles(r))
 }
 
 // SQL returns what [Roles.Grant] runs. It names no schema: the search_path decides.
-func (r Roles) SQL() (string, error) { return component.RolesSQL(pgkit.Roles(r)) }
+func (r Roles) SQL() (string, error) { return journalTables.RolesSQL(component.Roles(r)) }

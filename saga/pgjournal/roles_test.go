@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/saga/sagatest"
@@ -71,7 +71,7 @@ func TestOpen_asObserver(t *testing.T) {
 	cfg := look.Config()
 	as(observer)(cfg)
 	_, err := pgjournal.Open(t.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
-	var missing *pgkit.PrivilegeError
+	var missing *component.PrivilegeError
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, observer, missing.Role)
 }

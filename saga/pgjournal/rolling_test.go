@@ -14,17 +14,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 )
 
 // migrations are the library's own steps, with the ways back that users do not need.
-var migrations = pgkit.Migrations{Component: "saga", Files: pgjournal.MigrationFiles}
+var migrations = component.Migrations{Component: "saga", Files: pgjournal.MigrationFiles}
 
 // nextVersion has one step more than the library has today: a column more, beside which the
 // library of today can go on.
-func nextVersion(t *testing.T, latest int) pgkit.Migrations {
+func nextVersion(t *testing.T, latest int) component.Migrations {
 	t.Helper()
 	files := make(fstest.MapFS)
 	require.NoError(t, fs.WalkDir(pgjournal.MigrationFiles, ".", func(path string, d fs.DirEntry, err error) error {
@@ -40,7 +40,7 @@ func nextVersion(t *testing.T, latest int) pgkit.Migrations {
 		"alter table saga add column later integer not null default 7; insert into saga_version (version, oldest) values (%d, %d);", latest+1, latest)}
 	files[name+".down.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil,
 		"alter table saga drop column later; delete from saga_version where version = %d;", latest+1)}
-	return pgkit.Migrations{Component: migrations.Component, Files: files}
+	return component.Migrations{Component: migrations.Component, Files: files}
 }
 
 // A rolling deploy: the first new process adds a column while the old ones work. They go on,

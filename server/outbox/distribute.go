@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
 // distributedTables are the tables that take part in transactions of the work. Relays use the other tables by
 // themselves.
-var distributedTables = []pgkit.DistributedTable{{Name: "outbox", Local: true}}
+var distributedTables = []component.DistributedTable{{Name: "outbox", Local: true}}
 
 // Distribute makes Citus commit a message together with rows on other nodes: both, or none of them. The messages stay
 // on the coordinator. Without it Citus commits the other node first, and a crash of the coordinator between the commits
@@ -30,11 +31,11 @@ func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if pool == nil {
 		return fmt.Errorf("%w: nil pool", ErrConfig)
 	}
-	err := pgkit.Distribute(ctx, pool, schema, distributedTables)
+	err := component.Distribute(ctx, pool, schema, distributedTables)
 	switch {
 	case errors.Is(err, pgkit.ErrSchemaName):
 		return fmt.Errorf("%w: %w", ErrConfig, err)
-	case errors.Is(err, pgkit.ErrNoCitus):
+	case errors.Is(err, component.ErrNoCitus):
 		return pgstore.ErrNoCitus
 	case err != nil:
 		return fmt.Errorf("outbox: distribute: %w", err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -19,14 +19,14 @@ var embedded embed.FS
 // MigrationFiles are the tables in numbered steps, NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name
 // no schema. Another migration tool can run them instead of [Migrate]: the command examples/migrations writes them in the
 // forms of tern, goose and golang-migrate.
-var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
+var MigrationFiles fs.FS = component.Folder(embedded, "migration")
 
 // ErrConfig is wrapped by the errors of [New], [Outbox.NewRelay] and [Migrate] for a configuration that cannot work.
 var ErrConfig = errors.New("outbox: bad configuration")
 
-var component = &pgkit.Component{
+var outboxTables = &component.Component{
 	Package: "outbox", ErrConfig: ErrConfig, Tables: []string{"outbox", "outbox_relay", "outbox_lane"},
-	Migrations: pgkit.Migrations{Component: "outbox", Files: MigrationFiles},
+	Migrations: component.Migrations{Component: "outbox", Files: MigrationFiles},
 }
 
 // Migrate creates the tables in a Postgres schema, or brings them to the version that this package knows. An empty
@@ -39,7 +39,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if pool == nil {
 		return fmt.Errorf("%w: nil pool", ErrConfig)
 	}
-	if err := component.Migrate(ctx, pool, schema); err != nil {
+	if err := outboxTables.Migrate(ctx, pool, schema); err != nil {
 		return err
 	}
 	if err := Distribute(ctx, pool, schema); !errors.Is(err, pgstore.ErrNoCitus) {

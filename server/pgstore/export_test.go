@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 // Version1 is this component as the programs of version 1 of the schema have it.
-var Version1 = &pgkit.Component{
-	Package: component.Package, ErrConfig: component.ErrConfig, Roles: component.Roles,
+var Version1 = &component.Component{
+	Package: storeTables.Package, ErrConfig: storeTables.ErrConfig, Roles: storeTables.Roles,
 	Tables:     []string{"idempotency"},
-	Migrations: pgkit.Migrations{Component: "idempotency", Files: onlyStep("0001_")},
+	Migrations: component.Migrations{Component: "idempotency", Files: onlyStep("0001_")},
 }
 
 // onlyStep has the migration files of one step.

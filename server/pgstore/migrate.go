@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 )
 
 //go:embed migration/*.sql
@@ -17,11 +17,11 @@ var embedded embed.FS
 // NNNN_name.up.sql and NNNN_name.down.sql. They are plain SQL and name no schema. Another migration
 // tool can run them instead of [Migrate]: the command examples/migrations writes them in the forms of
 // tern, goose and golang-migrate.
-var MigrationFiles fs.FS = pgkit.Folder(embedded, "migration")
+var MigrationFiles fs.FS = component.Folder(embedded, "migration")
 
-var component = &pgkit.Component{
+var storeTables = &component.Component{
 	Package: "pgstore", ErrConfig: ErrConfig, Tables: []string{"idempotency", "idempotency_attention"}, Roles: RolesSQL,
-	Migrations: pgkit.Migrations{Component: "idempotency", Files: MigrationFiles},
+	Migrations: component.Migrations{Component: "idempotency", Files: MigrationFiles},
 }
 
 // Migrate brings the tables in a Postgres schema to the version that this package
@@ -37,5 +37,5 @@ var component = &pgkit.Component{
 // cannot use them. It returns an error wrapping [ErrConfig] for a name that no schema of [Config]
 // can have.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	return component.Migrate(ctx, pool, schema)
+	return storeTables.Migrate(ctx, pool, schema)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
@@ -83,7 +83,7 @@ func TestOpen_checksTheSchema(t *testing.T) {
 		}
 		return err
 	}
-	schema := new(pgkit.SchemaError)
+	schema := new(component.SchemaError)
 	require.ErrorAs(t, open(), &schema)
 	require.Equal(t, 0, schema.Have, "missing")
 	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))

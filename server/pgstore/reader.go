@@ -74,7 +74,7 @@ func (r *Reader) queries(ctx context.Context) (*readerQueries, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout+readerPatience)
 	defer cancel()
-	distributed, err := pgkit.Distributed(ctx, r.pool, r.cfg.Schema, component.Tables[0])
+	distributed, err := pgkit.Distributed(ctx, r.pool, r.cfg.Schema, storeTables.Tables[0])
 	if err != nil {
 		return nil, err
 	}

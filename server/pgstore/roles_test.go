@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
@@ -64,7 +64,7 @@ func TestOpen_asObserver(t *testing.T) {
 	cfg := look.Config()
 	as(observer)(cfg)
 	_, err := pgstore.Open(t.Context(), cfg, pgstore.Config{AllowNonDurable: true})
-	var missing *pgkit.PrivilegeError
+	var missing *component.PrivilegeError
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, observer, missing.Role)
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
 // migrations are the library's own steps, with the ways back that users do not need.
-var migrations = pgkit.Migrations{Component: "idempotency", Files: pgstore.MigrationFiles}
+var migrations = component.Migrations{Component: "idempotency", Files: pgstore.MigrationFiles}
 
 // nextVersion has one step more than the library today: the step adds a column, and so needs the lock of a table in
 // use. Programs that know the version oldest can run beside it.
-func nextVersion(t *testing.T, oldest int) pgkit.Migrations {
+func nextVersion(t *testing.T, oldest int) component.Migrations {
 	t.Helper()
 	files := make(fstest.MapFS)
 	require.NoError(t, fs.WalkDir(pgstore.MigrationFiles, ".", func(path string, d fs.DirEntry, err error) error {
@@ -45,7 +46,7 @@ func nextVersion(t *testing.T, oldest int) pgkit.Migrations {
 			"insert into idempotency_version (version, oldest) values (" + number + ", " + oldestText + ");\n")}
 	files[name+".down.sql"] = &fstest.MapFile{Data: []byte(
 		"alter table idempotency drop column later;\ndelete from idempotency_version where version = " + number + ";\n")}
-	return pgkit.Migrations{Component: migrations.Component, Files: files}
+	return component.Migrations{Component: migrations.Component, Files: files}
 }
 
 func latestVersion(t *testing.T) int {
@@ -223,7 +224,7 @@ func TestRolling_nextThatDoesNotFit(t *testing.T) {
 	s, look := open(t, pgstore.Config{})
 	next := nextVersion(t, latestVersion(t)+1)
 	require.NoError(t, next.Up(t.Context(), look, ""))
-	wrong := new(pgkit.SchemaError)
+	wrong := new(component.SchemaError)
 	_, err := pgstore.Open(t.Context(), look.Config(), pgstore.Config{AllowNonDurable: true})
 	for _, err := range []error{err, s.Check(t.Context()), pgstore.Migrate(t.Context(), look, "")} {
 		require.ErrorIs(t, err, pgstore.ErrSchemaNewer)

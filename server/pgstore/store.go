@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/store"
 )
 
 // A Store keeps records in one table of a Postgres database. Many stores, in
 // many processes, can share the table. It is safe for concurrent use.
 type Store struct {
-	db          *pgkit.Database
+	db          *component.Database
 	connector   driver.Connector // of the pool, for transactions
 	suspicion   suspicion        // of connections for transactions
 	cfg         Config
@@ -61,7 +62,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	if _, err := cfg.filled(); err != nil {
 		return nil, err
 	}
-	pool, err := component.Pool(ctx, poolCfg)
+	pool, err := storeTables.Pool(ctx, poolCfg)
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -88,7 +89,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 // suited returns s with the statements that the tables need. s has sent nothing.
 func (s *Store) suited(ctx context.Context) (*Store, error) {
 	cfg := s.cfg
-	distributed, err := pgkit.Distributed(ctx, s.db.Pool, cfg.Schema, component.Tables[0])
+	distributed, err := pgkit.Distributed(ctx, s.db.Pool, cfg.Schema, storeTables.Tables[0])
 	if err != nil {
 		return nil, wrap("open", err)
 	}
@@ -113,9 +114,9 @@ func (c Config) queries() (*queries, error) {
 // returns an error wrapping [ErrNotPrepared].
 //
 // New sends nothing. [Store.Check] asks what [Open] asks.
-func New(pool *pgxpool.Pool, cfg Config) (*Store, error) { return newStore(component, pool, cfg) }
+func New(pool *pgxpool.Pool, cfg Config) (*Store, error) { return newStore(storeTables, pool, cfg) }
 
-func newStore(component *pgkit.Component, pool *pgxpool.Pool, cfg Config) (*Store, error) {
+func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Store, error) {
 	cfg, err := cfg.filled()
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func newStore(component *pgkit.Component, pool *pgxpool.Pool, cfg Config) (*Stor
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	db, err := component.Database(pool, cfg.common(), query.flush)
+	db, err := tables.Database(pool, cfg.common(), query.flush)
 	if err != nil {
 		return nil, err
 	}

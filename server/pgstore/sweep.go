@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -117,7 +118,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if stats.Bytes, err = pgkit.One(ctx, s.db.Pool, s.query.size.Bind(nil), pgx.RowTo[int64]); err != nil {
 		return store.Stats{}, wrap("stats", err)
 	}
-	replication, err := pgkit.AskReplication(ctx, s.db.Pool)
+	replication, err := component.AskReplication(ctx, s.db.Pool)
 	stats.AsyncStandbys = replication.Async
 	return stats, wrap("stats", err)
 }

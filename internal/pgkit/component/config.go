@@ -1,0 +1,41 @@
+package component
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+)
+
+// A Config has the choices that stores and journals leave alike. Their own
+// configurations say what each field means to users.
+type Config struct {
+	Schema                             string
+	LockTimeout, CloseTimeout          time.Duration
+	MaxDetached, MaxFlushes, MaxQueued int
+	SeparateCommits, AllowNonDurable   bool
+	Logger                             *slog.Logger
+}
+
+// Check returns an error that names the field which has a value that it cannot have. Zeros of the
+// numbers mean the defaults of [pgkit.NewWriter] and [pgkit.NewCombiner].
+func (c Config) Check() error {
+	if err := pgkit.CheckSchemaName(c.Schema); err != nil {
+		//lint:ignore ST1005 the text begins with the name of the field
+		return fmt.Errorf("Schema: %w", err)
+	}
+	switch {
+	case c.LockTimeout < time.Millisecond || c.LockTimeout > time.Hour:
+		return fmt.Errorf("LockTimeout %v is not between 1ms and 1h", c.LockTimeout)
+	case c.CloseTimeout < 0:
+		return fmt.Errorf("CloseTimeout %v is negative", c.CloseTimeout)
+	case c.MaxDetached < 0:
+		return fmt.Errorf("MaxDetached %d is negative", c.MaxDetached)
+	case c.MaxFlushes < 0 || (c.MaxFlushes > 0 && c.SeparateCommits):
+		return fmt.Errorf("MaxFlushes %d, SeparateCommits %v", c.MaxFlushes, c.SeparateCommits)
+	case c.MaxQueued < 0 || (c.MaxQueued > 0 && c.SeparateCommits):
+		return fmt.Errorf("MaxQueued %d, SeparateCommits %v", c.MaxQueued, c.SeparateCommits)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
+)
+
+// distributedTables are the tables that are distributed by their column key. Those that follow
+// another are co-located with it: the rows of one key are on one node. The tables that only
+// maintenance and migration use stay on the coordinator.
+var distributedTables = []component.DistributedTable{
+	{Name: "idempotency", Key: "key"},
+	{Name: "idempotency_answer", Key: "key", With: "idempotency"},
+	{Name: "idempotency_audit", Key: "key", With: "idempotency", PrimaryKey: "key, id"},
+	{Name: "idempotency_attention", Key: "key", With: "idempotency"},
+	{Name: "idempotency_intent", Key: "key"},
+}
+
+// Distribute makes Citus distribute the tables in a schema over the nodes of its cluster, by key.
+// An empty schema means the one that the search_path finds. Run it after [Migrate], on the
+// coordinator, as the owner of the tables. No process may use the tables meanwhile: distributed
+// tables need other statements. [Open] finds out which statements it needs. Rows that are there are moved, and nobody can write meanwhile. Distribute can be
+// called again, and from several processes: it does nothing to a table that is distributed.
+//
+// The number of shards is the setting citus.shard_count of the pool's connections. It cannot be
+// changed cheaply later, and Citus moves shards and not rows: choose several times as many as there
+// will ever be nodes.
+//
+// A Transactional handler commits on one node only if its business tables are co-located with the
+// keys, and the rows of a request have the request's key. Give them a column for
+// [store.Record].ID, distribute them by it, and Citus keeps both on one node:
+//
+//	select create_distributed_table('orders', 'idempotency_id', colocate_with => 'idempotency')
+//
+// Business tables that are distributed by another column work as well, at the price of a
+// two-phase commit for each run.
+//
+// Distribute returns an error wrapping [ErrNoCitus] if the extension citus is missing,
+// [ErrSchemaMissing] where the tables are missing, and [ErrConfig] for a name that cannot be.
+func Distribute(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if pool == nil {
+		return fmt.Errorf("%w: nil pool", ErrConfig)
+	}
+	err := component.Distribute(ctx, pool, schema, distributedTables)
+	if errors.Is(err, pgkit.ErrSchemaName) {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return wrap("distribute", err)
+}
+
+// checkDistributed finds a store whose statements do not suit the tables. They would fail, and a
+// batch of a plain store would not be one transaction.
+func (s *Store) checkDistributed(ctx context.Context) error {
+	distributed, err := pgkit.Distributed(ctx, s.db.Pool, s.cfg.Schema, storeTables.Tables[0])
+	switch {
+	case err != nil:
+		return err
+	case distributed && !s.query.distributed:
+		return fmt.Errorf("%w: the tables are distributed, and Distributed is false: start again", ErrConfig)
+	case !distributed && s.query.distributed:
+		return fmt.Errorf("%w: Distributed is true, and the tables are not distributed", ErrConfig)
+	}
+	return s.findShards(ctx)
+}
+
+// findShards looks where the shards are, on which the flushes depend. A rebalance moves them.
+func (s *Store) findShards(ctx context.Context) error {
+	if !s.query.distributed {
+		return nil
+	}
+	return s.placement.Load(ctx, s.db.Pool, s.cfg.Schema, storeTables.Tables[0])
+}
+
+// isNull reports that a column that must not be null was.
+func isNull(err error) bool {
+	var pgErr *pgconn.PgError
+	return !errors.Is(err, pgkit.ErrFateUnknown) && errors.As(err, &pgErr) && pgErr.Code == "23502" && ofWorker(pgErr)
+}
