@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,23 +45,22 @@ func (s *Store) asynchronous(req store.ClaimRequest) bool {
 // errVanished: the record that was in the way has been swept since.
 var errVanished = errors.New("record vanished")
 
+// claimOnce inserts the record of a key, or reads the one that is there. A victim of a deadlock tries again.
 func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
-	type claimed struct {
-		times claimTimes
-		won   bool
+	var times claimTimes
+	var won bool
+	var err error
+	for n := 1; n == 1 || pgkit.AgainAfterConflict(ctx, n-1, err); n++ {
+		times, won, err = s.rows.claim(ctx, req)
 	}
-	c, err := pgkit.RetryConflict(ctx, func() (claimed, error) {
-		times, won, err := s.rows.claim(ctx, req)
-		if s.query.distributed && isNull(err) {
-			err = nil // too old, see query/distributed/claim.sql
-		}
-		return claimed{times, won}, err
-	})
+	if s.query.distributed && isNull(err) {
+		err = nil // too old, see query/distributed/claim.sql
+	}
 	if err != nil {
 		return store.Record{}, false, err
 	}
-	if c.won {
-		r := firstRecord(req, c.times)
+	if won {
+		r := firstRecord(req, times)
 		r.Asynchronous = s.asynchronous(req)
 		return r, true, nil
 	}
@@ -66,11 +68,11 @@ func (s *Store) claimOnce(ctx context.Context, req store.ClaimRequest) (store.Re
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Record{}, false, s.whyAbsent(ctx, req)
 	}
-	return r, err == nil && repeated(r, req), err
+	return r, err == nil && isRepeat(r, req), err
 }
 
-// repeated reports whether req itself made r: then the answer to the first sending was lost.
-func repeated(r store.Record, req store.ClaimRequest) bool {
+// isRepeat reports whether req itself made r: then the answer to the first sending was lost.
+func isRepeat(r store.Record, req store.ClaimRequest) bool {
 	return r.State == store.StateInProgress && r.Token == req.Token
 }
 
@@ -103,7 +105,7 @@ func firstRecord(req store.ClaimRequest, t claimTimes) store.Record {
 		Fence:       1,
 		Now:         t.created.UTC(),
 		CreatedAt:   t.created.UTC(),
-		FirstSent:   fromTimestamp(timestamp(stored(req.FirstSent))),
+		FirstSent:   fromTimestamp(timestamp(truncate(req.FirstSent))),
 		LeaseUntil:  t.leaseUntil.UTC(),
 		ExpiresAt:   t.expires.UTC(),
 		Route:       routeOf(req).String,
@@ -129,11 +131,11 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 		"route":        routeOf(req),
 		"memo":         req.Memo,
 	})
-	r, won, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
-	if won || (err == nil && repeated(r, req)) {
+	r, won, err := s.retryUndecided(ctx, func() (store.Record, bool, error) { return s.moveAs(ctx, req.ID, req.Token, st) })
+	if won || (err == nil && isRepeat(r, req)) {
 		s.partitioned.records.put(r.ExpiresAt.Sub(r.Now)) // it may have been claimed with a longer Keep
 	}
-	if err == nil && !won && takable(r, from) && tooOld(r, req) {
+	if err == nil && !won && canBeTaken(r, from) && isTooOld(r, req) {
 		return store.Record{}, false, store.ErrExpired
 	}
 	return r, won, wrap("take over", err)
@@ -152,7 +154,7 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 		"route":        req.Route,
 		"lock_timeout": s.db.Briefly,
 	})
-	r, quarantined, err := s.undecided(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.noted) })
+	r, quarantined, err := s.retryUndecided(ctx, func() (store.Record, bool, error) { return s.moveWith(ctx, req.ID, store.Token{}, st, s.noteMoved) })
 	return r, quarantined, wrap("quarantine", err)
 }
 
@@ -180,3 +182,76 @@ func (s *Store) moveBy(ctx context.Context, id store.ID, token store.Token, do f
 	r, err := s.readAs(ctx, id, token)
 	return r, false, err
 }
+
+// Lengths of time are added to the server's clock, whose years end in 294276.
+const longest = 200 * 365 * 24 * time.Hour
+
+func checkClaim(req store.ClaimRequest) error {
+	if req.Effect < store.Transactional || req.Effect > store.Opaque {
+		return fmt.Errorf("%w: Effect %d", ErrArgument, req.Effect)
+	}
+	if err := checkLength("Keep", req.Keep); err != nil {
+		return err
+	}
+	if err := checkLength("Window", req.Window); err != nil {
+		return err
+	}
+	if y := req.FirstSent.Year(); !req.FirstSent.IsZero() && (y < 1 || y > 9999) {
+		return fmt.Errorf("%w: FirstSent in the year %d", ErrArgument, y)
+	}
+	return checkLease(req.Lease)
+}
+
+func checkLength(name string, d time.Duration) error {
+	if d < 0 || d > longest {
+		return fmt.Errorf("%w: %s %v", ErrArgument, name, d)
+	}
+	return nil
+}
+
+func checkLease(lease time.Duration) error {
+	if lease < time.Microsecond || lease > longest {
+		return fmt.Errorf("%w: lease %v", ErrArgument, lease)
+	}
+	return nil
+}
+
+func checkQuarantine(to store.State) error {
+	if to != store.StateUnknown && to != store.StateQuarantined {
+		return fmt.Errorf("%w: cannot quarantine to State %d", ErrArgument, to)
+	}
+	return nil
+}
+
+func checkSettlement(s store.Settlement) error {
+	switch s.State {
+	case store.StateReleased, store.StateUnknown, store.StateInProgress:
+		return nil
+	case store.StateCompleted:
+		if s.Answer.Status < math.MinInt32 || s.Answer.Status > math.MaxInt32 {
+			return fmt.Errorf("%w: Status %d", ErrArgument, s.Answer.Status)
+		}
+		if err := checkLength("KeepAnswer", s.KeepAnswer); err != nil {
+			return err
+		}
+		return checkLength("ReplayFor", s.ReplayFor)
+	default:
+		return fmt.Errorf("%w: cannot settle to State %d", ErrArgument, s.State)
+	}
+}
+
+// canBeTaken reports that r can be taken over as far as its state goes.
+func canBeTaken(r store.Record, from int64) bool {
+	return r.Fence == from && (r.State == store.StateReleased || isDead(r))
+}
+
+func isDead(r store.Record) bool {
+	return r.State == store.StateInProgress && r.LeaseLeft() <= 0
+}
+
+func isTooOld(r store.Record, req store.ClaimRequest) bool {
+	return !r.FirstSent.IsZero() && r.FirstSent.Before(r.Now.Add(-req.Window))
+}
+
+// truncate rounds t down to the microseconds that Postgres stores.
+func truncate(t time.Time) time.Time { return t.Truncate(time.Microsecond) }

@@ -36,7 +36,7 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Many:         w.claimMany,
 		Compare:      func(a, b store.ClaimRequest) int { return bytes.Compare(a.ID[:], b.ID[:]) },
 		Place:        func(req store.ClaimRequest) pgkit.Place { return s.placement.Of(req.ID) },
-		Again:        w.collided,
+		Again:        w.noteCollision,
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
 	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany, s.query.settleManyAlike)
@@ -49,7 +49,7 @@ func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTime
 	if w.store.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
 		return w.claims.Alone(ctx, req) // it is too old, by this clock, and would fail the others too
 	}
-	return watch(ctx, &w.locked, w.claims, req.ID, req)
+	return sendKeyed(ctx, &w.locked, w.claims, req.ID, req)
 }
 
 // settle ends the owner's run, and returns false if the owner has none. apart: the answer goes to
@@ -59,7 +59,7 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 	if apart {
 		kind = w.apart
 	}
-	_, ok, err := watch(ctx, &w.locked, kind, s.owner.ID, s)
+	_, ok, err := sendKeyed(ctx, &w.locked, kind, s.owner.ID, s)
 	return ok, err
 }
 
@@ -80,7 +80,7 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 	}
 	args := claimArrays(first)
 	contended := w.contention.lately()
-	if !contended && alike(first, claimsAlike) {
+	if !contended && isAlike(first, claimsAlike) {
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
 		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
@@ -113,8 +113,8 @@ func scanClaim(row pgx.CollectableRow, index map[store.ID]int) (int, claimTimes,
 	return indexOf(index, key), t, err
 }
 
-// alike reports whether all rows are like the first.
-func alike[T any](all []T, like func(first, other T) bool) bool {
+// isAlike reports whether all rows are like the first.
+func isAlike[T any](all []T, like func(first, other T) bool) bool {
 	for _, other := range all {
 		if !like(all[0], other) {
 			return false
@@ -172,8 +172,8 @@ func indexOf(index map[store.ID]int, key pgtype.UUID) int {
 	return -1
 }
 
-// collided hears of a flush that failed, which changed nothing.
-func (w *combined) collided(err error) bool {
+// noteCollision learns of a flush that failed and changed nothing. It reports whether the claims are to go again.
+func (w *combined) noteCollision(err error) bool {
 	if !isTaken(err) {
 		return false
 	}
@@ -201,7 +201,7 @@ func (w *combined) settleKind(c *pgkit.Combiner, one, many, manyAlike pgkit.Quer
 // see claimMany.
 func (w *combined) settleMany(many, manyAlike pgkit.Query, all []settlement) pgkit.Statement {
 	args := settleArrays(all)
-	if manyAlike.SQL() != "" && alike(all, completionsAlike) {
+	if manyAlike.SQL() != "" && isAlike(all, completionsAlike) {
 		end := all[0].end
 		args["replay_for"], args["keep_answer"], args["maybe_ran"] = end.ReplayFor, intervalOrNull(end.KeepAnswer), end.MaybeRan
 		return manyAlike.Bind(args)
@@ -247,4 +247,139 @@ func scanNumber(row pgx.CollectableRow) (int, bool, error) {
 	var n int
 	err := row.Scan(&n, nil)
 	return n - 1, true, err
+}
+
+// claimTimes are the parts of a new record that the server decides.
+type claimTimes struct{ created, leaseUntil, expires time.Time }
+
+// A settlement is the end of a run as its owner asks for it.
+type settlement struct {
+	owner store.Owner
+	end   store.Settlement
+}
+
+func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchronous bool) pgkit.Statement {
+	return q.claim.Bind(claimArgs(lockTimeout, req, asynchronous))
+}
+
+func claimArgs(lockTimeout string, req store.ClaimRequest, asynchronous bool) pgx.NamedArgs {
+	return pgx.NamedArgs{
+		"key":                 uuid(req.ID),
+		"token":               uuid(req.Token),
+		"effect":              int16(req.Effect),
+		"fingerprint_version": int16(req.Fingerprint.Version),
+		"fingerprint":         req.Fingerprint.Sum[:],
+		"parent":              callerOf(req),
+		"first_sent":          timestamp(req.FirstSent),
+		"lease":               req.Lease,
+		"keep":                req.Keep,
+		"window":              req.Window,
+		"lock_timeout":        lockTimeout,
+		"route":               routeOf(req),
+		"memo":                req.Memo,
+		"asynchronous":        asynchronous,
+	}
+}
+
+func scanClaimTimes(row pgx.CollectableRow) (t claimTimes, err error) {
+	return t, row.Scan(&t.created, &t.leaseUntil, &t.expires)
+}
+
+// settleArgs returns the arguments of a settlement's statement by name.
+func settleArgs(o store.Owner, s store.Settlement, lockTimeout string) func(name string) (any, bool) {
+	return func(name string) (any, bool) {
+		switch name {
+		case "key":
+			return uuid(o.ID), true
+		case "token":
+			return uuid(o.Token), true
+		case "fence":
+			return o.Fence, true
+		case "state":
+			return int16(s.State), true
+		case "status":
+			status, _ := answerOf(s)
+			return status, true
+		case "envelope":
+			_, envelope := answerOf(s)
+			return envelope, true
+		case "replay_for":
+			return replayFor(s), true
+		case "keep_answer":
+			return intervalOrNull(s.KeepAnswer), true
+		case "maybe_ran":
+			return s.MaybeRan, true
+		case "lease_left":
+			return leaseLeft(s), true
+		case "lock_timeout":
+			return lockTimeout, true
+		default:
+			return nil, false
+		}
+	}
+}
+
+// scanSettled is for statements that return a row, with nothing in it that counts, if
+// they settled.
+func scanSettled(pgx.CollectableRow) (bool, error) { return true, nil }
+
+// answerOf returns null where s has no answer to keep.
+func answerOf(s store.Settlement) (status pgtype.Int4, envelope []byte) {
+	if s.State != store.StateCompleted {
+		return status, nil
+	}
+	return pgtype.Int4{Int32: int32(s.Answer.Status), Valid: true}, s.Answer.Envelope //nolint:gosec // checkSettlement bounds it
+}
+
+// callerOf is null for a request without a parent.
+func callerOf(req store.ClaimRequest) pgtype.UUID {
+	return pgtype.UUID{Bytes: req.Parent, Valid: req.Parent != store.ID{}}
+}
+
+// kept is req without a Route and a Memo that the record will not have: only the reconciler of an Opaque record needs
+// them.
+func (s *Store) kept(req store.ClaimRequest) store.ClaimRequest {
+	if req.Effect == store.Opaque {
+		return req
+	}
+	req.Memo = nil
+	if !s.cfg.KeepRoutes {
+		req.Route = ""
+	}
+	return req
+}
+
+// routeOf is null for a record without a route.
+func routeOf(req store.ClaimRequest) pgtype.Text {
+	return pgtype.Text{String: req.Route, Valid: req.Route != "" || req.Effect == store.Opaque}
+}
+
+// replayFor is null where no answer is to be replayed.
+func replayFor(s store.Settlement) pgtype.Interval {
+	if s.State != store.StateCompleted {
+		return pgtype.Interval{}
+	}
+	return interval(s.ReplayFor)
+}
+
+// leaseLeft is how much of a lease is left at most: nothing for a run that counts as dead or unknown, and
+// null where it does not matter.
+func leaseLeft(s store.Settlement) pgtype.Interval {
+	return pgtype.Interval{Valid: s.State == store.StateInProgress || s.State == store.StateUnknown}
+}
+
+func interval(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
+}
+
+// intervalOrNull makes 0 a null.
+func intervalOrNull(d time.Duration) pgtype.Interval {
+	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: d > 0}
+}
+
+func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+
+// timestamp makes the zero time a null.
+func timestamp(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }

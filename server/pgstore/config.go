@@ -153,8 +153,8 @@ func (c Config) common() component.Config {
 	}
 }
 
-// filled returns c with its zeros filled in, or an error that names the field.
-func (c Config) filled() (Config, error) {
+// withDefaults returns c with its zeros filled in, or an error that names the field.
+func (c Config) withDefaults() (Config, error) {
 	c.LockTimeout = cmp.Or(c.LockTimeout, DefaultLockTimeout)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, DefaultCloseTimeout)
 	if err := c.common().Check(); err != nil {

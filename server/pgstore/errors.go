@@ -3,6 +3,13 @@ package pgstore
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
 	"github.com/fanonce/fanonce/internal/pgkit/component"
@@ -75,4 +82,84 @@ func wrap(doing string, err error) error {
 		return fmt.Errorf("pgstore: %s: %w: %w", doing, store.ErrFateUnknown, err)
 	}
 	return fmt.Errorf("pgstore: %s: %w", doing, err)
+}
+
+// refusalOf returns the server's refusal in err, or nil. If the fate of a write is unknown, an error that
+// it wraps does not describe the write.
+func refusalOf(err error) *pgconn.PgError {
+	var refused *pgconn.PgError
+	if err == nil || errors.Is(err, pgkit.ErrFateUnknown) || !errors.As(err, &refused) {
+		return nil
+	}
+	return refused
+}
+
+func hasCode(err error, codes ...string) bool {
+	refused := refusalOf(err)
+	return refused != nil && slices.Contains(codes, refused.Code)
+}
+
+// isTaken reports whether an insert failed because its key is there.
+func isTaken(err error) bool {
+	refused := refusalOf(err)
+	if refused == nil || refused.Code != "23505" {
+		return false
+	}
+	return isFromWorker(refused) || (refused.TableName == "idempotency" && strings.HasPrefix(refused.ConstraintName, keyConstraint))
+}
+
+// keyConstraint is the constraint that such an insert violates. It can also violate an index whose
+// name begins with that name, while another index replaces the constraint's (reindex concurrently).
+// The failure of another constraint belongs to the work.
+const keyConstraint = "idempotency_pkey"
+
+// isFromWorker reports whether the error comes from a worker of Citus. The coordinator passes on its code
+// and text, and not the names of table and constraint.
+func isFromWorker(refused *pgconn.PgError) bool {
+	return refused.Routine == "ReportResultError" && refused.TableName == "" && refused.ConstraintName == ""
+}
+
+// isNull reports whether a column of a distributed table that must not be null was.
+func isNull(err error) bool {
+	refused := refusalOf(err)
+	return refused != nil && refused.Code == "23502" && isFromWorker(refused)
+}
+
+// isLeaseLost reports whether err is the failure that settle_tx.sql makes for itself.
+func isLeaseLost(err error) bool { return hasCode(err, "22P02") }
+
+// isWithoutPartition reports whether an answer found no partition, so that nothing changed.
+func isWithoutPartition(err error) bool {
+	refused := refusalOf(err)
+	if refused == nil || refused.Code != "23514" || refused.ConstraintName != "" {
+		return false
+	}
+	return refused.TableName == "idempotency_answer" || isFromWorker(refused)
+}
+
+// isOfSingleRecords reports whether the statement may have failed because of some of its records:
+// somebody holds them, or the server cannot read or change them.
+func isOfSingleRecords(err error) bool {
+	switch pgkit.Classify(err) {
+	case pgkit.FailureLockTimeout, pgkit.FailureConflict:
+		return true
+	case pgkit.FailureRefused:
+		refused := refusalOf(err)
+		return refused != nil && slices.Contains([]string{"22", "23", "P0", "XX"}, refused.Code[:2])
+	default:
+		return false
+	}
+}
+
+// isUnsendable reports whether pgx could not encode a batch. pgx may close the connection
+// then, in the middle of a transaction.
+func isUnsendable(err error) bool {
+	var preparing pgx.ErrPreprocessingBatch
+	var network net.Error
+	switch {
+	case !errors.As(err, &preparing), errors.As(err, &network), errors.As(err, new(*pgconn.PgError)):
+		return false
+	default:
+		return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, net.ErrClosed)
+	}
 }

@@ -2,9 +2,14 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/server/store"
 )
 
 type contextKey struct{}
@@ -70,7 +75,7 @@ func (t *handlerTx) begins(args []any) bool {
 			return false
 		}
 	}
-	return t.root.idle()
+	return t.root.isIdle()
 }
 
 // Begin makes a savepoint.
@@ -90,7 +95,7 @@ func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns 
 }
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if b.Len() == 0 || begins(b) || !t.root.idle() { // one that begins a transaction is refused inside of one
+	if b.Len() == 0 || begins(b) || !t.root.isIdle() { // one that begins a transaction is refused inside of one
 		return watchedResults{t.current(ctx).SendBatch(ctx, b), t.root}
 	}
 	results, err := t.root.beginWith(ctx, b.QueuedQueries...)
@@ -110,7 +115,7 @@ func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.Stat
 // a batch cannot use.
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if len(args) == 0 || !t.begins(args) {
-		tx, args := t.named(ctx, args)
+		tx, args := t.prepareArgs(ctx, args)
 		return tx.Exec(ctx, sql, args...)
 	}
 	rows, err := t.root.beginQuery(ctx, sql, args)
@@ -123,7 +128,7 @@ func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 
 func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if sql == "" || !t.begins(args) {
-		tx, args := t.named(ctx, args)
+		tx, args := t.prepareArgs(ctx, args)
 		return tx.Query(ctx, sql, args...)
 	}
 	return t.root.beginQuery(ctx, sql, args)
@@ -131,7 +136,7 @@ func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 
 func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if sql == "" || !t.begins(args) {
-		tx, args := t.named(ctx, args)
+		tx, args := t.prepareArgs(ctx, args)
 		return tx.QueryRow(ctx, sql, args...)
 	}
 	rows, _ := t.root.beginQuery(ctx, sql, args) // its error is the rows'
@@ -139,3 +144,157 @@ func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 }
 
 func (t *handlerTx) Conn() *pgx.Conn { return t.current(t.root.runs).Conn() }
+
+// firstRows are the rows of a statement that was sent together with BEGIN. As pgx
+// does with those of a Query, they end where nothing more can be read: the
+// connection is of no use before.
+type firstRows struct {
+	pgx.Rows
+
+	batch pgx.BatchResults
+	err   error // of the batch
+}
+
+func (r *firstRows) Close() {
+	r.Rows.Close()
+	r.err = r.batch.Close()
+}
+
+// Err is the rows' own error if they have one: the error of the batch is the same.
+func (r *firstRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.err
+}
+
+func (r *firstRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *firstRows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}
+
+func (r *firstRows) Values() ([]any, error) {
+	values, err := r.Rows.Values()
+	if err != nil {
+		r.Close()
+	}
+	return values, err
+}
+
+// A firstRow is the pgx.Row of a QueryRow that was sent together with BEGIN.
+type firstRow struct{ rows pgx.Rows }
+
+var errDriverBytes = errors.New("pgstore: cannot scan into *pgtype.DriverBytes from QueryRow")
+
+// Scan is as that of the [pgx.Row] of a QueryRow.
+func (r firstRow) Scan(dest ...any) error {
+	defer r.rows.Close()
+	for _, d := range dest {
+		if _, ok := d.(*pgtype.DriverBytes); ok { // it would hold memory that is used again
+			return errDriverBytes
+		}
+	}
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
+
+// firstResults are the results of a handler's batch that was sent together with
+// BEGIN. The transaction is not the batch's to hand out.
+type firstResults struct{ pgx.BatchResults }
+
+func (firstResults) Tx() pgx.Tx { return nil }
+
+// prepareArgs returns where a statement goes that does not begin the transaction, and its arguments. The
+// statement is prepared by name where names can last, as pgx would do by itself: the pool's exec
+// mode is a mode that works behind a pooler. A statement that travels with BEGIN is named before,
+// because a batch takes no such option. An option among the arguments overrides ours, which comes
+// first.
+func (t *handlerTx) prepareArgs(ctx context.Context, args []any) (pgx.Tx, []any) {
+	tx := t.current(ctx)
+	if conn := tx.Conn(); len(args) > 0 && conn != nil && pgkit.MayName(conn) {
+		args = append([]any{pgx.QueryExecModeCacheStatement}, args...)
+	}
+	return tx, args
+}
+
+// refusedTx is a pgx.Tx whose every method returns err.
+type refusedTx struct{ err error }
+
+var _ pgx.Tx = refusedTx{}
+
+func (t refusedTx) Begin(context.Context) (pgx.Tx, error) { return nil, t.err }
+func (t refusedTx) Commit(context.Context) error          { return t.err }
+func (t refusedTx) Rollback(context.Context) error        { return t.err }
+func (t refusedTx) LargeObjects() pgx.LargeObjects        { return pgx.LargeObjects{} }
+func (t refusedTx) Conn() *pgx.Conn                       { return nil }
+
+func (t refusedTx) CopyFrom(context.Context, pgx.Identifier, []string, pgx.CopyFromSource) (int64, error) {
+	return 0, t.err
+}
+
+func (t refusedTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
+	return pgx.FailedBatchResults(b, t.err)
+}
+
+func (t refusedTx) Prepare(context.Context, string, string) (*pgconn.StatementDescription, error) {
+	return nil, t.err
+}
+
+func (t refusedTx) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, t.err
+}
+
+func (t refusedTx) Query(context.Context, string, ...any) (pgx.Rows, error) {
+	return refusedRows(t), t.err
+}
+
+func (t refusedTx) QueryRow(context.Context, string, ...any) pgx.Row { return refusedRows(t) }
+
+// refusedRows are the rows of a statement that was not sent. They are not nil, since pgx
+// promises that for a Query that failed.
+type refusedRows struct{ err error }
+
+var _ pgx.Rows = refusedRows{}
+
+func (r refusedRows) Close()                                       {}
+func (r refusedRows) Err() error                                   { return r.err }
+func (r refusedRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
+func (r refusedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }
+func (r refusedRows) Next() bool                                   { return false }
+func (r refusedRows) Scan(...any) error                            { return r.err }
+func (r refusedRows) Values() ([]any, error)                       { return nil, r.err }
+func (r refusedRows) RawValues() [][]byte                          { return nil }
+func (r refusedRows) Conn() *pgx.Conn                              { return nil }
+func (r refusedRows) TypeMap() *pgtype.Map                         { return nil }
+
+// OnComplete makes fn part of the completion of the Keyed run that ctx belongs to. After the
+// handler has returned, fn runs in the transaction that records the answer. Both are committed or
+// neither. It runs for every answer that is stored, and so for a 402 or a 422 too. Register fn once
+// the answer is decided. If fn returns an error the run has failed. fn may run again after a
+// conflict.
+//
+// It returns what [store.OnComplete] returns, as for a ctx of no run. It does
+// not block.
+func OnComplete(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return store.OnComplete(ctx, func(ctx context.Context) error { return fn(ctx, Tx(ctx)) })
+}

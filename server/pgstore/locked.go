@@ -67,9 +67,9 @@ func (l *lockedKeys) forget() {
 	l.some.Store(len(l.until) > 0)
 }
 
-// watch sends a write of a key in company, or alone where the key is locked, and notes
+// sendKeyed sends a write of a key in company, or alone where the key is locked, and notes
 // whether it is.
-func watch[Q, A any](ctx context.Context, l *lockedKeys, kind *pgkit.BatchKind[Q, A], id store.ID, q Q) (A, bool, error) {
+func sendKeyed[Q, A any](ctx context.Context, l *lockedKeys, kind *pgkit.BatchKind[Q, A], id store.ID, q Q) (A, bool, error) {
 	var answer A
 	var ok bool
 	var err error
@@ -84,9 +84,9 @@ func watch[Q, A any](ctx context.Context, l *lockedKeys, kind *pgkit.BatchKind[Q
 	return answer, ok, err
 }
 
-// undecided does an operation that waits briefly for locks, again and again where another transaction
+// retryUndecided does an operation that waits briefly for locks, again and again where another transaction
 // holds the key, for at most [store.MaxLockWait] in all. Then it says that the key is being decided about.
-func (s *Store) undecided(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
+func (s *Store) retryUndecided(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
 	r, ok, err := retryLocked(ctx, s.lockWait(), do)
 	return r, ok, beingDecided(err)
 }
@@ -102,8 +102,8 @@ func beingDecided(err error) error {
 // lockWait is how long an operation waits for locks that a request begins with.
 func (s *Store) lockWait() time.Duration { return min(s.cfg.LockTimeout, store.MaxLockWait) }
 
-// patiently is the same for an operation that can wait for Config.LockTimeout, and fails then.
-func (s *Store) patiently(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
+// retryPatiently is the same for an operation that can wait for Config.LockTimeout, and fails then.
+func (s *Store) retryPatiently(ctx context.Context, do func() (store.Record, bool, error)) (store.Record, bool, error) {
 	return retryLocked(ctx, s.cfg.LockTimeout, do)
 }
 
@@ -113,4 +113,26 @@ func retryLocked(ctx context.Context, within time.Duration, do func() (store.Rec
 			return r, ok, err
 		}
 	}
+}
+
+// contentionLasts is how long a [contention] is expected to go on after it was seen.
+const contentionLasts = time.Second
+
+// A contention knows whether keys were lately used twice. An insert that fails on a taken key is
+// cheaper than an insert that skips a taken key, as long as duplicates are rare. Each failure fails
+// its whole transaction, leaves a row for vacuum, and leaves an error in the server's log. So for a
+// second after a failure no such insert is sent. Only inserts that are running at that moment may
+// still fail.
+//
+// It is safe for concurrent use.
+type contention struct{ until atomic.Pointer[time.Time] } // nil: it was never seen
+
+func (c *contention) note() {
+	until := time.Now().Add(contentionLasts)
+	c.until.Store(&until)
+}
+
+func (c *contention) lately() bool {
+	until := c.until.Load()
+	return until != nil && time.Until(*until) > 0
 }

@@ -74,7 +74,7 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 	if !owner {
 		return s.lateFor(due.missing)
 	}
-	err = s.alone(ctx, func(conn *pgx.Conn) error {
+	err = s.maintainAlone(ctx, func(conn *pgx.Conn) error {
 		due, err := s.dueMaintenance(ctx, conn) // another process may have been faster
 		if err != nil {
 			return err
@@ -128,13 +128,13 @@ func (s *Store) dueMaintenance(ctx context.Context, db querier) (due maintenance
 			return 1
 		}
 	})
-	due.detached, due.stale, err = s.detached(ctx, db)
+	due.detached, due.stale, err = s.findDetached(ctx, db)
 	return due, err
 }
 
-// detached returns the tables that maintenance has detached, and those that it noted and will
+// findDetached returns the tables that maintenance has detached, and those that it noted and will
 // not drop.
-func (s *Store) detached(ctx context.Context, db querier) (detached, stale []table, err error) {
+func (s *Store) findDetached(ctx context.Context, db querier) (detached, stale []table, err error) {
 	type noted struct {
 		table
 		stale bool
@@ -170,14 +170,14 @@ func (s *Store) forgetDetached(ctx context.Context, db executor, t table) error 
 	return err
 }
 
-// alone calls work unless another process maintains at this moment. work gets a connection of its
+// maintainAlone calls work unless another process maintains at this moment. work gets a connection of its
 // own, because the lock may have the pool's last connection.
 //
 // The lock belongs to a transaction that does nothing else: it cannot outlive this process, nor get
 // lost behind a pooler. The transaction holds no lock on a table and no snapshot, so nothing waits
 // for it. For that its statement is sent in the simple protocol. The extended protocol leaves a
 // portal open until the end, and with the portal a snapshot, which finalize would wait for.
-func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
+func (s *Store) maintainAlone(ctx context.Context, work func(*pgx.Conn) error) error {
 	tx, err := s.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *Store) alone(ctx context.Context, work func(*pgx.Conn) error) error {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	var won bool
 	const lock = "select pg_try_advisory_xact_lock(hashtext('fanonce partitions ' || $1::regclass::oid))" // whoever names the schema, or not
-	if err := tx.QueryRow(ctx, lock, pgx.QueryExecModeSimpleProtocol, s.named("idempotency_answer").String()).Scan(&won); err != nil || !won {
+	if err := tx.QueryRow(ctx, lock, pgx.QueryExecModeSimpleProtocol, s.tableOf("idempotency_answer").String()).Scan(&won); err != nil || !won {
 		return err
 	}
 	conn, err := s.maintainer(ctx)
@@ -216,12 +216,12 @@ func (s *Store) maintainer(ctx context.Context) (*pgx.Conn, error) {
 func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, due maintenance) error {
 	failures := []error{s.forgetStale(ctx, conn, due.stale), s.makePartitions(ctx, conn, due)}
 	for _, p := range due.analyzed {
-		failures = append(failures, again(ctx, conn, withoutStatistics(p.table)))
+		failures = append(failures, execAgain(ctx, conn, withoutStatistics(p.table)))
 	}
 	for _, p := range due.past {
 		failures = append(failures, s.leave(ctx, conn, p))
 	}
-	detached, stale, err := s.detached(ctx, conn)
+	detached, stale, err := s.findDetached(ctx, conn)
 	for _, t := range detached {
 		failures = append(failures, s.dropDetached(ctx, conn, t))
 	}
@@ -268,7 +268,7 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn, due maintena
 	there := due.there
 	for chunk := range slices.Chunk(due.missing, partitionsPerCommit) {
 		err := s.attach(ctx, conn, chunk)
-		if inTheWay(err) {
+		if isInTheWay(err) {
 			err = s.attachEach(ctx, conn, chunk)
 		}
 		if err != nil {

@@ -1,16 +1,21 @@
 package pgstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -101,4 +106,279 @@ func (r *Reader) ask(ctx context.Context, doing string, questions ...pgkit.Quest
 		err = fmt.Errorf("%w, StatementTimeout is %v: %w", store.ErrTooSlow, r.cfg.StatementTimeout, err)
 	}
 	return wrap(doing, err)
+}
+
+// readerIndexes are those that only a [Reader] needs. Every claim pays for them, so no migration makes them.
+var readerIndexes = []component.Index{
+	{Name: "idempotency_created_at", Columns: "(created_at, key)"},
+	{Name: "idempotency_children", Columns: "(parent) where parent is not null"},
+}
+
+// AddReaderIndexes makes the two indexes that a [Reader] needs for Browse, for Estimate, and for lists of children:
+// idempotency_created_at on (created_at, key), and idempotency_children on (parent). Each claim then writes an entry of
+// each: DESIGN.md has the cost. An empty schema means that the search_path finds the tables.
+//
+// It builds them concurrently: requests go on. It cannot be in a transaction, and its connection must not go through a
+// pooler in transaction mode. It takes as long as the server needs to read the table twice, and to wait for all
+// older transactions. If ctx ends before that, an invalid index stays, which the next call drops and makes anew. An
+// index that is there is left as it is. Several processes may call it at once: one makes the indexes, and the others
+// wait for them. To take the indexes away, drop them.
+//
+// The pool's role must own the tables. One connection of the pool is held meanwhile. AddReaderIndexes
+// returns errors wrapping [ErrConfig] for a schema that cannot be, or for an index of such a name with
+// other columns, and [ErrSchemaMissing].
+func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	q, err := readerQueriesBySchema.For(schema)
+	if err != nil {
+		return fmt.Errorf("%w: schema: %w", ErrConfig, err)
+	}
+	if pool == nil {
+		return fmt.Errorf("%w: pool is nil", ErrConfig)
+	}
+	return wrap("reader indexes", component.IndexBuild{
+		Pool: pool, Table: table{schema: schema, name: "idempotency"}.String(), Indexes: readerIndexes,
+		Look: q.indexes, Valid: func(row pgx.Row) (bool, error) {
+			var times, children bool
+			err := row.Scan(&times, &children)
+			return times && children, err
+		},
+		Missing: ErrSchemaMissing, Wrong: ErrConfig,
+	}.Run(ctx))
+}
+
+// readerQueries are the files of query/ that a [Reader] sends, ready for one schema. They name only the columns that
+// the observer may read.
+type readerQueries struct {
+	settings, indexes      pgkit.Query
+	show, browse           pgkit.Query
+	attention, children    pgkit.Query
+	countAttention         pgkit.Query
+	size, sweepLag, young  pgkit.Query
+	auditOfAll, auditOfOne pgkit.Query
+}
+
+var (
+	readerQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: func(schema string) (*readerQueries, error) {
+		q := new(readerQueries)
+		return q, pgkit.LoadQueries(queryFiles, schema, q.all())
+	}}
+	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: func(schema string) (*readerQueries, error) {
+		q := new(readerQueries)
+		return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.all())
+	}}
+)
+
+func (q *readerQueries) all() map[string]*pgkit.Query {
+	return map[string]*pgkit.Query{
+		"reader_settings":  &q.settings,
+		"reader_indexes":   &q.indexes,
+		"reader_show":      &q.show,
+		"reader_browse":    &q.browse,
+		"reader_attention": &q.attention,
+		"reader_children":  &q.children,
+		"count_attention":  &q.countAttention,
+		"reader_size":      &q.size,
+		"reader_sweep_lag": &q.sweepLag,
+		"reader_young":     &q.young,
+		"reader_audit":     &q.auditOfAll,
+		"reader_audit_of":  &q.auditOfOne,
+	}
+}
+
+// Show implements [store.Reader]. A damaged record is returned as far as it can be read.
+func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return store.Record{}, wrap("show", err)
+	}
+	var found []store.Record
+	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanOutline))
+	if err == nil && len(found) == 0 {
+		err = wrap("show", store.ErrNotFound)
+	}
+	if err != nil {
+		return store.Record{}, err
+	}
+	return found[0], nil
+}
+
+// List implements [store.Reader]. A list with a Parent needs the index of children that [AddReaderIndexes] makes, and
+// without it returns an error wrapping [store.ErrNoIndex]. Other lists read the notes of the keys that need a person.
+func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Record, error) {
+	if err := req.CheckRead(); err != nil {
+		return nil, wrap("list", err)
+	}
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, wrap("list", err)
+	}
+	args, st := listArgs(req), q.attention
+	if req.Parent != (store.ID{}) {
+		if _, children, err := r.indexes(ctx, q); err != nil || !children {
+			return nil, noIndex("list", err, "of children")
+		}
+		args["parent"] = uuid(req.Parent)
+		st = q.children
+	}
+	var found []store.Record
+	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanOutline))
+	return found, err
+}
+
+// Browse implements [store.Reader]. It needs the index of times that [AddReaderIndexes] makes. It reads every record of
+// the window until it has found enough: for unknown and quarantined records List is faster.
+func (r *Reader) Browse(ctx context.Context, req store.BrowseRequest) ([]store.Record, error) {
+	if err := req.Check(); err != nil {
+		return nil, wrap("browse", err)
+	}
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, wrap("browse", err)
+	}
+	if times, _, err := r.indexes(ctx, q); err != nil || !times {
+		return nil, noIndex("browse", err, "of times")
+	}
+	var found []store.Record
+	err = r.ask(ctx, "browse", pgkit.RowsInto(&found, browsing(q, req), scanOutline))
+	return found, err
+}
+
+// browsing returns the statement that answers req.
+func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
+	from, end := req.From, pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}
+	last := req.Before
+	if !req.To.IsZero() {
+		from, _ = req.Window(req.To)
+		// No ID is less than the zero ID. So this is the end of a page before the window, and it excludes To.
+		if to := (store.Cursor{CreatedAt: req.To}); last.CreatedAt.IsZero() || earlier(to, last) {
+			last = to
+		}
+	}
+	if !last.CreatedAt.IsZero() {
+		end = timestamp(last.CreatedAt)
+	}
+	of := make([]int16, len(req.States))
+	for i, state := range req.States {
+		of[i] = int16(state)
+	}
+	return q.browse.Bind(pgx.NamedArgs{
+		"from": timestamp(from), "window": interval(store.DefaultWindow),
+		"before_created_at": end, "before_key": uuid(last.ID),
+		"states": of, "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
+	})
+}
+
+func earlier(a, b store.Cursor) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:])) < 0
+}
+
+// indexes reports which of the optional indexes are there.
+func (r *Reader) indexes(ctx context.Context, q *readerQueries) (times, children bool, err error) {
+	var found [][2]bool
+	err = r.ask(ctx, "indexes", pgkit.RowsInto(&found, q.indexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
+		return there, row.Scan(&there[0], &there[1])
+	}))
+	if err != nil || len(found) == 0 {
+		return false, false, err
+	}
+	return found[0][0], found[0][1], nil
+}
+
+// noIndex returns err, or the error for an index that is not there.
+func noIndex(doing string, err error, which string) error {
+	if err != nil {
+		return err
+	}
+	return wrap(doing, fmt.Errorf("%w: the index %s is missing; make it with AddReaderIndexes, or with: fanonce migrate up --component reader",
+		store.ErrNoIndex, which))
+}
+
+// Attention implements [store.Reader].
+func (r *Reader) Attention(ctx context.Context) (store.Attention, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return store.Attention{}, wrap("attention", err)
+	}
+	var all []countedNotes
+	err = r.ask(ctx, "attention", pgkit.RowsInto(&all, q.countAttention.Bind(nil), scanCountedNotes))
+	return attentionOf(all), err
+}
+
+// AuditPage implements [store.Reader]. The Number of an entry is its id.
+func (r *Reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store.AuditEntry, error) {
+	if err := req.Check(); err != nil {
+		return nil, wrap("audit", err)
+	}
+	q, err := r.queries(ctx)
+	if err != nil {
+		return nil, wrap("audit", err)
+	}
+	args := pgx.NamedArgs{"before": cmp.Or(req.Before, math.MaxInt64), "actor": req.Actor, "limit": int64(req.Limit)}
+	st := q.auditOfAll
+	if req.ID != (store.ID{}) {
+		args["key"] = uuid(req.ID)
+		st = q.auditOfOne
+	}
+	var found []store.AuditEntry
+	err = r.ask(ctx, "audit", pgkit.RowsInto(&found, st.Bind(args), scanAuditEntry))
+	return found, err
+}
+
+// mostExpired is how many records Estimate reads in search of records that wait for the sweep.
+const mostExpired = 10_000
+
+// Estimate implements [store.Reader]. Records is by the last vacuum or ANALYZE of the table, and unknown where Citus
+// distributes it. SweepLag is that of the 10,000 records that expired first. The counts need the index of times that
+// [AddReaderIndexes] makes.
+func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
+	q, err := r.queries(ctx)
+	if err != nil {
+		return store.Estimate{}, wrap("estimate", err)
+	}
+	times, _, err := r.indexes(ctx, q)
+	if err != nil {
+		return store.Estimate{}, err
+	}
+	var sizes [][2]int64
+	var lags []*time.Duration
+	var counts []countedState
+	questions := []pgkit.Question{
+		pgkit.RowsInto(&sizes, q.size.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
+		pgkit.RowsInto(&lags, q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
+	}
+	if times {
+		questions = append(questions, pgkit.RowsInto(&counts, q.young.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
+	}
+	if err := r.ask(ctx, "estimate", questions...); err != nil {
+		return store.Estimate{}, err
+	}
+	e := store.Estimate{Records: sizes[0][0], Bytes: sizes[0][1]}
+	if lag := lags[0]; lag != nil {
+		e.SweepLag = *lag
+	}
+	if times {
+		e.ByState = make(map[store.State]int)
+	}
+	for _, c := range counts {
+		e.Young += c.count
+		e.ByState[c.state] = c.count
+		if c.state == store.StateInProgress {
+			e.OldestInProgress = max(0, c.age)
+		}
+	}
+	return e, nil
+}
+
+// A countedState says how many of the young records have a state.
+type countedState struct {
+	state store.State
+	count int
+	age   time.Duration // of the oldest
+}
+
+func scanCountedState(row pgx.CollectableRow) (c countedState, err error) {
+	var state int16
+	err = row.Scan(&state, &c.count, &c.age)
+	c.state = store.State(state) //nolint:gosec // a damaged record counts for some state
+	return c, err
 }

@@ -109,7 +109,7 @@ func (v *sqlView) open(root *tx) (*sql.Tx, error) {
 	return tx, nil
 }
 
-func (v *sqlView) used() bool {
+func (v *sqlView) isUsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.tx != nil

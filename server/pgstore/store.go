@@ -3,7 +3,10 @@ package pgstore
 import (
 	"context"
 	"database/sql/driver"
+	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -59,7 +62,7 @@ func Prepare(cfg *pgxpool.Config) { pgkit.Prepare(cfg) }
 // [ErrSchemaMissing], [ErrSchemaOlder], [ErrSchemaNewer] or [ErrPrivilege]. End the store
 // with [Store.Close], which closes the pool.
 func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, error) {
-	if _, err := cfg.filled(); err != nil {
+	if _, err := cfg.withDefaults(); err != nil {
 		return nil, err
 	}
 	pool, err := storeTables.Pool(ctx, poolCfg)
@@ -68,7 +71,7 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	}
 	s, err := New(pool, cfg)
 	if err == nil {
-		s, err = s.suited(ctx)
+		s, err = s.matchTables(ctx)
 	}
 	if err != nil {
 		pool.Close()
@@ -86,8 +89,8 @@ func Open(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*Store, err
 	return s, nil
 }
 
-// suited returns s with the statements that the tables need. s has sent nothing.
-func (s *Store) suited(ctx context.Context) (*Store, error) {
+// matchTables returns s with the statements that the tables need. s has sent nothing.
+func (s *Store) matchTables(ctx context.Context) (*Store, error) {
 	cfg := s.cfg
 	distributed, err := pgkit.Distributed(ctx, s.db.Pool, cfg.Schema, storeTables.Tables[0])
 	if err != nil {
@@ -117,7 +120,7 @@ func (c Config) queries() (*queries, error) {
 func New(pool *pgxpool.Pool, cfg Config) (*Store, error) { return newStore(storeTables, pool, cfg) }
 
 func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Store, error) {
-	cfg, err := cfg.filled()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -204,4 +207,43 @@ func (s *Store) closePool(ctx context.Context) {
 	if s.db.Pool.Stat().AcquiredConns() == 0 {
 		<-closed
 	}
+}
+
+// A suspicion remembers that a transaction lost its connection. The pool's other
+// connections may be broken too, as after a restart of the server: each is asked once
+// before a transaction begins on it. A run is repeated only once, so its second
+// connection must work. The zero suspicion is ready to use.
+type suspicion struct{ since atomic.Int64 } // in nanoseconds; 0: never
+
+// suspectTimeout is how long a connection has to answer. A healthy server takes a
+// moment.
+const suspectTimeout = time.Second
+
+const checkedKey = "github.com/fanonce/fanonce/server/pgstore checked"
+
+func (s *suspicion) raise() { s.since.Store(time.Now().UnixNano()) }
+
+// clears reports whether conn of pool works, as far as is known. It blocks for a round
+// trip if conn has not been asked since the last loss. The idle connections to a server
+// that says nothing are given up together: one after the other would take too long.
+func (s *suspicion) clears(ctx context.Context, pool *pgxpool.Pool, conn *pgx.Conn) bool {
+	since := s.since.Load()
+	if since == 0 {
+		return true
+	}
+	data := conn.PgConn().CustomData()
+	if checked, ok := data[checkedKey].(int64); ok && checked > since {
+		return true
+	}
+	ask, cancel := context.WithTimeout(ctx, suspectTimeout)
+	defer cancel()
+	began := time.Now().UnixNano()
+	if conn.Ping(ask) != nil {
+		if ask.Err() != nil && ctx.Err() == nil {
+			pool.Reset()
+		}
+		return false
+	}
+	data[checkedKey] = began
+	return true
 }

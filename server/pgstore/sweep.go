@@ -122,3 +122,79 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	stats.AsyncStandbys = replication.Async
 	return stats, wrap("stats", err)
 }
+
+// An answerSweep is how far this process has come with dropping answers that are
+// past their time and in their records.
+type answerSweep struct {
+	mu    sync.Mutex
+	after time.Time
+}
+
+// answerWindow is how many records are looked at for each answer that may be
+// dropped.
+const answerWindow = 10
+
+// leastWindow is more than expire at one moment, as the claims of one flush do: where a window
+// holds no other moment, the next begins where it began.
+const leastWindow = 1024
+
+// seen is a window of the records.
+type seen struct {
+	end                     pgtype.Timestamptz
+	count, dropped, waiting int64
+	needy                   int64 // keys that need a person
+}
+
+// dropAnswers drops at most limit of the answers that are past their time. It looks at a window of
+// the records, and the next call looks at the next window. No index could tell which answers are
+// due. Every completion would have to maintain such an index, and would cost more.
+func (s *Store) dropAnswers(ctx context.Context, limit int) error {
+	s.answers.mu.Lock()
+	defer s.answers.mu.Unlock()
+	window := max(int64(limit)*answerWindow, leastWindow)
+	st := s.query.dropAnswers.Bind(pgx.NamedArgs{"after": after(s.answers.after), "limit": int64(limit), "window": window})
+	if s.query.distributed {
+		st = s.query.answerKeys.Bind(pgx.NamedArgs{"after": after(s.answers.after), "window": window})
+	}
+	w, err := pgkit.RetryConflict(ctx, func() (seen, error) {
+		if s.query.distributed {
+			return s.dropAnswersByKey(ctx, st, limit)
+		}
+		w, _, err := pgkit.Row(ctx, s.db.Writer, st, func(row pgx.CollectableRow) (w seen, err error) {
+			return w, row.Scan(&w.end, &w.count, &w.dropped, &w.waiting, &w.needy)
+		})
+		return w, err
+	})
+	if err == nil && w.needy > 0 {
+		err = s.findAttention(ctx, after(s.answers.after), w.end)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.dropped == int64(limit): // perhaps there are more in this window
+	case w.count < window, w.waiting == w.count: // the end, or nothing but what is too young
+		s.answers.after = time.Time{}
+	default:
+		s.answers.after = w.end.Time
+	}
+	return nil
+}
+
+// auditBatch is how many lines of the audit log one statement deletes.
+const auditBatch = 1000
+
+// PruneAudit deletes the lines of the audit log that are older than age, in batches of a thousand,
+// and returns how many it deleted, also with an error. No other statement deletes from the audit
+// log: services write down what is done to keys, and cannot take it back. So it needs a role that
+// owns the tables ([RolesSQL]).
+//
+// It returns an error wrapping [ErrArgument] if age is not positive.
+func (s *Store) PruneAudit(ctx context.Context, age time.Duration) (int, error) {
+	if age <= 0 || age > longest {
+		return 0, fmt.Errorf("%w: age %v", ErrArgument, age)
+	}
+	st := s.query.pruneAudit.Bind(pgx.NamedArgs{"age": age, "limit": int64(auditBatch)})
+	n, err := pgkit.ExecInBatches(ctx, s.db.Writer, st, auditBatch)
+	return n, wrap("prune audit log", err)
+}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,7 +48,7 @@ func (t *tx) obstacle() error {
 	case stageIdle:
 		return nil
 	case stageBeginning:
-		return busy()
+		return busyError()
 	case stageFailed:
 		return t.neverBegan()
 	default:
@@ -59,7 +57,7 @@ func (t *tx) obstacle() error {
 	case conn.IsClosed():
 		return t.connectionLost()
 	case conn.IsBusy():
-		return busy()
+		return busyError()
 	case conn.TxStatus() == 'T':
 		return nil
 	case conn.TxStatus() == 'I':
@@ -115,20 +113,6 @@ func (t *tx) neverBegan() error {
 		return unsendable(t.failure())
 	default:
 		return t.lostUnlessGivenUp()
-	}
-}
-
-// isUnsendable reports that pgx could not encode a batch. pgx may close the connection
-// then, in the middle of a transaction.
-func isUnsendable(err error) bool {
-	var preparing pgx.ErrPreprocessingBatch
-	var network net.Error
-	var refused *pgconn.PgError
-	switch {
-	case !errors.As(err, &preparing), errors.As(err, &network), errors.As(err, &refused):
-		return false
-	default:
-		return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, net.ErrClosed)
 	}
 }
 
@@ -201,7 +185,7 @@ func commitRefused(err error) error {
 	}
 }
 
-func busy() error {
+func busyError() error {
 	return &store.TxError{Reason: "the handler left rows or a statement open", Err: ErrTxBusy}
 }
 
