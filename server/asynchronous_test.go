@@ -95,8 +95,8 @@ func (t *forgettableTx) Settle(ctx context.Context, o store.Owner, s store.Settl
 	return tx.Settle(ctx, o, s)
 }
 
-// Only a first claim of a Transactional route may be asynchronous, and only once the route is known to hand nothing
-// out. A retry says that an earlier attempt failed: perhaps that crashed the server.
+// Only a first claim of a Transactional route may be asynchronous. A retry says that an earlier attempt failed: perhaps
+// that crashed the server.
 func TestAsynchronousClaim_which(t *testing.T) {
 	t.Parallel()
 	retried := []string{wire.HeaderRetryAttempt, "2"}
@@ -104,31 +104,26 @@ func TestAsynchronousClaim_which(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		effect  server.Effect
-		before  int // runs of the route
 		headers []string
 		want    bool
 	}{
-		{"Transactional", server.Transactional, 1, nil, true},
-		{"Transactional, the first of its route", server.Transactional, 0, nil, false},
-		{"Transactional, a retry by its number", server.Transactional, 1, retried, false},
-		{"Transactional, a retry by its age", server.Transactional, 1, old, false},
-		{"Keyed", server.Keyed, 1, nil, false},
-		{"Opaque", server.Opaque, 1, nil, false},
+		{"Transactional", server.Transactional, nil, true},
+		{"Transactional, a retry by its number", server.Transactional, retried, false},
+		{"Transactional, a retry by its age", server.Transactional, old, false},
+		{"Keyed", server.Keyed, nil, false},
+		{"Opaque", server.Opaque, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newForgetful()
 			h := newRoute(t, newGuard(t, s, server.Config{}), tt.effect, func(http.ResponseWriter, *http.Request) {})
-			for range tt.before {
-				require.Equal(t, http.StatusOK, send(h, "earlier", "b").Code)
-			}
 			require.Equal(t, http.StatusOK, send(h, "k", "b", tt.headers...).Code)
 			require.Equal(t, tt.want, s.last(t))
 		})
 	}
 }
 
-// A run that failed says nothing about its route, and a take-over is never asynchronous.
+// A take-over is never asynchronous.
 func TestAsynchronousClaim_takeOver(t *testing.T) {
 	t.Parallel()
 	s, status := newForgetful(), http.StatusInternalServerError
@@ -136,12 +131,9 @@ func TestAsynchronousClaim_takeOver(t *testing.T) {
 		w.WriteHeader(status)
 	})
 	send(h, "failed", "b")
-	send(h, "k", "b")
-	require.Equal(t, []bool{false, false}, s.async)
 	status = http.StatusOK
-	send(h, "failed", "b") // finds a released key
-	send(h, "new", "b")
-	require.Equal(t, []bool{false, false, false, false, true}, s.async)
+	send(h, "failed", "b") // its claim finds a released key
+	require.Equal(t, []bool{true, true, false}, s.async)
 }
 
 // An inbox counts attempts by the fence.
@@ -162,12 +154,10 @@ func TestAsynchronousClaim_inboxOfAnother(t *testing.T) {
 	for namespace, want := range map[string]bool{"inbox/billing": false, "": true} {
 		s := newForgetful()
 		g := newGuard(t, s, server.Config{})
-		for _, id := range []string{"1", "2"} {
-			task := server.Task{Name: "handle", Scope: "s", Namespace: namespace, Effect: server.Transactional}
-			_, _, err := server.Do(t.Context(), g, task, key(t, id), 0, func(context.Context, int) (int, error) { return 0, nil })
-			require.NoError(t, err)
-		}
-		require.Equal(t, []bool{false, want}, s.async)
+		task := server.Task{Name: "handle", Scope: "s", Namespace: namespace, Effect: server.Transactional}
+		_, _, err := server.Do(t.Context(), g, task, key(t, "1"), 0, func(context.Context, int) (int, error) { return 0, nil })
+		require.NoError(t, err)
+		require.Equal(t, []bool{want}, s.async)
 	}
 }
 
@@ -176,7 +166,6 @@ func TestAsynchronousClaim_fateUnknown(t *testing.T) {
 	t.Parallel()
 	s := newForgetful()
 	h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(http.ResponseWriter, *http.Request) {})
-	send(h, "earlier", "b")
 	claim := s.claim
 	s.claim = func(ctx context.Context, req store.ClaimRequest) (store.Record, bool, error) {
 		s.claim = claim
@@ -184,7 +173,7 @@ func TestAsynchronousClaim_fateUnknown(t *testing.T) {
 		return store.Record{}, false, store.ErrFateUnknown
 	}
 	require.Equal(t, http.StatusOK, send(h, "k", "b").Code)
-	require.Equal(t, []bool{false, true, false}, s.async)
+	require.Equal(t, []bool{true, false}, s.async)
 }
 
 // handOuts are the ways in which a run tells others about its claim.
@@ -199,29 +188,22 @@ var handOuts = []struct {
 	}},
 }
 
-// A run hands its fence or First-Sent out once its claim is durable. The route's next claims are durable from the start.
+// A run hands its fence or First-Sent out once its claim is durable: it renews its lease first, once.
 func TestAsynchronousClaim_handsOutOnlyWhatIsDurable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range handOuts {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, handsOut := newForgetful(), false
+			s := newForgetful()
 			h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
-				if handsOut {
-					before := s.renewed()
-					require.True(t, tt.out(r.Context()))
-					require.True(t, tt.out(r.Context()))
-					require.Equal(t, s.last(t), s.renewed() == before+1, "a renewal, where the claim was not durable")
-				}
+				before := s.renewed()
+				require.True(t, tt.out(r.Context()))
+				require.True(t, tt.out(r.Context()))
+				require.Equal(t, s.last(t), s.renewed() == before+1, "a renewal, where the claim was not durable")
 			})
-			send(h, "earlier", "b")
-			handsOut = true
 			require.Equal(t, http.StatusOK, send(h, "k", "b").Code)
 			require.True(t, s.last(t))
-			require.Equal(t, http.StatusOK, send(h, "next", "b").Code)
-			require.False(t, s.last(t))
-			handsOut = false
-			require.Equal(t, http.StatusOK, send(h, "later", "b").Code)
+			require.Equal(t, http.StatusOK, send(h, "retry", "b", wire.HeaderRetryAttempt, "2").Code)
 			require.False(t, s.last(t))
 		})
 	}
@@ -235,7 +217,7 @@ func TestAsynchronousClaim_lost(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					s, crash := newForgetful(), false
+					s, crash := newForgetful(), true
 					var cause error
 					renew := s.renew
 					h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
@@ -253,8 +235,6 @@ func TestAsynchronousClaim_lost(t *testing.T) {
 						require.False(t, tt.out(r.Context()))
 						cause = context.Cause(r.Context())
 					})
-					send(h, "earlier", "b")
-					crash = true
 					requireCode(t, send(h, "k", "b"), wire.LeaseLost)
 					require.ErrorIs(t, cause, server.ErrLeaseLost)
 					crash, s.renew = false, renew
@@ -270,18 +250,12 @@ func TestAsynchronousClaim_renewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newForgetful()
-		first := true
 		h := newRoute(t, newGuard(t, s, server.Config{Lease: time.Second}), server.Transactional, func(_ http.ResponseWriter, r *http.Request) {
-			if first {
-				return
-			}
 			time.Sleep(time.Second)
 			before := s.renewed()
 			require.EqualValues(t, 1, server.Fence(r.Context()))
 			require.Equal(t, before, s.renewed())
 		})
-		send(h, "earlier", "b")
-		first = false
 		require.Equal(t, http.StatusOK, send(h, "k", "b").Code)
 		require.True(t, s.last(t))
 	})
@@ -302,15 +276,11 @@ func TestAsynchronousClaim_lostBeforeTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, crash := newForgetful(), false
+			s := newForgetful()
 			h := newRoute(t, newGuard(t, s, server.Config{}), server.Transactional, func(w http.ResponseWriter, r *http.Request) {
-				if crash {
-					s.crash()
-					end(w, r)
-				}
+				s.crash()
+				end(w, r)
 			})
-			send(h, "earlier", "b")
-			crash = true
 			requireCode(t, send(h, "k", "b"), wire.LeaseLost)
 			_, err := s.Read(t.Context(), store.NewID("unscoped", "", key(t, "k")))
 			require.ErrorIs(t, err, store.ErrNotFound)

@@ -60,8 +60,7 @@ func InboundForwardKey(ctx context.Context) (childkey.Key, bool) {
 //
 // In a [Transactional] run the claim may not be durable yet. Then Fence blocks until it is, for a
 // write of the store. If that fails, for [Config.StoreTimeout] at most, Fence returns 0 and the
-// run's ctx ends with cause [ErrLeaseLost]. The later claims of a route that has asked for its
-// fence are durable before their runs begin.
+// run's ctx ends with cause [ErrLeaseLost].
 func Fence(ctx context.Context) int64 {
 	if a := engine.From(ctx); a != nil {
 		return a.Fence()

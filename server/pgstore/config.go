@@ -87,8 +87,10 @@ type Config struct {
 	// false, the first claim of a key on a Transactional route is an asynchronous commit, where a
 	// guard allows that. A crash or a failover of the server can then forget the claim, but only
 	// together with each later commit. So the handler's transaction of a forgotten claim is rolled
-	// back, its call gets lease-lost, and the next call runs. For ten minutes after
-	// this pool has lost a connection all claims wait. With SeparateCommits all claims wait.
+	// back, its call gets lease-lost, and the next call runs. A run that asks for its fence, or calls
+	// another service under a child key, first waits until its claim is durable. If most runs do so,
+	// set SynchronousClaims. For ten minutes after this pool has lost a connection all claims wait.
+	// With SeparateCommits all claims wait.
 	SynchronousClaims bool
 
 	// KeepRoutes stores the Route of every claim, so that people see the operation of each key and can

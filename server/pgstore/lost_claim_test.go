@@ -68,7 +68,7 @@ func (s *forgetfulServer) process(cfg server.Config) *server.Guard {
 	return g
 }
 
-// warm makes it known that the work hands nothing out, and plans the statements.
+// warm plans the statements.
 func (s *forgetfulServer) warm() {
 	s.t.Helper()
 	for range 2 {

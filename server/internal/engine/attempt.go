@@ -44,7 +44,7 @@ func From(ctx context.Context) *Attempt {
 
 // Fence returns the fence of the run, once its claim is durable; 0 if the claim may be lost.
 func (a *Attempt) Fence() int64 {
-	if !a.run.handOut() {
+	if !a.run.makeDurable() {
 		return 0
 	}
 	return a.run.owner.Fence

@@ -70,7 +70,7 @@ func (e *Engine) ask(ctx context.Context, c *Call, known bool) (finding, error) 
 func (e *Engine) claim(ctx context.Context, c *Call) (finding, error) {
 	f := finding{asked: time.Now()}
 	req := c.claim(e)
-	req.Asynchronous = e.asynchronous(c)
+	req.Asynchronous = e.isAsynchronous(c)
 	var err error
 	f.record, f.mine, err = e.store.Claim(ctx, req)
 	if errors.Is(err, store.ErrFateUnknown) && ctx.Err() == nil {

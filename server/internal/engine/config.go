@@ -62,7 +62,6 @@ type Engine struct {
 	reconcilers reconcilers
 	drain       *drain
 	heartbeat   *heartbeat
-	habits      habits
 }
 
 // New returns an engine. It starts no goroutine: without a running call there is none.

@@ -36,7 +36,6 @@ type run struct {
 
 	durable atomic.Bool // the claim is durable, as far as the store said
 	confirm sync.Once   // makes it durable
-	habit   *habit      // of a Transactional route; nil: not noted
 }
 
 // run runs a claimed call and settles it.
@@ -73,9 +72,8 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
 	ctx, ended := r.traced(ctx)
-	r.habit = r.engine.habitOf(r.call)
-	if r.habit != nil {
-		in.Confirm = r.handOut
+	if !r.durable.Load() {
+		in.Confirm = r.makeDurable
 	}
 	r.beyond = wire.NewContext(ctx, in)
 	ctx, stopTimer := context.WithTimeoutCause(r.beyond, r.engine.cfg.HandlerTimeout, ErrHandlerTimeout)
@@ -208,9 +206,6 @@ func (r *run) completed(s store.Settlement, err error) Outcome {
 // recorded tells the followers and the observer that the run is recorded.
 func (r *run) recorded(a store.Answer) {
 	r.durable.Store(true) // the completion is, and it came after the claim
-	if r.habit != nil {
-		r.habit.kept.Store(true)
-	}
 	rec := r.record
 	elapsed := time.Since(r.asked)
 	rec.State, rec.Answer = store.StateCompleted, a
