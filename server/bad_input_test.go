@@ -21,6 +21,14 @@ import (
 	"github.com/fanonce/fanonce/server/memstore"
 )
 
+// refuseShort is a policy against keys of one byte.
+func refuseShort(k childkey.Key) error {
+	if len(k.String()) < 2 {
+		return errors.New("a short key")
+	}
+	return nil
+}
+
 // A request that is refused before the claim leaves no record and calls no store.
 func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 	t.Parallel()
@@ -43,7 +51,7 @@ func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 		{"space inside", ordered("a b", "b"), wire.KeyInvalid},
 		{"not ASCII", ordered("ä", "b"), wire.KeyInvalid},
 		{"256 bytes", ordered(strings.Repeat("k", 256), "b"), wire.KeyInvalid},
-		{"shorter than MinKeyBytes", ordered("k", "b"), wire.KeyInvalid},
+		{"refused by the policy: short", ordered("k", "b"), wire.KeyInvalid},
 		{"sensitive", ordered("ann@example.org", "b"), wire.KeyInvalid},
 		{"bad forward key", ordered("kk", "b", wire.HeaderCancels, "a b"), wire.KeyInvalid},
 		{"undo of itself", ordered("kk", "b", wire.HeaderCancels, "kk"), wire.KeyInvalid},
@@ -69,12 +77,12 @@ func TestHandler_refusesBeforeTheClaim(t *testing.T) {
 			t.Parallel()
 			store := &flaky{TxStore: memstore.New()}
 			g, err := server.NewGuard(store, scopeByHeader, server.Config{
-				MaxRequestBytes: 100, MinKeyBytes: 2,
+				MaxRequestBytes: 100,
 				KeyPolicy: func(k childkey.Key) error {
 					if strings.Contains(k.String(), "@") {
 						return errors.New("an e-mail address")
 					}
-					return nil
+					return refuseShort(k)
 				},
 			})
 			require.NoError(t, err)
@@ -283,16 +291,17 @@ func TestHandler_sameBodyUnderAnotherKeyRuns(t *testing.T) {
 }
 
 // A route can require keys of its own kind.
-func TestRoute_keyPolicy(t *testing.T) {
+func TestRouteKey_policy(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
 	h, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{
 		Effect: server.Keyed,
-		KeyPolicy: func(k childkey.Key) error {
-			if len(k.String()) < 16 {
-				return errors.New("too short")
+		Key: func(r *http.Request, _ []byte) (string, error) {
+			key := r.Header.Get(wire.HeaderKey)
+			if len(key) < 16 {
+				return "", errors.New("too short")
 			}
-			return nil
+			return key, nil
 		},
 	}, answer(http.StatusOK, &runs))
 	require.NoError(t, err)

@@ -101,6 +101,7 @@ func TestCache_boundedInBytes(t *testing.T) {
 
 func TestCache_age(t *testing.T) {
 	t.Parallel()
+	brief := server.Config{Lease: time.Second, Retention: 10 * time.Second, AuditRetention: 20 * time.Second, Skew: time.Second}
 	for _, tt := range []struct {
 		name  string
 		cfg   server.Config
@@ -109,7 +110,7 @@ func TestCache_age(t *testing.T) {
 		check func(*testing.T, http.Handler)
 	}{
 		{
-			"within CacheFor",
+			"within a minute",
 			server.Config{},
 			59 * time.Second, 1,
 			func(t *testing.T, h http.Handler) {
@@ -117,7 +118,7 @@ func TestCache_age(t *testing.T) {
 			},
 		},
 		{
-			"past CacheFor",
+			"past a minute",
 			server.Config{},
 			time.Minute, 2,
 			func(t *testing.T, h http.Handler) {
@@ -126,14 +127,14 @@ func TestCache_age(t *testing.T) {
 		},
 		{
 			"past Retention",
-			server.Config{CacheFor: 240 * time.Hour},
-			25 * time.Hour, 1,
+			brief,
+			11 * time.Second, 1,
 			func(t *testing.T, h http.Handler) { requireCode(t, send(h, "k", "b"), wire.ResponseGone) },
 		},
 		{
 			"past AuditRetention the store decides",
-			server.Config{CacheFor: 240 * time.Hour},
-			8 * 24 * time.Hour, 2,
+			brief,
+			21 * time.Second, 2,
 			func(t *testing.T, h http.Handler) { requireCode(t, send(h, "k", "b"), wire.ResponseGone) }, // not swept yet
 		},
 	} {

@@ -145,8 +145,6 @@ func (g *Guard) checkTaskKey(t *Task, key childkey.Key) error {
 	switch {
 	case key.IsZero():
 		return refusal(wire.KeyMissing, fmt.Errorf("%w: the zero key", ErrArgument))
-	case len(key.String()) < g.cfg.MinKeyBytes:
-		return refusal(wire.KeyInvalid, errShortKey)
 	case g.cfg.KeyPolicy != nil && g.cfg.KeyPolicy(key) != nil:
 		return refusal(wire.KeyInvalid, errKeyPolicy)
 	case t.Cancels == key:

@@ -22,6 +22,10 @@ import (
 // same key. Nor can a refusal be shown as a success. The guard cannot notice a whole row that was put back unchanged:
 // its token is in the row.
 //
+// A Codec can be introduced while the service runs, by a wrapper. Where Seal returns plain itself, plain text is stored.
+// Where a Codec has a method OpenPlain(stored []byte) ([]byte, error), it decides about records that were stored in
+// plain text. Without it they are record-unreadable, so that nobody can replace sealed records by plain text.
+//
 // If Seal fails the answer is not stored: the key completes, and its retries
 // get response-gone. If Open fails the retries get record-unreadable. Neither
 // makes a key run again; a panic counts as failing. The errors are observed and
@@ -33,14 +37,8 @@ type Codec interface {
 
 // checkCodec rejects a codec that cannot seal or open.
 func (c Config) checkCodec() error {
-	gcm, isGCM := c.Codec.(*AESGCM)
-	switch {
-	case isGCM && (gcm == nil || gcm.ciphers == nil):
+	if gcm, isGCM := c.Codec.(*AESGCM); isGCM && (gcm == nil || gcm.ciphers == nil) {
 		return reject("Config.Codec", "an AESGCM without keys", "make it with NewAESGCM")
-	case c.Codec == nil && c.AcceptPlain:
-		return reject("Config.AcceptPlain", true, "without a Codec all records are plain")
-	case c.StorePlain && !c.AcceptPlain:
-		return reject("Config.StorePlain", true, "needs AcceptPlain: what is stored must be readable")
 	}
 	return nil
 }

@@ -135,18 +135,16 @@ func TestCodec_rotation(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load(), "what cannot be read never runs again")
 }
 
-// Only a guard with AcceptPlain reads plain records: a plain record cannot replace a sealed one elsewhere.
+// Only a guard whose Codec has OpenPlain reads plain records: a plain record cannot replace a sealed one elsewhere.
 func TestCodec_plainRecords(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
 	s := memstore.New()
 	send(sealedService(t, s, server.Config{}, &runs), "k", "b")
 	requireCode(t, send(sealedService(t, s, server.Config{Codec: newCodec(t, "a")}, &runs), "k", "b"), wire.RecordUnreadable)
-	migrating := sealedService(t, s, server.Config{Codec: newCodec(t, "a"), AcceptPlain: true}, &runs)
+	migrating := sealedService(t, s, server.Config{Codec: introduction{Codec: newCodec(t, "a")}}, &runs)
 	requireAnswer(t, send(migrating, "k", "b"), http.StatusOK, firstAnswer, true)
 	require.EqualValues(t, 1, runs.Load())
-	_, err := server.NewGuard(s, server.Unscoped, server.Config{AcceptPlain: true})
-	require.Error(t, err)
 }
 
 // A sealed answer belongs to its key and its status.
@@ -348,15 +346,15 @@ func TestCodec_deployedProcessByProcess(t *testing.T) {
 	}{
 		{"nothing", server.Config{}},
 		{"opens", server.Config{
-			Codec: newCodec(t, "a"), AcceptPlain: true, StorePlain: true,
+			Codec:           introduction{newCodec(t, "a"), true},
 			FingerprintKeys: []server.FingerprintKey{{}, keyed(2)},
 		}},
-		{"seals", server.Config{Codec: newCodec(t, "a"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(2)}}},
+		{"seals", server.Config{Codec: introduction{Codec: newCodec(t, "a")}, FingerprintKeys: []server.FingerprintKey{keyed(2)}}},
 		{"knows the next key", server.Config{
-			Codec: newCodec(t, "a", "b"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(2), keyed(3)},
+			Codec: introduction{Codec: newCodec(t, "a", "b")}, FingerprintKeys: []server.FingerprintKey{keyed(2), keyed(3)},
 		}},
 		{"seals with it", server.Config{
-			Codec: newCodec(t, "b", "a"), AcceptPlain: true, FingerprintKeys: []server.FingerprintKey{keyed(3), keyed(2)},
+			Codec: introduction{Codec: newCodec(t, "b", "a")}, FingerprintKeys: []server.FingerprintKey{keyed(3), keyed(2)},
 		}},
 	}
 	for i := range steps[1:] {
@@ -392,9 +390,6 @@ func TestCodec_rejected(t *testing.T) {
 	}{
 		{"AESGCM not made by its constructor", server.Config{Codec: new(server.AESGCM)}, "Config.Codec"},
 		{"nil AESGCM", server.Config{Codec: (*server.AESGCM)(nil)}, "Config.Codec"},
-		{"AcceptPlain alone", server.Config{AcceptPlain: true}, "Config.AcceptPlain"},
-		{"StorePlain alone", server.Config{StorePlain: true}, "Config.StorePlain"},
-		{"stores what it refuses to read", server.Config{Codec: newCodec(t, "a"), StorePlain: true}, "Config.StorePlain"},
 	} {
 		_, err := server.NewGuard(memstore.New(), server.Unscoped, tt.cfg)
 		var rejected *server.ConfigError

@@ -24,16 +24,11 @@ const (
 	DefaultSettleTimeout       = 10 * time.Second
 	DefaultMaxRequestBytes     = 1 << 20
 	DefaultMaxResponseBytes    = 1 << 20
-	DefaultMaxServedBytes      = 16 << 20
-	DefaultMaxWaitingBytes     = 64 << 20
 	DefaultMaxBufferedBytes    = 256 << 20
 	DefaultMaxRecoveryAttempts = 5
 	DefaultSweepBatch          = 100
-	DefaultSweepPause          = 5 * time.Millisecond
 	DefaultSweepInterval       = time.Minute
-	DefaultMaxWaitersPerKey    = 256
 	DefaultMaxWaiters          = 4096
-	DefaultCacheFor            = time.Minute
 )
 
 // Config configures a [Guard]. The zero Config is ready to use: every zero
@@ -83,11 +78,6 @@ type Config struct {
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
 	Skew time.Duration
-	// FirstSentFromKey uses the time in a UUIDv7 key (RFC 9562, in the form of
-	// 36 characters) as Idempotency-First-Sent if a request has no such header.
-	// It is only for callers who make a key when they first send it. An older
-	// key is refused with key-expired, and never runs.
-	FirstSentFromKey bool
 	// StoreTimeout bounds each call to the store, with three exceptions. The commit of a transaction has
 	// SettleTimeout. [Guard.ListStuck] and [Guard.AuditLog] may read the whole table, and take the deadline of their
 	// ctx if it has one. The maintenance of partitions has one minute. Zero means [DefaultStoreTimeout].
@@ -114,70 +104,44 @@ type Config struct {
 	// answered. One scope takes at most a quarter, and at least MaxRequestBytes;
 	// the scope of [Unscoped] takes all. A request above the cap, or above its
 	// scope's share, is refused with store-unavailable and Retry-After, and
-	// nothing is stored. MaxBufferedBytes must not be less than MaxRequestBytes.
+	// nothing is stored. Requests that wait for another run take at most a quarter
+	// of it, with the same shares: one above that is refused with in-progress at
+	// once. MaxBufferedBytes must not be less than MaxRequestBytes.
 	// Zero means [DefaultMaxBufferedBytes], or MaxRequestBytes if that is more.
 	MaxBufferedBytes int64
 	// MaxResponseBytes caps response bodies that are stored; see
-	// [Route.Oversize] for larger ones. Zero means [DefaultMaxResponseBytes].
+	// [Route.Stream] for larger ones. A body of up to 16 times as much is kept in
+	// memory for the first caller; [StreamBuffer] says what happens to one above that.
+	// Zero means [DefaultMaxResponseBytes].
 	MaxResponseBytes int64
-	// MaxServedBytes caps response bodies that the guard keeps in memory for the
-	// first caller; see [OversizeTombstone] for larger ones. It must not be
-	// less than MaxResponseBytes. Zero means [DefaultMaxServedBytes], or
-	// MaxResponseBytes if that is more. It does not apply to [Guard.Do]: the function's
-	// result is in memory already.
-	MaxServedBytes int64
-	// MinKeyBytes is the length of the shortest key accepted. Zero means 1.
-	MinKeyBytes int
 	// MaxRecoveryAttempts is how many owners of a key may die before it is quarantined.
 	// Zero means [DefaultMaxRecoveryAttempts].
 	MaxRecoveryAttempts int
 	// SweepBatch is how many records one statement of [Guard.Sweep] or
-	// [Guard.RunSweeper] deletes. Zero means [DefaultSweepBatch].
+	// [Guard.RunSweeper] deletes. RunSweeper pauses for 5 ms after a full batch, and at
+	// least as long as the batch took. Zero means [DefaultSweepBatch].
 	SweepBatch int
-	// SweepPause is the shortest pause between two full batches of [Guard.RunSweeper], give or take a quarter. The
-	// pause after a batch is at least as long as the batch took. RunSweeper deletes at most SweepBatch records for
-	// each SweepPause: a service with more claims falls behind. Zero means [DefaultSweepPause].
-	SweepPause time.Duration
 	// SweepInterval is the time from the beginning of one round of
 	// [Guard.RunSweeper] to the beginning of the next, give or take a quarter.
 	// Zero means [DefaultSweepInterval].
 	SweepInterval time.Duration
-	// MaxWaitersPerKey and MaxWaiters cap how many requests wait for the runs
-	// of one key, and of all keys of this process. One scope takes at most a
-	// quarter of MaxWaiters, and at least one place; the scope of [Unscoped]
-	// takes all. Further requests are refused with in-progress at once. Zero
-	// means [DefaultMaxWaitersPerKey] and [DefaultMaxWaiters].
-	MaxWaitersPerKey, MaxWaiters int
-	// MaxWaitingBytes caps the bodies of all requests that wait. One scope takes
-	// at most a quarter, and at least MaxRequestBytes if there is so much; the
-	// scope of [Unscoped] takes all. Further requests are refused with
-	// in-progress at once. Zero means [DefaultMaxWaitingBytes].
-	MaxWaitingBytes int64
+	// MaxWaiters caps how many requests of this process wait for the runs of
+	// others. One key takes at most a sixteenth, and one scope a quarter, each at
+	// least one place; the scope of [Unscoped] takes all. Further requests are
+	// refused with in-progress at once. Zero means [DefaultMaxWaiters].
+	MaxWaiters int
 
 	// CacheBytes is how much memory this process spends on finished records, so
 	// that their duplicates cost no statement. Each answer counts with its size
-	// and half a KiB. Zero means no cache.
+	// and half a KiB. A record is used for a minute. For that time this process may
+	// not notice that another process undid a completed key, or forgot it ([Barrier],
+	// [Guard.Forget]). It may also replay an answer that the store lost in a failover.
+	// Zero means no cache.
 	CacheBytes int64
-	// CacheFor is how long a cached record is used. For that time this process
-	// may not notice that another process undid a completed key, or forgot it
-	// ([Barrier], [Guard.Forget]). For
-	// that time it may also replay an answer that the store lost in a failover.
-	// Zero means [DefaultCacheFor].
-	CacheFor time.Duration
 
 	// Codec seals the stored answers and memos; see [NewAESGCM]. nil stores them in
 	// plain text.
 	Codec Codec
-	// AcceptPlain opens records that were stored before there was a Codec. Such
-	// records exist for AuditRetention. Without AcceptPlain they are
-	// record-unreadable, so that nobody can replace sealed records by plain
-	// text.
-	AcceptPlain bool
-	// StorePlain stores plain text although there is a Codec, which then only opens. Use it to introduce a Codec
-	// while the service runs, because a process without a Codec cannot read sealed records. First give all processes
-	// the Codec with StorePlain and AcceptPlain. Then take StorePlain out.
-	StorePlain bool
-
 	// FingerprintKeys make keyed fingerprints. The first key is for new claims, the
 	// others are for older records and for records of other processes. A record whose
 	// version is missing here is record-unreadable. To rotate, give the new key to all
@@ -197,8 +161,9 @@ type Config struct {
 	// A header that is never replayed, such as Set-Cookie or Date, is an error.
 	ReplayHeaders []string
 	// KeyPolicy refuses well-formed keys that the service does not accept, such
-	// as e-mail addresses, with key-invalid. Its error is neither sent nor
-	// logged: it may hold the key. nil accepts all.
+	// as e-mail addresses or short keys, with key-invalid. Its error is neither sent
+	// nor logged: it may hold the key. A route with rules of its own reads its keys by
+	// [Route.Key]. nil accepts all.
 	KeyPolicy func(childkey.Key) error
 	// RenderProblem makes the answer to every refusal, and to every error of a typed handler, in the service's own
 	// shape. p describes the refusal. r is the request; its body has been read. RenderProblem must not change r. Many
@@ -208,16 +173,9 @@ type Config struct {
 	// error the status must be p.Status. After any other answer, or a panic, the
 	// caller gets p with status 500, and the log says why. The guard sets
 	// Idempotency-Code, the headers about retries and Content-Length itself:
-	// those of the answer are dropped. nil: the problem as JSON (RFC 9457).
+	// those of the answer are dropped. Other headers are sent, such as a Link to the
+	// service's rules for keys. nil: the problem as JSON (RFC 9457).
 	RenderProblem func(r *http.Request, p wire.Problem) Response
-	// ShouldRetryHeaders are further headers with the value of X-Should-Retry,
-	// such as Stripe-Should-Retry, for clients that know them. nil adds none.
-	ShouldRetryHeaders []string
-	// DocsURL, if set, is sent with every refusal as Link rel="describedby". A service
-	// should publish its rules there (draft-ietf-httpapi-idempotency-key-header-07,
-	// section 2.3): which requests need a key, and the form of a key. A caller also needs
-	// to know how long a retry gets the answer, and which answers are stored.
-	DocsURL string
 	// Observer gets every event; a [Tracer] hears more. nil means no observer.
 	Observer Observer
 	// Logger gets warnings and errors about events that need a person. These

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/server/internal/engine"
 	"github.com/fanonce/fanonce/server/internal/record"
 	"github.com/fanonce/fanonce/server/store"
 )
@@ -81,16 +83,10 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
 	orDefault(&c.MaxBufferedBytes, max(DefaultMaxBufferedBytes, c.MaxRequestBytes))
 	orDefault(&c.MaxResponseBytes, DefaultMaxResponseBytes)
-	orDefault(&c.MaxServedBytes, max(DefaultMaxServedBytes, c.MaxResponseBytes))
-	orDefault(&c.MinKeyBytes, 1)
 	orDefault(&c.MaxRecoveryAttempts, DefaultMaxRecoveryAttempts)
 	orDefault(&c.SweepBatch, DefaultSweepBatch)
-	orDefault(&c.SweepPause, DefaultSweepPause)
 	orDefault(&c.SweepInterval, DefaultSweepInterval)
-	orDefault(&c.MaxWaitersPerKey, DefaultMaxWaitersPerKey)
 	orDefault(&c.MaxWaiters, DefaultMaxWaiters)
-	orDefault(&c.MaxWaitingBytes, DefaultMaxWaitingBytes)
-	orDefault(&c.CacheFor, DefaultCacheFor)
 	if c.Methods == nil {
 		c.Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	}
@@ -99,7 +95,6 @@ func (c Config) withDefaults() Config {
 	for i, name := range c.ReplayHeaders {
 		c.ReplayHeaders[i] = textproto.CanonicalMIMEHeaderKey(name)
 	}
-	c.ShouldRetryHeaders = slices.Clone(c.ShouldRetryHeaders)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -121,17 +116,11 @@ func (c Config) check() error {
 		{"MaxRequestBytes", c.MaxRequestBytes},
 		{"MaxBufferedBytes", c.MaxBufferedBytes},
 		{"MaxResponseBytes", c.MaxResponseBytes},
-		{"MaxServedBytes", c.MaxServedBytes},
-		{"MinKeyBytes", int64(c.MinKeyBytes)},
 		{"MaxRecoveryAttempts", int64(c.MaxRecoveryAttempts)},
 		{"SweepBatch", int64(c.SweepBatch)},
-		{"SweepPause", int64(c.SweepPause)},
 		{"SweepInterval", int64(c.SweepInterval)},
-		{"MaxWaitersPerKey", int64(c.MaxWaitersPerKey)},
 		{"MaxWaiters", int64(c.MaxWaiters)},
-		{"MaxWaitingBytes", c.MaxWaitingBytes},
 		{"CacheBytes", c.CacheBytes},
-		{"CacheFor", int64(c.CacheFor)},
 	} {
 		if positive.value < 0 {
 			return reject("Config."+positive.field, positive.value, "must not be negative")
@@ -140,8 +129,8 @@ func (c Config) check() error {
 	if err := c.checkTimes(); err != nil {
 		return err
 	}
-	if err := c.checkBytes(); err != nil {
-		return err
+	if c.MaxBufferedBytes < c.MaxRequestBytes {
+		return reject("Config.MaxBufferedBytes", c.MaxBufferedBytes, fmt.Sprintf("must not be less than MaxRequestBytes, %d", c.MaxRequestBytes))
 	}
 	return c.checkLists()
 }
@@ -166,17 +155,6 @@ func (c Config) checkTimes() error {
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
 	case c.Wait > c.WaitCap:
 		return reject("Config.Wait", c.Wait, fmt.Sprintf("must not be longer than WaitCap, %v", c.WaitCap))
-	}
-	return nil
-}
-
-// checkBytes reports caps that contradict each other.
-func (c Config) checkBytes() error {
-	switch {
-	case c.MaxBufferedBytes < c.MaxRequestBytes:
-		return reject("Config.MaxBufferedBytes", c.MaxBufferedBytes, fmt.Sprintf("must not be less than MaxRequestBytes, %d", c.MaxRequestBytes))
-	case c.MaxServedBytes < c.MaxResponseBytes:
-		return reject("Config.MaxServedBytes", c.MaxServedBytes, fmt.Sprintf("must not be less than MaxResponseBytes, %d", c.MaxResponseBytes))
 	}
 	return nil
 }
@@ -207,9 +185,6 @@ func (c Config) checkLists() error {
 	if err := checkNamespace("Config.Namespace", c.Namespace); err != nil {
 		return err
 	}
-	if c.MinKeyBytes > childkey.MaxKeyBytes {
-		return reject("Config.MinKeyBytes", c.MinKeyBytes, fmt.Sprintf("no key is longer than %d bytes", childkey.MaxKeyBytes))
-	}
 	if err := checkFingerprintKeys(c.FingerprintKeys); err != nil {
 		return err
 	}
@@ -219,11 +194,6 @@ func (c Config) checkLists() error {
 	for _, m := range c.Methods {
 		if !record.IsToken(m) || m != strings.ToUpper(m) {
 			return reject("Config.Methods", fmt.Sprintf("%q", m), "is not an upper-case HTTP method")
-		}
-	}
-	for _, name := range c.ShouldRetryHeaders {
-		if !record.IsToken(name) || !strings.HasSuffix(strings.ToLower(name), "-should-retry") {
-			return reject("Config.ShouldRetryHeaders", fmt.Sprintf("%q", name), "is not the name of a Should-Retry header")
 		}
 	}
 	for _, name := range c.ReplayHeaders {
@@ -256,4 +226,21 @@ func (c Config) keepAnswers() time.Duration {
 		return c.BodyRetention
 	}
 	return c.AuditRetention
+}
+
+// maxServedBytes is the largest body that is kept in memory for the first caller.
+func (c *Config) maxServedBytes() int64 {
+	const times = 16
+	if c.MaxResponseBytes > math.MaxInt64/times {
+		return math.MaxInt64
+	}
+	return times * c.MaxResponseBytes
+}
+
+// waiterLimits are the caps on the requests that wait for a run.
+func (c *Config) waiterLimits() engine.WaiterLimits {
+	return engine.WaiterLimits{
+		PerKey: max(1, c.MaxWaiters/16), Places: int64(c.MaxWaiters),
+		Bytes: c.MaxBufferedBytes / 4, LeastBytes: c.MaxRequestBytes,
+	}
 }

@@ -158,7 +158,7 @@ func TestDo_keyReused(t *testing.T) {
 func TestDo_badInput(t *testing.T) {
 	t.Parallel()
 	store := &flaky{TxStore: memstore.New()}
-	g := newGuard(t, store, server.Config{MinKeyBytes: 2, MaxRequestBytes: 20})
+	g := newGuard(t, store, server.Config{KeyPolicy: refuseShort, MaxRequestBytes: 20})
 	good, task := key(t, "kk"), payroll(server.Keyed)
 	fn := func(context.Context, any) (any, error) { t.Error("it ran"); return nil, nil }
 	with := func(change func(*server.Task)) server.Task { c := task; change(&c); return c }
@@ -205,7 +205,7 @@ func TestDo_badInput(t *testing.T) {
 
 func TestDo_output(t *testing.T) {
 	t.Parallel()
-	g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 10, MaxServedBytes: 10})
+	g := newGuard(t, memstore.New(), server.Config{MaxResponseBytes: 10})
 	do := func(k string, out any) (any, bool, error) {
 		return server.Do(t.Context(), g, payroll(server.Keyed), key(t, k), 1, func(context.Context, int) (any, error) { return out, nil })
 	}

@@ -117,7 +117,6 @@ func ExampleConfig_renderProblem() {
 			}
 			return server.Response{Status: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 		},
-		ShouldRetryHeaders: []string{"Stripe-Should-Retry"},
 	})
 	if err != nil {
 		panic(err)
@@ -130,7 +129,7 @@ func ExampleConfig_renderProblem() {
 		r := httptest.NewRequest(http.MethodPost, "/v1/charges", strings.NewReader("amount="+amount))
 		r.Header.Set("Idempotency-Key", "order-1")
 		w := httptest.NewRecorder()
-		payments.ServeHTTP(w, r)
+		payments.ServeHTTP(stripeRetry{w}, r)
 		fmt.Println(w.Code, w.Body)
 		fmt.Printf("code=%q retry=%q\n", w.Header().Get("Idempotency-Code"), w.Header().Get("Stripe-Should-Retry"))
 	}
@@ -140,3 +139,16 @@ func ExampleConfig_renderProblem() {
 	// 422 {"error":{"type":"idempotency_error","code":"key-reused","message":"A key belongs to one request: the same method, path, query, media type and body. Send this request with a new key."}}
 	// code="key-reused" retry="false"
 }
+
+// stripeRetry repeats the guard's advice about retries under another name.
+type stripeRetry struct{ http.ResponseWriter }
+
+func (w stripeRetry) WriteHeader(status int) {
+	if advice := w.Header().Get("X-Should-Retry"); advice != "" {
+		w.Header().Set("Stripe-Should-Retry", advice)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController, by which the guard sets deadlines.
+func (w stripeRetry) Unwrap() http.ResponseWriter { return w.ResponseWriter }

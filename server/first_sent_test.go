@@ -1,10 +1,7 @@
 package server_test
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,46 +37,6 @@ func TestFirstSent_retryWithoutIt(t *testing.T) {
 		requireCode(t, send(h, "late", "b"), wire.KeyExpired)
 		require.Equal(t, 3, runs)
 	})
-}
-
-// A UUIDv7 holds the time at which it was made. The service chooses whether that time counts.
-func TestFirstSent_fromTheKey(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name     string
-		fromKey  bool
-		key      string
-		headers  []string
-		wantCode wire.Code // "": it runs
-	}{
-		{"young", true, v7(-time.Hour), nil, ""},
-		{"old", true, v7(-25 * time.Hour), nil, wire.KeyExpired},
-		{"old, the header wins", true, v7(-25 * time.Hour), []string{wire.HeaderFirstSent, wire.FormatFirstSent(time.Now())}, ""},
-		{"future", true, v7(time.Hour), nil, wire.FirstSentInvalid},
-		{"old, without the option", false, v7(-25 * time.Hour), nil, ""},
-		{"old, without hyphens: perhaps a child key", true, strings.ReplaceAll(v7(-25*time.Hour), "-", ""), nil, ""},
-		{"UUIDv4", true, "00000000-0000-4000-8000-000000000000", nil, ""},
-		{"bad header", true, v7(-time.Hour), []string{wire.HeaderFirstSent, "now"}, wire.FirstSentInvalid},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var runs atomic.Int64
-			g := newGuard(t, memstore.New(), server.Config{FirstSentFromKey: tt.fromKey})
-			w := send(newRoute(t, g, server.Keyed, answer(http.StatusOK, &runs)), tt.key, "b", tt.headers...)
-			if tt.wantCode != "" {
-				requireCode(t, w, tt.wantCode)
-				require.Zero(t, runs.Load())
-				return
-			}
-			requireAnswer(t, w, http.StatusOK, firstAnswer, false)
-		})
-	}
-}
-
-// v7 returns a UUIDv7 made age from now.
-func v7(age time.Duration) string {
-	ms := time.Now().Add(age).UnixMilli()
-	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
 // A late retry never runs again, although the record of the first run is gone.

@@ -45,7 +45,7 @@ func NewGuard(under store.Store, scope ScopeFunc, cfg Config) (*Guard, error) {
 	}
 	g := &Guard{scope: scope, cfg: cfg, log: newLogbook(cfg.Logger), headers: newHeaderPolicy(cfg.ReplayHeaders)}
 	g.buffered.most, g.buffered.least = cfg.MaxBufferedBytes, cfg.MaxRequestBytes
-	g.sealer = record.Sealer{Codec: cfg.Codec, StorePlain: cfg.StorePlain, AcceptPlain: cfg.AcceptPlain}
+	g.sealer = record.Sealer{Codec: cfg.Codec}
 	g.fingerprints = record.NewFingerprinter(fingerprintKeys(cfg.FingerprintKeys))
 	g.engine = engine.New(g.engineConfig(under))
 	return g, nil
@@ -59,11 +59,8 @@ func (g *Guard) engineConfig(under store.Store) engine.Config {
 		Lease: c.Lease, HandlerTimeout: c.HandlerTimeout, StoreTimeout: c.StoreTimeout, SettleTimeout: c.SettleTimeout,
 		Keep: c.AuditRetention, ReplayFor: c.replayFor(), KeepAnswer: c.BodyRetention, KeepPartitions: c.keepAnswers(), Window: c.window(),
 		MaxRecoveryAttempts: c.MaxRecoveryAttempts, Namespace: c.Namespace,
-		CacheBytes: c.CacheBytes, CacheFor: c.CacheFor,
-		Waiters: engine.WaiterLimits{
-			PerKey: c.MaxWaitersPerKey, Places: int64(c.MaxWaiters), Bytes: c.MaxWaitingBytes, LeastBytes: c.MaxRequestBytes,
-		},
-		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval, SweepPause: c.SweepPause,
+		CacheBytes: c.CacheBytes, Waiters: c.waiterLimits(),
+		SweepBatch: c.SweepBatch, SweepInterval: c.SweepInterval,
 		Fingerprints: g.fingerprints, Sealer: g.sealer,
 		Observe: g.observeEngine, Tracer: g.tracer(),
 		Log: func(ctx context.Context, l engine.Line) {
@@ -114,12 +111,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Reconcile", r.Effect, "only an Opaque run can leave an unknown outcome")
 	case r.Reconcile != nil && r.Name == "":
 		return reject("Route.Reconcile", "without Name", "needs a Route.Name: it is asked long after the request")
-	case !slices.Contains([]int{0, http.StatusConflict, http.StatusServiceUnavailable}, r.InProgressStatus):
-		return reject("Route.InProgressStatus", r.InProgressStatus, "must be 0, 409 or 503")
 	case r.Stream > StreamTombstone:
 		return reject("Route.Stream", r.Stream, "must be StreamBuffer, StreamRefuse or StreamTombstone")
-	case r.Oversize > OversizeRefuse:
-		return reject("Route.Oversize", r.Oversize, "must be OversizeTombstone or OversizeRefuse")
 	case r.Wait > g.cfg.WaitCap:
 		return reject("Route.Wait", r.Wait, "must not be longer than WaitCap, "+g.cfg.WaitCap.String())
 	}
@@ -179,7 +172,7 @@ func (g *Guard) Shutdown(ctx context.Context) error {
 // [store.PartitionStore], and calls [Guard.Reconcile].
 //
 // It begins a round about every [Config.SweepInterval]. A round sweeps in batches of [Config.SweepBatch] until nothing
-// is left. After each batch it pauses for [Config.SweepPause], and at least as long as the batch took.
+// is left. After each batch it pauses for 5 ms, and at least as long as the batch took.
 //
 // A failure is logged and is an [EventSweepError]. The sweep is repeated, less and less often, but at least about
 // once in a round. One sweeper for a store is enough. Several sweepers, in one process or in several, share the work.

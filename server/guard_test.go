@@ -6,6 +6,7 @@ import (
 	"expvar"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -52,16 +53,9 @@ func TestNewGuard_rejects(t *testing.T) {
 		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: -1}},
 		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: 99, MaxRequestBytes: 100}},
 		{"Config.MaxBufferedBytes", server.Config{MaxBufferedBytes: server.DefaultMaxRequestBytes - 1}},
-		{"Config.MaxServedBytes", server.Config{MaxServedBytes: -1}},
-		{"Config.MaxServedBytes", server.Config{MaxServedBytes: 99, MaxResponseBytes: 100}},
-		{"Config.MaxServedBytes", server.Config{MaxServedBytes: server.DefaultMaxResponseBytes - 1}},
-		{"Config.MaxWaitingBytes", server.Config{MaxWaitingBytes: -1}},
 		{"Config.MaxWaiters", server.Config{MaxWaiters: -1}},
-		{"Config.MaxWaitersPerKey", server.Config{MaxWaitersPerKey: -1}},
-		{"Config.MinKeyBytes", server.Config{MinKeyBytes: 256}},
 		{"Config.MaxRecoveryAttempts", server.Config{MaxRecoveryAttempts: -1}},
 		{"Config.SweepBatch", server.Config{SweepBatch: -1}},
-		{"Config.SweepPause", server.Config{SweepPause: -1}},
 		{"Config.SweepInterval", server.Config{SweepInterval: -1}},
 		{"Config.Namespace", server.Config{Namespace: "two words"}},
 		{"Config.Namespace", server.Config{Namespace: "a:b"}},
@@ -85,6 +79,7 @@ func TestNewGuard_rejects(t *testing.T) {
 		{Wait: -1},
 		{MaxRequestBytes: 1 << 40}, // the default of MaxBufferedBytes follows it
 		{MaxResponseBytes: 1 << 40},
+		{MaxResponseBytes: math.MaxInt64},
 	} {
 		_, err = server.NewGuard(memstore.New(), server.Unscoped, cfg)
 		require.NoError(t, err)
@@ -125,7 +120,6 @@ func TestRoute_rejects(t *testing.T) {
 		{"Route.OnCommitError", memstore.New(), server.Route{Effect: server.Opaque, OnCommitError: onCommitError}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Transactional, Stream: server.StreamTombstone}},
 		{"Route.Stream", memstore.New(), server.Route{Effect: server.Keyed, Stream: 9}},
-		{"Route.Oversize", memstore.New(), server.Route{Effect: server.Keyed, Oversize: 9}},
 		{"Route.Wait", memstore.New(), server.Route{Effect: server.Keyed, Wait: time.Minute}},
 		{"Route.Name", memstore.New(), server.Route{Effect: server.Opaque, Name: "a\x00b"}},
 		{"Route.Name", memstore.New(), server.Route{Effect: server.Opaque, Name: "\xff"}},
@@ -416,12 +410,6 @@ func TestPrivacy(t *testing.T) {
 	problem, ok := wire.ParseProblem(down.Header().Get("Content-Type"), down.Body.Bytes())
 	require.True(t, ok)
 	require.Contains(t, log.String(), `"id":"`+strings.TrimPrefix(problem.Instance, "urn:uuid:")+`"`)
-}
-
-func TestConfig_docsURL(t *testing.T) {
-	t.Parallel()
-	h := newRoute(t, newGuard(t, memstore.New(), server.Config{DocsURL: "https://example.org/keys"}), server.Keyed, func(http.ResponseWriter, *http.Request) {})
-	require.Equal(t, `<https://example.org/keys>; rel="describedby"`, send(h, "", "b").Header().Get("Link"))
 }
 
 // The ctx of a guarded handler has all values that the handler's calls need.

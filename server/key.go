@@ -91,12 +91,9 @@ func brokenKey(err error) *outcome {
 	}
 }
 
-// checkKey applies the rules for keys of the guard and of the route.
+// checkKey applies the guard's rules for keys.
 func (h *guarded) checkKey(key childkey.Key) error {
-	switch {
-	case len(key.String()) < h.guard.cfg.MinKeyBytes:
-		return errShortKey
-	case h.guard.cfg.KeyPolicy != nil && h.guard.cfg.KeyPolicy(key) != nil, h.route.KeyPolicy != nil && h.route.KeyPolicy(key) != nil:
+	if policy := h.guard.cfg.KeyPolicy; policy != nil && policy(key) != nil {
 		return errKeyPolicy
 	}
 	return nil

@@ -115,7 +115,7 @@ func (h *guarded) admit(in *intake, r *http.Request, c *call) ([]byte, *outcome)
 		}
 	}
 	var err error
-	if c.FirstSent, err = g.firstSent(r, c.Key); err != nil {
+	if c.FirstSent, err = g.firstSent(r); err != nil {
 		return nil, &outcome{code: wire.FirstSentInvalid, err: err}
 	}
 	c.Subject = record.Subject{
@@ -155,7 +155,6 @@ var (
 	errFingerprint = errors.New("server: the request has no fingerprint")
 	errMemo        = errors.New("server: the request has no memo")
 	errKeyPolicy   = errors.New("server: the key policy refused the key")
-	errShortKey    = errors.New("server: the key is shorter than Config.MinKeyBytes: send a longer key")
 	errBadForward  = errors.New("server: the forward key is malformed")
 	errSelfUndo    = errors.New("server: the forward key is the request's own key: an undo needs a key of its own")
 )
@@ -195,11 +194,8 @@ func keyInHeader(r *http.Request) (childkey.Key, *outcome) {
 
 var errFuture = errors.New("server: the first-sent time is in the future beyond Config.Skew: check the caller's clock")
 
-func (g *Guard) firstSent(r *http.Request, key childkey.Key) (time.Time, error) {
-	t, present, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
-	if !present && g.cfg.FirstSentFromKey {
-		t, _ = key.V7Time()
-	}
+func (g *Guard) firstSent(r *http.Request) (time.Time, error) {
+	t, _, err := wire.ParseFirstSent(r.Header.Values(wire.HeaderFirstSent))
 	if err == nil && time.Until(t) > g.cfg.Skew {
 		err = errFuture
 	}

@@ -106,7 +106,7 @@ func movedOn(id store.ID, now *store.Record, done bool, err error) error {
 // errors are those of [Guard.Resolve].
 //
 // Another process that has the record in its cache ([Config.CacheBytes]) still
-// replays it for [Config.CacheFor].
+// replays it for a minute.
 func (g *Guard) Forget(ctx context.Context, id store.ID, fence int64, by store.Audit) error {
 	audit, err := named(by, store.VerbForget)
 	if err != nil {

@@ -34,14 +34,14 @@ func writes(status, total int, runs *int, failed *error) http.HandlerFunc {
 	}
 }
 
-// An answer of up to 100 bytes is stored. An answer of up to 200 bytes is served.
-var small = server.Config{MaxResponseBytes: 100, MaxServedBytes: 200}
+// An answer of up to 100 bytes is stored. An answer of up to 1600 bytes is served.
+var small = server.Config{MaxResponseBytes: 100}
 
 // Between the two caps only the first caller gets the answer.
 func TestOversize_servedOnce(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []server.Effect{server.Transactional, server.Keyed, server.Opaque} {
-		for _, total := range []int{100, 101, 200} {
+		for _, total := range []int{100, 101, 1600} {
 			var runs int
 			var failed error
 			h := newRoute(t, newGuard(t, memstore.New(), small), effect, writes(http.StatusCreated, total, &runs, &failed))
@@ -76,7 +76,7 @@ func TestOversize_served(t *testing.T) {
 		{server.Keyed, wire.ResponseGone, wire.ResponseGone, 1, server.StateCompleted, nil},
 		{server.Opaque, wire.ResponseGone, wire.ResponseGone, 1, server.StateCompleted, nil},
 	} {
-		for _, total := range []int{201, 1000} {
+		for _, total := range []int{1601, 5000} {
 			var runs int
 			var failed error
 			seen := new(witness)
@@ -107,7 +107,7 @@ func TestOversize_rollsBack(t *testing.T) {
 		if err := memstore.Tx(r.Context()).Do(func() { rows++ }); err != nil {
 			panic(err)
 		}
-		_, err := w.Write(make([]byte, 201))
+		_, err := w.Write(make([]byte, 1601))
 		if !errors.Is(err, server.ErrResponseTooLarge) {
 			panic(err)
 		}
@@ -142,7 +142,7 @@ func TestOversize_statusNotStored(t *testing.T) {
 		store := memstore.New()
 		cfg := small
 		cfg.Observer = seen
-		next := writes(tt.status, 201, &runs, &failed)
+		next := writes(tt.status, 1601, &runs, &failed)
 		h := newRoute(t, newGuard(t, store, cfg), tt.effect, func(w http.ResponseWriter, r *http.Request) {
 			if tt.final {
 				_ = server.Settle(r.Context(), server.Final())

@@ -44,7 +44,6 @@ var details = map[wire.Code]string{
 
 // exact are the details of refusals with more information than their code.
 var exact = map[error]string{
-	errShortKey:    "The key is shorter than this service accepts. This attempt ran nothing. Use a longer one.",
 	errKeyPolicy:   "The service does not accept keys of this form. This attempt ran nothing. Use another key.",
 	errBadForward:  "The Idempotency-Cancels header must hold one key, in the form of an Idempotency-Key. This attempt ran nothing.",
 	errSelfUndo:    "The Idempotency-Cancels header names the request's own key. This attempt ran nothing. Give the undo a key of its own.",
@@ -69,9 +68,6 @@ func (g *Guard) problem(c *call, out *outcome) wire.Problem {
 		p.Status = out.status
 	}
 	p.Retryable = p.Retryable || out.retryable
-	if out.code == wire.InProgress && c.route.InProgressStatus != 0 {
-		p.Status = c.route.InProgressStatus
-	}
 	p.Instance = urn(c.ID)
 	if s, ok := out.code.Situation(); p.Retryable && (out.retryable || ok && s.RetryAfter) {
 		p.RetryAfterMs = max(out.retryAfter.Milliseconds(), 1)

@@ -165,48 +165,6 @@ func TestScope_challenge(t *testing.T) {
 	require.Equal(t, []string{`DPoP algs="ES256"`}, w.Header().Values("WWW-Authenticate"))
 }
 
-func TestConfig_shouldRetryHeaders(t *testing.T) {
-	t.Parallel()
-	const stripe = "Stripe-Should-Retry"
-	g := newGuard(t, memstore.New(), server.Config{ShouldRetryHeaders: []string{stripe}})
-	h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) })
-	for name, w := range map[string]*httptest.ResponseRecorder{
-		"handler": send(h, "k", "b"), "replay": send(h, "k", "b"), "refusal": send(h, "k", "other"),
-	} {
-		require.Equal(t, "false", w.Header().Get(stripe), name)
-		require.Equal(t, "false", w.Header().Get(wire.HeaderXShouldRetry), name)
-	}
-	for _, bad := range []string{"", "a b", "Retry-After", "Stripe-Should-Retry\n"} {
-		_, err := server.NewGuard(memstore.New(), server.Unscoped, server.Config{ShouldRetryHeaders: []string{bad}})
-		var rejected *server.ConfigError
-		require.ErrorAs(t, err, &rejected, "%q", bad)
-		require.Equal(t, "Config.ShouldRetryHeaders", rejected.Field)
-	}
-}
-
-// Some clients retry a 503 and treat a 409 as final.
-func TestRoute_inProgressStatus(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[int]int{0: 409, http.StatusConflict: 409, http.StatusServiceUnavailable: 503} {
-		w := send(recordIn(t, func(*store.Record) {}, server.Config{}, server.Route{InProgressStatus: status}), "k", "b", wire.HeaderPrefer, "wait=0")
-		require.Equal(t, want, w.Code)
-		p, ok := wire.ParseProblem(w.Header().Get("Content-Type"), w.Body.Bytes())
-		require.True(t, ok)
-		require.Equal(t, want, p.Status)
-		require.Equal(t, wire.InProgress, p.Code)
-		require.Equal(t, "in-progress", w.Header().Get(wire.HeaderCode))
-		require.Equal(t, "true", w.Header().Get(wire.HeaderShouldRetry))
-		require.NotEmpty(t, w.Header().Get(wire.HeaderRetryAfter))
-		// Another code keeps its status.
-		w = send(recordIn(t, func(r *store.Record) { r.State = server.StateQuarantined }, server.Config{}, server.Route{InProgressStatus: status}), "k", "b")
-		requireCode(t, w, wire.Poisoned)
-	}
-	_, err := newGuard(t, memstore.New(), server.Config{}).Route(server.Route{Effect: server.Keyed, InProgressStatus: 200}, http.NotFoundHandler())
-	var rejected *server.ConfigError
-	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, "Route.InProgressStatus", rejected.Field)
-}
-
 // If a handler passes on another service's refusal, its own request is not refused.
 func TestHandler_passesARefusalOn(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ var (
 	// the caller gets 500 not-storable.
 	ErrNotStorable = errors.New("server: the answer cannot be stored")
 	// ErrResponseTooLarge: the answer is larger than [Config.MaxResponseBytes]
-	// on a route with [OversizeRefuse], or larger than [Config.MaxServedBytes]
-	// on a [Transactional] route. The answer is dropped, and the caller gets
+	// on a route with [StreamRefuse], or more than 16 times as large on a
+	// [Transactional] route. The answer is dropped, and the caller gets
 	// 500 not-storable.
 	ErrResponseTooLarge = errors.New("server: the answer is too large")
 	// ErrHandlerReturned: the handler wrote after it had returned.
@@ -42,7 +42,7 @@ type recorder struct {
 	w      http.ResponseWriter
 	route  *Route
 	stored int64 // Config.MaxResponseBytes
-	served int64 // Config.MaxServedBytes
+	served int64 // Config.maxServedBytes
 
 	mu      sync.Mutex
 	header  http.Header // belongs to the handler, which may change it at any time
@@ -57,7 +57,7 @@ type recorder struct {
 
 func newRecorder(w http.ResponseWriter, route *Route, cfg *Config) *recorder {
 	return &recorder{
-		w: w, route: route, stored: cfg.MaxResponseBytes, served: cfg.MaxServedBytes, header: w.Header().Clone(),
+		w: w, route: route, stored: cfg.MaxResponseBytes, served: cfg.maxServedBytes(), header: w.Header().Clone(),
 	}
 }
 
@@ -119,13 +119,13 @@ func (r *recorder) buffer(b []byte) (int, error) {
 	n := int64(len(r.body)) + int64(len(b))
 	switch {
 	case r.dropped:
-	case n > r.stored && r.route.Oversize == OversizeRefuse, n > r.served && r.route.Effect == Transactional:
+	case n > r.stored && r.route.Stream == StreamRefuse, n > r.served && r.route.Effect == Transactional:
 		r.err, r.body = ErrResponseTooLarge, nil
 		return 0, r.err
 	case n > r.served:
 		r.dropped, r.body = true, nil
 	default:
-		if n > int64(cap(r.body)) && 2*n > r.served { // append would reserve more memory than can be used
+		if n > int64(cap(r.body)) && n > r.served/2 { // append would reserve more memory than can be used
 			r.body = append(make([]byte, 0, r.served), r.body...)
 		}
 		r.body = append(r.body, b...)

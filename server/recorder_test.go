@@ -132,7 +132,7 @@ func TestRecorder_oversize(t *testing.T) {
 	require.Equal(t, 1, runs)
 	require.Equal(t, 1, seen.count(server.EventTombstone))
 
-	strict, err := g.Route(server.Route{Effect: server.Transactional, Oversize: server.OversizeRefuse}, http.HandlerFunc(large))
+	strict, err := g.Route(server.Route{Effect: server.Transactional, Stream: server.StreamRefuse}, http.HandlerFunc(large))
 	require.NoError(t, err)
 	requireCode(t, send(strict, "k-2", ""), wire.NotStorable)
 }

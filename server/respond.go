@@ -115,9 +115,6 @@ func (h *guarded) refuse(w http.ResponseWriter, r *http.Request, c *call, out ou
 		wire.SetRetryAfter(header, p.RetryAfter())
 	}
 	g.adviseRetry(set, p.Retryable)
-	if g.cfg.DocsURL != "" {
-		header.Add("Link", "<"+g.cfg.DocsURL+`>; rel="describedby"`)
-	}
 	set.set("Content-Length", strconv.Itoa(len(answer.Body)))
 	w.WriteHeader(answer.Status)
 	_, _ = w.Write(answer.Body)
@@ -180,9 +177,6 @@ func (g *Guard) adviseRetry(to *headerSetter, again bool) {
 	text := strconv.FormatBool(again)
 	to.set(wire.HeaderShouldRetry, text)
 	to.set(wire.HeaderXShouldRetry, text)
-	for _, name := range g.cfg.ShouldRetryHeaders {
-		to.set(http.CanonicalHeaderKey(name), text)
-	}
 }
 
 // replace gives to the same content as from.

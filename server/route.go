@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -36,24 +35,14 @@ type Route struct {
 	// [*StatusError] with a 4xx other than 408, 421, 425 and 429 sets the status and the detail. The error's text is
 	// neither sent nor logged. nil reads the Idempotency-Key header.
 	Key func(r *http.Request, body []byte) (string, error)
-	// KeyPolicy refuses keys on this route, in addition to [Config.KeyPolicy]: for keys of
-	// a fixed alphabet or of a least length. nil accepts all.
-	KeyPolicy func(childkey.Key) error
 	// KeyOptional lets requests without a key through to the handler,
 	// unguarded and unmarked. A Transactional route cannot have it: the transaction needs
 	// a claim.
 	KeyOptional bool
-	// InProgressStatus is the status of an in-progress refusal:
-	// http.StatusConflict or http.StatusServiceUnavailable. The latter is for
-	// callers whose clients retry a 503 and treat a 409 as final. The code is
-	// in-progress either way. Zero means http.StatusConflict.
-	InProgressStatus int
-	// Stream is the policy for a handler that flushes or hijacks. Zero means
+	// Stream is the policy for an answer that cannot be stored: of a handler that
+	// flushes or hijacks, or of more than [Config.MaxResponseBytes]. Zero means
 	// [StreamBuffer].
 	Stream StreamPolicy
-	// Oversize is the policy for an answer of more than
-	// [Config.MaxResponseBytes]. Zero means [OversizeTombstone].
-	Oversize OversizePolicy
 	// Fingerprint returns the bytes that represent the request body in the fingerprint.
 	// It is needed if the bytes of a retry differ although the meaning is the same, as
 	// with multipart boundaries. It must not change body or read r.Body. An error refuses
@@ -104,7 +93,7 @@ type Route struct {
 	Reconcile func(ctx context.Context, rec store.Record) (Resolution, error)
 }
 
-// A StreamPolicy says what happens when a handler calls Flush or Hijack.
+// A StreamPolicy says what happens when a handler calls Flush or Hijack, and when its answer is too large to be stored.
 //
 // Hijack is refused unless the policy is [StreamTombstone]. It returns an error that matches [ErrNotStorable] and
 // http.ErrNotSupported. The answer is 500 not-storable, and the run counts as failed. To refuse it before the handler
@@ -117,33 +106,24 @@ const (
 	// StreamBuffer ignores Flush: the caller gets the whole answer after it is
 	// recorded, and a retry gets it again. Handlers that flush, such as
 	// httputil.ReverseProxy and handlers of server-sent events, need no change.
+	//
+	// An answer of more than [Config.MaxResponseBytes] is served to the first caller.
+	// The key is recorded as finished, without an answer: a retry gets response-gone.
+	// One of more than 16 times as much is not served. A Transactional run is rolled
+	// back, and its answer is 500 not-storable. A Keyed or Opaque run completes: the
+	// guard drops the rest of the answer, and the first caller gets response-gone too.
+	// If its status is not stored, the first caller gets 500 not-storable.
 	StreamBuffer StreamPolicy = iota
-	// StreamRefuse answers a Flush with 500 not-storable; no byte was sent. The
-	// run counts as failed.
+	// StreamRefuse answers a Flush, and an answer of more than
+	// [Config.MaxResponseBytes], with 500 not-storable; no byte was sent. The run
+	// counts as failed: Transactional rows are rolled back.
 	StreamRefuse
 	// StreamTombstone lets the bytes pass to the first caller and records that
 	// the key is finished, without an answer: a retry gets response-gone. The
 	// bytes leave before the outcome is recorded; if recording fails, the
-	// connection is cut. Not for Transactional routes.
+	// connection is cut. An answer that is not flushed is treated as by
+	// [StreamBuffer]. Not for Transactional routes.
 	StreamTombstone
-)
-
-// An OversizePolicy says what happens to an answer too large to be stored.
-type OversizePolicy uint8
-
-const (
-	// OversizeTombstone serves the answer to the first caller and records that
-	// the key is finished, without an answer: a retry gets response-gone.
-	//
-	// An answer of more than [Config.MaxServedBytes] is not served. A
-	// Transactional run is rolled back, and its answer is 500 not-storable. A
-	// Keyed or Opaque run completes: the guard drops the rest of the answer,
-	// and the first caller gets response-gone too. If its status is not stored,
-	// the first caller gets 500 not-storable.
-	OversizeTombstone OversizePolicy = iota
-	// OversizeRefuse answers 500 not-storable. The run counts as failed:
-	// Transactional rows are rolled back.
-	OversizeRefuse
 )
 
 // Handler returns next guarded by g, for effects of the given class. It is

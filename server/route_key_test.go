@@ -42,7 +42,7 @@ func keyRoute(tb testing.TB, g *server.Guard, key func(*http.Request, []byte) (s
 func TestRouteKey_inTheBody(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	h := keyRoute(t, newGuard(t, memstore.New(), server.Config{MinKeyBytes: 2, MaxRequestBytes: 300}), keyInBody, answer(http.StatusOK, &runs))
+	h := keyRoute(t, newGuard(t, memstore.New(), server.Config{KeyPolicy: refuseShort, MaxRequestBytes: 300}), keyInBody, answer(http.StatusOK, &runs))
 	const body = `{"idempotency_key":"order-1"}`
 	first := send(h, "", body)
 	require.Equal(t, http.StatusOK, first.Code)
@@ -59,7 +59,7 @@ func TestRouteKey_inTheBody(t *testing.T) {
 		{``, wire.KeyInvalid},
 		{`{"idempotency_key":7}`, wire.KeyInvalid},
 		{`{"idempotency_key":"a b"}`, wire.KeyInvalid},
-		{`{"idempotency_key":"k"}`, wire.KeyInvalid}, // MinKeyBytes
+		{`{"idempotency_key":"k"}`, wire.KeyInvalid}, // refuseShort
 		{`{"idempotency_key":"` + strings.Repeat("k", 256) + `"}`, wire.KeyInvalid},
 		{`{"idempotency_key":"` + strings.Repeat("k", 400) + `"}`, wire.BodyTooLarge},
 	} {

@@ -66,11 +66,11 @@ func newWaitingRoom(t *testing.T, cfg server.Config) *waitingRoom {
 	return &waitingRoom{t: t, h: h}
 }
 
-// A duplicate holds its body in memory while it waits.
+// A duplicate holds its body in memory while it waits. All of them take a quarter of the memory, and one scope a quarter of that.
 func TestWait_bytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		room := newWaitingRoom(t, server.Config{MaxWaitingBytes: 100})
+		room := newWaitingRoom(t, server.Config{MaxBufferedBytes: 1600, MaxRequestBytes: 100})
 		room.run("a", "k", "l")
 		room.send("a", "k", strings.Repeat("x", 60))
 		room.send("a", "l", strings.Repeat("x", 41)) // one too many
@@ -98,10 +98,10 @@ func TestWait_scopeTakesAQuarterOfTheBytes(t *testing.T) {
 	}{
 		{"a quarter", 400, 10, 20, 10},
 		{"the body of one request", 100, 60, 20, 6},
-		{"no more than there is", 100, 1000, 20, 10},
+		{"no more than there is", 100, 400, 20, 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			room := newWaitingRoom(t, server.Config{MaxWaitingBytes: tt.all, MaxRequestBytes: tt.body})
+			room := newWaitingRoom(t, server.Config{MaxBufferedBytes: 4 * tt.all, MaxRequestBytes: tt.body})
 			ten := strings.Repeat("x", 10)
 			room.run("greedy", "k")
 			for range tt.greedy {
@@ -129,7 +129,7 @@ func TestWait_scopeTakesAQuarterOfTheBytes(t *testing.T) {
 func TestWait_unscopedTakesAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 8, MaxWaitingBytes: 80, MaxRequestBytes: 10})
+		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 16 * 20, MaxBufferedBytes: 320, MaxRequestBytes: 10})
 		room := &waitingRoom{t: t, h: newRoute(t, g, server.Keyed, func(http.ResponseWriter, *http.Request) { time.Sleep(4 * time.Second) })}
 		ten := strings.Repeat("x", 10)
 		go send(room.h, "k", ten)
@@ -146,18 +146,18 @@ func TestWait_unscopedTakesAll(t *testing.T) {
 // One tenant with many keys leaves the others their places.
 func TestWait_scopeTakesAQuarter(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ places, share int }{{40, 10}, {43, 10}, {4, 1}, {1, 1}} {
+	for _, tt := range []struct{ places, share int }{{80, 20}, {83, 20}, {4, 1}, {1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
-			room := newWaitingRoom(t, server.Config{MaxWaiters: tt.places, MaxWaitersPerKey: 3})
+			room := newWaitingRoom(t, server.Config{MaxWaiters: tt.places})
 			var keys []string
 			for n := range 20 {
 				keys = append(keys, fmt.Sprint("k-", n))
 			}
 			room.run("greedy", keys...)
-			for n := range 60 {
+			for n := range 100 {
 				room.send("greedy", keys[n%20], "")
 			}
-			require.EqualValues(t, 60-tt.share, room.atOnce.Load(), "of %d places", tt.places)
+			require.EqualValues(t, 100-tt.share, room.atOnce.Load(), "of %d places", tt.places)
 			if tt.places > tt.share {
 				room.run("modest", "k-0")
 				room.send("modest", "k-0", "")

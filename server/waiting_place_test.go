@@ -17,7 +17,7 @@ import (
 func TestWait_placeOfTheNextRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 1, MaxWaitingBytes: 4})
+		g := newGuard(t, memstore.New(), server.Config{MaxWaiters: 1, MaxBufferedBytes: 16, MaxRequestBytes: 4})
 		var runs atomic.Int64
 		h := newRoute(t, g, server.Keyed, func(w http.ResponseWriter, _ *http.Request) {
 			first := runs.Add(1) == 1

@@ -142,7 +142,7 @@ func TestWait_oneAsksForAll(t *testing.T) {
 			return shared.Read(ctx, id)
 		}
 		seen := &witness{}
-		h := newRoute(t, newGuard(t, s, server.Config{MaxWaitersPerKey: 500, Observer: seen}), server.Keyed, slow(0, &runs))
+		h := newRoute(t, newGuard(t, s, server.Config{MaxWaiters: 16 * 500, Observer: seen}), server.Keyed, slow(0, &runs))
 		var wg sync.WaitGroup
 		for i := range 500 {
 			wg.Go(func() { requireAnswer(t, send(h, "k", "b", wait(10)...), http.StatusOK, "1", true) })
@@ -160,7 +160,7 @@ func TestWait_oneAsksForAll(t *testing.T) {
 
 func TestWait_caps(t *testing.T) {
 	t.Parallel()
-	inBothProcesses(t, server.Config{MaxWaitersPerKey: 2}, 20*time.Second, func(t *testing.T, _, duplicate http.Handler, _ *atomic.Int64) {
+	inBothProcesses(t, server.Config{MaxWaiters: 16 * 2}, 20*time.Second, func(t *testing.T, _, duplicate http.Handler, _ *atomic.Int64) {
 		var waited atomic.Int64
 		for range 5 {
 			go func() {

@@ -142,7 +142,7 @@ func newFailingService(t *testing.T, effect server.Effect, failure string) *fail
 	require.NoError(t, err)
 	t.Cleanup(s.own.Close)
 	g, err := server.NewGuard(under, server.Unscoped, server.Config{
-		Logger: slog.New(s.log), MaxResponseBytes: 100, MaxServedBytes: 200, SettleTimeout: time.Second,
+		Logger: slog.New(s.log), MaxResponseBytes: 100, SettleTimeout: time.Second,
 	})
 	require.NoError(t, err)
 	route := server.Route{Effect: effect}
@@ -156,7 +156,7 @@ func newFailingService(t *testing.T, effect server.Effect, failure string) *fail
 	case flushesThrough:
 		route.Stream = server.StreamTombstone
 	case oversizeRefused:
-		route.Oversize = server.OversizeRefuse
+		route.Stream = server.StreamRefuse
 	}
 	s.route, err = g.Route(route, http.HandlerFunc(s.handle))
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *failingService) misbehave(w http.ResponseWriter) (body string) {
 	case oversize, oversizeRefused:
 		return strings.Repeat("x", 150)
 	case oversizeUnserved:
-		return strings.Repeat("x", 250)
+		return strings.Repeat("x", 1650)
 	case panics:
 		panic("boom")
 	}

@@ -30,13 +30,13 @@ type renderFunc func(*http.Request, wire.Problem) server.Response
 func startService(t *testing.T, store *pgstore.Store, render renderFunc) (addr string, log *requests) {
 	t.Helper()
 	cfg := server.Config{Wait: wait, RenderProblem: render}
-	if render != nil {
-		cfg.ShouldRetryHeaders = []string{"Stripe-Should-Retry"}
-	}
 	guard, err := server.NewGuard(store, server.Unscoped, cfg)
 	require.NoError(t, err)
 	charges, err := NewCharges(guard)
 	require.NoError(t, err)
+	if render != nil {
+		charges = withStripeHeader(charges)
+	}
 	log = &requests{handler: charges, first: make(map[string]request)}
 	s := httptest.NewServer(log)
 	t.Cleanup(func() {
@@ -45,6 +45,23 @@ func startService(t *testing.T, store *pgstore.Store, render renderFunc) (addr s
 	})
 	return s.Listener.Addr().String(), log
 }
+
+// withStripeHeader repeats the guard's advice about retries under the name that Stripe's clients know.
+func withStripeHeader(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(stripeWriter{w}, r) })
+}
+
+type stripeWriter struct{ http.ResponseWriter }
+
+func (w stripeWriter) WriteHeader(status int) {
+	if advice := w.Header().Get("X-Should-Retry"); advice != "" {
+		w.Header().Set("Stripe-Should-Retry", advice)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w stripeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func newDatabase(t *testing.T) (*pgxpool.Pool, *pgstore.Store) {
 	t.Helper()

@@ -29,7 +29,7 @@ proxy of yours in front of this program, which signs people in and sends "Host: 
 
 --read-only shows everything and changes nothing: the role fanonce_observer is enough for it, but for the steps of one
 saga. The decision "it happened, and this was the answer" needs --plain, by which you state that the guards of all
-services here have no Codec, or have AcceptPlain: this program cannot seal an answer. Retries get the answer for
+services here have no Codec, or one with OpenPlain: this program cannot seal an answer. Retries get the answer for
 --retention, which should be that of the guards. "Force OK" of a saga's step is not offered, because it needs the
 definition. A console that the service mounts has both.
 --timeout ends each statement. The page shows neither a key's text nor a body, and writes none to a log.`

@@ -192,7 +192,7 @@ func newKeysResolve(a *app) *cobra.Command {
   --as happened        the effect happened once: retries get the answer of --status and --body-file, for --retention
 
 --as happened is for one key, of any effect class. --retention should be the Retention of the service's guard. --plain is
-required. By it you state that the service's guards have no Codec, or that they have AcceptPlain: this program cannot
+required. By it you state that the service's guards have no Codec, or one with OpenPlain: this program cannot
 seal an answer. Under any other guard the retries would get record-unreadable. A key whose memo is sealed is refused. For a service that seals answers, use "It happened" in a
 console that the service mounts, or Guard.Resolve with Happened in its own program.
 

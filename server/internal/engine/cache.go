@@ -13,13 +13,15 @@ import (
 // itself, its list element and its place in the map.
 const recordOverhead = 512
 
+// cacheFor is how long a cached record is used.
+const cacheFor = time.Minute
+
 // A cache keeps finished records of this process's store, the most recently
 // used ones up to a number of bytes. Only completed and cancelled records are
 // final: no request can change them, so no request needs to ask the store. It
 // is safe for concurrent use; the nil cache is empty.
 type cache struct {
-	limit  int64
-	maxAge time.Duration
+	limit int64
 
 	mu     sync.Mutex
 	used   int64
@@ -34,11 +36,11 @@ type cached struct {
 }
 
 // newCache returns nil for a limit of zero.
-func newCache(limit int64, maxAge time.Duration) *cache {
+func newCache(limit int64) *cache {
 	if limit == 0 {
 		return nil
 	}
-	return &cache{limit: limit, maxAge: maxAge, byID: make(map[store.ID]*list.Element)}
+	return &cache{limit: limit, byID: make(map[store.ID]*list.Element)}
 }
 
 // get returns the record as the store would show it now: get moves the record's
@@ -57,7 +59,7 @@ func (c *cache) get(id store.ID) (store.Record, bool) {
 	age := time.Since(hit.at)
 	rec := hit.record
 	rec.Now = rec.Now.Add(age)
-	if age >= c.maxAge || !rec.Now.Before(rec.ExpiresAt) { // past it the sweep may have made room for a new run
+	if age >= cacheFor || !rec.Now.Before(rec.ExpiresAt) { // past it the sweep may have made room for a new run
 		c.remove(e)
 		return store.Record{}, false
 	}

@@ -30,13 +30,11 @@ type Config struct {
 	Namespace           string // distinguishes the routes of guards over one store
 
 	CacheBytes int64
-	CacheFor   time.Duration
 
 	Waiters WaiterLimits
 
 	SweepBatch    int
 	SweepInterval time.Duration
-	SweepPause    time.Duration
 
 	Fingerprints record.Fingerprinter
 	Sealer       record.Sealer
@@ -73,7 +71,7 @@ func New(cfg Config) *Engine {
 	e.partitions, _ = cfg.Store.(store.PartitionStore)
 	e.watchStore, _ = cfg.Store.(store.WatchStore)
 	e.heartbeat = newHeartbeat(e)
-	e.cache = newCache(cfg.CacheBytes, cfg.CacheFor)
+	e.cache = newCache(cfg.CacheBytes)
 	return e
 }
 

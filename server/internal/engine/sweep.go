@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	// batchPause is the shortest rest after a full batch.
+	batchPause = 5 * time.Millisecond
 	// answerPause is the longest rest if answers are deleted before their
 	// records. A batch reports how many records it deleted, not how many
 	// answers wait.
@@ -104,7 +106,7 @@ func (e *Engine) sweep(ctx context.Context, end time.Time) error {
 		case err != nil:
 			return err
 		case n == e.cfg.SweepBatch:
-			sleep(ctx, jittered(max(took, e.cfg.SweepPause)))
+			sleep(ctx, jittered(max(took, batchPause)))
 		case e.cfg.KeepAnswer == 0:
 			return nil
 		default:

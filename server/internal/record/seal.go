@@ -19,8 +19,6 @@ type Codec interface {
 // concurrent use if its Codec is.
 type Sealer struct {
 	Codec Codec // nil: none
-	// StorePlain stores plain text, and AcceptPlain opens it, although there is a Codec.
-	StorePlain, AcceptPlain bool
 }
 
 // The first stored byte says which form follows. An envelope in plain text has its version
@@ -50,7 +48,7 @@ const (
 
 var errSealed = errors.New("server: sealed, and the guard has no codec")
 
-var errNotSealed = errors.New("server: not sealed, and the guard does not accept plain records")
+var errNotSealed = errors.New("server: not sealed, and the guard's Codec does not accept plain records")
 
 // A seal names the owner of sealed bytes and their kind: an answer with its status, or a memo. The bytes cannot be
 // opened under another key, for another owner of the same key, or with another status.
@@ -80,16 +78,24 @@ func (s seal) associated() []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(s.status))   //nolint:gosec // 0 to 999
 }
 
-// seal returns plain as it is stored.
+// seal returns plain, which is not empty, as it is stored.
 func (s *Sealer) seal(to seal, plain []byte) ([]byte, error) {
-	if s.Codec == nil || s.StorePlain {
+	if s.Codec == nil {
 		return plain, nil
 	}
 	sealed, err := safely(s.Codec.Seal, plain, to.associated())
 	if err != nil {
 		return nil, err
 	}
+	if len(sealed) == len(plain) && &sealed[0] == &plain[0] {
+		return plain, nil
+	}
 	return append([]byte{formSealed}, sealed...), nil
+}
+
+// A plainOpener is a Codec that decides about records that were stored in plain text.
+type plainOpener interface {
+	OpenPlain(stored []byte) ([]byte, error)
 }
 
 // open is the inverse of seal.
@@ -100,12 +106,19 @@ func (s *Sealer) open(to seal, stored []byte) ([]byte, error) {
 		return nil, errSealed
 	case s.Codec == nil:
 		return stored, nil
-	case !sealed && s.AcceptPlain:
-		return stored, nil
 	case !sealed:
-		return nil, errNotSealed
+		return s.openPlain(stored)
 	}
 	return safely(s.Codec.Open, stored[1:], to.associated())
+}
+
+// openPlain opens what was stored in plain text, although there is a codec.
+func (s *Sealer) openPlain(stored []byte) ([]byte, error) {
+	opener, ok := s.Codec.(plainOpener)
+	if !ok {
+		return nil, errNotSealed
+	}
+	return safely(func(b, _ []byte) ([]byte, error) { return opener.OpenPlain(b) }, stored, nil)
 }
 
 // safely calls a method of the codec. Its panic becomes an error: a panic on the way to the store would leave a run
