@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 // Each bench once, one after the other: together they would be short of the server's
 // connections. Not parallel: it looks whether a process is left.
 func TestBenches(t *testing.T) {
+	skipWithoutCompiler(t)
 	l := newLab(t) // which closes it where only some benches run
 	for _, b := range benches {
 		t.Run(b.name, func(t *testing.T) {

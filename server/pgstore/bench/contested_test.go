@@ -19,6 +19,7 @@ import (
 // Every measure with a goal must meet it on any machine, however slow.
 func TestContested(t *testing.T) {
 	t.Parallel()
+	skipWithoutCompiler(t)
 	figures, err := measureContested(t.Context(), newLab(t), mini)
 	require.NoError(t, err)
 	for _, m := range figures[0].Measures {
@@ -28,6 +29,7 @@ func TestContested(t *testing.T) {
 
 // Not parallel: it sets the environment.
 func TestRaceProgram(t *testing.T) {
+	skipWithoutCompiler(t)
 	program, folder, err := raceProgram(t.Context())
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os/exec"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,3 +36,11 @@ func openDatabase(t *testing.T, on *postgres, migrate func(context.Context, *pgx
 
 // someTable is a migration.
 var someTable = script("create table it (n int)")
+
+// skipWithoutCompiler skips a test that builds the slow disk or a program with the race detector.
+func skipWithoutCompiler(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no cc on PATH (Debian package gcc): nothing is built for this bench")
+	}
+}

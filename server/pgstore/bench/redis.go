@@ -3,18 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// errNoRedis: this machine lacks Redis, and the bench cannot install it.
-var errNoRedis = errors.New("bench: no Redis to be had: install redis-server, so that it is on PATH")
+// errNoRedis: this machine has no Redis.
+var errNoRedis = errors.New("bench: no Redis: install redis-server, so that it is on PATH")
 
 // A redisServer is a Redis of ours, on a unix socket.
 type redisServer struct {
@@ -30,9 +28,9 @@ var (
 )
 
 func startRedis(ctx context.Context, options []string) (_ *redisServer, err error) {
-	file, err := findRedis(ctx)
+	file, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, err
+		return nil, errNoRedis
 	}
 	r := &redisServer{}
 	if r.folder, err = os.MkdirTemp("", "fanonce-bench-"); err != nil {
@@ -70,40 +68,4 @@ func (r *redisServer) stop() error {
 		err = r.child.stop(syscall.SIGKILL)
 	}
 	return errors.Join(err, os.RemoveAll(r.folder))
-}
-
-// findRedis returns the file of Redis. Where it is missing, root has Debian's
-// package installed.
-func findRedis(ctx context.Context) (string, error) {
-	if file, err := exec.LookPath("redis-server"); err == nil {
-		return file, nil
-	}
-	apt, err := exec.LookPath("apt-get")
-	if err != nil || os.Geteuid() != 0 {
-		return "", errNoRedis
-	}
-	if err := install(ctx, apt, "redis-server"); err != nil {
-		return "", fmt.Errorf("%w: %w", errNoRedis, err)
-	}
-	return exec.LookPath("redis-server")
-}
-
-// policyFile keeps packages of Debian from starting what they install.
-const policyFile = "/usr/sbin/policy-rc.d"
-
-func install(ctx context.Context, apt, name string) (err error) {
-	if _, missing := os.Stat(policyFile); missing != nil {
-		if err := os.WriteFile(policyFile, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil { //nolint:gosec // dpkg runs it
-			return err
-		}
-		defer func() { err = errors.Join(err, os.Remove(policyFile)) }()
-	}
-	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", name}} {
-		cmd := exec.CommandContext(ctx, apt, args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %s: %w: %s", args[0], err, strings.TrimSpace(string(said)))
-		}
-	}
-	return nil
 }
