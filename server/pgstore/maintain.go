@@ -43,7 +43,7 @@ var _ store.PartitionStore = (*Store)(nil)
 // role that does not own the tables only looks, and gets an error once new answers find no
 // partition: then their owner is late.
 //
-// Partitions are named as pg_partman 5 names them (idempotency_answer_p20261121).
+// A partition is named by its beginning (idempotency_answer_p20261121).
 // A partition whose time is past goes, whoever made it and whatever its name is.
 // MaintainPartitions notes each partition in a table before it detaches it, and drops the
 // tables of these notes and no others. So a partition that somebody else detaches stays, and

@@ -89,8 +89,8 @@ func TestMaintain_locked(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{apart, inline})
 }
 
-// partman makes a partition as pg_partman does, for the interval that begins the given number of intervals from now.
-func partman(tb testing.TB, look *pgxpool.Pool, format string, interval time.Duration, n int) (name string) {
+// addPartition makes the partition for the interval that begins the given number of intervals from now.
+func addPartition(tb testing.TB, look *pgxpool.Pool, format string, interval time.Duration, n int) (name string) {
 	tb.Helper()
 	from := time.Now().UTC().Truncate(interval).Add(time.Duration(n) * interval)
 	name = "idempotency_answer_p" + from.Format(format)
@@ -105,14 +105,14 @@ func partman(tb testing.TB, look *pgxpool.Pool, format string, interval time.Dur
 func TestMaintain_readerStays(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)
-	old := partman(t, look, "20060102", 24*time.Hour, -2)
+	old := addPartition(t, look, "20060102", 24*time.Hour, -2)
 	end := holding(t, look, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, "select count(*) from idempotency_answer")
 	for range 2 {
 		err := s.MaintainPartitions(t.Context(), time.Hour)
 		require.True(t, isLockTimeout(err), err)
 		require.NoError(t, s.Settle(t.Context(), claim(t, s), completion))
 	}
-	older := partman(t, look, "20060102", 24*time.Hour, -3) // cannot be detached before the pending detach ends
+	older := addPartition(t, look, "20060102", 24*time.Hour, -3) // cannot be detached before the pending detach ends
 	apart, _ := inPartitions(t, look)
 	require.Equal(t, 2, apart)
 	require.Equal(t, 1, queryRow[int](t, look, "select count(*) from pg_inherits"+answers+" and inhdetachpending"))
@@ -129,30 +129,26 @@ func countTables(tb testing.TB, look *pgxpool.Pool, names ...string) int {
 	return queryRow[int](tb, look, "select count(*) from pg_class where relname = any ($1)", names)
 }
 
-// pg_partman makes and drops partitions by days or by hours. Our partitions fit between its own, have the names that
-// its version 5 gives, and are dropped in the same way. The names of version 4 are those of 4.7.2.
-func TestMaintain_besidePartman(t *testing.T) {
+// After PartitionInterval was changed, new partitions fill the gaps between those of the interval before. Those are kept
+// and dropped like the new ones, whatever their names are.
+func TestMaintain_changedInterval(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, format     string
-		theirs, interval time.Duration
+		before, interval time.Duration
 	}{
 		{"days", "20060102", 24 * time.Hour, 24 * time.Hour},
-		{"hours", "20060102_150405", time.Hour, time.Hour},
-		{"theirs by days, ours by hours", "20060102", 24 * time.Hour, time.Hour},
-		{"theirs by hours, ours by days", "20060102_150405", time.Hour, 24 * time.Hour},
-		{"version 4, days", "2006_01_02", 24 * time.Hour, 24 * time.Hour},
-		{"version 4, hours", "2006_01_02_1504", time.Hour, time.Hour},
-		{"version 4, hours with p_date_trunc_interval", "2006_01_02_150405", time.Hour, time.Hour},
-		{"version 4, theirs by days, ours by hours", "2006_01_02", 24 * time.Hour, time.Hour},
+		{"hours, after days", "20060102", 24 * time.Hour, time.Hour},
+		{"days, after hours", "20060102_150405", time.Hour, 24 * time.Hour},
+		{"days of other names", "2006_01_02", 24 * time.Hour, 24 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, look := open(t, pgstore.Config{Answers: pgstore.AnswersPartitioned, PartitionInterval: tt.interval})
 			hour := time.Now().Truncate(time.Hour)
-			past := partman(t, look, tt.format, tt.theirs, -2)
-			now, ahead := partman(t, look, tt.format, tt.theirs, 0), partman(t, look, tt.format, tt.theirs, 3)
-			kept := partman(t, look, tt.format, tt.theirs, -25) // with retention_keep_table, its default
+			past := addPartition(t, look, tt.format, tt.before, -2)
+			now, ahead := addPartition(t, look, tt.format, tt.before, 0), addPartition(t, look, tt.format, tt.before, 3)
+			kept := addPartition(t, look, tt.format, tt.before, -25)
 			exec(t, look, "alter table idempotency_answer detach partition "+kept)
 
 			require.NoError(t, s.MaintainPartitions(t.Context(), 2*time.Hour))
@@ -285,7 +281,7 @@ func TestMaintain_leavesTables(t *testing.T) {
 	for _, name := range names {
 		exec(t, look, "create table "+name+" (like idempotency_answer including all)")
 	}
-	partman(t, look, "20060102", 24*time.Hour, -2) // so that there is something to do
+	addPartition(t, look, "20060102", 24*time.Hour, -2) // so that there is something to do
 	require.NoError(t, s.MaintainPartitions(t.Context(), time.Hour))
 	require.Equal(t, len(names), countTables(t, look, names...))
 }
@@ -350,8 +346,7 @@ func TestMaintain_answerBeforeTheDrop(t *testing.T) {
 	require.Equal(t, 1, countTables(t, look, name))
 }
 
-// Beside a default partition none can be detached concurrently: pg_partman makes one
-// unless it is told not to.
+// Beside a default partition none can be detached concurrently.
 func TestMaintain_defaultPartition(t *testing.T) {
 	t.Parallel()
 	s, look := openPartitioned(t, 24*time.Hour, time.Hour)

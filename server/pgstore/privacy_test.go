@@ -133,7 +133,7 @@ func TestPrivacy_statistics(t *testing.T) {
 			store, look := open(t, pgstore.Config{Answers: layout})
 			theirs := ""
 			if layout == pgstore.AnswersPartitioned {
-				theirs = partman(t, look, "20060102", 24*time.Hour, int(server.DefaultAuditRetention/(24*time.Hour)))
+				theirs = addPartition(t, look, "20060102", 24*time.Hour, int(server.DefaultAuditRetention/(24*time.Hour)))
 			}
 			require.NoError(t, store.MaintainPartitions(t.Context(), server.DefaultAuditRetention))
 			for range 20 { // what comes often is what ANALYZE keeps

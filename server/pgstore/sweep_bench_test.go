@@ -120,7 +120,7 @@ func BenchmarkDropPartition(b *testing.B) {
 	require.NoError(b, s.MaintainPartitions(b.Context(), time.Hour))
 	var took []time.Duration
 	for b.Loop() {
-		past := partman(b, look, "20060102", 24*time.Hour, -2)
+		past := addPartition(b, look, "20060102", 24*time.Hour, -2)
 		exec(b, look, "insert into "+past+` (kept_until, key, envelope)
 			select now() - interval '2 days', gen_random_uuid(), convert_to(repeat('answer', 33), 'utf8') from generate_series(1, $1)`, *expiredRows)
 		exec(b, look, "checkpoint")
