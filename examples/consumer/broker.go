@@ -6,14 +6,22 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/server/inbox"
-	"github.com/fanonce/fanonce/server/outbox"
 )
+
+// A Message carries one payment to the ledgers.
+type Message struct {
+	Key     string // names the message. All copies of it have the same key, and the inbox drops them
+	Topic   string
+	Account string // for brokers with partitions
+	Payload []byte
+}
 
 // A broker carries the payments.
 type broker struct {
-	// publish is an [outbox.RelayConfig].Publish.
-	publish func(ctx context.Context, batch []outbox.Message) []error
-	// consume books messages until ctx ends. It finishes those that it has begun. The error is ctx's, or the broker's.
+	// publish returns nil when the broker has stored the message. Several goroutines may call it at the same time.
+	publish func(ctx context.Context, m Message) error
+	// consume books messages until ctx ends, and finishes those that it has begun. It returns the error of ctx, or of
+	// the broker.
 	consume func(ctx context.Context, box *inbox.Inbox) error
 	close   func()
 }

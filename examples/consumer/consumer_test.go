@@ -5,6 +5,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,18 +13,19 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -76,7 +78,7 @@ func newPlace(t *testing.T) *place {
 	}
 }
 
-// Payments go through outbox, broker and inbox. One message in ten is published twice, ledgers are killed and their
+// Payments go through jobs, broker and inbox. One message in ten is published twice, ledgers are killed and their
 // connections cut, and two messages are no payments. Each payment is booked once, none is lost, and the two are where
 // the broker has its dead letters. The full figures:
 //
@@ -85,8 +87,8 @@ func TestLedger_killed(t *testing.T) {
 	t.Parallel()
 	eachBroker(t, func(t *testing.T, at *place) {
 		began := time.Now()
-		write(t, at)
-		copies := relay(t, at)
+		jobs, copies := startJobs(t, at)
+		write(t, at, jobs)
 		var ledgers [2]*process
 		for i := range ledgers {
 			ledgers[i] = at.start(t, "ledger")
@@ -135,89 +137,67 @@ func requireDead(t *testing.T, at *place, want ...string) {
 	require.Len(t, got, len(want))
 }
 
-// write commits payments, and two messages that are none.
-func write(t *testing.T, at *place) {
+// write commits payments and the jobs that publish them, and two messages that are no payments.
+func write(t *testing.T, at *place, jobs *river.Client[pgx.Tx]) {
 	t.Helper()
-	box, err := outbox.New(outbox.Config{})
-	require.NoError(t, err)
+	var all []river.InsertManyParams
 	require.NoError(t, pgx.BeginFunc(t.Context(), at.pool, func(tx pgx.Tx) error {
 		for i := range *messages {
-			if err := writePayment(t.Context(), tx, box, at.topic, i); err != nil {
+			p := Payment{ID: childkey.MustNew().String(), Account: fmt.Sprint("a", i%20), Cents: int64(i + 1)}
+			if _, err := tx.Exec(t.Context(), "insert into payment values ($1, $2, $3)", p.ID, p.Account, p.Cents); err != nil {
 				return err
 			}
+			payload, err := json.Marshal(p)
+			if err != nil {
+				return err
+			}
+			all = append(all, river.InsertManyParams{Args: Message{Key: p.ID, Topic: at.topic, Account: p.Account, Payload: payload}})
 		}
 		for i := range 2 {
-			m := outbox.Message{Topic: at.topic, Aggregate: fmt.Sprint("a", i), Payload: fmt.Append(nil, "no payment ", i)}
-			if _, err := box.WriteTx(t.Context(), tx, m); err != nil {
-				return err
-			}
+			m := Message{Key: fmt.Sprint("bad-", i), Topic: at.topic, Account: fmt.Sprint("a", i), Payload: fmt.Append(nil, "no payment ", i)}
+			all = append(all, river.InsertManyParams{Args: m})
 		}
-		return nil
+		_, err := jobs.InsertManyTx(t.Context(), tx, all)
+		return err
 	}))
 }
 
-func writePayment(ctx context.Context, tx pgx.Tx, box *outbox.Outbox, topic string, i int) error {
-	id, err := childkey.NewV7()
-	if err != nil {
-		return err
-	}
-	p := Payment{ID: id.String(), Account: fmt.Sprint("a", i%20), Cents: int64(i + 1)}
-	payload, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "insert into payment values ($1, $2, $3)", p.ID, p.Account, p.Cents); err != nil {
-		return err
-	}
-	_, err = box.WriteTx(ctx, tx, outbox.Message{Key: id, Topic: topic, Aggregate: p.Account, Payload: payload})
-	return err
-}
-
-// relay publishes until the test ends, one message in ten twice. It returns how many copies it sent.
-func relay(t *testing.T, at *place) *atomic.Int64 {
+// startJobs publishes until the test ends, one message in ten twice. It returns how many copies it sent.
+func startJobs(t *testing.T, at *place) (jobs *river.Client[pgx.Tx], copies *atomic.Int64) {
 	t.Helper()
-	to, err := at.options().connect(t.Context())
+	o := at.options()
+	to, err := o.connect(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(to.close)
-	box, err := outbox.New(outbox.Config{})
+	copies = new(atomic.Int64)
+	jobs, err = o.newJobs(at.pool, twice(to.publish, copies))
 	require.NoError(t, err)
-	copies := new(atomic.Int64)
-	r, err := box.NewRelay(at.pool, outbox.RelayConfig{Publish: twice(to.publish, copies), PollInterval: 10 * time.Millisecond})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return copies
+	ctx := context.WithoutCancel(t.Context())
+	require.NoError(t, jobs.Start(ctx))
+	t.Cleanup(func() { require.NoError(t, jobs.Stop(ctx)) })
+	return jobs, copies
 }
 
 // twice sends copies of one message in ten. Half of the copies go with their messages, so that ledgers have both at the
 // same time. The others go later, as after a lost confirmation.
-func twice(publish func(context.Context, []outbox.Message) []error, copies *atomic.Int64) func(context.Context, []outbox.Message) []error {
-	return func(ctx context.Context, batch []outbox.Message) []error {
-		sent := append([]outbox.Message(nil), batch...)
-		for _, m := range batch {
-			if m.Attempts == 0 && rand.IntN(20) == 0 {
-				sent = append(sent, m)
-				copies.Add(1)
-			}
+func twice(publish func(context.Context, Message) error, copies *atomic.Int64) func(context.Context, Message) error {
+	return func(ctx context.Context, m Message) error {
+		switch rand.IntN(20) {
+		case 0:
+			copies.Add(1)
+			var both sync.WaitGroup
+			defer both.Wait()
+			both.Go(func() { _ = publish(ctx, m) })
+		case 1:
+			copies.Add(1)
+			return errors.Join(publish(ctx, m), context.DeadlineExceeded)
 		}
-		failures := publish(ctx, sent)[:len(batch)]
-		for i := range failures {
-			if failures[i] == nil && batch[i].Attempts == 0 && rand.IntN(20) == 0 {
-				failures[i] = context.DeadlineExceeded
-				copies.Add(1)
-			}
-		}
-		return failures
+		return publish(ctx, m)
 	}
 }
+
+// unpublished counts the jobs that are not done. A job may be done before River has recorded it.
+const unpublished = "select count(*) from river_job where state <> 'completed'"
 
 func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
 	t.Helper()
@@ -234,21 +214,21 @@ func (at *place) untilBooked(t *testing.T, n int) {
 	}
 	if !assert.Eventually(t, enough, 3*time.Minute, 10*time.Millisecond) {
 		t.Fatalf("%d are booked, want %d; %d are not published, %d are not acknowledged", booked(), n,
-			count(t, at.pool, "select count(*) from outbox"), at.waiting(t))
+			count(t, at.pool, unpublished), at.waiting(t))
 	}
 }
 
 // untilQuiet waits until every message is published and acknowledged, copies included.
 func (at *place) untilQuiet(t *testing.T) {
 	t.Helper()
-	var unpublished, waiting int
+	var jobs, waiting int
 	quiet := func() bool {
 		at.expire(t)
-		unpublished, waiting = count(t, at.pool, "select count(*) from outbox"), at.waiting(t)
-		return unpublished+waiting == 0
+		jobs, waiting = count(t, at.pool, unpublished), at.waiting(t)
+		return jobs+waiting == 0
 	}
 	if !assert.Eventually(t, quiet, time.Minute, 20*time.Millisecond) {
-		t.Fatalf("%d messages are not published, %d are not acknowledged", unpublished, waiting)
+		t.Fatalf("%d messages are not published, %d are not acknowledged", jobs, waiting)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/childkey"
-	"github.com/fanonce/fanonce/server/outbox"
 )
 
 // A ledger is killed between the commit of its row and the acknowledgement, while it has a second copy of the message.
@@ -19,11 +18,11 @@ func TestLedger_killedBeforeAcknowledgement(t *testing.T) {
 		to, err := at.options().connect(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(to.close)
-		m := outboxMessages(at.topic, 1)[0]
-		require.Equal(t, []error{nil}, to.publish(t.Context(), []outbox.Message{m}))
+		m := newMessage(at.topic)
+		require.NoError(t, to.publish(t.Context(), m))
 		time.Sleep(2 * at.copies) // else the broker drops the copy
-		m.Aggregate = "another"   // in Kafka another partition, so that both are handled at the same time
-		require.Equal(t, []error{nil}, to.publish(t.Context(), []outbox.Message{m}))
+		m.Account = "another"     // in Kafka another partition, so that both are handled at the same time
+		require.NoError(t, to.publish(t.Context(), m))
 
 		tx, err := at.pool.Begin(t.Context())
 		require.NoError(t, err)
@@ -56,19 +55,8 @@ func countTx(t *testing.T, tx pgx.Tx, sql string) (n int) {
 	return n
 }
 
-// outboxMessages returns n payments of one account.
-func outboxMessages(topic string, n int) (all []outbox.Message) {
-	for range n {
-		id := mustV7()
-		all = append(all, outbox.Message{Key: id, Topic: topic, Aggregate: "a", Payload: []byte(`{"ID": "` + id.String() + `", "Account": "a", "Cents": 1}`)})
-	}
-	return all
-}
-
-func mustV7() childkey.Key {
-	id, err := childkey.NewV7()
-	if err != nil {
-		panic(err)
-	}
-	return id
+// newMessage returns the message of a payment.
+func newMessage(topic string) Message {
+	id := childkey.MustNew().String()
+	return Message{Key: id, Topic: topic, Account: "a", Payload: []byte(`{"ID": "` + id + `", "Account": "a", "Cents": 1}`)}
 }

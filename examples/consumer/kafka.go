@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fanonce/fanonce/server/inbox"
-	"github.com/fanonce/fanonce/server/outbox"
 )
 
 // keyHeader is the header in which a Kafka record carries its message's key.
@@ -68,7 +67,7 @@ func (l *kafkaLedger) run(ctx context.Context) error {
 	}
 }
 
-// handlePartition books records in order. Kafka has no refusal of one record: a record that failed is tried again
+// handlePartition books records in order. Kafka cannot refuse one record, so a record that failed is tried again
 // here, until it is booked or a dead letter.
 func (l *kafkaLedger) handlePartition(ctx context.Context, records []*kgo.Record) {
 	for i, r := range records {
@@ -109,25 +108,13 @@ func kafkaMessage(r *kgo.Record) inbox.Message {
 	return inbox.Message{Source: r.Topic, ID: id, Payload: r.Value}
 }
 
-// publishKafka returns a Publish for Kafka. The aggregate is the record's key: records of one aggregate are in one
-// partition, in order.
-func publishKafka(client *kgo.Client) func(ctx context.Context, batch []outbox.Message) []error {
-	return func(ctx context.Context, batch []outbox.Message) []error {
-		failures := make([]error, len(batch))
-		var acks sync.WaitGroup
-		acks.Add(len(batch))
-		for i, m := range batch {
-			record := &kgo.Record{Topic: m.Topic, Key: []byte(m.Aggregate), Value: m.Payload}
-			record.Headers = append(record.Headers, kgo.RecordHeader{Key: keyHeader, Value: []byte(m.Key.String())})
-			for name, value := range m.Headers {
-				record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
-			}
-			client.Produce(ctx, record, func(_ *kgo.Record, err error) {
-				failures[i] = err
-				acks.Done()
-			})
-		}
-		acks.Wait()
-		return failures
+// publishKafka returns the publish function for Kafka. Records of one account are in one partition. The client sends
+// records together that are published at the same time.
+func publishKafka(client *kgo.Client) func(ctx context.Context, m Message) error {
+	return func(ctx context.Context, m Message) error {
+		return client.ProduceSync(ctx, &kgo.Record{
+			Topic: m.Topic, Key: []byte(m.Account), Value: m.Payload,
+			Headers: []kgo.RecordHeader{{Key: keyHeader, Value: []byte(m.Key)}},
+		}).FirstErr()
 	}
 }

@@ -64,7 +64,7 @@ func ledger(ctx context.Context, o *options) error {
 	})
 }
 
-// A verdict is what a broker has to do with a message.
+// A verdict tells a broker what to do with a message.
 type verdict int
 
 const (

@@ -3,12 +3,12 @@
 // the same time, and although each of the processes may be killed at any time.
 //
 //	consumer migrate -database URL
-//	consumer shop    -database URL -broker URL [-listen ADDRESS]
+//	consumer shop    -database URL -broker URL [-listen ADDRESS] [-poll-only]
 //	consumer ledger  -database URL -broker URL
 //
-// The shop takes payments over HTTP. Its handler writes each payment and a message in one transaction, and its relay
-// publishes the messages (package outbox). The ledger gets them, and writes each into a row once (package inbox).
-// There may be any number of both. SIGINT and SIGTERM stop a process: it finishes what it has begun.
+// The shop takes payments over HTTP. Its handler writes each payment, and a job of River, in the transaction that stores
+// its answer. The job publishes a message. The ledger gets the messages, and writes each into a row once (package
+// inbox). There may be any number of both. SIGINT and SIGTERM stop a process: it finishes what it has begun.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 type options struct {
 	database, broker, topic, listen string
 	lease, ackWait                  time.Duration
-	nonDurable                      bool
+	pollOnly, nonDurable            bool
 
 	log *slog.Logger
 	out io.Writer
@@ -65,8 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.broker, "broker", "nats://localhost:4222", "`URL` of the broker: nats://, kafka:// (host:port,host:port) or amqp://")
 	flags.StringVar(&o.topic, "topic", "payments", "the topic, stream or exchange of the payments; that of dead letters has .dead behind it")
 	flags.StringVar(&o.listen, "listen", "localhost:8080", "`address` on which the shop listens")
-	flags.DurationVar(&o.lease, "lease", 30*time.Second, "how long the keys and lanes of a killed process stay with it")
+	flags.DurationVar(&o.lease, "lease", 30*time.Second, "how long the keys of a killed process stay with it")
 	flags.DurationVar(&o.ackWait, "ack-wait", 30*time.Second, "when NATS and Kafka give the messages of a killed ledger to another one")
+	flags.BoolVar(&o.pollOnly, "poll-only", os.Getenv("POLL_ONLY") != "", "look for jobs every 100 ms, and send no NOTIFY; default: whether $POLL_ONLY is set")
 	flags.BoolVar(&o.nonDurable, "non-durable", false, "accept a database that loses commits in a crash, for tests")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fanonce/fanonce/server/inbox"
-	"github.com/fanonce/fanonce/server/outbox"
 )
 
 // connectNATS makes the streams of payments and of dead letters, if they are missing, and the ledger's consumer.
@@ -118,29 +117,11 @@ func natsMessage(m jetstream.Msg) inbox.Message {
 	return inbox.Message{Source: m.Subject(), ID: id, Payload: m.Data()}
 }
 
-// publishNATS sends a batch at once, and waits for each acknowledgement. The stream drops a copy by its Nats-Msg-Id
-// within its duplicate window; after that the ledger does.
-func publishNATS(js jetstream.JetStream) func(ctx context.Context, batch []outbox.Message) []error {
-	return func(ctx context.Context, batch []outbox.Message) []error {
-		failures, acks := make([]error, len(batch)), make([]jetstream.PubAckFuture, len(batch))
-		for i, m := range batch {
-			msg := &nats.Msg{Subject: m.Topic, Data: m.Payload, Header: nats.Header{}}
-			for name, value := range m.Headers {
-				msg.Header.Set(name, value)
-			}
-			acks[i], failures[i] = js.PublishMsgAsync(msg, jetstream.WithMsgID(m.Key.String()))
-		}
-		for i, ack := range acks {
-			if failures[i] != nil {
-				continue
-			}
-			select {
-			case <-ack.Ok():
-			case failures[i] = <-ack.Err():
-			case <-ctx.Done():
-				failures[i] = ctx.Err()
-			}
-		}
-		return failures
+// publishNATS returns the publish function for JetStream. The stream drops a copy by its Nats-Msg-Id within its duplicate
+// window. After that the ledger drops it.
+func publishNATS(js jetstream.JetStream) func(ctx context.Context, m Message) error {
+	return func(ctx context.Context, m Message) error {
+		_, err := js.PublishMsg(ctx, &nats.Msg{Subject: m.Topic, Data: m.Payload}, jetstream.WithMsgID(m.Key))
+		return err
 	}
 }

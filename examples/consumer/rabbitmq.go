@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/fanonce/fanonce/server/inbox"
-	"github.com/fanonce/fanonce/server/outbox"
 )
 
-// connectRabbitMQ makes the exchanges and queues. The client's connections do not mend themselves: both halves connect
+// connectRabbitMQ makes the exchanges and queues. The client does not mend its connections, so that both halves connect
 // again after a failure.
 func connectRabbitMQ(ctx context.Context, o *options) (*broker, error) {
 	conn, ch, err := dialRabbitMQ(ctx, o)
@@ -23,7 +20,7 @@ func connectRabbitMQ(ctx context.Context, o *options) (*broker, error) {
 		return nil, err
 	}
 	_ = ch.Close()
-	p := &rabbitPublisher{o: o}
+	p := newRabbitPublisher(o)
 	return &broker{
 		publish: p.publish,
 		consume: func(ctx context.Context, box *inbox.Inbox) error { return consumeRabbitMQ(ctx, o, box) },
@@ -153,7 +150,7 @@ func rabbitSession(ctx context.Context, o *options, box *inbox.Inbox) error {
 // handleRabbitMQ books one message. One that failed is tried again here: the broker would deliver it again at once.
 // Rejected without being queued again, a message goes to the exchange of dead letters.
 func handleRabbitMQ(ctx context.Context, d amqp.Delivery, topic string, box *inbox.Inbox) {
-	// The message-id is the producer's. The delivery tag is another one in each delivery.
+	// The producer has chosen the message-id. The delivery tag differs from delivery to delivery.
 	switch v, _ := insist(ctx, box, inbox.Message{Source: topic, ID: d.MessageId, Payload: d.Body}); v {
 	case done:
 		_ = d.Ack(false)
@@ -162,120 +159,4 @@ func handleRabbitMQ(ctx context.Context, d amqp.Delivery, topic string, box *inb
 	default: // ctx has ended
 		_ = d.Reject(true)
 	}
-}
-
-// A rabbitPublisher publishes on one channel, and opens another one after a failure.
-type rabbitPublisher struct {
-	o        *options
-	mu       sync.Mutex
-	conn     *amqp.Connection
-	ch       *amqp.Channel
-	returned chan amqp.Return // what no queue took
-}
-
-// rabbitBatch is how many messages wait for their confirmations at the same time.
-const rabbitBatch = 256
-
-// publish sends messages at once, and waits until the broker has confirmed each of them. It is persistent by then.
-func (p *rabbitPublisher) publish(ctx context.Context, batch []outbox.Message) []error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	failures := make([]error, 0, len(batch))
-	for part := range slices.Chunk(batch, rabbitBatch) {
-		failures = append(failures, p.publishPart(ctx, part)...)
-	}
-	return failures
-}
-
-func (p *rabbitPublisher) publishPart(ctx context.Context, batch []outbox.Message) []error {
-	failures, confirms := make([]error, len(batch)), make([]*amqp.DeferredConfirmation, len(batch))
-	if err := p.open(ctx); err != nil {
-		for i := range failures {
-			failures[i] = err
-		}
-		return failures
-	}
-	for i, m := range batch {
-		// mandatory: without it the broker confirms a message that no queue takes.
-		confirms[i], failures[i] = p.ch.PublishWithDeferredConfirmWithContext(ctx, m.Topic, m.Aggregate, true, false, rabbitMessage(m))
-	}
-	for i, c := range confirms {
-		if failures[i] == nil {
-			failures[i] = confirmed(ctx, c)
-		}
-	}
-	p.noteReturned(batch, failures)
-	if errors.Join(failures...) != nil { // late returns must not be taken for those of the next batch
-		p.drop()
-	}
-	return failures
-}
-
-func rabbitMessage(m outbox.Message) amqp.Publishing {
-	headers := amqp.Table{}
-	for name, value := range m.Headers {
-		headers[name] = value
-	}
-	return amqp.Publishing{
-		MessageId: m.Key.String(), DeliveryMode: amqp.Persistent, Timestamp: m.Created, Headers: headers, Body: m.Payload,
-	}
-}
-
-func confirmed(ctx context.Context, c *amqp.DeferredConfirmation) error {
-	ok, err := c.WaitContext(ctx)
-	if err == nil && !ok {
-		err = errors.New("rabbitmq: the broker did not confirm the message")
-	}
-	return err
-}
-
-// noteReturned fails the messages that no queue took. The broker returns a message before it confirms it.
-func (p *rabbitPublisher) noteReturned(batch []outbox.Message, failures []error) {
-	for {
-		select {
-		case r, ok := <-p.returned:
-			if !ok {
-				return
-			}
-			for i, m := range batch {
-				if m.Key.String() == r.MessageId {
-					failures[i] = errors.Join(failures[i], fmt.Errorf("rabbitmq: returned: %d %s", r.ReplyCode, r.ReplyText))
-				}
-			}
-		default:
-			return
-		}
-	}
-}
-
-// open makes sure that there is a channel with confirmations.
-func (p *rabbitPublisher) open(ctx context.Context) error {
-	if p.ch != nil && !p.ch.IsClosed() {
-		return nil
-	}
-	p.drop()
-	conn, ch, err := dialRabbitMQ(ctx, p.o)
-	if err != nil {
-		return err
-	}
-	if err := ch.Confirm(false); err != nil {
-		_ = conn.Close()
-		return err
-	}
-	p.conn, p.ch = conn, ch
-	p.returned = ch.NotifyReturn(make(chan amqp.Return, rabbitBatch)) // never full: the client would wait
-	return nil
-}
-
-func (p *rabbitPublisher) drop() {
-	if p.conn != nil {
-		_ = p.conn.CloseDeadline(time.Now().Add(closeTimeout))
-	}
-	p.conn, p.ch, p.returned = nil, nil, nil
-}
-
-func (p *rabbitPublisher) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.drop()
 }

@@ -75,19 +75,16 @@ func TestRabbitMQ_noQueue(t *testing.T) {
 	conn, ch, err := dialRabbitMQ(t.Context(), at.options())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	p := &rabbitPublisher{o: at.options()}
+	p := newRabbitPublisher(at.options())
 	t.Cleanup(p.close)
-	batch := outboxMessages(at.topic, 3)
-	require.Equal(t, make([]error, 3), p.publish(t.Context(), batch))
+	require.NoError(t, p.publish(t.Context(), newMessage(at.topic)))
 	require.NoError(t, ch.QueueUnbind(at.topic+"."+group, "", at.topic, nil))
-	for _, err := range p.publish(t.Context(), batch) {
-		require.ErrorContains(t, err, "NO_ROUTE")
-	}
-	require.NoError(t, p.publish(t.Context(), batch)[2], "a new channel declares the queue's binding again")
+	require.ErrorContains(t, p.publish(t.Context(), newMessage(at.topic)), "NO_ROUTE")
+	require.NoError(t, p.publish(t.Context(), newMessage(at.topic)), "a new connection declares the queue's binding again")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, p.publish(ended, batch)[0])
-	require.Equal(t, make([]error, 3), p.publish(t.Context(), batch))
+	require.Error(t, p.publish(ended, newMessage(at.topic)))
+	require.NoError(t, p.publish(t.Context(), newMessage(at.topic)))
 }
 
 // A message counts as published only when the broker has confirmed it. A late confirmation counts for no other message.
@@ -95,21 +92,34 @@ func TestRabbitMQ_unconfirmed(t *testing.T) {
 	t.Parallel()
 	at := newPlace(t)
 	startRabbitMQ(t, at)
-	p := &rabbitPublisher{o: at.options()}
+	p := newRabbitPublisher(at.options())
 	t.Cleanup(p.close)
-	batch := outboxMessages(at.topic, 3)
-	require.Equal(t, make([]error, 3), p.publish(t.Context(), batch))
+	for _, err := range publishThree(t.Context(), p, at.topic) {
+		require.NoError(t, err)
+	}
 	at.mute(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	for _, err := range p.publish(ctx, batch) {
+	for _, err := range publishThree(ctx, p, at.topic) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
-	require.Less(t, time.Since(began), 5*time.Second, "the relay may not outlive its lease")
+	require.Less(t, time.Since(began), 5*time.Second, "a worker may not outlive its job's timeout")
 	at.mute(false)
-	require.Equal(t, make([]error, 3), p.publish(t.Context(), batch))
+	for _, err := range publishThree(t.Context(), p, at.topic) {
+		require.NoError(t, err)
+	}
 	require.Equal(t, 6, at.waiting(t))
+}
+
+// publishThree publishes three messages at the same time.
+func publishThree(ctx context.Context, p *rabbitPublisher, topic string) (failures [3]error) {
+	var running sync.WaitGroup
+	for i := range failures {
+		running.Go(func() { failures[i] = p.publish(ctx, newMessage(topic)) })
+	}
+	running.Wait()
+	return failures
 }
 
 var rabbit struct {

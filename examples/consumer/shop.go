@@ -9,12 +9,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/childkey/contract"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -31,81 +32,60 @@ var pay = contract.Post[Request, Receipt]("shop", "pay", "/payments")
 
 // checkout takes payments.
 type checkout struct {
-	outbox *outbox.Outbox
-	topic  string
+	jobs  *river.Client[pgx.Tx]
+	topic string
 }
 
-// pay writes the payment and its message. Both are committed with the answer, or none of them.
+// pay writes the payment, and a job that publishes its message. Both are committed with the answer, or none of them. A
+// replay of the answer inserts no second job.
 func (c checkout) pay(ctx context.Context, in Request) (Receipt, error) {
 	if in.Account == "" || in.Cents <= 0 {
 		return Receipt{}, &server.StatusError{Status: http.StatusUnprocessableEntity, Err: fmt.Errorf("no such payment: %+v", in)}
 	}
-	id, err := childkey.NewV7()
+	parent, _ := childkey.FromContext(ctx)
+	key, err := childkey.Derive(parent, group, "book") // the same in each attempt of the request
 	if err != nil {
 		return Receipt{}, err
 	}
-	payload, err := json.Marshal(Payment{ID: id.String(), Account: in.Account, Cents: in.Cents})
+	id := key.String()
+	payload, err := json.Marshal(Payment{ID: id, Account: in.Account, Cents: in.Cents})
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := pgstore.Queue(ctx, "insert into payment values ($1, $2, $3)", id.String(), in.Account, in.Cents); err != nil {
+	if err := pgstore.Queue(ctx, "insert into payment values ($1, $2, $3)", id, in.Account, in.Cents); err != nil {
 		return Receipt{}, err
 	}
-	_, err = c.outbox.Write(ctx, outbox.Message{Key: id, Topic: c.topic, Aggregate: in.Account, Payload: payload})
-	return Receipt{ID: id.String()}, err
+	_, err = c.jobs.InsertTx(ctx, pgstore.Tx(ctx), Message{Key: id, Topic: c.topic, Account: in.Account, Payload: payload}, nil)
+	return Receipt{ID: id}, err
 }
 
 // shop takes payments, and publishes them, until ctx ends.
 func shop(ctx context.Context, o *options) error {
 	return o.withGuard(ctx, "shop", func(cfg *pgxpool.Config, guard *server.Guard) error {
-		box, err := outbox.New(outbox.Config{})
+		to, err := o.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer to.close()
+		pool, err := pgxpool.NewWithConfig(ctx, cfg.Copy())
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		jobs, err := o.newJobs(pool, to.publish)
 		if err != nil {
 			return err
 		}
 		mux := http.NewServeMux()
-		if err := server.Handle(mux, guard, pay, server.Transactional, checkout{box, o.topic}.pay); err != nil {
+		if err := server.Handle(mux, guard, pay, server.Transactional, checkout{jobs, o.topic}.pay); err != nil {
 			return err
 		}
-		stop, err := o.relay(ctx, cfg, box)
-		if err != nil {
+		uncancelled := context.WithoutCancel(ctx) // the last requests have messages, too
+		if err := jobs.Start(uncancelled); err != nil {
 			return err
 		}
-		defer stop()
-		return o.serve(ctx, mux)
+		return errors.Join(o.serve(ctx, mux), jobs.Stop(uncancelled))
 	})
-}
-
-// relay publishes what is in the outbox until stop is called. It can also be a process of its own.
-func (o *options) relay(ctx context.Context, cfg *pgxpool.Config, box *outbox.Outbox) (stop func(), err error) {
-	to, err := o.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg.Copy())
-	if err != nil {
-		to.close()
-		return nil, err
-	}
-	relay, err := box.NewRelay(pool, outbox.RelayConfig{
-		Publish: to.publish, Lease: o.lease, PublishTimeout: o.lease / 3, PollInterval: 50 * time.Millisecond, Logger: o.log,
-	})
-	if err != nil {
-		pool.Close()
-		to.close()
-		return nil, err
-	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the last requests have messages, too
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		relay.Run(running)
-	}()
-	return func() {
-		cancel()
-		<-done
-		pool.Close()
-		to.close()
-	}, nil
 }
 
 // serve answers until ctx ends. Then it takes no new requests, and finishes those that it has.

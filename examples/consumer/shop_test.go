@@ -16,8 +16,9 @@ import (
 	"github.com/fanonce/fanonce/sdk"
 )
 
-// Callers pay over HTTP, and try again until they have a receipt. Shops with their relays and ledgers are killed
-// meanwhile. In the end each call is one payment, and each payment is booked once. The full figures:
+// Callers pay over HTTP, and try again until they have a receipt. Shops with their jobs and ledgers are killed
+// meanwhile. In the end each call is one payment and one job, and each payment is booked once. One shop listens for
+// jobs, and the other one only polls. The full figures:
 //
 //	go test -run TestShop_killed -consumer.messages 10000 -consumer.kills 20 -timeout 30m
 func TestShop_killed(t *testing.T) {
@@ -27,7 +28,9 @@ func TestShop_killed(t *testing.T) {
 		ports, err := freePorts(2)
 		require.NoError(t, err)
 		var shops, ledgers [2]*process
-		startShop := func(i int) { shops[i] = at.start(t, "shop", "-listen", "127.0.0.1:"+ports[i]) }
+		startShop := func(i int) {
+			shops[i] = at.start(t, "shop", "-listen", "127.0.0.1:"+ports[i], fmt.Sprint("-poll-only=", i == 1))
+		}
 		for i := range shops {
 			startShop(i)
 			ledgers[i] = at.start(t, "ledger")
@@ -48,7 +51,8 @@ func TestShop_killed(t *testing.T) {
 			ledgers[i].stop(t)
 		}
 		requireOnce(t, at)
-		require.Zero(t, count(t, at.pool, "select count(*) from outbox"), "messages that are not published")
+		require.Zero(t, count(t, at.pool, unpublished), "messages that are not published")
+		require.Equal(t, *messages, count(t, at.pool, "select count(*) from river_job"), "one job for each payment")
 		require.Zero(t, at.waiting(t), "messages that are not acknowledged")
 		require.Equal(t, *messages, count(t, at.pool, "select count(*) from payment where id = any ($1)", receipts), "receipts of payments that are there")
 		t.Logf("%d payments, %d shops and %d ledgers killed, in %v", *messages, *kills, *kills, time.Since(began).Round(100*time.Millisecond))

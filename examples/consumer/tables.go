@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -27,11 +28,16 @@ const tables = `
 	create table if not exists dead_letter (source text not null, id text not null, cause text not null, at timestamptz not null default now())`
 
 func createTables(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{pgstore.Migrate, outbox.Migrate} {
-		if err := step(ctx, pool, schema); err != nil {
-			return err
-		}
+	if err := pgstore.Migrate(ctx, pool, schema); err != nil {
+		return err
 	}
-	_, err := pool.Exec(ctx, tables)
+	jobs, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema})
+	if err != nil {
+		return err
+	}
+	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	_, err = pool.Exec(ctx, tables)
 	return err
 }
