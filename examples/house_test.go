@@ -47,7 +47,6 @@ var rooms = []struct {
 	{"server/internal/engine", []string{"childkey", "server/store", "server/internal/record", "server/internal/runctx"}},
 	{"server/internal/record", []string{"childkey", "server/store"}},
 	{"server/internal/runctx", nil},
-	{"server/outbox", []string{"childkey", "server/pgstore", "internal/pgkit", "internal/pgkit/component", pgx}},
 	{"server/inbox", []string{"childkey", "server", "server/store"}},
 	{"server/console", []string{"childkey", "saga", "saga/journal", "server", "server/store"}},
 	{"server/memstore", []string{"server/store"}},
@@ -62,7 +61,7 @@ var rooms = []struct {
 	{"server/pgtest", []string{pgx}},
 	// The examples show the library as its users have it: without its internal packages.
 	{"examples", []string{
-		"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal", "saga/pgjournal", "server", "server/console", "server/memstore", "server/outbox",
+		"childkey", "retry", "sdk", "saga", "saga/journal", "saga/memjournal", "saga/pgjournal", "server", "server/console", "server/memstore",
 		"server/store", "server/pgstore", "server/pgtest", pgx, uuid,
 	}},
 }

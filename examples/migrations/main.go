@@ -23,7 +23,7 @@ func main() {
 
 const usage = `usage: migrations -tool TOOL -dir DIR [options] PACKAGE...
 
-Writes the tables of each PACKAGE (pgstore, pgjournal, outbox) as files for TOOL (tern, goose, golang-migrate).
+Writes the tables of each PACKAGE (pgstore, pgjournal) as files for TOOL (tern, goose, golang-migrate).
 
 `
 
@@ -115,7 +115,7 @@ func (o options) check() error {
 	case o.after < 0:
 		return fmt.Errorf("-after %d: want 0 or more", o.after)
 	case len(o.packages) == 0:
-		return errors.New("no package: want pgstore, pgjournal, outbox or several of them")
+		return errors.New("no package: want pgstore, pgjournal or both")
 	case o.after > 0 && len(o.packages) > 1:
 		return fmt.Errorf("-after %d: a version is one package's: run the command for each", o.after)
 	case len(slices.Compact(sorted)) < len(o.packages):

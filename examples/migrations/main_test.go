@@ -23,12 +23,12 @@ func TestRun_badInput(t *testing.T) {
 		{"no folder", "-tool goose pgstore", "-dir"},
 		{"no package", "-tool goose -dir " + dir, "no package"},
 		{"an unknown package", "-tool goose -dir " + dir + " memstore", `"memstore"`},
-		{"a package twice", "-tool goose -dir " + dir + " outbox pgstore outbox", "twice"},
-		{"a schema that cannot be", "-tool goose -schema a'b -dir " + dir + " outbox", "-schema"},
-		{"a schema of the server", "-tool goose -schema pg_mine -dir " + dir + " outbox", "-schema"},
-		{"no number", "-tool goose -first 0 -dir " + dir + " outbox", "-first"},
-		{"no version", "-tool goose -after -1 -dir " + dir + " outbox", "-after"},
-		{"a version of two packages", "-tool goose -after 1 -dir " + dir + " outbox pgstore", "-after"},
+		{"a package twice", "-tool goose -dir " + dir + " pgjournal pgstore pgjournal", "twice"},
+		{"a schema that cannot be", "-tool goose -schema a'b -dir " + dir + " pgjournal", "-schema"},
+		{"a schema of the server", "-tool goose -schema pg_mine -dir " + dir + " pgjournal", "-schema"},
+		{"no number", "-tool goose -first 0 -dir " + dir + " pgjournal", "-first"},
+		{"no version", "-tool goose -after -1 -dir " + dir + " pgjournal", "-after"},
+		{"a version of two packages", "-tool goose -after 1 -dir " + dir + " pgjournal pgstore", "-after"},
 		{"a version that is not there", "-tool goose -after 99 -dir " + dir + " pgstore", "-after"},
 		{"the latest version", "-tool goose -after 2 -dir " + dir + " pgstore", "no later step"},
 		{"an unknown option", "-up", "-up"},
@@ -66,7 +66,7 @@ func TestRun_overwritesNothing(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	for _, tool := range toolNames {
-		files, err := options{tool: tool, first: 1, packages: []string{"outbox", "pgjournal", "pgstore"}}.files()
+		files, err := options{tool: tool, first: 1, packages: []string{"pgjournal", "pgstore"}}.files()
 		require.NoError(t, err)
 		var all strings.Builder
 		for _, f := range files {

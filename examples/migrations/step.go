@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 )
 
@@ -20,7 +19,6 @@ type component struct {
 var components = []component{
 	{"pgstore", "idempotency", pgstore.MigrationFiles},
 	{"pgjournal", "saga", pgjournal.MigrationFiles},
-	{"outbox", "outbox", outbox.MigrationFiles},
 }
 
 // A step leads from one version of a component's tables to the next.
@@ -37,7 +35,7 @@ func (o options) steps() ([]step, error) {
 	for _, name := range o.packages {
 		i := indexOf(name)
 		if i < 0 {
-			return nil, fmt.Errorf("package %q: want pgstore, pgjournal or outbox", name)
+			return nil, fmt.Errorf("package %q: want pgstore or pgjournal", name)
 		}
 		steps, err := components[i].steps()
 		if err != nil {

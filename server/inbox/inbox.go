@@ -3,6 +3,9 @@
 // the acknowledgement. The package works with Kafka, NATS, RabbitMQ and others: it imports
 // no broker's client.
 //
+// The other side, a guarded handler that publishes a message, inserts a job of River in its own transaction. The folder
+// examples/consumer has both sides. Without River the handler starts a saga there with pgjournal.Start.
+//
 // An [Inbox] is made from a [server.Guard], and uses the same engine as a guarded route. Handle a message, and
 // acknowledge it if the [Delivery] says so:
 //

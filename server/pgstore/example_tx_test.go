@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fanonce/fanonce/childkey"
+	"github.com/fanonce/fanonce/saga"
+	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
@@ -147,6 +149,58 @@ func ExampleBarrier() {
 	// Output:
 	// never ran true
 	// <nil>
+}
+
+// announced is a saga. A service has a call for a step.
+var announced = saga.MustDefine("announced", 1, func(b *saga.Builder[int, string]) {
+	publish := saga.StepFunc(b, "orders.publish", b.Input(), func(_ context.Context, c saga.Call[int]) (string, error) {
+		return fmt.Sprint("order ", c.Input), nil
+	}).ReadOnly()
+	saga.Return(b, publish.Output())
+})
+
+// One commit has the row, the answer and the start of a saga. A replay starts no second saga.
+func ExampleTx_startSaga() {
+	ctx := context.Background()
+	pool, stop, err := poolExample(ctx)
+	defer stop()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := pgjournal.Migrate(ctx, pool, ""); err != nil {
+		fmt.Println(err)
+		return
+	}
+	store, err := pgstore.Open(ctx, pool.Config(), pgstore.Config{AllowNonDurable: true}) // pgtest runs without fsync
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task := server.Task{Name: "order", Scope: "acme", Effect: server.Transactional}
+	for range 2 {
+		_, replayed, err := server.Do(ctx, guard, task, childkey.MustParse("order-42"), 42, func(ctx context.Context, order int) (bool, error) {
+			if err := pgstore.Queue(ctx, "insert into entry values ($1)", order); err != nil {
+				return false, err
+			}
+			key, _ := childkey.FromContext(ctx)
+			return pgjournal.Start(ctx, pgstore.Tx(ctx), announced, key, order, pgjournal.StartConfig{})
+		})
+		fmt.Println("replayed:", replayed, err)
+	}
+	var entries, sagas int
+	err = pool.QueryRow(ctx, "select (select count(*) from entry), (select count(*) from saga)").Scan(&entries, &sagas)
+	fmt.Println(entries, sagas, err)
+	// Output:
+	// replayed: false <nil>
+	// replayed: true <nil>
+	// 1 1 <nil>
 }
 
 // The handler reads in its transaction, and leaves the write to the round trip of the commit.

@@ -12,7 +12,6 @@ import (
 	"github.com/fanonce/fanonce/examples/integrations/sqltools/sqlcledger"
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -24,7 +23,7 @@ var booked = saga.MustDefine("booked", 1, func(b *saga.Builder[sqltools.Booking,
 })
 
 func migrateAll(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{migrate, outbox.Migrate, pgjournal.Migrate} {
+	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{migrate, pgjournal.Migrate} {
 		if err := step(ctx, pool, schema); err != nil {
 			return err
 		}
@@ -32,13 +31,11 @@ func migrateAll(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return nil
 }
 
-// A row of sqlc's, a message of the outbox and the start of a saga are one commit, or none of them is there.
+// A row of sqlc's and the start of a saga are one commit, or neither of them is there.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[error]int{nil: 1, errNo: 0} {
 		pool := pgtest.NewPool(t, migrateAll)
-		box, err := outbox.New(outbox.Config{})
-		require.NoError(t, err)
 		url := serve(t, pool, pgstore.Config{}, func(ctx context.Context, in sqltools.Booking) (sqltools.Receipt, error) {
 			out, err := sqlcledger.BookSQL(ctx, in)
 			if err != nil {
@@ -48,9 +45,6 @@ func TestTogether(t *testing.T) {
 			if err != nil {
 				return out, err
 			}
-			if _, err := box.WriteSQL(ctx, tx, outbox.Message{Topic: "booked", Aggregate: in.Account, Payload: []byte("{}")}); err != nil {
-				return out, err
-			}
 			key, _ := childkey.FromContext(ctx)
 			if _, err := pgjournal.StartSQL(ctx, tx, booked, key, in, pgjournal.StartConfig{}); err != nil {
 				return out, err
@@ -58,9 +52,8 @@ func TestTogether(t *testing.T) {
 			return out, failure
 		})
 		send(t, url, "k", sqltools.Booking{Account: "ann", Cents: 5})
-		var rows, messages, sagas int
-		require.NoError(t, pool.QueryRow(t.Context(), `select (select count(*) from entry), (select count(*) from outbox),
-			(select count(*) from saga)`).Scan(&rows, &messages, &sagas))
-		require.Equal(t, []int{want, want, want}, []int{rows, messages, sagas})
+		var rows, sagas int
+		require.NoError(t, pool.QueryRow(t.Context(), "select (select count(*) from entry), (select count(*) from saga)").Scan(&rows, &sagas))
+		require.Equal(t, []int{want, want}, []int{rows, sagas})
 	}
 }

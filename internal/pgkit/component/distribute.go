@@ -20,10 +20,6 @@ type DistributedTable struct {
 	Name string
 	// Key is the column that a row's node is found by. Empty: every node has the whole table.
 	Key string
-	// Local keeps the table on the coordinator, as a table that Citus knows. Key is empty then. Citus commits a
-	// transaction in two phases if it writes this table and rows on another node. With a table that it does not know,
-	// it commits the other node first, and a crash between the commits loses the rows of the table.
-	Local bool
 	// With is the table whose rows of the same key are on the same node. Empty: none.
 	With string
 	// PrimaryKey has the columns of the primary key once the table is distributed, with Key among them: a
@@ -72,10 +68,7 @@ func (t DistributedTable) distribute(ctx context.Context, tx pgx.Tx, schema stri
 	if err != nil || done {
 		return err
 	}
-	switch {
-	case t.Local:
-		return t.addLocal(ctx, tx, schema)
-	case t.Key == "":
+	if t.Key == "" {
 		_, err = tx.Exec(ctx, "select create_reference_table($1::regclass)", pgkit.QualifyTable(schema, t.Name))
 		return err
 	}
@@ -91,39 +84,4 @@ func (t DistributedTable) distribute(ctx context.Context, tx pgx.Tx, schema stri
 	}
 	_, err = tx.Exec(ctx, "select create_distributed_table($1::regclass, $2, colocate_with => $3)", pgkit.QualifyTable(schema, t.Name), t.Key, with)
 	return err
-}
-
-// addLocal makes Citus know the table. Citus moves the rows into a table with new sequences behind the columns that
-// are generated as identity: they would begin at 1 again, beside the rows that are there.
-func (t DistributedTable) addLocal(ctx context.Context, tx pgx.Tx, schema string) error {
-	table := pgkit.QualifyTable(schema, t.Name)
-	if _, err := tx.Exec(ctx, "lock table "+table+" in access exclusive mode"); err != nil { // nobody takes a value meanwhile
-		return err
-	}
-	const identities = `select attname::text, pg_sequence_last_value(pg_get_serial_sequence($1, attname)::regclass)
-		from pg_attribute where attrelid = $1::regclass and attidentity <> '' and not attisdropped`
-	rows, err := tx.Query(ctx, identities, table)
-	if err != nil {
-		return err
-	}
-	type identity struct {
-		Column string
-		Last   *int64 // nil: no value was taken
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[identity])
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "select citus_add_local_table_to_metadata($1::regclass)", table); err != nil {
-		return err
-	}
-	for _, i := range all {
-		if i.Last == nil {
-			continue
-		}
-		if _, err := tx.Exec(ctx, "select setval(pg_get_serial_sequence($1, $2)::regclass, $3)", table, i.Column, *i.Last); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ func ServeUnguarded(mux *http.ServeMux, book ledger.Ledger) error {
 	return unguarded.Handle(mux, notificationapi.Send, send(book.Append))
 }
 
-// send puts a message into the outbox once for each time that it runs. appendEntry is how.
+// send records a message with appendEntry, once for each time that it runs.
 func send(appendEntry func(context.Context, ledger.Entry) error) func(context.Context, notificationapi.Message) (notificationapi.Sent, error) {
 	return func(ctx context.Context, in notificationapi.Message) (notificationapi.Sent, error) {
 		sent := notificationapi.Sent{ID: "message-" + rand.Text()}

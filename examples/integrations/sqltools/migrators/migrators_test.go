@@ -11,13 +11,12 @@ import (
 
 	"github.com/fanonce/fanonce/examples/integrations/sqltools/migrators"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
 // steps is how many files lead to the latest versions of all packages.
-var steps = upFiles(pgstore.MigrationFiles) + upFiles(pgjournal.MigrationFiles) + upFiles(outbox.MigrationFiles)
+var steps = upFiles(pgstore.MigrationFiles) + upFiles(pgjournal.MigrationFiles)
 
 func upFiles(of fs.FS) int {
 	names, err := fs.Glob(of, "*.up.sql")
@@ -161,7 +160,7 @@ func TestOwnFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte(own), 0o600))
 		b.write(t, "-first", "2", "pgstore")
 		require.NoError(t, b.try(t, 2)) // an earlier release had one step
-		b.write(t, "-first", "4", "pgjournal", "outbox")
+		b.write(t, "-first", "4", "pgjournal")
 		require.NoError(t, b.try(t, migrators.Latest))
 		b.requireVersion(t, 1+steps)
 		requireWorks(t, b.pool, "")

@@ -15,9 +15,9 @@ import (
 
 	"github.com/fanonce/fanonce/childkey"
 	"github.com/fanonce/fanonce/examples/integrations/sqltools/migrators"
+	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/pgjournal"
 	"github.com/fanonce/fanonce/server"
-	"github.com/fanonce/fanonce/server/outbox"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
@@ -106,11 +106,11 @@ func (b bench) requireVersion(t *testing.T, want int) {
 	require.Equal(t, want, got)
 }
 
-var everything = []string{"pgstore", "pgjournal", "outbox"}
+var everything = []string{"pgstore", "pgjournal"}
 
 // migrateAll is what a service does that uses no tool.
 func migrateAll(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{pgstore.Migrate, pgjournal.Migrate, outbox.Migrate} {
+	for _, step := range []func(context.Context, *pgxpool.Pool, string) error{pgstore.Migrate, pgjournal.Migrate} {
 		if err := step(ctx, pool, schema); err != nil {
 			return err
 		}
@@ -131,15 +131,14 @@ func tables(t *testing.T, pool *pgxpool.Pool, schema string) []string {
 }
 
 // ours are the tables that are not a tool's.
-const ours = `c.relname ~ '^(idempotency|saga|outbox)'`
+const ours = `c.relname ~ '^(idempotency|saga)'`
 
 // numbers has the identity of each table, and when each step was taken: they change if a table is made again.
 func numbers(t *testing.T, pool *pgxpool.Pool) []string {
 	t.Helper()
 	return rows(t, pool, `select format('%s %s', c.relname, c.oid) from pg_class c where `+ours+`
 		union all select format('idempotency %s', v) from idempotency_version v
-		union all select format('saga %s', v) from saga_version v
-		union all select format('outbox %s', v) from outbox_version v order by 1`)
+		union all select format('saga %s', v) from saga_version v order by 1`)
 }
 
 func rows(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
@@ -152,7 +151,13 @@ func rows(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
 	return lines
 }
 
-// requireWorks uses the tables: a run and its replay, a message, a journal.
+// booked is a saga that a run starts.
+var booked = saga.MustDefine("booked", 1, func(b *saga.Builder[int, int]) {
+	step := saga.StepFunc(b, "ledger.read", b.Input(), func(_ context.Context, c saga.Call[int]) (int, error) { return c.Input, nil }).ReadOnly()
+	saga.Return(b, step.Output())
+})
+
+// requireWorks uses the tables: a run and its replay, and the start of a saga.
 func requireWorks(t *testing.T, pool *pgxpool.Pool, schema string) {
 	t.Helper()
 	store, err := pgstore.Open(t.Context(), pool.Config(), pgstore.Config{Schema: schema, AllowNonDurable: true})
@@ -161,21 +166,19 @@ func requireWorks(t *testing.T, pool *pgxpool.Pool, schema string) {
 	journal, err := pgjournal.Open(t.Context(), pool.Config(), pgjournal.Config{Schema: schema, AllowNonDurable: true})
 	require.NoError(t, err)
 	journal.Close()
-	box, err := outbox.New(outbox.Config{Schema: schema})
-	require.NoError(t, err)
 	guard, err := server.NewGuard(store, server.Unscoped, server.Config{})
 	require.NoError(t, err)
 	task := server.Task{Name: "book", Scope: "acme", Effect: server.Transactional}
 	for _, want := range []bool{false, true} {
 		_, replayed, err := server.Do(t.Context(), guard, task, childkey.MustParse("k"), 0, func(ctx context.Context, _ int) (int, error) {
-			_, err := box.Write(ctx, outbox.Message{Topic: "booked", Payload: []byte("x")})
+			_, err := pgjournal.Start(ctx, pgstore.Tx(ctx), booked, childkey.MustParse("k"), 1, pgjournal.StartConfig{Schema: schema})
 			return 1, err
 		})
 		require.NoError(t, err)
 		require.Equal(t, want, replayed)
 	}
-	var messages int
-	table := strings.TrimPrefix(schema+".outbox", ".")
-	require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from "+table).Scan(&messages))
-	require.Equal(t, 1, messages)
+	var sagas int
+	table := strings.TrimPrefix(schema+".saga", ".")
+	require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from "+table).Scan(&sagas))
+	require.Equal(t, 1, sagas)
 }

@@ -1,4 +1,0 @@
--- ReaderSettings goes before each statement of a Reader, and returns one row. The settings end with the transaction. The
--- planner must use the indexes: without statistics it takes a million messages for a few.
-select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true),
-  set_config('max_parallel_workers_per_gather', '0', true)
