@@ -15,7 +15,6 @@ import (
 
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
-	"github.com/fanonce/fanonce/server/servertest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
@@ -73,16 +72,6 @@ func (e *ear) heard(tb testing.TB) (keys []store.ID) {
 			keys = append(keys, key.Bytes)
 		}
 	}
-}
-
-// The whole conformance suite passes with only the rights of a service.
-func TestStore_listening(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
-	servertest.TestStore(t, func(tb testing.TB) store.Store {
-		look, asRole := databases.lend(tb)
-		return openListening(tb, look, asRole)
-	})
 }
 
 // For every end of a run there is a notification if somebody waits, and none otherwise.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit"
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
 	"github.com/fanonce/fanonce/server/servertest"
@@ -86,22 +87,23 @@ func TestPartitions_answerThatWasWaitedFor(t *testing.T) {
 	}
 }
 
-// The sessions of these two suites have the default SERIALIZABLE, and the store takes READ COMMITTED all the same. If
-// it did not, the loser of a claim would get an error instead of the record.
+// Partitions change where answers are written, read and deleted.
 func TestStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
-	databases := newStock(t, nil)
+	databases, concerned := newStock(t, nil), pgkittest.NewRules(t, "answer", "operator", "record", "settle", "sweep")
 	servertest.TestStore(t, func(tb testing.TB) store.Store {
+		concerned.SkipOthers(tb)
 		s := databases.open(tb, partitioned, serializable)
 		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))
-		return s
+		return withoutTx{s}
 	})
 }
 
 func TestTxStore_partitionedAnswers(t *testing.T) {
 	t.Parallel()
-	databases := newEffectsStock(t, nil)
+	databases, concerned := newEffectsStock(t, nil), pgkittest.NewRules(t, "tx")
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
+		concerned.SkipOthers(tb)
 		look, _ := databases.lend(tb)
 		s := openOn(tb, look, partitioned, serializable)
 		require.NoError(tb, s.MaintainPartitions(tb.Context(), 2*time.Hour))

@@ -47,7 +47,7 @@ func TestStore_throughPgBouncer(t *testing.T) {
 	databases := newStock(t, nil)
 	servertest.TestStore(t, func(tb testing.TB) store.Store {
 		look, _ := databases.lend(tb)
-		return pooledOn(tb, look, "serializable", pgx.QueryExecModeExec)
+		return withoutTx{pooledOn(tb, look, "serializable", pgx.QueryExecModeExec)}
 	})
 }
 

@@ -13,8 +13,6 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit/component"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/pgtest"
-	"github.com/fanonce/fanonce/server/servertest"
-	"github.com/fanonce/fanonce/server/store"
 )
 
 const rolePassword = "of-a-test"
@@ -44,16 +42,6 @@ func roles(tb testing.TB, look *pgxpool.Pool) pgstore.Roles {
 // as makes a pool's connections those of a role.
 func as(role string) func(*pgxpool.Config) {
 	return func(cfg *pgxpool.Config) { cfg.ConnConfig.User, cfg.ConnConfig.Password = role, rolePassword }
-}
-
-// The runtime role is enough for everything that a store does: TestStore_listening has the rest.
-func TestTxStore_asRuntime(t *testing.T) {
-	t.Parallel()
-	databases := newEffectsStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
-	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		look, asRuntime := databases.lend(tb)
-		return openOn(tb, look, pgstore.Config{}, asRuntime), rows{look}
-	})
 }
 
 // A role that cannot write gets the error from Open, and not from each call.

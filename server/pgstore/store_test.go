@@ -8,35 +8,46 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanonce/fanonce/internal/pgkittest"
 	"github.com/fanonce/fanonce/server/pgstore"
 	"github.com/fanonce/fanonce/server/servertest"
 	"github.com/fanonce/fanonce/server/store"
 )
 
+// The whole conformance suite passes with only the rights of a service, and with a listening connection.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	databases := newStock(t, nil)
-	servertest.TestStore(t, func(tb testing.TB) store.Store { return databases.open(tb, pgstore.Config{}) })
-}
-
-// Without combining each write is sent as a lone write is with combining, and
-// more writes meet in the server.
-func TestStore_combiningOff(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t, nil)
+	databases := newStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
 	servertest.TestStore(t, func(tb testing.TB) store.Store {
-		s := databases.open(tb, pgstore.Config{SeparateCommits: true})
-		require.Zero(tb, s.Queued())
-		return s
+		look, asRuntime := databases.lend(tb)
+		return withoutTx{openListening(tb, look, asRuntime)}
 	})
 }
 
+// withoutTx is the store for rules without transactions. TestTxStore runs those with.
+type withoutTx struct{ store.WatchStore }
+
+// Without combining each write is sent as a lone write is with combining, and
+// more writes meet in the server.
+func TestStore_separateCommits(t *testing.T) {
+	t.Parallel()
+	databases, concerned := newStock(t, nil), pgkittest.NewRules(t, "claim", "settle")
+	servertest.TestStore(t, func(tb testing.TB) store.Store {
+		concerned.SkipOthers(tb)
+		s := databases.open(tb, pgstore.Config{SeparateCommits: true})
+		require.Zero(tb, s.Queued())
+		return withoutTx{s}
+	})
+}
+
+// The rules of transactions pass with only the rights of a service. Its sessions have the default SERIALIZABLE, and the
+// store takes READ COMMITTED all the same: otherwise the loser of a claim would get an error instead of the record.
 func TestTxStore(t *testing.T) {
 	t.Parallel()
-	databases := newEffectsStock(t, nil)
+	databases := newEffectsStock(t, func(look *pgxpool.Pool) string { return roles(t, look).Runtime })
 	servertest.TestTxStore(t, func(tb testing.TB) (store.TxStore, servertest.Effects) {
-		look, _ := databases.lend(tb)
-		return openOn(tb, look, pgstore.Config{}), rows{look}
+		look, asRuntime := databases.lend(tb)
+		return openOn(tb, look, pgstore.Config{}, asRuntime, serializable), rows{look}
 	})
 }
 
