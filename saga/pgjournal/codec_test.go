@@ -19,7 +19,6 @@ import (
 	"github.com/fanonce/fanonce/saga"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/server"
 )
 
@@ -44,15 +43,6 @@ func aesGCM(tb testing.TB, current string, others ...string) *server.AESGCM {
 	codec, err := server.NewAESGCM(aesKey(current), more...)
 	require.NoError(tb, err)
 	return codec
-}
-
-// A journal with a codec is a journal.
-func TestJournal_sealed(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		return openOn(tb, databases.lend(tb), pgjournal.Config{Codec: aesGCM(tb, "k1"), Confirm: pgjournal.ConfirmAlways})
-	})
 }
 
 // A value that was copied to another saga, to another place of the same one, or changed, is

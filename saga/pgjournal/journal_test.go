@@ -2,6 +2,7 @@ package pgjournal_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,20 +16,29 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
+// The whole conformance suite passes with only the rights of the role that engines have.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return openOn(tb, databases.lend(tb), pgjournal.Config{}) })
+	var runtimes sync.Map // the role of each database
+	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
+		look := databases.lend(tb)
+		runtime, ok := runtimes.Load(look)
+		if !ok {
+			runtime = roles(t, look).Runtime
+			runtimes.Store(look, runtime)
+		}
+		return openOn(tb, look, pgjournal.Config{}, as(runtime.(string))) //nolint:forcetypeassert // stored above
+	})
 }
 
-// Without combining each write is what a lone one is with it, and more of them
-// meet in the server. And what is relied on is confirmed, as where a standby's word
-// counts.
-func TestJournal_combiningOff(t *testing.T) {
+// Without combining each write is sent as a lone one is with it, and more of them meet in the server.
+func TestJournal_separateCommits(t *testing.T) {
 	t.Parallel()
-	databases := newStock(t)
+	databases, concerned := newStock(t), pgkittest.NewRules(t, "append", "start")
 	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		j := openOn(tb, databases.lend(tb), pgjournal.Config{SeparateCommits: true, Confirm: pgjournal.ConfirmAlways})
+		concerned.SkipOthers(tb)
+		j := openOn(tb, databases.lend(tb), pgjournal.Config{SeparateCommits: true})
 		require.Zero(tb, j.Queued())
 		return j
 	})
@@ -44,6 +54,18 @@ func newStock(owner *testing.T) stock {
 	return stock{pgkittest.NewStock(owner, pgjournal.Migrate, tables...)}
 }
 
+// newSchemaStock is newStock with the tables in a schema.
+func newSchemaStock(owner *testing.T, schema string) *pgkittest.Stock {
+	var there []string
+	for _, table := range tables {
+		there = append(there, schema+"."+table)
+	}
+	migrate := func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
+		return pgjournal.Migrate(ctx, pool, schema)
+	}
+	return pgkittest.NewStock(owner, migrate, there...)
+}
+
 func (s stock) lend(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	look := s.Lend(tb)
@@ -51,47 +73,26 @@ func (s stock) lend(tb testing.TB) *pgxpool.Pool {
 	return look
 }
 
-// serializable is the default of the database, not a choice of the journal's.
-func serializable(cfg *pgxpool.Config) {
-	cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-}
-
-// The whole suite, where no two statements outside a transaction need meet the same session. Where SERIALIZABLE is
-// the default, the loser of a start would get an error instead of the saga.
+// The whole suite once more, as unlike TestJournal as can be. A PgBouncer in transaction mode may send two statements
+// outside a transaction to different sessions. The sessions have the default SERIALIZABLE, where the loser of a start
+// would get an error instead of the saga. The tables are in a schema of another name, values are sealed by a codec, and
+// writes that are relied on are confirmed.
 func TestJournal_throughPgBouncer(t *testing.T) {
 	t.Parallel()
 	pgtest.PooledURL(t, pgtest.URL(t)) // skips the test as a whole
-	databases := newStock(t)
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal { return pooled(tb, databases.lend(tb), "serializable") })
-}
-
-// pooled opens a journal that reaches look's database through a PgBouncer in transaction mode. level is the default
-// of the database.
-func pooled(tb testing.TB, look *pgxpool.Pool, level string) *pgjournal.Journal {
-	tb.Helper()
-	exec(tb, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = '"+level+"'")
-	cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(tb, look.Config().ConnString()))
-	require.NoError(tb, err)
-	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	j, err := pgjournal.Open(tb.Context(), cfg, pgjournal.Config{AllowNonDurable: true})
-	require.NoError(tb, err)
-	tb.Cleanup(j.Close)
-	return j
-}
-
-// Two services can keep their sagas apart in one database. Its sessions have the default SERIALIZABLE, and the journal
-// takes READ COMMITTED all the same.
-func TestJournal_namedSchema(t *testing.T) {
-	t.Parallel()
-	var there []string
-	for _, table := range tables {
-		there = append(there, "orders."+table)
-	}
-	migrate := func(ctx context.Context, pool *pgxpool.Pool, _ string) error {
-		return pgjournal.Migrate(ctx, pool, "orders")
-	}
-	databases := pgkittest.NewStock(t, migrate, there...)
+	databases := newSchemaStock(t, "orders")
 	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		return openOn(tb, databases.Lend(tb), pgjournal.Config{Schema: "orders"}, serializable)
+		look := databases.Lend(tb)
+		tb.Cleanup(func() { requireSoundIn(tb, look, "orders") })
+		exec(tb, look, "alter database "+look.Config().ConnConfig.Database+" set default_transaction_isolation = 'serializable'")
+		cfg, err := pgxpool.ParseConfig(pgtest.PooledURL(tb, look.Config().ConnString()))
+		require.NoError(tb, err)
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		j, err := pgjournal.Open(tb.Context(), cfg, pgjournal.Config{
+			Schema: "orders", Codec: aesGCM(tb, "k1"), Confirm: pgjournal.ConfirmAlways, AllowNonDurable: true,
+		})
+		require.NoError(tb, err)
+		tb.Cleanup(j.Close)
+		return j
 	})
 }

@@ -51,9 +51,10 @@ func TestReader(t *testing.T) {
 // rights of the runtime role.
 func TestReader_sealedThroughPgBouncerAsRuntime(t *testing.T) {
 	t.Parallel()
+	pgtest.PooledURL(t, pgtest.URL(t)) // skips the test as a whole
+	databases := newSchemaStock(t, "orders")
 	sagatest.TestReader(t, func(tb testing.TB) (journal.Journal, journal.Reader) {
-		look := pgtest.NewPool(tb, nil)
-		require.NoError(tb, pgjournal.Migrate(tb.Context(), look, "orders"))
+		look := databases.Lend(tb)
 		require.NoError(tb, pgjournal.AddReaderIndexes(tb.Context(), look, "orders"))
 		codec := aesGCM(tb, "k1")
 		j := openOn(tb, look, pgjournal.Config{Schema: "orders", Codec: codec})

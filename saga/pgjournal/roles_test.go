@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanonce/fanonce/internal/pgkit/component"
-	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/saga/pgjournal"
-	"github.com/fanonce/fanonce/saga/sagatest"
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
@@ -45,22 +42,6 @@ func roles(tb testing.TB, look *pgxpool.Pool) pgjournal.Roles {
 // as makes a pool's connections those of a role.
 func as(role string) func(*pgxpool.Config) {
 	return func(cfg *pgxpool.Config) { cfg.ConnConfig.User, cfg.ConnConfig.Password = role, rolePassword }
-}
-
-// The runtime role is enough for everything that an engine does.
-func TestJournal_asRuntime(t *testing.T) {
-	t.Parallel()
-	databases := newStock(t)
-	var runtimes sync.Map // the role of each database
-	sagatest.TestJournal(t, func(tb testing.TB) journal.Journal {
-		look := databases.lend(tb)
-		runtime, ok := runtimes.Load(look)
-		if !ok {
-			runtime = roles(t, look).Runtime
-			runtimes.Store(look, runtime)
-		}
-		return openOn(tb, look, pgjournal.Config{}, as(runtime.(string))) //nolint:forcetypeassert // stored above
-	})
 }
 
 // Open refuses a role that cannot write, so that not each call fails.

@@ -31,14 +31,19 @@ func open(tb testing.TB, cfg pgjournal.Config, changes ...func(*pgxpool.Config))
 // requireSound finds what no statement may leave: the table does not refuse it.
 func requireSound(tb testing.TB, look *pgxpool.Pool) {
 	tb.Helper()
-	const unsound = `select count(*) from saga where status not between 1 and 6
+	requireSoundIn(tb, look, "public")
+}
+
+func requireSoundIn(tb testing.TB, look *pgxpool.Pool, schema string) {
+	tb.Helper()
+	unsound := `select count(*) from ` + schema + `.saga where status not between 1 and 6
 		or (status in (3, 4, 6)) <> (expires_at is not null)
 		or status in (1, 2) and engine = '00000000-0000-0000-0000-000000000000' and wake_at is null
 		or (status not in (1, 2) or engine = 'ffffffff-ffff-ffff-ffff-ffffffffffff') and wake_at is not null
 		or clean and engine <> '00000000-0000-0000-0000-000000000000'`
 	ctx := context.WithoutCancel(tb.Context())
 	var elsewhere bool
-	require.NoError(tb, look.QueryRow(ctx, "select to_regclass('saga') is null").Scan(&elsewhere))
+	require.NoError(tb, look.QueryRow(ctx, "select to_regclass($1) is null", schema+".saga").Scan(&elsewhere))
 	if elsewhere { // the test has moved it, or dropped it
 		return
 	}
