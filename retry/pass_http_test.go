@@ -103,7 +103,14 @@ func TestPass_endInTheBody(t *testing.T) {
 func TestPass_endBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, p protocol) {
-		srv, cfg := serve(t, p, outlastQuietly)
+		var onArrival atomic.Pointer[context.CancelFunc]
+		srv, cfg := serve(t, p, func(w http.ResponseWriter, r *http.Request) {
+			drain(r)
+			if cancel := onArrival.Load(); cancel != nil {
+				(*cancel)()
+			}
+			outlastQuietly(w, r)
+		})
 		for _, mode := range []string{"ctx", "client", "cancel"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			client := through(t, cfg)
@@ -113,7 +120,7 @@ func TestPass_endBeforeTheAnswer(t *testing.T) {
 			case "client":
 				client.Timeout = 50 * ms
 			case "cancel":
-				time.AfterFunc(50*ms, cancel)
+				onArrival.Store(&cancel)
 			}
 			_, err := client.Do(unkeyed(t, ctx, http.MethodPost, srv.URL, "body")) //nolint:bodyclose // there is none
 			cancel()
@@ -251,12 +258,15 @@ func TestPass_closeWhileReading(t *testing.T) {
 func TestPass_requestBodyIsClosed(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, p protocol) {
+		var onArrival atomic.Pointer[context.CancelFunc]
 		srv, cfg := serve(t, p, func(_ http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/unread":
 			case "/lost":
 				cut(r)
 			case "/hang":
+				drain(r)
+				(*onArrival.Load())()
 				outlastQuietly(nil, r)
 			default:
 				drain(r)
@@ -266,7 +276,7 @@ func TestPass_requestBodyIsClosed(t *testing.T) {
 		for _, target := range []string{srv.URL + "/", srv.URL + "/unread", srv.URL + "/lost", srv.URL + "/hang", dead} {
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.HasSuffix(target, "/hang") {
-				time.AfterFunc(20*ms, cancel)
+				onArrival.Store(&cancel)
 			}
 			var closed atomic.Int32
 			body := closeCounter{strings.NewReader(strings.Repeat("body ", 1<<12)), &closed}

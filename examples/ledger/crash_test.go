@@ -128,7 +128,7 @@ func killAndRestart(ctx context.Context, pool *pgxpool.Pool, replicas []*blackbo
 		select {
 		case <-stop:
 			return kills
-		case <-time.After(time.Duration(rand.IntN(100)) * time.Millisecond):
+		case <-time.After(time.Duration(rand.IntN(100)) * time.Millisecond): // to any moment of a run
 		}
 		var runs bool
 		if err := pool.QueryRow(ctx, running).Scan(&runs); err != nil || !runs {

@@ -18,10 +18,7 @@ import (
 	"github.com/fanonce/fanonce/server/pgtest"
 )
 
-var (
-	herd   = flag.Int("ledger.herd", 1000, "callers that wait for one key at the same time in TestHerd")
-	arrive = flag.Duration("ledger.arrive", 0, "how long it takes until all of them have come")
-)
+var herd = flag.Int("ledger.herd", 1000, "callers that wait for one key at the same time in TestHerd")
 
 // othersAtOnce is how many callers of other keys each replica has meanwhile.
 const othersAtOnce = 8
@@ -35,7 +32,8 @@ func TestHerd(t *testing.T) {
 	for i := range replicas {
 		replicas[i] = ledger(t, withPool(database, 10), "WORK=1s").URL
 	}
-	quiet := others(t, replicas, "quiet", func() { time.Sleep(3 * time.Second) })
+	pool := connect(t, database)
+	quiet := others(t, replicas, "quiet", func() { await(t, pool, "select count(*) >= 24 from effects", "too few calls") })
 
 	var took time.Duration
 	answers := make([]blackboxtest.Answer, *herd)
@@ -54,7 +52,7 @@ func TestHerd(t *testing.T) {
 		}
 	}
 	require.Equal(t, *herd-1, replays, "one ran, all others were given its answer")
-	require.Equal(t, 1, effects(t, connect(t, database), "t", "the-one", kindDo))
+	require.Equal(t, 1, effects(t, pool, "t", "the-one", kindDo))
 	t.Logf("%d callers of one key: %v; p99 of %d calls with other keys: %v, before the herd %v",
 		*herd, took, len(loud), p99(loud), p99(quiet))
 }
@@ -69,7 +67,6 @@ func stampede(t *testing.T, replicas []string, answers []blackboxtest.Answer) {
 	for i := range answers {
 		wg.Go(func() {
 			<-start
-			time.Sleep(*arrive / time.Duration(len(answers)) * time.Duration(i))
 			answers[i] = patiently(t.Context(), client, blackboxtest.Request{
 				URL: replicas[i%len(replicas)] + "/v1/effect", Tenant: "t", Key: "the-one", Body: `{"fp":"a"}`,
 				Header: map[string]string{"Prefer": "wait=10"},

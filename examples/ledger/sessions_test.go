@@ -131,7 +131,7 @@ func killSessions(ctx context.Context, pool *pgxpool.Pool, stop <-chan struct{})
 		select {
 		case <-stop:
 			return kills
-		case <-time.After(time.Duration(rand.Int64N(int64(2 * killPause)))):
+		case <-time.After(time.Duration(rand.Int64N(int64(2 * killPause)))): // to any moment of a run
 		}
 		var done bool
 		if pool.QueryRow(ctx, kill).Scan(&done) == nil && done {

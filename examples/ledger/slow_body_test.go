@@ -103,7 +103,7 @@ func trickle(ctx context.Context, bodies []unfinished) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second):
+		case <-time.After(time.Second): // a byte now and then does not extend the timeout
 		}
 	}
 }

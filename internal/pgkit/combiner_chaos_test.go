@@ -80,7 +80,7 @@ func (b *bench) putSomehow(id int) error {
 		p.value = -1
 	}
 	if rand.N(5) == 0 {
-		defer time.AfterFunc(rand.N(4*time.Millisecond), cancel).Stop()
+		defer time.AfterFunc(rand.N(4*time.Millisecond), cancel).Stop() // at any moment of a flush
 	}
 	value, ok, err := b.puts.Do(ctx, p)
 	if err == nil && (!ok || value != 2*p.value) {

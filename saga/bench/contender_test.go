@@ -70,7 +70,7 @@ type cannedEngine struct {
 
 func (e *cannedEngine) run(_ context.Context, in int) (int, error) {
 	e.runs.Add(1)
-	time.Sleep(e.pause)
+	time.Sleep(e.pause) // how long a run takes is what is compared
 	return in + steps + e.skew, e.err
 }
 

@@ -56,7 +56,7 @@ func TestOutage_isNoDeath(t *testing.T) {
 	for n := range *outages {
 		until(t, "each saga has another owner", func() bool { return fences() >= sagas*(n+1) })
 		require.NoError(t, cluster.Kill())
-		time.Sleep(lease + lease/2)
+		time.Sleep(lease + lease/2) // leases end while the server is away
 		require.NoError(t, cluster.Restart(t.Context()))
 		look.Reset()
 	}

@@ -95,7 +95,7 @@ func watchMachine(t *testing.T, look *pgxpool.Pool) func() time.Duration {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			begun := time.Now()
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // a busy machine takes longer, which is what is measured
 			if _, err := look.Exec(ctx, "select 1"); err == nil {
 				slowest = max(slowest, time.Since(begun))
 			}

@@ -210,7 +210,7 @@ func appendLate(c *check) {
 func appendBesideClaim(c *check) {
 	for range 20 {
 		r, other := c.start(c.heartbeat(gone)), c.heartbeat(long)
-		time.Sleep(time.Millisecond)
+		c.eventually("the end of the lease", func() bool { return c.read(r.ID).Now.Sub(r.Now) > time.Millisecond })
 		var claimed []journal.Record
 		var appended, claimErr error
 		together(2, func(i int) {

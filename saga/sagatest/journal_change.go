@@ -358,10 +358,15 @@ func sweepSpares(c *check) {
 }
 
 func sweepLimit(c *check) {
+	var last journal.Record
 	for range 3 {
-		c.append(c.started(), journal.Write{Status: journal.Completed, Keep: gone})
+		last = c.started()
+		c.append(last, journal.Write{Status: journal.Completed, Keep: gone})
 	}
-	time.Sleep(time.Millisecond)
+	c.eventually("the end of the time that they are kept", func() bool {
+		r := c.read(last.ID)
+		return r.Now.Sub(r.FinishedAt) > time.Millisecond
+	})
 	swept := 0
 	c.eventually("the sweep of all", func() bool {
 		n, err := c.journal.Sweep(c.Context(), 2)

@@ -176,12 +176,15 @@ func claimOnce(c *check) {
 	want(c, "unowned sagas that found an owner", len(owners), waiting)
 }
 
+// growOlder makes what is started later younger than what is there, also for a clock of milliseconds.
+func growOlder() { time.Sleep(2 * time.Millisecond) }
+
 func claimLimit(c *check) {
 	engine := c.heartbeat(long)
 	var ids []journal.ID
 	for range 5 {
 		ids = append(ids, c.start(engine).ID)
-		time.Sleep(2 * time.Millisecond) // so that none is as old as another
+		growOlder()
 	}
 	c.must("Leave", c.journal.Leave(c.Context(), engine))
 	other := c.heartbeat(long)
@@ -225,7 +228,7 @@ func claimFairly(c *check) {
 func (c *check) claimFairly(of journal.EngineID) {
 	c.Helper()
 	c.unownedOf("checkout", 12, of)
-	time.Sleep(2 * time.Millisecond) // so that the others are younger
+	growOlder()
 	c.unownedOf("other", 4, of)
 	if !of.IsZero() {
 		c.must("Leave", c.journal.Leave(c.Context(), of))

@@ -48,7 +48,7 @@ func TestCall_concurrentDuplicatesGetOneAnswer(t *testing.T) {
 	t.Parallel()
 	inEach(t, server.Config{}, config(server.Keyed), func(t *testing.T, c caller, s *stock) {
 		s.reserve = func(context.Context, *stockpb.ReserveRequest) (*stockpb.Hold, error) {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // so that duplicates come while it runs
 			return &stockpb.Hold{Id: 7}, nil
 		}
 		var all sync.WaitGroup
@@ -231,7 +231,7 @@ func TestCall_inProgress(t *testing.T) {
 				t.Errorf("a duplicate that waits got %v, %v", got.hold, got.status)
 			}
 		})
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // so that the duplicate waits: nothing tells when it does
 		close(finish)
 		waiting.Wait()
 		first.Wait()
@@ -246,7 +246,7 @@ func TestCall_callerGivesUp(t *testing.T) {
 		running := make(chan struct{})
 		s.reserve = func(ctx context.Context, _ *stockpb.ReserveRequest) (*stockpb.Hold, error) {
 			close(running)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // so that the server hears that the client has gone
 			return &stockpb.Hold{Id: 7}, ctx.Err()
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -77,7 +77,7 @@ func TestClocks_anHourApart(t *testing.T) {
 			first := make(chan reply, 1)
 			go func() { first <- c.insist(t, "order-1") }()
 			<-begun
-			for renewed := time.Now().Add(lease * 3 / 2); time.Now().Before(renewed); time.Sleep(lease / 10) {
+			for renewed := time.Now().Add(lease * 3 / 2); time.Now().Before(renewed); time.Sleep(lease / 10) { // only a renewed lease is as long
 				r := peer.post(t.Context(), "order-1")
 				require.Equal(t, http.StatusConflict, r.status, "past the end of its first lease, too: %s", r.body)
 				require.Contains(t, []string{"1", "2", "3"}, r.header.Get("Retry-After"))

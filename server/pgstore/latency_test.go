@@ -32,7 +32,7 @@ func TestNetwork_halfASecondPerPacket(t *testing.T) {
 			return
 		}
 		select {
-		case <-time.After(work):
+		case <-time.After(work): // longer than the lease
 		case <-r.Context().Done():
 		}
 	})

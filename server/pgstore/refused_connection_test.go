@@ -38,7 +38,7 @@ func TestRefusedConnection(t *testing.T) {
 	const n = 500
 	held, err := pool.Acquire(t.Context()) // so that a queue forms behind the leader
 	require.NoError(t, err)
-	time.AfterFunc(20*time.Millisecond, held.Release)
+	time.AfterFunc(20*time.Millisecond, held.Release) // until then each leader dials, and is refused
 	var ok, refused atomic.Int64
 	var wg sync.WaitGroup
 	for range n {

@@ -86,7 +86,7 @@ func TestStalled_standby(t *testing.T) {
 		cancel()
 		require.NoError(t, err, "a handler's own statement")
 		reads++
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // a read now and then, beside the load
 	}
 	wait()
 	t.Logf("at most %d connections in use, %d statements of a handler", most, reads)
@@ -109,7 +109,7 @@ func TestStalled_inserts(t *testing.T) {
 	wait := arriving(ctx, s, 500)
 	var slowest atomic.Int64
 	for ctx.Err() == nil {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // a probe now and then, beside the load
 		once, cancel := context.WithTimeout(t.Context(), server.DefaultStoreTimeout)
 		began := time.Now()
 		r, err := s.Renew(once, []store.Owner{o}, time.Minute)

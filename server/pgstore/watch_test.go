@@ -205,7 +205,7 @@ func TestWatch_quietWhileNobodyWaits(t *testing.T) {
 		stop()
 		until(t, "it is quiet", func() bool {
 			before := k.all()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) // a poll would come several times
 			return k.all() == before
 		})
 	}

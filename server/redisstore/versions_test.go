@@ -45,6 +45,7 @@ func TestStore_demotedForAMoment(t *testing.T) {
 	claim(t, s, request(store.Keyed)) // the connections are there
 	require.NoError(t, client.ReplicaOf(t.Context(), "127.0.0.1", port(primary)).Err())
 	eventually(t, "the server refuses writes", func() bool { return client.Set(t.Context(), "x", "", 0).Err() != nil })
+	// While the claim is sent again: nothing tells when the server has refused it.
 	promoted := time.AfterFunc(100*time.Millisecond, func() { client.ReplicaOf(t.Context(), "NO", "ONE") })
 	defer promoted.Stop()
 	claim(t, s, request(store.Keyed))

@@ -99,9 +99,7 @@ func (c *check) held(what string, do func() error, end func() error) error {
 		}
 		result <- err
 	}()
-	// This is usually enough time for do to reach the lock. If it is not, the
-	// rule shows less, but does not fail.
-	time.Sleep(10 * time.Millisecond)
+	letOthersCome(10 * time.Millisecond)
 	ended.Store(true)
 	endErr := end()
 	err := <-result
@@ -111,6 +109,10 @@ func (c *check) held(what string, do func() error, end func() error) error {
 	}
 	return err
 }
+
+// letOthersCome gives other goroutines time to reach a lock. A store cannot tell when they have. If the time is not
+// enough, the rule shows less, but does not fail.
+func letOthersCome(d time.Duration) { time.Sleep(d) }
 
 var errTooEarly = errors.New("done before the transaction ended")
 
@@ -206,7 +208,7 @@ func txCancelTwice(c *check) {
 		var first atomic.Int32
 		c.undoTogether([]store.Record{c.claimNew(), c.claimNew()}, func(ctx context.Context, _ int, tx store.Tx) (func(), error) {
 			_, existed, err := tx.Cancel(ctx, store.CancelRequest{ID: forward, Token: newToken(), Keep: keep})
-			time.Sleep(time.Millisecond) // lets the other call come before the commit
+			letOthersCome(time.Millisecond) // before the commit
 			return func() {
 				if !existed {
 					first.Add(1)
@@ -230,7 +232,7 @@ func txCancelCrosswise(c *check) {
 				if _, _, err := tx.Cancel(ctx, store.CancelRequest{ID: id, Token: newToken(), Keep: keep}); err != nil {
 					return nil, err
 				}
-				time.Sleep(time.Millisecond) // lets the other transaction take its first lock
+				letOthersCome(time.Millisecond) // and take their first lock
 			}
 			return func() {}, nil
 		})

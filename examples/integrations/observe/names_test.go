@@ -85,7 +85,7 @@ func pay(t *testing.T, observer server.Observer, store *memstore.Store, client r
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	require.NoError(t, server.Handle(mux, guard, charge, server.Keyed, func(_ context.Context, cents int) (int, error) {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // so that the second call meets the run, and waits
 		return cents, nil
 	}))
 	s := httptest.NewServer(mux)

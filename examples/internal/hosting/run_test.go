@@ -119,8 +119,17 @@ func TestRun_requestsEndByThemselves(t *testing.T) {
 	s := newFakeService()
 	address, end := serveFake(t, s, stopTimes{requests: time.Minute, runs: time.Minute, answers: time.Minute})
 	answer := untilServed(t, s, address, "/")
-	time.AfterFunc(50*time.Millisecond, func() { close(s.let) })
-	require.NoError(t, end())
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	}, time.Minute, time.Millisecond, "it takes new requests")
+	close(s.let)
+	require.NoError(t, <-ended)
 	require.Equal(t, "done", <-answer)
 	require.Equal(t, []string{"run", "drain", "close"}, s.events)
 }
