@@ -120,25 +120,6 @@ func (c *Combiner) stall(f *flush) {
 	}
 }
 
-// oversee waits with the leader.
-func (c *Combiner) oversee(ctx context.Context, e *entry, f *flush) error {
-	over := ctx.Done()
-	if stays(ctx) {
-		over = nil
-	}
-	if e.wake != nil {
-		select {
-		case <-e.wake:
-		case <-over:
-			return c.abandon(ctx, e)
-		}
-	}
-	if f.crash != nil {
-		panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
-	}
-	return e.err
-}
-
 // abandonFlush: one of the callers of f has left. c.mu is held.
 func (c *Combiner) abandonFlush(f *flush) {
 	f.live--
@@ -243,14 +224,14 @@ func (f *flush) send(ctx context.Context, conn *pgx.Conn) (err error) {
 	}()
 	reads := f.combiner.writer == nil
 	switch {
-	case reads && len(f.parts) == 0:
-		return sendRead(ctx, conn, f.only)
+	case f.parts == nil && (reads || isWhole(conn, f.only.Statement)):
+		return sendOne(ctx, conn, f.only)
 	case reads && len(f.parts) == 1:
-		return sendRead(ctx, conn, f.parts[0])
+		return sendOne(ctx, conn, f.parts[0])
 	case reads:
 		return sendReads(ctx, conn, f.parts)
 	case f.parts == nil:
-		return sendAlone(ctx, conn, f.only.Statement, f.only.read)
+		return sendHearing(ctx, conn, f.only)
 	}
 	err = sendTogether(ctx, conn, f.parts)
 	if severable(err) && !f.tell(err) && f.crash == nil {

@@ -81,7 +81,21 @@ func (c *Combiner) share(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	return c.oversee(ctx, e, f)
+	over := ctx.Done()
+	if stays(ctx) {
+		over = nil
+	}
+	if e.wake != nil {
+		select {
+		case <-e.wake:
+		case <-over:
+			return c.abandon(ctx, e)
+		}
+	}
+	if f.crash != nil {
+		panic(f.crash) //nolint:forbidigo // it goes on where somebody can recover it
+	}
+	return e.err
 }
 
 // enter queues e, unless its caller is to lead a flush.

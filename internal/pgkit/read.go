@@ -123,8 +123,8 @@ func sendReads(ctx context.Context, conn *pgx.Conn, parts []part) error {
 	}
 }
 
-// sendRead sends one statement that changes nothing.
-func sendRead(ctx context.Context, conn *pgx.Conn, p part) error {
+// sendOne sends one statement that needs no other around it.
+func sendOne(ctx context.Context, conn *pgx.Conn, p part) error {
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ var (
 	// columnsMark stands for a list of columns, such as /*record*/, or /*i.record*/ for the columns of i.
 	columnsMark = regexp.MustCompile(`/\*(?:([a-z]+)\.)?([a-z]+)\*/`)
 	columnName  = regexp.MustCompile(`[a-z_]+`)
+	wordStart   = regexp.MustCompile(`([a-z])([A-Z])`)
 )
 
 // A Query is one SQL statement with named arguments, made ready once: pgx would
@@ -288,6 +290,37 @@ func registerArrays(m *pgtype.Map) {
 	m.RegisterDefaultPgType(Array[pgtype.Int4](nil), "_int4")
 	m.RegisterDefaultPgType(Array[pgtype.Text](nil), "_text")
 	m.RegisterDefaultPgType(Array[Bytea](nil), "_bytea")
+}
+
+// LoadStatements loads the fields of the struct into that are of type [Query]. The field ClaimMany has
+// the statement of query/claim_many.sql, in the form for distributed tables if they are. A field with the
+// tag sql:"distributed" has a statement only then. So a statement is a file and the name of a field.
+func LoadStatements(files fs.FS, schema string, distributed bool, into any) error {
+	load := LoadQuery
+	if distributed {
+		load = LoadDistributedQuery
+	}
+	fields := reflect.ValueOf(into).Elem()
+	for i := range fields.NumField() {
+		field := fields.Type().Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		query, ok := fields.Field(i).Addr().Interface().(*Query)
+		if !ok || !distributed && field.Tag.Get("sql") == "distributed" {
+			continue
+		}
+		var err error
+		if *query, err = load(files, "query/"+fileName(field.Name)+".sql", schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileName returns claim_many for ClaimMany.
+func fileName(field string) string {
+	return strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2"))
 }
 
 // LoadQueries loads the files query/NAME.sql into the queries of these names, as [LoadQuery] does.

@@ -58,17 +58,24 @@ func Exec(ctx context.Context, w *Writer, st Statement) (int64, error) {
 }
 
 // sendAlone sends st as a transaction of its own, at READ COMMITTED, and hears whether a standby
-// confirmed it. read reads its rows. A statement that sees to both by itself goes as it is.
+// confirmed it. read reads its rows.
 func sendAlone(ctx context.Context, conn *pgx.Conn, st Statement, read func(pgx.Rows) error) error {
-	if err := st.Err(); err != nil {
-		return err
+	if isWhole(conn, st) {
+		return sendOne(ctx, conn, part{st, read})
 	}
-	if hears(st.SQL) && sessionOf(conn.PgConn()).readCommitted {
-		return sendRead(ctx, conn, part{st, read})
-	}
+	return sendHearing(ctx, conn, part{st, read})
+}
+
+// isWhole reports whether st sees by itself to what [sendHearing] adds.
+func isWhole(conn *pgx.Conn, st Statement) bool {
+	return hears(st.SQL) && sessionOf(conn.PgConn()).readCommitted
+}
+
+// sendHearing sends a statement at READ COMMITTED, and [Hear] with it.
+func sendHearing(ctx context.Context, conn *pgx.Conn, p part) error {
 	empty := false
-	err := sendTogether(ctx, conn, []part{{Statement{SQL: Hear}, skip}, {st, func(rows pgx.Rows) error {
-		err := read(rows)
+	err := sendTogether(ctx, conn, []part{{Statement{SQL: Hear}, skip}, {p.Statement, func(rows pgx.Rows) error {
+		err := p.read(rows)
 		if empty = errors.Is(err, pgx.ErrNoRows); empty { // else the batch ends before the commit is read
 			return nil
 		}

@@ -81,7 +81,7 @@ func (s *Store) whyAbsent(ctx context.Context, req store.ClaimRequest) error {
 	if req.FirstSent.IsZero() {
 		return errVanished
 	}
-	st := s.query.tooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
+	st := s.query.TooOld.Bind(pgx.NamedArgs{"first_sent": timestamp(req.FirstSent), "window": req.Window})
 	tooOld, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func (s *Store) TakeOver(ctx context.Context, req store.ClaimRequest, from int64
 		return store.Record{}, false, err
 	}
 	req = s.kept(req)
-	st := s.query.takeOver.Bind(pgx.NamedArgs{
+	st := s.query.TakeOver.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"token":        uuid(req.Token),
 		"effect":       int16(req.Effect),
@@ -147,7 +147,7 @@ func (s *Store) Quarantine(ctx context.Context, req store.QuarantineRequest) (st
 	if err := checkQuarantine(req.To); err != nil {
 		return store.Record{}, false, err
 	}
-	st := s.query.quarantine.Bind(pgx.NamedArgs{
+	st := s.query.Quarantine.Bind(pgx.NamedArgs{
 		"key":          uuid(req.ID),
 		"from":         req.From,
 		"to":           int16(req.To),

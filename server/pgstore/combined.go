@@ -39,8 +39,8 @@ func newCombined(s *Store, c *pgkit.Combiner) *combined {
 		Again:        w.noteCollision,
 		Bytes:        func(req store.ClaimRequest) int { return len(req.Memo) },
 	})
-	w.settlements = w.settleKind(c, s.query.settle, s.query.settleMany, s.query.settleManyAlike)
-	w.apart = w.settleKind(c, s.query.settlePartitioned, s.query.settleManyPartitioned, pgkit.Query{})
+	w.settlements = w.settleKind(c, s.query.Settle, s.query.SettleMany, s.query.SettleManyAlike)
+	w.apart = w.settleKind(c, s.query.SettlePartitioned, s.query.SettleManyPartitioned, pgkit.Query{})
 	return w
 }
 
@@ -49,7 +49,16 @@ func (w *combined) claim(ctx context.Context, req store.ClaimRequest) (claimTime
 	if w.store.query.distributed && !req.FirstSent.IsZero() && time.Since(req.FirstSent) > req.Window {
 		return w.claims.Alone(ctx, req) // it is too old, by this clock, and would fail the others too
 	}
-	return sendKeyed(ctx, &w.locked, w.claims, req.ID, req)
+	var times claimTimes
+	var ok bool
+	var err error
+	if w.locked.lately(req.ID) {
+		times, ok, err = w.claims.Alone(ctx, req)
+	} else {
+		times, ok, err = w.claims.Do(ctx, req)
+	}
+	w.locked.note(req.ID, err)
+	return times, ok, err
 }
 
 // settle ends the owner's run, and returns false if the owner has none. apart: the answer goes to
@@ -59,7 +68,14 @@ func (w *combined) settle(ctx context.Context, s settlement, apart bool) (bool, 
 	if apart {
 		kind = w.apart
 	}
-	_, ok, err := sendKeyed(ctx, &w.locked, kind, s.owner.ID, s)
+	var ok bool
+	var err error
+	if w.locked.lately(s.owner.ID) {
+		_, ok, err = kind.Alone(ctx, s)
+	} else {
+		_, ok, err = kind.Do(ctx, s)
+	}
+	w.locked.note(s.owner.ID, err)
 	return ok, err
 }
 
@@ -84,14 +100,14 @@ func (w *combined) claimMany(reqs []store.ClaimRequest) (pgkit.Statement, func(p
 		req := first[0]
 		args["effect"], args["fingerprint_version"] = int16(req.Effect), int16(req.Fingerprint.Version)
 		args["lease"], args["keep"], args["window"], args["route"] = req.Lease, req.Keep, req.Window, routeOf(*req)
-		return w.store.query.claimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
+		return w.store.query.ClaimManyAlike.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) {
 			return scanClaimAlike(row, index, req)
 		}
 	}
 	addClaimArrays(args, first)
-	query := w.store.query.claimMany
+	query := w.store.query.ClaimMany
 	if contended {
-		query = w.store.query.claimManyContended
+		query = w.store.query.ClaimManyContended
 	}
 	return query.Bind(args), func(row pgx.CollectableRow) (int, claimTimes, error) { return scanClaim(row, index) }
 }
@@ -259,7 +275,7 @@ type settlement struct {
 }
 
 func claimOne(q *queries, lockTimeout string, req store.ClaimRequest, asynchronous bool) pgkit.Statement {
-	return q.claim.Bind(claimArgs(lockTimeout, req, asynchronous))
+	return q.Claim.Bind(claimArgs(lockTimeout, req, asynchronous))
 }
 
 func claimArgs(lockTimeout string, req store.ClaimRequest, asynchronous bool) pgx.NamedArgs {

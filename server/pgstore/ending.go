@@ -70,9 +70,9 @@ const beforeAnswer = "fanonce_before_answer"
 // settleAs is safe in one round trip because the settlement fails where
 // it finds no owner: the server then passes over the COMMIT behind it.
 func (s *Store) settleAs(ctx context.Context, conn *pgx.Conn, end settlement, apart bool, e ending) (sent bool, err error) {
-	query := s.query.settleTx
+	query := s.query.SettleTx
 	if apart {
-		query = s.query.settleTxPartitioned
+		query = s.query.SettleTxPartitioned
 	}
 	st := query.BindFunc(settleArgs(end.owner, end.end, s.db.LockTimeout))
 	if err := st.Err(); err != nil {

@@ -51,10 +51,10 @@ func OpenVersion1(ctx context.Context, poolCfg *pgxpool.Config, cfg Config) (*St
 	s.ownsPool = true
 	query := *s.query
 	for into, text := range map[*pgkit.Query]string{
-		&query.noteAttention:  "select @key::uuid, @fence::bigint, @state::smallint where false",
-		&query.dropAttention:  "select @key::uuid where false",
-		&query.findAttention:  "select @after::timestamptz, @until::timestamptz where false",
-		&query.sweepAttention: "select 1 where false",
+		&query.NoteAttention:  "select @key::uuid, @fence::bigint, @state::smallint where false",
+		&query.DropAttention:  "select @key::uuid where false",
+		&query.FindAttention:  "select @after::timestamptz, @until::timestamptz where false",
+		&query.SweepAttention: "select 1 where false",
 	} {
 		if *into, err = pgkit.ParseQuery(strings.Fields(text)[0], text, cfg.Schema); err != nil {
 			return nil, err

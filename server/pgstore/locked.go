@@ -27,7 +27,11 @@ type lockedKeys struct {
 	until map[store.ID]time.Time
 }
 
-func (l *lockedKeys) note(id store.ID) {
+// note remembers that the key is locked, if err says so.
+func (l *lockedKeys) note(id store.ID, err error) {
+	if err == nil || pgkit.Classify(err) != pgkit.FailureLockTimeout {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.until) >= maxLocked {
@@ -65,23 +69,6 @@ func (l *lockedKeys) forget() {
 		}
 	}
 	l.some.Store(len(l.until) > 0)
-}
-
-// sendKeyed sends a write of a key in company, or alone where the key is locked, and notes
-// whether it is.
-func sendKeyed[Q, A any](ctx context.Context, l *lockedKeys, kind *pgkit.BatchKind[Q, A], id store.ID, q Q) (A, bool, error) {
-	var answer A
-	var ok bool
-	var err error
-	if l.lately(id) {
-		answer, ok, err = kind.Alone(ctx, q)
-	} else {
-		answer, ok, err = kind.Do(ctx, q)
-	}
-	if err != nil && pgkit.Classify(err) == pgkit.FailureLockTimeout {
-		l.note(id)
-	}
-	return answer, ok, err
 }
 
 // retryUndecided does an operation that waits briefly for locks, again and again where another transaction

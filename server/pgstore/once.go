@@ -94,7 +94,7 @@ func (req OnceRequest) Queue(batch *pgx.Batch) error {
 }
 
 func (p *prepared) queue(batch *pgx.Batch) error {
-	st := p.query.onceOrFail.Bind(p.args)
+	st := p.query.OnceOrFail.Bind(p.args)
 	if err := st.Err(); err != nil {
 		return wrap("once", err)
 	}
@@ -123,7 +123,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		return false, err
 	}
 	sent := new(pgx.Batch)
-	bound, unbound := s.query.boundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.unboundLocks.Bind(nil)
+	bound, unbound := s.query.BoundLocks.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}), s.query.UnboundLocks.Bind(nil)
 	if err := errors.Join(bound.Err(), unbound.Err()); err != nil {
 		return false, wrap("once", err)
 	}
@@ -146,7 +146,7 @@ func (s *Store) SendOnce(ctx context.Context, req OnceRequest, batch *pgx.Batch)
 		if !errors.Is(err, ErrDuplicate) || n == sweptInBetween {
 			return err == nil, wrap("once", err)
 		}
-		st := p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
+		st := p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)})
 		r, err := pgkit.One(ctx, s.db.Pool, st, func(row pgx.CollectableRow) (r onceRecord, err error) { return r, r.scan(row) })
 		switch {
 		case err == nil:
@@ -243,21 +243,21 @@ func onceIn(ctx context.Context, tx pgkit.UserTx, req *OnceRequest) (bool, error
 	if err := r.refusal(p.fingerprint); err != nil || !r.synchronous {
 		return false, err
 	}
-	_, err = tx.Insert(ctx, p.query.onceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
+	_, err = tx.Insert(ctx, p.query.OnceConfirm.Bind(pgx.NamedArgs{"key": uuid(p.id)}))
 	return false, wrap("once", err)
 }
 
 // once inserts the key, or returns the record in its way.
 func once(ctx context.Context, tx pgkit.UserTx, p prepared) (first bool, r onceRecord, err error) {
 	for {
-		st := p.query.once.Bind(p.args)
+		st := p.query.Once.Bind(p.args)
 		if err := st.Err(); err != nil {
 			return false, r, wrap("once", err)
 		}
 		if first, err := tx.Insert(ctx, st); first || err != nil {
 			return first, r, wrap("once", err)
 		}
-		found, err := tx.Read(ctx, p.query.onceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}), r.scan)
+		found, err := tx.Read(ctx, p.query.OnceRecord.Bind(pgx.NamedArgs{"key": uuid(p.id)}), r.scan)
 		switch {
 		case err != nil:
 			return false, r, wrap("once", err)
@@ -379,7 +379,7 @@ func putOrFind(p prepared) putKey {
 // putOrFail does not return the record, and is faster if there is none.
 func putOrFail(p prepared) putKey {
 	return func(ctx context.Context, tx pgx.Tx) (bool, onceRecord, error) {
-		st := p.query.onceOrFail.Bind(p.args)
+		st := p.query.OnceOrFail.Bind(p.args)
 		if err := st.Err(); err != nil {
 			return false, onceRecord{}, wrap("once", err)
 		}

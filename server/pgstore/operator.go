@@ -34,17 +34,17 @@ func (s *Store) listing(req store.ListRequest) pgkit.Statement {
 	args := listArgs(req)
 	if req.Parent != (store.ID{}) {
 		args["parent"] = uuid(req.Parent)
-		return s.query.listChildren.Bind(args)
+		return s.query.ListChildren.Bind(args)
 	}
 	if hasNotes(req) {
-		return s.query.listAttention.Bind(args)
+		return s.query.ListAttention.Bind(args)
 	}
 	args["running"] = req.Running
 	if req.Effect == store.Opaque {
 		delete(args, "effect")
-		return s.query.listOpaque.Bind(args)
+		return s.query.ListOpaque.Bind(args)
 	}
-	return s.query.list.Bind(args)
+	return s.query.List.Bind(args)
 }
 
 // listArgs are the arguments of every list.
@@ -104,7 +104,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 	case store.StateCancelled:
 		args["keep"] = interval(req.Keep)
 	}
-	st := s.query.resolve.Bind(args)
+	st := s.query.Resolve.Bind(args)
 	r, ok, err := s.retryPatiently(ctx, func() (store.Record, bool, error) { return s.moveBounded(ctx, req.ID, st) })
 	if err == nil && !ok && r.Token == req.Token && r.Fence == req.From+1 {
 		ok = true // done before, and its answer was lost
@@ -117,7 +117,7 @@ func (s *Store) Resolve(ctx context.Context, req store.ResolveRequest) (store.Re
 // answers are in partitions, it takes a transaction of four. A damaged record can be forgotten: it is returned as
 // far as it can be read.
 func (s *Store) Forget(ctx context.Context, id store.ID, from int64, by store.Audit) (store.Record, bool, error) {
-	st := s.query.forget.Bind(pgx.NamedArgs{
+	st := s.query.Forget.Bind(pgx.NamedArgs{
 		"key": uuid(id), "from": from, "lock_timeout": s.db.Briefly,
 		"verb": string(by.Verb), "actor": by.Actor, "reason": by.Reason,
 	})
@@ -141,7 +141,7 @@ func (s *Store) moveLocked(ctx context.Context, id store.ID, st pgkit.Statement)
 			if _, err := s.setLockTimeout(ctx, tx, s.db.Briefly); err != nil {
 				return m, err
 			}
-			_, err = pgkit.One(ctx, tx, s.query.lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
+			_, err = pgkit.One(ctx, tx, s.query.Lock.Bind(pgx.NamedArgs{"key": uuid(id)}), scanFound)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return m, nil
 			}
@@ -158,7 +158,7 @@ func (s *Store) Defer(ctx context.Context, id store.ID, from int64, d time.Durat
 	if err := checkLease(d); err != nil {
 		return false, err
 	}
-	st := s.query.deferral.Bind(pgx.NamedArgs{"key": uuid(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
+	st := s.query.Defer.Bind(pgx.NamedArgs{"key": uuid(id), "from": from, "lease": d, "lock_timeout": s.db.LockTimeout})
 	won, err := pgkit.RetryConflict(ctx, func() (bool, error) {
 		_, ok, err := pgkit.Row(ctx, s.db.Writer, st, pgx.RowTo[bool])
 		return ok, err
@@ -177,7 +177,7 @@ func (s *Store) AuditLog(ctx context.Context, id store.ID, limit int) ([]store.A
 	}
 	key := uuid(id)
 	key.Valid = id != store.ID{}
-	st := s.query.auditLog.Bind(pgx.NamedArgs{"key": key, "limit": int64(limit)})
+	st := s.query.AuditLog.Bind(pgx.NamedArgs{"key": key, "limit": int64(limit)})
 	found, err := pgkit.All(ctx, s.db.Pool, st, scanAuditEntry)
 	return found, wrap("audit log", err)
 }
@@ -226,7 +226,7 @@ func needsAttention(end store.Settlement) bool {
 // stays in the record.
 func (s *Store) settleNoted(ctx context.Context, end settlement) (bool, error) {
 	return pgkit.Tx(ctx, s.db.Writer, func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		st := s.query.settle.BindFunc(settleArgs(end.owner, end.end, s.db.Briefly))
+		st := s.query.Settle.BindFunc(settleArgs(end.owner, end.end, s.db.Briefly))
 		if err := sendSettings(ctx, tx, st); err != nil {
 			return false, err
 		}
@@ -251,7 +251,7 @@ func (s *Store) noteInTx(ctx context.Context, conn *pgx.Conn, end settlement) ([
 		return nil, nil
 	}
 	notes := []pgkit.Statement{
-		s.query.setLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}),
+		s.query.SetLockTimeout.Bind(pgx.NamedArgs{"lock_timeout": s.db.LockTimeout}),
 		s.noteStatement(end.owner.ID, end.owner.Fence, end.end.State),
 	}
 	for _, st := range notes {
@@ -266,12 +266,12 @@ func (s *Store) noteInTx(ctx context.Context, conn *pgx.Conn, end settlement) ([
 }
 
 func (s *Store) noteStatement(id store.ID, fence int64, state store.State) pgkit.Statement {
-	return s.query.noteAttention.Bind(pgx.NamedArgs{"key": uuid(id), "fence": fence, "state": int16(state)})
+	return s.query.NoteAttention.Bind(pgx.NamedArgs{"key": uuid(id), "fence": fence, "state": int16(state)})
 }
 
 // dropAttention is a part of the transaction after which no person is needed.
 func (s *Store) dropAttention(ctx context.Context, db executor, id store.ID) error {
-	return execute(ctx, db, s.query.dropAttention.Bind(pgx.NamedArgs{"key": uuid(id)}))
+	return execute(ctx, db, s.query.DropAttention.Bind(pgx.NamedArgs{"key": uuid(id)}))
 }
 
 // sendSettings sends the settings that st needs before it, mostly none.
@@ -353,7 +353,7 @@ func hasNotes(req store.ListRequest) bool {
 // Attention implements [store.OperatorStore]. It reads the notes of the keys that need a person,
 // and looks up their records.
 func (s *Store) Attention(ctx context.Context) (store.Attention, error) {
-	all, err := pgkit.All(ctx, s.db.Pool, s.query.countAttention.Bind(nil), scanCountedNotes)
+	all, err := pgkit.All(ctx, s.db.Pool, s.query.CountAttention.Bind(nil), scanCountedNotes)
 	return attentionOf(all), wrap("attention", err)
 }
 
@@ -385,13 +385,13 @@ func attentionOf(all []countedNotes) (a store.Attention) {
 
 // sweepAttention deletes notes that outlived their reasons.
 func (s *Store) sweepAttention(ctx context.Context) error {
-	return s.unlessHeld(ctx, s.query.sweepAttention.Bind(nil))
+	return s.unlessHeld(ctx, s.query.SweepAttention.Bind(nil))
 }
 
 // findAttention makes the notes that a process of version 1 did not make, in a window of the
 // records.
 func (s *Store) findAttention(ctx context.Context, from, until pgtype.Timestamptz) error {
-	return s.unlessHeld(ctx, s.query.findAttention.Bind(pgx.NamedArgs{"after": from, "until": until}))
+	return s.unlessHeld(ctx, s.query.FindAttention.Bind(pgx.NamedArgs{"after": from, "until": until}))
 }
 
 // unlessHeld sends a statement on notes. If a transaction such as an undo's holds one of them, the

@@ -55,7 +55,7 @@ func (s *Store) readPartitions(ctx context.Context, db querier) (there []partiti
 		if _, err := tx.Exec(ctx, "set local timezone = 'UTC'"); err != nil { // the catalog writes bounds in it
 			return err
 		}
-		rows, err := tx.Query(ctx, s.query.partitions.Bind(nil).SQL)
+		rows, err := tx.Query(ctx, s.query.Partitions.Bind(nil).SQL)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func newPoller(s *Store, listen *pgx.ConnConfig) *poller {
 	p := &poller{store: s, news: make(chan struct{}, 1), watches: make(map[store.ID][]*watched)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if listen != nil {
-		p.listener = &listener{cfg: listen, channel: s.query.channel}
+		p.listener = &listener{cfg: listen, channel: s.query.Channel}
 	}
 	return p
 }
@@ -182,7 +182,7 @@ func (p *poller) look(ctx context.Context, runs []*watched) error {
 	if len(runs) == 0 {
 		return nil
 	}
-	st := p.store.query.ended.Bind(runArgs(runs))
+	st := p.store.query.Ended.Bind(runArgs(runs))
 	ended, err := pgkit.RetryConflict(ctx, func() ([]int, error) { return pgkit.All(ctx, p.store.db.Pool, st, pgx.RowTo[int]) })
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (p *poller) expect(ctx context.Context, now time.Time, runs []*watched) err
 		n     int
 		ended bool
 	}
-	st := p.store.query.expect.Bind(runArgs(runs))
+	st := p.store.query.Expect.Bind(runArgs(runs))
 	answers, err := pgkit.RetryConflict(ctx, func() ([]answer, error) {
 		return pgkit.Rows(ctx, p.store.db.Writer, st, func(row pgx.CollectableRow) (a answer, err error) {
 			return a, row.Scan(&a.n, &a.ended)
@@ -352,7 +352,7 @@ func (s *Store) checkListen(ctx context.Context) error {
 		return wrap("listen", err)
 	}
 	defer hangUp(conn)
-	if _, err := s.db.Pool.Exec(ctx, s.query.notify.SQL()); err != nil {
+	if _, err := s.db.Pool.Exec(ctx, s.query.Notify.SQL()); err != nil {
 		return wrap("listen", err)
 	}
 	if _, err := doWithin(ctx, listenTimeout, conn.WaitForNotification); err != nil {

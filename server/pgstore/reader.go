@@ -66,7 +66,7 @@ func NewReader(pool *pgxpool.Pool, cfg ReaderConfig) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 	}
-	return &Reader{pool: pool, cfg: cfg, setting: query.settings.Bind(nil)}, nil
+	return &Reader{pool: pool, cfg: cfg, setting: query.ReaderSettings.Bind(nil)}, nil
 }
 
 // Reader implements [store.ReaderStore]: a [Reader] on the store's pool, with the default [ReaderConfig].
@@ -137,7 +137,7 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 	}
 	return wrap("reader indexes", component.IndexBuild{
 		Pool: pool, Table: table{schema: schema, name: "idempotency"}.String(), Indexes: readerIndexes,
-		Look: q.indexes, Valid: func(row pgx.Row) (bool, error) {
+		Look: q.ReaderIndexes, Valid: func(row pgx.Row) (bool, error) {
 			var times, children bool
 			err := row.Scan(&times, &children)
 			return times && children, err
@@ -146,42 +146,22 @@ func AddReaderIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) er
 	}.Run(ctx))
 }
 
-// readerQueries are the files of query/ that a [Reader] sends, ready for one schema. They name only the columns that
-// the observer may read.
+// readerQueries are the statements of a [Reader] for one schema. They name only the columns that the
+// observer may read.
 type readerQueries struct {
-	settings, indexes      pgkit.Query
-	show, browse           pgkit.Query
-	attention, children    pgkit.Query
-	countAttention         pgkit.Query
-	size, sweepLag, young  pgkit.Query
-	auditOfAll, auditOfOne pgkit.Query
+	ReaderSettings, ReaderIndexes, ReaderShow, ReaderBrowse, ReaderAttention, ReaderChildren pgkit.Query
+	CountAttention, ReaderSize, ReaderSweepLag, ReaderYoung, ReaderAudit, ReaderAuditOf      pgkit.Query
 }
 
 var (
-	readerQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: func(schema string) (*readerQueries, error) {
-		q := new(readerQueries)
-		return q, pgkit.LoadQueries(queryFiles, schema, q.all())
-	}}
-	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: func(schema string) (*readerQueries, error) {
-		q := new(readerQueries)
-		return q, pgkit.LoadDistributedQueries(queryFiles, schema, q.all())
-	}}
+	readerQueriesBySchema            = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(false)}
+	distributedReaderQueriesBySchema = pgkit.BySchema[*readerQueries]{Load: loadReaderQueries(true)}
 )
 
-func (q *readerQueries) all() map[string]*pgkit.Query {
-	return map[string]*pgkit.Query{
-		"reader_settings":  &q.settings,
-		"reader_indexes":   &q.indexes,
-		"reader_show":      &q.show,
-		"reader_browse":    &q.browse,
-		"reader_attention": &q.attention,
-		"reader_children":  &q.children,
-		"count_attention":  &q.countAttention,
-		"reader_size":      &q.size,
-		"reader_sweep_lag": &q.sweepLag,
-		"reader_young":     &q.young,
-		"reader_audit":     &q.auditOfAll,
-		"reader_audit_of":  &q.auditOfOne,
+func loadReaderQueries(distributed bool) func(schema string) (*readerQueries, error) {
+	return func(schema string) (*readerQueries, error) {
+		q := new(readerQueries)
+		return q, pgkit.LoadStatements(queryFiles, schema, distributed, q)
 	}
 }
 
@@ -192,7 +172,7 @@ func (r *Reader) Show(ctx context.Context, id store.ID) (store.Record, error) {
 		return store.Record{}, wrap("show", err)
 	}
 	var found []store.Record
-	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.show.Bind(pgx.NamedArgs{"key": uuid(id)}), scanOutline))
+	err = r.ask(ctx, "show", pgkit.RowsInto(&found, q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)}), scanOutline))
 	if err == nil && len(found) == 0 {
 		err = wrap("show", store.ErrNotFound)
 	}
@@ -212,13 +192,13 @@ func (r *Reader) List(ctx context.Context, req store.ListRequest) ([]store.Recor
 	if err != nil {
 		return nil, wrap("list", err)
 	}
-	args, st := listArgs(req), q.attention
+	args, st := listArgs(req), q.ReaderAttention
 	if req.Parent != (store.ID{}) {
 		if _, children, err := r.indexes(ctx, q); err != nil || !children {
 			return nil, noIndex("list", err, "of children")
 		}
 		args["parent"] = uuid(req.Parent)
-		st = q.children
+		st = q.ReaderChildren
 	}
 	var found []store.Record
 	err = r.ask(ctx, "list", pgkit.RowsInto(&found, st.Bind(args), scanOutline))
@@ -261,7 +241,7 @@ func browsing(q *readerQueries, req store.BrowseRequest) pgkit.Statement {
 	for i, state := range req.States {
 		of[i] = int16(state)
 	}
-	return q.browse.Bind(pgx.NamedArgs{
+	return q.ReaderBrowse.Bind(pgx.NamedArgs{
 		"from": timestamp(from), "window": interval(store.DefaultWindow),
 		"before_created_at": end, "before_key": uuid(last.ID),
 		"states": of, "effect": int16(req.Effect), "route": req.Route, "limit": int64(req.Limit),
@@ -275,7 +255,7 @@ func earlier(a, b store.Cursor) bool {
 // indexes reports which of the optional indexes are there.
 func (r *Reader) indexes(ctx context.Context, q *readerQueries) (times, children bool, err error) {
 	var found [][2]bool
-	err = r.ask(ctx, "indexes", pgkit.RowsInto(&found, q.indexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
+	err = r.ask(ctx, "indexes", pgkit.RowsInto(&found, q.ReaderIndexes.Bind(nil), func(row pgx.CollectableRow) (there [2]bool, err error) {
 		return there, row.Scan(&there[0], &there[1])
 	}))
 	if err != nil || len(found) == 0 {
@@ -300,7 +280,7 @@ func (r *Reader) Attention(ctx context.Context) (store.Attention, error) {
 		return store.Attention{}, wrap("attention", err)
 	}
 	var all []countedNotes
-	err = r.ask(ctx, "attention", pgkit.RowsInto(&all, q.countAttention.Bind(nil), scanCountedNotes))
+	err = r.ask(ctx, "attention", pgkit.RowsInto(&all, q.CountAttention.Bind(nil), scanCountedNotes))
 	return attentionOf(all), err
 }
 
@@ -314,10 +294,10 @@ func (r *Reader) AuditPage(ctx context.Context, req store.AuditRequest) ([]store
 		return nil, wrap("audit", err)
 	}
 	args := pgx.NamedArgs{"before": cmp.Or(req.Before, math.MaxInt64), "actor": req.Actor, "limit": int64(req.Limit)}
-	st := q.auditOfAll
+	st := q.ReaderAudit
 	if req.ID != (store.ID{}) {
 		args["key"] = uuid(req.ID)
-		st = q.auditOfOne
+		st = q.ReaderAuditOf
 	}
 	var found []store.AuditEntry
 	err = r.ask(ctx, "audit", pgkit.RowsInto(&found, st.Bind(args), scanAuditEntry))
@@ -343,11 +323,11 @@ func (r *Reader) Estimate(ctx context.Context) (store.Estimate, error) {
 	var lags []*time.Duration
 	var counts []countedState
 	questions := []pgkit.Question{
-		pgkit.RowsInto(&sizes, q.size.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
-		pgkit.RowsInto(&lags, q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
+		pgkit.RowsInto(&sizes, q.ReaderSize.Bind(nil), func(row pgx.CollectableRow) (size [2]int64, err error) { return size, row.Scan(&size[0], &size[1]) }),
+		pgkit.RowsInto(&lags, q.ReaderSweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)}), pgx.RowTo[*time.Duration]),
 	}
 	if times {
-		questions = append(questions, pgkit.RowsInto(&counts, q.young.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
+		questions = append(questions, pgkit.RowsInto(&counts, q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(store.MaxYoung)}), scanCountedState))
 	}
 	if err := r.ask(ctx, "estimate", questions...); err != nil {
 		return store.Estimate{}, err

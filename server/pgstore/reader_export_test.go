@@ -41,21 +41,21 @@ func (r *Reader) Questions(ctx context.Context, id, parent store.ID) ([]Question
 		name string
 		pgkit.Statement
 	}{
-		{"show", q.show.Bind(pgx.NamedArgs{"key": uuid(id)})},
+		{"show", q.ReaderShow.Bind(pgx.NamedArgs{"key": uuid(id)})},
 		{"browse", browse(store.BrowseRequest{})},
 		{"browse of a day", browse(store.BrowseRequest{From: from})},
 		{"browse of a rare state", browse(store.BrowseRequest{From: from, States: unknown})},
 		{"browse of everything", browse(store.BrowseRequest{From: from, To: time.Now(), States: unknown, Effect: store.Keyed, Route: "r", Before: page})},
-		{"attention", q.attention.Bind(list(store.ListRequest{States: unknown}))},
-		{"attention page", q.attention.Bind(list(store.ListRequest{DeadLetters: true, After: page, Route: "r", Effect: store.Keyed}))},
-		{"children", q.children.Bind(children)},
-		{"children page", q.children.Bind(childrenPage)},
-		{"count attention", q.countAttention.Bind(nil)},
-		{"sweep lag", q.sweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)})},
-		{"young", q.young.Bind(pgx.NamedArgs{"limit": int64(1000)})},
-		{"audit", q.auditOfAll.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "", "limit": int64(100)})},
-		{"audit of an actor", q.auditOfAll.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "ann", "limit": int64(100)})},
-		{"audit of a key", q.auditOfOne.Bind(pgx.NamedArgs{"key": uuid(id), "before": int64(1 << 60), "actor": "", "limit": int64(100)})},
+		{"attention", q.ReaderAttention.Bind(list(store.ListRequest{States: unknown}))},
+		{"attention page", q.ReaderAttention.Bind(list(store.ListRequest{DeadLetters: true, After: page, Route: "r", Effect: store.Keyed}))},
+		{"children", q.ReaderChildren.Bind(children)},
+		{"children page", q.ReaderChildren.Bind(childrenPage)},
+		{"count attention", q.CountAttention.Bind(nil)},
+		{"sweep lag", q.ReaderSweepLag.Bind(pgx.NamedArgs{"limit": int64(mostExpired)})},
+		{"young", q.ReaderYoung.Bind(pgx.NamedArgs{"limit": int64(1000)})},
+		{"audit", q.ReaderAudit.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "", "limit": int64(100)})},
+		{"audit of an actor", q.ReaderAudit.Bind(pgx.NamedArgs{"before": int64(1 << 60), "actor": "ann", "limit": int64(100)})},
+		{"audit of a key", q.ReaderAuditOf.Bind(pgx.NamedArgs{"key": uuid(id), "before": int64(1 << 60), "actor": "", "limit": int64(100)})},
 	} {
 		if err := st.Err(); err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, o store.Owner, end store.Settlement)
 
 // settledBefore returns nil if the record holds o's own completion.
 func (s *Store) settledBefore(ctx context.Context, o store.Owner) error {
-	st := s.query.settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
+	st := s.query.Settled.Bind(pgx.NamedArgs{"key": uuid(o.ID), "token": uuid(o.Token), "fence": o.Fence})
 	_, err := pgkit.One(ctx, s.db.Pool, st, pgx.RowTo[bool])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrLeaseLost
@@ -58,7 +58,13 @@ func (s *Store) readPatiently(ctx context.Context, id store.ID) (store.Record, e
 func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settlement) (bool, error) {
 	apart, tries := s.goesApart(end), 0
 	for wait := pgkit.WaitForLock(s.cfg.LockTimeout); ; {
-		ok, err := s.settleOnce(ctx, settlement{o, end}, apart)
+		var ok bool
+		var err error
+		if needsAttention(end) {
+			ok, err = s.settleNoted(ctx, settlement{o, end})
+		} else {
+			ok, err = s.rows.settle(ctx, settlement{o, end}, apart)
+		}
 		if apart && s.lacksPartition(err) {
 			apart = false
 			continue
@@ -68,13 +74,6 @@ func (s *Store) settleRow(ctx context.Context, o store.Owner, end store.Settleme
 			return ok, err
 		}
 	}
-}
-
-func (s *Store) settleOnce(ctx context.Context, end settlement, apart bool) (bool, error) {
-	if needsAttention(end.end) {
-		return s.settleNoted(ctx, end)
-	}
-	return s.rows.settle(ctx, end, apart)
 }
 
 const (
@@ -147,8 +146,8 @@ func (r *renewing) renewTogether(ctx context.Context, owners []store.Owner) ([]s
 	}
 	s := r.store
 	wait := pgkit.Milliseconds(min(renewLockTimeout, s.cfg.LockTimeout))
-	settings := s.query.lockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
-	st := s.query.renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
+	settings := s.query.LockTimeout.Bind(pgx.NamedArgs{"lock_timeout": wait})
+	st := s.query.Renew.Bind(pgx.NamedArgs{"keys": keys, "owners": names, "lease": r.lease})
 	return pgkit.RetryConflict(ctx, func() ([]store.Owner, error) {
 		return pgkit.RowsUnder(ctx, s.renewals, settings, st, scanOwner)
 	})

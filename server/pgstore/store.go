@@ -128,7 +128,7 @@ func newStore(tables *component.Component, pool *pgxpool.Pool, cfg Config) (*Sto
 	if err != nil {
 		return nil, wrap("new", err)
 	}
-	db, err := tables.Database(pool, cfg.common(), query.flush)
+	db, err := tables.Database(pool, cfg.common(), query.Flush)
 	if err != nil {
 		return nil, err
 	}
