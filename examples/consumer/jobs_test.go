@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,8 +27,10 @@ func guardPay(t *testing.T, at *place, work func(context.Context, Request) (Rece
 	t.Helper()
 	mux := http.NewServeMux()
 	ready, stop, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	o := at.options()
+	o.lease = time.Minute // nothing is killed, and a busy machine must not end a run
 	go func() {
-		ended <- at.options().withGuard(t.Context(), "shop", func(_ *pgxpool.Config, guard *server.Guard) error {
+		ended <- o.withGuard(t.Context(), "shop", func(_ *pgxpool.Config, guard *server.Guard) error {
 			err := server.Handle(mux, guard, pay, server.Transactional, work)
 			close(ready)
 			<-stop
