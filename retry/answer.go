@@ -105,20 +105,20 @@ func (a *answer) readProblem() {
 	}
 	code, detail := readForeign(contentType, a.snippet())
 	a.detail = clean(detail)
-	if !known(wire.Code(code)) {
+	if !isKnown(wire.Code(code)) {
 		a.theirs = wire.Code(clean(code))
 	}
 }
 
 // codeOf returns the code of the idempotency layer in a header; "" if there is none.
 func codeOf(header http.Header) wire.Code {
-	if code := wire.Code(header.Get(wire.HeaderCode)); known(code) {
+	if code := wire.Code(header.Get(wire.HeaderCode)); isKnown(code) {
 		return code
 	}
 	return ""
 }
 
-func known(code wire.Code) bool {
+func isKnown(code wire.Code) bool {
 	_, ok := code.Situation()
 	return ok
 }

@@ -36,7 +36,7 @@ func (attemptTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // transport may still hold a request when the next one is sent.
 func (x *exchange) sendHop(req *http.Request) (*http.Response, error) {
 	x.answer, x.failed, x.seen = nil, nil, new(evidence)
-	ctx, cancel := x.within(x.seen.trace(x.attempting))
+	ctx, cancel := x.limitAttempt(x.seen.trace(x.attempting))
 	defer cancel()
 	out, err := x.outgoing(ctx, req)
 	if err != nil {
@@ -69,7 +69,7 @@ var errNoResponse = errors.New("retry: the transport returned neither answer nor
 // frozen headers and the frozen body, as Prepare leaves it.
 func (x *exchange) outgoing(ctx context.Context, req *http.Request) (*http.Request, error) {
 	if x.attempt.Number > 1 {
-		if err := x.frozen.body.unchanged(ctx); err != nil {
+		if err := x.frozen.body.checkUnchanged(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +176,7 @@ func (x *exchange) setBody(out *http.Request) error {
 		attempts = 1
 	}
 	out.GetBody = func() (io.ReadCloser, error) {
-		if written := seen.delivered(); written > 0 && written >= attempts {
+		if written := seen.countDelivered(); written > 0 && written >= attempts {
 			return nil, errNoRepeat
 		}
 		return body.reader()

@@ -53,7 +53,7 @@ func readWhole(ctx context.Context, body io.ReadCloser, announced int64) (b []by
 		b, _, err = readBody(body, announced, math.MaxInt64)
 		return b, err
 	}
-	return within(ctx, body, func() ([]byte, error) { // which takes memory
+	return readUntilDone(ctx, body, func() ([]byte, error) { // which takes memory
 		b, _, err := readBody(body, announced, math.MaxInt64)
 		return b, err
 	})
@@ -62,10 +62,10 @@ func readWhole(ctx context.Context, body io.ReadCloser, announced int64) (b []by
 // size is the length of the body.
 func (c *Call) size() int64 { return payload{bytes: c.Body, stream: c.Stream}.size() }
 
-// within returns what read returns, which reads body. If ctx ends first, within closes
+// readUntilDone returns what read returns, which reads body. If ctx ends first, it closes
 // body and returns the cause of that end at once. The goroutine of read then ends when
 // the Read that it is in returns: the Close of pipes, files and connections ends theirs.
-func within[T any](ctx context.Context, body io.ReadCloser, read func() (T, error)) (T, error) {
+func readUntilDone[T any](ctx context.Context, body io.ReadCloser, read func() (T, error)) (T, error) {
 	if readsInPlace(ctx, body) {
 		return read()
 	}
@@ -90,12 +90,12 @@ func within[T any](ctx context.Context, body io.ReadCloser, read func() (T, erro
 
 // readsInPlace reports whether ctx need not be watched while body is read.
 func readsInPlace(ctx context.Context, body io.Reader) bool {
-	return ctx.Done() == nil || inMemory(body)
+	return ctx.Done() == nil || isInMemory(body)
 }
 
-// inMemory reports whether no Read of r blocks: it is one of the readers that
+// isInMemory reports whether no Read of r blocks: it is one of the readers that
 // http.NewRequest knows, or io.NopCloser of one.
-func inMemory(r io.Reader) bool {
+func isInMemory(r io.Reader) bool {
 	switch r.(type) {
 	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
 		return true
@@ -105,7 +105,7 @@ func inMemory(r io.Reader) bool {
 	}
 	if t := reflect.TypeOf(r); t == nopCloser || t == nopCloserWriterTo {
 		inner, _ := reflect.ValueOf(r).Field(0).Interface().(io.Reader)
-		return inner != nil && inMemory(inner)
+		return inner != nil && isInMemory(inner)
 	}
 	return false
 }
@@ -146,11 +146,11 @@ func (p payload) size() int64 {
 	return int64(len(p.bytes))
 }
 
-// unchanged returns an error wrapping ErrPayloadChanged if another attempt would
+// checkUnchanged returns an error wrapping ErrPayloadChanged if another attempt would
 // send something else than the first. A stream is read until ctx ends.
-func (p payload) unchanged(ctx context.Context) error {
+func (p payload) checkUnchanged(ctx context.Context) error {
 	if p.stream != nil {
-		return p.stream.unchanged(ctx)
+		return p.stream.checkUnchanged(ctx)
 	}
 	if maphash.Bytes(marks, p.bytes) != p.mark {
 		return fmt.Errorf("%w: body", ErrPayloadChanged)
@@ -212,7 +212,7 @@ func (s *Stream) read(ctx context.Context) (size int64, sum [sha256.Size]byte, e
 		return 0, sum, err
 	}
 	h := sha256.New()
-	size, err = within(ctx, body, func() (int64, error) { return io.Copy(h, body) })
+	size, err = readUntilDone(ctx, body, func() (int64, error) { return io.Copy(h, body) })
 	if closeErr := body.Close(); err == nil {
 		err = closeErr
 	}
@@ -242,7 +242,7 @@ var (
 	errZeroStream = fmt.Errorf("%w: the zero Stream; use NewStream", ErrInvalid)
 )
 
-func (s *Stream) unchanged(ctx context.Context) error {
+func (s *Stream) checkUnchanged(ctx context.Context) error {
 	size, sum, err := s.read(ctx)
 	if err == nil && (size != s.size || sum != s.sum) {
 		err = fmt.Errorf("%w: body", ErrPayloadChanged)

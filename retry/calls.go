@@ -17,7 +17,7 @@ import (
 // A request without a key that passes through [Client.RoundTripper] ends when the body of
 // its answer ends or is closed. It is Unknown if the body breaks off.
 //
-// The zero Calls has noted none. A nil *Calls notes nothing. Both are safe for concurrent
+// The zero Calls is ready to use. A nil *Calls notes nothing. A Calls is safe for concurrent
 // use.
 type Calls struct {
 	of *Calls // what it notes in; nil: itself
@@ -40,13 +40,13 @@ func (c *Calls) Context(ctx context.Context) context.Context {
 	case c == nil, up.reaches(c):
 		return ctx
 	case up != nil:
-		c = &Calls{of: c.own(), up: up}
+		c = &Calls{of: c.target(), up: up}
 	}
 	return context.WithValue(ctx, callsKey{}, c)
 }
 
-// own returns the Calls that c notes in.
-func (c *Calls) own() *Calls {
+// target returns the Calls that c notes in.
+func (c *Calls) target() *Calls {
 	if c != nil && c.of != nil {
 		return c.of
 	}
@@ -56,7 +56,7 @@ func (c *Calls) own() *Calls {
 // reaches reports whether what is noted in c is noted in other too.
 func (c *Calls) reaches(other *Calls) bool {
 	for ; c != nil; c = c.up {
-		if c.own() == other.own() {
+		if c.target() == other.target() {
 			return true
 		}
 	}
@@ -80,7 +80,7 @@ func (c *Calls) Begin(id any, resumed bool) (end func(Outcome)) {
 	if c == nil {
 		return func(Outcome) {}
 	}
-	own := c.own()
+	own := c.target()
 	own.mu.Lock()
 	own.open++
 	own.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *Calls) count() [4]int {
 	if c == nil {
 		return [4]int{}
 	}
-	c = c.own()
+	c = c.target()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.unnamed
@@ -154,7 +154,7 @@ func (c *Calls) Ended(id any) bool {
 	if c == nil {
 		return false
 	}
-	c = c.own()
+	c = c.target()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, ended := c.named[id]
@@ -175,7 +175,7 @@ func (r *run) note(ctx context.Context, call *Call) {
 	}
 	id := callID{service: r.task.Service, operation: r.task.Operation, key: r.task.Key}
 	if call != nil {
-		r.reads = safe(call.Method)
+		r.reads = isSafe(call.Method)
 		if id.target = call.Method + " " + call.URL; call.url != nil {
 			id.target = call.Method + " " + call.url.String()
 		}
@@ -200,8 +200,8 @@ func (r *run) noteEnd(failed *Error) {
 	}
 }
 
-// safe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
-func safe(method string) bool {
+// isSafe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
+func isSafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true

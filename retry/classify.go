@@ -294,7 +294,7 @@ var failures = []failure{
 	{"the server refused the stream unprocessed", refusedStream, Retry, true},
 	{"the attempt timed out", timedOut, Retry, false},
 	{"the connection was reset", is(syscall.ECONNRESET), Retry, false},
-	{"the connection was closed before an answer came", closed, Retry, false},
+	{"the connection was closed before an answer came", isClosed, Retry, false},
 	// The rows before have the network's failures. Another attempt would fail of the same.
 	{"the TLS handshake was refused", func(_ error, seen *evidence) bool { return seen.handshake.Load() }, Stop, false},
 	{"the connection failed", func(error, *evidence) bool { return true }, Retry, false},
@@ -350,7 +350,7 @@ func timedOut(err error, _ *evidence) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-func closed(err error, _ *evidence) bool {
+func isClosed(err error, _ *evidence) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 

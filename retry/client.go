@@ -198,7 +198,7 @@ type Task struct {
 	Expires time.Time
 }
 
-// An Attempt is what one attempt may tell the callee.
+// An Attempt describes one attempt to the callee.
 type Attempt struct {
 	Number  int           // counts from 1
 	Timeout time.Duration // what is left for this attempt; 0: no limit of the client's
@@ -207,7 +207,7 @@ type Attempt struct {
 	CallerRetries bool
 }
 
-// Do makes a call that is not HTTP under the client's policy. Attempts, backoff, deadline,
+// Do makes a call that is not HTTP, under the policy of c. Attempts, backoff, deadline,
 // budget and outcome are the same as for [Client.Send]. fn makes one attempt,
 // with a context that ends with the attempt. If task has a Key, fn must send it with every
 // attempt.
@@ -229,7 +229,7 @@ func Do[T any](
 	}
 	var value T
 	var failed *Error
-	switch stop := r.ended(r.start); {
+	switch stop := r.checkTime(r.start); {
 	case r.client == unmade:
 		failed = r.fail(nil, errUnmade)
 	case fn == nil:
@@ -289,7 +289,7 @@ func attempts[T any](
 		case again && r.sleep(wait):
 		case again:
 			r.takeBack()
-			return value, r.fail(err, r.ended(time.Now()))
+			return value, r.fail(err, r.checkTime(time.Now()))
 		case v.Outcome == Completed && err == nil:
 			r.budgetSuccess()
 			return value, nil
@@ -301,7 +301,7 @@ func attempts[T any](
 
 func attempt[T any](r *run, fn func(context.Context, Attempt) (T, error)) (T, error) {
 	r.begin()
-	ctx, cancel := r.within(r.attempting)
+	ctx, cancel := r.limitAttempt(r.attempting)
 	defer cancel()
 	value, err := fn(ctx, r.attempt)
 	if err != nil {

@@ -30,8 +30,8 @@ type Config struct {
 
 	// MaxAttempts is how many attempts one call gets, the first included. Waiting for a
 	// run in progress spends none. If the caller of the inbound request in ctx retries that
-	// request (wire.Inbound.CallerRetries), a call gets one attempt, and another only if
-	// nothing was sent: so the retries of several hops do not multiply. Zero means
+	// request (wire.Inbound.CallerRetries), a call gets one attempt, so that the retries of
+	// several hops do not multiply. Another one follows only if nothing was sent. Zero means
 	// [DefaultMaxAttempts]: with the default Backoff the waits take about 10 s on
 	// average, which is longer than a service takes to restart.
 	MaxAttempts int
@@ -191,8 +191,7 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// A Backoff is how waits grow: it is a value without state, so that calls can
-// share it. The wait before retry n (from 1) is Base doubled n-1 times, at most
+// A Backoff says how waits grow. It is a value without state, so calls can share it. The wait before retry n (from 1) is Base doubled n-1 times, at most
 // Cap, less a random part of it.
 type Backoff struct {
 	Base time.Duration // zero: the field's default

@@ -34,8 +34,8 @@ func (c *Client) exchange(ctx context.Context, call *Call, follow bool) *exchang
 	x := &exchange{follow: follow, standard: call.owned}
 	c.made().carrier.expire(call)
 	x.task = Task{Service: call.Service, Operation: call.Operation, Key: call.Key, Resumed: call.Resumed, Expires: call.Expires}
-	x.safe = !call.Key.IsZero() || idempotent(call.Method)
-	x.resume(ctx, safe(call.Method))
+	x.safe = !call.Key.IsZero() || isIdempotent(call.Method)
+	x.resume(ctx, isSafe(call.Method))
 	x.note(ctx, call)
 	x.open(ctx, c)
 	x.make(call)
@@ -55,7 +55,7 @@ func (x *exchange) make(call *Call) {
 		x.fail(nil, err)
 		return
 	}
-	if stop := x.ended(x.start); stop != nil {
+	if stop := x.checkTime(x.start); stop != nil {
 		x.retryable = true
 		x.fail(nil, stop)
 		return
@@ -82,7 +82,7 @@ func (x *exchange) check(err error) bool {
 		return true
 	case again:
 		x.takeBack()
-		x.fail(cause, x.ended(time.Now()))
+		x.fail(cause, x.checkTime(time.Now()))
 	case v.Outcome == Completed && x.answer != nil && x.answer.usable():
 		x.budgetSuccess()
 	default:
@@ -118,8 +118,8 @@ var loop = &retryablehttp.Client{
 }
 
 // loop has the attempts of the call made. Its request has what net/http must know to follow
-// redirects, without body and headers. Its context carries x and nothing of the caller's,
-// and never ends: what ends and carries is the context of an attempt.
+// redirects, without body and headers. Its context carries only x and
+// never ends. The values and the end of the caller's ctx are in the context of an attempt.
 func (x *exchange) loop(call *Call, u *url.URL) {
 	req := &http.Request{
 		Method: call.Method, URL: u, Host: call.host, Header: make(http.Header),
@@ -152,7 +152,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return http.ErrUseLastResponse // its caller follows them
 	}
 	first := via[0]
-	if len(via) > maxRedirects || req.Method != first.Method || !sameOrigin(req.URL, first.URL) {
+	if len(via) > maxRedirects || req.Method != first.Method || !isSameOrigin(req.URL, first.URL) {
 		return http.ErrUseLastResponse
 	}
 	if !keepsRequest(req.Response.StatusCode, req.Method) {
@@ -173,7 +173,7 @@ func keepsRequest(status int, method string) bool {
 	return method == http.MethodGet || method == http.MethodHead
 }
 
-func sameOrigin(a, b *url.URL) bool {
+func isSameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 

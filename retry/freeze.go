@@ -36,7 +36,7 @@ var ours = []string{
 
 // freeze checks the call, copies it and returns its URL. Its error wraps ErrInvalid.
 func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
-	if !token(call.Method) || call.Method == http.MethodConnect {
+	if !isToken(call.Method) || call.Method == http.MethodConnect {
 		return nil, fmt.Errorf("%w: Method: %q", ErrInvalid, call.Method)
 	}
 	u, err := call.target()
@@ -57,7 +57,7 @@ func (f *frozen) freeze(call *Call, c *carrier) (*url.URL, error) {
 
 func (f *frozen) freezeBody(call *Call) error {
 	switch {
-	case f.carrier.bodyField != "" && !call.Key.IsZero() && (call.size() > 0 || !idempotent(call.Method)):
+	case f.carrier.bodyField != "" && !call.Key.IsZero() && (call.size() > 0 || !isIdempotent(call.Method)):
 		if call.Stream != nil {
 			return fmt.Errorf("%w: a Stream cannot carry the key in %q", ErrInvalid, f.carrier.bodyField)
 		}
@@ -167,7 +167,7 @@ var connection = map[string][]string{
 // checkHeader refuses what net/http would refuse only when it sends: with a
 // connection in hand, nothing shows that nothing was sent.
 func checkHeader(name string, values []string) error {
-	if !token(name) {
+	if !isToken(name) {
 		return fmt.Errorf("%w: Header: name %q", ErrInvalid, name)
 	}
 	if passes, ok := connection[http.CanonicalHeaderKey(name)]; ok && len(values) > 0 {
@@ -189,17 +189,17 @@ func control(value string) int {
 	return strings.IndexFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// wellFormed reports whether req can be sent over HTTP at all.
-func wellFormed(req *http.Request) bool {
-	if req.URL == nil || req.Header == nil || req.URL.Scheme == "" || !overHTTP(req.URL) || req.URL.Host == "" {
+// isWellFormed reports whether req can be sent over HTTP at all.
+func isWellFormed(req *http.Request) bool {
+	if req.URL == nil || req.Header == nil || req.URL.Scheme == "" || !isHTTP(req.URL) || req.URL.Host == "" {
 		return false
 	}
-	if req.Method != "" && !token(req.Method) || !validHost(cmp.Or(req.Host, req.URL.Host)) {
+	if req.Method != "" && !isToken(req.Method) || !isValidHost(cmp.Or(req.Host, req.URL.Host)) {
 		return false
 	}
 	for _, header := range []http.Header{req.Header, req.Trailer} {
 		for name, values := range header {
-			if !token(name) || slices.ContainsFunc(values, func(v string) bool { return control(v) >= 0 }) {
+			if !isToken(name) || slices.ContainsFunc(values, func(v string) bool { return control(v) >= 0 }) {
 				return false
 			}
 		}
@@ -207,26 +207,26 @@ func wellFormed(req *http.Request) bool {
 	return true
 }
 
-// overHTTP reports whether the scheme of u is HTTP's, or is missing.
-func overHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "" }
+// isHTTP reports whether the scheme of u is HTTP's, or is missing.
+func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "" }
 
-func alphanumeric(c byte) bool {
+func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// token reports whether s is a token (RFC 9110 section 5.6.2).
-func token(s string) bool {
+// isToken reports whether s is a token (RFC 9110 section 5.6.2).
+func isToken(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if c := s[i]; !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}
 	return s != ""
 }
 
-// idempotent reports whether the method is so by definition (RFC 9110 section
+// isIdempotent reports whether the method is so by definition (RFC 9110 section
 // 9.2.2).
-func idempotent(method string) bool {
+func isIdempotent(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
 		return true
@@ -263,18 +263,18 @@ func prepareURL(u *url.URL, host string) error {
 			return fmt.Errorf("%w: URL: port %s", ErrInvalid, given)
 		}
 	}
-	if host = cmp.Or(host, u.Host); !validHost(host) {
+	if host = cmp.Or(host, u.Host); !isValidHost(host) {
 		return fmt.Errorf("%w: host %q", ErrInvalid, host)
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return nil
 }
 
-// validHost reports whether net/http sends s as the host: what RFC 3986 section
+// isValidHost reports whether net/http sends s as the host: what RFC 3986 section
 // 3.2.2 allows, and international names, which it converts.
-func validHost(s string) bool {
+func isValidHost(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c < 0x80 && !alphanumeric(c) && strings.IndexByte("!$%&'()*+,-.:;=[]_~", c) < 0 {
+		if c := s[i]; c < 0x80 && !isAlphanumeric(c) && strings.IndexByte("!$%&'()*+,-.:;=[]_~", c) < 0 {
 			return false
 		}
 	}

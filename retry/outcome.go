@@ -14,7 +14,7 @@ import (
 	"github.com/fanonce/fanonce/childkey/wire"
 )
 
-// An Outcome is what is known of a call's effect when the caller stops.
+// An Outcome says what is known of a call's effect when the caller stops.
 type Outcome uint8
 
 const (
@@ -46,7 +46,7 @@ func (o Outcome) String() string {
 	return [...]string{Unknown: "Unknown", NotSent: "NotSent", Rejected: "Rejected", Completed: "Completed"}[o.sure()]
 }
 
-// A tally is what the attempts of one call say together. The zero tally has
+// A tally joins what the attempts of one call say. The zero tally has
 // seen no attempt, and its outcome is NotSent.
 type tally struct {
 	maybe    bool   // an attempt, or an earlier process, may have had an effect
@@ -89,7 +89,7 @@ func (t *tally) outcome() Outcome {
 	}
 }
 
-// An Action is what follows an attempt.
+// An Action says what follows an attempt.
 type Action uint8
 
 const (

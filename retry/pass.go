@@ -59,7 +59,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 		discard(resp)
 		if !p.sleep(wait) {
 			p.takeBack()
-			return nil, p.giveUp(err, p.ended(time.Now()))
+			return nil, p.giveUp(err, p.checkTime(time.Now()))
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (c *Client) pass(req *http.Request) (*http.Response, error) {
 func (p *passage) enter(c *Client) {
 	method := p.req.Method
 	fill(&method, http.MethodGet)
-	p.safe, p.once = safe(method), hasBody(p.req) && p.req.GetBody == nil
+	p.safe, p.once = isSafe(method), hasBody(p.req) && p.req.GetBody == nil
 	p.task.Resumed = p.req.Response != nil && !p.safe // a redirect led here: somebody had the request before
 	if p.req.URL != nil {
 		p.task.Service = p.req.URL.Host
@@ -179,13 +179,13 @@ func (p *passage) classify(resp *http.Response) Verdict {
 // failure returns the row of an attempt without an answer.
 func (p *passage) failure(err error) Verdict {
 	v := verdictOf(err, p.seen)
-	if p.seen.asked.Load() || wellFormed(p.out) {
+	if p.seen.asked.Load() || isWellFormed(p.out) {
 		return v
 	}
 	// net/http refuses a malformed request before it looks for a connection. Other
 	// transports, and those that are registered for other schemes, may not.
 	v.Action = Stop
-	if _, ok := p.client.cfg.Transport.(*http.Transport); ok && (p.req.URL == nil || overHTTP(p.req.URL)) {
+	if _, ok := p.client.cfg.Transport.(*http.Transport); ok && (p.req.URL == nil || isHTTP(p.req.URL)) {
 		v.Outcome, v.Evidence = NotSent, "the request is malformed"
 	}
 	return v

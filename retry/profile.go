@@ -190,7 +190,7 @@ var taken = []string{
 // carriesKeys reports whether a key can travel in the header of that name.
 func carriesKeys(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)
-	return token(name) && !slices.Contains(taken, canonical) && (canonical == wire.HeaderKey || !slices.Contains(ours, canonical))
+	return isToken(name) && !slices.Contains(taken, canonical) && (canonical == wire.HeaderKey || !slices.Contains(ours, canonical))
 }
 
 // Fanonce returns the profile of services that package server guards: keys of 32 hex
@@ -255,8 +255,8 @@ func UUIDOnly() *Profile {
 	}
 }
 
-// A carrier is how the requests of a client carry keys: its Profile, as calls use it. It is
-// read only.
+// A carrier knows how the requests of a client carry keys. It is the Profile in the form
+// that calls use, and is only read.
 type carrier struct {
 	profile Profile
 	asGiven bool // without a Profile: a request with a key keeps its headers as they are
@@ -322,7 +322,7 @@ func (c *carrier) check(key childkey.Key) error {
 // expire has the call end when the service may have forgotten its key, where the call
 // itself does not say when that is. Reading again does no harm.
 func (c *carrier) expire(call *Call) {
-	if !call.Expires.IsZero() || call.FirstSent.IsZero() || call.Key.IsZero() || safe(call.Method) {
+	if !call.Expires.IsZero() || call.FirstSent.IsZero() || call.Key.IsZero() || isSafe(call.Method) {
 		return
 	}
 	call.Expires = c.profile.Expires(call.FirstSent)

@@ -156,7 +156,7 @@ func (c *Call) takeHeader(req *http.Request, carrier *carrier) (err error) {
 // client is the transport of, to somebody who was not meant to have it.
 func (c *Call) checkOrigin(req *http.Request) error {
 	for from := req.Response; from != nil && from.Request != nil; from = from.Request.Response {
-		if from.Request.URL != nil && req.URL != nil && !sameOrigin(req.URL, from.Request.URL) &&
+		if from.Request.URL != nil && req.URL != nil && !isSameOrigin(req.URL, from.Request.URL) &&
 			(!c.Key.IsZero() || !c.Cancels.IsZero()) {
 			return fmt.Errorf("%w: a redirect of a request with a key leads to another origin", ErrInvalid)
 		}
@@ -244,20 +244,20 @@ type ownLines struct {
 func (c *carrier) lines(header http.Header) (own ownLines) {
 	for name, values := range header {
 		switch {
-		case sameName(name, wire.HeaderKey):
+		case isSameName(name, wire.HeaderKey):
 			own.key = join(own.key, values)
-		case sameName(name, wire.HeaderCancels):
+		case isSameName(name, wire.HeaderCancels):
 			own.cancels = join(own.cancels, values)
-		case sameName(name, wire.HeaderFirstSent):
+		case isSameName(name, wire.HeaderFirstSent):
 			own.firstSent = join(own.firstSent, values)
-		case sameName(name, c.keyHeader):
+		case isSameName(name, c.keyHeader):
 			own.service = join(own.service, values)
 		}
 	}
 	return own
 }
 
-func sameName(name, canonical string) bool {
+func isSameName(name, canonical string) bool {
 	return len(name) == len(canonical) && strings.EqualFold(name, canonical)
 }
 

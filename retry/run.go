@@ -113,7 +113,7 @@ func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, aga
 	case v.Action == Stop:
 		return 0, false, nil
 	}
-	if ended := r.ended(time.Now()); ended != nil {
+	if ended := r.checkTime(time.Now()); ended != nil {
 		return 0, false, ended
 	}
 	switch {
@@ -123,11 +123,11 @@ func (r *run) end(v Verdict, deliveries int, err error) (wait time.Duration, aga
 	case r.once:
 		return 0, false, nil
 	}
-	return r.next(v)
+	return r.bookNext(v)
 }
 
-// next books a retry or a poll, if one is left, and returns the wait before it.
-func (r *run) next(v Verdict) (wait time.Duration, again bool, stop error) {
+// bookNext books a retry or a poll, if one is left, and returns the wait before it.
+func (r *run) bookNext(v Verdict) (wait time.Duration, again bool, stop error) {
 	r.polling = v.Action == Wait
 	if r.polling {
 		if r.polls == r.client.cfg.MaxPolls {
@@ -181,7 +181,7 @@ func (r *run) remainingAttempts() int {
 // tooLong returns why no attempt can follow the wait; nil if one can.
 func (r *run) tooLong(wait time.Duration) error {
 	switch {
-	case r.expired(time.Now().Add(wait)):
+	case r.isExpired(time.Now().Add(wait)):
 		return ErrKeyExpired
 	case wait >= time.Until(r.deadline):
 		return ErrDeadline
@@ -189,21 +189,21 @@ func (r *run) tooLong(wait time.Duration) error {
 	return nil
 }
 
-// expired reports whether the callee may have forgotten by then what it may have done.
-func (r *run) expired(then time.Time) bool {
+// isExpired reports whether the callee may have forgotten by then what it may have done.
+func (r *run) isExpired(then time.Time) bool {
 	if r.task.Expires.IsZero() || then.Before(r.task.Expires) {
 		return false
 	}
 	return r.tally.maybe || r.attempts == 0
 }
 
-// ended returns why no further attempt may begin at the time now: the caller's
-// own reason before the client's.
-func (r *run) ended(now time.Time) error {
+// checkTime returns why no further attempt may begin at the time now; nil if one may. The
+// end of the caller's ctx goes before the client's own reasons.
+func (r *run) checkTime(now time.Time) error {
 	switch {
 	case r.caller.Err() != nil:
 		return endOf(r.caller)
-	case r.expired(now):
+	case r.isExpired(now):
 		return ErrKeyExpired
 	case !now.Before(r.deadline):
 		return ErrDeadline
@@ -245,8 +245,8 @@ func (r *run) attemptEnd() (at time.Time, cause error) {
 	return at, ErrAttemptTimeout
 }
 
-// within returns ctx with the end of the running attempt.
-func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// limitAttempt returns ctx with the end of the running attempt.
+func (r *run) limitAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
 	at, cause := r.attemptEnd()
 	return context.WithDeadlineCause(ctx, at, cause)
 }
@@ -276,8 +276,8 @@ func (b *blamed) Unwrap() []error { return []error{b.cause, b.err} }
 func (r *run) budgetSuccess() { r.client.cfg.Budget.earn(r.task.Service) }
 
 // fail returns the call's error, with the fields that every kind of call has. err is the
-// error of the last attempt, or nil without an attempt. stop is the reason why no further
-// attempt follows.
+// error of the last attempt, or nil if there was none. stop is why no further attempt
+// follows.
 func (r *run) fail(err, stop error) *Error {
 	e := &Error{
 		Outcome: r.tally.outcome(), Evidence: r.tally.why,

@@ -153,8 +153,8 @@ func (c *countedConn) mark() (since uint64, ok bool) {
 	return c.moved, c.writing == 0 && !c.shared
 }
 
-// unwritten reports whether nothing was written since the mark.
-func (c *countedConn) unwritten(since uint64) bool {
+// isUnwritten reports whether nothing was written since the mark.
+func (c *countedConn) isUnwritten(since uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writing == 0 && c.moved == since && !c.shared
@@ -172,9 +172,9 @@ func (c *countedConn) seal(since uint64) bool {
 	return true
 }
 
-// counted returns the countedConn that conn writes to; nil if there is none, or if
+// countedConnOf returns the countedConn that conn writes to; nil if there is none, or if
 // several requests share it.
-func counted(conn net.Conn) *countedConn {
+func countedConnOf(conn net.Conn) *countedConn {
 	for {
 		switch c := conn.(type) {
 		case *countedConn:
@@ -207,9 +207,8 @@ func closingAlert(b []byte) bool {
 	return b[0] == recordAlert || b[0] == recordApplication && len(b) == recordHeader+alertLength+type13+tag13
 }
 
-// An evidence is what the transport let be seen of one request of an attempt.
-// Its fields are atomic because HTTP/2 may still write when RoundTrip has
-// returned.
+// An evidence collects what the transport reports about one request of an attempt. Its
+// fields are atomic because HTTP/2 may still write when RoundTrip has returned.
 //
 // A delivery is one connection that the request got. If the connection is one of ours
 // and nothing was written to it, the delivery was none: got and written forget it.
@@ -247,7 +246,7 @@ func (e *evidence) gotConn(info httptrace.GotConnInfo) {
 	e.settle()
 	e.got.Add(1)
 	e.before = e.written.Load()
-	if c := counted(info.Conn); c != nil {
+	if c := countedConnOf(info.Conn); c != nil {
 		if since, ok := c.mark(); ok {
 			e.conn, e.since = info.Conn, since
 		}
@@ -257,7 +256,7 @@ func (e *evidence) gotConn(info httptrace.GotConnInfo) {
 // settle takes back the last delivery if no byte of it was written, and ensures that none
 // will be. e.mu is held.
 func (e *evidence) settle() {
-	if c := counted(e.conn); c != nil && c.seal(e.since) {
+	if c := countedConnOf(e.conn); c != nil && c.seal(e.since) {
 		e.got.Add(-1)
 		e.written.Store(e.before)
 		e.unwritten.Store(true)
@@ -271,12 +270,12 @@ func (e *evidence) settle() {
 // That they were written proves nothing either: they may lie in a buffer.
 func (e *evidence) nothingSent() bool { return e.asked.Load() && e.got.Load() == 0 }
 
-// delivered returns how often the headers were written so far, when net/http asks for the
+// countDelivered returns how often the headers were written so far, when net/http asks for the
 // body again. It forbids nothing: the transport may have asked for another reason.
-func (e *evidence) delivered() int {
+func (e *evidence) countDelivered() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := counted(e.conn); c != nil && c.unwritten(e.since) {
+	if c := countedConnOf(e.conn); c != nil && c.isUnwritten(e.since) {
 		return int(e.before)
 	}
 	return int(e.written.Load())

@@ -29,7 +29,7 @@ type IntentStore interface {
 	// unless that is stored already. It returns when it was first stored, by one clock for
 	// all processes, and whether that was before this call. If several processes call it at
 	// once, existed is false for at most one of them. namespace and parts are the arguments
-	// of [Begin]: they help people to find requests that were never finished.
+	// of [Begin]. They help people to find requests that were never finished.
 	Begin(ctx context.Context, parent childkey.Key, namespace string, parts []string) (began time.Time, existed bool, err error)
 }
 

@@ -86,10 +86,10 @@ func (b *branch) refusal(err error) error {
 	return refuse("", b.name, b.key, err)
 }
 
-// own makes the call with this key the branch's, in every fan-out that the
+// takeCall makes the call with this key the branch's, in every fan-out that the
 // branch is part of. A branch may repeat its own call; another branch may not,
 // since that would be one call with two results.
-func (b *branch) own(key childkey.Key) error {
+func (b *branch) takeCall(key childkey.Key) error {
 	for ; b != nil; b = b.up {
 		b.fan.mu.Lock()
 		owner := b.fan.owners[key]

@@ -13,7 +13,7 @@ import (
 	"github.com/fanonce/fanonce/retry"
 )
 
-// A Result is what became of one branch of a fan-out.
+// A Result says what became of one branch of a fan-out.
 type Result struct {
 	// Name is the branch's: "service.operation[discriminators]", or what
 	// AddFunc was given.
@@ -98,7 +98,7 @@ func (e overruled) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
-// A functionError is what the error of a branch's function says of its effect. The error of one
+// A functionError reads what the error of a branch's function says of its effect. The error of one
 // call must not speak for another: the function may have made two, and return what the
 // second one got.
 type functionError struct {

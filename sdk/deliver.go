@@ -17,7 +17,7 @@ func (o *outgoing) deliver(ctx context.Context) (*retry.Response, error) {
 	}
 	defer d.close()
 	resp, err := o.service.sender.Send(ctx, call)
-	d.ended(err)
+	d.noteEnd(err)
 	return resp, err
 }
 
@@ -33,7 +33,7 @@ type delivery struct {
 func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err error) {
 	resumed := call.Resumed
 	call.Resumed = false // a refusal is said of this run alone
-	if err := branchFrom(ctx).own(call.Key); err != nil {
+	if err := branchFrom(ctx).takeCall(call.Key); err != nil {
 		return d, err
 	}
 	now := o.service.now()
@@ -44,7 +44,7 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 			d.close()
 		}
 	}()
-	if !safe(call.Method) { // else there is nothing that an earlier one can have done
+	if !isSafe(call.Method) { // else there is nothing that an earlier one can have done
 		resumed = resumed || before.effects()
 		if err := o.withinRetention(call, now, o.firstSent(before, now)); err != nil {
 			return d, err
@@ -57,8 +57,8 @@ func (o *outgoing) begin(ctx context.Context, call *retry.Call) (d delivery, err
 	return d, nil
 }
 
-// ended notes how the run ended.
-func (d *delivery) ended(err error) {
+// noteEnd notes how the run ended.
+func (d *delivery) noteEnd(err error) {
 	if err == nil {
 		d.outcome = retry.Completed
 		return
@@ -82,8 +82,8 @@ func (o *outgoing) firstSent(before history, now time.Time) time.Time {
 	return first
 }
 
-// safe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
-func safe(method string) bool {
+// isSafe reports whether the method asks for no effect (RFC 9110 section 9.2.1).
+func isSafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
@@ -120,8 +120,8 @@ func (o *outgoing) addHeaders(ctx context.Context, call *retry.Call) error {
 	return addHeaders(ctx, call.Header, o.service.headerFunc, o.service.profile)
 }
 
-// A history is what is known of the calls of one tuple under one ctx, however they
-// were made: one after the other, or beside each other. The zero history knows of none.
+// A history holds what is known of the calls of one tuple under one ctx, whether they were
+// made one after the other or beside each other. The zero history knows of none.
 type history struct {
 	first     time.Time // when the first of them began that may have had an effect
 	maybe     bool      // one of them may have had an effect

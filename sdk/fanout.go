@@ -134,9 +134,9 @@ func AddFunc[Out any](f *Fanout, name string, fn func(ctx context.Context) (Out,
 	return futureOf[Out](b)
 }
 
-// AddEach adds the call of op for every item. idOf tells the items apart: it returns an id
-// that an item keeps across restarts, such as a SKU, never its position in the list. It is
-// appended to op's discriminators, and two items with one id are refused like any
+// AddEach adds the call of op for every item. idOf tells the items apart. It returns an id
+// that an item keeps across restarts, such as a SKU, and never its position in the list. The
+// id is appended to op's discriminators, and two items with one id are refused like any
 // duplicate. The futures are in the order of items. With no items the fan-out is not
 // changed, and Wait takes that for intended. A nil idOf or inOf is an [ErrBranch].
 func AddEach[Item, In, Out any](

@@ -93,7 +93,7 @@ func (c *Client) build(ctx context.Context, req Request) (*outgoing, error) {
 	if req.Method == "" {
 		req.Method = http.MethodPost
 	}
-	if !token(req.Method) {
+	if !isToken(req.Method) {
 		return nil, fmt.Errorf("%w: method %q", ErrRequest, req.Method)
 	}
 	url, err := s.resolve(req.Path)
@@ -174,7 +174,7 @@ func checkHeader(header http.Header, profile *retry.Profile) error {
 	for name, values := range header {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
-		case !token(name):
+		case !isToken(name):
 			return fmt.Errorf("%w: header name %q", ErrRequest, name)
 		case slices.Contains(ours, canonical), profile.KeyHeader != "" && strings.EqualFold(name, profile.KeyHeader):
 			return fmt.Errorf("%w: header %s is set by the sdk", ErrRequest, canonical)
@@ -201,9 +201,9 @@ func canonical(header http.Header) http.Header {
 	return out
 }
 
-// token reports whether s is a token (RFC 9110 section 5.6.2): a method or the
+// isToken reports whether s is a token (RFC 9110 section 5.6.2): a method or the
 // name of a header.
-func token(s string) bool {
+func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		alnum := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)

@@ -77,7 +77,7 @@ func (t *transport) refuse(req *http.Request, operation string, err error) *retr
 	if req.Body != nil {
 		_ = req.Body.Close() // its error is not why the request ends
 	}
-	task := retry.Task{Service: t.name, Operation: operation, Resumed: req.Response != nil && !safe(req.Method)}
+	task := retry.Task{Service: t.name, Operation: operation, Resumed: req.Response != nil && !isSafe(req.Method)}
 	return t.client.refuse(req.Context(), task, err)
 }
 
@@ -128,7 +128,7 @@ func (s *service) exchange(req *http.Request, n named) (*http.Response, error) {
 		err = failed
 	}
 	if d.call != nil {
-		d.ended(err)
+		d.noteEnd(err)
 	}
 	if resp == nil {
 		return nil, err
@@ -230,7 +230,7 @@ func (s *service) nameOf(req *http.Request) (named, error) {
 		return named{}, fmt.Errorf("%w: its URL is opaque, and does not show the path", ErrRequest)
 	case !served:
 		return named{}, fmt.Errorf("%w: it leads to %q, not to the service", ErrRequest, first.URL.Host)
-	case safe(req.Method) || req.Method == "":
+	case isSafe(req.Method) || req.Method == "":
 		return named{elsewhere: !here}, nil
 	}
 	n, err := s.operationOf(first, path)

@@ -150,8 +150,8 @@ func (b *branch) refuse(plan error) {
 	b.finish(b.resultOf(nil, err))
 }
 
-// start runs the branch. What follows its function is deferred, so that a panic or a Goexit
-// leaves neither a slot taken nor a Future without a result.
+// start runs the branch. The end of the branch is deferred, so that after a panic or a
+// Goexit of its function no slot stays taken and no Future waits for ever.
 func (b *branch) start(ctx context.Context) {
 	ctx = b.made.Context(b.context(ctx))
 	if err := b.acquire(ctx); err != nil {

@@ -57,7 +57,7 @@ func parseSegment(part string, last bool) (segment, error) {
 		return segment{wildcard: name, rest: rest}, nil
 	case part == "", part == ".", part == "..":
 		return segment{}, fmt.Errorf("segment %q is not clean", part)
-	case !escaped(part):
+	case !isEscaped(part):
 		return segment{}, fmt.Errorf("segment %q has characters that must be percent-encoded", part)
 	}
 	return segment{literal: part}, nil
@@ -91,10 +91,10 @@ func identifier(name string) bool {
 	return name != ""
 }
 
-// escaped reports whether literal has only the characters that a segment may have (RFC 3986
+// isEscaped reports whether literal has only the characters that a segment may have (RFC 3986
 // section 3.3). It must not encode a slash or a dot segment, because clients and servers
 // disagree about those.
-func escaped(literal string) bool {
+func isEscaped(literal string) bool {
 	for i := range len(literal) {
 		if c := literal[i]; !letter(c) && !digit(c) && strings.IndexByte("-._~!$&'()*+,;=:@%", c) < 0 {
 			return false

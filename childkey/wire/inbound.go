@@ -99,11 +99,11 @@ func NewContext(ctx context.Context, in Inbound) context.Context {
 	if in.Confirm == nil {
 		return context.WithValue(ctx, inboundKey{}, in)
 	}
-	return context.WithValue(ctx, inboundKey{}, sync.OnceValue(in.confirmed))
+	return context.WithValue(ctx, inboundKey{}, sync.OnceValue(in.confirm))
 }
 
-// confirmed returns in as it is once its Confirm has returned.
-func (in Inbound) confirmed() Inbound {
+// confirm returns in as it is once its Confirm has returned.
+func (in Inbound) confirm() Inbound {
 	if !in.Confirm() {
 		in.FirstSent, in.Rerun = time.Time{}, true
 	}
