@@ -6,7 +6,7 @@ replace github.com/fanonce/fanonce => ../..
 
 require (
 	github.com/cschleiden/go-workflows v1.4.2
-	github.com/dbos-inc/dbos-transact-golang v1.2.0
+	github.com/dbos-inc/dbos-transact-golang v1.8.0
 	github.com/fanonce/fanonce v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -19,7 +19,6 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-errors/errors v1.4.2 // indirect
 	github.com/golang-migrate/migrate/v4 v4.16.2 // indirect
-	github.com/gorilla/websocket v1.5.3 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-multierror v1.1.1 // indirect

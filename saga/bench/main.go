@@ -7,8 +7,8 @@
 //	go run . -short      everything in half a minute, without verdicts
 //	go run . -json       for machines
 //
-// README.md has the question of each figure, DESIGN.md its method. The program exits with 1 if a figure of package
-// saga falls short of its goal, and with 2 if something could not be measured.
+// README.md has the question of each figure, and its method. The program exits with 1 if a figure of
+// package saga falls short of its goal, and with 2 if something could not be measured.
 package main
 
 import (
