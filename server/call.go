@@ -109,7 +109,7 @@ type Task struct {
 	// [Config.Wait]; negative means not at all.
 	Wait time.Duration
 	// Prefer has the lines of the caller's Prefer header, or of its metadata. Their wait=N replaces Wait, and is at most
-	// [Config.WaitCap]. Nil means that the caller has no wish.
+	// [DefaultWaitCap], or Config.Wait if that is longer. Nil means that the caller has no wish.
 	Prefer []string
 	// Cancels is the forward key of an undo, as the forward call had it, for
 	// [Barrier] and [ForwardKey]. Zero if the task undoes nothing.
@@ -206,7 +206,7 @@ func (g *Guard) taskCall(ctx context.Context, c *call, t *Task, key childkey.Key
 
 func (g *Guard) taskWait(t *Task) time.Duration {
 	if wish, ok := wire.ParsePreferWait(t.Prefer); ok {
-		return min(wish, g.cfg.WaitCap)
+		return min(wish, g.cfg.longestWait())
 	}
 	if t.Wait == 0 {
 		return g.cfg.Wait

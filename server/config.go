@@ -10,7 +10,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// The defaults of [Config].
+// The defaults of [Config], and DefaultWaitCap, the longest wait that a request may ask for.
 const (
 	DefaultLease               = 30 * time.Second
 	DefaultHandlerTimeout      = 60 * time.Second
@@ -68,13 +68,10 @@ type Config struct {
 	// Wait is how long a duplicate waits for the first run, unless its request
 	// says otherwise (Prefer: wait=N). Many clients treat a 409 as final, so a
 	// duplicate should wait for the answer. A negative Wait answers in-progress
-	// at once, and so does "Prefer: wait=0". Wait must not be longer than
-	// WaitCap. An inbox never waits. Zero means [DefaultWait], or WaitCap if
-	// that is shorter.
+	// at once, and so does "Prefer: wait=0". A request may ask for at most
+	// [DefaultWaitCap], or Wait if that is longer. An inbox never waits. Zero
+	// means [DefaultWait].
 	Wait time.Duration
-	// WaitCap is the longest wait that a request may ask for. Zero means
-	// [DefaultWaitCap].
-	WaitCap time.Duration
 	// Skew is how far in the future Idempotency-First-Sent may be. Zero means
 	// [DefaultSkew].
 	Skew time.Duration

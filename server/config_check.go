@@ -74,8 +74,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.HandlerTimeout, DefaultHandlerTimeout)
 	orDefault(&c.Retention, DefaultRetention)
 	orDefault(&c.AuditRetention, max(DefaultAuditRetention, c.Retention))
-	orDefault(&c.WaitCap, DefaultWaitCap)
-	orDefault(&c.Wait, min(DefaultWait, c.WaitCap))
+	orDefault(&c.Wait, DefaultWait)
 	orDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	orDefault(&c.Skew, DefaultSkew)
 	orDefault(&c.StoreTimeout, DefaultStoreTimeout)
@@ -108,7 +107,6 @@ func (c Config) check() error {
 		value int64
 	}{
 		{"HandlerTimeout", int64(c.HandlerTimeout)},
-		{"WaitCap", int64(c.WaitCap)},
 		{"Skew", int64(c.Skew)},
 		{"StoreTimeout", int64(c.StoreTimeout)},
 		{"SettleTimeout", int64(c.SettleTimeout)},
@@ -153,8 +151,6 @@ func (c Config) checkTimes() error {
 		return reject("Config.BodyRetention", c.BodyRetention, fmt.Sprintf("must be 0, or Lease to Retention, %v to %v", c.Lease, c.Retention))
 	case c.window() <= 0:
 		return reject("Config.Skew", c.Skew, fmt.Sprintf("must be shorter than AuditRetention, %v", c.AuditRetention))
-	case c.Wait > c.WaitCap:
-		return reject("Config.Wait", c.Wait, fmt.Sprintf("must not be longer than WaitCap, %v", c.WaitCap))
 	}
 	return nil
 }
@@ -206,6 +202,9 @@ func (c Config) checkLists() error {
 	}
 	return nil
 }
+
+// longestWait is how long a request may ask to wait for another call's run.
+func (c *Config) longestWait() time.Duration { return max(DefaultWaitCap, c.Wait) }
 
 // window is how old a first-sent time may be for its key to run. It ends at
 // least one Skew before AuditRetention. Otherwise a record could be swept, and

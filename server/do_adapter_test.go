@@ -27,13 +27,13 @@ func TestDo_waitsAsTheCallerWishes(t *testing.T) {
 		{"no wish", nil, time.Second, time.Second},
 		{"wished", []string{"wait=3"}, time.Second, 3 * time.Second},
 		{"wished none", []string{"wait=0"}, time.Second, 0},
-		{"clamped", []string{"respond-async, wait=3600"}, time.Second, 4 * time.Second},
+		{"clamped", []string{"respond-async, wait=3600"}, time.Second, server.DefaultWaitCap},
 		{"not a number", []string{"wait=soon"}, time.Second, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				g := newGuard(t, memstore.New(), server.Config{WaitCap: 4 * time.Second})
+				g := newGuard(t, memstore.New(), server.Config{})
 				task := server.Task{Name: "slow", Scope: "acme", Effect: server.Keyed, Wait: tt.wait, Prefer: tt.prefer}
 				call := func() error {
 					_, _, err := g.Do(t.Context(), task, key(t, "k"), nil, func(context.Context) (server.Response, error) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -113,8 +114,8 @@ func (g *Guard) checkRoute(r Route) error {
 		return reject("Route.Reconcile", "without Name", "needs a Route.Name: it is asked long after the request")
 	case r.Stream > StreamTombstone:
 		return reject("Route.Stream", r.Stream, "must be StreamBuffer, StreamRefuse or StreamTombstone")
-	case r.Wait > g.cfg.WaitCap:
-		return reject("Route.Wait", r.Wait, "must not be longer than WaitCap, "+g.cfg.WaitCap.String())
+	case r.Wait > g.cfg.longestWait():
+		return reject("Route.Wait", r.Wait, fmt.Sprintf("must not be longer than %v, which is the longest wait", g.cfg.longestWait()))
 	}
 	return nil
 }

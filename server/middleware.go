@@ -207,7 +207,7 @@ func (h *guarded) readWishes(r *http.Request, c *call) {
 	cfg := &h.guard.cfg
 	c.Wait = cmp.Or(h.route.Wait, cfg.Wait)
 	if wait, ok := wire.ParsePreferWait(r.Header.Values(wire.HeaderPrefer)); ok {
-		c.Wait = min(wait, cfg.WaitCap)
+		c.Wait = min(wait, cfg.longestWait())
 	}
 	c.Inbound = wire.ParseInbound(r.Header.Values)
 	if d := c.Inbound.Deadline; !d.IsZero() {

@@ -96,10 +96,10 @@ func TestWait_budget(t *testing.T) {
 		want    time.Duration
 	}{
 		{"default", server.Config{}, nil, 5 * time.Second},
-		{"default under a short cap", server.Config{WaitCap: 2 * time.Second}, nil, 2 * time.Second},
 		{"wished", server.Config{}, wait(3), 3 * time.Second},
 		{"wished where none is configured", server.Config{Wait: -1}, wait(3), 3 * time.Second},
-		{"clamped", server.Config{WaitCap: 4 * time.Second}, wait(3600), 4 * time.Second},
+		{"clamped", server.Config{}, wait(3600), server.DefaultWaitCap},
+		{"clamped to a longer default", server.Config{Wait: 12 * time.Second}, wait(3600), 12 * time.Second},
 		{"configured", server.Config{Wait: 2 * time.Second}, nil, 2 * time.Second},
 		{"none wished", server.Config{Wait: 2 * time.Second}, wait(0), 0},
 		{"negative is ignored", server.Config{Wait: 2 * time.Second}, wait(-1), 2 * time.Second},

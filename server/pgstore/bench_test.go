@@ -74,31 +74,6 @@ func BenchmarkNames(b *testing.B) {
 	}
 }
 
-// BenchmarkMaxFlushes compares several connections for flushes with one connection, in turns.
-func BenchmarkMaxFlushes(b *testing.B) {
-	look := durable(b)
-	numbers := []int{1, 2, 3, 4, 8}
-	stores := make([]*pgstore.Store, len(numbers))
-	for i, n := range numbers {
-		stores[i] = openOn(b, look, pgstore.Config{MaxFlushes: n}, size(32))
-	}
-	for _, callers := range []int{16, 64, 256} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			ratios := make([][]float64, len(numbers))
-			for b.Loop() {
-				one, _ := turn(b, stores[0], callers)
-				for i, s := range stores[1:] {
-					rate, _ := turn(b, s, callers)
-					ratios[i+1] = append(ratios[i+1], rate/one)
-				}
-			}
-			for i, n := range numbers[1:] {
-				b.ReportMetric(middle(ratios[i+1]), fmt.Sprintf("x-%d", n))
-			}
-		})
-	}
-}
-
 // durable is a server that keeps what it has acknowledged, with the tables.
 func durable(b *testing.B) (look *pgxpool.Pool) {
 	b.Helper()

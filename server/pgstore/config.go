@@ -71,16 +71,11 @@ type Config struct {
 	// returns without them. Zero means [DefaultCloseTimeout].
 	CloseTimeout time.Duration
 
-	// MaxDetached is how many writes may be left waiting for an answer of the
-	// server by callers whose time was up. More are refused with
-	// [ErrBusy]. Shared commits and renewals do not count. Zero means half of the
-	// pool's connections. A write that has no answer in time loses its connection.
-	MaxDetached int
-
 	// SeparateCommits gives each claim and settlement a statement, a connection and a commit of its
 	// own. It gives each read a statement of its own. It is for a server that cannot bear shared
 	// commits. If it is false, writes that wait at the same time share a commit, and a write that
-	// is alone is sent at once.
+	// is alone is sent at once. At most four shared commits run at once, each on a connection of its
+	// own, or as many as half of the pool's connections if that is less.
 	SeparateCommits bool
 
 	// SynchronousClaims makes each claim wait until it is durable (synchronous_commit). If it is
@@ -97,13 +92,6 @@ type Config struct {
 	// search for it. A row then takes one byte and the length of its Route more, and so does the log of its claim.
 	// If it is false, only Opaque and quarantined records have a Route. A change counts for the claims after it.
 	KeepRoutes bool
-
-	// MaxFlushes is how many shared commits may run at once, each on a
-	// connection of its own, also where the server stalls. At least one of the pool's
-	// connections must be left. Zero means 4, or half of
-	// the pool's connections if that is less. Two or three take less processor time
-	// for each write, and with hundreds of callers two give up some of the rate.
-	MaxFlushes int
 
 	// MaxQueued is how many writes may wait to share a commit, and how many reads
 	// to share a statement. More are refused with [ErrQueueFull], and a guard
@@ -150,8 +138,7 @@ var isolations = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Ser
 func (c Config) common() component.Config {
 	return component.Config{
 		Schema: c.Schema, LockTimeout: c.LockTimeout, CloseTimeout: c.CloseTimeout,
-		MaxDetached: c.MaxDetached, MaxFlushes: c.MaxFlushes, MaxQueued: c.MaxQueued,
-		SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
+		MaxQueued: c.MaxQueued, SeparateCommits: c.SeparateCommits, AllowNonDurable: c.AllowNonDurable, Logger: c.Logger,
 	}
 }
 

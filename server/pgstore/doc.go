@@ -21,7 +21,7 @@
 // # Connections
 //
 // A process needs one connection of the pool for each Transactional handler that runs, up to
-// [Config].MaxFlushes for claims and completions, and one or more for reads. A Keyed or Opaque
+// four for claims and completions, and one or more for reads. A Keyed or Opaque
 // handler and a waiting duplicate hold none. The default of pool_max_conns is too small for many
 // Transactional handlers. Choose six more than the handlers that run at once. With a pool that
 // is too small, requests get 503 store-unavailable while the server is idle.

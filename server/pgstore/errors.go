@@ -64,7 +64,8 @@ var (
 	// DefaultQueryExecMode is the simple protocol.
 	ErrNotPrepared = pgkit.ErrNotPrepared
 	// ErrBusy: too many writes of this process wait for an answer of the server
-	// after their callers have left; see Config.MaxDetached. The request was not sent.
+	// after their callers have left: as many as half of the pool's connections. The
+	// request was not sent.
 	ErrBusy = pgkit.ErrBusy
 	// ErrQueueFull: Config.MaxQueued requests wait already. The request was not sent.
 	ErrQueueFull = pgkit.ErrQueueFull

@@ -36,11 +36,11 @@ func TestLockedKeys_oneOfAFlush(t *testing.T) {
 	t.Parallel()
 	_, look := open(t, pgstore.Config{})
 	holder := openOn(t, look, pgstore.Config{})
-	s, _ := poolOf(t, look, pgstore.Config{MaxFlushes: 1}, size(4))
+	s, _ := poolOf(t, look, pgstore.Config{}, size(3)) // one flush at a time
 	id := store.ID(random())
 	undecide(t, holder, id)
 	began := time.Now()
-	errs := flushing(t, s, 4, 100, func(i int) error {
+	errs := flushing(t, s, 3, 100, func(i int) error {
 		req := newClaim()
 		if i == 50 {
 			req.ID = id

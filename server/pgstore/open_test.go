@@ -24,9 +24,6 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		{"confirm", pgstore.Config{ConfirmReplays: 99}, "ConfirmReplays 99"},
 		{"lock timeout", pgstore.Config{LockTimeout: -1}, "LockTimeout -1ns"},
 		{"close timeout", pgstore.Config{CloseTimeout: -1}, "CloseTimeout -1ns"},
-		{"detached", pgstore.Config{MaxDetached: -1}, "MaxDetached -1"},
-		{"flushes", pgstore.Config{MaxFlushes: -1}, "MaxFlushes -1"},
-		{"flushes without combining", pgstore.Config{SeparateCommits: true, MaxFlushes: 2}, "MaxFlushes 2, SeparateCommits true"},
 		{"queued", pgstore.Config{MaxQueued: -1}, "MaxQueued -1"},
 		{"queue without combining", pgstore.Config{SeparateCommits: true, MaxQueued: 9}, "MaxQueued 9, SeparateCommits true"},
 		{"isolation", pgstore.Config{Isolation: "snapshot"}, "snapshot"},
@@ -39,10 +36,6 @@ func TestOpen_rejectsItsConfig(t *testing.T) {
 		require.ErrorContains(t, err, tt.text, tt.name)
 		require.NotContains(t, err.Error(), "pgkit", tt.name)
 	}
-	nowhere.MaxConns = 3
-	_, err = pgstore.Open(t.Context(), nowhere, pgstore.Config{MaxFlushes: 4})
-	require.ErrorIs(t, err, pgstore.ErrConfig)
-	require.ErrorContains(t, err, "MaxFlushes 4")
 	_, err = pgstore.Open(t.Context(), nil, pgstore.Config{})
 	require.ErrorIs(t, err, pgstore.ErrConfig)
 	_, err = pgstore.New(nil, pgstore.Config{})

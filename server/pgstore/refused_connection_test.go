@@ -31,7 +31,7 @@ func TestRefusedConnection(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(look.Close)
 	require.NoError(t, pgstore.Migrate(t.Context(), look, ""))
-	s, pool := poolOf(t, look, pgstore.Config{MaxFlushes: 4}, size(8))
+	s, pool := poolOf(t, look, pgstore.Config{}, size(8))
 	claim(t, s) // the pool has one
 	takeAllConnections(t, cluster.URL("postgres"))
 

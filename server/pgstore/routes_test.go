@@ -16,7 +16,7 @@ import (
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]pgstore.Config{
-		"shared commits":   {KeepRoutes: true, MaxFlushes: 1},
+		"shared commits":   {KeepRoutes: true},
 		"separate commits": {KeepRoutes: true, SeparateCommits: true},
 	} {
 		t.Run(name, func(t *testing.T) {

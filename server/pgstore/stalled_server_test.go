@@ -56,13 +56,13 @@ func arriving(ctx context.Context, s *pgstore.Store, rate int) (wait func()) {
 	return wg.Wait
 }
 
-// A synchronous standby does not answer, and claims go on coming. MaxFlushes connections wait for it, and the others
+// A synchronous standby does not answer, and claims go on coming. Four connections wait for it, and the others
 // serve statements that need no commit. That also holds after callers have left, and after the first connections were
 // given up because no answer came.
 func TestStalled_standby(t *testing.T) {
 	t.Parallel()
 	look := ghostly(t)
-	s, pool := poolOf(t, look, pgstore.Config{MaxFlushes: 4}, size(32), func(p *pgxpool.Config) {
+	s, pool := poolOf(t, look, pgstore.Config{}, size(32), func(p *pgxpool.Config) {
 		p.MinConns = 32
 		p.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
 	})

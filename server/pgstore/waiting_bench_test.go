@@ -64,7 +64,7 @@ func newProcess(b *testing.B, s *pgstore.Store) *process {
 	b.Helper()
 	p := &process{Store: s, waits: make(chan struct{}, 1000)}
 	var err error
-	p.guard, err = server.NewGuard(p, server.Unscoped, server.Config{Wait: time.Minute, WaitCap: time.Minute})
+	p.guard, err = server.NewGuard(p, server.Unscoped, server.Config{Wait: time.Minute})
 	require.NoError(b, err)
 	return p
 }

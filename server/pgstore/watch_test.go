@@ -106,7 +106,7 @@ func TestWatch_statementsPerWaiter(t *testing.T) {
 			process := func(s store.Store) func(i int) (int, error) {
 				const patience = 10 * time.Minute // also on a machine that is busy with other things
 				g, err := server.NewGuard(s, server.Unscoped, server.Config{
-					Wait: patience, WaitCap: patience, StoreTimeout: patience, Lease: patience,
+					Wait: patience, StoreTimeout: patience, Lease: patience,
 				})
 				require.NoError(t, err)
 				return func(i int) (int, error) {
