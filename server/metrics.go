@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,25 +156,21 @@ type HistogramSnapshot struct {
 	Count int64 `json:"count"`
 	// SumSeconds and the buckets' bounds are in seconds, as Prometheus wants
 	// them.
-	SumSeconds float64  `json:"sum_seconds"`
-	Buckets    []Bucket `json:"buckets"`
-}
-
-// A Bucket counts the durations of at most UpTo seconds, including those of the
-// buckets before it. A duration above the last bound is only in Count.
-type Bucket struct {
-	UpTo  float64 `json:"up_to"`
-	Count int64   `json:"count"`
+	SumSeconds float64 `json:"sum_seconds"`
+	// A bucket counts the durations of at most UpTo seconds, including those of the
+	// buckets before it. A duration above the last bound is only in Count.
+	Buckets []struct {
+		UpTo  float64 `json:"up_to"`
+		Count int64   `json:"count"`
+	} `json:"buckets"`
 }
 
 func (h *histogram) snapshot() HistogramSnapshot {
-	s := HistogramSnapshot{
-		SumSeconds: time.Duration(h.sum.Load()).Seconds(),
-		Buckets:    make([]Bucket, len(bounds)),
-	}
+	s := HistogramSnapshot{SumSeconds: time.Duration(h.sum.Load()).Seconds()}
+	s.Buckets = slices.Grow(s.Buckets, len(bounds))[:len(bounds)]
 	for i, bound := range bounds {
 		s.Count += h.counts[i].Load()
-		s.Buckets[i] = Bucket{UpTo: bound.Seconds(), Count: s.Count}
+		s.Buckets[i].UpTo, s.Buckets[i].Count = bound.Seconds(), s.Count
 	}
 	s.Count += h.counts[len(bounds)].Load()
 	return s

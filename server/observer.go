@@ -126,7 +126,7 @@ type Tracer interface {
 	CallEnded(ctx context.Context)
 	// RunStarted is called when the call has the key, before its handler. Handler and settlement run in the
 	// ctx that it returns.
-	RunStarted(ctx context.Context, e RunEvent) context.Context
+	RunStarted(ctx context.Context, e CallEvent) context.Context
 	// RunEnded is called once for each RunStarted, with its ctx, also if the handler panics.
 	RunEnded(ctx context.Context)
 	// Trace returns the trace context of a run, of at most 255 visible ASCII characters. It is stored with the
@@ -134,20 +134,14 @@ type Tracer interface {
 	Trace(ctx context.Context) string
 }
 
-// A CallEvent is the beginning of a call.
+// A CallEvent is the beginning of a call, or of its run.
 type CallEvent struct {
 	Route  string       // [Route.Name]
 	Effect Effect       // of the route
 	Key    childkey.Key // as it arrived; show its Digest
 	ID     store.ID     // of the record
 	Parent store.ID     // the caller's record, as the call names it; zero: none
-}
-
-// A RunEvent is the beginning of a run.
-type RunEvent struct {
-	CallEvent
-
-	Fence int64 // more than 1: an earlier run died, or asked for another run
+	Fence  int64        // of the run; 0 at the beginning of a call. More than 1: an earlier run died, or asked for another run
 }
 
 // An engineTracer is a Tracer as the engine calls it.
@@ -168,7 +162,9 @@ func (t engineTracer) CallStarted(ctx context.Context, c *engine.Call) context.C
 
 // RunStarted implements [engine.Tracer].
 func (t engineTracer) RunStarted(ctx context.Context, c *engine.Call, fence int64) context.Context {
-	return t.Tracer.RunStarted(ctx, RunEvent{CallEvent: callEvent(c), Fence: fence})
+	e := callEvent(c)
+	e.Fence = fence
+	return t.Tracer.RunStarted(ctx, e)
 }
 
 func callEvent(c *engine.Call) CallEvent {

@@ -21,7 +21,7 @@ type script struct {
 	mu    sync.Mutex
 	lines []string
 	calls []server.CallEvent
-	runs  []server.RunEvent
+	runs  []server.CallEvent
 }
 
 // scriptSpan is the key of the present span in a ctx.
@@ -50,7 +50,7 @@ func (s *script) CallStarted(ctx context.Context, e server.CallEvent) context.Co
 	return s.begin(ctx, fmt.Sprintf("call-%d", len(s.calls)))
 }
 
-func (s *script) RunStarted(ctx context.Context, e server.RunEvent) context.Context {
+func (s *script) RunStarted(ctx context.Context, e server.CallEvent) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs = append(s.runs, e)
@@ -98,9 +98,9 @@ func TestTracer(t *testing.T) {
 					"begin call-2 in ", "hit in call-2", "end call-2",
 				}, seen.lines)
 				require.Equal(t, "run-1", seen.hits()[0].Trace)
-				require.Equal(t, server.RunEvent{CallEvent: server.CallEvent{
-					Route: "order", Effect: route.Effect, Key: childkey.MustParse("k"), ID: seen.id(),
-				}, Fence: 1}, seen.runs[0])
+				require.Equal(t, server.CallEvent{
+					Route: "order", Effect: route.Effect, Key: childkey.MustParse("k"), ID: seen.id(), Fence: 1,
+				}, seen.runs[0])
 
 				cfg.Observer = &seen.witness // is no tracer
 				h, err = newGuard(t, under, cfg).Route(route, http.HandlerFunc(handler))

@@ -70,10 +70,10 @@ func attributesOf(e *server.CallEvent) []attribute.KeyValue {
 func (*Observer) CallEnded(ctx context.Context) { trace.SpanFromContext(ctx).End() }
 
 // RunStarted implements [server.Tracer].
-func (o *Observer) RunStarted(ctx context.Context, e server.RunEvent) context.Context {
+func (o *Observer) RunStarted(ctx context.Context, e server.CallEvent) context.Context {
 	ctx, span := o.tracer.Start(ctx, o.route(e.Route).run)
 	if span.IsRecording() {
-		span.SetAttributes(append(attributesOf(&e.CallEvent), attrFence.Int64(e.Fence))...)
+		span.SetAttributes(append(attributesOf(&e), attrFence.Int64(e.Fence))...)
 	}
 	return ctx
 }

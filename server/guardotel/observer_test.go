@@ -272,7 +272,8 @@ func call(o *guardotel.Observer) {
 	e := server.CallEvent{Route: "orders", Effect: server.Keyed}
 	ctx := o.CallStarted(context.Background(), e)
 	o.Observe(ctx, server.Event{Kind: server.EventClaimed, Route: "orders", Duration: time.Millisecond})
-	run := o.RunStarted(ctx, server.RunEvent{CallEvent: e, Fence: 1})
+	e.Fence = 1
+	run := o.RunStarted(ctx, e)
 	_ = o.Trace(run)
 	o.Observe(run, server.Event{Kind: server.EventSettled, Route: "orders", Duration: time.Millisecond})
 	o.RunEnded(run)
