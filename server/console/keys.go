@@ -28,7 +28,7 @@ type keysData struct {
 	Verbs      []verbChoice // Empty: nothing can be changed.
 	All        string       // The filter as a query, for a verb on all matches.
 	FirstQuery template.URL // The query of the first page.
-	Letters    bool         // The list is that of dead letters.
+	Letters    bool         // The rows are dead letters.
 }
 
 // A keyRow is one key in a list.

@@ -21,7 +21,7 @@ type sagaData struct {
 	ID       string
 	Row      *sagaRow // nil: none is stored.
 	Graph    drawing  // "": the plan cannot be drawn.
-	PlanNote string   // Why the Graph is empty.
+	PlanNote string   // It says why there is no Graph.
 	Steps    []stepRow
 	Timeline []moment
 	Audit    []auditLine

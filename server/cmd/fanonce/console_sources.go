@@ -53,7 +53,7 @@ func (a *app) sources(stores []string) ([]source, error) {
 	return out, nil
 }
 
-// A showing is what a console shows, and what it must close.
+// A showing has the sources that a console shows, and closes them at the end.
 type showing struct {
 	cfg    console.Config
 	names  []string // of the sources

@@ -15,7 +15,7 @@ import (
 	"github.com/fanonce/fanonce/server/store"
 )
 
-// A patient is what the checks look at.
+// A patient is the database that the checks look at, with the flags that say how.
 type patient struct {
 	*app
 	db      *pgxpool.Pool

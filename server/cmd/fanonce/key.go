@@ -72,7 +72,7 @@ func newKeyNew(a *app) *cobra.Command {
 	return cmd
 }
 
-// A derivation is how a child key is made.
+// A derivation has the choices for the text of a child key.
 type derivation struct {
 	encoding, scope, namespace string
 	legacy                     bool

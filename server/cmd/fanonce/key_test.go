@@ -23,7 +23,7 @@ func Example() {
 	// Output: 494fff7bfe77d7cb949a14c86ed078df
 }
 
-// What the program derives is what the vectors of the specification say.
+// The program derives the keys of the vectors of the specification.
 func TestKeyDerive_vectors(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../../../childkey/testdata/vectors.json")

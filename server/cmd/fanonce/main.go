@@ -9,8 +9,8 @@
 // example, and README.md has a table of the commands.
 //
 // The command is a thin shell around the packages that own the tables. It has SQL of its own only where it looks at the
-// server itself. What the doctor expects of tables, indexes and rights it reads from the migrations of the packages, so
-// that it cannot differ from what these make.
+// server itself. The doctor reads the names of tables, indexes and rights from the migrations of the packages, so that
+// it cannot differ from what these make.
 //
 // The program shows no request body, no answer and no secret, and it writes no log. It changes nothing without a verb
 // that says so. It knows no saga definition and no handler: what needs one is for the service's own program.

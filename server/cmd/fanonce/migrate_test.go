@@ -76,7 +76,7 @@ func TestMigrate_otherVersions(t *testing.T) {
 	require.Contains(t, on(t, url, "migrate", "up").requireCode(t, 1).stderr, "use a newer fanonce")
 }
 
-// What print writes makes the tables that up makes, and the way back leaves none.
+// The printed SQL makes the same tables as up, and the way back leaves none.
 func TestMigratePrint(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

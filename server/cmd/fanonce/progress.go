@@ -155,7 +155,7 @@ func width(f *os.File) int {
 	return usualWidth
 }
 
-// A gauge is how far a command is, at one moment.
+// A gauge shows how far a command is, at one moment.
 type gauge struct {
 	what        string
 	done, total int64 // a total of 0 is unknown

@@ -41,7 +41,7 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// A result is what one run of the program left.
+// A result has the exit code and the output of one run of the program.
 type result struct {
 	code           int
 	stdout, stderr string

@@ -88,7 +88,7 @@ type Tree struct {
 	Cycle bool
 }
 
-// Walk calls f for each node from the top, with its depth; 0 is a root's. It stops if f returns false.
+// Walk calls f for each node from the top, with its depth, which is 0 for a root. It stops if f returns false.
 func (t *Tree) Walk(f func(n *Node, depth int) bool) { walk(t.Roots, 0, f) }
 
 func walk(nodes []*Node, depth int, f func(*Node, int) bool) bool {
