@@ -29,7 +29,12 @@
 // member in an input, output or result, need a new version of the definition. [Define] has
 // the rules.
 //
-// A saga is not isolated: other requests see its effects between two steps. DESIGN.md has six
-// ways to live with that, and the states of a saga. The package knows no server and no
-// database.
+// A saga is not isolated: between its steps everybody sees its effects so far, and some of them are
+// undone later. Mark a state that is not final, such as a hold or an order that is pending; with the
+// saga's ID ([FromContext]) the mark is a lock. Hold the surplus: take the money before the goods are
+// sent. Use changes that commute: "add 5", and not "set to 105". Put the effect that hurts most if it
+// is read too early last, in the pivot or behind it. Read a value again before you rely on it: pass
+// its version to the step that acts on it.
+//
+// DESIGN.md has the states of a saga. The package knows no server and no database.
 package saga
