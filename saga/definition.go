@@ -96,37 +96,11 @@ func (d *Definition[In, Out]) UndoBudget() time.Duration { return d.plan.UndoBud
 // Plan returns what a journal keeps of the definition.
 func (d *Definition[In, Out]) Plan() journal.PlanRecord { return d.plan.Record }
 
-// A StepInfo is a step as it was declared.
-type StepInfo struct {
-	Name                                     string
-	Service, Operation                       string
-	Function                                 bool   // it is a [StepFunc]
-	Undo                                     string // "": none
-	Pivot, Retriable, ReadOnly, Irreversible bool
-	After                                    []string // the steps that it waits for
-	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
-	// time allows.
-	Attempts   int
-	Timeout    time.Duration // of the step; 0: none
-	ZeroOutput []byte        // the zero value of its output, as JSON
-}
-
 // Steps returns the steps, in the order of their declaration.
 func (d *Definition[In, Out]) Steps() []StepInfo {
-	p := d.plan
-	infos := make([]StepInfo, len(p.Steps))
-	for i, s := range p.Steps {
-		infos[i] = StepInfo{
-			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Function: s.Address.Shape == engine.Function,
-			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
-			ZeroOutput: s.Zero, Attempts: s.Attempts(), Timeout: s.Timeout,
-		}
-		if s.Undo != nil {
-			infos[i].Undo = s.Undo.Name()
-		}
-		for _, b := range s.Before {
-			infos[i].After = append(infos[i].After, p.Steps[b].Name)
-		}
+	infos := stepInfosOf(d.plan)
+	for i, s := range d.plan.Steps {
+		infos[i].ZeroOutput, infos[i].Attempts, infos[i].Timeout = s.Zero, s.Attempts(), s.Timeout
 	}
 	return infos
 }

@@ -166,7 +166,7 @@ func (e *events) Observe(_ context.Context, event saga.Event) {
 	}
 }
 
-func (e *events) count(kind saga.EventKind) (n int) {
+func (e *events) count(kind journal.EventKind) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.engine {
@@ -178,7 +178,7 @@ func (e *events) count(kind saga.EventKind) (n int) {
 }
 
 // first returns the first event of that kind.
-func (e *events) first(kind saga.EventKind) saga.Event {
+func (e *events) first(kind journal.EventKind) saga.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.engine {

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
-	"github.com/fanonce/fanonce/childkey/wire"
-	"github.com/fanonce/fanonce/retry"
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
 	"github.com/fanonce/fanonce/sdk"
@@ -23,86 +20,33 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// An EventKind is what an [Event] is about.
-type EventKind string
-
-// The kinds of events. The comment names the fields that the kind sets, besides ID and Name of
-// the saga.
-const (
-	// EventAttempt: an attempt of a step or an undo has ended. Step to Wait, Elapsed, Err.
-	EventAttempt EventKind = "attempt"
-	// EventMoved: a saga's status has changed, and that is stored. Also: a saga was started
-	// here, or claimed for the first time. From to Age. The engine that changed it reports it.
-	EventMoved EventKind = "moved"
-	// EventTookOver: the engine claimed Count sagas of engines that are gone, or that a verb
-	// set going.
-	EventTookOver EventKind = "took over"
-	// EventLeaseLost: the engine's own lease ended. The engine goes on under another ID.
-	EventLeaseLost EventKind = "lease lost"
-	// EventDeferred: Count sagas wait for another build, the first because of Err. Count is 0
-	// once that is over.
-	EventDeferred EventKind = "deferred"
-	// EventLeftToNewer: the engine deferred the saga. Err says which part it does not know.
-	EventLeftToNewer EventKind = "left to newer"
-	// EventWriteRefused: the saga has another owner by now.
-	EventWriteRefused EventKind = "write refused"
-	// EventJournalError: the journal returned Err, and the engine repeats the operation.
-	EventJournalError EventKind = "journal error"
-	// EventNoResult: a saga completed, and Err is why its result is not kept.
-	EventNoResult EventKind = "no result"
-	// EventSwept: [Engine.RunSweeper] deleted Count sagas. Elapsed is the journal's part.
-	EventSwept EventKind = "swept"
-	// EventSweepError: [Engine.RunSweeper] failed with Err, and tries again.
-	EventSweepError EventKind = "sweep error"
-	// EventPanic: a function of the plan or an [Observer] panicked, or the engine did. Err is
-	// often an [*sdk.PanicError] with the stack.
-	EventPanic EventKind = "panic"
-)
-
 // An Event is an event in the life of a saga or of an engine. Its Kind says which fields are set.
-type Event struct {
-	Kind   EventKind
-	ID     journal.ID       // of the saga; zero: not about one saga
-	Name   string           // of the saga, with EventAttempt and EventMoved
-	Engine journal.EngineID // with the kinds that are about an engine
+type Event = journal.Event
 
-	Step    string
-	Undo    bool          // the event is about the step's undo
-	Attempt int           // counts from 1 for each call, with those of other processes
-	Outcome retry.Outcome // of the call so far
-	Status  int           // 0: no complete answer
-	Code    wire.Code     // "": none
-	Wait    time.Duration // before the next attempt; 0: no next attempt
-
-	From, To journal.Status // From is 0 for a saga that was started
-	Failure  *journal.Failure
-	Age      time.Duration // since the saga's start
-
-	Count   int
-	Elapsed time.Duration
-	Err     error // of an attempt: nil after a success
-}
+// The kinds of events; [journal.EventKind] says which fields each of them sets.
+const (
+	EventAttempt      = journal.EventAttempt
+	EventMoved        = journal.EventMoved
+	EventTookOver     = journal.EventTookOver
+	EventLeaseLost    = journal.EventLeaseLost
+	EventDeferred     = journal.EventDeferred
+	EventLeftToNewer  = journal.EventLeftToNewer
+	EventWriteRefused = journal.EventWriteRefused
+	EventJournalError = journal.EventJournalError
+	EventNoResult     = journal.EventNoResult
+	EventSwept        = journal.EventSwept
+	EventSweepError   = journal.EventSweepError
+	EventPanic        = journal.EventPanic
+)
 
 // observing returns the function that passes the engine's reports to the observers of cfg; nil
 // without observers.
-func observing(cfg Config) func(context.Context, engine.Event) {
+func observing(cfg Config) func(context.Context, Event) {
 	o := newObservers(cfg)
 	if len(o) == 0 {
 		return nil
 	}
-	return func(ctx context.Context, e engine.Event) {
-		o.Observe(ctx, eventOf(e))
-	}
-}
-
-// eventOf is an event of the engine, as an [Observer] sees it.
-func eventOf(e engine.Event) Event {
-	return Event{
-		Kind: EventKind(e.Kind), ID: e.ID, Name: e.Name, Engine: e.Engine,
-		Step: e.Step, Undo: e.Undo, Attempt: e.Attempt, Outcome: e.Outcome, Status: e.Status, Code: e.Code, Wait: e.Wait,
-		From: e.From, To: e.To, Failure: e.Failure, Age: e.Age,
-		Count: e.Count, Elapsed: e.Elapsed, Err: e.Err,
-	}
+	return o.Observe
 }
 
 // observers tells each of several. An observer's panic ends neither its caller nor the others.

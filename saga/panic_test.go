@@ -135,7 +135,7 @@ func TestPanics_ofABranchIsNotTold(t *testing.T) {
 // A touchy observer panics at events of that kind, after it has noted what it heard.
 type touchy struct {
 	*events
-	in saga.EventKind // "": all; "engine": those of the engine
+	in journal.EventKind // "": all; "engine": those of the engine
 }
 
 func (t touchy) Observe(ctx context.Context, e saga.Event) {
@@ -153,7 +153,7 @@ func (t touchy) Observe(ctx context.Context, e saga.Event) {
 // get its events too.
 func TestObserver_panics(t *testing.T) {
 	t.Parallel()
-	for _, in := range []saga.EventKind{saga.EventAttempt, saga.EventMoved, "engine", ""} {
+	for _, in := range []journal.EventKind{saga.EventAttempt, saga.EventMoved, "engine", ""} {
 		inBubble(t, func(s *stage) {
 			d := saga.MustDefine("bad", 1, func(b *saga.Builder[order, nothing]) {
 				b.Timeout(time.Second)

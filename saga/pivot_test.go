@@ -218,7 +218,7 @@ func TestStepFunc_keys(t *testing.T) {
 				require.Equal(s, forward, parent)
 				require.Equal(s, tries > 0, call.Resumed)
 				info, _ := saga.FromContext(ctx)
-				require.Equal(s, saga.Info{ID: journal.IDOf("t", "bank", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
+				require.Equal(s, journal.CallInfo{ID: journal.IDOf("t", "bank", k), Scope: "t", Name: "bank", Version: 1, Step: "bank.transfer"}, info)
 				if tries++; tries < 3 {
 					return "", errors.New("nobody knows")
 				}

@@ -1,43 +1,59 @@
 package saga
 
 import (
+	"time"
+
 	"github.com/fanonce/fanonce/saga/internal/engine"
 	"github.com/fanonce/fanonce/saga/journal"
 )
 
-// A PlanStep is a step as a journal keeps it. [PlanSteps] makes it, for drawings of a plan.
-type PlanStep struct {
-	Name      string // of its entries: "service.operation", with discriminators in brackets
-	Operation string // method and path of the call; "function": it is a [StepFunc]
-	Undo      string // the name of its undo; "": none
-
+// A StepInfo is a step of a plan. [Definition.Steps] returns the steps as they were declared, and
+// [PlanSteps] as a journal keeps them.
+type StepInfo struct {
+	Name                                     string // of its entries: "service.operation", with discriminators in brackets
+	Service, Operation                       string
+	Shape                                    string // method and path of the call; "function": it is a [StepFunc]
+	Undo                                     string // the name of its undo; "": none
 	Pivot, Retriable, ReadOnly, Irreversible bool
-
-	After []string // the names of the steps that it waits for
+	After                                    []string // the names of the steps that it waits for
+	// Attempts is how often the call is tried at most, by its [RetryPolicy]; 0: as often as
+	// time allows.
+	Attempts   int
+	Timeout    time.Duration // of the step; 0: none
+	ZeroOutput []byte        // the zero value of its output, as JSON
 }
 
+// IsFunction reports whether the step is a [StepFunc].
+func (s StepInfo) IsFunction() bool { return s.Shape == engine.Function }
+
 // PlanSteps returns the steps of a plan that a journal keeps, in the order of their declaration. It
-// needs no definition. It does no I/O.
+// needs no definition. It does no I/O. A journal keeps neither times nor types: Attempts, Timeout
+// and ZeroOutput are zero. A service with dots in its name may come back split elsewhere.
 //
 // The error wraps [ErrCorrupt] if the lines of the record do not have its hash. It wraps [ErrNewer]
 // if a newer build has written a line that this build cannot read.
-func PlanSteps(r journal.PlanRecord) ([]PlanStep, error) {
+func PlanSteps(r journal.PlanRecord) ([]StepInfo, error) {
 	p, err := engine.ParsePlan(r)
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]PlanStep, len(p.Steps))
+	return stepInfosOf(p), nil
+}
+
+// stepInfosOf returns what a journal keeps of each step.
+func stepInfosOf(p *engine.Plan) []StepInfo {
+	infos := make([]StepInfo, len(p.Steps))
 	for i, s := range p.Steps {
-		steps[i] = PlanStep{
-			Name: s.Name, Operation: s.Address.Shape,
+		infos[i] = StepInfo{
+			Name: s.Name, Service: s.Address.Service, Operation: s.Address.Operation, Shape: s.Address.Shape,
 			Pivot: s.IsPivot, Retriable: s.Retriable, ReadOnly: s.ReadOnly, Irreversible: s.Irreversible,
 		}
 		if s.Undo != nil {
-			steps[i].Undo = s.Undo.Name()
+			infos[i].Undo = s.Undo.Name()
 		}
 		for _, b := range s.Before {
-			steps[i].After = append(steps[i].After, p.Steps[b].Name)
+			infos[i].After = append(infos[i].After, p.Steps[b].Name)
 		}
 	}
-	return steps, nil
+	return infos
 }

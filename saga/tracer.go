@@ -14,11 +14,11 @@ type Tracer interface {
 	Observer
 	// Trace returns the trace context of ctx, which is that of [Definition.Run] or [Definition.Start]. It has at
 	// most [journal.MaxTraceBytes] visible ASCII characters. It is stored with a new saga, and every engine that
-	// executes the saga gets it in [RunEvent].Trace. "" stores nothing.
+	// executes the saga gets it in [journal.RunEvent].Trace. "" stores nothing.
 	Trace(ctx context.Context) string
 	// RunStarted is called when an engine begins to execute a saga: its own, or one that it took over. All events of
 	// the saga and all its steps have the ctx that it returns.
-	RunStarted(ctx context.Context, e RunEvent) context.Context
+	RunStarted(ctx context.Context, e journal.RunEvent) context.Context
 	// RunEnded is called once for each RunStarted, with its ctx. The saga may be over, stuck, asleep, or
 	// another engine's.
 	RunEnded(ctx context.Context)
@@ -29,36 +29,10 @@ type Tracer interface {
 	StepEnded(ctx context.Context, e Event)
 }
 
-// A RunEvent is the beginning of an engine's work on a saga.
-type RunEvent struct {
-	ID    journal.ID
-	Name  string
-	Fence int64  // more than 1: another engine had the saga, or a verb changed it
-	Trace string // [Tracer].Trace of the call that started the saga; "": none
-}
-
-// An engineTracer is a Tracer as the engine calls it.
-type engineTracer struct{ Tracer }
-
 // tracing returns the observer of cfg as the engine's tracer; nil if it is none.
 func tracing(cfg Config) engine.Tracer {
 	if t, ok := cfg.Observer.(Tracer); ok {
-		return engineTracer{t}
+		return t
 	}
 	return nil
-}
-
-// RunStarted implements [engine.Tracer].
-func (t engineTracer) RunStarted(ctx context.Context, r *journal.Record) context.Context {
-	return t.Tracer.RunStarted(ctx, RunEvent{ID: r.ID, Name: r.Name, Fence: r.Fence, Trace: r.Trace})
-}
-
-// StepStarted implements [engine.Tracer].
-func (t engineTracer) StepStarted(ctx context.Context, e engine.Event) context.Context {
-	return t.Tracer.StepStarted(ctx, eventOf(e))
-}
-
-// StepEnded implements [engine.Tracer].
-func (t engineTracer) StepEnded(ctx context.Context, e engine.Event) {
-	t.Tracer.StepEnded(ctx, eventOf(e))
 }

@@ -53,7 +53,7 @@ func (s *script) Trace(ctx context.Context) string {
 	return span(ctx)
 }
 
-func (s *script) RunStarted(ctx context.Context, e saga.RunEvent) context.Context {
+func (s *script) RunStarted(ctx context.Context, e journal.RunEvent) context.Context {
 	s.write("run %s of %q", e.Name, e.Trace)
 	return context.WithValue(ctx, spanName{}, s.engine)
 }

@@ -47,7 +47,7 @@ type job struct {
 	MaxRecoveryAttempts int
 	MaxActive           int // 0: the default
 	// Hear is what its engine must have told before it ends; "": nothing.
-	Hear saga.EventKind
+	Hear journal.EventKind
 }
 
 // A killPoint is where a process ends itself by SIGKILL: at the N-th of something,
@@ -218,7 +218,7 @@ func (aloof) Claim(context.Context, journal.ClaimRequest) ([]journal.Record, err
 
 // A hearing waits until an engine tells of something.
 type hearing struct {
-	kind  saga.EventKind
+	kind  journal.EventKind
 	once  sync.Once
 	heard chan struct{}
 }

@@ -29,7 +29,7 @@ func TestZombie(t *testing.T) {
 		for _, tt := range []struct {
 			refuse bool
 			point  killPoint
-			hears  saga.EventKind
+			hears  journal.EventKind
 		}{
 			{false, killPoint{When: duringCall, N: 2}, saga.EventLeaseLost},
 			{false, killPoint{When: atStepBoundary, N: 3}, saga.EventLeaseLost}, // before the second call

@@ -74,7 +74,7 @@ func (m *meters) count(ctx context.Context, e saga.Event) {
 }
 
 // eventName is the kind in snake case, as metrics show it.
-func eventName(kind saga.EventKind) string { return strings.ReplaceAll(string(kind), " ", "_") }
+func eventName(kind journal.EventKind) string { return strings.ReplaceAll(string(kind), " ", "_") }
 
 // moveOptions are the attributes of a move, for both of its instruments.
 type moveOptions struct {

@@ -101,7 +101,7 @@ func (*Observer) Trace(ctx context.Context) string {
 }
 
 // RunStarted implements [saga.Tracer].
-func (o *Observer) RunStarted(ctx context.Context, e saga.RunEvent) context.Context {
+func (o *Observer) RunStarted(ctx context.Context, e journal.RunEvent) context.Context {
 	if e.Trace != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.Trace})
 	}

@@ -135,10 +135,10 @@ func TestTrace_unsampled(t *testing.T) {
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("test").Start(t.Context(), "request")
 	text := o.Trace(ctx)
 	require.Contains(t, text, span.SpanContext().TraceID().String())
-	ctx = o.RunStarted(t.Context(), saga.RunEvent{Name: "checkout", Trace: text})
+	ctx = o.RunStarted(t.Context(), journal.RunEvent{Name: "checkout", Trace: text})
 	require.False(t, trace.SpanContextFromContext(ctx).IsSampled())
 	require.Equal(t, span.SpanContext().TraceID(), trace.SpanContextFromContext(ctx).TraceID())
-	ctx = o.RunStarted(t.Context(), saga.RunEvent{Name: "checkout", Trace: "tea"})
+	ctx = o.RunStarted(t.Context(), journal.RunEvent{Name: "checkout", Trace: "tea"})
 	require.True(t, trace.SpanContextFromContext(ctx).IsSampled(), "a trace of its own")
 }
 
@@ -234,7 +234,7 @@ func TestBadInput(t *testing.T) {
 
 // work is what an engine tells of a saga of one step.
 func work(o *sagaotel.Observer) {
-	ctx := o.RunStarted(context.Background(), saga.RunEvent{Name: "checkout"})
+	ctx := o.RunStarted(context.Background(), journal.RunEvent{Name: "checkout"})
 	e := saga.Event{Kind: saga.EventAttempt, Name: "checkout", Step: "payment.charge", Outcome: retry.Completed}
 	step := o.StepStarted(ctx, e)
 	o.StepEnded(step, e)

@@ -13,7 +13,7 @@ import (
 // are not checked.
 func (m *monitor) ordered(step string) {
 	for _, s := range m.steps {
-		if s.Function || s.ReadOnly || s.Irreversible || !m.behind(s, step) {
+		if s.IsFunction() || s.ReadOnly || s.Irreversible || !m.behind(s, step) {
 			continue
 		}
 		if e := m.services.Effects(s.Name); e.Done > e.Undone {

@@ -113,7 +113,7 @@ func (x *explorer) process(ctx context.Context, watch *monitor, end <-chan struc
 	names := make(map[string]bool)
 	var services []string
 	for _, s := range x.steps {
-		if !s.Function && !names[s.Service] {
+		if !s.IsFunction() && !names[s.Service] {
 			names[s.Service] = true
 			services = append(services, s.Service)
 		}
@@ -171,9 +171,9 @@ func (x *explorer) check(s scenario, r journal.Record, err error, services *Serv
 	pivot, functions := false, make(map[string]bool)
 	for _, step := range x.steps {
 		e := services.Effects(step.Name)
-		functions[step.Name] = step.Function // one of its calls may have been refused, and another not
+		functions[step.Name] = step.IsFunction() // one of its calls may have been refused, and another not
 		pivot = pivot || step.Pivot && e.Done > 0
-		if e.Done > 1 && !step.Function { // a function may make several calls
+		if e.Done > 1 && !step.IsFunction() { // a function may make several calls
 			note("%s took effect %d times", step.Name, e.Done)
 		}
 		x.checkStep(note, step, e, r.Status)
@@ -202,9 +202,9 @@ func (x *explorer) check(s scenario, r journal.Record, err error, services *Serv
 // checkStep notes effects of a step that do not fit how the saga ended.
 func (x *explorer) checkStep(note func(string, ...any), step saga.StepInfo, e Effects, status journal.Status) {
 	switch {
-	case step.Function && status == journal.Completed && e.Undone > 0:
+	case step.IsFunction() && status == journal.Completed && e.Undone > 0:
 		note("the saga completed; %s was undone %d times", step.Name, e.Undone)
-	case status == journal.Completed && !step.Function && (e.Done != 1 || e.Undone != 0):
+	case status == journal.Completed && !step.IsFunction() && (e.Done != 1 || e.Undone != 0):
 		note("the saga completed; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)
 	case status == journal.Compensated && !step.ReadOnly && !step.Irreversible && e.Done != e.Undone:
 		note("the saga is compensated; %s took effect %d times and was undone %d times", step.Name, e.Done, e.Undone)

@@ -56,7 +56,7 @@ func (x *explorer) scenarios() []scenario {
 	all := []scenario{{name: "all goes well"}}
 	add := func(s scenario) { all = append(all, s) }
 	for _, s := range x.steps {
-		if s.Function {
+		if s.IsFunction() {
 			all = append(all, x.ofFunction(s)...)
 			continue
 		}
@@ -120,7 +120,7 @@ func (x *explorer) besides() []scenario {
 	var all []scenario
 	for _, s := range x.steps {
 		for _, other := range x.steps {
-			if s.Name == other.Name || s.Function || other.Function || other.Retriable || x.after(s, other) || x.after(other, s) {
+			if s.Name == other.Name || s.IsFunction() || other.IsFunction() || other.Retriable || x.after(s, other) || x.after(other, s) {
 				continue
 			}
 			for _, late := range []trouble{
@@ -152,7 +152,7 @@ func (x *explorer) after(s, other saga.StepInfo) bool {
 func (x *explorer) failingAfter(s saga.StepInfo) (saga.StepInfo, bool) {
 	var found saga.StepInfo
 	for _, other := range x.steps {
-		if other.Name != s.Name && !other.Function && !other.Retriable && !found.Pivot {
+		if other.Name != s.Name && !other.IsFunction() && !other.Retriable && !found.Pivot {
 			found = other
 		}
 	}

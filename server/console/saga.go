@@ -36,7 +36,7 @@ const noDefinition = "“Force OK” is not offered here: the operator of this c
 
 // A stepRow is one step of a saga, with its call and its undo.
 type stepRow struct {
-	Plan    saga.PlanStep
+	Plan    saga.StepInfo
 	Forward *journal.Entry // nil: no call ended yet
 	Undo    *journal.Entry // nil: no undo ended yet
 	Verbs   []verbChoice
@@ -114,7 +114,7 @@ func (c *Console) saga(w http.ResponseWriter, r *http.Request) {
 func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []journal.AuditEntry) {
 	rec := &d.Row.Record
 	plan, err := s.Reader.Plan(ctx, rec.Name, rec.Version)
-	var steps []saga.PlanStep
+	var steps []saga.StepInfo
 	if err == nil {
 		steps, err = saga.PlanSteps(plan)
 	}
@@ -144,7 +144,7 @@ func (d *sagaData) fill(ctx context.Context, s *Sagas, operator bool, audit []jo
 }
 
 // stepsOf joins the steps of a plan with the entries of a saga. An entry without a step of the plan has a row too.
-func stepsOf(plan []saga.PlanStep, entries []journal.Entry) []stepRow {
+func stepsOf(plan []saga.StepInfo, entries []journal.Entry) []stepRow {
 	rows := make([]stepRow, len(plan))
 	at := make(map[string]int, len(plan))
 	for i, p := range plan {
@@ -157,7 +157,7 @@ func stepsOf(plan []saga.PlanStep, entries []journal.Entry) []stepRow {
 		if !ok {
 			k = len(rows)
 			at[e.Step] = k
-			rows = append(rows, stepRow{Plan: saga.PlanStep{Name: e.Step}})
+			rows = append(rows, stepRow{Plan: saga.StepInfo{Name: e.Step}})
 		}
 		if e.Undo {
 			rows[k].Undo = e

@@ -227,8 +227,8 @@ func (d *execution) tellOf(a attempt, err error) {
 	if a.undo {
 		of = "undo of "
 	}
-	d.engine.tell(Event{
-		Kind: EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.Name, err),
+	d.engine.tell(journal.Event{
+		Kind: journal.EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: fmt.Errorf("%s%s: %w", of, a.step.Name, err),
 	})
 }
 
@@ -260,7 +260,7 @@ func (d *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 	ctx, cancel := context.WithTimeout(ctx, a.bound)
 	defer cancel()
 	ctx = wire.NewContext(ctx, wire.Inbound{FirstSent: a.first, Rerun: a.resumed, Parent: d.owner.ID})
-	ctx = context.WithValue(ctx, infoKey{}, info{
+	ctx = context.WithValue(ctx, infoKey{}, journal.CallInfo{
 		ID: d.owner.ID, Scope: d.record.Scope, Name: d.plan.Name, Version: d.plan.Version, Step: a.step.Name, Undo: a.undo,
 	})
 	var result []byte
@@ -283,20 +283,10 @@ func (d *execution) makeAttempt(ctx context.Context, a attempt, c *Call) ([]byte
 	return result, err
 }
 
-// An info says which call of which saga a ctx is of. Its fields are those of the front's Info.
-type info struct {
-	ID      journal.ID
-	Scope   string
-	Name    string
-	Version int
-	Step    string
-	Undo    bool
-}
-
 type infoKey struct{}
 
-// InfoFrom returns what an engine's call is made for; false if ctx is of no such call.
-func InfoFrom(ctx context.Context) (info, bool) {
-	i, ok := ctx.Value(infoKey{}).(info)
+// CallInfoFrom returns what an engine's call is made for; false if ctx is of no such call.
+func CallInfoFrom(ctx context.Context) (journal.CallInfo, bool) {
+	i, ok := ctx.Value(infoKey{}).(journal.CallInfo)
 	return i, ok
 }

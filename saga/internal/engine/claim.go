@@ -72,7 +72,7 @@ func (e *Engine) claimAll(ctx context.Context, l *lease) (sure bool) {
 			return true
 		case err != nil:
 			if ctx.Err() == nil {
-				e.tell(Event{Kind: EventJournalError, Engine: l.id, Err: err})
+				e.tell(journal.Event{Kind: journal.EventJournalError, Engine: l.id, Err: err})
 			}
 			return false
 		}
@@ -104,7 +104,7 @@ func (e *Engine) adoptAll(l *lease, claimed []journal.Record, asked time.Time) {
 		}
 	}
 	if taken > 0 {
-		e.tell(Event{Kind: EventTookOver, Engine: l.id, Count: taken})
+		e.tell(journal.Event{Kind: journal.EventTookOver, Engine: l.id, Count: taken})
 	}
 	for _, r := range claimed {
 		from := takenOver

@@ -92,6 +92,6 @@ func (d *execution) setAside(cause error) error {
 		return err
 	}
 	d.engine.deferredOne(d.plan.Record.Hash)
-	d.engine.tell(Event{Kind: EventLeftToNewer, Engine: d.owner.Engine, ID: d.owner.ID, Err: cause})
+	d.engine.tell(journal.Event{Kind: journal.EventLeftToNewer, Engine: d.owner.Engine, ID: d.owner.ID, Err: cause})
 	return fmt.Errorf("saga: deferred: %w", cause)
 }

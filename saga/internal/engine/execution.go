@@ -103,7 +103,7 @@ func (d *execution) run() {
 	err := Guarded(func() error { return d.execute() })
 	var panicked *sdk.PanicError
 	if errors.As(err, &panicked) {
-		d.engine.tell(Event{Kind: EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		d.engine.tell(journal.Event{Kind: journal.EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		err = d.quarantine(journal.ReasonPanic, err)
 	}
 	d.err = err
@@ -115,8 +115,8 @@ func (d *execution) announce() {
 		return
 	}
 	d.announced = true
-	d.engine.report(d.ctx, Event{
-		Kind: EventMoved,
+	d.engine.report(d.ctx, journal.Event{
+		Kind: journal.EventMoved,
 		ID:   d.owner.ID, Name: d.plan.Name, To: journal.Running, Age: d.now().Sub(d.record.CreatedAt),
 	})
 }
@@ -261,8 +261,8 @@ func (d *execution) book(e *ending) {
 	case wait > time.Second:
 		l.dirty, d.must = true, true
 	}
-	d.engine.report(d.ctx, Event{
-		Kind: EventAttempt,
+	d.engine.report(d.ctx, journal.Event{
+		Kind: journal.EventAttempt,
 		ID:   d.owner.ID, Name: d.plan.Name, Step: e.task.step.Name, Undo: e.task.undo, Attempt: l.attempts,
 		Outcome: l.outcome, Status: e.finding.status, Code: e.finding.code,
 		Elapsed: e.elapsed, Wait: wait, Err: e.err,

@@ -90,7 +90,7 @@ func (e *Engine) heartbeat(ctx context.Context) {
 			l.lose(journal.ErrLeaseLost)
 			next = 0
 		default:
-			e.tell(Event{Kind: EventJournalError, Engine: l.id, Err: err})
+			e.tell(journal.Event{Kind: journal.EventJournalError, Engine: l.id, Err: err})
 			next = e.cfg.Lease / 10
 		}
 	}
@@ -112,7 +112,7 @@ func (e *Engine) heartbeatOnce(ctx context.Context, l *lease) error {
 // death, even if other engines have claimed them since.
 func (e *Engine) replaceLease(ctx context.Context, old *lease) {
 	old.lose(journal.ErrLeaseLost)
-	e.tell(Event{Kind: EventLeaseLost, Engine: old.id, Err: journal.ErrLeaseLost})
+	e.tell(journal.Event{Kind: journal.EventLeaseLost, Engine: old.id, Err: journal.ErrLeaseLost})
 	for left := false; ; {
 		if !left {
 			left = e.leaveLease(ctx, old) == nil

@@ -30,7 +30,7 @@ type Config struct {
 
 	Backoff retry.Backoff
 	OnStuck func(context.Context, journal.Record) // nil: nobody is told
-	Observe func(context.Context, Event)          // nil: nobody listens
+	Observe func(context.Context, journal.Event)  // nil: nobody listens
 	Tracer  Tracer                                // nil: nobody listens
 	Rand    func() float64
 	// Child returns the saga whose end an error is; false if it is another error.
@@ -133,7 +133,7 @@ func (e *Engine) repeat(ctx context.Context, do func(ctx context.Context) error)
 			return err
 		}
 		if ctx.Err() == nil {
-			e.tell(Event{Kind: EventJournalError, Err: err})
+			e.tell(journal.Event{Kind: journal.EventJournalError, Err: err})
 			if pause(ctx, wait) {
 				continue
 			}

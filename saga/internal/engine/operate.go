@@ -15,8 +15,8 @@ import (
 type Operator struct {
 	journal journal.Journal
 	plans   map[journal.PlanHash]*Plan
-	keep    time.Duration                // of sagas that a verb ends
-	observe func(context.Context, Event) // nil: nobody listens
+	keep    time.Duration                        // of sagas that a verb ends
+	observe func(context.Context, journal.Event) // nil: nobody listens
 	// onChange is told of each saga that a verb has changed. It returns when the execution
 	// that had the saga begins no further call, or with the error of ctx.
 	onChange func(ctx context.Context, was, now journal.Record) error
@@ -256,7 +256,7 @@ func (o *Operator) operate(ctx context.Context, id journal.ID, by journal.Audit,
 		}
 		r = next
 		if won {
-			o.report(ctx, Event{Kind: EventMoved, ID: id, Name: r.Name, From: was.Status, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
+			o.report(ctx, journal.Event{Kind: journal.EventMoved, ID: id, Name: r.Name, From: was.Status, To: r.Status, Age: r.Now.Sub(r.CreatedAt)})
 			return r, o.onChange(ctx, was, r)
 		}
 	}

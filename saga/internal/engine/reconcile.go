@@ -36,7 +36,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 			err = e.countDeferred(ctx, l)
 		}
 		if err != nil && ctx.Err() == nil {
-			e.tell(Event{Kind: EventJournalError, Engine: l.id, Err: err})
+			e.tell(journal.Event{Kind: journal.EventJournalError, Engine: l.id, Err: err})
 		}
 		seen, soon = next, err != nil || len(next) > 0
 	}
@@ -129,7 +129,7 @@ func (e *Engine) countDeferred(ctx context.Context, l *lease) error {
 
 // tellDeferred reports the number of deferred sagas each time, and reports once that none is left.
 func (e *Engine) tellDeferred(l *lease, n int, why error) {
-	event := Event{Kind: EventDeferred, Engine: l.id, Count: n, Err: why}
+	event := journal.Event{Kind: journal.EventDeferred, Engine: l.id, Count: n, Err: why}
 	if n > 0 || e.deferred > 0 {
 		e.tell(event)
 	}
@@ -220,7 +220,7 @@ func (e *Engine) adoptStarted(ctx context.Context, l *lease, id journal.ID) bool
 		return true
 	case err != nil:
 		if ctx.Err() == nil {
-			e.tell(Event{Kind: EventJournalError, Engine: l.id, ID: id, Err: err})
+			e.tell(journal.Event{Kind: journal.EventJournalError, Engine: l.id, ID: id, Err: err})
 		}
 		return false
 	case r.Engine == l.id && r.Status.Active():

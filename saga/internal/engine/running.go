@@ -177,7 +177,7 @@ func (d *execution) readAgain() error {
 	case errors.Is(err, journal.ErrNotFound), err == nil && (r.Engine != d.owner.Engine || r.Fence != d.owner.Fence):
 		return journal.ErrLeaseLost
 	case err != nil:
-		d.engine.tell(Event{Kind: EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		d.engine.tell(journal.Event{Kind: journal.EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		return err
 	}
 	d.confirmed = sent

@@ -120,12 +120,12 @@ func (d *execution) append(w journal.Write) error {
 			d.revision, d.confirmed = w.Revision, sent
 			return nil
 		case errors.Is(err, journal.ErrLeaseLost):
-			d.engine.tell(Event{Kind: EventWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+			d.engine.tell(journal.Event{Kind: journal.EventWriteRefused, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 			return err
 		case d.lease.ctx.Err() != nil:
 			return context.Cause(d.lease.ctx)
 		}
-		d.engine.tell(Event{Kind: EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		d.engine.tell(journal.Event{Kind: journal.EventJournalError, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		if !pause(d.lease.ctx, min(50*time.Millisecond<<min(n, 10), time.Second)) {
 			return context.Cause(d.lease.ctx)
 		}
@@ -139,8 +139,8 @@ func (d *execution) moved(from journal.Status, w journal.Write) {
 	if w.Cause != nil {
 		failure, d.cause = w.Cause, w.Cause
 	}
-	d.engine.report(d.ctx, Event{
-		Kind: EventMoved,
+	d.engine.report(d.ctx, journal.Event{
+		Kind: journal.EventMoved,
 		ID:   d.owner.ID, Name: d.plan.Name, From: from, To: w.Status, Failure: failure, Age: now.Sub(d.record.CreatedAt),
 	})
 	if w.Status == journal.Compensating {
@@ -166,7 +166,7 @@ func (d *execution) callHook() {
 		return nil
 	})
 	if err != nil {
-		d.engine.tell(Event{Kind: EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		d.engine.tell(journal.Event{Kind: journal.EventPanic, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 	}
 }
 
@@ -227,12 +227,12 @@ func (d *execution) result() []byte {
 		err = fmt.Errorf("%w: %d bytes, at most %d", ErrNoResult, len(data), journal.MaxResultBytes)
 	}
 	if err != nil {
-		kind := EventNoResult
+		kind := journal.EventNoResult
 		var panicked *sdk.PanicError
 		if errors.As(err, &panicked) {
-			kind = EventPanic
+			kind = journal.EventPanic
 		}
-		d.engine.tell(Event{Kind: kind, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
+		d.engine.tell(journal.Event{Kind: kind, Engine: d.owner.Engine, ID: d.owner.ID, Err: err})
 		return nil
 	}
 	return data

@@ -144,7 +144,7 @@ func (e *Engine) journalStart(ctx context.Context, req *journal.StartRequest, r 
 	})
 	var panicked *sdk.PanicError
 	if errors.As(err, &panicked) {
-		e.tell(Event{Kind: EventPanic, Engine: req.Engine, ID: req.ID, Err: err})
+		e.tell(journal.Event{Kind: journal.EventPanic, Engine: req.Engine, ID: req.ID, Err: err})
 		err = fmt.Errorf("%w: %w", journal.ErrFateUnknown, err)
 	}
 	return created, err

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/fanonce/fanonce/saga/journal"
 )
 
 const (
@@ -36,7 +38,7 @@ func (e *Engine) RunSweeper(ctx context.Context) {
 			pause(ctx, time.Until(end))
 			continue
 		}
-		e.tell(Event{Kind: EventSweepError, Engine: e.current().id, Err: err})
+		e.tell(journal.Event{Kind: journal.EventSweepError, Engine: e.current().id, Err: err})
 		pause(ctx, e.jittered(min(sweepRetry<<failures, e.cfg.SweepInterval)))
 		failures = min(failures+1, 16)
 	}
@@ -69,7 +71,7 @@ func (e *Engine) sweepRound(ctx context.Context) error {
 		n, err := e.sweepBatch(ctx)
 		took := time.Since(begun)
 		if n > 0 {
-			e.tell(Event{Kind: EventSwept, Engine: e.current().id, Count: n, Elapsed: took})
+			e.tell(journal.Event{Kind: journal.EventSwept, Engine: e.current().id, Count: n, Elapsed: took})
 		}
 		if err != nil || n < e.cfg.SweepBatch || !pause(ctx, min(sweepRest*took, sweepRestMax)) {
 			return err

@@ -10,10 +10,10 @@ import (
 // A Tracer hears when executions and attempts begin and end. Package saga says more.
 type Tracer interface {
 	Trace(ctx context.Context) string
-	RunStarted(ctx context.Context, r *journal.Record) context.Context
+	RunStarted(ctx context.Context, e journal.RunEvent) context.Context
 	RunEnded(ctx context.Context)
-	StepStarted(ctx context.Context, e Event) context.Context
-	StepEnded(ctx context.Context, e Event)
+	StepStarted(ctx context.Context, e journal.Event) context.Context
+	StepEnded(ctx context.Context, e journal.Event)
 }
 
 // Trace returns the trace context of ctx for a new saga; "" without a tracer. It returns "" for a text
@@ -32,7 +32,9 @@ func (e *Engine) Trace(ctx context.Context) string {
 // traced lets the tracer begin, once. Only the execution's goroutine uses its ctx by now.
 func (d *execution) traced() {
 	if t := d.engine.cfg.Tracer; t != nil && !d.traces {
-		d.traces, d.ctx = true, t.RunStarted(d.ctx, &d.record)
+		d.traces, d.ctx = true, t.RunStarted(d.ctx, journal.RunEvent{
+			ID: d.owner.ID, Name: d.plan.Name, Fence: d.owner.Fence, Trace: d.record.Trace,
+		})
 	}
 }
 
@@ -63,8 +65,8 @@ func (d *execution) stepEnded(ctx context.Context, a *attempt, end *ending) {
 	t.StepEnded(ctx, e)
 }
 
-func (d *execution) stepEvent(a *attempt) Event {
-	return Event{
-		Kind: EventAttempt, ID: d.owner.ID, Name: d.plan.Name, Step: a.step.Name, Undo: a.undo, Attempt: a.number,
+func (d *execution) stepEvent(a *attempt) journal.Event {
+	return journal.Event{
+		Kind: journal.EventAttempt, ID: d.owner.ID, Name: d.plan.Name, Step: a.step.Name, Undo: a.undo, Attempt: a.number,
 	}
 }
