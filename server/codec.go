@@ -211,9 +211,9 @@ func checkFingerprintKeys(keys []FingerprintKey) error {
 type Secret []byte
 
 // Format implements fmt.Formatter, for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, s.masked()) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, s.mask()) }
 
 // MarshalText returns what Format prints; it cannot be unmarshalled.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.masked()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.mask()), nil }
 
-func (s Secret) masked() string { return fmt.Sprintf("[%d secret bytes]", len(s)) }
+func (s Secret) mask() string { return fmt.Sprintf("[%d secret bytes]", len(s)) }

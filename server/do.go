@@ -187,7 +187,7 @@ func Do[In, Out any](ctx context.Context, g *Guard, t Task, key childkey.Key, in
 		if failed = err != nil; failed {
 			return Response{}, err
 		}
-		return encoded(out)
+		return encodeOutput(out)
 	})
 	switch {
 	case stored != nil:
@@ -212,8 +212,8 @@ func decodedReplay[Out any](stored *store.Answer) (out Out, replayed bool, err e
 	return out, true, nil
 }
 
-// encoded is the answer with a function's result.
-func encoded(out any) (Response, error) {
+// encodeOutput returns the answer with a function's result.
+func encodeOutput(out any) (Response, error) {
 	body, err := contract.Encode(out)
 	if err != nil {
 		return Response{}, fmt.Errorf("%w: %w", ErrNotStorable, err)

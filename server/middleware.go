@@ -33,7 +33,7 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	expose(w, r)
-	route := h.named(r)
+	route := h.routeOf(r)
 	c := h.newCall(route)
 	in := h.guard.newIntake(w, r)
 	defer in.release()
@@ -75,8 +75,8 @@ func (h *guarded) newCall(route *Route) *call {
 	}}
 }
 
-// named returns the route with a name: it may serve several patterns of a mux.
-func (h *guarded) named(r *http.Request) *Route {
+// routeOf returns the route with a name: it may serve several patterns of a mux.
+func (h *guarded) routeOf(r *http.Request) *Route {
 	if h.route.Name != "" {
 		return &h.route
 	}

@@ -27,9 +27,9 @@ func (e *MovedOnError) Error() string {
 	return fmt.Sprintf("server: key %v has moved on: it is %v, with fence %d: look it up again", e.ID, e.State, e.Fence)
 }
 
-// named returns the audit of a move with verb, checked. Its Actor and Reason must
+// checkAudit returns the audit of a move with verb, checked. Its Actor and Reason must
 // be text.
-func named(a store.Audit, verb store.Verb) (store.Audit, error) {
+func checkAudit(a store.Audit, verb store.Verb) (store.Audit, error) {
 	if a.Verb != "" && a.Verb != verb {
 		return store.Audit{}, fmt.Errorf("%w: Verb is %q: leave it empty, the method sets it", ErrArgument, a.Verb)
 	}
@@ -58,7 +58,7 @@ func named(a store.Audit, verb store.Verb) (store.Audit, error) {
 // by is written to the audit log. Its Actor and Reason are required, and must
 // hold no key and no body. Its Verb may be empty: Resolve sets it.
 func (g *Guard) Resolve(ctx context.Context, id store.ID, fence int64, r Resolution, by store.Audit) error {
-	audit, err := named(by, store.VerbResolve)
+	audit, err := checkAudit(by, store.VerbResolve)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func movedOn(id store.ID, now *store.Record, done bool, err error) error {
 // Another process that has the record in its cache ([Config.CacheBytes]) still
 // replays it for a minute.
 func (g *Guard) Forget(ctx context.Context, id store.ID, fence int64, by store.Audit) error {
-	audit, err := named(by, store.VerbForget)
+	audit, err := checkAudit(by, store.VerbForget)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (r *run) open(ctx context.Context) (stop func()) {
 	in.Rerun = r.owner.Fence > 1 // also if the earlier run says that it had no effect: that is not checked
 	ctx = context.WithoutCancel(ctx)
 	ctx = childkey.NewContext(ctx, r.call.Hop)
-	ctx, ended := r.traced(ctx)
+	ctx, ended := r.startTrace(ctx)
 	if !r.durable.Load() {
 		in.Confirm = r.makeDurable
 	}

@@ -67,7 +67,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 // inRounds calls round with the time when its next call is due, until ctx ends.
 func (e *Engine) inRounds(ctx context.Context, round func(end time.Time) error) {
 	for failures := 0; ctx.Err() == nil; {
-		end := time.Now().Add(jittered(e.cfg.SweepInterval))
+		end := time.Now().Add(jitter(e.cfg.SweepInterval))
 		err := round(end)
 		if ctx.Err() != nil {
 			return // an interruption by ctx does not count as a failure
@@ -78,7 +78,7 @@ func (e *Engine) inRounds(ctx context.Context, round func(end time.Time) error) 
 			continue
 		}
 		e.observe(ctx, Event{Kind: EventSweepError, Err: err})
-		sleep(ctx, jittered(min(sweepRetry<<failures, e.cfg.SweepInterval)))
+		sleep(ctx, jitter(min(sweepRetry<<failures, e.cfg.SweepInterval)))
 		failures = min(failures+1, 16)
 	}
 }
@@ -106,18 +106,18 @@ func (e *Engine) sweep(ctx context.Context, end time.Time) error {
 		case err != nil:
 			return err
 		case n == e.cfg.SweepBatch:
-			sleep(ctx, jittered(max(took, batchPause)))
+			sleep(ctx, jitter(max(took, batchPause)))
 		case e.cfg.KeepAnswer == 0:
 			return nil
 		default:
-			sleep(ctx, min(jittered(answerPause), time.Until(end)))
+			sleep(ctx, min(jitter(answerPause), time.Until(end)))
 		}
 	}
 	return nil
 }
 
-// jittered is d, give or take a quarter. Processes that started together then
+// jitter returns d, give or take a quarter. Processes that started together then
 // do not stay together.
-func jittered(d time.Duration) time.Duration {
+func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

@@ -16,8 +16,8 @@ type Tracer interface {
 	Trace(ctx context.Context) string
 }
 
-// traced returns ctx with what the tracer put into it for r, and the function that ends it.
-func (r *run) traced(ctx context.Context) (_ context.Context, end func()) {
+// startTrace returns ctx with what the tracer put into it for r, and the function that ends it.
+func (r *run) startTrace(ctx context.Context) (_ context.Context, end func()) {
 	t := r.engine.cfg.Tracer
 	if t == nil {
 		return ctx, func() {}

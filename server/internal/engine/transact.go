@@ -69,7 +69,7 @@ func (r *run) transaction() (out Outcome, failure error) {
 	switch failure := tx.Err(); {
 	case errors.Is(failure, store.ErrConflict):
 		a.discard()
-		return r.tired(res), failure
+		return r.conflictOutcome(res), failure
 	case errors.Is(failure, store.ErrTxLost):
 		a.discard()
 		return r.unavailable(failure), failure
@@ -142,8 +142,8 @@ func (a *Attempt) discard() {
 	}
 }
 
-// tired is the outcome of a run whose last attempt ended in a conflict.
-func (r *run) tired(res Result) Outcome {
+// conflictOutcome is the outcome of a run whose last attempt ended in a conflict.
+func (r *run) conflictOutcome(res Result) Outcome {
 	if !res.Unfit && res.Disposition == Fail {
 		return Outcome{Ran: true, Again: true, Failed: true}
 	}
