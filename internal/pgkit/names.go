@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// mendNames reports whether a statement that failed with err is to be sent again, without names: the
-// server turned out not to know a name of it, and a refused statement has changed nothing. Only the
+// mendNames reports whether a statement that failed with err is to be sent again, without names. That is
+// so where the server does not know a name of it: a refused statement has changed nothing. Only the
 // error of the statement itself counts for that, and not other events on the connection. A write whose
 // answer was lost must not be sent again here, and must not count as failed. The connection is then
 // outside a transaction block, as it was before the statement. mendNames sets err if that fails.

@@ -47,8 +47,8 @@ type Query struct {
 // written as @name. The name of each table follows /*schema*/, which is replaced by schema if
 // schema is not empty. A literal must not contain an @.
 //
-// The mark /*NAME*/ is replaced by the list of columns in columns/NAME.sql beside the file, so that a
-// list which several statements need stands once. /*i.NAME*/ puts "i." before each column.
+// The mark /*NAME*/ is replaced by the list of columns in columns/NAME.sql beside the file. So a list
+// that several statements need stands once. The mark /*i.NAME*/ puts "i." before each column.
 //
 // It returns an error wrapping [ErrSchemaName], or the error of reading the file.
 func LoadQuery(files fs.FS, file, schema string) (Query, error) {
@@ -108,7 +108,7 @@ func LoadDistributedQuery(files fs.FS, file, schema string) (Query, error) {
 	return ParseDistributedQuery(file, text, schema)
 }
 
-// ParseDistributedQuery is [LoadDistributedQuery] for what [DistributedText] returned.
+// ParseDistributedQuery is [LoadDistributedQuery] for a text that [DistributedText] returned.
 func ParseDistributedQuery(name, text, schema string) (Query, error) {
 	return parse(Query{name: name, distributed: true}, text, schema)
 }

@@ -66,7 +66,8 @@ func sendAlone(ctx context.Context, conn *pgx.Conn, st Statement, read func(pgx.
 	return sendHearing(ctx, conn, part{st, read})
 }
 
-// isWhole reports whether st sees by itself to what [sendHearing] adds.
+// isWhole reports whether st needs nothing of what [sendHearing] adds: it hears a standby's warning, and
+// the session is at READ COMMITTED.
 func isWhole(conn *pgx.Conn, st Statement) bool {
 	return hears(st.SQL) && sessionOf(conn.PgConn()).readCommitted
 }

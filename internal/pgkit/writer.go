@@ -263,8 +263,8 @@ func (w *Writer) runWrite(ctx context.Context, wr *write, do func(context.Contex
 	done(err)
 }
 
-// settle makes conn fit for the next user after a write that returned err, and returns what is known about
-// the fate of the write. open says that the connection was open before it.
+// settle makes conn fit for its next user after a write that returned err. It returns what is known about
+// the fate of the write. open says that the connection was open before the write.
 func (s *session) settle(ctx context.Context, conn *pgx.Conn, open bool, err error) error {
 	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// Releasing it like this would close the connection.

@@ -12,8 +12,8 @@ import (
 	"github.com/fanonce/fanonce/internal/pgkit"
 )
 
-// A Database is what a [Component] has of a Postgres database: a pool, and what sends the
-// component's writes through it. [Component.Database] makes one. It is safe for concurrent use.
+// A Database sends the statements of a [Component] to a Postgres database: it has a pool, and a writer and
+// a combiner on it. [Component.Database] makes one. It is safe for concurrent use.
 type Database struct {
 	Pool        *pgxpool.Pool
 	Writer      *pgkit.Writer

@@ -2,8 +2,8 @@
 // numbered migrations, grants the rights of roles, distributes tables with Citus, builds indexes, and
 // checks that a server takes writes and keeps its commits.
 //
-// Start with [Component], which says what a package keeps, and [Database], which is the pool of such a
-// package with what sends its writes.
+// Start with [Component], which describes the tables of a package, and [Database], which sends its
+// statements.
 //
 // The package knows pgkit, and pgkit does not know it.
 package component
