@@ -7,7 +7,7 @@
 //	go run . -json            for machines
 //	go run . -profiles f      keeps the profiles that it takes of itself in folder f
 //
-// README.md has the question of each figure, DESIGN.md its method. The program exits with 1 if a
+// README.md has the question and the method of each figure. The program exits with 1 if a
 // figure falls short of its goal. It also exits with 1 if a figure could not be measured for want
 // of Redis, of pg_stat_statements or of a program that it builds. It exits with 2 if a measurement
 // failed. It needs Linux, Go, Postgres with both pgbench and pg_stat_statements, a C compiler and
